@@ -1,0 +1,54 @@
+# Two verbs do all the set-up: `make run` opens the app, `make test` runs every test.
+#
+#   make run                 environment in .venv, torch 2.13.0 for the CPU, then the app
+#   make run TORCH=system    keep the torch (>= 2.11, with CUDA) and Triton that this machine already has
+#
+# Without a network, put the wheels in a folder and say: PIP_NO_INDEX=1 PIP_FIND_LINKS=folder make run TORCH=system
+
+PYTHON ?= python3
+TORCH  ?= auto
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+
+# auto: a python that already has a torch with CUDA keeps it.
+ifeq ($(TORCH),auto)
+TORCH := $(shell $(PYTHON) -c "import importlib.util as u, importlib.metadata as m; print('system' if u.find_spec('torch') and '+cu' in m.version('torch') else 'cpu')" 2>/dev/null || echo cpu)
+endif
+
+STAMP := $(VENV)/.installed-$(TORCH)
+
+.PHONY: run test lint bench env clean
+
+run: $(STAMP)
+	@$(BIN)/aisp-tui
+
+test: $(STAMP)
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+lint: $(STAMP)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: $(STAMP)
+	@$(BIN)/python -m tests.bench
+
+env: $(STAMP)
+
+$(STAMP): pyproject.toml
+	@echo "aisp: making $(VENV) (torch: $(TORCH))"
+	@$(PYTHON) -c 'import sys; sys.exit("aisp needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; try make run PYTHON=python3.12") if sys.version_info < (3, 11) else None'
+ifeq ($(TORCH),system)
+	@$(PYTHON) -m venv --system-site-packages $(VENV)
+	@$(BIN)/python -c 'import torch; v = tuple(int(x) for x in torch.__version__.split("+")[0].split(".")[:2]); assert v >= (2, 11), "TORCH=system needs torch >= 2.11, found " + torch.__version__'
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[dev]"
+else
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -q --disable-pip-version-check torch==2.13.0
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[cpu,cuda,dev]"
+endif
+	@touch $@
+
+clean:
+	@rm -rf $(VENV) build dist *.egg-info

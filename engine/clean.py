@@ -1,0 +1,47 @@
+"""The one cleaning function: text from outside, made safe to draw. See `clean`."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+# C0 but tab and newline, DEL, C1, bidirectional controls and isolates, zero-width and line separators.
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match.group())
+    if code < 0x20:
+        return chr(0x2400 + code)  # the picture of the control character
+    if code == 0x7F:
+        return "\u2421"
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def clean(text: str | bytes, *, limit: int = 65536) -> str:
+    """Return `text` without anything that a terminal or a markup language would act upon.
+
+    Bytes are decoded as UTF-8 with backslash escapes for what is not. Control characters become visible
+    pictures, a carriage return before a newline disappears, tabs and newlines stay. Lone surrogates (from file
+    names) are shown as escapes. Rich and Textual markup is not touched here, because brackets are ordinary
+    text: whoever draws passes `markup=False` or a `Text`.
+
+    Args:
+        text: whatever came from a kernel, a path, an error or a file.
+        limit: characters to keep; a longer text is cut in the middle and says so.
+    """
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "backslashreplace")
+    if len(text) > limit:
+        half = limit // 2
+        text = f"{text[:half]}\n... {len(text) - 2 * half} characters left out ...\n{text[-half:]}"
+    text = text.replace("\r\n", "\n")
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return unicodedata.normalize("NFC", _UNSAFE.sub(_escape, text))
+
+
+def clean_line(text: str | bytes, *, limit: int = 512) -> str:
+    """`clean`, on one line: newlines and tabs become spaces."""
+    return re.sub(r"\s+", " ", clean(text, limit=limit)).strip()

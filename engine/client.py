@@ -1,0 +1,299 @@
+"""A face's connection to the engine: finds it or starts it, shakes hands, sends requests, yields events.
+
+    async with await connect(subscribe_from=0) as engine:
+        reply = await engine.request(requests.StartRuns(seq=engine.next_seq(), targets=["ch05:collate"]))
+        async for batch in engine.batches():      # a list of events: as many as have arrived, at least one
+            ...
+
+Nothing here imports torch, numpy or the store; connecting to a running engine takes a few milliseconds.
+Events that arrive while nobody reads are kept up to `BUFFERED_EVENTS`; beyond that the oldest telemetry and
+samples go first and the loss is told as a Gap.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import secrets
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import AsyncIterator
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+
+from engine import paths
+from engine.protocol import PROTOCOL, events, requests
+from engine.protocol.framing import Decoder, Encoder, FrameError
+
+BUFFERED_EVENTS = 50_000
+START_PATIENCE_S = 10.0
+
+
+class EngineUnavailableError(Exception):
+    """There is no engine to talk to, and why; the message names the next move."""
+
+
+class EngineMismatchError(EngineUnavailableError):
+    """The running engine speaks another protocol version; it must be restarted when it is idle."""
+
+
+@cache
+def build_id() -> str:
+    """Hash of the installed engine sources: tells a face that the running engine is older than itself."""
+    digest = hashlib.sha256()
+    here = Path(__file__).parent
+    for path in sorted(here.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+class Connection:
+    """One handshaken connection. Made by `connect`."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, client: str) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._encoder = Encoder()
+        self._decoder: Decoder[events.AnyEvent] = Decoder(events.AnyEvent)
+        self._replies: dict[int, asyncio.Future[events.Event]] = {}
+        self._buffer: deque[events.Event] = deque()
+        self._lost: tuple[int, int] | None = None
+        self._arrived = asyncio.Event()
+        self._closed = False
+        self._seq = 0
+        self.client = client
+        self.welcome: events.Welcome
+        self._pump: asyncio.Task[None] | None = None
+
+    @property
+    def closed(self) -> bool:
+        """Whether the engine went away or this side closed."""
+        return self._closed
+
+    def next_seq(self) -> int:
+        """A fresh number for a request."""
+        self._seq += 1
+        return self._seq
+
+    async def request(self, request: requests.AnyRequest, *, patience_s: float = 30.0) -> events.Reply:
+        """Send and wait for the Reply. Raises EngineUnavailableError when the engine goes away meanwhile."""
+        answer = await self._ask(request, patience_s)
+        assert isinstance(answer, events.Reply)
+        return answer
+
+    async def status(self) -> events.Status:
+        """The engine's state."""
+        answer = await self._ask(requests.GetStatus(seq=self.next_seq()), 10.0)
+        assert isinstance(answer, events.Status)
+        return answer
+
+    async def log(self, lines: int = 200) -> list[str]:
+        """Newest lines of the engine's own log."""
+        answer = await self._ask(requests.GetLog(seq=self.next_seq(), lines=lines), 10.0)
+        assert isinstance(answer, events.EngineLog)
+        return answer.lines
+
+    async def _ask(self, request: requests.AnyRequest, patience_s: float) -> events.Event:
+        if self._closed:
+            raise EngineUnavailableError("the engine went away; `aisp engine start` starts a new one")
+        if isinstance(request, requests.Hello):
+            raise TypeError("the handshake is connect()'s")
+        future: asyncio.Future[events.Event] = asyncio.get_running_loop().create_future()
+        self._replies[request.seq] = future
+        try:
+            self._writer.write(self._encoder.frame(request))
+            await self._writer.drain()
+            return await asyncio.wait_for(future, patience_s)
+        except TimeoutError:
+            raise EngineUnavailableError(
+                f"the engine (pid {self.welcome.pid}) did not answer for {patience_s:.0f} s; "
+                "`aisp engine logs` may say why"
+            ) from None
+        except OSError as error:
+            raise EngineUnavailableError(f"the engine went away ({error})") from None
+        finally:
+            self._replies.pop(request.seq, None)
+
+    async def batches(self) -> AsyncIterator[list[events.Event]]:
+        """Yield lists of events in order until the connection ends."""
+        while True:
+            await self._arrived.wait()
+            batch = self.take()
+            if batch:
+                yield batch
+            elif self._closed:
+                return
+
+    def take(self) -> list[events.Event]:
+        """Everything that has arrived and was not read yet; empty if nothing."""
+        self._arrived.clear()
+        batch: list[events.Event] = []
+        if self._lost is not None:
+            batch.append(events.Gap(first=self._lost[0], last=self._lost[1]))
+            self._lost = None
+        batch.extend(self._buffer)
+        self._buffer.clear()
+        if self._closed:
+            self._arrived.set()
+        return batch
+
+    async def close(self) -> None:
+        """Close the socket; the engine and its runs go on."""
+        self._closed = True
+        self._writer.close()
+        if self._pump is not None:
+            self._pump.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._pump
+        self._arrived.set()
+
+    async def __aenter__(self) -> Connection:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _handshake(self, hello: requests.Hello) -> None:
+        self._writer.write(self._encoder.frame(hello))
+        await self._writer.drain()
+        # The bodies after the first may be newer messages than we know, so each is decoded on its own.
+        while True:
+            data = await asyncio.wait_for(self._reader.read(1 << 18), 10.0)
+            if not data:
+                raise EngineUnavailableError("the engine closed the connection during the handshake")
+            arrived = list(self._decoder.feed(data))
+            if arrived:
+                break
+        first = arrived[0]
+        if not isinstance(first, events.Welcome):
+            raise FrameError(f"expected a welcome, got {type(first).__name__}")
+        self.welcome = first
+        self._deliver(list(arrived[1:]))
+        self._pump = asyncio.create_task(self._read())
+
+    async def _read(self) -> None:
+        try:
+            while data := await self._reader.read(1 << 18):
+                self._deliver(list(self._decoder.feed(data)))
+        except (FrameError, OSError):
+            pass
+        finally:
+            self._closed = True
+            for future in self._replies.values():
+                if not future.done():
+                    future.set_exception(EngineUnavailableError("the engine went away"))
+            self._arrived.set()
+
+    def _deliver(self, arrived: list[events.AnyEvent]) -> None:
+        for event in arrived:
+            if isinstance(event, (events.Reply, events.Status, events.EngineLog)):
+                future = self._replies.get(event.to)
+                if future is not None and not future.done():
+                    future.set_result(event)
+                continue
+            if len(self._buffer) >= BUFFERED_EVENTS:
+                old = self._buffer.popleft()
+                first = self._lost[0] if self._lost else old.seq
+                self._lost = (first, old.seq)
+            self._buffer.append(event)
+        if self._buffer:
+            self._arrived.set()
+
+
+async def connect(
+    *,
+    start: bool = True,
+    subscribe_from: int | None = None,
+    epoch: str = "",
+    client: str = "",
+    warm: bool = False,
+    accept_mismatch: bool = False,
+) -> Connection:
+    """Connect to this user's engine, starting it if need be.
+
+    Args:
+        start: start an engine where none answers; otherwise raise.
+        subscribe_from: receive events from this seq on (0: all that is kept); None: no events.
+        epoch: the engine's life that subscribe_from counts in ("" for whichever runs).
+        client: a random id kept over reconnects; "" makes one.
+        warm: ask the engine to keep workers warm while this face is connected.
+        accept_mismatch: return a connection to an engine of another protocol version too (to stop it).
+
+    Raises:
+        EngineUnavailableError: none runs and start is False, or it could not be started.
+        EngineMismatchError: the running engine speaks another protocol version.
+    """
+    client = client or secrets.token_hex(8)
+    hello = requests.Hello(
+        protocol=PROTOCOL,
+        build=build_id(),
+        client=client,
+        subscribe_from=subscribe_from,
+        epoch=epoch,
+        warm=warm,
+    )
+    deadline = time.monotonic() + START_PATIENCE_S
+    process: subprocess.Popen[bytes] | None = None
+    problem = "no engine is running; `aisp engine start` starts one"
+    while True:
+        socket = paths.find_socket()
+        if socket is not None:
+            try:
+                reader, writer = await asyncio.open_unix_connection(str(socket), limit=1 << 20)
+                connection = Connection(reader, writer, client)
+                await connection._handshake(hello)
+            except (ConnectionRefusedError, FileNotFoundError, ConnectionResetError, BrokenPipeError):
+                problem = f"nothing listens on {socket}"
+            except (FrameError, TimeoutError) as error:
+                raise EngineMismatchError(
+                    f"what listens on {socket} does not speak aisp's protocol ({error}); "
+                    "`aisp engine stop` ends it"
+                ) from None
+            except PermissionError:
+                raise EngineUnavailableError(f"{socket} belongs to another user") from None
+            else:
+                if not connection.welcome.compatible and not accept_mismatch:
+                    pid = connection.welcome.pid
+                    await connection.close()
+                    raise EngineMismatchError(
+                        f"the running engine (pid {pid}) speaks protocol {connection.welcome.protocol}, "
+                        f"this program {PROTOCOL}; `aisp engine stop --when-idle` ends it after its queue"
+                    )
+                return connection
+        if not start:
+            raise EngineUnavailableError(problem)
+        if process is None:
+            process = start_engine()
+        elif process.poll() not in (None, 0, paths.EXIT_ALREADY_RUNNING):
+            raise EngineUnavailableError(
+                f"the engine ended at once with status {process.returncode}; "
+                f"{paths.log_file()} says why:\n{paths.log_tail(5)}"
+            )
+        if time.monotonic() > deadline:
+            raise EngineUnavailableError(
+                f"the engine did not answer within {START_PATIENCE_S:.0f} s; {paths.log_file()} says why"
+            )
+        await asyncio.sleep(0.02)
+
+
+def start_engine() -> subprocess.Popen[bytes]:
+    """Start the engine in a session of its own, so that it survives this process and a dropped SSH line."""
+    log = paths.log_file()
+    with log.open("ab") as sink:
+        return subprocess.Popen(
+            [sys.executable, "-m", "engine.server"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=sink,
+            cwd="/",
+            env=os.environ.copy(),
+            start_new_session=True,
+            close_fds=True,
+        )

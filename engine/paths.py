@@ -1,0 +1,146 @@
+"""Where the engine keeps its things, and who may reach them. Only the owner, ever.
+
+State (the store, snapshots, journal, log): `$AISP_STATE` > `$XDG_STATE_HOME/aisp` > `~/.local/state/aisp` >
+a private folder in the temporary directory that is gone after a reboot (`state_is_temporary()` says so).
+
+Socket: in `$XDG_RUNTIME_DIR/aisp`, else in a private 0700 folder `aisp-UID` in the temporary directory, named
+after a hash of the state directory, so that its path stays under the 107 bytes a Unix socket may have and two
+state directories have an engine each. A pointer file in the state directory tells where it was bound.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+import tempfile
+from functools import cache
+from pathlib import Path
+
+EXIT_ALREADY_RUNNING = 75
+MAX_SOCKET_PATH_BYTES = 107
+
+
+class UnsafePathError(Exception):
+    """A directory that must be private belongs to somebody else, is a link, or is open to others."""
+
+
+@cache
+def _state(aisp_state: str | None, xdg: str | None, home: str | None) -> tuple[Path, bool]:
+    candidates: list[Path] = []
+    if aisp_state:
+        candidates.append(Path(aisp_state).absolute())
+    else:
+        if xdg:
+            candidates.append(Path(xdg) / "aisp")
+        if home:
+            candidates.append(Path(home) / ".local" / "state" / "aisp")
+    for path in candidates:
+        try:
+            make_private(path)
+        except UnsafePathError:
+            raise
+        except OSError:
+            continue
+        if os.access(path, os.W_OK | os.X_OK):
+            return path, False
+    path = Path(tempfile.gettempdir()) / f"aisp-{os.getuid()}" / "state"
+    make_private(path.parent)
+    make_private(path)
+    return path, True
+
+
+def state_dir() -> Path:
+    """The state directory, made if need be. Raises UnsafePathError where others could write to it."""
+    return _state(*(os.environ.get(name) for name in ("AISP_STATE", "XDG_STATE_HOME", "HOME")))[0]
+
+
+def state_is_temporary() -> bool:
+    """Whether no lasting place could be written to, so that results are lost at the next reboot."""
+    return _state(*(os.environ.get(name) for name in ("AISP_STATE", "XDG_STATE_HOME", "HOME")))[1]
+
+
+def make_private(path: Path) -> Path:
+    """Make `path` a directory that only its owner can enter. Raises UnsafePathError where that cannot be."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = path.lstat()
+    if stat.S_ISLNK(found.st_mode):
+        raise UnsafePathError(f"{path} is a symbolic link; remove it or set AISP_STATE to a folder of your own")
+    if found.st_uid != os.getuid():
+        raise UnsafePathError(f"{path} belongs to uid {found.st_uid}; set AISP_STATE to a folder of your own")
+    if found.st_mode & 0o077:
+        path.chmod(0o700)
+    return path
+
+
+def runtime_dir() -> Path:
+    """Where the socket lives."""
+    given = os.environ.get("XDG_RUNTIME_DIR")
+    if given:
+        path = Path(given) / "aisp"
+        with contextlib.suppress(OSError):
+            if len(os.fsencode(path)) + 24 <= MAX_SOCKET_PATH_BYTES:
+                return make_private(path)
+    return make_private(Path(tempfile.gettempdir()) / f"aisp-{os.getuid()}")
+
+
+def socket_file() -> Path:
+    """Where this state directory's engine binds."""
+    name = hashlib.sha256(os.fsencode(state_dir())).hexdigest()[:12] + ".sock"
+    path = runtime_dir() / name
+    if len(os.fsencode(path)) > MAX_SOCKET_PATH_BYTES:
+        path = make_private(Path("/tmp") / f"aisp-{os.getuid()}") / name
+    return path
+
+
+def pointer_file() -> Path:
+    """Names the socket that the running engine bound, for faces with another XDG_RUNTIME_DIR."""
+    return state_dir() / "engine.socket"
+
+
+def find_socket() -> Path | None:
+    """The running engine's socket, or None where there is no sign of one."""
+    with contextlib.suppress(OSError, ValueError):
+        named = Path(os.fsdecode(pointer_file().read_bytes().strip()))
+        if named.exists():
+            return named
+    usual = socket_file()
+    return usual if usual.exists() else None
+
+
+def lock_file() -> Path:
+    """Held with flock by the one engine of this state directory."""
+    return state_dir() / "engine.lock"
+
+
+def log_file() -> Path:
+    """The engine's own log."""
+    return state_dir() / "engine.log"
+
+
+def log_tail(lines: int) -> str:
+    """Last lines of the engine's log, "" where there is none."""
+    try:
+        with log_file().open("rb") as source:
+            source.seek(0, os.SEEK_END)
+            source.seek(max(0, source.tell() - 64 * 1024))
+            text = source.read().decode("utf-8", "backslashreplace")
+    except OSError:
+        return ""
+    return "\n".join(text.splitlines()[-lines:])
+
+
+def database_file() -> Path:
+    """The store."""
+    return state_dir() / "aisp.db"
+
+
+def snapshots_dir() -> Path:
+    """Sources as they ran, laid out for workers to import; content-addressed."""
+    return make_private(state_dir() / "snapshots")
+
+
+def journal_dir() -> Path:
+    """The event journal of the running engine."""
+    return make_private(state_dir() / "journal")

@@ -1,0 +1,291 @@
+"""What the engine tells its faces: one ordered stream, the same for all of them, each with its `seq`.
+
+All texts are cleaned (no control or escape characters) before they are put into an event. `Reply`, `Welcome`,
+`Status`, `EngineLog` and `Gap` belong to one connection and carry seq 0; all others are broadcast, kept in a
+journal on disk and replayed to a face that subscribes late.
+
+Times ending in `_ns` are CLOCK_MONOTONIC, comparable on this host within one boot; NaN and -1 in telemetry mean
+"no answer", and are drawn as gaps.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+
+class Event(msgspec.Struct, tag_field="type", kw_only=True):
+    """Base of all events. `seq` counts up by one within an epoch."""
+
+    seq: int = 0
+
+
+# -- of one connection -----------------------------------------------------------------------------------------
+
+
+class Welcome(Event, tag="welcome", kw_only=True):
+    """Answer to Hello."""
+
+    protocol: int
+    build: str
+    pid: int
+    epoch: str
+    next_seq: int
+    compatible: bool
+    state_dir: str
+
+
+class Reply(Event, tag="reply", kw_only=True):
+    """Answer to the request `to`. `error` is empty on success, else what was wrong and the next move."""
+
+    to: int
+    error: str = ""
+    run_ids: list[str] = []
+    detail: str = ""
+
+
+class Device(msgspec.Struct, frozen=True, kw_only=True):
+    """A GPU, or the CPU, that runs can be placed on."""
+
+    index: int  # -1 for the CPU
+    name: str
+    uuid: str = ""
+    sm: int | None = None
+    memory_bytes: int | None = None
+    driver: str = ""
+    note: str = ""  # why it cannot be used, or "contended by pid 123"
+
+
+class QueueItem(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that is planned or under way."""
+
+    run_id: str
+    target: str
+    title: str
+    state: str
+    quick: bool
+    trigger: str
+    device: str
+
+
+class WatchItem(msgspec.Struct, frozen=True, kw_only=True):
+    """A target under watch."""
+
+    target: str
+    folder: str
+    edits: int
+    polling: bool = False  # inotify could not be had; saves are found by looking now and then
+
+
+class Status(Event, tag="status", kw_only=True):
+    """Answer to GetStatus `to`: the engine as it is."""
+
+    to: int
+    pid: int
+    uptime_s: float
+    rss_bytes: int
+    devices: list[Device]
+    gpu_note: str  # "" with a GPU; else why there is none, as the driver said it
+    queue: list[QueueItem]
+    watches: list[WatchItem]
+    warm_workers: int
+    viewers: int
+    runs_done: int
+
+
+class EngineLog(Event, tag="engine_log", kw_only=True):
+    """Answer to GetLog `to`: newest lines of the engine's own log, oldest first."""
+
+    to: int
+    lines: list[str]
+
+
+class Gap(Event, tag="gap", kw_only=True):
+    """Events first..last are not coming: this face was too slow, or they are no longer kept."""
+
+    first: int
+    last: int
+
+
+# -- broadcast -------------------------------------------------------------------------------------------------
+
+
+class RunPlanned(Event, tag="run_planned", kw_only=True):
+    """A run was journalled; it will start when its device is free."""
+
+    run_id: str
+    target: str
+    title: str
+    folder: str
+    device: str
+    case: str
+    quick: bool
+    trigger: str
+    rungs: list[str]  # arms in order, the baseline first, "baseline (A/A)" last
+    snapshot: str
+    wall: str
+    epoch: str = ""
+
+
+class RunState(Event, tag="run_state", kw_only=True):
+    """A run moved on. Final states are followed by RunFinished."""
+
+    run_id: str
+    state: str
+    at_ns: int
+
+
+class Step(Event, tag="step", kw_only=True):
+    """A step of a run began (duration_ms is None) or ended."""
+
+    run_id: str
+    name: str
+    arm: str  # "" for the whole run
+    start_ns: int
+    duration_ms: float | None = None
+    detail: str = ""
+
+
+class SampleBatch(Event, tag="samples", kw_only=True):
+    """Newly taken samples of one arm: parallel lists. Every iteration is in exactly one batch."""
+
+    run_id: str
+    arm: str
+    replica: int
+    round: int
+    timing: str  # store.outcomes.Timing
+    device_ms: list[float]
+    end_ns: list[int]
+    discarded: list[int]  # 0 kept, else a code of store.records.DISCARDED
+
+
+class TelemetryBatch(Event, tag="telemetry", kw_only=True):
+    """GPU state at 20 Hz while something runs: parallel lists."""
+
+    gpu: int
+    at_ns: list[int]
+    sm_clock_mhz: list[float]
+    memory_clock_mhz: list[float]
+    temperature_c: list[float]
+    power_w: list[float]
+    throttle: list[int]  # NVML clocks-event-reasons bits, -1 unknown
+
+
+class ArmUpdate(Event, tag="arm", kw_only=True):
+    """What is known of an arm so far: sent when something changes, and once more at its end."""
+
+    run_id: str
+    arm: str
+    state: str
+    correctness: str
+    timing: str = "none"
+    median_ms: float | None = None
+    low_ms: float | None = None
+    high_ms: float | None = None
+    samples: int = 0
+    sol: float | None = None
+    max_error: float | None = None
+    peak_bytes: int | None = None
+    reason: str = ""
+    detail: str = ""
+
+
+class ComparisonUpdate(Event, tag="comparison", kw_only=True):
+    """A rung against a baseline, preliminary until the run has ended."""
+
+    run_id: str
+    rung: str
+    baseline: str
+    verdict: str
+    speedup: float | None = None
+    low: float | None = None
+    high: float | None = None
+    floor: float | None = None
+    note: str = ""
+
+
+class RunFinished(Event, tag="run_finished", kw_only=True):
+    """A run's end, after it was committed to the store."""
+
+    run_id: str
+    target: str
+    state: str
+    correctness: str
+    validity: str
+    verdict: str
+    duration_ms: float | None
+    reason: str = ""
+    flags: list[str] = []
+
+
+class Output(Event, tag="output", kw_only=True):
+    """Lines that a kernel printed, cleaned; floods are thinned and say by how much."""
+
+    run_id: str
+    arm: str
+    stream: str  # "stdout" or "stderr"
+    lines: list[str]
+    dropped: int = 0
+
+
+class WatchChanged(Event, tag="watch_changed", kw_only=True):
+    """A watch began or ended."""
+
+    target: str
+    folder: str
+    active: bool
+    polling: bool = False
+
+
+class WatchEdit(Event, tag="watch_edit", kw_only=True):
+    """A save was seen and settled; `run_id` is the run it started, "" where the sources do not compile.
+
+    `error` is the syntax error with file and line; the watch goes on in any case.
+    """
+
+    target: str
+    number: int  # 1 is the first edit of this watch; 0 the state when the watch began
+    snapshot: str
+    files: list[str]  # names that changed against the previous edit
+    run_id: str
+    error: str = ""
+    wall: str = ""
+    save_ns: int = 0  # CLOCK_MONOTONIC when the save was noticed
+
+
+class Banner(Event, tag="banner", kw_only=True):
+    """Something that the person must know: a full disk, a locked database, a lost GPU. "" clears it."""
+
+    key: str
+    text: str
+    severity: str = "warning"  # "information", "warning" or "error"
+
+
+class LogLine(Event, tag="log_line", kw_only=True):
+    """A line of the engine's own log."""
+
+    level: str
+    text: str
+
+
+AnyEvent: TypeAlias = (
+    Welcome
+    | Reply
+    | Status
+    | EngineLog
+    | Gap
+    | RunPlanned
+    | RunState
+    | Step
+    | SampleBatch
+    | TelemetryBatch
+    | ArmUpdate
+    | ComparisonUpdate
+    | RunFinished
+    | Output
+    | WatchChanged
+    | WatchEdit
+    | Banner
+    | LogLine
+)

@@ -1,0 +1,118 @@
+"""What a face may ask of the engine. Every request but `Hello` carries `seq`, a number that the face counts up.
+
+The engine answers each request with `events.Reply(seq=...)`; a request repeated with the same client and seq
+(after a reconnect) is answered again but not carried out twice.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+
+class Request(msgspec.Struct, tag_field="type", frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of all requests."""
+
+
+class Hello(Request, tag="hello", kw_only=True):
+    """First frame of a connection.
+
+    Attributes:
+        protocol: PROTOCOL of the face; where it differs the engine sends Welcome and accepts only Shutdown.
+        build: hash of the installed sources, shown when it differs from the engine's.
+        client: a random id that the face keeps over reconnects.
+        subscribe_from: send events from this seq on (of `epoch`), 0 for all that is kept; None for none.
+        epoch: the engine's life that subscribe_from counts in; another epoch starts with a snapshot.
+        warm: keep workers warm as long as this face is connected.
+    """
+
+    protocol: int
+    build: str
+    client: str
+    subscribe_from: int | None = None
+    epoch: str = ""
+    warm: bool = False
+
+
+class StartRuns(Request, tag="start_runs", kw_only=True):
+    """Plan one run per target, in this order, and start them as GPUs get free.
+
+    Attributes:
+        roots: collections to look in; empty for the shipped one.
+        targets: target ids.
+        rungs: rung names to run beside the baseline; empty for all honest ones.
+        device: "auto", "cuda" or "cpu".
+        case: a case's name; "" for the device's timed one.
+        quick: one replica, fewer samples.
+        replicas: fresh processes per arm; 0 for the default of the mode.
+        trigger: "cli" or "tui".
+    """
+
+    seq: int
+    roots: list[str] = []
+    targets: list[str]
+    rungs: list[str] = []
+    device: str = "auto"
+    case: str = ""
+    quick: bool = False
+    replicas: int = 0
+    trigger: str = "cli"
+
+
+class Cancel(Request, tag="cancel", kw_only=True):
+    """End a run, planned or running; an empty run_id ends all of them."""
+
+    seq: int
+    run_id: str = ""
+
+
+class StartWatch(Request, tag="start_watch", kw_only=True):
+    """Run the target again, quickly, after each save of any file in its folder, until StopWatch."""
+
+    seq: int
+    root: str = ""  # "" for the shipped collection
+    target: str
+    device: str = "auto"
+
+
+class StopWatch(Request, tag="stop_watch", kw_only=True):
+    """Stop watching. Unknown targets are fine."""
+
+    seq: int
+    target: str
+
+
+class Restore(Request, tag="restore", kw_only=True):
+    """Write the sources of an earlier snapshot back into the target's folder; what stands there is kept in the
+    store first, so that nothing is lost. Reply.detail names the snapshot of what was there."""
+
+    seq: int
+    root: str = ""
+    target: str
+    snapshot: str
+
+
+class GetStatus(Request, tag="get_status", kw_only=True):
+    """Ask for an events.Status."""
+
+    seq: int
+
+
+class GetLog(Request, tag="get_log", kw_only=True):
+    """Ask for the engine's own newest log lines, as an events.EngineLog."""
+
+    seq: int
+    lines: int = 200
+
+
+class Shutdown(Request, tag="shutdown", kw_only=True):
+    """Stop the engine: at once (runs become `cancelled`) or when the queue is empty."""
+
+    seq: int
+    when_idle: bool = False
+
+
+AnyRequest: TypeAlias = (
+    Hello | StartRuns | Cancel | StartWatch | StopWatch | Restore | GetStatus | GetLog | Shutdown
+)

@@ -1,0 +1,1 @@
+"""Lessons: twenty chapters and the labs, and the torch-free catalogue that finds them."""

@@ -1,0 +1,218 @@
+"""What a target is, as data: frozen values, made by `kernels.catalog.load`, shared by every other folder.
+
+Units: axes are element counts, `flops` are floating-point operations per call, `bytes` are bytes of
+device memory that a call must move at least (each input read once, each output written once).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+class Goal(enum.StrEnum):
+    """What a lesson improves. A `null` lesson teaches that the technique does not help."""
+
+    SPEED = "speed"
+    MEMORY = "memory"
+    LATENCY = "latency"
+    NULL = "null"
+
+
+class Role(enum.StrEnum):
+    """Why a source file stands in a target's folder."""
+
+    BASELINE = "baseline"  # baseline.py, and baseline_*.py: further honest starting points
+    OPTIMIZED = "optimized"  # optimized.py and optimized_*.py
+    PEER = "peer"  # peer_*.py: somebody else's library, for comparison
+    WRONG = "wrong"  # wrong_*.py: the oracle must refuse it
+
+
+class Kind(enum.StrEnum):
+    """How a rung reaches the hardware, found by reading its imports, never by running it."""
+
+    TORCH = "torch"  # runs and is timed on a CPU as well
+    TRITON = "triton"  # on a CPU: the interpreter, for correctness only; its time means nothing
+    CUDA = "cuda"  # needs a GPU
+
+
+class Flag(enum.StrEnum):
+    """Properties of an input beyond its type."""
+
+    STATIC = "static"  # known before the call, like weights: never refilled after prepare()
+    MUTABLE = "mutable"  # the call may overwrite it; restored before every call
+    CPU = "cpu"  # stays in host memory, whatever the device of the run
+    PINNED = "pinned"  # host memory that the GPU can read directly; implies CPU
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """The hardware without which a target or rung is not applicable.
+
+    Attributes:
+        sm: least compute capability times ten (80 for sm_80), or None where any will do.
+        gpus: how many GPUs; 0 where a CPU is enough.
+    """
+
+    sm: int | None = None
+    gpus: int = 0
+
+    def missing(self, *, sm: int | None, gpus: int) -> str | None:
+        """Say what a machine with `gpus` GPUs of compute capability `sm` lacks, as "needs sm_90", or None."""
+        if self.gpus > gpus:
+            if gpus == 0:
+                return f"needs sm_{self.sm}" if self.sm else "needs a GPU"
+            return f"needs {self.gpus} GPUs"
+        if self.sm is not None and self.gpus and (sm is None or sm < self.sm):
+            return f"needs sm_{self.sm}"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """One line of `[inputs]` or `[outputs]`: "float32 [M, N] normal static".
+
+    Attributes:
+        name: the key.
+        dtype: a torch dtype's name (float32, bfloat16, float8_e4m3fn, int64, bool ...), or "made" for an
+            input that the target's inputs.py makes.
+        dims: one axes expression per dimension, unevaluated; empty for a scalar tensor or a made input.
+        distribution: name of the value distribution; empty for outputs and made inputs.
+        arguments: the distribution's arguments as axes expressions, e.g. ("0", "V") for integers(0, V).
+        flags: see Flag.
+    """
+
+    name: str
+    dtype: str
+    dims: tuple[str, ...] = ()
+    distribution: str = ""
+    arguments: tuple[str, ...] = ()
+    flags: frozenset[Flag] = frozenset()
+
+    @property
+    def made(self) -> bool:
+        """Whether inputs.py makes this input rather than the grammar."""
+        return self.dtype == "made"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One set of axes values. `default` is timed on a GPU, `cpu` on a machine without one."""
+
+    name: str
+    axes: Mapping[str, int]
+    timed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One variant of a target: a file with `run`."""
+
+    name: str  # file name without .py: "optimized_swizzled"
+    role: Role
+    kind: Kind
+    path: Path
+    needs: Needs  # the target's, unless [rungs.<name>] says otherwise
+    summary: str = ""  # one line: the one thing that this rung changes
+    inexact: bool = False  # declared not bit-reproducible between calls (atomics): fingerprints get a tolerance
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What was predicted before it was measured."""
+
+    speedup: tuple[float, float]
+    on: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A lesson: a folder with lesson.md, reference.py, baseline.py, optimized.py and more rungs."""
+
+    id: str  # "ch07:transpose", "labs/block_scaling:block_scaling", "mine:my_kernel"
+    chapter: str  # "ch07", "labs/block_scaling", or the name of a user's folder
+    name: str  # "transpose"
+    title: str
+    folder: Path
+    root: Path  # the collection that it was found in
+    goal: Goal
+    needs: Needs
+    techniques: tuple[str, ...]
+    inputs: tuple[TensorSpec, ...]  # in the argument order of run()
+    outputs: tuple[TensorSpec, ...]
+    cases: tuple[Case, ...]  # the default case first
+    flops: str  # axes expression
+    bytes: str  # axes expression; "" means derived from inputs and outputs
+    tolerance: Mapping[str, float]  # by dtype name, relative to max(RMS of the reference, |reference|)
+    rungs: tuple[Rung, ...]  # baseline first, then baseline_*, optimized, optimized_*, peer_*, wrong_*
+    expect: Expectation | None
+    lesson: str  # Markdown below the front matter
+    files: tuple[str, ...] = field(default=())  # every file a run depends on, relative to folder, sorted
+
+    def rung(self, name: str) -> Rung:
+        """The rung of that name; LookupError names those there are."""
+        for rung in self.rungs:
+            if rung.name == name:
+                return rung
+        raise LookupError(f"{self.id} has no rung {name!r}; it has {', '.join(r.name for r in self.rungs)}")
+
+    def case(self, name: str) -> Case:
+        """The case of that name; LookupError names those there are."""
+        for case in self.cases:
+            if case.name == name:
+                return case
+        raise LookupError(f"{self.id} has no case {name!r}; it has {', '.join(c.name for c in self.cases)}")
+
+    @property
+    def honest_rungs(self) -> tuple[Rung, ...]:
+        """The rungs that a run times: all but the wrong ones."""
+        return tuple(rung for rung in self.rungs if rung.role is not Role.WRONG)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a folder that looks like a target could not be loaded: the file, the key, and the fix."""
+
+    path: Path
+    key: str  # dotted key inside the front matter, "" where the whole file is meant
+    message: str  # what was given
+    fix: str  # what would work
+
+    def __str__(self) -> str:
+        place = f"{self.path}: {self.key}" if self.key else str(self.path)
+        return f"{place}: {self.message}; {self.fix}"
+
+
+@dataclass(frozen=True, slots=True)
+class Chapter:
+    """A folder of targets."""
+
+    id: str  # "ch07", "labs/block_scaling", or a user folder's name
+    number: int | None  # 7 for ch07, None for labs and user folders
+    title: str  # "Memory access", from the folder's name or README.md's first heading
+    folder: Path
+    readme: str  # Markdown, "" where there is none
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """Everything found under one or more roots: what loaded, and what did not and why."""
+
+    roots: tuple[Path, ...]
+    chapters: tuple[Chapter, ...]
+    targets: tuple[Target, ...]
+    problems: tuple[Problem, ...]
+
+    def find(self, target_id: str) -> Target:
+        """The target of that id; LookupError suggests close ids."""
+        for target in self.targets:
+            if target.id == target_id:
+                return target
+        import difflib  # only on the error path
+
+        near = difflib.get_close_matches(target_id, [t.id for t in self.targets], n=3, cutoff=0.3)
+        hint = f"did you mean {' or '.join(near)}?" if near else "`aisp bench list-targets` shows all of them"
+        raise LookupError(f"no target {target_id!r}; {hint}")
