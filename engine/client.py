@@ -253,8 +253,7 @@ async def connect(
                 problem = f"nothing listens on {socket}"
             except (FrameError, TimeoutError) as error:
                 raise EngineMismatchError(
-                    f"what listens on {socket} does not speak aisp's protocol ({error}); "
-                    "`aisp engine stop` ends it"
+                    f"what listens on {socket} does not speak aisp's protocol ({error}); `aisp engine stop` ends it"
                 ) from None
             except PermissionError:
                 raise EngineUnavailableError(f"{socket} belongs to another user") from None
@@ -283,6 +282,12 @@ async def connect(
         await asyncio.sleep(0.02)
 
 
+def _python_path() -> str:
+    """Where this program was imported from comes first: the engine must be of the same sources."""
+    here = str(Path(__file__).parent.parent)
+    return os.pathsep.join(part for part in (here, os.environ.get("PYTHONPATH", "")) if part)
+
+
 def start_engine() -> subprocess.Popen[bytes]:
     """Start the engine in a session of its own, so that it survives this process and a dropped SSH line."""
     log = paths.log_file()
@@ -293,7 +298,7 @@ def start_engine() -> subprocess.Popen[bytes]:
             stdout=subprocess.DEVNULL,
             stderr=sink,
             cwd="/",
-            env=os.environ.copy(),
+            env=os.environ | {"PYTHONPATH": _python_path()},
             start_new_session=True,
             close_fds=True,
         )

@@ -70,7 +70,7 @@ class Trigger(enum.StrEnum):
 class Timing(enum.StrEnum):
     """How one sample was taken; a number never stands without it."""
 
-    COLD = "cold"  # L2 flushed before each call, one event pair around one call
-    BATCH = "batch"  # many launches between one event pair over rotating inputs, divided by their number
-    HOST = "host"  # CPU target: the process's monotonic clock around one call
+    COLD = "cold"  # L2 flushed, the stream held until the host was done: one event pair around one call
+    COLD_SYNC = "cold+host"  # L2 flushed, but the call itself waits for the GPU: host time is part of it
+    HOST = "host"  # CPU target: the monotonic clock around one call
     NONE = "none"  # checked, not timed (Triton's interpreter)

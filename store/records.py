@@ -59,7 +59,7 @@ class Samples:
     @property
     def kept_ms(self) -> Floats:
         """Times of the samples that count."""
-        return self.device_ms[self.discarded == 0]
+        return np.asarray(self.device_ms[self.discarded == 0], np.float64)
 
 
 DISCARDED: Mapping[int, str] = {1: "clock below 75 % of the reference", 2: "host time leaked into the sample"}

@@ -15,7 +15,7 @@ class Request(msgspec.Struct, tag_field="type", frozen=True, kw_only=True, forbi
     """Base of all requests."""
 
 
-class Hello(Request, tag="hello", kw_only=True):
+class Hello(Request, tag="hello", frozen=True, kw_only=True):
     """First frame of a connection.
 
     Attributes:
@@ -35,7 +35,7 @@ class Hello(Request, tag="hello", kw_only=True):
     warm: bool = False
 
 
-class StartRuns(Request, tag="start_runs", kw_only=True):
+class StartRuns(Request, tag="start_runs", frozen=True, kw_only=True):
     """Plan one run per target, in this order, and start them as GPUs get free.
 
     Attributes:
@@ -60,14 +60,14 @@ class StartRuns(Request, tag="start_runs", kw_only=True):
     trigger: str = "cli"
 
 
-class Cancel(Request, tag="cancel", kw_only=True):
+class Cancel(Request, tag="cancel", frozen=True, kw_only=True):
     """End a run, planned or running; an empty run_id ends all of them."""
 
     seq: int
     run_id: str = ""
 
 
-class StartWatch(Request, tag="start_watch", kw_only=True):
+class StartWatch(Request, tag="start_watch", frozen=True, kw_only=True):
     """Run the target again, quickly, after each save of any file in its folder, until StopWatch."""
 
     seq: int
@@ -76,14 +76,14 @@ class StartWatch(Request, tag="start_watch", kw_only=True):
     device: str = "auto"
 
 
-class StopWatch(Request, tag="stop_watch", kw_only=True):
+class StopWatch(Request, tag="stop_watch", frozen=True, kw_only=True):
     """Stop watching. Unknown targets are fine."""
 
     seq: int
     target: str
 
 
-class Restore(Request, tag="restore", kw_only=True):
+class Restore(Request, tag="restore", frozen=True, kw_only=True):
     """Write the sources of an earlier snapshot back into the target's folder; what stands there is kept in the
     store first, so that nothing is lost. Reply.detail names the snapshot of what was there."""
 
@@ -93,26 +93,24 @@ class Restore(Request, tag="restore", kw_only=True):
     snapshot: str
 
 
-class GetStatus(Request, tag="get_status", kw_only=True):
+class GetStatus(Request, tag="get_status", frozen=True, kw_only=True):
     """Ask for an events.Status."""
 
     seq: int
 
 
-class GetLog(Request, tag="get_log", kw_only=True):
+class GetLog(Request, tag="get_log", frozen=True, kw_only=True):
     """Ask for the engine's own newest log lines, as an events.EngineLog."""
 
     seq: int
     lines: int = 200
 
 
-class Shutdown(Request, tag="shutdown", kw_only=True):
+class Shutdown(Request, tag="shutdown", frozen=True, kw_only=True):
     """Stop the engine: at once (runs become `cancelled`) or when the queue is empty."""
 
     seq: int
     when_idle: bool = False
 
 
-AnyRequest: TypeAlias = (
-    Hello | StartRuns | Cancel | StartWatch | StopWatch | Restore | GetStatus | GetLog | Shutdown
-)
+AnyRequest: TypeAlias = Hello | StartRuns | Cancel | StartWatch | StopWatch | Restore | GetStatus | GetLog | Shutdown

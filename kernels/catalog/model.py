@@ -116,7 +116,10 @@ class Rung:
     path: Path
     needs: Needs  # the target's, unless [rungs.<name>] says otherwise
     summary: str = ""  # one line: the one thing that this rung changes
-    inexact: bool = False  # declared not bit-reproducible between calls (atomics): fingerprints get a tolerance
+    # Declared not bit-reproducible between calls (atomics): fingerprints get a tolerance.
+    inexact: bool = False
+    # The rung itself cannot run on a CPU, even where its target can: CUDA, or [rungs.<name>] needs a GPU.
+    gpu_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +168,12 @@ class Target:
             if case.name == name:
                 return case
         raise LookupError(f"{self.id} has no case {name!r}; it has {', '.join(c.name for c in self.cases)}")
+
+    @property
+    def on_host(self) -> bool:
+        """Whether this target runs on the CPU everywhere: it needs no GPU, its inputs stay on the host."""
+        host = {Flag.CPU, Flag.PINNED}
+        return self.needs.gpus == 0 and bool(self.inputs) and all(host & spec.flags for spec in self.inputs)
 
     @property
     def honest_rungs(self) -> tuple[Rung, ...]:

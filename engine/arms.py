@@ -1,0 +1,319 @@
+"""One rung's part in a run, from the engine's side: its process, its jobs, and how it ended.
+
+Whatever goes wrong with an arm becomes an `ArmEnd` with a final state, a reason that names the next move, and the
+detail a person needs. Nothing is concluded from the text of a message.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import signal
+import struct
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from engine.clean import clean
+from engine.protocol import jobs, reports
+from engine.spawner import Child, ChildGoneError, ChildTimeoutError, OutputLimitError
+from kernels.catalog.model import Rung
+from store.outcomes import Correctness, State, Timing
+from store.records import Samples
+
+TWIN_SUFFIX = " (A/A)"
+FINGERPRINT_TOLERANCE = 1e-6
+INEXACT_TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long to wait for a sign of progress, in seconds. The environment may shorten them (for tests)."""
+
+    compile_s: float = 300.0
+    progress_s: float = 60.0
+    total_s: float = 3600.0
+    finish_s: float = 2.0
+
+    @staticmethod
+    def from_environment() -> Limits:
+        """Defaults, or AISP_COMPILE_LIMIT_S, AISP_PROGRESS_LIMIT_S and AISP_TOTAL_LIMIT_S."""
+
+        def given(name: str, default: float) -> float:
+            try:
+                value = float(os.environ.get(name, ""))
+            except ValueError:
+                return default
+            return value if value > 0 else default
+
+        return Limits(
+            compile_s=given("AISP_COMPILE_LIMIT_S", 300.0),
+            progress_s=given("AISP_PROGRESS_LIMIT_S", 60.0),
+            total_s=given("AISP_TOTAL_LIMIT_S", 3600.0),
+        )
+
+
+class ArmEnd(Exception):
+    """An arm came to its end before its work was done."""
+
+    def __init__(
+        self,
+        state: State,
+        reason: str,
+        detail: str = "",
+        *,
+        correctness: Correctness | None = None,
+        signal_number: int | None = None,
+        exit_code: int | None = None,
+        max_error: float | None = None,
+    ) -> None:
+        super().__init__(reason)
+        self.state = state
+        self.reason = reason
+        self.detail = detail
+        self.correctness = correctness
+        self.signal_number = signal_number
+        self.exit_code = exit_code
+        self.max_error = max_error
+
+
+@dataclass(slots=True)
+class SampleLog:
+    """Growing parallel lists; `freeze` makes them the store's arrays."""
+
+    device_ms: list[float] = field(default_factory=list)
+    host_ms: list[float] = field(default_factory=list)
+    end_ns: list[int] = field(default_factory=list)
+    round: list[int] = field(default_factory=list)
+    replica: list[int] = field(default_factory=list)
+    inputs: list[int] = field(default_factory=list)
+    discarded: list[int] = field(default_factory=list)
+
+    def freeze(self) -> Samples:
+        """As arrays."""
+        return Samples(
+            device_ms=np.array(self.device_ms, np.float64),
+            host_ms=np.array(self.host_ms, np.float64),
+            end_ns=np.array(self.end_ns, np.int64),
+            round=np.array(self.round, np.int64),
+            replica=np.array(self.replica, np.int64),
+            inputs=np.array(self.inputs, np.int64),
+            discarded=np.array(self.discarded, np.int64),
+        )
+
+
+@dataclass(slots=True)
+class Arm:
+    """What the engine knows of one arm over all replicas."""
+
+    name: str  # the rung's, or "baseline (A/A)"
+    rung: Rung
+    device: str
+    timed: bool
+    state: State = State.PLANNED
+    correctness: Correctness = Correctness.UNKNOWN
+    timing: Timing = Timing.NONE
+    samples: SampleLog = field(default_factory=SampleLog)
+    per_call_ms: float = 0.0
+    max_error: float | None = None
+    peak_bytes: int | None = None
+    reason: str = ""
+    detail: str = ""
+    exit_code: int | None = None
+    signal: int | None = None
+    signal_sent_by_us: bool = False
+    dirty_exit: bool = False
+    child: Child | None = None
+    verified: dict[int, list[float]] = field(default_factory=dict)  # set -> fingerprint of the verified outputs
+    sent: int = 0
+    digest: hashlib._Hash = field(default_factory=hashlib.sha256)
+    started_ns: int = 0
+
+    @property
+    def running(self) -> bool:
+        """Whether it still takes part."""
+        return not self.state.final
+
+    def take(self, batch: reports.Samples, replica: int) -> None:
+        """Keep a batch of samples, after checking what can be checked. Raises ArmEnd."""
+        count = len(batch.device_ms)
+        lists = (batch.sets, batch.host_ms, batch.end_ns, batch.discarded)
+        if any(len(part) != count for part in lists) or len(batch.fingerprints) != count * batch.width:
+            raise ArmEnd(State.INFRA_ERROR, "a batch of samples was torn")
+        if not all(math.isfinite(ms) and ms > 0 for ms in batch.device_ms):
+            raise ArmEnd(State.INFRA_ERROR, "a time that is zero, negative or not a number was reported")
+        self.digest.update(struct.pack(f"<{count}d", *batch.device_ms))
+        self.sent += count
+        log = self.samples
+        log.device_ms += batch.device_ms
+        log.host_ms += batch.host_ms
+        log.end_ns += batch.end_ns
+        log.discarded += batch.discarded
+        log.inputs += batch.sets
+        log.round += [batch.round] * count
+        log.replica += [replica] * count
+        for position, number in enumerate(batch.sets):
+            found = batch.fingerprints[position * batch.width : (position + 1) * batch.width]
+            self._check_fingerprint(number, found)
+
+    def _check_fingerprint(self, number: int, found: list[float]) -> None:
+        wanted = self.verified.get(number)
+        if wanted is None or len(wanted) != len(found):
+            raise ArmEnd(State.INFRA_ERROR, f"a timed call ran on set {number}, which was not verified")
+        tolerance = INEXACT_TOLERANCE if self.rung.inexact else FINGERPRINT_TOLERANCE
+        for start in range(0, len(wanted), 3):
+            scale = math.sqrt(abs(wanted[start + 2]))
+            for offset, unit in ((0, scale), (1, scale), (2, abs(wanted[start + 2]))):
+                old, new = wanted[start + offset], found[start + offset]
+                same = old == new or (math.isnan(old) and math.isnan(new))
+                if not same and not abs(old - new) <= tolerance * unit:
+                    raise ArmEnd(
+                        State.INCORRECT,
+                        "a timed call's output differs from the verified one for the same input; "
+                        "the work must be done in every call (declare `inexact = true` for atomics)",
+                        f"set {number}, output {start // 3}: fingerprint {found[start : start + 3]}, "
+                        f"verified {wanted[start : start + 3]}",
+                        correctness=Correctness.WRONG,
+                    )
+
+    def begin_replica(self, child: Child) -> None:
+        """A fresh process: its fingerprints and counts start anew."""
+        self.child = child
+        self.verified = {}
+        self.sent = 0
+        self.digest = hashlib.sha256()
+        self.started_ns = time.monotonic_ns()
+
+
+Answer = TypeVar("Answer", bound=reports.Report)
+
+
+async def ask(child: Child, job: jobs.AnyJob, want: type[Answer], patience_s: float, whose: str) -> Answer:
+    """One job, one answer of the wanted type. Raises ArmEnd for everything else."""
+    oom_before = oom_kills()
+    try:
+        report = await child.ask(job, patience_s)
+    except (ChildTimeoutError, OutputLimitError, ChildGoneError) as error:
+        raise await explain(child, error, whose, oom_before) from None
+    return expect(report, want, whose)
+
+
+def expect(report: reports.Report, want: type[Answer], whose: str) -> Answer:
+    """The report, if it is what was asked for. Raises ArmEnd."""
+    if isinstance(report, want):
+        return report
+    if isinstance(report, reports.Failed):
+        raise failure(report, whose)
+    raise ArmEnd(State.INFRA_ERROR, f"{whose} answered {type(report).__name__}, expected {want.__name__}")
+
+
+def failure(report: reports.Failed, whose: str) -> ArmEnd:
+    """What a Failed report means."""
+    detail = clean(report.traceback)
+    summary = " ".join(clean(report.summary).split())
+    match report.kind:
+        case "poisoned":
+            return ArmEnd(
+                State.CUDA_POISONED,
+                f"{whose}: {summary}; the CUDA context is lost, the process was ended and the next run is fresh",
+                detail,
+            )
+        case "memory":
+            return ArmEnd(State.USER_ERROR, f"{whose} ran out of memory: {summary}; use smaller axes", detail)
+        case "unsupported":
+            return ArmEnd(State.UNAVAILABLE, summary, detail)
+        case "form":
+            return ArmEnd(State.INCORRECT, f"{whose}: {summary}", detail, correctness=Correctness.WRONG)
+        case "user":
+            return ArmEnd(State.USER_ERROR, f"{whose}: {summary}", detail)
+        case _:
+            return ArmEnd(State.INFRA_ERROR, f"{whose}: {summary}", detail)
+
+
+async def explain(child: Child, error: Exception, whose: str, oom_before: int) -> ArmEnd:
+    """Why a process gave no answer; ends it."""
+    if isinstance(error, ChildTimeoutError):
+        await child.end()
+        return ArmEnd(
+            State.TIMEOUT_PROGRESS,
+            f"{whose} gave {error}; it was killed. Look for a loop or a barrier that never ends",
+            tail(child),
+        )
+    if isinstance(error, OutputLimitError):
+        await child.end(gently=False)
+        return ArmEnd(State.OUTPUT_LIMIT, f"{whose} {error}; it was killed. Print less", tail(child))
+    code = await child.wait(1.0)
+    if code is None:
+        await child.end(gently=False)
+        return ArmEnd(
+            State.PREMATURE_EXIT,
+            f"{whose} closed its line to the engine ({error}) and was killed",
+            tail(child),
+        )
+    await child.end()
+    if code < 0:
+        if code == -signal.SIGKILL and oom_kills() > oom_before:
+            return ArmEnd(
+                State.OOM_KILLED,
+                f"{whose} was killed because memory ran out; use smaller axes",
+                tail(child),
+                signal_number=signal.SIGKILL,
+            )
+        name = signal_name(-code)
+        return ArmEnd(
+            State.CRASHED,
+            f"{whose} died of {name}; the trace below ends where",
+            tail(child),
+            signal_number=-code,
+        )
+    return ArmEnd(
+        State.PREMATURE_EXIT,
+        f"{whose} left with status {code} before it was done; a variant must return, not exit",
+        tail(child),
+        exit_code=code,
+    )
+
+
+def signal_name(number: int) -> str:
+    """SIGSEGV for 11."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def tail(child: Child) -> str:
+    """The end of what a process wrote to stderr, cleaned."""
+    return clean(child.stderr.text()[-4000:])
+
+
+def oom_kills() -> int:
+    """How many processes of our control group the kernel has killed for memory; 0 where that is not told."""
+    try:
+        for line in Path("/proc/self/cgroup").read_text().splitlines():
+            group = line.split(":", 2)[2].lstrip("/")
+            for text in (Path("/sys/fs/cgroup") / group / "memory.events").read_text().splitlines():
+                if text.startswith("oom_kill "):
+                    return int(text.split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0
+    return 0
+
+
+def check_done(arm: Arm, done: reports.Done, wall_ms: float) -> None:
+    """A run's success needs counts, hash and clocks to agree. Raises ArmEnd."""
+    if done.samples != arm.sent or (arm.sent and done.sha256 != arm.digest.hexdigest()):
+        raise ArmEnd(
+            State.INFRA_ERROR,
+            f"{arm.name} sent {done.samples} samples, {arm.sent} arrived or their hash differs",
+        )
+    measured_ms = sum(arm.samples.device_ms[len(arm.samples.device_ms) - arm.sent :])
+    if measured_ms > wall_ms:
+        raise ArmEnd(
+            State.INFRA_ERROR,
+            f"{arm.name} reports {measured_ms:.1f} ms of samples within {wall_ms:.1f} ms of wall clock",
+        )

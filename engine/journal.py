@@ -1,0 +1,160 @@
+"""The event stream: numbered, kept on disk for those who come late, and offered to each viewer without waiting.
+
+Every broadcast event gets the next number of this engine's life and is appended, as the frame that faces receive,
+to a file. A viewer has a queue of bounded size; one that reads too slowly loses the oldest and is told which.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from array import array
+from collections import deque
+from pathlib import Path
+
+from engine.protocol import events
+from engine.protocol.framing import Encoder
+
+KEPT_BYTES = 64 * 1024 * 1024  # per file; the file before it is kept as well
+VIEWER_QUEUE_BYTES = 4 * 1024 * 1024
+MOST_REPLIES = 1000
+
+
+class ViewerGoneError(Exception):
+    """This viewer asks without ever reading; its connection is of no use."""
+
+
+class Viewer:
+    """One face's share of the stream, and the answers to its own requests."""
+
+    def __init__(self) -> None:
+        self._queue: deque[tuple[int, bytes]] = deque()
+        self._queued_bytes = 0
+        self._replies: deque[bytes] = deque()
+        self._lost: tuple[int, int] | None = None
+        self._filled = asyncio.Event()
+        self._encoder = Encoder()
+
+    def offer(self, seq: int, frame: bytes) -> None:
+        """Queue an event's frame; the oldest go where there is no room, and are told as a Gap."""
+        self._queue.append((seq, frame))
+        self._queued_bytes += len(frame)
+        while self._queued_bytes > VIEWER_QUEUE_BYTES and len(self._queue) > 1:
+            old, gone = self._queue.popleft()
+            self._queued_bytes -= len(gone)
+            self._lost = (self._lost[0] if self._lost else old, old)
+        self._filled.set()
+
+    def reply(self, event: events.Event) -> None:
+        """Queue an answer; none is ever dropped. Raises ViewerGoneError where too many were never read."""
+        if len(self._replies) >= MOST_REPLIES:
+            raise ViewerGoneError(f"{MOST_REPLIES} answers are waiting to be read")
+        self._replies.append(self._encoder.frame(event))
+        self._filled.set()
+
+    async def next_bytes(self) -> bytes:
+        """Answers and events that are queued, as one piece of some 256 KB at most; waits for something."""
+        while not self._queue and not self._replies:
+            self._filled.clear()
+            await self._filled.wait()
+        parts = list(self._replies)
+        self._replies.clear()
+        if self._lost is not None:
+            parts.append(self._encoder.frame(events.Gap(first=self._lost[0], last=self._lost[1])))
+            self._lost = None
+        size = 0
+        while self._queue and size < 256 * 1024:
+            _, frame = self._queue.popleft()
+            self._queued_bytes -= len(frame)
+            size += len(frame)
+            parts.append(frame)
+        return b"".join(parts)
+
+
+class _File:
+    """Frames of consecutive numbers, and where each begins."""
+
+    def __init__(self, path: Path, first: int) -> None:
+        self.path = path
+        self.first = first
+        self.starts = array("Q")
+        self.size = 0
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+
+    def append(self, frame: bytes) -> None:
+        self.starts.append(self.size)
+        os.write(self._fd, frame)
+        self.size += len(frame)
+
+    def read(self, seq: int) -> tuple[bytes, int]:
+        """Up to 256 KB of whole frames from number `seq` on, and the number after them."""
+        index = seq - self.first
+        start = self.starts[index]
+        stop = index
+        while stop < len(self.starts) and self.starts[stop] - start < 256 * 1024:
+            stop += 1
+        end = self.starts[stop] if stop < len(self.starts) else self.size
+        return os.pread(self._fd, end - start, start), self.first + stop
+
+    @property
+    def next(self) -> int:
+        return self.first + len(self.starts)
+
+    def close(self) -> None:
+        os.close(self._fd)
+        self.path.unlink(missing_ok=True)
+
+
+class Journal:
+    """Numbers, keeps and spreads events."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        for old in folder.glob("*.events"):
+            old.unlink()
+        self._encoder = Encoder()
+        self._files: list[_File] = [_File(folder / "1.events", 1)]
+        self.viewers: set[Viewer] = set()
+
+    @property
+    def next_seq(self) -> int:
+        """The number that the next event will get."""
+        return self._files[-1].next
+
+    def publish(self, event: events.Event) -> None:
+        """Number an event, keep it, and offer it to every viewer."""
+        current = self._files[-1]
+        event.seq = current.next
+        frame = self._encoder.frame(event)
+        try:
+            if current.size > KEPT_BYTES:
+                current = _File(self._folder / f"{event.seq}.events", event.seq)
+                self._files.append(current)
+                for old in self._files[:-2]:
+                    old.close()
+                del self._files[:-2]
+            current.append(frame)
+        except OSError:
+            # A full disk must not stop the live stream: latecomers miss this part and are told so.
+            current.starts.append(current.size)
+        for viewer in self.viewers:
+            viewer.offer(event.seq, frame)
+
+    def piece(self, seq: int) -> tuple[bytes, int]:
+        """Frames from number `seq` on, some 256 KB of them, and the number after the last.
+
+        Where the oldest are no longer kept, the piece is a Gap that says so.
+        """
+        oldest = self._files[0].first
+        if seq < oldest:
+            return self._encoder.frame(events.Gap(first=seq, last=oldest - 1)), oldest
+        for file in self._files:
+            if file.first <= seq < file.next:
+                return file.read(seq)
+        return b"", self.next_seq
+
+    def close(self) -> None:
+        """Forget everything kept."""
+        for file in self._files:
+            file.close()
+        self._files.clear()

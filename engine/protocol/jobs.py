@@ -1,0 +1,127 @@
+"""What the engine asks of a worker or verifier process, one at a time; each is answered by one report or more.
+
+Bulk data never travels in a message: tensors lie in shared memory files (`Blob`), which the engine makes, owns
+and names by a path that its children can open; they are gone with the engine, however it dies.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+
+class Job(msgspec.Struct, tag_field="type", frozen=True, kw_only=True):
+    """Base of all jobs."""
+
+
+class Slot(msgspec.Struct, frozen=True, kw_only=True):
+    """One tensor inside a blob: contiguous, raw bytes."""
+
+    name: str
+    dtype: str  # a torch dtype's name
+    shape: list[int]
+    offset: int
+    nbytes: int
+
+
+class Blob(msgspec.Struct, frozen=True, kw_only=True):
+    """Tensors in one shared memory file."""
+
+    path: str
+    slots: list[Slot] = []
+
+
+class Load(Job, tag="load", frozen=True, kw_only=True):
+    """Take a role: read the target at `folder` (a materialised snapshot) and import one of its modules.
+
+    Attributes:
+        folder: where the snapshot's files lie.
+        target_id, chapter, root: the target's identity, as the catalogue gave it.
+        module: "reference" in a verifier, else the rung's name.
+        device: "cuda" or "cpu".
+    """
+
+    folder: str
+    root: str
+    chapter: str
+    target_id: str
+    module: str
+    device: str
+
+
+class MakeInputs(Job, tag="make_inputs", frozen=True, kw_only=True):
+    """Verifier: make one set of a case's inputs from the seed, and write them into the blob."""
+
+    case: str
+    set_index: int
+    seed: int
+    blob: Blob
+
+
+class Expect(Job, tag="expect", frozen=True, kw_only=True):
+    """Verifier: compute the fp64 reference for a set that was made, and keep it."""
+
+    case: str
+    set_index: int
+
+
+class Compare(Job, tag="compare", frozen=True, kw_only=True):
+    """Verifier: judge outputs that a worker wrote into the blob."""
+
+    case: str
+    set_index: int
+    outputs: Blob
+
+
+class TakeInputs(Job, tag="take_inputs", frozen=True, kw_only=True):
+    """Worker: make the device buffers of a case and hold these sets' values for refilling them."""
+
+    case: str
+    seed: int
+    sets: list[Blob]
+
+
+class Prepare(Job, tag="prepare", frozen=True, kw_only=True):
+    """Worker: call prepare() on the case's buffers, filled with set 0, or bind run(); compile whatever it compiles."""
+
+    case: str
+
+
+class Execute(Job, tag="execute", frozen=True, kw_only=True):
+    """Worker: refill from a set, call once, write the outputs into the blob."""
+
+    case: str
+    set_index: int
+    outputs: Blob
+
+
+class WarmUp(Job, tag="warm_up", frozen=True, kw_only=True):
+    """Worker: call until the time per call is steady or the budget is spent; tell the time per call."""
+
+    case: str
+    budget_ms: float
+
+
+class Measure(Job, tag="measure", frozen=True, kw_only=True):
+    """Worker: take samples, one per entry of `sets`; stop early, but not before one, after `budget_ms`."""
+
+    case: str
+    round: int
+    sets: list[int]
+    budget_ms: float
+
+
+class Surrender(Job, tag="surrender", frozen=True, kw_only=True):
+    """Worker: write the outputs of the last timed call, as they are now, into the blob."""
+
+    outputs: Blob
+
+
+class Finish(Job, tag="finish", frozen=True, kw_only=True):
+    """No more jobs: send Done and leave with status 0."""
+
+
+AnyJob: TypeAlias = (
+    Load | MakeInputs | Expect | Compare | TakeInputs | Prepare | Execute | WarmUp | Measure | Surrender | Finish
+)

@@ -1,0 +1,151 @@
+"""What a worker or verifier process answers. Nothing in here is believed for being said: the engine checks counts,
+clocks and hashes, and the verifier judges the outputs.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from engine.protocol.jobs import Blob
+
+
+class Report(msgspec.Struct, tag_field="type", frozen=True, kw_only=True):
+    """Base of all reports."""
+
+
+class Ready(Report, tag="ready", frozen=True, kw_only=True):
+    """The process stands ready: torch imported, context made where there is a GPU, no lesson loaded."""
+
+    pid: int
+    torch: str
+    cuda: str  # CUDA version torch was built for, "" for a CPU build
+    gpu_name: str = ""
+    gpu_uuid: str = ""
+    sm: int | None = None
+    memory_bytes: int | None = None
+    l2_bytes: int | None = None
+    note: str = ""  # why CUDA cannot be used here
+    versions: dict[str, str] = {}
+
+
+class Loaded(Report, tag="loaded", frozen=True, kw_only=True):
+    """The module was imported."""
+
+    import_ms: float
+
+
+class InputsMade(Report, tag="inputs_made", frozen=True, kw_only=True):
+    """A set of inputs lies in the blob."""
+
+    blob: Blob
+
+
+class Expected(Report, tag="expected", frozen=True, kw_only=True):
+    """The reference was computed."""
+
+    nbytes: int
+
+
+class Compared(Report, tag="compared", frozen=True, kw_only=True):
+    """Judgement over all outputs of one call."""
+
+    right: bool
+    finding: str  # checks.compare.Finding of the first output that is not right
+    max_error: float | None  # worst over outputs in units of the tolerance; None where not comparable or infinite
+    detail: str
+
+
+class Taken(Report, tag="taken", frozen=True, kw_only=True):
+    """Inputs are on the device."""
+
+    nbytes: int
+
+
+class Prepared(Report, tag="prepared", frozen=True, kw_only=True):
+    """prepare() returned, or run() was bound and called once."""
+
+    prepare_ms: float
+
+
+class Executed(Report, tag="executed", frozen=True, kw_only=True):
+    """Outputs lie in the blob. `fingerprint` holds a few random projections of them per output."""
+
+    outputs: Blob
+    fingerprint: list[float]
+    peak_bytes: int | None = None
+
+
+class WarmedUp(Report, tag="warmed_up", frozen=True, kw_only=True):
+    """Time per call, and how samples will be taken (store.outcomes.Timing)."""
+
+    per_call_ms: float
+    calls: int
+    timing: str
+
+
+class Samples(Report, tag="samples", frozen=True, kw_only=True):
+    """Some samples of a turn, as parallel lists. `fingerprints` is flat, `width` numbers a sample.
+
+    Attributes:
+        last: whether this ends the turn.
+    """
+
+    round: int
+    sets: list[int]
+    device_ms: list[float]
+    host_ms: list[float]
+    end_ns: list[int]
+    discarded: list[int]
+    fingerprints: list[float]
+    width: int
+    last: bool
+
+
+class Surrendered(Report, tag="surrendered", frozen=True, kw_only=True):
+    """The last timed call's outputs, and the set it ran on (-1: nothing was timed)."""
+
+    outputs: Blob
+    set_index: int
+
+
+class Failed(Report, tag="failed", frozen=True, kw_only=True):
+    """The job ended in an exception. The process stays alive unless the device is poisoned.
+
+    Attributes:
+        kind: "user" (the target's own doing), "memory" (out of device memory), "poisoned" (sticky CUDA error),
+            "unsupported" (the module says it cannot run here), "form" (outputs of the wrong number, type, shape or
+            dtype), or "ours".
+        summary: exception type and message, one line.
+        traceback: cut to the frames of the target's own files.
+    """
+
+    job: str
+    kind: str
+    summary: str
+    traceback: str
+
+
+class Done(Report, tag="done", frozen=True, kw_only=True):
+    """Last frame of a process that ends well: what it sent, for comparison with what arrived."""
+
+    samples: int
+    sha256: str  # over the float64 device_ms of all samples, in order
+
+
+AnyReport: TypeAlias = (
+    Ready
+    | Loaded
+    | InputsMade
+    | Expected
+    | Compared
+    | Taken
+    | Prepared
+    | Executed
+    | WarmedUp
+    | Samples
+    | Surrendered
+    | Failed
+    | Done
+)

@@ -1,0 +1,837 @@
+"""One run of one target, from the warm workers to the committed verdict.
+
+Every arm is a process of its own; the verifier is another. Nothing is timed before its outputs were found right, the
+outputs of timed calls are compared by fingerprint with the verified ones, and the last of them in full. Arms take
+turns in randomised order, each round reversed by the next (ABBA), so that drift falls on all alike.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+import os
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engine import environment, snapshots, speed_of_light, statistics
+from engine.arms import TWIN_SUFFIX, Arm, ArmEnd, Limits, ask, check_done, expect, explain, oom_kills, tail
+from engine.clean import clean, clean_line
+from engine.pool import Pool
+from engine.protocol import events, jobs, reports
+from engine.spawner import Child, ChildGoneError, ChildTimeoutError, OutputLimitError
+from engine.telemetry import Nvml, Readings, Sampler
+from kernels.catalog.model import Case, Kind, Role, Rung, Target
+from store import records
+from store.outcomes import Correctness, State, Timing, Validity, Verdict
+
+log = logging.getLogger("aisp.runs")
+
+OUTPUT_LINES_PER_EVENT = 200
+DRAIN_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class StopRule:
+    """When measuring ends; written into the manifest before the first sample."""
+
+    replicas: int
+    rounds: int
+    turn_ms: float
+    turn_samples: int
+    input_sets: int
+    warm_up_ms: float
+
+    @staticmethod
+    def of(*, quick: bool, replicas: int) -> StopRule:
+        """The rule of a mode; `replicas` overrides its number of fresh processes."""
+        if quick:
+            return StopRule(replicas or 1, 6, 20.0, 64, 2, 40.0)
+        return StopRule(replicas or 5, 10, 40.0, 128, 3, 200.0)
+
+    def manifest(self) -> dict[str, object]:
+        """As plain data."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that is decided before a run starts."""
+
+    record: records.RunRecord  # state planned
+    target: Target
+    case: Case
+    rungs: tuple[Rung, ...]  # in the order of arms, the baseline first
+    rule: StopRule
+    files: dict[str, bytes]
+    problem: str = ""  # why it cannot run here ("needs sm_90")
+    obstacles: Mapping[str, str] = field(default_factory=dict)  # by rung: why that rung cannot run here
+
+
+@dataclass(slots=True)
+class Services:
+    """What a run needs of the engine."""
+
+    publish: Callable[[events.Event], None]
+    store: Callable[..., Awaitable[Any]]  # store("finish", record, samples, telemetry)
+    pool: Pool
+    nvml: Nvml
+    snapshots_dir: Path
+    limits: Limits = field(default_factory=Limits.from_environment)
+    gpu: int = 0  # index of the GPU that runs are placed on
+    on_lost_gpu: Callable[[str], None] = lambda reason: None
+
+
+class Arena:
+    """Shared memory files of one run. They have no name in any file system and are gone with this process."""
+
+    def __init__(self) -> None:
+        self._fds: list[int] = []
+
+    def blob(self) -> jobs.Blob:
+        """A new, empty shared file."""
+        fd = os.memfd_create("aisp", os.MFD_CLOEXEC)
+        self._fds.append(fd)
+        return jobs.Blob(path=f"/proc/{os.getpid()}/fd/{fd}")
+
+    def close(self) -> None:
+        """Give all memory back."""
+        for fd in self._fds:
+            os.close(fd)
+        self._fds.clear()
+
+
+class Execution:
+    """Carries out one plan."""
+
+    def __init__(self, plan: Plan, services: Services) -> None:
+        self.plan = plan
+        self._services = services
+        self._id = plan.record.id
+        self._arms: list[Arm] = []
+        self._judge: Child | None = None
+        self._judge_lock = asyncio.Lock()
+        self._arena = Arena()
+        self._inputs: dict[tuple[str, int], jobs.Blob] = {}
+        self._steps: list[records.StepRecord] = []
+        self._readings = Readings()
+        self._flags: list[str] = []
+        self._environment = ""
+        self._ready: reports.Ready | None = None
+        self._output: dict[tuple[str, str], bytearray] = {}
+        self._output_dropped: dict[tuple[str, str], int] = {}
+        self._started = time.monotonic_ns()
+        self._order = random.Random(plan.record.seed)
+        self._reason = ""
+        self._state: State | None = None
+
+    @property
+    def _device(self) -> str:
+        return self.plan.record.device
+
+    # -- the whole -------------------------------------------------------------------------------------------------
+
+    async def run(self) -> records.RunRecord:
+        """Carry it out; the final record, committed. Cancelling this task ends the run as `cancelled`."""
+        self._started = time.monotonic_ns()
+        self._arms = self._make_arms()
+        sampler = Sampler(self._services.nvml, self._services.gpu)
+        drain = asyncio.create_task(self._drain(sampler))
+        try:
+            if self.plan.problem:
+                self._state, self._reason = State.UNAVAILABLE, self.plan.problem
+            else:
+                await self._advance(State.STARTING)
+                if self._device == "cuda":
+                    sampler.start()
+                async with asyncio.timeout(self._services.limits.total_s):
+                    await self._measure_all()
+        except TimeoutError:
+            self._state = State.TIMEOUT_TOTAL
+            self._reason = (
+                f"the run took longer than {self._services.limits.total_s:.0f} s; use smaller axes or --quick"
+            )
+        except asyncio.CancelledError:
+            self._state, self._reason = (
+                State.CANCELLED,
+                "cancelled on request; nothing is lost of earlier runs",
+            )
+        except ArmEnd as end:
+            self._state, self._reason = end.state, end.reason
+            for arm in self._arms:
+                if arm.running:
+                    self._end_arm(arm, end)
+        except Exception as error:
+            log.exception("run %s failed in the engine", self._id)
+            self._state = State.INFRA_ERROR
+            self._reason = f"the engine failed ({type(error).__name__}: {error}); `aisp engine logs` has the trace"
+        finally:
+            sampler.stop()
+            drain.cancel()
+            await self._clean_up()
+            self._flush(sampler)
+        return await self._conclude()
+
+    def _make_arms(self) -> list[Arm]:
+        made: list[Arm] = []
+        for rung in self.plan.rungs:
+            timed = not (self._device == "cpu" and rung.kind is Kind.TRITON)
+            arm = Arm(rung.name, rung, self._device, timed)
+            if rung.name in self.plan.obstacles:
+                self._end_arm(arm, ArmEnd(State.UNAVAILABLE, self.plan.obstacles[rung.name]))
+            made.append(arm)
+        if self.plan.rule.replicas > 1 and made and made[0].running and made[0].timed:
+            base = made[0]
+            made.append(Arm(base.name + TWIN_SUFFIX, base.rung, self._device, True))
+        return made
+
+    async def _measure_all(self) -> None:
+        if not any(arm.running for arm in self._arms):
+            self._state = State.UNAVAILABLE
+            self._reason = "; ".join(sorted({arm.reason for arm in self._arms}))
+            return
+        for replica in range(self.plan.rule.replicas):
+            if not any(arm.running and (arm.timed or not replica) for arm in self._arms):
+                break
+            await self._replica(replica)
+
+    async def _replica(self, replica: int) -> None:
+        """One fresh process per arm: verified, warmed up, measured in turns, and thrown away."""
+        taking_part = [arm for arm in self._arms if arm.running and (arm.timed or not replica)]
+        async with self._step("warm worker"):
+            await self._start_processes(taking_part, first=replica == 0)
+        if replica == 0:
+            await self._advance(State.RUNNING)
+            await self._describe()
+        async with self._step("inputs"):
+            await self._make_inputs(first=replica == 0)
+        # Compiling and verifying side by side: nothing is timed yet.
+        await self._each(taking_part, self._verify)
+        timed = [arm for arm in taking_part if arm.running and arm.timed]
+        if timed:
+            with self._services.pool.quiet():
+                for arm in timed:
+                    await self._guarded(arm, self._warm_up)
+                timed = [arm for arm in timed if arm.running]
+                async with self._step("measure"):
+                    await self._take_turns(timed, replica)
+                for arm in timed:
+                    if arm.running:
+                        await self._guarded(arm, self._verify_last)
+        for arm in taking_part:
+            if arm.running:
+                await self._guarded(arm, self._finish_process)
+        self._tell(final=False)
+
+    async def _start_processes(self, arms: list[Arm], *, first: bool) -> None:
+        """Take standbys, give them their roles. The verifier stays for all replicas."""
+        pool, plan = self._services.pool, self.plan
+        folder = await asyncio.to_thread(
+            snapshots.lay_out,
+            self._services.snapshots_dir,
+            plan.record.snapshot,
+            plan.target.name,
+            plan.files,
+        )
+
+        async def take(whose: str) -> Child:
+            try:
+                return await pool.take()
+            except (ChildGoneError, ChildTimeoutError) as error:
+                raise ArmEnd(
+                    State.INFRA_ERROR,
+                    f"no process could be made ready for {whose} ({error}); `aisp doctor` tells what is missing",
+                ) from None
+
+        def load(module: str) -> jobs.Load:
+            return jobs.Load(
+                folder=str(folder),
+                root=str(plan.target.root),
+                chapter=plan.target.chapter,
+                target_id=plan.target.id,
+                module=module,
+                device=self._device,
+            )
+
+        async def start_judge() -> None:
+            child = await take("the verifier")
+            self._judge = child
+            self._listen(child, "verifier")
+            if self._device == "cuda" and not (child.ready and child.ready.gpu_name):
+                note = child.ready.note if child.ready else ""
+                raise ArmEnd(State.UNAVAILABLE, f"torch cannot use the GPU: {note or 'no reason given'}")
+            await ask(child, load("reference"), reports.Loaded, self._services.limits.compile_s, "reference.py")
+
+        async def start_arm(arm: Arm) -> None:
+            child = await take(arm.name)
+            arm.begin_replica(child)
+            arm.state = State.RUNNING
+            self._listen(child, arm.name)
+            await ask(child, load(arm.rung.name), reports.Loaded, self._services.limits.compile_s, arm.name)
+
+        # The processes first, then the roles: a failing import must not leave a process without an owner.
+        starts: list[Awaitable[None]] = [start_judge()] if first else []
+        starts += [self._guarded(arm, start_arm) for arm in arms]
+        results = await asyncio.gather(*starts, return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+
+    async def _describe(self) -> None:
+        judge = self._judge
+        if judge is None or judge.ready is None:
+            return
+        self._ready = judge.ready
+        described = environment.describe(judge.ready, self._services.nvml.driver, self.plan.target.folder)
+        self._environment = await self._services.store("put_environment", described)
+
+    async def _make_inputs(self, *, first: bool) -> None:
+        """Inputs and expected values of the timed case's sets and of the gate's cases, once for all replicas."""
+        if not first:
+            return
+        for case, number in self._sets():
+            blob = self._arena.blob()
+            made = await self._ask_judge(
+                jobs.MakeInputs(case=case.name, set_index=number, seed=self.plan.record.seed, blob=blob),
+                reports.InputsMade,
+                "the inputs",
+            )
+            self._inputs[case.name, number] = made.blob
+            await self._ask_judge(jobs.Expect(case=case.name, set_index=number), reports.Expected, "reference.py")
+
+    def _gate(self) -> list[Case]:
+        """Cases that every arm must get right before the timed one: the untimed ones."""
+        return [case for case in self.plan.target.cases if not case.timed and case.name != self.plan.case.name]
+
+    def _sets(self) -> list[tuple[Case, int]]:
+        timed = [(self.plan.case, number) for number in range(self.plan.rule.input_sets)]
+        return timed + [(case, 0) for case in self._gate()]
+
+    async def _ask_judge(self, job: jobs.AnyJob, want: type[Any], whose: str) -> Any:
+        judge = self._judge
+        if judge is None:
+            raise ArmEnd(State.INFRA_ERROR, "there is no verifier")
+        async with self._judge_lock:
+            return await ask(judge, job, want, self._services.limits.compile_s, whose)
+
+    # -- one arm ---------------------------------------------------------------------------------------------------
+
+    async def _each(self, arms: list[Arm], work: Callable[[Arm], Awaitable[None]]) -> None:
+        results = await asyncio.gather(
+            *(self._guarded(arm, work) for arm in arms if arm.running), return_exceptions=True
+        )
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+
+    async def _guarded(self, arm: Arm, work: Callable[[Arm], Awaitable[None]]) -> None:
+        """Do it; what goes wrong ends this arm and leaves its siblings alone."""
+        try:
+            await work(arm)
+        except ArmEnd as end:
+            self._end_arm(arm, end)
+            await self._end_process(arm)
+
+    def _end_arm(self, arm: Arm, end: ArmEnd) -> None:
+        arm.state = end.state
+        arm.reason = clean_line(end.reason)
+        arm.detail = clean(end.detail)
+        arm.signal = end.signal_number
+        arm.exit_code = end.exit_code
+        if end.correctness is not None:
+            arm.correctness = end.correctness
+        if end.max_error is not None:
+            arm.max_error = end.max_error
+        self._tell_arm(arm)
+
+    async def _end_process(self, arm: Arm) -> None:
+        child, arm.child = arm.child, None
+        if child is None:
+            return
+        was_alive = child.alive
+        code = await child.end(gently=arm.state is not State.TIMEOUT_PROGRESS)
+        arm.signal_sent_by_us = arm.signal_sent_by_us or (was_alive and child.signal_sent_by_us)
+        if code is None and child.alive:
+            arm.state = State.INFRA_ERROR
+            arm.reason = f"process {child.pid} cannot be killed; the GPU it holds is set aside"
+            self._services.on_lost_gpu(arm.reason)
+        elif self._device == "cuda":
+            await self._gpu_given_back(child.pid)
+
+    async def _gpu_given_back(self, pid: int) -> None:
+        """Wait until the driver has forgotten a killed process; where it does not, the GPU is degraded."""
+        deadline = time.monotonic() + 5.0
+        while True:
+            holders = await asyncio.to_thread(self._services.nvml.processes, self._services.gpu)
+            if holders is None or pid not in holders:
+                return
+            if time.monotonic() > deadline:
+                self._services.on_lost_gpu(f"the GPU still holds memory of process {pid}, which is gone")
+                return
+            await asyncio.sleep(0.05)
+
+    def _child(self, arm: Arm) -> Child:
+        if arm.child is None:
+            raise ArmEnd(State.INFRA_ERROR, f"{arm.name} has no process")
+        return arm.child
+
+    async def _verify(self, arm: Arm) -> None:
+        """Compile and check: the timed case on every set, then the gate's cases."""
+        child, limits = self._child(arm), self._services.limits
+        outputs = self._arena.blob()
+        by_case: dict[str, list[int]] = {}
+        for case, number in self._sets():
+            by_case.setdefault(case.name, []).append(number)
+        for case_name, numbers in by_case.items():
+            async with self._step("compile", arm):
+                await ask(
+                    child,
+                    jobs.TakeInputs(
+                        case=case_name,
+                        seed=self.plan.record.seed,
+                        sets=[self._inputs[case_name, number] for number in numbers],
+                    ),
+                    reports.Taken,
+                    limits.progress_s,
+                    arm.name,
+                )
+                await ask(child, jobs.Prepare(case=case_name), reports.Prepared, limits.compile_s, arm.name)
+            async with self._step("verify", arm):
+                for number in numbers:
+                    executed = await ask(
+                        child,
+                        jobs.Execute(case=case_name, set_index=number, outputs=outputs),
+                        reports.Executed,
+                        limits.progress_s,
+                        arm.name,
+                    )
+                    await self._judge_outputs(arm, case_name, number, executed.outputs)
+                    if case_name == self.plan.case.name:
+                        arm.verified[number] = executed.fingerprint
+                        if executed.peak_bytes is not None:
+                            arm.peak_bytes = max(arm.peak_bytes or 0, executed.peak_bytes)
+        arm.correctness = Correctness.CORRECT
+        self._tell_arm(arm)
+
+    async def _judge_outputs(self, arm: Arm, case_name: str, number: int, outputs: jobs.Blob) -> None:
+        judged: reports.Compared = await self._ask_judge(
+            jobs.Compare(case=case_name, set_index=number, outputs=outputs), reports.Compared, "the verifier"
+        )
+        if judged.max_error is not None:
+            arm.max_error = max(arm.max_error or 0.0, judged.max_error)
+        if not judged.right:
+            place = "" if case_name == self.plan.case.name else f" (case {case_name})"
+            raise ArmEnd(
+                State.INCORRECT,
+                f"wrong {judged.finding}{place}: {clean_line(judged.detail)}",
+                clean(judged.detail),
+                correctness=Correctness.WRONG,
+                max_error=judged.max_error,
+            )
+
+    async def _warm_up(self, arm: Arm) -> None:
+        async with self._step("warm-up", arm):
+            warmed = await ask(
+                self._child(arm),
+                jobs.WarmUp(case=self.plan.case.name, budget_ms=self.plan.rule.warm_up_ms),
+                reports.WarmedUp,
+                self._services.limits.progress_s,
+                arm.name,
+            )
+        arm.timing = Timing(warmed.timing)
+        arm.per_call_ms = warmed.per_call_ms
+
+    async def _take_turns(self, arms: list[Arm], replica: int) -> None:
+        """Randomised ABBA: a shuffled order in one round, its reverse in the next."""
+        order = list(arms)
+        for number in range(self.plan.rule.rounds):
+            if number % 2 == 0:
+                self._order.shuffle(order)
+            else:
+                order.reverse()
+            for arm in order:
+                if arm.running:
+                    await self._guarded(arm, lambda a, n=number: self._turn(a, n, replica))  # type: ignore[misc]
+            if number % 2 == 1:
+                self._tell(final=False)
+
+    async def _turn(self, arm: Arm, number: int, replica: int) -> None:
+        rule, child = self.plan.rule, self._child(arm)
+        wanted = max(3, min(rule.turn_samples, int(rule.turn_ms / max(arm.per_call_ms, 0.01))))
+        sets = [self._order.randrange(rule.input_sets) for _ in range(wanted)]
+        # Slow calls get three samples a turn; nothing gets more than its share of time beyond that.
+        budget_ms = max(4 * rule.turn_ms, 4 * arm.per_call_ms)
+        job = jobs.Measure(case=self.plan.case.name, round=number, sets=sets, budget_ms=budget_ms)
+        report: reports.Report = await ask(child, job, reports.Samples, self._services.limits.progress_s, arm.name)
+        while True:
+            batch = expect(report, reports.Samples, arm.name)
+            arm.take(batch, replica)
+            self._services.publish(
+                events.SampleBatch(
+                    run_id=self._id,
+                    arm=arm.name,
+                    replica=replica,
+                    round=batch.round,
+                    timing=arm.timing.value,
+                    device_ms=batch.device_ms,
+                    end_ns=batch.end_ns,
+                    discarded=batch.discarded,
+                )
+            )
+            if batch.last:
+                return
+            report = await self._receive(child, arm)
+
+    async def _receive(self, child: Child, arm: Arm) -> reports.Report:
+        before = oom_kills()
+        try:
+            return await child.receive(self._services.limits.progress_s)
+        except (ChildGoneError, ChildTimeoutError, OutputLimitError) as error:
+            raise await explain(child, error, arm.name, before) from None
+
+    async def _verify_last(self, arm: Arm) -> None:
+        """What the last timed call left behind is judged in full."""
+        surrendered = await ask(
+            self._child(arm),
+            jobs.Surrender(outputs=self._arena.blob()),
+            reports.Surrendered,
+            self._services.limits.progress_s,
+            arm.name,
+        )
+        if surrendered.set_index < 0:
+            raise ArmEnd(State.INFRA_ERROR, f"{arm.name} took no sample")
+        await self._judge_outputs(arm, self.plan.case.name, surrendered.set_index, surrendered.outputs)
+
+    async def _finish_process(self, arm: Arm) -> None:
+        """The done frame, exit status 0, no signal: only then is the arm's part a success."""
+        child = self._child(arm)
+        done = await ask(child, jobs.Finish(), reports.Done, self._services.limits.progress_s, arm.name)
+        check_done(arm, done, (time.monotonic_ns() - arm.started_ns) / 1e6)
+        code = await child.wait(self._services.limits.finish_s)
+        if code is None or code != 0:
+            # Everything was delivered and checked; only the leaving went wrong.
+            arm.dirty_exit = True
+            arm.detail = tail(child)
+        await self._end_process(arm)
+
+    # -- telling ---------------------------------------------------------------------------------------------------
+
+    async def _advance(self, state: State) -> None:
+        await self._services.store("advance", self._id, state, start_ns=self._started)
+        self._services.publish(events.RunState(run_id=self._id, state=state.value, at_ns=time.monotonic_ns()))
+
+    @contextlib.asynccontextmanager
+    async def _step(self, name: str, arm: Arm | None = None) -> AsyncIterator[None]:
+        whose = arm.name if arm else ""
+        start = time.monotonic_ns()
+        self._services.publish(events.Step(run_id=self._id, name=name, arm=whose, start_ns=start))
+        try:
+            yield
+        finally:
+            took_ms = (time.monotonic_ns() - start) / 1e6
+            self._steps.append(records.StepRecord(name, whose, start, took_ms))
+            self._services.publish(
+                events.Step(run_id=self._id, name=name, arm=whose, start_ns=start, duration_ms=took_ms)
+            )
+
+    def _listen(self, child: Child, whose: str) -> None:
+        def heard(stream: str, data: bytes) -> None:
+            kept = self._output.setdefault((whose, stream), bytearray())
+            room = 256 * 1024 - len(kept)
+            kept += data[: max(room, 0)]
+            if len(data) > room:
+                key = (whose, stream)
+                self._output_dropped[key] = self._output_dropped.get(key, 0) + len(data) - max(room, 0)
+
+        child.on_output = heard
+
+    async def _drain(self, sampler: Sampler) -> None:
+        while True:
+            await asyncio.sleep(DRAIN_S)
+            self._flush(sampler)
+
+    def _flush(self, sampler: Sampler) -> None:
+        """Hand on telemetry and printed lines that have gathered."""
+        taken = sampler.take()
+        if taken.at_ns:
+            self._readings.extend(taken)
+            self._services.publish(taken.event(self._services.gpu))
+        gathered, self._output = self._output, {}
+        dropped, self._output_dropped = self._output_dropped, {}
+        for (whose, stream), data in gathered.items():
+            lines = clean(bytes(data)).splitlines()
+            lost = dropped.get((whose, stream), 0)
+            if len(lines) > OUTPUT_LINES_PER_EVENT:
+                lost += sum(len(line) for line in lines[OUTPUT_LINES_PER_EVENT:])
+                lines = lines[:OUTPUT_LINES_PER_EVENT]
+            if lines:
+                shown = [line[:2000] for line in lines]
+                self._services.publish(
+                    events.Output(run_id=self._id, arm=whose, stream=stream, lines=shown, dropped=lost)
+                )
+
+    def _tell_arm(self, arm: Arm) -> None:
+        self._services.publish(arm_event(self._id, self._arm_record(arm)))
+
+    def _tell(self, *, final: bool) -> None:
+        """Preliminary figures, or the last ones."""
+        arms = [self._arm_record(arm) for arm in self._arms]
+        for arm in arms:
+            self._services.publish(arm_event(self._id, arm))
+        for comparison in self._comparisons():
+            self._services.publish(comparison_event(self._id, comparison))
+
+    # -- the verdict -----------------------------------------------------------------------------------------------
+
+    def _arm_record(self, arm: Arm) -> records.ArmRecord:
+        frozen = arm.samples.freeze()
+        kept = frozen.discarded == 0
+        summary = None
+        sol = None
+        timed_well = arm.correctness is Correctness.CORRECT and arm.timing is not Timing.NONE
+        if timed_well and kept.any():
+            summary = statistics.summarise(frozen.device_ms[kept], frozen.replica[kept], frozen.round[kept])
+            if self._ready is not None and self._device == "cuda":
+                bound = speed_of_light.bound(self.plan.target, self.plan.case, self._ready.gpu_name)
+                if bound is not None:
+                    sol = bound.ms / summary.median_ms
+        return records.ArmRecord(
+            rung=arm.name,
+            state=arm.state,
+            correctness=arm.correctness,
+            timing=arm.timing if summary else Timing.NONE,
+            median_ms=summary.median_ms if summary else None,
+            low_ms=summary.low_ms if summary else None,
+            high_ms=summary.high_ms if summary else None,
+            sample_count=int(kept.sum()),
+            sol=sol,
+            max_error=arm.max_error,
+            peak_bytes=arm.peak_bytes,
+            exit_code=arm.exit_code,
+            signal=arm.signal,
+            signal_sent_by_us=arm.signal_sent_by_us,
+            dirty_exit=arm.dirty_exit,
+            reason=arm.reason,
+            detail=arm.detail,
+            sources=self._source_hash(arm),
+        )
+
+    def _source_hash(self, arm: Arm) -> str:
+        return hashlib.sha256(self.plan.files.get(f"{arm.rung.name}.py", b"")).hexdigest()
+
+    def _comparisons(self) -> list[records.ComparisonRecord]:
+        """Every rung against every baseline that has times."""
+        quick = self.plan.rule.replicas == 1
+        by_name = {arm.name: arm for arm in self._arms}
+        medians = {
+            name: statistics.cells(
+                (frozen := arm.samples.freeze()).device_ms[frozen.discarded == 0],
+                frozen.replica[frozen.discarded == 0],
+                frozen.round[frozen.discarded == 0],
+            )
+            for name, arm in by_name.items()
+        }
+        baselines = [arm for arm in self._arms if arm.rung.role is Role.BASELINE and TWIN_SUFFIX not in arm.name]
+        if not baselines:
+            return []
+        twin = medians.get(baselines[0].name + TWIN_SUFFIX, {})
+        twins = statistics.log_ratios(medians[baselines[0].name], twin) if twin else []
+        floor = statistics.noise_floor(twins, quick=quick)
+        found: list[records.ComparisonRecord] = []
+        for arm in self._arms:
+            if TWIN_SUFFIX in arm.name:
+                continue
+            for base in baselines:
+                if arm is base or (arm.rung.role is Role.BASELINE and base is not baselines[0]):
+                    continue
+                found.append(self._comparison(arm, base, medians, floor, quick))
+        return found
+
+    def _comparison(
+        self,
+        arm: Arm,
+        base: Arm,
+        medians: dict[str, dict[int, dict[int, float]]],
+        floor: float,
+        quick: bool,
+    ) -> records.ComparisonRecord:
+        for side in (arm, base):
+            if side.correctness is not Correctness.CORRECT or not medians[side.name]:
+                why = side.reason or ("checked, not timed here" if not side.timed else "no time yet")
+                return records.ComparisonRecord(
+                    arm.name, base.name, Verdict.NONE, note=clean_line(f"{side.name}: {why}")
+                )
+        ratio = statistics.compare(statistics.log_ratios(medians[base.name], medians[arm.name]), floor, quick=quick)
+        if ratio is None:
+            return records.ComparisonRecord(arm.name, base.name, Verdict.NONE, note="no round has both arms")
+        note = ratio.note
+        if arm.timing is not base.timing:
+            note = f"{arm.name} is timed {arm.timing}, {base.name} {base.timing}; {note}".rstrip("; ")
+        return records.ComparisonRecord(
+            arm.name, base.name, ratio.verdict, ratio.speedup, ratio.low, ratio.high, ratio.floor, note
+        )
+
+    async def _clean_up(self) -> None:
+        """No process and no shared memory of this run is left, whatever happened."""
+        for arm in self._arms:
+            await asyncio.shield(self._end_process(arm))
+        if self._judge is not None:
+            judge, self._judge = self._judge, None
+            await asyncio.shield(judge.end(gently=False))
+        self._arena.close()
+
+    async def _conclude(self) -> records.RunRecord:
+        start = time.monotonic_ns()
+        for arm in self._arms:
+            if arm.running:
+                if self._state in (None, State.OK) and arm.correctness is Correctness.CORRECT:
+                    arm.state = State.OK
+                else:
+                    arm.state = self._state or State.INFRA_ERROR
+                    arm.reason = self._reason or "not reached"
+        arms = tuple(self._arm_record(arm) for arm in self._arms)
+        state, reason = self._final_state(arms)
+        comparisons = tuple(self._comparisons())
+        correctness = _overall(arms)
+        if state is State.OK and correctness is not Correctness.CORRECT:
+            state, reason = State.UNAVAILABLE, "no rung could run here"
+        validity = Validity.VALID if any(arm.median_ms for arm in arms) else Validity.UNKNOWN
+        if any(arm.sol is not None and arm.sol > 1.05 for arm in arms):
+            validity = Validity.SUSPECT
+            self._flags.append("faster than the speed of light")
+        if any(arm.dirty_exit for arm in arms):
+            self._flags.append("dirty_exit")
+        verdict = _best(comparisons, self.plan.rungs) if validity is Validity.VALID else Verdict.NONE
+        self._steps.append(records.StepRecord("verdict", "", start, (time.monotonic_ns() - start) / 1e6))
+        record = replace(
+            self.plan.record,
+            state=state,
+            correctness=correctness,
+            validity=validity,
+            verdict=verdict,
+            start_ns=self._started,
+            duration_ms=(time.monotonic_ns() - self._started) / 1e6,
+            reason=reason,
+            environment=self._environment,
+            flags=tuple(self._flags),
+            arms=arms,
+            comparisons=comparisons,
+            steps=tuple(self._steps),
+        )
+        samples = {arm.name: arm.samples.freeze() for arm in self._arms if arm.samples.device_ms}
+        readings = self._readings
+        telemetry = None
+        if readings.at_ns:
+            telemetry = records.Telemetry(
+                at_ns=np.array(readings.at_ns, np.int64),
+                sm_clock_mhz=np.array(readings.sm_clock_mhz, np.float64),
+                memory_clock_mhz=np.array(readings.memory_clock_mhz, np.float64),
+                temperature_c=np.array(readings.temperature_c, np.float64),
+                power_w=np.array(readings.power_w, np.float64),
+                throttle=np.array(readings.throttle, np.int64),
+            )
+        await self._services.store("finish", record, samples, telemetry)
+        self._tell(final=True)
+        self._services.publish(
+            events.Step(
+                run_id=self._id,
+                name="verdict",
+                arm="",
+                start_ns=start,
+                duration_ms=(time.monotonic_ns() - start) / 1e6,
+            )
+        )
+        self._services.publish(
+            events.RunFinished(
+                run_id=record.id,
+                target=record.target,
+                state=record.state.value,
+                correctness=record.correctness.value,
+                validity=record.validity.value,
+                verdict=record.verdict.value,
+                duration_ms=record.duration_ms,
+                reason=record.reason,
+                flags=list(record.flags),
+            )
+        )
+        return record
+
+    def _final_state(self, arms: tuple[records.ArmRecord, ...]) -> tuple[State, str]:
+        """The run's state: our own if we ended it, else that of the first arm that did not end well."""
+        if self._state is not None:
+            return self._state, clean_line(self._reason)
+        for arm in arms:
+            if arm.state not in (State.OK, State.UNAVAILABLE):
+                return arm.state, clean_line(f"{arm.rung}: {arm.reason}")
+        if not any(arm.state is State.OK for arm in arms):
+            return State.UNAVAILABLE, clean_line("; ".join(sorted({arm.reason for arm in arms})))
+        return State.OK, ""
+
+
+def _overall(arms: tuple[records.ArmRecord, ...]) -> Correctness:
+    """WRONG where any arm is, CORRECT where all that ran are."""
+    ran = [arm.correctness for arm in arms if arm.state is not State.UNAVAILABLE]
+    if Correctness.WRONG in ran:
+        return Correctness.WRONG
+    if ran and all(found is Correctness.CORRECT for found in ran):
+        return Correctness.CORRECT
+    return Correctness.UNKNOWN
+
+
+def _best(comparisons: tuple[records.ComparisonRecord, ...], rungs: tuple[Rung, ...]) -> Verdict:
+    """The verdict of the fastest optimized rung against the first baseline."""
+    roles = {rung.name: rung.role for rung in rungs}
+    first = rungs[0].name
+    known = [
+        c for c in comparisons if c.baseline == first and roles.get(c.rung) is Role.OPTIMIZED and c.speedup is not None
+    ]
+    if not known:
+        return Verdict.NONE
+    return max(known, key=lambda c: c.speedup or 0.0).verdict
+
+
+def arm_event(run_id: str, arm: records.ArmRecord) -> events.ArmUpdate:
+    """An arm's record as an event."""
+    return events.ArmUpdate(
+        run_id=run_id,
+        arm=arm.rung,
+        state=arm.state.value,
+        correctness=arm.correctness.value,
+        timing=arm.timing.value,
+        median_ms=arm.median_ms,
+        low_ms=arm.low_ms,
+        high_ms=arm.high_ms,
+        samples=arm.sample_count,
+        sol=arm.sol,
+        max_error=arm.max_error,
+        peak_bytes=arm.peak_bytes,
+        reason=arm.reason,
+        detail=arm.detail,
+    )
+
+
+def comparison_event(run_id: str, comparison: records.ComparisonRecord) -> events.ComparisonUpdate:
+    """A comparison's record as an event."""
+    return events.ComparisonUpdate(
+        run_id=run_id,
+        rung=comparison.rung,
+        baseline=comparison.baseline,
+        verdict=comparison.verdict.value,
+        speedup=comparison.speedup,
+        low=comparison.low,
+        high=comparison.high,
+        floor=comparison.floor,
+        note=comparison.note,
+    )
+
+
+def new_seed() -> int:
+    """A master seed that no lesson can foresee."""
+    return int.from_bytes(os.urandom(8), "little") >> 1

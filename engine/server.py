@@ -1,0 +1,715 @@
+"""The engine process: `python -m engine.server`. One per user and state directory, and it survives its faces.
+
+One asyncio loop serves the faces, runs the queue (one run at a time: whatever runs beside a measurement disturbs it),
+watches folders and owns the one writer of the store. It never imports torch nor a lesson.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import logging
+import logging.handlers
+import os
+import resource
+import signal
+import socket
+import struct
+import sys
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from engine import paths, planning, spawner
+from engine.clean import clean_line
+from engine.client import build_id
+from engine.journal import Journal, Viewer, ViewerGoneError
+from engine.planning import Hardware, PlanError
+from engine.pool import Pool
+from engine.protocol import PROTOCOL, events, requests
+from engine.protocol.framing import Decoder, FrameError
+from engine.runs import Execution, Plan, Services
+from engine.telemetry import Nvml
+from engine.watch import Watch
+from kernels import catalog
+from kernels.catalog.model import Target
+from store.errors import StoreError, StoreFullError, StoreLockedError
+from store.outcomes import State, Trigger
+from store.ulid import new_ulid
+from store.writer import Store
+
+log = logging.getLogger("aisp.engine")
+
+WARM_PROCESSES = 3  # a baseline, a rung and the verifier
+WARM_IDLE_S = 600.0
+HOUSEKEEPING_S = 5.0
+REMEMBERED_REPLIES = 256
+LOG_LINES = 2000
+MOST_PLANNED = 1000
+
+
+@dataclass(slots=True)
+class Queued:
+    """A run that is planned or under way."""
+
+    plan: Plan
+    state: State
+    task: asyncio.Task[Any] | None = None
+
+
+class Engine:
+    """Everything that one engine process is."""
+
+    def __init__(self, lock_fd: int) -> None:
+        self.epoch = new_ulid()
+        self._lock_fd = lock_fd
+        self._started = time.monotonic()
+        self._nvml = Nvml()
+        self._hardware = Hardware.find(self._nvml)
+        self._journal = Journal(paths.journal_dir())
+        self._store: Store
+        self._store_lock = asyncio.Lock()
+        self._pool = Pool()
+        self._queue: list[Queued] = []
+        self._wake = asyncio.Event()
+        self._watches: dict[str, tuple[Watch, asyncio.Task[None]]] = {}
+        self._runs_planned = 0
+        self._runs_done = 0
+        self._warm_faces = 0
+        self._last_activity = time.monotonic()
+        self._replies: OrderedDict[tuple[str, int], events.Event] = OrderedDict()
+        self._stopping = asyncio.Event()
+        self._stop_when_idle = False
+        self._server: asyncio.Server | None = None
+        self._socket_path = paths.socket_file()
+        self._socket_inode = 0
+        self._log_lines: deque[str] = deque(maxlen=LOG_LINES)
+        self._connections: set[asyncio.Task[None]] = set()
+        self._degraded = ""
+
+    # -- life --------------------------------------------------------------------------------------------------------
+
+    async def serve(self) -> None:
+        """Run until told to stop; leaves no process, socket or lock behind."""
+        loop = asyncio.get_running_loop()
+        logging.getLogger().addHandler(_LogToFaces(self._publish_log))
+        spawner.become_subreaper()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stopping.set)
+        loop.add_signal_handler(signal.SIGHUP, lambda: log.info("a terminal hung up; the engine goes on"))
+        try:
+            self._store = await asyncio.to_thread(Store.open, paths.database_file())
+            await self._greet_store()
+            await self._bind()
+        except BaseException:
+            self._journal.close()
+            raise
+        log.info(
+            "engine %s is up: pid %d, state %s, %s",
+            self.epoch,
+            os.getpid(),
+            paths.state_dir(),
+            self._hardware.note or f"{self._hardware.gpus} GPU(s)",
+        )
+        jobs = [loop.create_task(self._work_queue()), loop.create_task(self._keep_house())]
+        try:
+            await self._stopping.wait()
+        finally:
+            await self._shut_down(jobs)
+
+    async def _greet_store(self) -> None:
+        opened = self._store.opened
+        if opened.set_aside is not None:
+            kept = clean_line(os.fsencode(opened.set_aside))
+            source = f"; {clean_line(os.fsencode(opened.restored_from))} was restored" if opened.restored_from else ""
+            self._banner("store", f"the database was damaged and set aside as {kept}{source}", "error")
+        if paths.state_is_temporary():
+            self._banner(
+                "state",
+                f"no lasting place could be written to: results are in {paths.state_dir()} until a reboot",
+            )
+        lost = await self._call_store("mark_lost", self.epoch)
+        if lost:
+            log.warning("%d run(s) of an earlier engine ended as engine_lost: %s", len(lost), ", ".join(lost))
+
+    async def _shut_down(self, jobs: list[asyncio.Task[None]]) -> None:
+        log.info("engine %s is stopping", self.epoch)
+        if self._server is not None:
+            self._server.close()
+        for _, task in self._watches.values():
+            task.cancel()
+        for job in jobs:
+            job.cancel()
+        running = [queued.task for queued in self._queue if queued.task is not None]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, *jobs, *(t for _, t in self._watches.values()), return_exceptions=True)
+        for queued in list(self._queue):
+            if queued.task is None:
+                await self._end_unstarted(queued, "cancelled: the engine was stopped")
+        await self._pool.close()
+        await spawner.sweep_orphans()
+        await asyncio.sleep(0.05)  # the last events leave
+        for connection in list(self._connections):
+            connection.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+        with contextlib.suppress(OSError):
+            if self._socket_path.stat().st_ino == self._socket_inode:
+                self._socket_path.unlink()
+        paths.pointer_file().unlink(missing_ok=True)
+        await asyncio.to_thread(self._store.close)
+        self._journal.close()
+
+    async def _bind(self) -> None:
+        """Listen on the socket. Whoever holds the lock may remove what lies at its path."""
+        self._socket_path = paths.socket_file()
+        with contextlib.suppress(FileNotFoundError):
+            self._socket_path.unlink()
+        old_mask = os.umask(0o177)
+        try:
+            self._server = await asyncio.start_unix_server(self._accept, str(self._socket_path))
+        finally:
+            os.umask(old_mask)
+        self._socket_inode = self._socket_path.stat().st_ino
+        pointer = paths.pointer_file()
+        partial = pointer.with_suffix(".new")
+        partial.write_bytes(os.fsencode(self._socket_path))
+        partial.rename(pointer)
+
+    async def _keep_house(self) -> None:
+        """Every few seconds: is our socket still ours? Are warm processes still wanted?"""
+        while True:
+            await asyncio.sleep(HOUSEKEEPING_S)
+            try:
+                inode = self._socket_path.stat().st_ino
+            except OSError:
+                inode = 0
+            if inode != self._socket_inode:
+                log.warning("the socket %s was taken away; binding again", self._socket_path)
+                if self._server is not None:
+                    self._server.close()
+                try:
+                    await self._bind()
+                except OSError as error:
+                    log.error("binding again failed: %s", error)
+            idle = time.monotonic() - self._last_activity
+            if not self._warm_faces and not self._queue and idle > WARM_IDLE_S and self._pool.target:
+                self._pool.keep(0)
+            if self._stop_when_idle and not self._queue:
+                self._stopping.set()
+
+    # -- telling -------------------------------------------------------------------------------------------------------
+
+    def _publish(self, event: events.Event) -> None:
+        self._journal.publish(event)
+        if isinstance(event, events.RunState):
+            for queued in self._queue:
+                if queued.plan.record.id == event.run_id:
+                    queued.state = State(event.state)
+
+    def _banner(self, key: str, text: str, severity: str = "warning") -> None:
+        if text:
+            log.warning("%s", text)
+        self._publish(events.Banner(key=key, text=text, severity=severity))
+
+    def _publish_log(self, level: str, text: str) -> None:
+        self._log_lines.append(f"{level:7} {text}")
+        self._publish(events.LogLine(level=level, text=text))
+
+    # -- store ---------------------------------------------------------------------------------------------------------
+
+    async def _call_store(self, name: str, *arguments: Any, **named: Any) -> Any:
+        """One call of the writer, off the loop, one at a time. Waits out a full disk or a foreign lock."""
+        told = False
+        async with self._store_lock:
+            while True:
+                try:
+                    result = await asyncio.to_thread(getattr(self._store, name), *arguments, **named)
+                except (StoreFullError, StoreLockedError) as error:
+                    if not told:
+                        told = True
+                        self._banner("store", f"{error}; results wait in memory and runs are paused", "error")
+                    if self._stopping.is_set():
+                        raise
+                    await asyncio.sleep(2.0)
+                else:
+                    if told:
+                        self._banner("store", "")
+                    return result
+
+    # -- queue ---------------------------------------------------------------------------------------------------------
+
+    async def _work_queue(self) -> None:
+        """Carry out one plan after the other. Nothing that a run does can end this loop."""
+        services = Services(
+            publish=self._publish,
+            store=self._call_store,
+            pool=self._pool,
+            nvml=self._nvml,
+            snapshots_dir=paths.snapshots_dir(),
+            gpu=self._hardware.index,
+            on_lost_gpu=self._degrade,
+        )
+        while True:
+            while not self._queue:
+                self._wake.clear()
+                await self._wake.wait()
+            queued = self._queue[0]
+            if self._degraded and queued.plan.record.device == "cuda" and not queued.plan.problem:
+                queued.plan = replace(queued.plan, problem=f"the GPU is set aside: {self._degraded}")
+            queued.task = asyncio.create_task(Execution(queued.plan, services).run())
+            try:
+                await asyncio.wait({queued.task})
+                if not queued.task.cancelled() and (error := queued.task.exception()) is not None:
+                    log.error("run %s could not be concluded: %s", queued.plan.record.id, error, exc_info=error)
+                    self._publish(
+                        events.RunFinished(
+                            run_id=queued.plan.record.id,
+                            target=queued.plan.record.target,
+                            state=State.INFRA_ERROR.value,
+                            correctness="unknown",
+                            validity="unknown",
+                            verdict="none",
+                            duration_ms=None,
+                            reason=clean_line(f"the result could not be stored: {error}"),
+                        )
+                    )
+            finally:
+                if queued in self._queue:
+                    self._queue.remove(queued)
+                self._runs_done += 1
+                self._last_activity = time.monotonic()
+
+    def _degrade(self, reason: str) -> None:
+        self._degraded = reason
+        self._banner("gpu", f"the GPU is set aside: {reason}; `aisp engine stop` and start looks again", "error")
+
+    async def _enqueue(self, plans: list[Plan]) -> None:
+        """Journal all, tell all, then let them start."""
+        await self._call_store("plan", [plan.record for plan in plans])
+        for plan in plans:
+            record = plan.record
+            self._queue.append(Queued(plan, State.PLANNED))
+            self._publish(
+                events.RunPlanned(
+                    run_id=record.id,
+                    target=record.target,
+                    title=record.title,
+                    folder=clean_line(record.folder),
+                    device=record.device,
+                    case=record.case,
+                    quick=record.quick,
+                    trigger=record.trigger.value,
+                    rungs=[rung.name for rung in plan.rungs],
+                    snapshot=record.snapshot,
+                    wall=record.wall,
+                    epoch=self.epoch,
+                )
+            )
+        self._last_activity = time.monotonic()
+        if any(not plan.problem for plan in plans):
+            self._pool.keep(WARM_PROCESSES)
+        self._wake.set()
+
+    async def _end_unstarted(self, queued: Queued, reason: str) -> None:
+        if queued in self._queue:
+            self._queue.remove(queued)
+        record = replace(queued.plan.record, state=State.CANCELLED, reason=reason)
+        await self._call_store("finish", record, {}, None)
+        self._publish(
+            events.RunFinished(
+                run_id=record.id,
+                target=record.target,
+                state=record.state.value,
+                correctness=record.correctness.value,
+                validity=record.validity.value,
+                verdict=record.verdict.value,
+                duration_ms=None,
+                reason=reason,
+            )
+        )
+
+    # -- watches -------------------------------------------------------------------------------------------------------
+
+    async def _run_edit(
+        self, target: Target, files: dict[str, bytes], changed: set[str], device: str
+    ) -> tuple[str, str, str]:
+        """Store an edit's sources and plan its run; what was planned for the same target and not begun is dropped."""
+        snapshot: str = await self._call_store("put_snapshot", files)
+        broken = not changed and self._watches.get(target.id) is None
+        if broken:
+            return snapshot, "", ""
+        for queued in list(self._queue):
+            record = queued.plan.record
+            if queued.task is None and record.target == target.id and record.trigger is Trigger.WATCH:
+                await self._end_unstarted(queued, "superseded by a later save")
+        try:
+            plan = self._plan(
+                target,
+                files,
+                snapshot,
+                rungs=planning.affected(target, changed) if changed else (),
+                device=device,
+                quick=True,
+                trigger=Trigger.WATCH,
+            )
+        except PlanError as error:
+            return snapshot, "", str(error)
+        await self._enqueue([plan])
+        return snapshot, plan.record.id, ""
+
+    def _plan(self, target: Target, files: dict[str, bytes], snapshot: str, **options: Any) -> Plan:
+        self._runs_planned += 1
+        return planning.plan(
+            target, files, snapshot, self._hardware, epoch=self.epoch, seq=self._runs_planned, **options
+        )
+
+    # -- connections ---------------------------------------------------------------------------------------------------
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(self._converse(reader, writer))
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
+
+    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One face, from its handshake to its end. Its faults end this connection and nothing else."""
+        viewer = Viewer()
+        sender: asyncio.Task[None] | None = None
+        warm = False
+        try:
+            if not _same_user(writer):
+                log.warning("a connection of another user was refused")
+                return
+            decoder: Decoder[requests.AnyRequest] = Decoder(requests.AnyRequest)
+            hello: requests.Hello | None = None
+            while data := await reader.read(1 << 16):
+                for request in decoder.feed(data):
+                    if hello is None:
+                        if not isinstance(request, requests.Hello):
+                            raise FrameError("the first frame must be a hello")
+                        hello = request
+                        warm = request.warm and request.protocol == PROTOCOL
+                        await self._welcome(hello, viewer, writer)
+                        sender = asyncio.create_task(_send(viewer, writer))
+                        if warm:
+                            self._warm_faces += 1
+                            self._pool.keep(WARM_PROCESSES)
+                    elif isinstance(request, requests.Hello):
+                        raise FrameError("a second hello")
+                    elif hello.protocol != PROTOCOL and not isinstance(request, requests.Shutdown):
+                        viewer.reply(
+                            events.Reply(
+                                to=request.seq,
+                                error=f"protocol {hello.protocol}; this engine speaks {PROTOCOL}",
+                            )
+                        )
+                    else:
+                        await self._answer(request, hello.client, viewer)
+        except FrameError as error:
+            log.warning("a connection was closed: %s", error)
+        except ViewerGoneError as error:
+            log.warning("a connection was closed: %s", error)
+        except (ConnectionError, TimeoutError):
+            log.debug("a face went away")
+        finally:
+            self._journal.viewers.discard(viewer)
+            if warm:
+                self._warm_faces -= 1
+                self._last_activity = time.monotonic()
+            if sender is not None:
+                sender.cancel()
+            writer.close()
+
+    async def _welcome(self, hello: requests.Hello, viewer: Viewer, writer: asyncio.StreamWriter) -> None:
+        compatible = hello.protocol == PROTOCOL
+        viewer.reply(
+            events.Welcome(
+                protocol=PROTOCOL,
+                build=build_id(),
+                pid=os.getpid(),
+                epoch=self.epoch,
+                next_seq=self._journal.next_seq,
+                compatible=compatible,
+                state_dir=clean_line(os.fsencode(paths.state_dir())),
+            )
+        )
+        if compatible and hello.subscribe_from is not None:
+            first = hello.subscribe_from if hello.epoch in ("", self.epoch) else 0
+            writer.write(await viewer.next_bytes())
+            seq = max(first, 1)
+            # Pieces of the past while the present goes on; joined without a hole or a double.
+            while seq < self._journal.next_seq:
+                data, seq = self._journal.piece(seq)
+                writer.write(data)
+                await asyncio.wait_for(writer.drain(), 30.0)
+            self._journal.viewers.add(viewer)
+
+    async def _answer(self, request: requests.AnyRequest, client: str, viewer: Viewer) -> None:
+        """Carry out a request once, however often it arrives."""
+        assert not isinstance(request, requests.Hello)
+        if isinstance(request, requests.GetStatus):
+            viewer.reply(self._status(request.seq))
+            return
+        if isinstance(request, requests.GetLog):
+            count = max(1, min(request.lines, LOG_LINES))
+            viewer.reply(events.EngineLog(to=request.seq, lines=list(self._log_lines)[-count:]))
+            return
+        key = (client, request.seq)
+        known = self._replies.get(key)
+        if known is not None:
+            viewer.reply(known)
+            return
+        try:
+            reply = await self._carry_out(request)
+        except PlanError as error:
+            reply = events.Reply(to=request.seq, error=str(error))
+        except LookupError as error:
+            reply = events.Reply(to=request.seq, error=clean_line(str(error.args[0] if error.args else error)))
+        except (OSError, StoreError, ValueError) as error:
+            log.exception("request %s failed", type(request).__name__)
+            reply = events.Reply(to=request.seq, error=clean_line(f"{type(error).__name__}: {error}"))
+        self._replies[key] = reply
+        while len(self._replies) > REMEMBERED_REPLIES:
+            self._replies.popitem(last=False)
+        viewer.reply(reply)
+
+    async def _carry_out(self, request: requests.AnyRequest) -> events.Reply:
+        match request:
+            case requests.StartRuns():
+                return await self._start_runs(request)
+            case requests.Cancel():
+                return await self._cancel(request)
+            case requests.StartWatch():
+                return await self._start_watch(request)
+            case requests.StopWatch():
+                return self._stop_watch(request)
+            case requests.Restore():
+                return await self._restore(request)
+            case requests.Shutdown():
+                if request.when_idle and self._queue:
+                    self._stop_when_idle = True
+                    return events.Reply(to=request.seq, detail=f"stops after {len(self._queue)} run(s)")
+                asyncio.get_running_loop().call_later(0.05, self._stopping.set)
+                return events.Reply(to=request.seq, detail="stopping")
+            case _:
+                raise PlanError(f"{type(request).__name__} is not a request")
+
+    async def _start_runs(self, request: requests.StartRuns) -> events.Reply:
+        if not request.targets:
+            raise PlanError("no targets were named; `aisp bench list-targets` shows them")
+        if len(self._queue) + len(request.targets) > MOST_PLANNED:
+            raise PlanError(f"{len(self._queue)} runs are planned already, {MOST_PLANNED} is the most")
+        trigger = Trigger.TUI if request.trigger == "tui" else Trigger.CLI
+        found = await asyncio.to_thread(planning.load_catalog, request.roots)
+        plans: list[Plan] = []
+        for name in request.targets:
+            target = found.find(name)
+            files = await asyncio.to_thread(catalog.read_sources, target)
+            snapshot = await self._call_store("put_snapshot", files)
+            plans.append(
+                self._plan(
+                    target,
+                    files,
+                    snapshot,
+                    rungs=request.rungs,
+                    device=request.device,
+                    case=request.case,
+                    quick=request.quick,
+                    replicas=request.replicas,
+                    trigger=trigger,
+                )
+            )
+        await self._enqueue(plans)
+        return events.Reply(to=request.seq, run_ids=[plan.record.id for plan in plans])
+
+    async def _cancel(self, request: requests.Cancel) -> events.Reply:
+        wanted = [q for q in self._queue if request.run_id in ("", q.plan.record.id)]
+        for queued in wanted:
+            if queued.task is None:
+                await self._end_unstarted(queued, "cancelled before it began")
+            else:
+                queued.task.cancel()
+        if request.run_id and not wanted:
+            return events.Reply(to=request.seq, error=f"run {clean_line(request.run_id)} is not planned or running")
+        return events.Reply(to=request.seq, run_ids=[q.plan.record.id for q in wanted])
+
+    async def _start_watch(self, request: requests.StartWatch) -> events.Reply:
+        if request.target in self._watches:
+            return events.Reply(to=request.seq, detail="already watched")
+        roots = [request.root] if request.root else []
+        found = await asyncio.to_thread(planning.load_catalog, roots)
+        target = found.find(request.target)
+
+        async def run_it(now: Target, files: dict[str, bytes], changed: set[str]) -> tuple[str, str, str]:
+            return await self._run_edit(now, files, changed, request.device)
+
+        watch = Watch(target, self._publish, run_it)
+        task = asyncio.create_task(watch.run())
+        self._watches[target.id] = (watch, task)
+        task.add_done_callback(lambda done: self._watch_ended(target.id, done))
+        self._pool.keep(WARM_PROCESSES)
+        self._publish(watch.changed(active=True))
+        return events.Reply(to=request.seq)
+
+    def _watch_ended(self, target_id: str, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("the watch of %s ended: %s", target_id, error, exc_info=error)
+            watch, _ = self._watches.pop(target_id)
+            self._publish(watch.changed(active=False))
+
+    def _stop_watch(self, request: requests.StopWatch) -> events.Reply:
+        if request.target in self._watches:
+            watch, task = self._watches.pop(request.target)
+            task.cancel()
+            self._publish(watch.changed(active=False))
+        return events.Reply(to=request.seq)
+
+    async def _restore(self, request: requests.Restore) -> events.Reply:
+        """Write an earlier snapshot back; what stands there now is stored first."""
+        roots = [request.root] if request.root else []
+        found = await asyncio.to_thread(planning.load_catalog, roots)
+        target = found.find(request.target)
+        present = await asyncio.to_thread(catalog.read_sources, target)
+        kept = await self._call_store("put_snapshot", present)
+        wanted: dict[str, bytes] = await self._call_store("snapshot", request.snapshot)
+        await asyncio.to_thread(_write_back, target.folder, wanted, present)
+        return events.Reply(to=request.seq, detail=kept)
+
+    def _status(self, to: int) -> events.Status:
+        note = self._degraded or self._hardware.note
+        cpu = events.Device(index=-1, name=f"CPU, {os.cpu_count() or '?'} cores")
+        return events.Status(
+            to=to,
+            pid=os.getpid(),
+            uptime_s=time.monotonic() - self._started,
+            rss_bytes=_rss_bytes(),
+            devices=[*self._hardware.devices, cpu],
+            gpu_note=note,
+            queue=[
+                events.QueueItem(
+                    run_id=q.plan.record.id,
+                    target=q.plan.record.target,
+                    title=q.plan.record.title,
+                    state=q.state.value,
+                    quick=q.plan.record.quick,
+                    trigger=q.plan.record.trigger.value,
+                    device=q.plan.record.device,
+                )
+                for q in self._queue
+            ],
+            watches=[
+                events.WatchItem(
+                    target=name,
+                    folder=clean_line(os.fsencode(watch.target.folder)),
+                    edits=watch.edits,
+                    polling=watch.polling,
+                )
+                for name, (watch, _) in self._watches.items()
+            ],
+            warm_workers=self._pool.warm,
+            viewers=len(self._journal.viewers),
+            runs_done=self._runs_done,
+        )
+
+
+async def _send(viewer: Viewer, writer: asyncio.StreamWriter) -> None:
+    """Hand a viewer's queue to its socket at the pace at which it is read; only this task waits for it."""
+    try:
+        while True:
+            writer.write(await viewer.next_bytes())
+            await writer.drain()
+    except ConnectionError:
+        writer.close()
+
+
+def _same_user(writer: asyncio.StreamWriter) -> bool:
+    connection: socket.socket | None = writer.get_extra_info("socket")
+    if connection is None:
+        return False
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    _, uid, _ = struct.unpack("3i", credentials)
+    return bool(uid == os.getuid())
+
+
+def _write_back(folder: Path, wanted: dict[str, bytes], present: dict[str, bytes]) -> None:
+    """Replace what differs, file by file, each at once. Files that the snapshot does not know stay."""
+    real = folder.resolve()
+    for name, data in wanted.items():
+        if present.get(name) == data:
+            continue
+        path = folder / name
+        if not path.resolve().is_relative_to(real):
+            raise ValueError(f"{clean_line(name)} would lie outside of {clean_line(os.fsencode(folder))}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f".{path.name}.restoring~")
+        partial.write_bytes(data)
+        if path.exists():
+            partial.chmod(path.stat().st_mode & 0o777)
+        partial.replace(path)
+
+
+def _rss_bytes() -> int:
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+class _LogToFaces(logging.Handler):
+    """Sends the engine's own log lines into the event stream."""
+
+    def __init__(self, publish: Callable[[str, str], None]) -> None:
+        super().__init__(logging.INFO)
+        self._publish = publish
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return  # from a thread: it is in the file
+        text = clean_line(record.getMessage(), limit=2000)
+        loop.call_soon(self._publish, record.levelname, text)
+
+
+def take_lock() -> int | None:
+    """The lock of this state directory with our pid in it, or None where another engine holds it."""
+    fd = os.open(paths.lock_file(), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    os.ftruncate(fd, 0)
+    os.pwrite(fd, str(os.getpid()).encode(), 0)
+    return fd
+
+
+def main() -> int:
+    """Be the engine of this state directory, unless there is one."""
+    lock = take_lock()
+    if lock is None:
+        return paths.EXIT_ALREADY_RUNNING
+    handler = logging.handlers.RotatingFileHandler(paths.log_file(), maxBytes=4_000_000, backupCount=1)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    try:
+        asyncio.run(_serve(lock))
+    except (StoreError, paths.UnsafePathError, OSError) as error:
+        log.error("%s", error)
+        print(f"aisp engine: {error}", file=sys.stderr)  # noqa: T201  the face that started us reads it in the log
+        return 1
+    finally:
+        os.close(lock)
+    return 0
+
+
+async def _serve(lock: int) -> None:
+    await Engine(lock).serve()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,326 @@
+"""Child processes of the engine: started, listened to, and always brought to an end.
+
+Shape of a child: its own session, killed by the kernel when the engine dies, first in line when memory runs out,
+stdout and stderr drained into rings of bounded size, its reports on a socket of its own. All are started from the
+engine's one main thread (the parent-death signal is tied to the thread that forked). The engine is subreaper: what
+a child leaves behind becomes the engine's child, and is swept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+from engine.protocol import jobs, reports
+from engine.protocol.framing import Decoder, Encoder, FrameError
+
+PR_SET_CHILD_SUBREAPER = 36
+RING_BYTES = 64 * 1024
+OUTPUT_LIMIT_BYTES = 1 << 30
+OUTPUT_RATE_BYTES_PER_S = 50_000_000
+OUTPUT_RATE_PATIENCE_S = 10.0
+READY_PATIENCE_S = 120.0
+TERM_PATIENCE_S = 2.0
+KILL_PATIENCE_S = 5.0
+
+# What a child may see of the environment: names, never a pattern over values.
+ENVIRONMENT_NAMES = (
+    "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ", "PYTHONPATH", "VIRTUAL_ENV",
+    "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES",
+    "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "XDG_CACHE_HOME", "CC", "CXX", "OMP_NUM_THREADS", "MKL_NUM_THREADS",
+    "NCCL_NVLS_ENABLE", "TORCH_SYMM_MEM_DISABLE_MULTICAST", "NVSHMEM_DISABLE_NVLS",
+)  # fmt: skip
+
+
+def become_subreaper() -> None:
+    """Orphans of our descendants become our children, so that none escapes."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+class Ring:
+    """The first and the last 64 KB of a stream, and how many bytes there were."""
+
+    def __init__(self) -> None:
+        self.total_bytes = 0
+        self._head = bytearray()
+        self._tail: deque[bytes] = deque()
+        self._tail_bytes = 0
+
+    def add(self, data: bytes) -> None:
+        """Take in more of the stream."""
+        self.total_bytes += len(data)
+        room = RING_BYTES - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            data = data[room:]
+        if not data:
+            return
+        data = data[-RING_BYTES:]
+        self._tail.append(data)
+        self._tail_bytes += len(data)
+        while self._tail_bytes - len(self._tail[0]) >= RING_BYTES:
+            self._tail_bytes -= len(self._tail.popleft())
+
+    def text(self) -> bytes:
+        """What is kept, with a line that says how much is not."""
+        tail = b"".join(self._tail)[-RING_BYTES:]
+        left_out = self.total_bytes - len(self._head) - len(tail)
+        if left_out > 0:
+            return bytes(self._head) + b"\n... %d bytes left out ...\n" % left_out + tail
+        return bytes(self._head) + tail
+
+
+class ChildGoneError(Exception):
+    """The child ended, or broke the protocol, while an answer was expected."""
+
+
+class ChildTimeoutError(Exception):
+    """The child gave no sign of progress in time."""
+
+
+class OutputLimitError(Exception):
+    """The child printed more than may be drained without disturbing the measurement."""
+
+
+class Child:
+    """One worker or verifier process."""
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self.pid = process.pid
+        self.ready: reports.Ready | None = None
+        self.stdout = Ring()
+        self.stderr = Ring()
+        self.on_output: Callable[[str, bytes], None] | None = None
+        self.signal_sent_by_us = False
+        self.over_limit = ""
+        self.exited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._process = process
+        self._reader = reader
+        self._writer = writer
+        self._encoder = Encoder()
+        self._decoder: Decoder[reports.AnyReport] = Decoder(reports.AnyReport)
+        self._arrived: deque[reports.AnyReport] = deque()
+        self._rate_window: tuple[float, int] = (time.monotonic(), 0)
+        self._loop = asyncio.get_running_loop()
+        self._pidfd = os.pidfd_open(process.pid)
+        self._loop.add_reader(self._pidfd, self._on_exit)
+        self.becoming_ready: asyncio.Task[reports.Ready] = asyncio.create_task(self._become_ready())
+        for name in ("stdout", "stderr"):
+            pipe = getattr(process, name)
+            os.set_blocking(pipe.fileno(), False)
+            self._loop.add_reader(pipe.fileno(), self._on_output, name)
+
+    # -- talking ---------------------------------------------------------------------------------------------------
+
+    async def send(self, job: jobs.AnyJob) -> None:
+        """Send one job."""
+        try:
+            self._writer.write(self._encoder.frame(job))
+            await self._writer.drain()
+        except OSError as error:
+            raise ChildGoneError(str(error)) from None
+
+    async def receive(self, patience_s: float) -> reports.AnyReport:
+        """The next report.
+
+        Raises:
+            ChildTimeoutError: none came within `patience_s`.
+            OutputLimitError: it printed too much.
+            ChildGoneError: it ended, or what it sent was no report.
+        """
+        deadline = self._loop.time() + patience_s
+        while not self._arrived:
+            if self.over_limit:
+                raise OutputLimitError(self.over_limit)
+            left = deadline - self._loop.time()
+            if left <= 0:
+                raise ChildTimeoutError(f"no sign of progress for {patience_s:.0f} s")
+            try:
+                data = await asyncio.wait_for(self._reader.read(1 << 18), min(left, 0.5))
+            except TimeoutError:
+                continue
+            except OSError as error:
+                raise ChildGoneError(str(error)) from None
+            if not data:
+                raise ChildGoneError("the line to the process was closed")
+            try:
+                self._arrived.extend(self._decoder.feed(data))
+            except FrameError as error:
+                raise ChildGoneError(f"what it sent is no report: {error}") from None
+        return self._arrived.popleft()
+
+    async def ask(self, job: jobs.AnyJob, patience_s: float) -> reports.AnyReport:
+        """Send a job and wait for its first report. Raises as `send` and `receive` do."""
+        await self.send(job)
+        return await self.receive(patience_s)
+
+    async def _become_ready(self) -> reports.Ready:
+        report = await self.receive(READY_PATIENCE_S)
+        if not isinstance(report, reports.Ready):
+            raise ChildGoneError(f"expected Ready, got {type(report).__name__}")
+        self.ready = report
+        return report
+
+    # -- what the loop tells ---------------------------------------------------------------------------------------
+
+    def _on_output(self, name: str) -> None:
+        pipe = getattr(self._process, name)
+        try:
+            data = os.read(pipe.fileno(), 1 << 17)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._loop.remove_reader(pipe.fileno())
+            pipe.close()
+            return
+        ring: Ring = getattr(self, name)
+        ring.add(data)
+        total = self.stdout.total_bytes + self.stderr.total_bytes
+        if total > OUTPUT_LIMIT_BYTES:
+            self.over_limit = f"printed over {OUTPUT_LIMIT_BYTES >> 20} MiB"
+        started, before = self._rate_window
+        now = time.monotonic()
+        if now - started > OUTPUT_RATE_PATIENCE_S:
+            if total - before > OUTPUT_RATE_BYTES_PER_S * (now - started):
+                self.over_limit = f"printed over {OUTPUT_RATE_BYTES_PER_S // 1_000_000} MB/s for {now - started:.0f} s"
+            self._rate_window = (now, total)
+        if self.on_output is not None:
+            self.on_output(name, data)
+
+    def _on_exit(self) -> None:
+        self._loop.remove_reader(self._pidfd)
+        os.close(self._pidfd)
+        code = self._process.wait()  # it has exited: this only collects the status
+        if not self.exited.done():
+            self.exited.set_result(code)
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process has not been reaped."""
+        return not self.exited.done()
+
+    async def wait(self, patience_s: float) -> int | None:
+        """Exit status (negative: the signal), or None if it has not ended in time. Never waits for its pipes."""
+        try:
+            return await asyncio.wait_for(asyncio.shield(self.exited), patience_s)
+        except TimeoutError:
+            return None
+
+    async def end(self, *, gently: bool = True) -> int | None:
+        """Bring it to an end: SIGTERM to its group, SIGKILL after a while; its exit status, None if unkillable."""
+        if self.alive:
+            if gently:
+                self._signal(signal.SIGTERM)
+                await self.wait(TERM_PATIENCE_S)
+            if self.alive:
+                self._signal(signal.SIGKILL)
+                await self.wait(KILL_PATIENCE_S)
+        else:
+            # The leader is gone; the rest of its session may not be.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
+        code = await self.wait(0.0) if self.alive else self.exited.result()
+        self.close()
+        await sweep_orphans()
+        return code
+
+    def _signal(self, number: signal.Signals) -> None:
+        self.signal_sent_by_us = True
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+    def close(self) -> None:
+        """Give back descriptors; whatever was printed so far has been read."""
+        for name in ("stdout", "stderr"):
+            pipe = getattr(self._process, name)
+            if not pipe.closed:
+                self._on_output(name)
+            if not pipe.closed:
+                self._loop.remove_reader(pipe.fileno())
+                pipe.close()
+        self._writer.close()
+        if self.becoming_ready.done():
+            if not self.becoming_ready.cancelled():
+                self.becoming_ready.exception()  # looked at, so that the loop does not complain about it
+        else:
+            self.becoming_ready.cancel()
+
+
+_children: set[int] = set()
+
+
+async def spawn(*, extra_environment: dict[str, str] | None = None) -> Child:
+    """Start a standby process. It is not ready yet: its first report is Ready, see `until_ready`."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    environment = {name: os.environ[name] for name in ENVIRONMENT_NAMES if name in os.environ}
+    environment["PYTHONPATH"] = os.pathsep.join(
+        part for part in (str(Path(__file__).parent.parent), environment.get("PYTHONPATH", "")) if part
+    )
+    environment["PYTHONUNBUFFERED"] = "1"
+    environment |= extra_environment or {}
+    try:
+        process = subprocess.Popen(  # noqa: ASYNC220  forks in 2 ms; asyncio has no pass_fds with a pidfd
+            [sys.executable, "-m", "engine.worker", str(theirs.fileno()), str(os.getpid())],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            pass_fds=(theirs.fileno(),),
+            env=environment,
+            cwd="/",
+            start_new_session=True,
+        )
+    except OSError:
+        ours.close()
+        raise
+    finally:
+        theirs.close()
+    _children.add(process.pid)  # before the first await: a sweep must not take it for a stray
+    reader, writer = await asyncio.open_connection(sock=ours, limit=1 << 20)
+    child = Child(process, reader, writer)
+    child.exited.add_done_callback(lambda _: _children.discard(process.pid))
+    return child
+
+
+async def until_ready(child: Child) -> reports.Ready:
+    """Wait for the Ready report; any number may wait. Raises as Child.receive does."""
+    return await asyncio.shield(child.becoming_ready)
+
+
+async def sweep_orphans() -> int:
+    """Kill and reap every child of ours that we did not start ourselves: what a worker left behind. How many."""
+    swept = 0
+    for _ in range(500):
+        strays = [pid for pid in _child_pids() if pid not in _children]
+        if not strays:
+            break
+        for pid in strays:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                swept += os.waitpid(pid, os.WNOHANG)[0] == pid  # noqa: ASYNC222  WNOHANG: it does not wait
+        await asyncio.sleep(0.002)
+    return swept
+
+
+def _child_pids() -> list[int]:
+    found: list[int] = []
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(OSError):
+            found += [int(pid) for pid in (task / "children").read_text().split()]
+    return found

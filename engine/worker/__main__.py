@@ -1,0 +1,213 @@
+"""A worker process: `python -m engine.worker CHANNEL_FD ENGINE_PID`. Started by engine.spawner only.
+
+Order matters: first tie our life to the engine's, then the slow imports.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from engine.protocol import jobs, reports
+    from engine.worker.arm import Arm
+    from engine.worker.channel import Channel
+    from engine.worker.judge import Judge
+
+PR_SET_PDEATHSIG = 1
+
+
+def tie_to(engine_pid: int) -> None:
+    """Die with the engine, and die first when memory runs out."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != engine_pid:
+        os._exit(3)  # the engine was gone before the tie was made
+    try:
+        Path("/proc/self/oom_score_adj").write_text("800")
+    except OSError:
+        sys.stderr.write("aisp: oom_score_adj could not be raised\n")
+
+
+def stand_by() -> tuple[reports.Ready, int]:
+    """Import torch, make a CUDA context where there is a GPU; what this process found, and the L2's size."""
+    import torch
+
+    from engine.protocol import reports
+
+    versions = {"python": sys.version.split()[0], "torch": str(torch.__version__)}
+    name, uuid, sm, memory, l2, note = "", "", None, None, 0, ""
+    if torch.version.cuda is None:
+        note = "torch was built without CUDA"
+    else:
+        try:
+            torch.cuda.init()
+            properties = torch.cuda.get_device_properties(0)
+            torch.zeros(1, device="cuda").add_(1)
+            torch.cuda.synchronize()
+            name, uuid = properties.name, f"GPU-{properties.uuid}"
+            sm = properties.major * 10 + properties.minor
+            memory, l2 = properties.total_memory, properties.L2_cache_size
+            versions["cudnn"] = str(torch.backends.cudnn.version())
+        except (RuntimeError, AssertionError) as error:
+            note = " ".join(str(error).split())[:200]
+    try:
+        import triton
+
+        versions["triton"] = triton.__version__
+    except ImportError:
+        versions["triton"] = ""
+    # Loaded here, so that the first job finds them warm.
+    import engine.worker.arm
+    import engine.worker.judge  # noqa: F401
+
+    ready = reports.Ready(
+        pid=os.getpid(),
+        torch=str(torch.__version__),
+        cuda=torch.version.cuda or "",
+        gpu_name=name,
+        gpu_uuid=uuid,
+        sm=sm,
+        memory_bytes=memory,
+        l2_bytes=l2 or None,
+        note=note,
+        versions=versions,
+    )
+    return ready, l2
+
+
+def load(job: jobs.Load, l2_bytes: int) -> Arm | Judge:
+    """Take the role that the first job gives."""
+    from engine.worker.arm import Arm
+    from engine.worker.judge import Judge
+    from kernels import catalog
+    from kernels.catalog.model import Target
+
+    if job.device == "cpu":
+        # Triton reads this when a kernel is decorated, which is when the lesson is imported.
+        os.environ["TRITON_INTERPRET"] = "1"
+    target = catalog.load_target(Path(job.folder), root=Path(job.root), chapter=job.chapter)
+    if not isinstance(target, Target):
+        raise RuntimeError("; ".join(str(problem) for problem in target))
+    import torch
+
+    torch.manual_seed(0)
+    if job.module == "reference":
+        return Judge(job, target)
+    return Arm(job, target, l2_bytes)
+
+
+def failed(error: Exception, name: str, folder: Path) -> reports.Failed:
+    """Sort an exception into whose it is. Types decide, and a probe of the device; never a message."""
+    import torch
+
+    from checks.inputs import InputsError
+    from engine.protocol import reports
+    from engine.worker.arm import FormError
+    from engine.worker.loading import NotHereError, summary, user_traceback
+
+    kind = "user"
+    if isinstance(error, FormError):
+        kind = "form"
+    elif isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        kind = "memory"
+    elif isinstance(error, NotHereError):
+        kind = "unsupported"
+    elif isinstance(error, torch.AcceleratorError):
+        kind = "poisoned"
+    elif isinstance(error, InputsError):
+        kind = "user"
+    if kind in ("user", "memory") and torch.cuda.is_available() and torch.cuda.is_initialized():
+        try:
+            torch.cuda.synchronize()
+        except RuntimeError:
+            kind = "poisoned"
+    return reports.Failed(job=name, kind=kind, summary=summary(error), traceback=user_traceback(error, folder))
+
+
+def serve(channel: Channel, l2_bytes: int) -> int:
+    """Answer jobs until there are no more; the exit status."""
+    from engine.protocol import jobs, reports
+    from engine.worker.arm import Arm
+    from engine.worker.judge import Judge
+
+    role: Arm | Judge | None = None
+    folder = Path("/")
+    while (job := channel.receive()) is not None:
+        try:
+            if isinstance(job, jobs.Load):
+                folder = Path(job.folder)
+                start = time.perf_counter()
+                role = load(job, l2_bytes)
+                channel.send(reports.Loaded(import_ms=(time.perf_counter() - start) * 1e3))
+            elif isinstance(job, jobs.Finish):
+                channel.send(role.done() if isinstance(role, Arm) else reports.Done(samples=0, sha256=""))
+                return 0
+            elif isinstance(role, Arm):
+                answer_arm(channel, role, job)
+            elif isinstance(role, Judge):
+                answer_judge(channel, role, job)
+            else:
+                raise RuntimeError(f"{type(job).__name__} before Load")
+        except Exception as error:
+            channel.send(failed(error, type(job).__name__, folder))
+    return 0
+
+
+def answer_arm(channel: Channel, arm: Arm, job: jobs.AnyJob) -> None:
+    """One job of an arm."""
+    from engine.protocol import jobs
+
+    match job:
+        case jobs.TakeInputs():
+            channel.send(arm.take_inputs(job))
+        case jobs.Prepare():
+            channel.send(arm.prepare(job))
+        case jobs.Execute():
+            channel.send(arm.execute(job))
+        case jobs.WarmUp():
+            channel.send(arm.warm_up(job))
+        case jobs.Measure():
+            for batch in arm.measure(job):
+                channel.send(batch)
+        case jobs.Surrender():
+            channel.send(arm.surrender(job))
+        case _:
+            raise RuntimeError(f"an arm does not serve {type(job).__name__}")
+
+
+def answer_judge(channel: Channel, judge: Judge, job: jobs.AnyJob) -> None:
+    """One job of the verifier."""
+    from engine.protocol import jobs
+
+    match job:
+        case jobs.MakeInputs():
+            channel.send(judge.make_inputs(job))
+        case jobs.Expect():
+            channel.send(judge.expect(job))
+        case jobs.Compare():
+            channel.send(judge.compare(job))
+        case _:
+            raise RuntimeError(f"a verifier does not serve {type(job).__name__}")
+
+
+def main() -> int:
+    """Stand by, then serve one role."""
+    tie_to(int(sys.argv[2]))
+    faulthandler.enable()
+    sys.dont_write_bytecode = True
+    from engine.worker.channel import Channel
+
+    channel = Channel(int(sys.argv[1]))
+    ready, l2_bytes = stand_by()
+    channel.send(ready)
+    return serve(channel, l2_bytes)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,296 @@
+"""The arm's role: load one rung, take inputs, call it, time it. It never sees an expected value."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import inspect
+import struct
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from checks import inputs as checks_inputs
+from engine.protocol import jobs, reports
+from engine.worker import tensors
+from engine.worker.loading import LessonError, callable_of, import_module
+from engine.worker.timers import CudaTimer, HostTimer, Outputs, Timer
+from kernels import catalog
+from kernels.catalog.model import Case, Flag, Target
+
+if TYPE_CHECKING:
+    import torch
+
+STREAM_EVERY_NS = 40_000_000  # samples leave the process at least this often while a turn lasts
+
+
+class FormError(Exception):
+    """What run() returned has not the declared number, type, shape or dtype."""
+
+
+class _Bound:
+    """One case, ready to call: buffers, the values of each set, and the prepared callable."""
+
+    def __init__(self, case: Case, buffers: list[object], sets: list[dict[int, torch.Tensor]]) -> None:
+        self.case = case
+        self.buffers = buffers  # in the argument order of run()
+        self.sets = sets  # per set: argument index -> values to copy in
+        self.call: Callable[..., Any] | None = None
+
+
+class Arm:
+    """Serves the jobs of one rung. See engine.protocol.jobs for each."""
+
+    def __init__(self, job: jobs.Load, target: Target, l2_bytes: int) -> None:
+        import torch
+
+        self._torch = torch
+        self._target = target
+        self._device = job.device
+        self._l2_bytes = l2_bytes
+        self._folder = Path(job.folder)
+        self._bound: dict[str, _Bound] = {}
+        self._timer: Timer | None = None
+        self._last: tuple[int, Outputs] | None = None
+        self._weights: dict[int, torch.Tensor] = {}
+        self._sent = 0
+        self._digest = hashlib.sha256()
+        module = import_module(self._folder, job.module)
+        self._run: Any = callable_of(module, "run")
+        self._prepare: Any = getattr(module, "prepare", None)
+
+    # -- inputs ----------------------------------------------------------------------------------------------------
+
+    def take_inputs(self, job: jobs.TakeInputs) -> reports.Taken:
+        """Make buffers at lasting addresses and hold each set's values beside them."""
+        target = self._target
+        case = target.case(job.case)
+        arrived = [dict(zip((s.name for s in b.slots), tensors.read(b), strict=True)) for b in job.sets]
+        made = self._made(case, job.seed)
+        buffers: list[object] = []
+        sets: list[dict[int, torch.Tensor]] = [{} for _ in arrived]
+        held = 0
+        for index, spec in enumerate(target.inputs):
+            if spec.made:
+                buffers.append(made[spec.name])
+                continue
+            host = Flag.CPU in spec.flags or Flag.PINNED in spec.flags or self._device == "cpu"
+            first = arrived[0][spec.name]
+            pinned = Flag.PINNED in spec.flags and self._device == "cuda"
+            buffer = self._torch.empty(
+                first.shape, dtype=first.dtype, device="cpu" if host else self._device, pin_memory=pinned
+            )
+            buffer.copy_(first)
+            buffers.append(buffer)
+            held += buffer.numel() * buffer.element_size()
+            if Flag.STATIC in spec.flags:
+                continue
+            for number, values in enumerate(arrived):
+                # The copy is private: the shared file belongs to another process.
+                copy = values[spec.name].clone() if host else values[spec.name].to(self._device)
+                sets[number][index] = copy
+                held += copy.numel() * copy.element_size()
+        self._bound[case.name] = _Bound(case, buffers, sets)
+        self._synchronize()
+        return reports.Taken(nbytes=held)
+
+    def _made(self, case: Case, seed: int) -> dict[str, object]:
+        if not any(spec.made for spec in self._target.inputs):
+            return {}
+        make = callable_of(import_module(self._folder, "inputs"), "make")
+        return checks_inputs.made_inputs(self._target, case, seed, self._device, make)  # type: ignore[arg-type]
+
+    def _refill(self, bound: _Bound, number: int) -> None:
+        for index, values in bound.sets[number].items():
+            bound.buffers[index].copy_(values)  # type: ignore[attr-defined]
+
+    # -- calling ---------------------------------------------------------------------------------------------------
+
+    def prepare(self, job: jobs.Prepare) -> reports.Prepared:
+        """Do once what a user would do once, then call once so that lazy compilation is over."""
+        bound = self._bound[job.case]
+        start = time.perf_counter()
+        self._check_arguments(self._prepare or self._run, len(bound.buffers))
+        bound.call = self._prepare(*bound.buffers) if self._prepare else self._run
+        if not callable(bound.call):
+            raise LessonError(f"prepare() returned {type(bound.call).__name__}; it must return the callable to time")
+        self._refill(bound, 0)
+        self._outputs(bound, bound.call(*bound.buffers))
+        self._synchronize()
+        return reports.Prepared(prepare_ms=(time.perf_counter() - start) * 1e3)
+
+    def _check_arguments(self, function: Callable[..., Any], count: int) -> None:
+        try:
+            inspect.signature(function).bind(*range(count))
+        except TypeError as error:
+            names = ", ".join(spec.name for spec in self._target.inputs)
+            raise LessonError(
+                f"{function.__name__}() cannot take the {count} inputs of lesson.md ({names}): {error}"
+            ) from None
+        except ValueError:
+            return  # a builtin without a signature: the call will tell
+
+    def _outputs(self, bound: _Bound, returned: object) -> Outputs:
+        """What was returned, as a tuple of tensors of exactly the declared form. Raises FormError."""
+        torch = self._torch
+        specs = self._target.outputs
+        outputs = tuple(returned) if isinstance(returned, (tuple, list)) else (returned,)
+        if len(outputs) != len(specs):
+            wanted = ", ".join(spec.name for spec in specs)
+            raise FormError(f"run() returned {len(outputs)} outputs, lesson.md declares {len(specs)} ({wanted})")
+        for spec, output in zip(specs, outputs, strict=True):
+            if type(output) is not torch.Tensor:
+                raise FormError(f"{spec.name}: {type(output).__name__}, not a plain torch.Tensor")
+            shape = catalog.shape(spec, bound.case.axes)
+            if tuple(output.shape) != tuple(shape):
+                raise FormError(f"{spec.name}: shape {list(output.shape)}, lesson.md declares {list(shape)}")
+            dtype = str(output.dtype).removeprefix("torch.")
+            if dtype != spec.dtype:
+                raise FormError(f"{spec.name}: dtype {dtype}, lesson.md declares {spec.dtype}")
+        return outputs
+
+    def execute(self, job: jobs.Execute) -> reports.Executed:
+        """One call on one set, its outputs handed over whole."""
+        torch = self._torch
+        bound = self._bound[job.case]
+        call = self._callable(bound)
+        self._refill(bound, job.set_index)
+        cuda = self._device == "cuda"
+        held = 0
+        if cuda:
+            torch.cuda.synchronize()
+            torch.cuda.reset_peak_memory_stats()
+            held = torch.cuda.memory_allocated()
+        outputs = self._outputs(bound, call(*bound.buffers))
+        fingerprint = self._fingerprint(outputs)
+        self._synchronize()
+        peak = max(0, torch.cuda.max_memory_allocated() - held) if cuda else None
+        blob = self._hand_over(outputs, job.outputs.path)
+        return reports.Executed(outputs=blob, fingerprint=_numbers(fingerprint), peak_bytes=peak)
+
+    def _callable(self, bound: _Bound) -> Callable[..., Any]:
+        if bound.call is None:
+            raise RuntimeError(f"case {bound.case.name} was not prepared")
+        return bound.call
+
+    def _hand_over(self, outputs: Outputs, path: str) -> jobs.Blob:
+        names = [spec.name for spec in self._target.outputs]
+        return tensors.write(path, {n: o.detach() for n, o in zip(names, outputs, strict=True)})
+
+    # -- timing ----------------------------------------------------------------------------------------------------
+
+    def warm_up(self, job: jobs.WarmUp) -> reports.WarmedUp:
+        """Reach a steady state; decide how samples are taken."""
+        bound = self._bound[job.case]
+        call = self._callable(bound)
+        if self._timer is None:
+            self._timer = CudaTimer(self._l2_bytes) if self._device == "cuda" else HostTimer()
+        gc.collect()
+        gc.freeze()
+        per_call_ms, calls = self._timer.warm_up(
+            lambda: call(*bound.buffers), lambda: self._refill(bound, 0), job.budget_ms
+        )
+        return reports.WarmedUp(per_call_ms=per_call_ms, calls=calls, timing=self._timer.timing)
+
+    def measure(self, job: jobs.Measure) -> Iterator[reports.Samples]:
+        """Take samples until all sets are served or the budget is spent, sending them as they come."""
+        timer = self._timer
+        if timer is None:
+            raise RuntimeError("measure before warm-up")
+        bound = self._bound[job.case]
+        call = self._callable(bound)
+        width = 3 * len(self._target.outputs)
+        pending: list[tuple[int, Any, list[float]]] = []
+        sent_ns = time.monotonic_ns()
+        deadline_ns = sent_ns + int(job.budget_ms * 1e6)
+        gc.disable()
+        try:
+            for position, number in enumerate(job.sets):
+                # The outputs of the sample before are dropped here, outside of the timed region.
+                self._last = None
+                found = timer.sample(lambda: call(*bound.buffers), lambda n=number: self._refill(bound, n))  # type: ignore[misc]
+                outputs = self._outputs(bound, found.outputs)
+                pending.append((number, found, _numbers(self._fingerprint(outputs))))
+                self._last = (number, outputs)
+                now = time.monotonic_ns()
+                last = position == len(job.sets) - 1 or now > deadline_ns
+                if last or now - sent_ns > STREAM_EVERY_NS:
+                    yield self._batch(job.round, pending, width, last)
+                    pending, sent_ns = [], now
+                if last:
+                    return
+        finally:
+            gc.enable()
+
+    def _batch(
+        self, round_number: int, pending: list[tuple[int, Any, list[float]]], width: int, last: bool
+    ) -> reports.Samples:
+        times = [found.device_ms for _, found, _ in pending]
+        self._sent += len(times)
+        self._digest.update(struct.pack(f"<{len(times)}d", *times))
+        return reports.Samples(
+            round=round_number,
+            sets=[number for number, _, _ in pending],
+            device_ms=times,
+            host_ms=[found.host_ms for _, found, _ in pending],
+            end_ns=[found.end_ns for _, found, _ in pending],
+            discarded=[found.discarded for _, found, _ in pending],
+            fingerprints=[value for _, _, fingerprint in pending for value in fingerprint],
+            width=width,
+            last=last,
+        )
+
+    def surrender(self, job: jobs.Surrender) -> reports.Surrendered:
+        """Hand over what the last timed call left behind."""
+        if self._last is None:
+            return reports.Surrendered(outputs=job.outputs, set_index=-1)
+        number, outputs = self._last
+        return reports.Surrendered(outputs=self._hand_over(outputs, job.outputs.path), set_index=number)
+
+    def done(self) -> reports.Done:
+        """What was sent in all."""
+        return reports.Done(samples=self._sent, sha256=self._digest.hexdigest())
+
+    # -- fingerprints ----------------------------------------------------------------------------------------------
+
+    def _fingerprint(self, outputs: Outputs) -> list[torch.Tensor]:
+        """Per output: two projections on random signs, and the sum of squares; computed on the outputs' device.
+
+        Bitwise the same for bitwise the same outputs; one wrong element among n moves a projection by about
+        its error over sqrt(n) RMS, far above rounding.
+        """
+        found: list[torch.Tensor] = []
+        for output in outputs:
+            flat = output.detach().reshape(-1).to(self._torch.float32)
+            width = 4096 if flat.numel() >= 4096 else max(flat.numel(), 1)
+            rows = flat.numel() // width
+            body, tail = flat[: rows * width].view(rows, width), flat[rows * width :]
+            signs = self._signs(max(width, rows), flat.device)
+            partial = body @ signs[:width, 0:2]  # [rows, 2]
+            projected = (partial * signs[:rows, 2:3]).sum(0)
+            if tail.numel():
+                projected = projected + tail @ signs[: tail.numel(), 0:2]
+            squares = self._torch.dot(flat, flat).reshape(1)
+            found.append(self._torch.cat((projected, squares)))
+        return found
+
+    def _signs(self, count: int, device: torch.device) -> torch.Tensor:
+        """Random signs [n, 3] with n >= count, the same for the life of this process."""
+        key = 1 if device.type == "cuda" else 0
+        signs = self._weights.get(key)
+        if signs is None or signs.shape[0] < count:
+            # Grown by regenerating from one seed: a prefix never changes between calls on equal shapes.
+            generator = self._torch.Generator("cpu").manual_seed(0x5EED)
+            drawn = self._torch.randint(0, 2, (max(count, 4096), 3), generator=generator)
+            signs = (drawn * 2 - 1).to(self._torch.float32).to(device)
+            self._weights[key] = signs
+        return signs
+
+    def _synchronize(self) -> None:
+        if self._device == "cuda":
+            self._torch.cuda.synchronize()
+
+
+def _numbers(fingerprint: list[torch.Tensor]) -> list[float]:
+    return [float(value) for part in fingerprint for value in part.tolist()]

@@ -1,0 +1,89 @@
+"""Importing a lesson's module from its snapshot, and telling what went wrong in the words of its author's files."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+
+MAX_MESSAGE_CHARACTERS = 4000
+
+
+class NotHereError(Exception):
+    """The module says that it cannot run on this machine."""
+
+
+class LessonError(Exception):
+    """The lesson breaks the contract of a variant; the message says which part and how to mend it."""
+
+
+def import_module(folder: Path, name: str) -> ModuleType:
+    """Import `folder`/`name`.py as a top-level module with `folder` first on the path.
+
+    Raises:
+        LessonError: there is no such file, or it has no `run`.
+        Exception: whatever the module raises.
+    """
+    path = folder / f"{name}.py"
+    if not path.is_file():
+        raise LessonError(f"{name}.py is missing; a rung is a file with a function run(...)")
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise LessonError(f"{name}.py cannot be imported as a module")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def callable_of(module: ModuleType, name: str) -> object:
+    """The module's function of that name. Raises LessonError where there is none."""
+    found = getattr(module, name, None)
+    if not callable(found):
+        raise LessonError(f"{module.__name__}.py has no function {name}(...)")
+    return found
+
+
+def summary(error: BaseException) -> str:
+    """Exception type and message on one line."""
+    if isinstance(error, SyntaxError):
+        name = Path(error.filename).name if error.filename else "?"
+        return f"{type(error).__name__}: {error.msg} ({name}, line {error.lineno})"
+    text = " ".join(str(error).split())
+    kind = type(error).__name__
+    return f"{kind}: {text[:300]}" if text else kind
+
+
+def user_traceback(error: BaseException, folder: Path) -> str:
+    """The traceback cut to the frames in the lesson's own files, paths relative to its folder.
+
+    Where no frame is the lesson's, the innermost three stay, so that the place is never lost. Causes follow.
+    """
+    prefix = str(folder) + os.sep
+    parts: list[str] = []
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        frames = traceback.extract_tb(current.__traceback__)
+        own = [frame for frame in frames if frame.filename.startswith(prefix)]
+        lines: list[str] = []
+        for frame in own or list(frames)[-3:]:
+            lines.append(f"  {frame.filename.removeprefix(prefix)}:{frame.lineno} in {frame.name}")
+            if frame.line:
+                lines.append(f"      {frame.line}")
+        if isinstance(current, SyntaxError) and current.text:
+            lines.append(f"  {Path(current.filename or '?').name}:{current.lineno}")
+            lines.append(f"      {current.text.rstrip()}")
+        message = str(current)
+        if len(message) > MAX_MESSAGE_CHARACTERS:
+            message = message[:MAX_MESSAGE_CHARACTERS] + " ..."
+        lines.append(f"{type(current).__name__}: {message}" if message else type(current).__name__)
+        parts.append("\n".join(lines).replace(prefix, ""))
+        current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
+    return "\n\ncaused by\n".join(parts)

@@ -1,0 +1,73 @@
+"""Tensors in shared memory: raw bytes with name, shape and dtype, never pickles."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from engine.protocol.jobs import Blob, Slot
+
+if TYPE_CHECKING:
+    import torch
+
+ALIGNMENT_BYTES = 256
+
+
+def write(path: str, tensors: Mapping[str, torch.Tensor]) -> Blob:
+    """Size the shared file to hold `tensors`, copy them in (from any device), and describe what lies where."""
+    slots: list[Slot] = []
+    offset = 0
+    for name, tensor in tensors.items():
+        nbytes = tensor.numel() * tensor.element_size()
+        slots.append(
+            Slot(
+                name=name,
+                dtype=str(tensor.dtype).removeprefix("torch."),
+                shape=list(tensor.shape),
+                offset=offset,
+                nbytes=nbytes,
+            )
+        )
+        offset += -(-nbytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+    blob = Blob(path=path, slots=slots)
+    for view, tensor in zip(read(blob, size=offset), tensors.values(), strict=True):
+        view.copy_(tensor)
+    return blob
+
+
+def read(blob: Blob, *, size: int | None = None) -> Sequence[torch.Tensor]:
+    """CPU tensors over the shared file's own bytes, in the order of its slots; they keep the mapping alive.
+
+    Args:
+        blob: what lies where.
+        size: resize the file to this many bytes first (the writer's side).
+
+    Raises:
+        ValueError: a slot reaches beyond the file or does not fit its shape.
+    """
+    import torch
+
+    fd = os.open(blob.path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        if size is not None:
+            os.ftruncate(fd, max(size, mmap.PAGESIZE))
+        length = os.fstat(fd).st_size
+        mapping = mmap.mmap(fd, length)
+    finally:
+        os.close(fd)
+    views: list[torch.Tensor] = []
+    for slot in blob.slots:
+        dtype: torch.dtype = getattr(torch, slot.dtype)
+        count = 1
+        for extent in slot.shape:
+            count *= extent
+        if count * dtype.itemsize != slot.nbytes or slot.offset < 0 or slot.offset + slot.nbytes > length:
+            raise ValueError(f"slot {slot.name} does not fit its file of {length} bytes")
+        if count == 0:
+            views.append(torch.empty(slot.shape, dtype=dtype))
+            continue
+        flat = torch.frombuffer(mapping, dtype=torch.uint8, count=slot.nbytes, offset=slot.offset)
+        views.append(flat.view(dtype).view(slot.shape))
+    return views
