@@ -1,1 +1,63 @@
-"""Memory: every run, sample and source, in SQLite, through one writer. Imports nothing of ours."""
+"""Memory: every run, sample and source, in SQLite, through one writer. Imports nothing of ours.
+
+`Store` writes (the engine alone), `History` reads (any face). Names are fetched from their modules when first
+used: `import store` costs nothing, reading costs numpy, and only writing costs sqlite-utils (0.2 s).
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from store.content import snapshot_hash
+    from store.errors import (
+        ForeignDatabaseError,
+        NewerSchemaError,
+        StoreCorruptError,
+        StoreError,
+        StoreFullError,
+        StoreLockedError,
+        StoreUnwritableError,
+    )
+    from store.reader import History
+    from store.records import ContradictionError
+    from store.ulid import new_ulid
+    from store.writer import Opened, Store
+
+__all__ = [
+    "ContradictionError",
+    "ForeignDatabaseError",
+    "History",
+    "NewerSchemaError",
+    "Opened",
+    "Store",
+    "StoreCorruptError",
+    "StoreError",
+    "StoreFullError",
+    "StoreLockedError",
+    "StoreUnwritableError",
+    "new_ulid",
+    "snapshot_hash",
+]
+
+_HOMES = {
+    "ContradictionError": "store.records",
+    "History": "store.reader",
+    "Opened": "store.writer",
+    "Store": "store.writer",
+    "new_ulid": "store.ulid",
+    "snapshot_hash": "store.content",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module 'store' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES.get(name, "store.errors")), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

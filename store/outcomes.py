@@ -71,6 +71,6 @@ class Timing(enum.StrEnum):
     """How one sample was taken; a number never stands without it."""
 
     COLD = "cold"  # L2 flushed, the stream held until the host was done: one event pair around one call
-    COLD_SYNC = "cold+host"  # L2 flushed, but the call itself waits for the GPU: host time is part of it
+    COLD_SYNC = "cold+host"  # L2 flushed, stream not held: a latency lesson, or a call that waits for the GPU
     HOST = "host"  # CPU target: the monotonic clock around one call
     NONE = "none"  # checked, not timed (Triton's interpreter)

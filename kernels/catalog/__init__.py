@@ -1,4 +1,109 @@
 """The catalogue: finds targets on disk and reads their front matter without importing any of them.
 
-Everything here is plain Python over files, so that a face may list a thousand targets without torch.
+    from kernels import catalog
+
+    found = catalog.load()                      # or catalog.load([Path("~/my_kernels").expanduser()])
+    target = found.find("ch07:transpose")
+    catalog.shape(target.inputs[0], target.case("default").axes)
+
+Everything here is plain Python over files, so that a face may list a thousand targets without torch. Names
+are looked up in their module when first used, so that importing the package costs next to nothing.
 """
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # type checkers take the name for true; importing it from typing costs 10 ms
+if TYPE_CHECKING:
+    from .grammar import GrammarError, evaluate, names
+    from .loader import load, load_target, shipped_root
+    from .model import (
+        Case,
+        Catalog,
+        Chapter,
+        Expectation,
+        Flag,
+        Goal,
+        Kind,
+        Needs,
+        Problem,
+        Role,
+        Rung,
+        Target,
+        TensorSpec,
+    )
+    from .sources import read_sources
+    from .starter import ScaffoldError, scaffold
+    from .tensors import (
+        DEFAULT_TOLERANCE,
+        DISTRIBUTIONS,
+        DTYPES,
+        bytes_moved,
+        flops,
+        itemsize,
+        parse_tensor,
+        shape,
+    )
+
+__all__ = [
+    "DEFAULT_TOLERANCE",
+    "DISTRIBUTIONS",
+    "DTYPES",
+    "Case",
+    "Catalog",
+    "Chapter",
+    "Expectation",
+    "Flag",
+    "Goal",
+    "GrammarError",
+    "Kind",
+    "Needs",
+    "Problem",
+    "Role",
+    "Rung",
+    "ScaffoldError",
+    "Target",
+    "TensorSpec",
+    "bytes_moved",
+    "evaluate",
+    "flops",
+    "itemsize",
+    "load",
+    "load_target",
+    "names",
+    "parse_tensor",
+    "read_sources",
+    "scaffold",
+    "shape",
+    "shipped_root",
+]
+
+_HOMES = {
+    "grammar": ("GrammarError", "evaluate", "names"),
+    "loader": ("load", "load_target", "shipped_root"),
+    "model": (
+        *("Case", "Catalog", "Chapter", "Expectation", "Flag", "Goal", "Kind"),
+        *("Needs", "Problem", "Role", "Rung", "Target", "TensorSpec"),
+    ),
+    "sources": ("read_sources",),
+    "starter": ("ScaffoldError", "scaffold"),
+    "tensors": (
+        *("DEFAULT_TOLERANCE", "DISTRIBUTIONS", "DTYPES"),
+        *("bytes_moved", "flops", "itemsize", "parse_tensor", "shape"),
+    ),
+}
+_MODULE_OF = {name: module for module, exported in _HOMES.items() for name in exported}
+
+
+def __getattr__(name: str) -> object:
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib  # kept until a name is used: `import kernels.catalog` stays under a millisecond
+
+    value: object = getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

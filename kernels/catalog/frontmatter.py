@@ -1,0 +1,413 @@
+"""Front matter: TOML between two +++ lines at the head of lesson.md, checked key by key.
+
+`read` collects everything that is wrong with a file, each as a `Problem` with its key and fix, so that a
+lesson with three slips is repaired in one go.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from .grammar import GrammarError, evaluate, is_axis_name, suggest
+from .model import Case, Expectation, Goal, Needs, Problem, TensorSpec
+from .tensors import DEFAULT_TOLERANCE, check_values, parse_tensor, shape
+
+MAX_LESSON_BYTES = 2**20
+MAX_AXIS = 2**48
+
+KEYS = (
+    *("title", "techniques", "goal", "needs", "axes", "flops", "bytes", "tolerance", "expect"),
+    *("inputs", "outputs", "cases", "rungs"),
+)
+_NEEDS_KEYS = ("sm", "gpus")
+_EXPECT_KEYS = ("speedup", "on", "why")
+_CASE_KEYS = ("name", "axes", "timed")
+_RUNG_KEYS = ("summary", "needs", "inexact")
+_CASE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
+_FENCE = re.compile(r"^\+\+\+[ \t]*\r?$", re.MULTILINE)
+_AT_LINE = re.compile(r"at line (\d+)")
+_TYPES = {
+    str: "a string",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    list: "a list",
+    dict: "a table",
+}
+
+
+@dataclass(slots=True)
+class RungNotes:
+    """What `[rungs.<name>]` says of a rung; `needs` is None where it says nothing."""
+
+    summary: str = ""
+    needs: Needs | None = None
+    inexact: bool = False
+
+
+@dataclass(slots=True)
+class FrontMatter:
+    """The checked content of one lesson.md."""
+
+    title: str = ""
+    techniques: tuple[str, ...] = ()
+    goal: Goal = Goal.SPEED
+    needs: Needs = field(default_factory=Needs)
+    flops: str = "0"
+    bytes: str = ""
+    tolerance: dict[str, float] = field(default_factory=lambda: dict(DEFAULT_TOLERANCE))
+    expect: Expectation | None = None
+    inputs: tuple[TensorSpec, ...] = ()
+    outputs: tuple[TensorSpec, ...] = ()
+    cases: tuple[Case, ...] = ()
+    rungs: dict[str, RungNotes] = field(default_factory=dict)
+    lesson: str = ""
+
+
+class _Reader:
+    """One pass over one file, collecting problems."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.problems: list[Problem] = []
+
+    def wrong(self, key: str, message: str, fix: str) -> None:
+        self.problems.append(Problem(self.path, key, message, fix))
+
+    def take(self, table: dict[str, object], key: str, kinds: tuple[type, ...], place: str, fix: str) -> object:
+        """`table[key]` where it is of one of `kinds` (a bool is no number), else None and a problem."""
+        if key not in table:
+            return None
+        value = table[key]
+        if isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool)):
+            return value
+        self.wrong(place, f"{_show(value)} is {_kind(value)}, not {' or '.join(_TYPES[kind] for kind in kinds)}", fix)
+        return None
+
+    def unknown(self, table: dict[str, object], known: tuple[str, ...], prefix: str) -> None:
+        for key in table:
+            if key not in known:
+                self.wrong(f"{prefix}{key}", "unknown key", suggest(key, known, "remove it"))
+
+    def tables(self, content: dict[str, object]) -> FrontMatter:
+        matter = FrontMatter()
+        self.unknown(content, KEYS, "")
+        self._words(content, matter)
+        matter.needs = self.needs(content, "needs") or Needs()
+        self._tolerance(content, matter)
+        self._expect(content, matter)
+        before = len(self.problems)
+        axes = self._axes(content.get("axes", {}), "axes")
+        axes_hold = len(self.problems) == before
+        matter.cases = self._cases(content, axes, axes_hold)
+        # Without its axes no expression has a value: one slip is then told once, not once per tensor.
+        cases = matter.cases if axes_hold else ()
+        matter.inputs = self._tensors(content, "inputs", cases)
+        matter.outputs = self._tensors(content, "outputs", cases)
+        self._outputs_over_inputs(matter)
+        matter.flops = self._expression(content, "flops", cases)
+        matter.bytes = self._expression(content, "bytes", cases)
+        self._rungs(content, matter)
+        return matter
+
+    def _words(self, content: dict[str, object], matter: FrontMatter) -> None:
+        fix = 'write title = "what the optimized version does differently"'
+        title = self.take(content, "title", (str,), "title", fix)
+        if isinstance(title, str) and title.strip():
+            matter.title = title.strip()
+        elif "title" not in content or isinstance(title, str):
+            self.wrong("title", "missing" if "title" not in content else "empty", fix)
+        fix = 'write techniques = ["coalescing", "shared-memory-tile"]'
+        techniques = self.take(content, "techniques", (list,), "techniques", fix)
+        if isinstance(techniques, list):
+            if all(isinstance(word, str) and word.strip() for word in techniques):
+                matter.techniques = tuple(word.strip() for word in techniques)
+            else:
+                self.wrong("techniques", f"{_show(techniques)} holds something other than words", fix)
+        goals = tuple(goal.value for goal in Goal)
+        goal = self.take(content, "goal", (str,), "goal", f"use one of {', '.join(goals)}")
+        if isinstance(goal, str):
+            if goal in goals:
+                matter.goal = Goal(goal)
+            else:
+                self.wrong("goal", f"unknown goal {goal!r}", suggest(goal, goals, "use a known one"))
+
+    def needs(self, table: dict[str, object], place: str) -> Needs | None:
+        """The `needs` of a target or rung, None where it is absent or wrong."""
+        fix = "write needs = { sm = 80, gpus = 1 }, or leave it out where a CPU is enough"
+        given = self.take(table, "needs", (dict,), place, fix)
+        if not isinstance(given, dict):
+            return None
+        self.unknown(given, _NEEDS_KEYS, f"{place}.")
+        sm = self.take(given, "sm", (int,), f"{place}.sm", "write 80 for compute capability 8.0")
+        if isinstance(sm, int) and not 50 <= sm <= 200:
+            self.wrong(
+                f"{place}.sm",
+                f"{sm} is no compute capability times ten",
+                "write 80 for compute capability 8.0",
+            )
+            return None
+        assert sm is None or isinstance(sm, int)
+        gpus = self.take(given, "gpus", (int,), f"{place}.gpus", "write how many GPUs a call uses, for example 1")
+        if isinstance(gpus, int) and not 0 <= gpus <= 1024:
+            self.wrong(f"{place}.gpus", f"{gpus} is no number of GPUs", "write 0 to 1024")
+            return None
+        # sm without gpus is meant: a CPU is enough, and the rungs that do use a GPU need that one.
+        return Needs(sm=sm, gpus=gpus if isinstance(gpus, int) else 0)
+
+    def _tolerance(self, content: dict[str, object], matter: FrontMatter) -> None:
+        fix = "write tolerance = { float32 = 1e-6 }; 0 means bit-equal"
+        given = self.take(content, "tolerance", (dict,), "tolerance", fix)
+        if not isinstance(given, dict):
+            return
+        for dtype in given:
+            place = f"tolerance.{dtype}"
+            if dtype not in DEFAULT_TOLERANCE:
+                self.wrong(place, f"unknown dtype {dtype!r}", suggest(dtype, DEFAULT_TOLERANCE, "use a dtype"))
+                continue
+            number = self.take(given, dtype, (int, float), place, fix)
+            if isinstance(number, int | float):
+                if math.isfinite(number) and 0 <= number < 1:
+                    matter.tolerance[dtype] = float(number)
+                else:
+                    self.wrong(place, f"{number} is no relative tolerance", "use 0 (bit-equal) to less than 1")
+
+    def _expect(self, content: dict[str, object], matter: FrontMatter) -> None:
+        fix = 'write expect = { speedup = [1.5, 3.0], on = "H100", why = "half the bytes" }'
+        given = self.take(content, "expect", (dict,), "expect", fix)
+        if not isinstance(given, dict):
+            return
+        self.unknown(given, _EXPECT_KEYS, "expect.")
+        for key in _EXPECT_KEYS:
+            if key not in given:
+                self.wrong(f"expect.{key}", "missing", fix)
+        speedup = self.take(given, "speedup", (list,), "expect.speedup", fix)
+        on = self.take(given, "on", (str,), "expect.on", fix)
+        why = self.take(given, "why", (str,), "expect.why", fix)
+        if not isinstance(speedup, list):
+            return
+        numbers = [float(x) for x in speedup if isinstance(x, int | float) and not isinstance(x, bool)]
+        if len(numbers) != 2 or len(speedup) != 2 or not 0 < numbers[0] <= numbers[1] < math.inf:
+            self.wrong(
+                "expect.speedup",
+                f"{_show(speedup)} is no range",
+                "write [low, high], both above 0, low first",
+            )
+        elif isinstance(on, str) and isinstance(why, str):
+            matter.expect = Expectation((numbers[0], numbers[1]), on, why)
+
+    def _axes(self, given: object, place: str) -> dict[str, int]:
+        fix = "write axes = { M = 8192, N = 8192 }"
+        if not isinstance(given, dict):
+            self.wrong(place, f"{_show(given)} is {_kind(given)}, not a table", fix)
+            return {}
+        axes: dict[str, int] = {}
+        for name, value in given.items():
+            if not is_axis_name(name):
+                self.wrong(f"{place}.{name}", f"{name!r} cannot name an axis", "use an ASCII name such as M or HEADS")
+            elif isinstance(value, bool) or not isinstance(value, int):
+                self.wrong(f"{place}.{name}", f"{_show(value)} is {_kind(value)}, not a whole number", fix)
+            elif not 0 <= value <= MAX_AXIS:
+                self.wrong(f"{place}.{name}", f"{value} is out of range", f"use 0 to {MAX_AXIS}")
+            else:
+                axes[name] = value
+        return axes
+
+    def _cases(self, content: dict[str, object], axes: dict[str, int], axes_hold: bool) -> tuple[Case, ...]:
+        cases = [Case("default", axes)]
+        fix = 'write [[cases]], then name = "ragged" and axes = { M = 1023 }'
+        given = self.take(content, "cases", (list,), "cases", fix)
+        for index, entry in enumerate(given if isinstance(given, list) else []):
+            place = f"cases[{index}]"
+            if not isinstance(entry, dict):
+                self.wrong(place, f"{_show(entry)} is {_kind(entry)}, not a table", fix)
+                continue
+            name = self.take(entry, "name", (str,), f"{place}.name", fix)
+            if "name" not in entry:
+                self.wrong(f"{place}.name", "missing", fix)
+            elif isinstance(name, str):
+                place = f"cases.{name}"
+                if not _CASE_NAME.match(name):
+                    self.wrong(place, f"{name!r} cannot name a case", "use letters, digits, - and _")
+                elif name == "default":
+                    self.wrong(place, "the name is taken", "the default case is [axes] itself; use another name")
+                elif any(case.name == name for case in cases):
+                    self.wrong(place, "there are two cases of that name", "rename one")
+            self.unknown(entry, _CASE_KEYS, f"{place}.")
+            changed = self._axes(entry.get("axes", {}), f"{place}.axes")
+            for axis in [axis for axis in changed if axis not in axes and axes_hold]:
+                self.wrong(f"{place}.axes.{axis}", "not among [axes]", suggest(axis, axes, "define it in [axes]"))
+                del changed[axis]
+            timed = self.take(entry, "timed", (bool,), f"{place}.timed", "write timed = false, or leave it out")
+            cases.append(Case(name if isinstance(name, str) else place, {**axes, **changed}, timed is not False))
+        return tuple(cases)
+
+    def _tensors(self, content: dict[str, object], key: str, cases: tuple[Case, ...]) -> tuple[TensorSpec, ...]:
+        output = key == "outputs"
+        fix = f"write [{key}], then " + ('y = "float32 [M, N]"' if output else 'x = "float32 [M, N] normal"')
+        given = self.take(content, key, (dict,), key, fix)
+        if key not in content or (output and given == {}):
+            self.wrong(key, "missing" if key not in content else "empty", fix)
+        specs: list[TensorSpec] = []
+        for name, line in (given if isinstance(given, dict) else {}).items():
+            place = f"{key}.{name}"
+            if not name.isidentifier():
+                self.wrong(place, f"{name!r} cannot name an argument", "use a Python name such as x")
+            elif not isinstance(line, str):
+                # A key below a [table] header belongs to that table, whatever was meant.
+                moved = f"move {name} above the first [table]" if name in KEYS else fix
+                self.wrong(place, f"{_show(line)} is {_kind(line)}, not a tensor line", moved)
+            else:
+                try:
+                    spec = parse_tensor(name, line, output=output)
+                    for case in cases if not spec.made else ():
+                        with _Naming(case):
+                            shape(spec, case.axes)
+                            check_values(spec, case.axes)
+                except GrammarError as error:
+                    moved = f"move {name} above the first [table]" if name in KEYS else error.fix
+                    self.wrong(place, error.message, moved)
+                else:
+                    specs.append(spec)
+        return tuple(specs)
+
+    def _outputs_over_inputs(self, matter: FrontMatter) -> None:
+        """An output may carry the name of an input only where the call writes to that input."""
+        inputs = {spec.name: spec for spec in matter.inputs}
+        for spec in matter.outputs:
+            same = inputs.get(spec.name)
+            if same is None:
+                continue
+            place = f"outputs.{spec.name}"
+            if "mutable" not in same.flags:
+                self.wrong(place, "an input has that name and is not mutable", "rename it, or flag the input mutable")
+            elif not same.made and (same.dtype, same.dims) != (spec.dtype, spec.dims):
+                dims = f"{same.dtype} [{', '.join(same.dims)}]"
+                self.wrong(place, "it differs from the mutable input of that name", f'write "{dims}"')
+
+    def _expression(self, content: dict[str, object], key: str, cases: tuple[Case, ...]) -> str:
+        example = "2*M*N" if key == "flops" else "2*M*N*4"
+        fix = f'write {key} = "{example}"'
+        if key not in content:
+            if key == "flops":
+                self.wrong(key, "missing", f'{fix}, or "0" where a call only moves data')
+                return "0"
+            return ""
+        given = self.take(content, key, (str, int, float), key, fix)
+        if given is None:
+            return "0" if key == "flops" else ""
+        text = str(given).strip()
+        try:
+            for case in cases:
+                with _Naming(case):
+                    value = evaluate(text, case.axes)
+                    if value < 0:
+                        raise GrammarError(f"{text!r} is {value}", "it cannot be below 0")
+        except GrammarError as error:
+            self.wrong(key, error.message, error.fix)
+        return text
+
+    def _rungs(self, content: dict[str, object], matter: FrontMatter) -> None:
+        fix = 'write [rungs.optimized], then summary = "one tile per block"'
+        given = self.take(content, "rungs", (dict,), "rungs", fix)
+        for name, notes in (given if isinstance(given, dict) else {}).items():
+            place = f"rungs.{name}"
+            if not isinstance(notes, dict):
+                self.wrong(place, f"{_show(notes)} is {_kind(notes)}, not a table", fix)
+                continue
+            self.unknown(notes, _RUNG_KEYS, f"{place}.")
+            summary = self.take(notes, "summary", (str,), f"{place}.summary", fix)
+            inexact = self.take(notes, "inexact", (bool,), f"{place}.inexact", "write inexact = true, or leave it out")
+            matter.rungs[name] = RungNotes(
+                summary=summary.strip() if isinstance(summary, str) else "",
+                needs=self.needs(notes, f"{place}.needs"),
+                inexact=inexact is True,
+            )
+
+
+@lru_cache(maxsize=512)  # a collection is read again after every save, and nearly all of it is as it was
+def read(path: Path, data: bytes) -> tuple[FrontMatter | None, tuple[Problem, ...]]:
+    """The front matter and Markdown of a lesson.md that holds `data`, or None where any problem was found.
+
+    Both are shared between calls: read them, change nothing.
+    """
+    reader = _Reader(path)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        reader.wrong("", f"byte {error.start} is not UTF-8", "save the file as UTF-8")
+        return None, tuple(reader.problems)
+    fences = list(_first_two(text))
+    if not fences or text[: fences[0].start()].strip():
+        reader.wrong("", "no front matter", "begin the file with a line +++, the keys, and another line +++")
+        return None, tuple(reader.problems)
+    if len(fences) == 1:
+        reader.wrong("", "the front matter is not closed", "end it with a line +++")
+        return None, tuple(reader.problems)
+    # Blank lines stand in for everything above, so that the parser counts lines as an editor does.
+    above = "\n" * (text[: fences[0].start()].count("\n") + 1)
+    try:
+        content = tomllib.loads(above + text[fences[0].end() : fences[1].start()].lstrip("\r").removeprefix("\n"))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        told = str(error) or "nested too deeply"
+        reader.wrong("", f"not TOML: {told[0].lower()}{told[1:]}", _toml_fix(told, text))
+        return None, tuple(reader.problems)
+    matter = reader.tables(content)
+    matter.lesson = text[fences[1].end() :].replace("\r\n", "\n").strip("\n") + "\n"
+    return (None if reader.problems else matter), tuple(reader.problems)
+
+
+def _first_two(text: str) -> list[re.Match[str]]:
+    found = []
+    for match in _FENCE.finditer(text):
+        found.append(match)
+        if len(found) == 2:
+            break
+    return found
+
+
+def _toml_fix(told: str, text: str) -> str:
+    """What to do about an error of the TOML parser, from its sentence and the line that it names."""
+    lowered = told.lower()
+    at = _AT_LINE.search(told)
+    line = text.split("\n")[int(at.group(1)) - 1] if at else ""
+    if line.count("{") > line.count("}"):
+        return "an inline table { } must stand on one line; use a [table] for a longer one"
+    if "overwrite" in lowered or "twice" in lowered or "mutate" in lowered:
+        return "a key may stand once; keep one of them"
+    if "invalid value" in lowered:
+        return 'put text between quotes, for example flops = "2*M*N"'
+    return 'each line is key = value, with text between quotes, for example title = "A transpose"'
+
+
+class _Naming:
+    """Adds the case's name to a GrammarError that only shows in one case.
+
+    A class and no generator, because a listing enters it thousands of times.
+    """
+
+    __slots__ = ("case",)
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, GrammarError) and self.case.name != "default":
+            raise GrammarError(f"in the case {self.case.name!r}, {error.message}", error.fix) from None
+
+
+def _show(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _kind(value: object) -> str:
+    return _TYPES.get(type(value), f"a {type(value).__name__}")

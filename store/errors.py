@@ -1,0 +1,114 @@
+"""What can go wrong with the store, as types: a caller decides by class, never by a message's text.
+
+`StoreFullError` and `StoreLockedError` pass: keep the record in memory, tell the person, try again later;
+nothing of the refused transaction is in the file. `StoreCorruptError` and `StoreUnwritableError` stay until
+somebody acts. A record that contradicts itself or what the store already holds is a
+`store.records.ContradictionError`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+
+class StoreError(Exception):
+    """Base of all of them."""
+
+
+class StoreFullError(StoreError):
+    """The disk is full, a quota or a file size limit is reached, or a write came back short."""
+
+
+class StoreLockedError(StoreError):
+    """Another program held the write lock for longer than the busy timeout."""
+
+
+class StoreCorruptError(StoreError):
+    """Bytes on disk are not what was written."""
+
+
+class StoreUnwritableError(StoreError):
+    """The file or its folder cannot be opened or written: permissions, a read-only file system."""
+
+
+class ForeignDatabaseError(StoreError):
+    """The file is a database of another program."""
+
+
+class NewerSchemaError(StoreError):
+    """The file was written by a newer aisp.
+
+    Attributes:
+        found: schema version of the file.
+        known: newest schema version that this aisp knows.
+    """
+
+    def __init__(self, path: Path, found: int, known: int) -> None:
+        self.found = found
+        self.known = known
+        super().__init__(
+            f"{path} has schema version {found} and this aisp knows {known}: "
+            "update aisp, or set AISP_STATE to another folder"
+        )
+
+
+# A short write is reported as SQLITE_IOERR_WRITE where a file size limit or quota stopped it, and a growing
+# shared-memory file on a full disk as SQLITE_IOERR_SHMSIZE.
+_FULL = {
+    sqlite3.SQLITE_IOERR_WRITE,
+    sqlite3.SQLITE_IOERR_FSYNC,
+    sqlite3.SQLITE_IOERR_TRUNCATE,
+    sqlite3.SQLITE_IOERR_SHMSIZE,
+}
+_OS_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
+_UNWRITABLE = {
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_AUTH,
+    sqlite3.SQLITE_IOERR,
+}
+
+
+def typed(error: sqlite3.Error, path: Path) -> Exception:
+    """The error of ours that stands for `error`; ContradictionError for a violated constraint."""
+    from store.records import ContradictionError  # numpy; only on the error path
+
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None:  # the sqlite3 module's own
+        if isinstance(error, sqlite3.OperationalError):  # a text that is not UTF-8
+            return StoreCorruptError(f"{path} is damaged ({error})")
+        return StoreError(f"{path}: {error}")  # a closed connection
+    name = getattr(error, "sqlite_errorname", str(code))
+    primary = code & 0xFF
+    if primary == sqlite3.SQLITE_FULL or code in _FULL:
+        return StoreFullError(f"{path} cannot grow ({name}): free some space on its disk")
+    if primary in _LOCKED:
+        return StoreLockedError(f"{path} is locked by another program ({name}): close it there")
+    if primary in _CORRUPT or code == sqlite3.SQLITE_IOERR_SHORT_READ:
+        return StoreCorruptError(f"{path} is damaged ({name}: {error}): `aisp engine stop`, then start it again")
+    if primary in _UNWRITABLE:
+        return StoreUnwritableError(f"{path} cannot be opened or written ({name}): look at its owner and mode")
+    if primary == sqlite3.SQLITE_CONSTRAINT:
+        return ContradictionError(f"the store refused a value ({error})")
+    return StoreError(f"{path}: {error} ({name})")
+
+
+@contextlib.contextmanager
+def typed_errors(path: Path) -> Iterator[None]:
+    """Turn every sqlite3.Error and OSError of the block into one of the above."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise typed(error, path) from error
+    except OSError as error:
+        place = error.filename2 or error.filename or path
+        if error.errno in _OS_FULL:
+            raise StoreFullError(f"{place}: {error.strerror}: free some space on its disk") from error
+        raise StoreUnwritableError(f"{place}: {error.strerror}: look at its owner and mode") from error

@@ -1,0 +1,284 @@
+"""The schema, as numbered steps from an empty file to today; `PRAGMA user_version` says how far a file has
+come.
+
+A step is one transaction together with its number: killed in between, the file is as it was before. A step
+that has shipped is never edited; a change of the schema is a new step at the end, and everything that it adds
+to an existing table may be NULL or has a constant default. Before an older file is touched, a copy of it is
+made beside it (`aisp.db.v1-<date>.bak`).
+
+`docs/store.md` explains every table and column.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from store.errors import ForeignDatabaseError, NewerSchemaError, typed_errors
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database  # 0.2 s of import that readers do without
+
+APPLICATION_ID = 0x61697370  # "aisp", in the file's header
+
+_V1 = """
+CREATE TABLE manifests (
+    hash TEXT PRIMARY KEY NOT NULL,
+    content TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE environments (
+    hash TEXT PRIMARY KEY NOT NULL,
+    content TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE sources (
+    sha256 TEXT PRIMARY KEY NOT NULL CHECK (length(sha256) = 64),
+    content BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE snapshots (
+    hash TEXT PRIMARY KEY NOT NULL CHECK (length(hash) = 64),
+    wall TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE snapshot_files (
+    snapshot TEXT NOT NULL REFERENCES snapshots (hash),
+    name BLOB NOT NULL CHECK (length(name) > 0),
+    label TEXT NOT NULL,
+    source TEXT NOT NULL REFERENCES sources (sha256),
+    PRIMARY KEY (snapshot, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE runs (
+    number INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE CHECK (id <> ''),
+    target TEXT NOT NULL CHECK (target <> ''),
+    folder BLOB NOT NULL,
+    title TEXT NOT NULL,
+    device TEXT NOT NULL,
+    "case" TEXT NOT NULL,
+    quick INTEGER NOT NULL CHECK (quick IN (0, 1)),
+    "trigger" TEXT NOT NULL CHECK ("trigger" IN ('cli', 'tui', 'watch')),
+    seed TEXT NOT NULL CHECK (seed <> '' AND seed NOT GLOB '*[^0-9-]*'),
+    epoch TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    wall TEXT NOT NULL,
+    snapshot TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN (
+        'planned', 'starting', 'running', 'ok', 'incorrect', 'user_error', 'unavailable', 'crashed',
+        'premature_exit', 'oom_killed', 'cuda_poisoned', 'timeout_progress', 'timeout_total', 'output_limit',
+        'cancelled', 'engine_lost', 'infra_error')),
+    correctness TEXT NOT NULL CHECK (correctness IN ('unknown', 'correct', 'wrong')),
+    validity TEXT NOT NULL CHECK (validity IN ('unknown', 'valid', 'suspect', 'caught')),
+    verdict TEXT NOT NULL CHECK (verdict IN ('faster', 'slower', 'same', 'undecided', 'none')),
+    attempt INTEGER NOT NULL CHECK (attempt >= 1),
+    start_ns INTEGER,
+    duration_ms REAL CHECK (duration_ms IS NULL OR (duration_ms >= 0 AND duration_ms < 1e12)),
+    reason TEXT NOT NULL,
+    environment TEXT NOT NULL,
+    manifest TEXT NOT NULL REFERENCES manifests (hash),
+    flags TEXT NOT NULL CHECK (json_valid(flags)),
+    sha256 TEXT,
+    CHECK (state <> 'ok' OR correctness = 'correct'),
+    CHECK (state <> 'incorrect' OR correctness = 'wrong'),
+    CHECK (validity <> 'caught' OR verdict NOT IN ('faster', 'slower')),
+    CHECK (state IN ('planned', 'starting', 'running', 'ok') OR reason <> ''),
+    CHECK ((state IN ('planned', 'starting', 'running')) = (sha256 IS NULL))
+) STRICT;
+
+CREATE TABLE arms (
+    run INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE,
+    position INTEGER NOT NULL CHECK (position >= 0),
+    rung TEXT NOT NULL CHECK (rung <> ''),
+    state TEXT NOT NULL CHECK (state IN (
+        'planned', 'starting', 'running', 'ok', 'incorrect', 'user_error', 'unavailable', 'crashed',
+        'premature_exit', 'oom_killed', 'cuda_poisoned', 'timeout_progress', 'timeout_total', 'output_limit',
+        'cancelled', 'engine_lost', 'infra_error')),
+    correctness TEXT NOT NULL CHECK (correctness IN ('unknown', 'correct', 'wrong')),
+    timing TEXT NOT NULL CHECK (timing <> ''),
+    median_ms REAL CHECK (median_ms IS NULL OR (median_ms > 0 AND median_ms < 1e12)),
+    low_ms REAL CHECK (low_ms IS NULL OR (low_ms > 0 AND low_ms < 1e12)),
+    high_ms REAL CHECK (high_ms IS NULL OR (high_ms > 0 AND high_ms < 1e12)),
+    sample_count INTEGER NOT NULL CHECK (sample_count >= 0),
+    sol REAL,
+    max_error REAL,
+    peak_bytes INTEGER,
+    exit_code INTEGER,
+    signal INTEGER,
+    signal_sent_by_us INTEGER NOT NULL CHECK (signal_sent_by_us IN (0, 1)),
+    dirty_exit INTEGER NOT NULL CHECK (dirty_exit IN (0, 1)),
+    reason TEXT NOT NULL,
+    detail TEXT NOT NULL,
+    sources TEXT NOT NULL,
+    PRIMARY KEY (run, position),
+    UNIQUE (run, rung),
+    -- SQLite keeps NaN as NULL: an interval around nothing is what a NaN median leaves behind.
+    CHECK (median_ms IS NOT NULL OR (low_ms IS NULL AND high_ms IS NULL)),
+    CHECK (median_ms IS NULL OR (timing <> 'none' AND sample_count > 0 AND correctness = 'correct')),
+    CHECK (low_ms IS NULL OR high_ms IS NULL OR low_ms <= high_ms),
+    CHECK (state <> 'ok' OR correctness = 'correct'),
+    CHECK (state <> 'crashed' OR signal IS NOT NULL)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE comparisons (
+    run INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE,
+    position INTEGER NOT NULL CHECK (position >= 0),
+    rung TEXT NOT NULL,
+    baseline TEXT NOT NULL,
+    verdict TEXT NOT NULL CHECK (verdict IN ('faster', 'slower', 'same', 'undecided', 'none')),
+    speedup REAL CHECK (speedup IS NULL OR (speedup > 0 AND speedup < 1e12)),
+    low REAL CHECK (low IS NULL OR (low > 0 AND low < 1e12)),
+    high REAL CHECK (high IS NULL OR (high > 0 AND high < 1e12)),
+    floor REAL,
+    note TEXT NOT NULL,
+    PRIMARY KEY (run, position),
+    CHECK (verdict IN ('undecided', 'none')
+        OR (speedup IS NOT NULL AND low IS NOT NULL AND high IS NOT NULL)),
+    CHECK (verdict <> 'faster' OR low > 1),
+    CHECK (verdict <> 'slower' OR high < 1)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE steps (
+    run INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE,
+    position INTEGER NOT NULL CHECK (position >= 0),
+    name TEXT NOT NULL,
+    arm TEXT NOT NULL,
+    start_ns INTEGER NOT NULL,
+    duration_ms REAL NOT NULL CHECK (duration_ms >= 0 AND duration_ms < 1e12),
+    PRIMARY KEY (run, position)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE samples (
+    run INTEGER NOT NULL,
+    rung TEXT NOT NULL,
+    count INTEGER NOT NULL CHECK (count >= 0),
+    device_ms BLOB NOT NULL CHECK (length(device_ms) = 8 * count),
+    host_ms BLOB NOT NULL CHECK (length(host_ms) = 8 * count),
+    end_ns BLOB NOT NULL,
+    round BLOB NOT NULL,
+    replica BLOB NOT NULL,
+    inputs BLOB NOT NULL,
+    discarded BLOB NOT NULL,
+    sha256 TEXT NOT NULL CHECK (length(sha256) = 64),
+    UNIQUE (run, rung),
+    FOREIGN KEY (run, rung) REFERENCES arms (run, rung) ON DELETE CASCADE
+) STRICT;
+
+CREATE TABLE telemetry (
+    run INTEGER PRIMARY KEY REFERENCES runs (number) ON DELETE CASCADE,
+    count INTEGER NOT NULL CHECK (count >= 0),
+    at_ns BLOB NOT NULL,
+    sm_clock_mhz BLOB NOT NULL CHECK (length(sm_clock_mhz) = 8 * count),
+    memory_clock_mhz BLOB NOT NULL CHECK (length(memory_clock_mhz) = 8 * count),
+    temperature_c BLOB NOT NULL CHECK (length(temperature_c) = 8 * count),
+    power_w BLOB NOT NULL CHECK (length(power_w) = 8 * count),
+    throttle BLOB NOT NULL,
+    sha256 TEXT NOT NULL CHECK (length(sha256) = 64)
+) STRICT;
+"""
+
+# An index over a rowid table ends with the row's number, so an index on the target alone serves
+# `WHERE target = ? ORDER BY number DESC` without sorting.
+_V2 = """
+CREATE INDEX runs_target ON runs (target);
+CREATE INDEX runs_finished ON runs (target)
+    WHERE state NOT IN ('planned', 'starting', 'running', 'cancelled', 'engine_lost');
+CREATE INDEX runs_unfinished ON runs (epoch) WHERE state IN ('planned', 'starting', 'running');
+ALTER TABLE runs ADD COLUMN folder_label TEXT NOT NULL DEFAULT '';
+"""
+
+
+def _initial(db: Database) -> None:
+    """v1: everything that a run leaves behind."""
+    db.executescript(_V1)
+    db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+
+
+def _indices_and_folder_label(db: Database) -> None:
+    """v2: the board and the history of a target without a scan; a target's folder readable in a shell."""
+    from store.content import path_label  # numpy: the reader imports this module for its version alone
+
+    db.executescript(_V2)
+    folders = [row[0] for row in db.execute("SELECT DISTINCT folder FROM runs").fetchall()]
+    for folder in folders:
+        db.execute("UPDATE runs SET folder_label = ? WHERE folder = ?", [path_label(folder), folder])
+
+
+STEPS: tuple[Callable[[Database], None], ...] = (_initial, _indices_and_folder_label)
+LATEST = len(STEPS)
+"""The schema version that this aisp writes."""
+
+
+def version(connection: sqlite3.Connection) -> int:
+    """Schema version of an open file; 0 for an empty one."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def check_ours(connection: sqlite3.Connection, path: Path) -> int:
+    """Version of the file, once it is known to be a store of ours or empty. Raises ForeignDatabaseError."""
+    found = version(connection)
+    application = int(connection.execute("PRAGMA application_id").fetchone()[0])
+    empty = connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None
+    if application != APPLICATION_ID and not (empty and application == 0 and found == 0):
+        raise ForeignDatabaseError(
+            f"{path} is a database of another program (application id {application:#x}): "
+            "move it away, or set AISP_STATE to another folder"
+        )
+    return found
+
+
+def stamp() -> str:
+    """The present in UTC for a file's name: sorts by age."""
+    return datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+
+
+def free_name(wanted: Path) -> Path:
+    """`wanted`, or with -2, -3 ... before its last suffix where that is taken."""
+    found, number = wanted, 1
+    while found.exists():
+        number += 1
+        found = wanted.with_name(f"{wanted.stem}-{number}{wanted.suffix}")
+    return found
+
+
+def backup_name(path: Path, schema: int) -> Path:
+    """Where a copy of the store at `path` goes unless told otherwise."""
+    return free_name(path.with_name(f"{path.name}.v{schema}-{stamp()}.bak"))
+
+
+def migrate(db: Database, path: Path, backup: Callable[[Path], object]) -> int | None:
+    """Bring the file at `path` to LATEST, one transaction per step.
+
+    Args:
+        db: open for writing, no transaction under way.
+        backup: copies the open file to the path given; called once, before an older file is changed.
+
+    Returns:
+        The version that was found where it was an older one, else None (new or up to date).
+
+    Raises:
+        NewerSchemaError, ForeignDatabaseError: the file is untouched.
+        StoreFullError: no room for the backup or a step; the file has the last whole step.
+    """
+    found = check_ours(db.conn, path)
+    if found > LATEST:
+        raise NewerSchemaError(path, found, LATEST)
+    if found == LATEST:
+        return None
+    if found:
+        backup(backup_name(path, found))
+    with typed_errors(path):
+        for number, step in enumerate(STEPS[found:], start=found + 1):
+            db.conn.execute("BEGIN IMMEDIATE")
+            try:
+                step(db)
+                db.execute(f"PRAGMA user_version = {number}")
+                db.conn.execute("COMMIT")
+            finally:
+                if db.conn.in_transaction:
+                    db.conn.execute("ROLLBACK")
+    return found or None

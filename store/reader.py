@@ -1,0 +1,352 @@
+"""`History`: reading the store beside its writer, from any process, without ever blocking or changing it.
+
+Plain sqlite3, because a face opens the history before its first frame and sqlite-utils costs 0.2 s of import.
+Every call is one read transaction, so a record and its arms are of one moment. The file is opened at the
+first call, and again when another one has taken its place; where there is none, the history is empty.
+
+Safe from any thread: calls are serialised by a lock, so a face uses one worker thread and its event loop
+never waits.
+
+A run whose rows contradict each other is never returned. The lists leave it out and name it in `damaged`;
+`run()` raises. Sample and telemetry arrays are checked against their hash whenever they are read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from store import content, migrations
+from store.errors import NewerSchemaError, StoreCorruptError, StoreError, typed_errors
+from store.records import ContradictionError, RunRecord, Samples, Telemetry
+from store.rows import NEEDED_COLUMNS, RunRows, fetch, load_runs
+
+log = logging.getLogger(__name__)
+
+BUSY_TIMEOUT_S = 5.0
+_NEAR_IDS = 3
+_LAST_CHARACTER = "\U0010ffff"
+
+# A loose scan: one step through the index per target, not one per run. The conditions are, word for word,
+# those of the index runs_finished.
+_FINISHED = "state NOT IN ('planned', 'starting', 'running', 'cancelled', 'engine_lost')"
+BOARD_SQL = f"""
+WITH RECURSIVE targets (target) AS (
+    SELECT min(target) FROM runs WHERE {_FINISHED}
+    UNION ALL
+    SELECT (SELECT min(runs.target) FROM runs WHERE runs.target > targets.target AND {_FINISHED})
+    FROM targets WHERE targets.target IS NOT NULL
+)
+SELECT (SELECT max(number) FROM runs WHERE runs.target = targets.target AND {_FINISHED})
+FROM targets WHERE targets.target IS NOT NULL
+"""
+NEWEST_SQL = "SELECT number FROM runs WHERE number < ? ORDER BY number DESC LIMIT ?"
+NEWEST_OF_TARGET_SQL = "SELECT number FROM runs WHERE target = ? AND number < ? ORDER BY number DESC LIMIT ?"
+HISTORY_SQL = (
+    "SELECT number FROM runs WHERE target = ? AND state NOT IN ('planned', 'starting', 'running') "
+    "ORDER BY number DESC LIMIT ?"
+)
+SNAPSHOTS_SQL = "SELECT snapshot, wall, id FROM runs WHERE target = ? AND snapshot <> '' ORDER BY number DESC"
+_NO_LIMIT = 2**62
+
+
+class History:
+    """What was measured. A context manager: leaving closes it.
+
+    Attributes:
+        path: the store.
+        damaged: runs that could not be read so far, by id, with the reason.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self.damaged: dict[str, str] = {}
+        self._lock = threading.RLock()
+        self._connection: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None
+        self._version: int | None = None
+
+    def __enter__(self) -> History:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file. A later call opens it again."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+            self._connection = self._file = self._version = None
+
+    # -- runs ------------------------------------------------------------------------------------------------
+
+    def newest(self, limit: int = 50, target: str | None = None, before: str | None = None) -> list[RunRecord]:
+        """Runs in any state, the one planned last first.
+
+        Args:
+            limit: at most that many.
+            target: of this target only.
+            before: planned before the run of this id (or unique beginning of one): the next page.
+
+        Raises:
+            LookupError: no run `before`.
+        """
+        with self._reading() as connection:
+            if connection is None:
+                return []
+            below = _NO_LIMIT if before is None else self._number(connection, before)
+            if target is None:
+                return self._records(connection, NEWEST_SQL, [below, limit])
+            return self._records(connection, NEWEST_OF_TARGET_SQL, [content.label(target), below, limit])
+
+    def run(self, run_id: str) -> RunRecord:
+        """The run of that id, or of the one id that begins so.
+
+        Raises:
+            LookupError: none, or more than one; names those that are near.
+            ContradictionError: its rows cannot all be true.
+        """
+        with self._reading() as connection:
+            number = self._number(connection, run_id)
+            assert connection is not None  # _number found a row in it
+            return load_runs(connection, [number])[number].record()
+
+    def board(self) -> dict[str, RunRecord]:
+        """The newest run of every target that came to an end of its own: neither cancelled nor lost."""
+        with self._reading() as connection:
+            if connection is None:
+                return {}
+            return {run.target: run for run in self._records(connection, BOARD_SQL, [])}
+
+    def history(self, target: str, limit: int = 200) -> list[RunRecord]:
+        """The newest `limit` runs of a target that have ended, oldest first."""
+        with self._reading() as connection:
+            if connection is None:
+                return []
+            return self._records(connection, HISTORY_SQL, [content.label(target), limit])[::-1]
+
+    def count(self) -> int:
+        """How many runs there are, in any state."""
+        with self._reading() as connection:
+            return 0 if connection is None else int(connection.execute("SELECT count(*) FROM runs").fetchone()[0])
+
+    # -- what a run left -------------------------------------------------------------------------------------
+
+    def samples(self, run_id: str) -> dict[str, Samples]:
+        """Samples by rung, in the order of the arms; empty for a run that took none.
+
+        Raises:
+            LookupError: no such run.
+            StoreCorruptError: an array is not what was written.
+        """
+        with self._reading() as connection:
+            number = self._number(connection, run_id)
+            assert connection is not None
+            return _samples(connection, number)
+
+    def telemetry(self, run_id: str) -> Telemetry | None:
+        """GPU state during the run, None where it was not sampled. Raises like `samples`."""
+        with self._reading() as connection:
+            number = self._number(connection, run_id)
+            assert connection is not None
+            return _telemetry(connection, number)
+
+    def verify(self, run_id: str) -> bool:
+        """Whether everything that the run left is, bit for bit, what was written.
+
+        Looks at the record, the arrays, the sources and the environment. A run still on its way has no hash
+        yet and is True as long as its rows make a record. Raises LookupError for no such run.
+        """
+        with self._reading() as connection:
+            number = self._number(connection, run_id)
+            assert connection is not None
+            return _verified(connection, number)
+
+    # -- content ---------------------------------------------------------------------------------------------
+
+    def snapshot(self, snapshot_hash: str) -> dict[str, bytes]:
+        """The sources of a snapshot by name. Raises LookupError, StoreCorruptError."""
+        with self._reading() as connection:
+            if connection is None:
+                raise LookupError(f"no snapshot {snapshot_hash!r}: there is no store at {self.path} yet")
+            return read_snapshot(connection, snapshot_hash)
+
+    def environment(self, environment_hash: str) -> dict[str, object]:
+        """What a run ran on. Raises LookupError, StoreCorruptError."""
+        with self._reading() as connection:
+            found = (
+                connection
+                and connection.execute("SELECT content FROM environments WHERE hash = ?", [environment_hash]).fetchone()
+            )
+            if not found:
+                raise LookupError(f"no environment {environment_hash!r} in {self.path}")
+            if content.sha256(found[0].encode("utf-8")) != environment_hash:
+                raise StoreCorruptError(f"environment {environment_hash} is not what was written")
+            environment: dict[str, object] = json.loads(found[0])
+            return environment
+
+    def snapshots_of(self, target: str) -> list[tuple[str, str, str]]:
+        """(snapshot, wall, run id) of every run of a target, newest first; a snapshot stands once per run."""
+        with self._reading() as connection:
+            if connection is None:
+                return []
+            return [
+                (row[0], row[1], row[2])
+                for row in connection.execute(SNAPSHOTS_SQL, [content.label(target)]).fetchall()
+            ]
+
+    # -- inside ----------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection | None]:
+        """One read transaction; None where there is no store yet."""
+        with self._lock, typed_errors(self.path):
+            connection = self._open()
+            if connection is None:
+                yield None
+                return
+            connection.execute("BEGIN")
+            try:
+                if not self._usable(connection):
+                    yield None
+                    return
+                yield connection
+            finally:
+                connection.execute("ROLLBACK")
+
+    def _open(self) -> sqlite3.Connection | None:
+        try:
+            status = self.path.stat()
+        except FileNotFoundError:
+            self.close()
+            return None
+        # A damaged store is moved away and another takes its name; the old file must not be read on.
+        if self._connection is None or (status.st_dev, status.st_ino) != self._file:
+            self.close()
+            self._connection = sqlite3.connect(
+                f"file:{quote(os.fsencode(self.path.absolute()))}?mode=ro",
+                uri=True,
+                timeout=BUSY_TIMEOUT_S,
+                isolation_level=None,
+                check_same_thread=False,
+            )
+            self._file = (status.st_dev, status.st_ino)
+        return self._connection
+
+    def _usable(self, connection: sqlite3.Connection) -> bool:
+        """Whether there is a schema to read. Raises NewerSchemaError where it is not one that we can."""
+        found = migrations.version(connection)
+        if found == self._version:
+            return True
+        if migrations.check_ours(connection, self.path) == 0:
+            return False  # made, but not yet filled by the engine
+        if found > migrations.LATEST:
+            for table, needed in NEEDED_COLUMNS.items():
+                there = {row["name"] for row in fetch(connection, f"PRAGMA table_info({table})")}
+                if not needed <= there:
+                    raise NewerSchemaError(self.path, found, migrations.LATEST)
+        self._version = found
+        return True
+
+    def _records(self, connection: sqlite3.Connection, sql: str, parameters: Sequence[object]) -> list[RunRecord]:
+        numbers = [row[0] for row in connection.execute(sql, parameters).fetchall()]
+        records = []
+        for rows in load_runs(connection, numbers).values():
+            try:
+                records.append(rows.record())
+            except ContradictionError as error:
+                run_id = str(rows.run["id"])
+                if run_id not in self.damaged:
+                    log.warning("%s", error)
+                self.damaged[run_id] = str(error)
+        return records
+
+    def _number(self, connection: sqlite3.Connection | None, run_id: str) -> int:
+        if connection is None:
+            raise LookupError(f"no run {run_id!r}: there is no store at {self.path} yet")
+        wanted = content.label(run_id)
+        exact = connection.execute("SELECT number FROM runs WHERE id = ?", [wanted]).fetchone()
+        if exact:
+            return int(exact[0])
+        start = wanted.upper()
+        found = connection.execute(
+            "SELECT number, id FROM runs WHERE id >= ? AND id < ? ORDER BY id LIMIT ?",
+            [start, start + _LAST_CHARACTER, _NEAR_IDS + 1],
+        ).fetchall()
+        if len(found) == 1 and start:
+            return int(found[0][0])
+        raise LookupError(_unknown(connection, run_id, [row[1] for row in found] if start else []))
+
+
+def _unknown(connection: sqlite3.Connection, run_id: str, beginning: Sequence[str]) -> str:
+    if beginning:
+        more = ", ..." if len(beginning) > _NEAR_IDS else ""
+        return f"{run_id!r} begins more than one run id: {', '.join(beginning[:_NEAR_IDS])}{more}; give more"
+    import difflib  # only on the error path
+
+    ids = [row[0] for row in connection.execute("SELECT id FROM runs ORDER BY number DESC LIMIT 1000").fetchall()]
+    near = difflib.get_close_matches(run_id.upper(), ids, n=_NEAR_IDS, cutoff=0.6)
+    if near:
+        return f"no run {run_id!r}; did you mean {' or '.join(near)}?"
+    newest = f"the newest is {ids[0]}" if ids else "there are none yet"
+    return f"no run {run_id!r}; {newest}, `aisp bench history` lists them"
+
+
+def _samples(connection: sqlite3.Connection, number: int) -> dict[str, Samples]:
+    rows = fetch(
+        connection,
+        "SELECT samples.* FROM samples JOIN arms ON arms.run = samples.run AND arms.rung = samples.rung "
+        "WHERE samples.run = ? ORDER BY arms.position",
+        [number],
+    )
+    return {row["rung"]: content.unpack_samples(row) for row in rows}
+
+
+def _telemetry(connection: sqlite3.Connection, number: int) -> Telemetry | None:
+    rows = fetch(connection, "SELECT * FROM telemetry WHERE run = ?", [number])
+    return content.unpack_telemetry(rows[0]) if rows else None
+
+
+def read_snapshot(connection: sqlite3.Connection, snapshot_hash: str) -> dict[str, bytes]:
+    """The sources of a snapshot by name. Raises LookupError; StoreCorruptError where they changed on disk."""
+    known = connection.execute("SELECT 1 FROM snapshots WHERE hash = ?", [snapshot_hash]).fetchone()
+    if known is None:
+        raise LookupError(f"no snapshot {snapshot_hash!r}: its sources were never put into this store")
+    rows = connection.execute(
+        "SELECT name, content FROM snapshot_files LEFT JOIN sources ON sha256 = source "
+        "WHERE snapshot = ? ORDER BY name",
+        [snapshot_hash],
+    ).fetchall()
+    files = {name: data for name, data in rows if data is not None}
+    if content.manifest_hash((name, content.sha256(data)) for name, data in files.items()) != snapshot_hash:
+        raise StoreCorruptError(f"the sources of snapshot {snapshot_hash} are not what was written")
+    return {content.name_text(name): data for name, data in files.items()}
+
+
+def _verified(connection: sqlite3.Connection, number: int) -> bool:
+    rows: RunRows = load_runs(connection, [number])[number]
+    sealed = connection.execute("SELECT sha256 FROM runs WHERE number = ?", [number]).fetchone()[0]
+    try:
+        run = rows.record()
+        samples = {rung: content.pack_samples(taken)[2] for rung, taken in _samples(connection, number).items()}
+        telemetry = _telemetry(connection, number)
+        if run.snapshot and connection.execute("SELECT 1 FROM snapshots WHERE hash = ?", [run.snapshot]).fetchone():
+            read_snapshot(connection, run.snapshot)
+        for (text,) in connection.execute(
+            "SELECT content FROM environments WHERE hash = ?", [run.environment]
+        ).fetchall():
+            if content.sha256(text.encode("utf-8")) != run.environment:
+                return False
+    except (ContradictionError, StoreError):
+        return False
+    if sealed is None:
+        return not run.state.final
+    return bool(sealed == rows.digest(samples, content.pack_telemetry(telemetry)[2] if telemetry else ""))

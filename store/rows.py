@@ -1,0 +1,248 @@
+"""Records to rows and back, and the hash over a run's rows. The one place that knows both shapes.
+
+A value that SQLite cannot hold is made one that it can, before it is hashed: NaN becomes NULL (unknown), half
+of a surrogate pair an escape, -0.0 becomes 0.0. Everything else comes back equal, bit for bit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import operator
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from store.content import canonical_json, label, sha256
+from store.outcomes import Correctness, State, Timing, Trigger, Validity, Verdict
+from store.records import ArmRecord, ComparisonRecord, ContradictionError, RunRecord, StepRecord
+
+Row = dict[str, Any]
+"""Column name to what SQLite holds: None, int, float, str or bytes."""
+
+RUN_COLUMNS = (
+    *(
+        "id",
+        "target",
+        "folder",
+        "title",
+        "device",
+        "case",
+        "quick",
+        "trigger",
+        "seed",
+        "epoch",
+        "seq",
+        "wall",
+    ),
+    *("snapshot", "state", "correctness", "validity", "verdict", "attempt", "start_ns", "duration_ms"),
+    *("reason", "environment", "manifest", "flags"),
+)
+ARM_COLUMNS = tuple(field.name for field in dataclasses.fields(ArmRecord))
+COMPARISON_COLUMNS = tuple(field.name for field in dataclasses.fields(ComparisonRecord))
+STEP_COLUMNS = tuple(field.name for field in dataclasses.fields(StepRecord))
+
+NEEDED_COLUMNS: Mapping[str, frozenset[str]] = {
+    "runs": frozenset({"number", "sha256", *RUN_COLUMNS}),
+    "manifests": frozenset({"hash", "content"}),
+    "environments": frozenset({"hash", "content"}),
+    "arms": frozenset({"run", "position", *ARM_COLUMNS}),
+    "comparisons": frozenset({"run", "position", *COMPARISON_COLUMNS}),
+    "steps": frozenset({"run", "position", *STEP_COLUMNS}),
+    "snapshot_files": frozenset({"snapshot", "name", "source"}),
+    "snapshots": frozenset({"hash"}),
+    "sources": frozenset({"sha256", "content"}),
+    "samples": frozenset({"run", "rung", "count", "sha256"}),
+    "telemetry": frozenset({"run", "count", "sha256"}),
+}
+"""What a reader needs to find in a file, whatever its schema version."""
+
+_REAL = frozenset(
+    {"duration_ms", "median_ms", "low_ms", "high_ms", "sol", "max_error", "speedup", "low", "high", "floor"}
+)
+_CHUNK = 500  # row numbers in one IN (...): SQLite takes 999 parameters at least
+
+
+def _column(name: str, value: object) -> int | float | str | bytes | None:
+    if value is None or isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return label(value)
+    if name in _REAL:
+        number = float(value)  # type: ignore[arg-type]
+        return None if math.isnan(number) else number + 0.0
+    try:
+        whole = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise ContradictionError(f"{name} must be a whole number, a text or None, not {value!r}") from None
+    if not -(2**63) <= whole < 2**63:
+        raise ContradictionError(f"{name} must fit into 64 bits, {whole} does not")
+    return whole
+
+
+def _rows(records: Iterable[Any], columns: Sequence[str]) -> list[Row]:
+    return [
+        {"position": position} | {name: _column(name, getattr(record, name)) for name in columns}
+        for position, record in enumerate(records)
+    ]
+
+
+@dataclass(slots=True)
+class RunRows:
+    """A run as it lies in the tables; `run` has RUN_COLUMNS, `manifest` is the JSON that its hash names."""
+
+    run: Row
+    manifest: str
+    arms: list[Row]
+    comparisons: list[Row]
+    steps: list[Row]
+
+    @classmethod
+    def of(cls, record: RunRecord) -> RunRows:
+        """The rows of a record. Raises ContradictionError for two arms of one name, ValueError for a manifest
+        that JSON cannot say."""
+        rungs = [label(arm.rung) for arm in record.arms]
+        twice = sorted({rung for rung in rungs if rungs.count(rung) > 1})
+        if twice:
+            raise ContradictionError(f"run {record.id}: more than one arm is called {', '.join(twice)}")
+        manifest = canonical_json(record.manifest, f"the manifest of run {record.id}")
+        special: Row = {
+            "seed": str(operator.index(record.seed)),  # text: a seed may need all 64 bits
+            "manifest": sha256(manifest.encode("ascii")),
+            "flags": json.dumps(list(record.flags)),
+        }
+        run = {name: special[name] if name in special else _column(name, getattr(record, name)) for name in RUN_COLUMNS}
+        return cls(
+            run=run,
+            manifest=manifest,
+            arms=_rows(record.arms, ARM_COLUMNS),
+            comparisons=_rows(record.comparisons, COMPARISON_COLUMNS),
+            steps=_rows(record.steps, STEP_COLUMNS),
+        )
+
+    def record(self) -> RunRecord:
+        """The record. Raises ContradictionError where the rows cannot all be true."""
+        run = self.run
+        try:
+            if sha256(self.manifest.encode("utf-8")) != run["manifest"]:
+                raise ContradictionError("its manifest is not the one it was planned with")
+            return RunRecord(
+                **{
+                    **{name: run[name] for name in RUN_COLUMNS},
+                    "quick": bool(run["quick"]),
+                    "seed": int(run["seed"]),
+                    "trigger": Trigger(run["trigger"]),
+                    "state": State(run["state"]),
+                    "correctness": Correctness(run["correctness"]),
+                    "validity": Validity(run["validity"]),
+                    "verdict": Verdict(run["verdict"]),
+                    "manifest": json.loads(self.manifest),
+                    "flags": tuple(json.loads(run["flags"])),
+                },
+                arms=tuple(_arm(row) for row in self.arms),
+                comparisons=tuple(_comparison(row) for row in self.comparisons),
+                steps=tuple(StepRecord(**{name: row[name] for name in STEP_COLUMNS}) for row in self.steps),
+            )
+        except (ValueError, TypeError, KeyError) as error:
+            raise ContradictionError(
+                f"the rows of run {run.get('id')} cannot all be true ({error}): "
+                "they were changed after they were written"
+            ) from error
+
+    def digest(self, samples: Mapping[str, str], telemetry: str) -> str:
+        """sha256 over the run's content.
+
+        NULL and empty text are left out, so that a column added later does not change older hashes.
+
+        Args:
+            samples: sha256 of the arrays by rung.
+            telemetry: sha256 of the arrays, "" where there are none.
+        """
+        content = {
+            "run": _solid(self.run),
+            "arms": [_solid(row) for row in self.arms],
+            "comparisons": [_solid(row) for row in self.comparisons],
+            "steps": [_solid(row) for row in self.steps],
+            "samples": dict(samples),
+            "telemetry": telemetry,
+        }
+        return sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode("ascii"))
+
+
+def _solid(row: Row) -> Row:
+    return {
+        name: value.hex() if isinstance(value, bytes) else value
+        for name, value in row.items()
+        if value is not None and value != ""
+    }
+
+
+def _arm(row: Row) -> ArmRecord:
+    return ArmRecord(
+        **{
+            **{name: row[name] for name in ARM_COLUMNS},
+            "state": State(row["state"]),
+            "correctness": Correctness(row["correctness"]),
+            "timing": Timing(row["timing"]),
+            "signal_sent_by_us": bool(row["signal_sent_by_us"]),
+            "dirty_exit": bool(row["dirty_exit"]),
+        }
+    )
+
+
+def _comparison(row: Row) -> ComparisonRecord:
+    return ComparisonRecord(**{**{name: row[name] for name in COMPARISON_COLUMNS}, "verdict": Verdict(row["verdict"])})
+
+
+def fetch(connection: sqlite3.Connection, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
+    """All rows of a query, by column name."""
+    cursor = connection.execute(sql, tuple(parameters))
+    names = [column[0] for column in cursor.description]
+    return [dict(zip(names, values, strict=True)) for values in cursor.fetchall()]
+
+
+def load_runs(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, RunRows]:
+    """The rows of the runs with these numbers, in the order of `numbers`; unknown numbers are left out.
+
+    Call it inside a transaction, so that all tables are seen at one moment.
+    """
+    found: dict[int, RunRows] = {}
+    columns = ", ".join(f'runs."{name}" AS "{name}"' for name in RUN_COLUMNS)
+    for start in range(0, len(numbers), _CHUNK):
+        chunk = numbers[start : start + _CHUNK]
+        marks = ", ".join("?" * len(chunk))
+        for row in fetch(
+            connection,
+            f"SELECT runs.number AS number, {columns}, coalesce(manifests.content, '') AS content FROM runs "
+            f"LEFT JOIN manifests ON manifests.hash = runs.manifest WHERE runs.number IN ({marks})",
+            chunk,
+        ):
+            number, content = row.pop("number"), row.pop("content")
+            found[number] = RunRows(row, content, [], [], [])
+        for table, kept in (
+            ("arms", ARM_COLUMNS),
+            ("comparisons", COMPARISON_COLUMNS),
+            ("steps", STEP_COLUMNS),
+        ):
+            names = ", ".join(f'"{name}"' for name in ("run", "position", *kept))
+            for row in fetch(
+                connection,
+                f"SELECT {names} FROM {table} WHERE run IN ({marks}) ORDER BY run, position",
+                chunk,
+            ):
+                number = row.pop("run")
+                if number in found:  # a child without its run is damage that quick_check does not look for
+                    getattr(found[number], table).append(row)
+    return {number: found[number] for number in numbers if number in found}
+
+
+def array_hashes(connection: sqlite3.Connection, number: int) -> tuple[dict[str, str], str]:
+    """What `RunRows.digest` takes, as the rows of the run say; the arrays themselves are not looked at."""
+    samples = {
+        row["rung"]: row["sha256"]
+        for row in fetch(connection, "SELECT rung, sha256 FROM samples WHERE run = ?", [number])
+    }
+    telemetry = fetch(connection, "SELECT sha256 FROM telemetry WHERE run = ?", [number])
+    return samples, telemetry[0]["sha256"] if telemetry else ""

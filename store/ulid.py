@@ -1,0 +1,74 @@
+"""ULIDs: 26 characters that sort by creation, made without asking anybody.
+
+48 bits of milliseconds since 1970 and 80 random bits, in Crockford's base 32 (no I, L, O, U). Within one
+millisecond, and while the wall clock stands still or steps back, a maker counts the random part up, so the
+ids of one process always ascend. The time in an id is a label like every wall time, never used for
+arithmetic.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable
+
+ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+LENGTH = 26
+_RANDOM_BITS = 80
+_TIME_BITS = 48
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _random() -> int:
+    return secrets.randbits(_RANDOM_BITS)
+
+
+class UlidMaker:
+    """Makes ascending ULIDs. Safe from any thread.
+
+    Args:
+        wall_ms: milliseconds since 1970.
+        random: 80 random bits.
+    """
+
+    def __init__(self, wall_ms: Callable[[], int] = _wall_ms, random: Callable[[], int] = _random) -> None:
+        self._wall_ms = wall_ms
+        self._random = random
+        self._lock = threading.Lock()
+        self._last = -1  # the last id as a 128-bit number
+
+    def new(self) -> str:
+        """The next id. Raises OverflowError in the year 10889."""
+        with self._lock:
+            value = self._wall_ms() << _RANDOM_BITS | self._random()
+            if value >> _RANDOM_BITS <= self._last >> _RANDOM_BITS:
+                value = self._last + 1  # runs over into the next millisecond if it must
+            if value >> (_TIME_BITS + _RANDOM_BITS):
+                raise OverflowError("a ULID has room for 48 bits of milliseconds")
+            self._last = value
+        return "".join(ALPHABET[value >> shift & 31] for shift in range(5 * (LENGTH - 1), -1, -5))
+
+
+_maker = UlidMaker()
+
+
+def new_ulid() -> str:
+    """A ULID that sorts after every other one of this process."""
+    return _maker.new()
+
+
+def ulid_wall_ms(ulid: str) -> int:
+    """Milliseconds since 1970 at which `ulid` was made. Raises ValueError for what is no ULID."""
+    value = 0
+    for letter in ulid.upper():
+        digit = ALPHABET.find(letter)
+        if digit < 0:
+            raise ValueError(f"{ulid!r} is no ULID: {letter!r} is not in {ALPHABET}")
+        value = value << 5 | digit
+    if len(ulid) != LENGTH or value >> (_TIME_BITS + _RANDOM_BITS):
+        raise ValueError(f"{ulid!r} is no ULID: it must have {LENGTH} characters and begin with 0 to 7")
+    return value >> _RANDOM_BITS

@@ -1,0 +1,454 @@
+"""`Store`, the one writer of the database. Only the engine opens it; everybody else reads through `History`.
+
+What is acknowledged stays: WAL with synchronous=FULL puts every commit on the disk before the call returns,
+and every call is one transaction, so a process killed anywhere leaves whole calls behind, never parts.
+
+sqlite-utils gives us rows from dictionaries in batches, the ignore-what-is-there insert that makes sources
+content-addressed, a schema script that runs inside an open transaction, and a database that anybody can query
+with its command line. Two of its habits matter here. On a connection with Python's implicit transactions, a
+raw `conn.execute("INSERT ...")` opens a transaction that nobody ends, and the library's next `.insert()` then
+nests in it, uncommitted; so this connection has none (`isolation_level=None`). And `db.atomic()` begins as a
+reader, which may fail at its first write without waiting when another program has written meanwhile; so every
+write here stands inside `_transaction()`, an explicit BEGIN IMMEDIATE, in which the library's own blocks
+become savepoints.
+
+Calls block for the time of an fsync (under a millisecond to some tens), and up to `busy_timeout_s` while
+another program holds the write lock: an event loop calls them from a thread. Any thread may call; calls are
+serialised.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import shutil
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from store import content, migrations
+from store.errors import StoreCorruptError, StoreError, typed, typed_errors
+from store.outcomes import State
+from store.records import ContradictionError, RunRecord, Samples, Telemetry
+from store.rows import RunRows, array_hashes, load_runs
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
+
+BUSY_TIMEOUT_S = 5.0
+LOST_REASON = "the engine ended before this run did; start the run again"
+
+_UNFINISHED = "state IN ('planned', 'starting', 'running')"  # as in the index runs_unfinished
+# Asked for the order of number, SQLite would rather walk through all runs than sort a handful.
+UNFINISHED_SQL = f"SELECT number FROM runs WHERE {_UNFINISHED} AND epoch <> ?"
+_SIDE_FILES = ("", "-wal", "-shm")
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What opening had to do. All None: the file was there and whole, or there was none.
+
+    Attributes:
+        restored_from: the backup whose copy is now in use.
+        set_aside: where the damaged file was moved.
+        migrated_from: the older schema version that was found.
+    """
+
+    restored_from: Path | None = None
+    set_aside: Path | None = None
+    migrated_from: int | None = None
+
+
+class Store:
+    """The open database. `opened` says what opening it took. A context manager: leaving closes it."""
+
+    def __init__(self, path: Path, db: Database, opened: Opened) -> None:
+        self.path = path
+        self.opened = opened
+        self._db = db
+        self._lock = threading.RLock()
+
+    @classmethod
+    def open(cls, path: Path | str, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> Store:
+        """Open or make the store at `path`, with its schema brought up to date.
+
+        A damaged file is moved to `<path>.corrupt-<date>` and the newest whole backup beside it is copied
+        into its place, or a fresh one is begun.
+
+        Raises:
+            NewerSchemaError, ForeignDatabaseError: the file is left as it is.
+            StoreLockedError, StoreFullError, StoreUnwritableError: likewise.
+        """
+        path = Path(path)
+        set_aside = restored_from = None
+        try:
+            db = _connect(path, busy_timeout_s)
+        except StoreCorruptError:
+            set_aside = _set_aside(path)
+            restored_from = _restore(path)
+            db = _connect(path, busy_timeout_s)
+        try:
+            migrated_from = migrations.migrate(db, path, lambda wanted: _copy(db.conn, wanted))
+        except BaseException:
+            db.close()
+            raise
+        return cls(path, db, Opened(restored_from, set_aside, migrated_from))
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; the write-ahead log is folded into it. Closing twice is fine."""
+        with self._lock:
+            self._db.close()
+
+    # -- the life of a run -----------------------------------------------------------------------------------
+
+    def plan(self, runs: Sequence[RunRecord]) -> None:
+        """Journal planned runs, all or none, in their order. Nothing may start before this returns.
+
+        Raises:
+            ValueError: a run is not in the state planned.
+            ContradictionError: an id was planned before; values that the schema refuses.
+        """
+        for run in runs:
+            if run.state is not State.PLANNED:
+                raise ValueError(f"run {run.id} is {run.state}; plan() takes planned runs, finish() final ones")
+        planned = [RunRows.of(run) for run in runs]
+        with self._transaction() as db:
+            for rows in planned:
+                self._insert(db, rows, None)
+
+    def advance(self, run_id: str, state: State, *, start_ns: int | None = None) -> None:
+        """Move a run that is on its way to another state on the way.
+
+        Args:
+            run_id: the run.
+            state: starting or running (or planned again, for another attempt).
+            start_ns: CLOCK_MONOTONIC of its start; None keeps what is there.
+
+        Raises:
+            ValueError: for a final state, which only finish() writes.
+            LookupError: no such run.
+            ContradictionError: the run has ended.
+        """
+        if state.final:
+            raise ValueError(f"advance({run_id!r}, {state}): a final state is written by finish() with its reason")
+        with self._transaction() as db:
+            moved = db.execute(
+                f"UPDATE runs SET state = ?, start_ns = coalesce(?, start_ns) WHERE id = ? AND {_UNFINISHED}",
+                [state.value, start_ns, run_id],
+            )
+            if moved.rowcount == 0:
+                found = db.execute("SELECT state FROM runs WHERE id = ?", [run_id]).fetchone()
+                if found is None:
+                    raise LookupError(f"no run {run_id!r} to advance: plan() comes first")
+                raise ContradictionError(f"run {run_id} ended {found[0]} and cannot become {state}")
+
+    def finish(self, run: RunRecord, samples: Mapping[str, Samples], telemetry: Telemetry | None = None) -> None:
+        """Write a run's end: record, arms, comparisons, steps, samples, telemetry and the hash over them.
+
+        A run that was never planned here (the file was set aside meanwhile) is written all the same.
+        Finishing again with equal content changes nothing, so a caller may repeat what it is not sure of.
+
+        Args:
+            run: in a final state.
+            samples: by rung; every rung must be an arm of the run.
+            telemetry: of the run's GPU.
+
+        Raises:
+            ValueError: the state is not final, or the manifest is no JSON.
+            ContradictionError: samples of an unknown arm; arrays of different lengths; the run ended
+                otherwise before, or was planned for another target, epoch or place in the order.
+            StoreFullError, StoreLockedError: nothing of it was written; keep it and call again.
+        """
+        if not run.state.final:
+            raise ValueError(f"run {run.id} is {run.state}; finish() takes runs that have ended")
+        rows = RunRows.of(run)
+        known = {row["rung"] for row in rows.arms}
+        packed = {content.label(rung): content.pack_samples(taken) for rung, taken in samples.items()}
+        strange = sorted(set(packed) - known)
+        if strange:
+            raise ContradictionError(f"run {run.id}: samples of {', '.join(strange)}, which is none of its arms")
+        gpu = content.pack_telemetry(telemetry) if telemetry is not None else None
+        digest = rows.digest({rung: taken[2] for rung, taken in packed.items()}, gpu[2] if gpu else "")
+        with self._transaction() as db:
+            number = self._replace_plan(db, rows, digest)
+            if number is None:
+                return
+            self._insert(db, rows, digest, number)
+            for rung, (count, blobs, sha) in packed.items():
+                row = {"run": number, "rung": rung, "count": count, **blobs, "sha256": sha}
+                db["samples"].insert(row)
+            if gpu:
+                db["telemetry"].insert({"run": number, "count": gpu[0], **gpu[1], "sha256": gpu[2]})
+
+    def mark_lost(self, epoch: str) -> list[str]:
+        """End every unfinished run of other engines as engine_lost. Returns their ids, oldest first."""
+        lost: list[str] = []
+        with self._transaction() as db:
+            found = sorted(row[0] for row in db.execute(UNFINISHED_SQL, [epoch]).fetchall())
+            for number, rows in load_runs(db.conn, found).items():
+                try:
+                    ended = _lost(rows.record())
+                except ContradictionError:
+                    # A damaged plan is ended as well, or it would stay on its way for ever.
+                    rows.run |= {"state": State.ENGINE_LOST.value, "reason": LOST_REASON, "sha256": ""}
+                    db.execute(
+                        "UPDATE runs SET state = ?, reason = ?, sha256 = '' WHERE number = ?",
+                        [State.ENGINE_LOST.value, LOST_REASON, number],
+                    )
+                else:
+                    after = RunRows.of(ended)
+                    digest = after.digest(*array_hashes(db.conn, number))
+                    self._replace_plan(db, after, digest)
+                    self._insert(db, after, digest, number)
+                lost.append(str(rows.run["id"]))
+        return lost
+
+    # -- content ---------------------------------------------------------------------------------------------
+
+    def put_snapshot(self, files: Mapping[str, bytes]) -> str:
+        """Keep the sources of a target, each content once. Returns the snapshot's hash.
+
+        Args:
+            files: name relative to the target's folder (as os.fsdecode gives it) to content.
+
+        Raises:
+            ValueError: a name that leads out of the folder.
+        """
+        named = sorted((content.name_bytes(name), data) for name, data in files.items())
+        digests = [(name, content.sha256(data)) for name, data in named]
+        whole = content.manifest_hash(digests)
+        with self._transaction() as db:
+            if db.execute("SELECT 1 FROM snapshots WHERE hash = ?", [whole]).fetchone():
+                return whole
+            by_hash = {digest: data for (_, digest), (_, data) in zip(digests, named, strict=True)}
+            db["sources"].insert_all(
+                [{"sha256": digest, "content": data} for digest, data in by_hash.items()], ignore=True
+            )
+            db["snapshots"].insert({"hash": whole, "wall": _wall()})
+            db["snapshot_files"].insert_all(
+                {"snapshot": whole, "name": name, "label": content.path_label(name), "source": digest}
+                for name, digest in digests
+            )
+        return whole
+
+    def snapshot(self, snapshot_hash: str) -> dict[str, bytes]:
+        """The sources of a snapshot by name. Raises LookupError, StoreCorruptError."""
+        from store.reader import read_snapshot  # the reader is not part of writing but for this
+
+        with self._lock, typed_errors(self.path):
+            return read_snapshot(self._db.conn, snapshot_hash)
+
+    def put_environment(self, environment: Mapping[str, object]) -> str:
+        """Keep what a run ran on, once. Returns its hash. Raises ValueError for what JSON cannot say."""
+        text = content.canonical_json(environment, "the environment")
+        digest = content.sha256(text.encode("ascii"))
+        with self._transaction() as db:
+            db["environments"].insert({"hash": digest, "content": text}, ignore=True)
+        return digest
+
+    # -- keeping ---------------------------------------------------------------------------------------------
+
+    def backup(self, path: Path | str | None = None) -> Path:
+        """Copy the store while it is in use. Returns where to.
+
+        Args:
+            path: the new file; by default `<store>.v<schema>-<date>.bak` beside the store, where opening a
+                damaged store looks for it. Raises StoreError where it exists.
+        """
+        wanted = migrations.backup_name(self.path, migrations.LATEST) if path is None else Path(path)
+        with self._lock:
+            return _copy(self._db.conn, wanted)
+
+    # -- inside ----------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[Database]:
+        with self._lock, typed_errors(self.path):
+            connection = self._db.conn
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+                connection.execute("COMMIT")
+            finally:
+                # SQLite has ended it itself where the disk is full; a second failure would hide the first.
+                if connection.in_transaction:
+                    with contextlib.suppress(sqlite3.Error):
+                        connection.execute("ROLLBACK")
+
+    def _replace_plan(self, db: Database, rows: RunRows, digest: str) -> int | None:
+        """Clear the row that a run's end replaces. Returns its number, None where there is nothing to do."""
+        run = rows.run
+        planned = db.execute(
+            "SELECT number, state, sha256, target, epoch, seq FROM runs WHERE id = ?", [run["id"]]
+        ).fetchone()
+        if planned is None:
+            return int(db.execute("SELECT coalesce(max(number), 0) + 1 FROM runs").fetchone()[0])
+        number, state, sha, *identity = planned
+        if sha is not None:
+            if sha == digest:
+                return None
+            raise ContradictionError(f"run {run['id']} ended {state} before; a run that ended is never rewritten")
+        wanted = [run["target"], run["epoch"], run["seq"]]
+        if identity != wanted:
+            raise ContradictionError(f"run {run['id']} was planned as {identity} and cannot end as {wanted}")
+        db.execute("DELETE FROM runs WHERE number = ?", [number])  # its arms and steps go with it
+        return int(number)
+
+    def _insert(self, db: Database, rows: RunRows, digest: str | None, number: int | None = None) -> None:
+        db["manifests"].insert({"hash": rows.run["manifest"], "content": rows.manifest}, ignore=True)
+        row = {
+            **rows.run,
+            "number": number,
+            "sha256": digest,
+            "folder_label": content.path_label(rows.run["folder"]),
+        }
+        inserted = db["runs"].insert(row).last_rowid
+        children: dict[str, list[dict[str, Any]]] = {
+            "arms": rows.arms,
+            "comparisons": rows.comparisons,
+            "steps": rows.steps,
+        }
+        for table, children_rows in children.items():
+            db[table].insert_all({"run": inserted, **child} for child in children_rows)
+
+
+def _lost(run: RunRecord) -> RunRecord:
+    arms = tuple(
+        arm if arm.state.final else replace(arm, state=State.ENGINE_LOST, reason=LOST_REASON) for arm in run.arms
+    )
+    return replace(run, state=State.ENGINE_LOST, reason=LOST_REASON, arms=arms)
+
+
+def _wall() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _connect(path: Path, busy_timeout_s: float) -> Database:
+    """Open and examine. Raises StoreCorruptError where quick_check fails, and the other typed errors."""
+    from sqlite_utils import Database  # 0.2 s of import, paid by the engine alone
+
+    with typed_errors(path):
+        made = not path.exists()
+        # SQLite's own mode would follow the umask; the log and the shared memory inherit this one.
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        # SQLite would take an emptied file for a new one, and delete the log beside it.
+        if not made and path.stat().st_size == 0 and (_has_log(path) or _backups(path)):
+            raise StoreCorruptError(f"{path} is empty, but was not")
+        connection = sqlite3.connect(path, timeout=busy_timeout_s, isolation_level=None, check_same_thread=False)
+        try:
+            # Before anything is written: a file that is not ours must stay as it is.
+            migrations.check_ours(connection, path)
+            found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+            if found != "ok":
+                raise StoreCorruptError(f"{path} is damaged: {found}")
+            if migrations.version(connection) <= migrations.LATEST:
+                connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA foreign_keys = ON")
+            connection.execute("PRAGMA journal_size_limit = 67108864")
+            return Database(connection, execute_plugins=False)
+        except BaseException as error:
+            _close(connection, path, error)
+            raise
+
+
+def _has_log(path: Path) -> bool:
+    log = Path(f"{path}-wal")
+    return log.exists() and log.stat().st_size > 0
+
+
+def _close(connection: sqlite3.Connection, path: Path, error: BaseException) -> None:
+    """Close a file that could not be used. The log of a damaged one stays: SQLite drops it with the last connection,
+    and it may hold the newest runs."""
+    damaged = isinstance(error, StoreCorruptError) or (
+        isinstance(error, sqlite3.Error) and isinstance(typed(error, path), StoreCorruptError)
+    )
+    if not (damaged and _has_log(path)):
+        connection.close()
+        return
+    kept = Path(f"{path}-wal.kept")
+    shutil.copyfile(f"{path}-wal", kept)
+    connection.close()
+    kept.replace(f"{path}-wal")
+
+
+def _set_aside(path: Path) -> Path:
+    """Move the damaged file and its log away together: the log must not be replayed into another file."""
+    aside = migrations.free_name(path.with_name(f"{path.name}.corrupt-{migrations.stamp()}"))
+    with typed_errors(path):
+        for side in _SIDE_FILES:
+            with contextlib.suppress(FileNotFoundError):
+                Path(f"{path}{side}").rename(f"{aside}{side}")
+    return aside
+
+
+def _restore(path: Path) -> Path | None:
+    """Copy the newest whole backup to `path`. Returns which, None where there is none."""
+    with typed_errors(path):
+        for backup in reversed(_backups(path)):
+            partial = Path(f"{path}.partial")
+            shutil.copyfile(backup, partial)
+            try:
+                _check_backup(partial)
+            except StoreError:
+                partial.unlink()
+                continue
+            _settle(partial, path)
+            return backup
+    return None
+
+
+def _backups(path: Path) -> list[Path]:
+    """Backups beside the store, oldest first."""
+    found = path.parent.glob(f"{glob.escape(path.name)}.*.bak")
+    return sorted(found, key=lambda backup: (backup.stat().st_mtime_ns, backup.name))
+
+
+def _check_backup(path: Path) -> None:
+    with typed_errors(path), contextlib.closing(sqlite3.connect(path)) as connection:
+        version = migrations.check_ours(connection, path)
+        found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if found != "ok" or not 0 < version <= migrations.LATEST:
+            raise StoreCorruptError(f"{path} cannot be used (schema version {version}): {found}")
+
+
+def _copy(connection: sqlite3.Connection, wanted: Path) -> Path:
+    """An online copy of the open store, whole on the disk before it gets its name."""
+    if wanted.exists():
+        raise StoreError(f"{wanted} exists: name another file for the backup")
+    partial = wanted.with_name(f"{wanted.name}.partial")
+    partial.unlink(missing_ok=True)
+    with typed_errors(wanted):
+        try:
+            os.close(os.open(partial, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+            with contextlib.closing(sqlite3.connect(partial)) as target:
+                connection.backup(target)
+                # The copy says WAL like its source; a single file is easier to keep.
+                target.execute("PRAGMA journal_mode = DELETE").fetchone()
+            _settle(partial, wanted)
+        finally:
+            partial.unlink(missing_ok=True)
+    return wanted
+
+
+def _settle(partial: Path, wanted: Path) -> None:
+    """Flush `partial` and give it its name, so that a crash leaves either nothing or the whole file."""
+    for path in (partial, wanted.parent):
+        if path == wanted.parent:
+            partial.replace(wanted)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

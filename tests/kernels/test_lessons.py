@@ -1,0 +1,291 @@
+"""Every shipped lesson keeps its promises: honest rungs agree with the reference, wrong ones are refused.
+
+No engine runs here: each target is judged in a process of its own, `python -m tests.kernels.test_lessons ID
+DEVICE FILE`, because rungs are top-level modules and Triton reads TRITON_INTERPRET when a kernel is made.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kernels import catalog
+from kernels.catalog.model import Case, Flag, Kind, Role, Rung, Target, TensorSpec
+
+if TYPE_CHECKING:
+    import torch
+
+ROOT = Path(__file__).resolve().parents[2]
+SEED = 20
+MAX_ELEMENTS = 4 << 20  # of all inputs and outputs of a case: what a CPU checks in a second or two
+
+FOUND = catalog.load()
+TARGETS = [pytest.param(t, id=t.id, marks=pytest.mark.xdist_group(t.id)) for t in FOUND.targets]
+each_target = pytest.mark.parametrize("target", TARGETS)
+
+SECTIONS = {
+    "the problem": r"problem",
+    "the one change": r"change",
+    "what the numbers should show and why": r"numbers.*(show|why)|expect",
+    "when it does not help": r"not help",
+    "what to try next": r"try next|exercise",
+}
+
+
+def runs_without_gpu(rung: Rung) -> bool:
+    """Whether a machine with no GPU can execute the rung."""
+    return rung.needs.gpus == 0 and not rung.gpu_only and rung.kind is not Kind.CUDA
+
+
+def small_cases(target: Target) -> list[Case]:
+    """The cases that a CPU can check: `cpu`, and every small one that is there for correctness alone."""
+
+    def elements(case: Case) -> int:
+        specs = [spec for spec in (*target.inputs, *target.outputs) if not spec.made]
+        return sum(math.prod(catalog.shape(spec, case.axes)) for spec in specs)
+
+    chosen = [case for case in target.cases if case.name == "cpu" or not case.timed]
+    return [case for case in chosen if elements(case) <= MAX_ELEMENTS]
+
+
+# -- tests -------------------------------------------------------------------------------------------------
+
+
+def test_the_shipped_catalogue_loads_without_a_problem() -> None:
+    assert [str(problem) for problem in FOUND.problems] == []
+    assert len(FOUND.targets) >= 9
+
+
+def test_eight_targets_do_something_on_a_machine_without_a_gpu() -> None:
+    useful = [t.id for t in FOUND.targets if any(runs_without_gpu(rung) for rung in t.honest_rungs)]
+    assert len(useful) >= 8, useful
+
+
+@each_target
+def test_a_target_has_a_cpu_case_an_odd_case_and_a_wrong_variant(target: Target) -> None:
+    names = [case.name for case in small_cases(target)]
+    assert "cpu" in names
+    odd = [
+        case
+        for case in small_cases(target)
+        if not case.timed and any(size % 8 for size in case.axes.values() if size > 1)
+    ]
+    assert odd, f"no small untimed case has a size that 8 does not divide: {names}"
+    wrong = [rung for rung in target.rungs if rung.role is Role.WRONG]
+    assert any(runs_without_gpu(rung) for rung in wrong), "no wrong_* can be refused on a machine without a GPU"
+
+
+@each_target
+def test_honest_rungs_agree_with_the_reference_on_a_cpu(target: Target) -> None:
+    check_honest(target, "cpu")
+
+
+@each_target
+def test_wrong_variants_are_refused_on_a_cpu(target: Target) -> None:
+    check_wrong(target, "cpu")
+
+
+@pytest.mark.gpu
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(not Path("/dev/nvidia0").exists(), reason="there is no NVIDIA GPU here")
+@each_target
+def test_all_rungs_are_judged_rightly_on_a_gpu(target: Target) -> None:
+    check_honest(target, "cuda")
+    check_wrong(target, "cuda")
+
+
+@each_target
+def test_the_lesson_tells_the_whole_story(target: Target) -> None:
+    headings = re.findall(r"^##+\s+(.+)$", target.lesson, re.MULTILINE)
+    missing = [
+        section
+        for section, pattern in SECTIONS.items()
+        if not any(re.search(pattern, heading, re.IGNORECASE) for heading in headings)
+    ]
+    assert missing == [], f"headings are {headings}"
+    for heading in headings:
+        body = target.lesson.split(heading, 1)[1].split("\n## ", 1)[0]
+        assert len(body.split()) >= 20, f"there is next to nothing under {heading!r}"
+
+
+@each_target
+def test_the_prediction_was_written_down_with_its_reason(target: Target) -> None:
+    assert target.expect is not None
+    low, high = target.expect.speedup
+    assert 0 < low < high
+    assert len(target.expect.why.split()) >= 5
+    assert target.expect.on
+
+
+@each_target
+def test_every_rung_says_in_a_line_what_it_changes(target: Target) -> None:
+    assert [rung.name for rung in target.rungs if not rung.summary] == []
+
+
+@each_target
+def test_every_chapter_says_what_it_teaches(target: Target) -> None:
+    chapter = next(chapter for chapter in FOUND.chapters if chapter.id == target.chapter)
+    assert target.id in chapter.readme or f"`{target.name}`" in chapter.readme
+
+
+# -- judging in a process of its own -----------------------------------------------------------------------
+
+
+def check_honest(target: Target, device: str) -> None:
+    verdicts = judged(target.id, device)
+    honest = [rung for rung in target.honest_rungs if device != "cpu" or runs_without_gpu(rung)]
+    cases = [case.name for case in small_cases(target)]
+    assert sorted({(v["rung"], v["case"]) for v in verdicts if v["honest"]}) == sorted(
+        (rung.name, case) for rung in honest for case in cases
+    )
+    wrong = [f"{v['rung']} on {v['case']}: {v['detail']}" for v in verdicts if v["honest"] and not v["right"]]
+    assert wrong == []
+
+
+def check_wrong(target: Target, device: str) -> None:
+    verdicts = [v for v in judged(target.id, device) if not v["honest"]]
+    crashed = [f"{v['rung']} on {v['case']}: {v['detail']}" for v in verdicts if v["finding"] == "exception"]
+    assert crashed == [], "a plausible mistake runs; an exception proves nothing about the judge"
+    expected = {
+        rung.name for rung in target.rungs if rung.role is Role.WRONG and (device != "cpu" or runs_without_gpu(rung))
+    }
+    refused = {v["rung"] for v in verdicts if not v["right"]}
+    assert refused == expected
+
+
+@functools.cache
+def judged(target_id: str, device: str) -> list[dict[str, Any]]:
+    """Every rung that `device` runs, on every small case: [{rung, honest, case, right, finding, detail}]."""
+    with tempfile.TemporaryDirectory() as folder:
+        answer = Path(folder) / "verdicts.json"
+        environment = {**os.environ, "TRITON_CACHE_DIR": f"{folder}/triton", "OMP_NUM_THREADS": "2"}
+        environment.pop("TRITON_INTERPRET", None)
+        if device == "cpu":
+            environment["TRITON_INTERPRET"] = "1"
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.kernels.test_lessons", target_id, device, str(answer)],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=170 if device == "cpu" else 590,  # compilers tune for minutes on a GPU
+        )
+        assert done.returncode == 0, done.stderr[-4000:]
+        verdicts: list[dict[str, Any]] = json.loads(answer.read_text())
+        return verdicts
+
+
+def judge_target(target: Target, device: str) -> list[dict[str, Any]]:
+    """Run and judge every rung that `device` can run, each imported afresh."""
+    rungs = [rung for rung in target.rungs if device != "cpu" or runs_without_gpu(rung)]
+    verdicts = []
+    for rung in rungs:
+        for case in small_cases(target):
+            finding, detail = judge_rung(target, rung, case, device)
+            verdicts.append(
+                {
+                    "rung": rung.name,
+                    "honest": rung.role is not Role.WRONG,
+                    "case": case.name,
+                    "right": finding == "nothing",
+                    "finding": finding,
+                    "detail": detail,
+                }
+            )
+    return verdicts
+
+
+def judge_rung(target: Target, rung: Rung, case: Case, device: str) -> tuple[str, str]:
+    """Prepare on one set of values, call on another, compare with the reference: finding and sentence."""
+    import traceback
+
+    from checks.compare import compare, form
+
+    expected = call(target, "reference", inputs(target, case, 1, device, exact=True))
+    try:
+        outputs = call(target, rung.name, inputs(target, case, 0, device), inputs(target, case, 1, device))
+    except Exception:
+        return "exception", traceback.format_exc(limit=-3)
+    if len(outputs) != len(target.outputs):
+        return "count", f"{len(outputs)} outputs, {len(target.outputs)} declared"
+    for spec, got, want in zip(target.outputs, outputs, expected, strict=True):
+        shape = tuple(catalog.shape(spec, case.axes))
+        found = form(spec.name, tuple(got.shape), str(got.dtype).removeprefix("torch."), shape, spec.dtype)
+        if found.right:
+            found = compare(spec.name, got.to(want.device), want, tolerance=target.tolerance[spec.dtype])
+        if not found.right:
+            return found.finding.value, found.detail
+    return "nothing", ""
+
+
+def call(target: Target, name: str, arguments: list[Any], later: list[Any] | None = None) -> tuple[torch.Tensor, ...]:
+    """Call a file's run() or, with `later`, what its prepare() gives, on inputs refilled with those."""
+    import torch
+
+    from engine.worker.loading import import_module
+
+    forget(target.folder)
+    module = import_module(target.folder, name)
+    run = module.run
+    with torch.no_grad():
+        if later is not None:
+            run = module.prepare(*arguments) if hasattr(module, "prepare") else run
+            for spec, buffer, values in zip(target.inputs, arguments, later, strict=True):
+                if not spec.made and Flag.STATIC not in spec.flags:
+                    buffer.copy_(values)
+        returned = run(*arguments)
+    if any(isinstance(argument, torch.Tensor) and argument.is_cuda for argument in arguments):
+        torch.cuda.synchronize()
+    return tuple(returned) if isinstance(returned, tuple | list) else (returned,)
+
+
+def forget(folder: Path) -> None:
+    """Drop every module that came from `folder`, so that no rung sees a sibling that another one imported."""
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None) or "").startswith(f"{folder}{os.sep}"):
+            del sys.modules[name]
+
+
+def inputs(target: Target, case: Case, number: int, device: str, *, exact: bool = False) -> list[Any]:
+    """The arguments of run() for one set of values; with `exact`, in fp64 for the reference."""
+    import copy
+
+    from checks.inputs import grammar_inputs, made_inputs
+    from engine.worker.loading import import_module
+
+    given: dict[str, Any] = dict(grammar_inputs(target, case, SEED, number))
+    if any(spec.made for spec in target.inputs):
+        make = import_module(target.folder, "inputs").make
+        made = made_inputs(target, case, SEED, device, make)
+        given.update({name: copy.deepcopy(value) for name, value in made.items()})
+    return [placed(spec, given[spec.name], device, exact) for spec in target.inputs]
+
+
+def placed(spec: TensorSpec, value: Any, device: str, exact: bool) -> Any:
+    """One argument where its flags want it, and in fp64 where `exact` and it is a float."""
+    import torch
+
+    if isinstance(value, torch.nn.Module):
+        return value.double() if exact else value
+    if not isinstance(value, torch.Tensor):
+        return value
+    if exact and value.is_floating_point():
+        value = value.double()
+    if exact or not (spec.flags & {Flag.CPU, Flag.PINNED}):
+        return value.to(device)
+    return value.pin_memory() if Flag.PINNED in spec.flags and device == "cuda" else value
+
+
+if __name__ == "__main__":
+    wanted, on, file = sys.argv[1:]
+    Path(file).write_text(json.dumps(judge_target(FOUND.find(wanted), on)))

@@ -1,0 +1,260 @@
+"""`aisp new my_kernel` makes a target that loads, runs and is refused where it should be; the guide's example too."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from kernels import catalog
+from kernels.catalog import Kind, Role, ScaffoldError, Target, scaffold
+
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "lessons.md"
+has_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
+has_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+
+# Runs every rung on the small cases and prints how far each is from the reference, relative to its RMS.
+JUDGE = """
+import importlib.util, sys
+from pathlib import Path
+import torch
+from kernels import catalog
+
+def load(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+DRAW = {
+    "normal": lambda shape, dtype, a: torch.randn(shape, dtype=torch.float64).mul_(a[1]).add_(a[0]).to(dtype),
+    "positive": lambda shape, dtype, a: torch.randn(shape, dtype=torch.float64).abs_().add_(1e-3).to(dtype),
+    "integers": lambda shape, dtype, a: torch.randint(a[0], a[1], shape, dtype=dtype),
+}
+target = catalog.load([Path(sys.argv[1])]).find(sys.argv[2])
+sys.path.insert(0, str(target.folder))
+reference = load(target.folder / "reference.py").run
+torch.manual_seed(7)
+for case in target.cases[1:]:
+    inputs = []
+    for spec in target.inputs:
+        arguments = [catalog.evaluate(argument, case.axes) for argument in spec.arguments]
+        shape = catalog.shape(spec, case.axes)
+        inputs.append(DRAW[spec.distribution](shape, getattr(torch, spec.dtype), arguments))
+    expected = reference(*inputs)
+    for rung in target.rungs:
+        if rung.kind.value == "cuda":
+            continue
+        module = load(rung.path)
+        run = module.prepare(*inputs) if hasattr(module, "prepare") else module.run
+        actual = run(*inputs)
+        (spec,) = target.outputs
+        assert tuple(actual.shape) == catalog.shape(spec, case.axes), rung.name
+        assert str(actual.dtype) == "torch." + spec.dtype, rung.name
+        scale = torch.maximum(expected.square().mean().sqrt(), expected.abs())
+        distance = ((actual.double() - expected).abs() / scale).max().item()
+        print(case.name, rung.name, distance <= target.tolerance[spec.dtype])
+"""
+
+
+def judge(target: Target) -> dict[tuple[str, str], bool]:
+    """Whether each rung is right on each small case, found in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", JUDGE, str(target.root), target.id],
+        env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(catalog.shipped_root().parent)},
+        capture_output=True,
+        text=True,
+        timeout=150,
+    )
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines()]
+    return {(case, rung): right == "True" for case, rung, right in rows}
+
+
+def fences(text: str) -> list[tuple[str, str]]:
+    """Each fenced block as (language, content)."""
+    return re.findall(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def only_target(root: Path) -> Target:
+    found = catalog.load([root])
+    assert [str(problem) for problem in found.problems] == []
+    (target,) = found.targets
+    return target
+
+
+def test_a_new_target_loads_at_once(tmp_path: Path) -> None:
+    folder = scaffold("my_kernel", tmp_path / "my_kernels")
+    assert folder == tmp_path / "my_kernels" / "my_kernel"
+    target = only_target(tmp_path / "my_kernels")
+    assert target.id == "my_kernels:my_kernel"
+    assert target.title.startswith("my_kernel: ")
+    assert [case.name for case in target.cases] == ["default", "cpu", "ragged"]
+    assert target.case("ragged").timed is False
+    assert [rung.name for rung in target.rungs] == ["baseline", "optimized", "wrong_half", "wrong_tail"]
+    assert {rung.kind for rung in target.rungs} == {Kind.TORCH}
+    assert all(rung.summary for rung in target.rungs)
+    assert target.needs.missing(sm=None, gpus=0) is None
+    assert sorted(path.name for path in (tmp_path / "my_kernels").iterdir()) == ["my_kernel"]
+
+
+def test_the_lesson_of_a_new_target_says_what_to_change(tmp_path: Path) -> None:
+    scaffold("my_kernel", tmp_path)
+    lesson = only_target(tmp_path).lesson
+    for file in ("lesson.md", "reference.py", "baseline.py", "optimized.py", "wrong_*.py", "optimized_triton.py"):
+        assert f"{file}" in lesson
+    assert "NAME" not in lesson
+
+
+@has_torch
+def test_the_honest_rungs_of_a_new_target_are_right_and_the_wrong_ones_are_not(tmp_path: Path) -> None:
+    scaffold("my_kernel", tmp_path)
+    assert judge(only_target(tmp_path)) == {
+        ("cpu", "baseline"): True,
+        ("cpu", "optimized"): True,
+        ("cpu", "wrong_half"): False,
+        ("cpu", "wrong_tail"): True,  # 64 divides 16384: only the ragged case finds it out
+        ("ragged", "baseline"): True,
+        ("ragged", "optimized"): True,
+        ("ragged", "wrong_half"): False,
+        ("ragged", "wrong_tail"): False,
+    }
+
+
+@has_torch
+@has_triton
+def test_the_triton_rung_that_the_lesson_offers_is_right(tmp_path: Path) -> None:
+    folder = scaffold("my_kernel", tmp_path)
+    (source,) = [block for language, block in fences((folder / "lesson.md").read_text()) if language == "python"]
+    (folder / "optimized_triton.py").write_text(source)
+    target = only_target(tmp_path)
+    assert target.rung("optimized_triton").kind is Kind.TRITON
+    verdicts = judge(target)
+    assert verdicts["cpu", "optimized_triton"]
+    assert verdicts["ragged", "optimized_triton"]
+
+
+@pytest.mark.parametrize(
+    ("name", "fix"),
+    [
+        ("", "for example my_kernel"),
+        ("My Kernel", "for example my_kernel"),
+        ("softmax-v2", "for example softmax_v2"),
+        ("2fast", "for example my_kernel"),
+        ("../escape", "for example escape"),
+        ("a/b", "for example a_b"),
+        (".hidden", "for example hidden"),
+        ("new\nline", "for example new_line"),
+        ("x" * 61, "for example " + "x" * 60),
+        ("lambda", "for example lambda_kernel"),
+        ("ch07_mine", "begin with what the kernel does"),
+        ("labs", "begin with what the kernel does"),
+    ],
+)
+def test_a_name_that_does_not_fit_is_refused_with_one_that_does(tmp_path: Path, name: str, fix: str) -> None:
+    with pytest.raises(ScaffoldError) as caught:
+        scaffold(name, tmp_path / "into")
+    assert caught.value.fix.endswith(fix)
+    assert repr(name) in caught.value.message
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_there_is_never_touched(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "optimized.py").write_text("precious\n")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    for name in ("mine", "dangling"):
+        with pytest.raises(ScaffoldError, match=f"{name} is already there; choose another name, for example {name}_2"):
+            scaffold(name, tmp_path)
+    assert (tmp_path / "mine" / "optimized.py").read_text() == "precious\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dangling", "mine"]
+
+
+def test_targets_do_not_nest(tmp_path: Path) -> None:
+    folder = scaffold("outer", tmp_path)
+    with pytest.raises(ScaffoldError, match="is itself a target; targets do not nest: use its parent"):
+        scaffold("inner", folder)
+
+
+def test_a_folder_that_cannot_be_written_is_refused_and_nothing_is_left(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(ScaffoldError, match="cannot be written"):
+        scaffold("mine", tmp_path / "file" / "below")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_new_target_has_the_permissions_of_any_new_folder(tmp_path: Path) -> None:
+    (tmp_path / "usual").mkdir()
+    folder = scaffold("mine", tmp_path)
+    assert folder.stat().st_mode == (tmp_path / "usual").stat().st_mode
+
+
+# The guide
+
+
+def guide_target(root: Path) -> Target:
+    """Write the guide's example: each fenced block goes to the file that the line above it names."""
+    text = GUIDE.read_text(encoding="utf-8")
+    files = re.findall(
+        r"^`scaled_rows/([\w.]+)`:\n\n(?:```|~~~)\w*\n(.*?)^(?:```|~~~)$", text, re.MULTILINE | re.DOTALL
+    )
+    folder = root / "scaled_rows"
+    folder.mkdir()
+    for name, content in files:
+        (folder / name).write_text(content, encoding="utf-8")
+    return only_target(root)
+
+
+def test_the_guides_example_loads_as_the_guide_says(tmp_path: Path) -> None:
+    target = guide_target(tmp_path)
+    assert [rung.name for rung in target.rungs] == [
+        *("baseline", "baseline_compile", "optimized", "optimized_triton", "wrong_order"),
+    ]
+    assert target.rung("optimized_triton").kind is Kind.TRITON
+    assert [spec.name for spec in target.inputs] == ["x", "scale", "order"]
+    assert catalog.bytes_moved(target, target.case("cpu")) == 2 * 64 * 1000 * 4 + 64 * 4 + 64 * 8
+    assert target.expect is not None
+    assert target.expect.on == "H100"
+
+
+@has_torch
+@has_triton
+def test_the_guides_example_runs_and_its_wrong_rung_is_refused(tmp_path: Path) -> None:
+    target = guide_target(tmp_path)
+    (tmp_path / "scaled_rows" / "baseline_compile.py").unlink()  # compiling takes half a minute and shows no more
+    lesson = tmp_path / "scaled_rows" / "lesson.md"
+    lesson.write_text(re.sub(r"\[rungs\.baseline_compile\]\n.*\n", "", lesson.read_text()))
+    verdicts = judge(target)
+    for rung in target.rungs:
+        if rung.name != "baseline_compile":
+            assert verdicts["ragged", rung.name] is (rung.role is not Role.WRONG), rung.name
+
+
+@pytest.mark.parametrize("group", ["DTYPES", "DISTRIBUTIONS", "Flag", "Goal", "keys", "functions"])
+def test_the_guide_names_everything_that_the_grammar_knows(group: str) -> None:
+    from kernels.catalog import frontmatter, grammar
+
+    known: Iterable[str] = {
+        "DTYPES": tuple(catalog.DTYPES),
+        "DISTRIBUTIONS": tuple(catalog.DISTRIBUTIONS),
+        "Flag": tuple(catalog.Flag),
+        "Goal": tuple(catalog.Goal),
+        "keys": (*frontmatter.KEYS, "sm", "gpus", "speedup", "on", "why", "name", "timed", "summary", "inexact"),
+        "functions": grammar.FUNCTIONS,
+    }[group]
+    text = GUIDE.read_text(encoding="utf-8")
+    assert [str(word) for word in known if f"`{word}" not in text] == []
+
+
+def test_the_guides_expressions_have_the_values_it_states() -> None:
+    text = GUIDE.read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([^`]+)` \| ([0-9.]+) \|$", text, re.MULTILINE)
+    assert len(rows) >= 5
+    for expression, value in rows:
+        assert catalog.evaluate(expression, {"M": 1000, "N": 517, "K": 64}) == float(value), expression

@@ -1,0 +1,297 @@
+"""Records to write and read back: one plain run, and hypothesis strategies for every run that can exist."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from store.outcomes import Correctness, State, Timing, Trigger, Validity, Verdict
+from store.records import (
+    ArmRecord,
+    ComparisonRecord,
+    RunRecord,
+    Samples,
+    StepRecord,
+    Telemetry,
+)
+from store.ulid import new_ulid
+
+EPOCH = "01J0000000ENG1NE0000000000"
+
+
+def planned(target: str = "ch07:transpose", **changes: Any) -> RunRecord:
+    """A run that was journalled and has not begun."""
+    run = RunRecord(
+        id=new_ulid(),
+        target=target,
+        folder=b"/home/ada/kernels/caf\xe9",
+        title="A transpose that reads and writes whole cache lines",
+        device="cuda",
+        case="default",
+        quick=False,
+        trigger=Trigger.CLI,
+        seed=2**64 - 1,
+        epoch=EPOCH,
+        seq=7,
+        wall="2026-05-04T10:20:30.123+00:00",
+        snapshot="",
+        state=State.PLANNED,
+        manifest={"replicas": 5, "stop": {"interval": 0.01, "max_rounds": 200}, "sets": [1, 2, 3]},
+    )
+    return replace(run, **changes)
+
+
+def finished(run: RunRecord, *, speedup: float = 2.0, samples: int = 100, **changes: Any) -> RunRecord:
+    """The same run, well ended: the optimized rung is `speedup` times as fast."""
+    end = replace(
+        run,
+        state=State.OK,
+        correctness=Correctness.CORRECT,
+        validity=Validity.VALID,
+        verdict=Verdict.FASTER,
+        start_ns=1_000_000_000,
+        duration_ms=1234.5,
+        flags=("clocks=unlocked", "contended"),
+        arms=(
+            ArmRecord(
+                rung="baseline",
+                state=State.OK,
+                correctness=Correctness.CORRECT,
+                timing=Timing.COLD,
+                median_ms=1.0,
+                low_ms=0.99,
+                high_ms=1.01,
+                sample_count=samples,
+                sol=0.41,
+                max_error=0.0,
+                peak_bytes=2**33,
+            ),
+            ArmRecord(
+                rung="optimized",
+                state=State.OK,
+                correctness=Correctness.CORRECT,
+                timing=Timing.COLD,
+                median_ms=1.0 / speedup,
+                low_ms=0.99 / speedup,
+                high_ms=1.01 / speedup,
+                sample_count=samples,
+                sol=0.82,
+                max_error=0.25,
+                dirty_exit=True,
+                exit_code=0,
+            ),
+        ),
+        comparisons=(
+            ComparisonRecord(
+                rung="optimized",
+                baseline="baseline",
+                verdict=Verdict.FASTER,
+                speedup=speedup,
+                low=speedup * 0.98,
+                high=speedup * 1.02,
+                floor=0.004,
+            ),
+        ),
+        steps=(
+            StepRecord(name="compile", arm="optimized", start_ns=10**9, duration_ms=812.0),
+            StepRecord(name="verdict", arm="", start_ns=2 * 10**9, duration_ms=0.0),
+        ),
+    )
+    return replace(end, **changes)
+
+
+def samples_of(count: int, seed: int = 0) -> Samples:
+    """`count` samples that depend on `seed` alone."""
+    random = np.random.default_rng(seed)
+    index = np.arange(count, dtype=np.int64)
+    return Samples(
+        device_ms=random.lognormal(0.0, 0.01, count),
+        host_ms=np.where(index % 3 == 0, np.nan, random.lognormal(-3.0, 0.1, count)),
+        end_ns=10**9 + index * 1_050_000,
+        round=index // 4,
+        replica=index // 50,
+        inputs=index % 3,
+        discarded=(index % 17 == 5).astype(np.int64),
+    )
+
+
+def telemetry_of(count: int) -> Telemetry:
+    """GPU state with a gap in the middle."""
+    at_ns = 10**9 + np.arange(count, dtype=np.int64) * 50_000_000
+    gap = np.arange(count) == count // 2
+    return Telemetry(
+        at_ns=at_ns,
+        sm_clock_mhz=np.where(gap, np.nan, 1980.0),
+        memory_clock_mhz=np.where(gap, np.nan, 2619.0),
+        temperature_c=np.linspace(40.0, 61.5, count),
+        power_w=np.linspace(90.0, 690.25, count),
+        throttle=np.where(gap, -1, 4).astype(np.int64),
+    )
+
+
+def equal_arrays(left: Any, right: Any) -> bool:
+    """Whether two Samples or two Telemetry are the same bits under the same types."""
+    return all(
+        getattr(left, name).dtype == getattr(right, name).dtype
+        and getattr(left, name).tobytes() == getattr(right, name).tobytes()
+        for name in left.__slots__
+    )
+
+
+# -- every record that can exist -----------------------------------------------------------------------------
+
+_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+_NAME = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
+_INT64 = st.integers(-(2**63), 2**63 - 1)
+_POSITIVE = st.floats(1e-9, 1e9)
+_ANY_FLOAT = st.floats(allow_nan=False)
+_MS = st.floats(0, 1e9)
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def _optional(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.none() | strategy
+
+
+@st.composite
+def arm_records(draw: st.DrawFn, rung: str, states: tuple[State, ...]) -> ArmRecord:
+    """An arm in one of the states."""
+    state = draw(st.sampled_from(states))
+    if state is State.OK:
+        correctness = Correctness.CORRECT
+    elif state is State.INCORRECT:
+        correctness = Correctness.WRONG
+    else:
+        correctness = draw(st.sampled_from(Correctness))
+    times: dict[str, Any] = {
+        "timing": draw(st.sampled_from(Timing)),
+        "sample_count": draw(st.integers(0, 2**40)),
+    }
+    if correctness is Correctness.CORRECT and draw(st.booleans()):
+        low, median, high = sorted(draw(st.tuples(_POSITIVE, _POSITIVE, _POSITIVE)))
+        times = {
+            "timing": draw(st.sampled_from([timing for timing in Timing if timing is not Timing.NONE])),
+            "sample_count": draw(st.integers(1, 2**40)),
+            "median_ms": median,
+            "low_ms": draw(st.sampled_from([low, None])),
+            "high_ms": draw(st.sampled_from([high, None])),
+        }
+    return ArmRecord(
+        rung=rung,
+        state=state,
+        correctness=correctness,
+        sol=draw(_optional(_ANY_FLOAT)),
+        max_error=draw(_optional(_ANY_FLOAT)),
+        peak_bytes=draw(_optional(_INT64)),
+        exit_code=draw(_optional(st.integers(-255, 255))),
+        signal=draw(st.integers(1, 64) if state is State.CRASHED else _optional(st.integers(1, 64))),
+        signal_sent_by_us=draw(st.booleans()),
+        dirty_exit=draw(st.booleans()),
+        reason=draw(_TEXT) if state.final else "",
+        detail=draw(_TEXT),
+        sources=draw(_TEXT),
+        **times,
+    )
+
+
+@st.composite
+def comparison_records(draw: st.DrawFn) -> ComparisonRecord:
+    """A comparison with any verdict."""
+    verdict = draw(st.sampled_from(Verdict))
+    low, speedup, high = sorted(draw(st.tuples(_POSITIVE, _POSITIVE, _POSITIVE)))
+    if verdict is Verdict.FASTER:
+        low, speedup, high = 1.001 + low, 1.001 + speedup, 1.001 + high
+    if verdict is Verdict.SLOWER:
+        low, speedup, high = (0.5 * ratio / (1 + ratio) for ratio in (low, speedup, high))
+    known = verdict in (Verdict.FASTER, Verdict.SLOWER, Verdict.SAME) or draw(st.booleans())
+    return ComparisonRecord(
+        rung=draw(_TEXT),
+        baseline=draw(_TEXT),
+        verdict=verdict,
+        speedup=speedup if known else None,
+        low=low if known else None,
+        high=high if known else None,
+        floor=draw(_optional(_ANY_FLOAT)),
+        note=draw(_TEXT),
+    )
+
+
+@st.composite
+def run_records(draw: st.DrawFn) -> RunRecord:
+    """A run in any state, with a new id."""
+    state = draw(st.sampled_from(State))
+    arm_states = (State.OK, State.UNAVAILABLE) if state is State.OK else tuple(State)
+    if state is State.OK:
+        correctness = Correctness.CORRECT
+    elif state is State.INCORRECT:
+        correctness = Correctness.WRONG
+    else:
+        correctness = draw(st.sampled_from(Correctness))
+    validity = draw(st.sampled_from(Validity))
+    verdicts = [
+        verdict
+        for verdict in Verdict
+        if validity is not Validity.CAUGHT or verdict not in (Verdict.FASTER, Verdict.SLOWER)
+    ]
+    rungs = draw(st.lists(_NAME, max_size=4, unique=True))
+    reason = "" if state is State.OK or not state.final else draw(_NAME)
+    return RunRecord(
+        id=new_ulid(),
+        target=draw(_NAME),
+        folder=draw(st.binary(max_size=30)),
+        title=draw(_TEXT),
+        device=draw(st.sampled_from(["cuda", "cpu"])),
+        case=draw(_TEXT),
+        quick=draw(st.booleans()),
+        trigger=draw(st.sampled_from(Trigger)),
+        seed=draw(st.integers(-(2**80), 2**80)),
+        epoch=draw(_TEXT),
+        seq=draw(_INT64),
+        wall=draw(_TEXT),
+        snapshot=draw(_TEXT),
+        state=state,
+        correctness=correctness,
+        validity=validity,
+        verdict=draw(st.sampled_from(verdicts)),
+        attempt=draw(st.integers(1, 2**31)),
+        start_ns=draw(_optional(_INT64)),
+        duration_ms=draw(_optional(_MS)) if state.final else None,
+        reason=reason,
+        environment=draw(_TEXT),
+        manifest=draw(st.dictionaries(st.text(max_size=8), _JSON, max_size=4)),
+        flags=tuple(draw(st.lists(st.text(max_size=8), max_size=3))),
+        arms=tuple(draw(arm_records(rung, arm_states)) for rung in rungs),
+        comparisons=tuple(draw(st.lists(comparison_records(), max_size=3))) if state.final else (),
+        steps=tuple(
+            draw(st.lists(st.builds(StepRecord, name=_TEXT, arm=_TEXT, start_ns=_INT64, duration_ms=_MS), max_size=3))
+        ),
+    )
+
+
+@st.composite
+def sample_arrays(draw: st.DrawFn) -> Samples:
+    """Samples of any length from none, with any bits that a float can have where they are allowed."""
+    count = draw(st.integers(0, 12))
+
+    def floats(element: st.SearchStrategy[float]) -> np.ndarray[Any, np.dtype[np.float64]]:
+        return np.array(draw(st.lists(element, min_size=count, max_size=count)), dtype=np.float64)
+
+    def ints() -> np.ndarray[Any, np.dtype[np.int64]]:
+        return np.array(draw(st.lists(_INT64, min_size=count, max_size=count)), dtype=np.int64)
+
+    return Samples(
+        device_ms=floats(st.floats(5e-324, allow_infinity=False, exclude_min=False)),
+        host_ms=floats(st.floats()),
+        end_ns=ints(),
+        round=ints(),
+        replica=ints(),
+        inputs=ints(),
+        discarded=ints(),
+    )

@@ -1,0 +1,61 @@
+"""Ids sort by creation, whatever the clock does."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from store.ulid import ALPHABET, UlidMaker, new_ulid, ulid_wall_ms
+
+
+def test_ids_of_one_millisecond_ascend() -> None:
+    maker = UlidMaker(wall_ms=lambda: 1_700_000_000_000)
+    made = [maker.new() for _ in range(1000)]
+    assert made == sorted(set(made))
+    assert {ulid_wall_ms(one) for one in made} == {1_700_000_000_000}
+
+
+def test_ids_ascend_while_the_clock_steps_back() -> None:
+    clock = iter([1000, 2000, 500, 600, 3000])
+    maker = UlidMaker(wall_ms=lambda: next(clock))
+    made = [maker.new() for _ in range(5)]
+    assert made == sorted(set(made))
+    assert [ulid_wall_ms(one) for one in made] == [1000, 2000, 2000, 2000, 3000]
+
+
+def test_a_full_random_part_runs_over_into_the_next_millisecond() -> None:
+    maker = UlidMaker(wall_ms=lambda: 7, random=lambda: 2**80 - 1)
+    first, second = maker.new(), maker.new()
+    assert first < second
+    assert ulid_wall_ms(second) == 8
+    assert second.endswith("0" * 16)
+
+
+def test_known_values() -> None:
+    assert UlidMaker(wall_ms=lambda: 0, random=lambda: 0).new() == "0" * 26
+    assert UlidMaker(wall_ms=lambda: 2**48 - 1, random=lambda: 2**80 - 1).new() == "7" + "Z" * 25
+    assert ulid_wall_ms("01ARZ3NDEKTSV4RRFFQ69G5FAV") == 1469922850259  # the example of the specification
+    assert ulid_wall_ms("01arz3ndektsv4rrffq69g5fav") == 1469922850259
+
+
+@pytest.mark.parametrize("text", ["", "0" * 25, "0" * 27, "8" + "0" * 25, "0" * 25 + "U", "0" * 25 + "é"])
+def test_what_is_no_ulid_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="no ULID"):
+        ulid_wall_ms(text)
+
+
+def test_the_clock_may_not_outgrow_its_bits() -> None:
+    with pytest.raises(OverflowError, match="48 bits"):
+        UlidMaker(wall_ms=lambda: 2**48).new()
+
+
+def test_threads_never_make_the_same_id() -> None:
+    made: list[str] = []
+    threads = [threading.Thread(target=lambda: made.extend(new_ulid() for _ in range(500))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(made)) == 2000
+    assert all(len(one) == 26 and set(one) <= set(ALPHABET) for one in made)
