@@ -138,6 +138,11 @@ class Arm:
         """Whether it still takes part."""
         return not self.state.final
 
+    @property
+    def believable(self) -> bool:
+        """Whether its times may be shown: so far so good, or ended well. A failed arm has no number."""
+        return self.correctness is Correctness.CORRECT and (self.running or self.state is State.OK)
+
     def take(self, batch: reports.Samples, replica: int) -> None:
         """Keep a batch of samples, after checking what can be checked. Raises ArmEnd."""
         count = len(batch.device_ms)
@@ -145,7 +150,11 @@ class Arm:
         if any(len(part) != count for part in lists) or len(batch.fingerprints) != count * batch.width:
             raise ArmEnd(State.INFRA_ERROR, "a batch of samples was torn")
         if not all(math.isfinite(ms) and ms > 0 for ms in batch.device_ms):
-            raise ArmEnd(State.INFRA_ERROR, "a time that is zero, negative or not a number was reported")
+            raise ArmEnd(
+                State.INFRA_ERROR,
+                "a time that is zero, negative or not a number was reported, which no clock gives; "
+                "look for code that replaces or sets a clock",
+            )
         self.digest.update(struct.pack(f"<{count}d", *batch.device_ms))
         self.sent += count
         log = self.samples
@@ -229,7 +238,8 @@ def failure(report: reports.Failed, whose: str) -> ArmEnd:
         case "form":
             return ArmEnd(State.INCORRECT, f"{whose}: {summary}", detail, correctness=Correctness.WRONG)
         case "user":
-            return ArmEnd(State.USER_ERROR, f"{whose}: {summary}", detail)
+            place = "; the trace below ends at the line to mend" if detail else ""
+            return ArmEnd(State.USER_ERROR, f"{whose}: {summary}{place}", detail)
         case _:
             return ArmEnd(State.INFRA_ERROR, f"{whose}: {summary}", detail)
 

@@ -7,6 +7,7 @@ to a file. A viewer has a queue of bounded size; one that reads too slowly loses
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from array import array
 from collections import deque
@@ -82,8 +83,10 @@ class _File:
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
 
     def append(self, frame: bytes) -> None:
+        """Keep a frame. Raises OSError where it did not go in whole; nothing of it is then kept."""
+        if os.pwrite(self._fd, frame, self.size) != len(frame):
+            raise OSError(errno.ENOSPC, "the journal's disk is full")
         self.starts.append(self.size)
-        os.write(self._fd, frame)
         self.size += len(frame)
 
     def read(self, seq: int) -> tuple[bytes, int]:

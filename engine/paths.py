@@ -69,6 +69,8 @@ def make_private(path: Path) -> Path:
         raise UnsafePathError(f"{path} is a symbolic link; remove it or set AISP_STATE to a folder of your own")
     if found.st_uid != os.getuid():
         raise UnsafePathError(f"{path} belongs to uid {found.st_uid}; set AISP_STATE to a folder of your own")
+    if found.st_mode & stat.S_ISVTX:
+        raise UnsafePathError(f"{path} is shared by all users; set AISP_STATE to a folder of your own below it")
     if found.st_mode & 0o077:
         path.chmod(0o700)
     return path

@@ -18,9 +18,14 @@ log = logging.getLogger("aisp.pool")
 
 
 class Pool:
-    """Keeps `target` processes standing by."""
+    """Keeps `target` processes standing by.
 
-    def __init__(self) -> None:
+    Triton decides when it is imported whether kernels are compiled or interpreted. A machine without a GPU has
+    interpreting standbys, any other has compiling ones; the rare run that wants what is not in stock starts its own.
+    """
+
+    def __init__(self, *, interpret: bool) -> None:
+        self.interpret = interpret
         self.target = 0
         self._idle: list[Child] = []
         self._starting: set[asyncio.Task[None]] = set()
@@ -38,14 +43,20 @@ class Pool:
         self.target = count
         self._fill()
 
-    async def take(self) -> Child:
+    async def take(self, *, interpret: bool) -> Child:
         """A ready process; waits for one that is on its way, else starts one. The caller ends it.
+
+        Args:
+            interpret: Triton kernels will run in its interpreter (a run on the CPU that has such kernels).
 
         Raises:
             ChildGoneError, ChildTimeoutError: it could not be made ready.
         """
         self._idle = [child for child in self._idle if child.alive]
-        child = self._idle.pop(0) if self._idle else await spawner.spawn()
+        if interpret and not self.interpret:
+            child = await spawner.spawn(interpret=True)
+        else:
+            child = self._idle.pop(0) if self._idle else await spawner.spawn(interpret=self.interpret)
         try:
             await spawner.until_ready(child)
         except BaseException:
@@ -82,7 +93,7 @@ class Pool:
         await child.end(gently=False)
 
     async def _start_one(self) -> None:
-        child = await spawner.spawn()
+        child = await spawner.spawn(interpret=self.interpret)
         self._idle.append(child)
         try:
             await spawner.until_ready(child)

@@ -175,8 +175,16 @@ class Execution:
         finally:
             sampler.stop()
             drain.cancel()
-            await self._clean_up()
-            self._flush(sampler)
+        # A task of its own: cancelled once more, or at its very end, a run is still cleaned up and stored.
+        ending = asyncio.create_task(self._end(sampler))
+        while not ending.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.shield(ending)
+        return ending.result()
+
+    async def _end(self, sampler: Sampler) -> records.RunRecord:
+        await self._clean_up()
+        self._flush(sampler)
         return await self._conclude()
 
     def _make_arms(self) -> list[Arm]:
@@ -233,6 +241,7 @@ class Execution:
     async def _start_processes(self, arms: list[Arm], *, first: bool) -> None:
         """Take standbys, give them their roles. The verifier stays for all replicas."""
         pool, plan = self._services.pool, self.plan
+        interpret = self._device == "cpu" and any(rung.kind is Kind.TRITON for rung in plan.rungs)
         folder = await asyncio.to_thread(
             snapshots.lay_out,
             self._services.snapshots_dir,
@@ -243,7 +252,7 @@ class Execution:
 
         async def take(whose: str) -> Child:
             try:
-                return await pool.take()
+                return await pool.take(interpret=interpret)
             except (ChildGoneError, ChildTimeoutError) as error:
                 raise ArmEnd(
                     State.INFRA_ERROR,
@@ -252,8 +261,8 @@ class Execution:
 
         def load(module: str) -> jobs.Load:
             return jobs.Load(
-                folder=str(folder),
-                root=str(plan.target.root),
+                folder=os.fsencode(folder),
+                root=os.fsencode(plan.target.root),
                 chapter=plan.target.chapter,
                 target_id=plan.target.id,
                 module=module,
@@ -347,17 +356,18 @@ class Execution:
         arm.exit_code = end.exit_code
         if end.correctness is not None:
             arm.correctness = end.correctness
-        if end.max_error is not None:
-            arm.max_error = end.max_error
+        if end.correctness is Correctness.WRONG:
+            arm.max_error = end.max_error  # None where a wrong output has no finite error
         self._tell_arm(arm)
 
     async def _end_process(self, arm: Arm) -> None:
         child, arm.child = arm.child, None
         if child is None:
             return
-        was_alive = child.alive
         code = await child.end(gently=arm.state is not State.TIMEOUT_PROGRESS)
-        arm.signal_sent_by_us = arm.signal_sent_by_us or (was_alive and child.signal_sent_by_us)
+        arm.signal_sent_by_us = arm.signal_sent_by_us or child.signal_sent_by_us
+        if code is not None and code < 0 and arm.signal is None:
+            arm.signal = -code  # SIGTERM was enough, or SIGKILL was needed
         if code is None and child.alive:
             arm.state = State.INFRA_ERROR
             arm.reason = f"process {child.pid} cannot be killed; the GPU it holds is set aside"
@@ -518,6 +528,7 @@ class Execution:
         if code is None or code != 0:
             # Everything was delivered and checked; only the leaving went wrong.
             arm.dirty_exit = True
+            arm.exit_code = code if code is not None and code > 0 else None
             arm.detail = tail(child)
         await self._end_process(arm)
 
@@ -595,7 +606,7 @@ class Execution:
         kept = frozen.discarded == 0
         summary = None
         sol = None
-        timed_well = arm.correctness is Correctness.CORRECT and arm.timing is not Timing.NONE
+        timed_well = arm.believable and arm.timing is not Timing.NONE
         if timed_well and kept.any():
             summary = statistics.summarise(frozen.device_ms[kept], frozen.replica[kept], frozen.round[kept])
             if self._ready is not None and self._device == "cuda":
@@ -663,7 +674,7 @@ class Execution:
         quick: bool,
     ) -> records.ComparisonRecord:
         for side in (arm, base):
-            if side.correctness is not Correctness.CORRECT or not medians[side.name]:
+            if not side.believable or not medians[side.name]:
                 why = side.reason or ("checked, not timed here" if not side.timed else "no time yet")
                 return records.ComparisonRecord(
                     arm.name, base.name, Verdict.NONE, note=clean_line(f"{side.name}: {why}")
@@ -769,7 +780,8 @@ class Execution:
             return self._state, clean_line(self._reason)
         for arm in arms:
             if arm.state not in (State.OK, State.UNAVAILABLE):
-                return arm.state, clean_line(f"{arm.rung}: {arm.reason}")
+                named = arm.reason.startswith(arm.rung)
+                return arm.state, clean_line(arm.reason if named else f"{arm.rung}: {arm.reason}")
         if not any(arm.state is State.OK for arm in arms):
             return State.UNAVAILABLE, clean_line("; ".join(sorted({arm.reason for arm in arms})))
         return State.OK, ""

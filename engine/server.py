@@ -46,7 +46,7 @@ log = logging.getLogger("aisp.engine")
 
 WARM_PROCESSES = 3  # a baseline, a rung and the verifier
 WARM_IDLE_S = 600.0
-HOUSEKEEPING_S = 5.0
+HOUSEKEEPING_S = float(os.environ.get("AISP_HOUSEKEEPING_S", "0")) or 5.0  # tests shorten it
 REMEMBERED_REPLIES = 256
 LOG_LINES = 2000
 MOST_PLANNED = 1000
@@ -73,7 +73,7 @@ class Engine:
         self._journal = Journal(paths.journal_dir())
         self._store: Store
         self._store_lock = asyncio.Lock()
-        self._pool = Pool()
+        self._pool = Pool(interpret=not self._hardware.gpus)
         self._queue: list[Queued] = []
         self._wake = asyncio.Event()
         self._watches: dict[str, tuple[Watch, asyncio.Task[None]]] = {}
@@ -81,7 +81,7 @@ class Engine:
         self._runs_done = 0
         self._warm_faces = 0
         self._last_activity = time.monotonic()
-        self._replies: OrderedDict[tuple[str, int], events.Event] = OrderedDict()
+        self._replies: OrderedDict[tuple[str, int], asyncio.Future[events.Event]] = OrderedDict()
         self._stopping = asyncio.Event()
         self._stop_when_idle = False
         self._server: asyncio.Server | None = None
@@ -264,7 +264,9 @@ class Engine:
             queued.task = asyncio.create_task(Execution(queued.plan, services).run())
             try:
                 await asyncio.wait({queued.task})
-                if not queued.task.cancelled() and (error := queued.task.exception()) is not None:
+                if queued.task.cancelled():  # before its first step: it had no chance to conclude itself
+                    await self._end_unstarted(queued, "cancelled before it began")
+                elif (error := queued.task.exception()) is not None:
                     log.error("run %s could not be concluded: %s", queued.plan.record.id, error, exc_info=error)
                     self._publish(
                         events.RunFinished(
@@ -336,23 +338,29 @@ class Engine:
     # -- watches -------------------------------------------------------------------------------------------------------
 
     async def _run_edit(
-        self, target: Target, files: dict[str, bytes], changed: set[str], device: str
+        self, target: Target, files: dict[str, bytes], changed: set[str] | None, device: str
     ) -> tuple[str, str, str]:
-        """Store an edit's sources and plan its run; what was planned for the same target and not begun is dropped."""
+        """Store an edit's sources and plan its run; what was planned for the same target and not begun is dropped.
+
+        `changed`: see watch.RunIt. The run takes over the rungs of the one that it replaces.
+        """
         snapshot: str = await self._call_store("put_snapshot", files)
-        broken = not changed and self._watches.get(target.id) is None
-        if broken:
+        if changed is None:
             return snapshot, "", ""
+        rungs = planning.affected(target, changed) if changed else ()
+        known = {rung.name for rung in target.rungs}
         for queued in list(self._queue):
             record = queued.plan.record
             if queued.task is None and record.target == target.id and record.trigger is Trigger.WATCH:
                 await self._end_unstarted(queued, "superseded by a later save")
+                if rungs:
+                    rungs += tuple(rung.name for rung in queued.plan.rungs if rung.name in known)
         try:
             plan = self._plan(
                 target,
                 files,
                 snapshot,
-                rungs=planning.affected(target, changed) if changed else (),
+                rungs=rungs,
                 device=device,
                 quick=True,
                 trigger=Trigger.WATCH,
@@ -461,8 +469,11 @@ class Engine:
         key = (client, request.seq)
         known = self._replies.get(key)
         if known is not None:
-            viewer.reply(known)
+            # It may still be under way, for a connection that has gone meanwhile.
+            viewer.reply(await asyncio.shield(known))
             return
+        answered: asyncio.Future[events.Event] = asyncio.get_running_loop().create_future()
+        self._replies[key] = answered
         try:
             reply = await self._carry_out(request)
         except PlanError as error:
@@ -472,7 +483,11 @@ class Engine:
         except (OSError, StoreError, ValueError) as error:
             log.exception("request %s failed", type(request).__name__)
             reply = events.Reply(to=request.seq, error=clean_line(f"{type(error).__name__}: {error}"))
-        self._replies[key] = reply
+        except BaseException:
+            self._replies.pop(key, None)
+            answered.cancel()
+            raise
+        answered.set_result(reply)
         while len(self._replies) > REMEMBERED_REPLIES:
             self._replies.popitem(last=False)
         viewer.reply(reply)
@@ -544,7 +559,7 @@ class Engine:
         found = await asyncio.to_thread(planning.load_catalog, roots)
         target = found.find(request.target)
 
-        async def run_it(now: Target, files: dict[str, bytes], changed: set[str]) -> tuple[str, str, str]:
+        async def run_it(now: Target, files: dict[str, bytes], changed: set[str] | None) -> tuple[str, str, str]:
             return await self._run_edit(now, files, changed, request.device)
 
         watch = Watch(target, self._publish, run_it)
@@ -690,7 +705,11 @@ def take_lock() -> int | None:
 
 def main() -> int:
     """Be the engine of this state directory, unless there is one."""
-    lock = take_lock()
+    try:
+        lock = take_lock()
+    except (paths.UnsafePathError, OSError) as error:
+        print(f"aisp engine: {error}", file=sys.stderr)  # noqa: T201  there is no log to write it to
+        return 1
     if lock is None:
         return paths.EXIT_ALREADY_RUNNING
     handler = logging.handlers.RotatingFileHandler(paths.log_file(), maxBytes=4_000_000, backupCount=1)

@@ -26,7 +26,7 @@ from engine.protocol.framing import Decoder, Encoder, FrameError
 
 PR_SET_CHILD_SUBREAPER = 36
 RING_BYTES = 64 * 1024
-OUTPUT_LIMIT_BYTES = 1 << 30
+OUTPUT_LIMIT_BYTES = int(os.environ.get("AISP_OUTPUT_LIMIT_BYTES", "0")) or 1 << 30  # tests lower it
 OUTPUT_RATE_BYTES_PER_S = 50_000_000
 OUTPUT_RATE_PATIENCE_S = 10.0
 READY_PATIENCE_S = 120.0
@@ -265,15 +265,20 @@ class Child:
 _children: set[int] = set()
 
 
-async def spawn(*, extra_environment: dict[str, str] | None = None) -> Child:
-    """Start a standby process. It is not ready yet: its first report is Ready, see `until_ready`."""
+async def spawn(*, interpret: bool) -> Child:
+    """Start a standby process. It is not ready yet: its first report is Ready, see `until_ready`.
+
+    Args:
+        interpret: have Triton's interpreter run its kernels; decided here, because Triton decides at import.
+    """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     environment = {name: os.environ[name] for name in ENVIRONMENT_NAMES if name in os.environ}
     environment["PYTHONPATH"] = os.pathsep.join(
         part for part in (str(Path(__file__).parent.parent), environment.get("PYTHONPATH", "")) if part
     )
     environment["PYTHONUNBUFFERED"] = "1"
-    environment |= extra_environment or {}
+    if interpret:
+        environment["TRITON_INTERPRET"] = "1"
     try:
         process = subprocess.Popen(  # noqa: ASYNC220  forks in 2 ms; asyncio has no pass_fds with a pidfd
             [sys.executable, "-m", "engine.worker", str(theirs.fileno()), str(os.getpid())],

@@ -25,13 +25,14 @@ from kernels.catalog.model import Target
 log = logging.getLogger("aisp.watch")
 
 SWEEP_S = 2.0
+AWAY_S = 0.25  # between looks for a folder that is not there
 SETTLE_S = 0.02
 SECOND_LOOK_S = 0.15
 LOCK_PATIENCE_S = 30.0
 IGNORED_ENDINGS = ("~", ".swp", ".swx", ".swo", ".tmp")
 
-RunIt = Callable[[Target, dict[str, bytes], set[str]], Awaitable[tuple[str, str, str]]]
-"""run_it(target, files, changed names) -> (snapshot, run id, error)."""
+RunIt = Callable[[Target, dict[str, bytes], set[str] | None], Awaitable[tuple[str, str, str]]]
+"""run_it(target, files, names to run for) -> (snapshot, run id, error). No names: all; None: store, run nothing."""
 
 
 class Watch:
@@ -44,6 +45,7 @@ class Watch:
         self._publish = publish
         self._run_it = run_it
         self._files: dict[str, bytes] = {}
+        self._ran: dict[str, bytes] | None = None  # the sources that the last run was planned for
 
     async def run(self) -> None:
         """Tell the state at the beginning as edit 0, then every edit."""
@@ -64,7 +66,7 @@ class Watch:
         import watchfiles  # 70 ms, needed only when something is watched
 
         if not folder.is_dir():
-            await asyncio.sleep(SWEEP_S)
+            await asyncio.sleep(AWAY_S)
             yield time.monotonic_ns()
             return
         identity = _identity(folder)
@@ -140,16 +142,19 @@ class Watch:
     async def _take(self, files: dict[str, bytes] | None, *, first: bool = False, save_ns: int = 0) -> None:
         if files is None:
             return
-        changed = {n for n in files.keys() | self._files.keys() if files.get(n) != self._files.get(n)}
+        changed = _differing(files, self._files)
         self._files = files
         number = 0 if first else self.edits + 1
         self.edits = number
         error = _syntax_error(files, only=None if first else changed) or self._broken()
         snapshot, run_id = "", ""
         if error:
-            snapshot, _, _ = await self._run_it(self.target, files, set())
+            snapshot, _, _ = await self._run_it(self.target, files, None)
         else:
-            snapshot, run_id, error = await self._run_it(self.target, files, set() if first else changed)
+            # What an edit that did not compile had changed is still owed a run.
+            owed = set() if self._ran is None else _differing(files, self._ran) or changed
+            snapshot, run_id, error = await self._run_it(self.target, files, owed)
+            self._ran = files
         self._publish(
             events.WatchEdit(
                 target=self.target.id,
@@ -167,6 +172,10 @@ class Watch:
         """What is wrong with the front matter as it stands, "" where nothing is."""
         fresh = catalog.load_target(self.target.folder, root=self.target.root, chapter=self.target.chapter)
         return "" if isinstance(fresh, Target) else "\n".join(str(problem) for problem in fresh)
+
+
+def _differing(now: dict[str, bytes], before: dict[str, bytes]) -> set[str]:
+    return {name for name in now.keys() | before.keys() if now.get(name) != before.get(name)}
 
 
 def _identity(folder: Path) -> tuple[int, int] | None:

@@ -36,14 +36,14 @@ class Load(Job, tag="load", frozen=True, kw_only=True):
     """Take a role: read the target at `folder` (a materialised snapshot) and import one of its modules.
 
     Attributes:
-        folder: where the snapshot's files lie.
+        folder: where the snapshot's files lie, as the bytes of a path.
         target_id, chapter, root: the target's identity, as the catalogue gave it.
         module: "reference" in a verifier, else the rung's name.
         device: "cuda" or "cpu".
     """
 
-    folder: str
-    root: str
+    folder: bytes
+    root: bytes
     chapter: str
     target_id: str
     module: str

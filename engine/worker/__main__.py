@@ -88,10 +88,8 @@ def load(job: jobs.Load, l2_bytes: int) -> Arm | Judge:
     from kernels import catalog
     from kernels.catalog.model import Target
 
-    if job.device == "cpu":
-        # Triton reads this when a kernel is decorated, which is when the lesson is imported.
-        os.environ["TRITON_INTERPRET"] = "1"
-    target = catalog.load_target(Path(job.folder), root=Path(job.root), chapter=job.chapter)
+    folder, root = Path(os.fsdecode(job.folder)), Path(os.fsdecode(job.root))
+    target = catalog.load_target(folder, root=root, chapter=job.chapter)
     if not isinstance(target, Target):
         raise RuntimeError("; ".join(str(problem) for problem in target))
     import torch
@@ -109,7 +107,7 @@ def failed(error: Exception, name: str, folder: Path) -> reports.Failed:
     from checks.inputs import InputsError
     from engine.protocol import reports
     from engine.worker.arm import FormError
-    from engine.worker.loading import NotHereError, summary, user_traceback
+    from engine.worker.loading import LessonError, NotHereError, summary, user_traceback
 
     kind = "user"
     if isinstance(error, FormError):
@@ -127,6 +125,9 @@ def failed(error: Exception, name: str, folder: Path) -> reports.Failed:
             torch.cuda.synchronize()
         except RuntimeError:
             kind = "poisoned"
+    if isinstance(error, (FormError, LessonError, NotHereError, InputsError)):
+        # Our own sentence: it says what to mend, and the line that raised it is ours.
+        return reports.Failed(job=name, kind=kind, summary=" ".join(str(error).split()), traceback="")
     return reports.Failed(job=name, kind=kind, summary=summary(error), traceback=user_traceback(error, folder))
 
 
@@ -141,7 +142,7 @@ def serve(channel: Channel, l2_bytes: int) -> int:
     while (job := channel.receive()) is not None:
         try:
             if isinstance(job, jobs.Load):
-                folder = Path(job.folder)
+                folder = Path(os.fsdecode(job.folder))
                 start = time.perf_counter()
                 role = load(job, l2_bytes)
                 channel.send(reports.Loaded(import_ms=(time.perf_counter() - start) * 1e3))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import hashlib
 import inspect
+import os
 import struct
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +19,7 @@ from engine.worker import tensors
 from engine.worker.loading import LessonError, callable_of, import_module
 from engine.worker.timers import CudaTimer, HostTimer, Outputs, Timer
 from kernels import catalog
-from kernels.catalog.model import Case, Flag, Target
+from kernels.catalog.model import Case, Flag, Goal, Target
 
 if TYPE_CHECKING:
     import torch
@@ -49,7 +51,7 @@ class Arm:
         self._target = target
         self._device = job.device
         self._l2_bytes = l2_bytes
-        self._folder = Path(job.folder)
+        self._folder = Path(os.fsdecode(job.folder))
         self._bound: dict[str, _Bound] = {}
         self._timer: Timer | None = None
         self._last: tuple[int, Outputs] | None = None
@@ -163,8 +165,8 @@ class Arm:
             torch.cuda.reset_peak_memory_stats()
             held = torch.cuda.memory_allocated()
         outputs = self._outputs(bound, call(*bound.buffers))
+        self._synchronize()  # an output in host memory may still be on its way
         fingerprint = self._fingerprint(outputs)
-        self._synchronize()
         peak = max(0, torch.cuda.max_memory_allocated() - held) if cuda else None
         blob = self._hand_over(outputs, job.outputs.path)
         return reports.Executed(outputs=blob, fingerprint=_numbers(fingerprint), peak_bytes=peak)
@@ -185,7 +187,8 @@ class Arm:
         bound = self._bound[job.case]
         call = self._callable(bound)
         if self._timer is None:
-            self._timer = CudaTimer(self._l2_bytes) if self._device == "cuda" else HostTimer()
+            latency = self._target.goal is Goal.LATENCY
+            self._timer = CudaTimer(self._l2_bytes, latency=latency) if self._device == "cuda" else HostTimer()
         gc.collect()
         gc.freeze()
         per_call_ms, calls = self._timer.warm_up(
@@ -249,7 +252,10 @@ class Arm:
         return reports.Surrendered(outputs=self._hand_over(outputs, job.outputs.path), set_index=number)
 
     def done(self) -> reports.Done:
-        """What was sent in all."""
+        """What was sent in all. Compile helpers are sent home first: left alone, they keep the process for seconds."""
+        inductor = sys.modules.get("torch._inductor.async_compile")
+        if inductor is not None:
+            inductor.shutdown_compile_workers()
         return reports.Done(samples=self._sent, sha256=self._digest.hexdigest())
 
     # -- fingerprints ----------------------------------------------------------------------------------------------

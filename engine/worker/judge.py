@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import ctypes
 import math
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,7 @@ class Judge:
         self._torch = torch
         self._target = target
         self._device = job.device
-        self._folder = Path(job.folder)
+        self._folder = Path(os.fsdecode(job.folder))
         self._reference: Any = callable_of(import_module(self._folder, "reference"), "run")
         self._inputs: dict[tuple[str, int], dict[str, torch.Tensor]] = {}
         self._made: dict[str, dict[str, object]] = {}

@@ -1,0 +1,159 @@
+"""docs/commands.md against the programs: every command, every option, and the keys of every JSON example."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from engine.protocol import requests
+from tests.tui.fake_engine import MAIN, FakeEngine, isolate, make_target, remember, start_aisp, wait_for
+from tui.cli import TREE, Entry, LazyGroup, app, cli
+
+PAGE = (MAIN / "docs/commands.md").read_text("utf-8")
+SECTIONS = dict(re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
+
+
+def commands(group: click.Group, before: str = "aisp") -> Iterator[tuple[str, click.Command]]:
+    """Every command that can be typed, with its words."""
+    context = click.Context(group, info_name=before)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, LazyGroup):
+            yield from commands(command, f"{before} {name}")
+        else:
+            yield f"{before} {name}", command
+
+
+ALL = {**dict(commands(cli)), "aisp-tui": app}
+
+
+def test_the_page_has_a_section_per_command_and_none_for_what_is_not_there() -> None:
+    assert set(SECTIONS) - {"What all commands share"} == set(ALL)
+
+
+@pytest.mark.parametrize("words", ALL)
+def test_every_option_of_a_command_is_documented_and_no_other(words: str) -> None:
+    context = click.Context(ALL[words])
+    options = {
+        name
+        for parameter in ALL[words].get_params(context)
+        if isinstance(parameter, click.Option)
+        for name in parameter.opts
+    } - {"--help", "-h"}
+    rows = re.findall(r"^\| (`-[^|]*(?:\\\|[^|]*)*)\|", SECTIONS[words], re.MULTILINE)
+    documented = {name for row in rows for name in re.findall(r"(?<![\w-])--?[a-z][a-z-]*", row)}
+    assert documented == options
+
+
+@pytest.mark.parametrize("words", [words for words in ALL if words != "aisp-tui"])
+def test_every_command_documents_its_exit_statuses_and_its_json(words: str) -> None:
+    assert "Exit status:" in SECTIONS[words]
+    assert "`--json`" in SECTIONS[words]
+
+
+def test_the_readers_of_a_message_can_type_the_command_that_it_names() -> None:
+    """Every `aisp ...` in a message, a docstring or a page exists."""
+    folders = ("tui", "engine", "store", "kernels", "checks", "docs")
+    files = [path for folder in folders for path in sorted((MAIN / folder).rglob("*")) if path.suffix in (".py", ".md")]
+    named = {
+        (str(path.relative_to(MAIN)), words)
+        for path in files
+        for words in re.findall(r"`aisp ([a-z][a-z-]*(?: [a-z][a-z-]*)*)", path.read_text("utf-8"))
+    }
+    assert ("engine/client.py", "engine logs") in named
+    wrong = [f"{path}: aisp {words}" for path, words in sorted(named) if not exists(words.split(), TREE)]
+    assert not wrong, "no such command: " + "; ".join(wrong)
+
+
+def exists(words: list[str], entries: Mapping[str, Entry]) -> bool:
+    """Whether the words begin with a command, or are one of its groups."""
+    if not words:
+        return True
+    entry = entries.get(words[0])
+    return entry is not None and (not entry.below or exists(words[1:], entry.below))
+
+
+def same_keys(documented: Any, printed: Any, where: str = "$") -> None:
+    """Assert that two JSON values have the same keys all the way down; null and empty lists fit anything."""
+    if documented is None or printed is None:
+        return
+    assert type(documented) is type(printed) or {type(documented), type(printed)} == {int, float}, where
+    if isinstance(documented, dict):
+        if where.endswith(".axes"):  # its keys are the target's
+            return
+        assert documented.keys() == printed.keys(), where
+        for key in documented:
+            same_keys(documented[key], printed[key], f"{where}.{key}")
+    elif isinstance(documented, list) and documented and printed:
+        same_keys(documented[0], printed[0], f"{where}[0]")
+
+
+def example(words: str) -> Any:
+    """The JSON example in a command's section."""
+    (block,) = re.findall(r"```json\n(.*?)```", SECTIONS[words], re.DOTALL)
+    return json.loads(block)
+
+
+@pytest.fixture
+def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setattr("tui.commands.machine._run", lambda words, patience_s: None)
+    return isolate(monkeypatch, tmp_path)
+
+
+H100: dict[str, object] = {"host": "atlas", "gpu": "NVIDIA H100"}
+
+
+def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tmp_path: Path) -> None:
+    root = str(tmp_path / "mine")
+    make_target(tmp_path / "mine", "one", on="H100")
+    common: dict[str, Any] = {"device": "cuda", "sm_clock_mhz": 1980.0, "sources": "x"}
+    a = remember(state, "mine:one", environment=H100, **common)
+    b = remember(state, "mine:one", environment={**H100, "git": "abc"}, **common)
+
+    def printed(words: str, *arguments: str) -> Any:
+        shown = CliRunner().invoke(cli, [*words.split()[1:], *arguments, "--json"])
+        assert shown.stdout, shown.output
+        return json.loads(shown.stdout)
+
+    checked = set()
+
+    def check(words: str, *arguments: str) -> None:
+        same_keys(example(words), printed(words, *arguments))
+        checked.add(words)
+
+    check("aisp bench list-targets", "--root", root)
+    check("aisp bench compare", a.id, b.id)
+    check("aisp bench expectations", "--root", root)
+    check("aisp store info")
+    check("aisp doctor")
+    check("aisp new", "fresh", "--into", str(tmp_path / "other"))
+    check("aisp engine stop")
+    (state / "engine.log").write_text("a line\n")
+    check("aisp engine logs")
+    same_keys([example("aisp bench run")], printed("aisp bench history"))
+    with FakeEngine() as fake:
+        fake.watched["mine:one"] = root
+        fake._runs["01RUN"] = "mine:one"
+        fake.detail = "ab" * 32
+        check("aisp bench run", "--targets", "mine:one", "--root", root)
+        check("aisp engine start")
+        check("aisp engine status")
+        check("aisp restore", "mine:one", "best", "--root", root, "--yes")
+        process = start_aisp("watch", "mine:one", "--root", root, "--json")
+        wait_for(lambda: bool(fake.asked(requests.StartWatch)), "the watch")
+        fake.edit("mine:one", 1, files=["optimized.py"])
+        assert process.stdout is not None
+        same_keys(example("aisp watch"), json.loads(process.stdout.readline()))
+        checked.add("aisp watch")
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+    assert checked == {words for words in SECTIONS if "```json" in SECTIONS[words]}

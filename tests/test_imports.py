@@ -1,0 +1,115 @@
+"""What may be imported by whom, proven in processes of their own: torch and triton only inside workers.
+
+Each case says how it is started and which modules it must have done without. The process reports its modules when
+it has done its work, so that a lazy import on the way counts too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.tui.fake_engine import MAIN, make_target, remember
+
+HEAVY = ("torch", "triton")
+
+_REPORT = """
+import atexit, json, os, sys
+def report():
+    with open(os.environ["MODULES_FILE"], "w") as sink:
+        json.dump(sorted({name.split(".")[0] for name in sys.modules}), sink)
+atexit.register(report)
+"""
+
+
+def modules_of(code: str, tmp_path: Path, *arguments: str) -> set[str]:
+    """Top-level modules that a process has imported by its end."""
+    file = tmp_path / "modules.json"
+    environment = {**os.environ, "MODULES_FILE": str(file), "AISP_STATE": str(tmp_path / "state")}
+    done = subprocess.run(
+        [sys.executable, "-c", _REPORT + code, *arguments],
+        cwd=MAIN,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(file.read_text()))
+
+
+_AISP = "from tui.cli import main\nsys.argv[0] = 'aisp'\nmain()"
+
+
+def test_help_costs_click_and_nothing_else(tmp_path: Path) -> None:
+    found = modules_of(_AISP, tmp_path, "--help")
+    assert "click" in found
+    assert not found & {
+        *HEAVY,
+        "textual",
+        "rich",
+        "numpy",
+        "sqlite_utils",
+        "sqlite3",
+        "msgspec",
+        "asyncio",
+        "watchfiles",
+    }
+
+
+def test_list_targets_needs_no_numpy_no_textual_and_no_torch_with_results_to_show(tmp_path: Path) -> None:
+    make_target(tmp_path / "mine", "one")
+    remember(tmp_path / "state", "mine:one")
+    found = modules_of(_AISP, tmp_path, "bench", "list-targets", "--root", str(tmp_path / "mine"))
+    assert "sqlite3" in found  # the results were read
+    assert not found & {*HEAVY, "textual", "rich", "numpy", "sqlite_utils", "msgspec", "asyncio", "watchfiles"}
+
+
+def test_listing_the_shipped_lessons_imports_none_of_them(tmp_path: Path) -> None:
+    found = modules_of(_AISP, tmp_path, "bench", "list-targets", "--json")
+    assert not found & {*HEAVY, "textual", "numpy"}
+
+
+def test_history_reads_the_store_without_its_writers_library(tmp_path: Path) -> None:
+    remember(tmp_path / "state", "mine:one")
+    found = modules_of(_AISP, tmp_path, "bench", "history", "mine:one")
+    assert "numpy" in found
+    assert not found & {*HEAVY, "textual", "sqlite_utils"}
+
+
+def test_asking_for_the_engine_needs_neither_numpy_nor_textual(tmp_path: Path) -> None:
+    code = _AISP.replace("main()", "try:\n    main()\nexcept SystemExit as end:\n    assert end.code == 1")
+    found = modules_of(code, tmp_path, "engine", "status")
+    assert not found & {*HEAVY, "textual", "numpy", "sqlite_utils"}
+
+
+@pytest.mark.parametrize(
+    ("module", "without"),
+    [
+        ("engine.client", {"numpy", "textual", "sqlite_utils", "pynvml"}),
+        ("kernels.catalog", {"numpy", "textual"}),
+        ("store", {"numpy", "sqlite_utils"}),
+        ("tui.app", {"numpy", "sqlite_utils", "textual_plot", "watchfiles"}),
+        ("engine.server", {"textual"}),
+    ],
+)
+def test_importing_a_module_stays_within_its_budget(module: str, without: set[str], tmp_path: Path) -> None:
+    file = MAIN / (module.replace(".", "/") + ".py")
+    if not file.exists() and not file.with_suffix("").is_dir():
+        pytest.skip(f"{module} is not written yet")
+    found = modules_of(f"import {module}", tmp_path)
+    assert not found & {*HEAVY, *without}
+
+
+def test_every_command_module_can_be_imported_without_torch(tmp_path: Path) -> None:
+    names = sorted(path.stem for path in (MAIN / "tui/commands").glob("*.py") if path.stem != "__init__")
+    assert "run" in names
+    found = modules_of("\n".join(f"import tui.commands.{name}" for name in names), tmp_path)
+    assert not found & {*HEAVY, "textual"}

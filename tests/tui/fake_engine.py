@@ -1,0 +1,647 @@
+"""An engine without torch: speaks the real protocol on the real socket and plays scripted runs.
+
+In a test, as a context manager with its loop in a thread:
+
+    with FakeEngine() as engine:
+        engine.outcomes["mine:one"] = "wrong"
+        ...
+    engine.requests        # what the faces asked
+
+As a process of its own, which holds the engine's lock and can be stopped and killed:
+
+    process = spawn()      # python -m tests.tui.fake_engine
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine import paths
+from engine.client import build_id
+from engine.protocol import PROTOCOL, events, requests
+from engine.protocol.framing import Decoder, Encoder
+from store import Store, new_ulid
+from store.outcomes import Correctness, State, Timing, Trigger, Validity, Verdict
+from store.records import ArmRecord, ComparisonRecord, RunRecord, Samples, Telemetry
+
+MAIN = Path(__file__).parents[2]
+
+LESSON = """+++
+title      = "{title}"
+techniques = ["fusion"]
+goal       = "speed"
+axes       = {{ N = 64 }}
+flops      = "N"
+tolerance  = {{ float32 = 1e-5 }}
+expect     = {{ speedup = [1.5, 3.0], on = "{on}", why = "one pass instead of two" }}
+
+[inputs]
+x = "float32 [N] normal"
+[outputs]
+y = "float32 [N]"
+
+[[cases]]
+name = "cpu"
+axes = {{ N = 16 }}
++++
+
+# {title}
+"""
+
+
+def make_target(root: Path, name: str, *, title: str = "Two passes made one", on: str = "CPU") -> Path:
+    """A folder with a target that the catalogue accepts; its id is `<name of root>:<name>`."""
+    folder = root / name
+    folder.mkdir(parents=True)
+    (folder / "lesson.md").write_text(LESSON.format(title=title, on=on), encoding="utf-8")
+    for file in ("reference", "baseline", "optimized", "wrong_sign"):
+        (folder / f"{file}.py").write_text("import torch\n\n\ndef run(x):\n    return x + 1\n")
+    return folder
+
+
+def isolate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A state directory of the test's own, and none of the person's terminal settings; returns the directory."""
+    state = tmp_path / "state"
+    monkeypatch.setenv("AISP_STATE", str(state))
+    monkeypatch.setenv("AISP_CONFIG", str(tmp_path / "config"))
+    for name in (
+        "NO_COLOR",
+        "FORCE_COLOR",
+        "SSH_CONNECTION",
+        "SSH_TTY",
+        "TMUX",
+        "AISP_DEBUG",
+        "COLUMNS",
+        "PYTHONUNBUFFERED",
+    ):
+        monkeypatch.delenv(name, raising=False)
+    return state
+
+
+def aisp(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run `aisp` in a process of its own, without a terminal."""
+    return subprocess.run(
+        [sys.executable, "-c", "from tui.cli import main; main()", *words],
+        cwd=MAIN,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        **options,
+    )
+
+
+def start_aisp(*words: str, **options: Any) -> subprocess.Popen[str]:
+    """The same, left running."""
+    return subprocess.Popen(
+        [sys.executable, "-c", "from tui.cli import main; main()", *words],
+        cwd=MAIN,
+        **{"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options},
+    )
+
+
+def wait_for(true: Callable[[], bool], what: str, patience_s: float = 20.0) -> None:
+    """Wait until something is so; a test that waits in vain says for what."""
+    deadline = time.monotonic() + patience_s
+    while not true():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.01)
+
+
+def scripted(run_id: str, outcome: str, rungs: list[str]) -> Iterator[events.Event]:
+    """The events of a run between its plan and its end, the end included, but for "hang"."""
+    now = time.monotonic_ns()
+    yield events.RunState(run_id=run_id, state="running", at_ns=now)
+    if outcome == "unavailable":
+        yield events.RunFinished(
+            run_id=run_id,
+            target="",
+            state="unavailable",
+            correctness="unknown",
+            validity="unknown",
+            verdict="none",
+            duration_ms=1.0,
+            reason="needs sm_90",
+        )
+        return
+    yield events.Step(run_id=run_id, name="compile", arm="optimized", start_ns=now)
+    yield events.Step(run_id=run_id, name="compile", arm="optimized", start_ns=now, duration_ms=12.0)
+    if outcome == "crash":
+        yield events.Output(run_id=run_id, arm="optimized", stream="stdout", lines=["about to fall"])
+        yield events.ArmUpdate(
+            run_id=run_id,
+            arm="optimized",
+            state="crashed",
+            correctness="unknown",
+            reason="died of SIGSEGV",
+            detail='File "optimized.py", line 5, in run\n\x1b]0;owned\x07boom',
+        )
+        yield events.RunFinished(
+            run_id=run_id,
+            target="",
+            state="crashed",
+            correctness="unknown",
+            validity="unknown",
+            verdict="none",
+            duration_ms=90.0,
+            reason="optimized died of SIGSEGV",
+        )
+        return
+    if outcome == "wrong":
+        yield events.ArmUpdate(
+            run_id=run_id,
+            arm="optimized",
+            state="incorrect",
+            correctness="wrong",
+            max_error=41.5,
+            reason="y differs from the reference by 41.5 tolerances",
+            detail="first at [3]: 2.0, expected 1.0",
+        )
+        yield events.RunFinished(
+            run_id=run_id,
+            target="",
+            state="incorrect",
+            correctness="wrong",
+            validity="unknown",
+            verdict="none",
+            duration_ms=80.0,
+            reason="optimized is wrong",
+        )
+        return
+    yield events.TelemetryBatch(
+        gpu=0,
+        at_ns=[now],
+        sm_clock_mhz=[1980.0],
+        memory_clock_mhz=[2619.0],
+        temperature_c=[54.0],
+        power_w=[310.0],
+        throttle=[0],
+    )
+    yield events.Step(run_id=run_id, name="measure", arm="optimized", start_ns=now)
+    for arm, ms in (("baseline", 0.8), ("optimized", 0.4)):
+        yield events.SampleBatch(
+            run_id=run_id,
+            arm=arm,
+            replica=0,
+            round=0,
+            timing="host",
+            device_ms=[ms] * 50,
+            end_ns=[now] * 50,
+            discarded=[0] * 50,
+        )
+    if outcome == "hang":
+        return
+    for arm, ms in (("baseline", 0.8), ("optimized", 0.4)):
+        yield events.ArmUpdate(
+            run_id=run_id,
+            arm=arm,
+            state="ok",
+            correctness="correct",
+            timing="host",
+            median_ms=ms,
+            low_ms=ms * 0.99,
+            high_ms=ms * 1.01,
+            samples=50,
+            sol=0.31,
+        )
+    yield events.ComparisonUpdate(
+        run_id=run_id,
+        rung="optimized",
+        baseline="baseline",
+        verdict="faster",
+        speedup=2.0,
+        low=1.96,
+        high=2.04,
+        floor=0.005,
+    )
+    suspect = outcome == "suspect"
+    yield events.RunFinished(
+        run_id=run_id,
+        target="",
+        state="ok",
+        correctness="correct",
+        validity="suspect" if suspect else "valid",
+        verdict="none" if suspect else "faster",
+        duration_ms=1500.0,
+        reason="faster than the memory can be" if suspect else "",
+        flags=["clocks=unlocked"],
+    )
+
+
+class FakeEngine:
+    """See the module. `outcomes` says per target how its runs end; others end well.
+
+    Attributes:
+        requests: every request but Hello, in the order in which they came.
+        protocol: what the welcome says; another number than ours plays an engine of another version.
+        refuse: when not empty, the error that every Reply carries.
+        drop_after: close all connections after so many broadcast events.
+        lose_end: leave out RunFinished and send a Gap in its place.
+    """
+
+    def __init__(self) -> None:
+        self.outcomes: dict[str, str] = {}
+        self.requests: list[Any] = []
+        self.watched: dict[str, str] = {}
+        self.protocol = PROTOCOL
+        self.build = build_id()
+        self.refuse = ""
+        self.detail = ""
+        self.drop_after: int | None = None
+        self.lose_end = False
+        self.stopping: asyncio.Event | None = None
+        self.ready = threading.Event()
+        self._history: list[events.Event] = []
+        self._runs: dict[str, str] = {}  # run id -> target, those that have not ended
+        self._viewers: set[asyncio.StreamWriter] = set()
+        self._encoder = Encoder()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._handlers: dict[type, Callable[[Any], Awaitable[events.Event | None]]] = {
+            requests.StartRuns: self._start_runs,
+            requests.Cancel: self._cancel,
+            requests.StartWatch: self._start_watch,
+            requests.StopWatch: self._stop_watch,
+            requests.Restore: self._restore,
+            requests.GetStatus: self._status,
+            requests.Shutdown: self._shutdown,
+        }
+
+    # -- life ------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> FakeEngine:
+        self._thread = threading.Thread(target=lambda: asyncio.run(self.serve()), daemon=True)
+        self._thread.start()
+        assert self.ready.wait(10), "the fake engine did not start"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._loop is not None and self.stopping is not None and self._thread is not None
+        self._loop.call_soon_threadsafe(self.stopping.set)
+        self._thread.join(10)
+
+    async def serve(self) -> None:
+        """Listen until `stopping` is set."""
+        self._loop = asyncio.get_running_loop()
+        self.stopping = asyncio.Event()
+        socket = paths.socket_file()
+        server = await asyncio.start_unix_server(self._connected, str(socket))
+        paths.pointer_file().write_bytes(os.fsencode(socket))
+        self.ready.set()
+        try:
+            await self.stopping.wait()
+        finally:
+            server.close()
+            for viewer in list(self._viewers):
+                viewer.close()
+            for left in (socket, paths.pointer_file()):
+                left.unlink(missing_ok=True)
+
+    def publish(self, *happened: events.Event) -> None:
+        """Broadcast events, from any thread."""
+        assert self._loop is not None
+        done = threading.Event()
+
+        def send() -> None:
+            for event in happened:
+                self._broadcast(event)
+            done.set()
+
+        self._loop.call_soon_threadsafe(send)
+        assert done.wait(10)
+
+    def asked(self, kind: type) -> list[Any]:
+        """The requests of one kind."""
+        return [request for request in self.requests if isinstance(request, kind)]
+
+    # -- connections -----------------------------------------------------------------------------------------
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        decoder: Decoder[Any] = Decoder(requests.AnyRequest)
+        try:
+            while data := await reader.read(1 << 16):
+                for request in decoder.feed(data):
+                    await self._answer(request, writer)
+        except ConnectionError:
+            return
+        finally:
+            self._viewers.discard(writer)
+            writer.close()
+
+    async def _answer(self, request: Any, writer: asyncio.StreamWriter) -> None:
+        if isinstance(request, requests.Hello):
+            writer.write(
+                self._encoder.frame(
+                    events.Welcome(
+                        protocol=self.protocol,
+                        build=self.build,
+                        pid=os.getpid(),
+                        epoch="EPOCH",
+                        next_seq=len(self._history) + 1,
+                        compatible=self.protocol == request.protocol,
+                        state_dir=str(paths.state_dir()),
+                    )
+                )
+            )
+            if request.subscribe_from is not None:
+                self._viewers.add(writer)
+                for event in self._history[max(0, request.subscribe_from - 1) :]:
+                    writer.write(self._encoder.frame(event))
+            return
+        self.requests.append(request)
+        if self.refuse and not isinstance(request, requests.GetStatus):
+            reply: events.Event | None = events.Reply(to=request.seq, error=self.refuse)
+        else:
+            reply = await self._handlers[type(request)](request)
+        if reply is not None:
+            writer.write(self._encoder.frame(reply))
+        if isinstance(request, requests.StartRuns) and not self.refuse:
+            for run_id, target in list(self._runs.items())[-len(request.targets) :]:
+                self._play(run_id, target)
+
+    def _broadcast(self, event: events.Event) -> None:
+        event.seq = len(self._history) + 1
+        self._history.append(event)
+        frame = self._encoder.frame(event)
+        for viewer in list(self._viewers):
+            viewer.write(frame)
+            if self.drop_after is not None and event.seq >= self.drop_after:
+                viewer.close()
+
+    # -- requests --------------------------------------------------------------------------------------------
+
+    async def _start_runs(self, request: requests.StartRuns) -> events.Event:
+        run_ids: list[str] = []
+        for target in request.targets:
+            run_id = f"01RUN{len(self._history):05d}{len(run_ids)}"
+            run_ids.append(run_id)
+            self._runs[run_id] = target
+            self._plan(run_id, target, quick=request.quick, trigger=request.trigger)
+        return events.Reply(to=request.seq, run_ids=run_ids)
+
+    def _plan(self, run_id: str, target: str, *, quick: bool, trigger: str) -> None:
+        self._broadcast(
+            events.RunPlanned(
+                run_id=run_id,
+                target=target,
+                title=f"About {target}",
+                folder="/somewhere",
+                device="cpu",
+                case="cpu",
+                quick=quick,
+                trigger=trigger,
+                rungs=["baseline", "optimized", "baseline (A/A)"],
+                snapshot="ab" * 32,
+                wall="2026-01-02T03:04:05Z",
+            )
+        )
+
+    def _play(self, run_id: str, target: str) -> None:
+        for event in scripted(run_id, self.outcomes.get(target, "ok"), ["baseline", "optimized"]):
+            if isinstance(event, events.RunFinished):
+                event.target = target
+                self._runs.pop(run_id, None)
+                if self.lose_end:
+                    self._broadcast(events.Gap(first=len(self._history), last=len(self._history) + 1))
+                    continue
+            self._broadcast(event)
+
+    async def _cancel(self, request: requests.Cancel) -> events.Event:
+        target = self._runs.pop(request.run_id, None)
+        if target is not None:
+            self._broadcast(
+                events.RunFinished(
+                    run_id=request.run_id,
+                    target=target,
+                    state="cancelled",
+                    correctness="unknown",
+                    validity="unknown",
+                    verdict="none",
+                    duration_ms=10.0,
+                    reason="cancelled by its owner",
+                )
+            )
+        return events.Reply(to=request.seq)
+
+    async def _start_watch(self, request: requests.StartWatch) -> events.Event:
+        self.watched[request.target] = request.root
+        self._broadcast(events.WatchChanged(target=request.target, folder=request.root, active=True))
+        return events.Reply(to=request.seq)
+
+    async def _stop_watch(self, request: requests.StopWatch) -> events.Event:
+        self.watched.pop(request.target, None)
+        return events.Reply(to=request.seq)
+
+    async def _restore(self, request: requests.Restore) -> events.Event:
+        return events.Reply(to=request.seq, detail=self.detail)
+
+    async def _status(self, request: requests.GetStatus) -> events.Event:
+        return events.Status(
+            to=request.seq,
+            pid=os.getpid(),
+            uptime_s=3725.0,
+            rss_bytes=48 * 2**20,
+            devices=[events.Device(index=-1, name="a CPU of 8 cores")],
+            gpu_note="NVML 12: library not found",
+            queue=[
+                events.QueueItem(
+                    run_id=run_id, target=target, title="", state="running", quick=True, trigger="cli", device="cpu"
+                )
+                for run_id, target in self._runs.items()
+            ],
+            watches=[events.WatchItem(target=t, folder=f, edits=3) for t, f in self.watched.items()],
+            warm_workers=1,
+            viewers=len(self._viewers),
+            runs_done=7,
+        )
+
+    async def _shutdown(self, request: requests.Shutdown) -> events.Event:
+        assert self._loop is not None and self.stopping is not None
+        self._loop.call_later(0.05, self.stopping.set)
+        return events.Reply(to=request.seq)
+
+    def edit(self, target: str, number: int, *, outcome: str = "ok", error: str = "", files: list[str]) -> None:
+        """A settled save of a watched target, with the run that it starts unless it does not compile."""
+        run_id = "" if error else f"01EDIT{number:05d}"
+        self.publish(
+            events.WatchEdit(
+                target=target,
+                number=number,
+                snapshot=f"{number:02d}" * 32,
+                files=files,
+                run_id=run_id,
+                error=error,
+                wall="2026-01-02T03:04:05Z",
+                save_ns=time.monotonic_ns(),
+            )
+        )
+        if not run_id:
+            return
+        self.outcomes[target] = outcome
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(lambda: self._plan(run_id, target, quick=True, trigger="watch"))
+        self._loop.call_soon_threadsafe(lambda: self._play(run_id, target))
+
+
+# -- what a store remembers --------------------------------------------------------------------------------------------
+
+
+def remember(
+    state_dir: Path,
+    target: str,
+    *,
+    run_id: str = "",
+    speedup: float = 2.0,
+    baseline_ms: float = 1.0,
+    state: State = State.OK,
+    validity: Validity = Validity.VALID,
+    quick: bool = False,
+    device: str = "cpu",
+    case: str = "cpu",
+    sources: str = "",
+    environment: dict[str, object] | None = None,
+    sm_clock_mhz: float | None = None,
+    flags: tuple[str, ...] = (),
+) -> RunRecord:
+    """Put a run of `target` into the store as the engine would: planned, then finished with its samples."""
+    state_dir.mkdir(mode=0o700, exist_ok=True)
+    count = 20
+    with Store.open(state_dir / "aisp.db") as store:
+        run = RunRecord(
+            id=run_id or new_ulid(),
+            target=target,
+            folder=b"/somewhere",
+            title=f"About {target}",
+            device=device,
+            case=case,
+            quick=quick,
+            trigger=Trigger.CLI,
+            seed=1,
+            epoch="EPOCH",
+            seq=1,
+            wall="2026-01-02T03:04:05+00:00",
+            snapshot=store.put_snapshot({"optimized.py": sources.encode()}) if sources else "",
+            environment=store.put_environment(environment) if environment else "",
+            state=State.PLANNED,
+        )
+        store.plan([run])
+        if state is not State.OK:
+            wrong = Correctness.WRONG if state is State.INCORRECT else Correctness.UNKNOWN
+            ended = replace(run, state=state, correctness=wrong, reason="as the test wants it", duration_ms=5.0)
+            store.finish(ended, {})
+            return ended
+        times = {"baseline": baseline_ms, "optimized": baseline_ms / speedup}
+        faster = speedup > 1 and validity is Validity.VALID
+        ended = replace(
+            run,
+            state=State.OK,
+            correctness=Correctness.CORRECT,
+            validity=validity,
+            duration_ms=1500.0,
+            flags=flags,
+            verdict=Verdict.FASTER if faster else Verdict.NONE,
+            arms=tuple(
+                ArmRecord(
+                    rung=rung,
+                    state=State.OK,
+                    correctness=Correctness.CORRECT,
+                    timing=Timing.HOST,
+                    median_ms=ms,
+                    low_ms=0.99 * ms,
+                    high_ms=1.01 * ms,
+                    sample_count=count,
+                    sol=0.82,
+                )
+                for rung, ms in times.items()
+            ),
+            comparisons=(
+                ComparisonRecord(
+                    rung="optimized",
+                    baseline="baseline",
+                    verdict=Verdict.FASTER if faster else Verdict.NONE,
+                    speedup=speedup,
+                    low=speedup * 0.98,
+                    high=speedup * 1.02,
+                    floor=0.005,
+                ),
+            ),
+        )
+        samples = {
+            rung: Samples(
+                device_ms=np.full(count, ms),
+                host_ms=np.full(count, ms),
+                end_ns=np.arange(count),
+                round=np.arange(count),
+                replica=np.zeros(count, np.int64),
+                inputs=np.zeros(count, np.int64),
+                discarded=np.zeros(count, np.int64),
+            )
+            for rung, ms in times.items()
+        }
+        telemetry = None
+        if sm_clock_mhz is not None:
+            same = np.full(3, sm_clock_mhz)
+            telemetry = Telemetry(np.arange(3), same, same, same, same, np.zeros(3, np.int64))
+        store.finish(ended, samples, telemetry)
+        return ended
+
+
+# -- as a process --------------------------------------------------------------------------------------------------
+
+
+def spawn(*options: str) -> subprocess.Popen[str]:
+    """Start the fake engine as a process that holds the lock; returns when it listens.
+
+    Options: "deaf" never answers and ignores SIGTERM; "other" speaks another protocol version.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.tui.fake_engine", "serve", *options],
+        cwd=MAIN,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+async def _serve(options: list[str]) -> None:
+    lock = paths.lock_file().open("w")
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    lock.write(f"{os.getpid()}\n")
+    lock.flush()
+    if "deaf" in options:
+        import signal
+
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        print("ready", flush=True)
+        await asyncio.sleep(120)
+        return
+    engine = FakeEngine()
+    if "other" in options:
+        engine.protocol = PROTOCOL + 1
+    serving = asyncio.create_task(engine.serve())
+    await asyncio.to_thread(engine.ready.wait)
+    print("ready", flush=True)
+    await serving
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(_serve(sys.argv[2:]))

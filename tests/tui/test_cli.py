@@ -1,0 +1,273 @@
+"""The command line as a whole: help, wrong usage, listing, the app without a terminal, pipes and colours."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from store.outcomes import State
+from tests.tui.fake_engine import MAIN, aisp, isolate, make_target, remember
+from tui.cli import TREE, Entry, cli
+
+
+@pytest.fixture(autouse=True)
+def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    return isolate(monkeypatch, tmp_path)
+
+
+def commands(entries: Mapping[str, Entry] = TREE, before: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    found: list[tuple[str, ...]] = []
+    for name, entry in entries.items():
+        found += commands(entry.below, (*before, name)) if entry.below else [(*before, name)]
+    return found
+
+
+@pytest.mark.parametrize("words", commands(), ids=" ".join)
+def test_every_command_explains_itself_and_its_exit_status_and_has_json(words: tuple[str, ...]) -> None:
+    shown = CliRunner().invoke(cli, [*words, "--help"])
+    assert shown.exit_code == 0
+    assert "Exit status:" in shown.output
+    assert "--json" in shown.output
+
+
+def test_help_lists_every_command_with_its_summary() -> None:
+    shown = CliRunner().invoke(cli, ["bench", "--help"], terminal_width=200)
+    for name, entry in TREE["bench"].below.items():
+        assert name in shown.output
+        assert entry.summary in shown.output
+
+
+def test_a_mistyped_command_is_answered_with_the_nearest() -> None:
+    shown = CliRunner().invoke(cli, ["bench", "histroy"])
+    assert shown.exit_code == 2
+    assert "did you mean history?" in shown.output
+
+
+def test_list_targets_names_each_target_with_what_it_needs(tmp_path: Path) -> None:
+    make_target(tmp_path / "mine", "one")
+    make_target(tmp_path / "mine", "two", title="日本語の題")
+    shown = CliRunner().invoke(cli, ["bench", "list-targets", "--root", str(tmp_path / "mine")])
+    assert shown.exit_code == 0
+    head, *rows = shown.stdout.splitlines()
+    assert head.split() == ["target", "title", "rungs", "needs", "last", "result", "SOL"]
+    assert [row.split()[0] for row in rows] == ["mine:one", "mine:two"]
+    assert "日本語の題" in rows[1]
+
+
+def test_list_targets_as_json_carries_the_documented_keys(tmp_path: Path) -> None:
+    make_target(tmp_path / "mine", "one")
+    shown = CliRunner().invoke(cli, ["bench", "list-targets", "--root", str(tmp_path / "mine"), "--json"])
+    (target,) = json.loads(shown.stdout)
+    assert target["id"] == "mine:one"
+    assert target["chapter"] == "mine"
+    assert target["title"] == "Two passes made one"
+    assert target["goal"] == "speed"
+    assert target["needs"] == {"sm": None, "gpus": 0}
+    assert [rung["name"] for rung in target["rungs"]] == ["baseline", "optimized", "wrong_sign"]
+    assert target["last"] is None
+
+
+def test_a_chapter_that_is_not_there_is_wrong_usage_and_names_those_that_are(tmp_path: Path) -> None:
+    make_target(tmp_path / "mine", "one")
+    words = ["bench", "list-targets", "--root", str(tmp_path / "mine"), "--chapter", "ch99"]
+    shown = CliRunner().invoke(cli, words)
+    assert shown.exit_code == 2
+    assert "no chapter 'ch99'; there are mine" in shown.stderr
+    assert shown.stdout == ""
+
+
+def test_a_target_that_does_not_load_is_told_and_the_others_are_listed(tmp_path: Path) -> None:
+    make_target(tmp_path / "mine", "one")
+    broken = make_target(tmp_path / "mine", "two")
+    (broken / "lesson.md").write_text("+++\ntitle = 3\n+++\n")
+    shown = CliRunner().invoke(cli, ["bench", "list-targets", "--root", str(tmp_path / "mine")])
+    assert shown.exit_code == 0
+    assert "mine:one" in shown.stdout
+    assert "mine:two" not in shown.stdout
+    assert "two/lesson.md" in shown.stderr
+
+
+def test_the_last_result_of_each_target_stands_in_the_list(tmp_path: Path, state: Path) -> None:
+    make_target(tmp_path / "mine", "one")
+    make_target(tmp_path / "mine", "two")
+    remember(state, "mine:one", speedup=4.0, state=State.INCORRECT)
+    remembered = remember(state, "mine:one", speedup=2.5, quick=True)
+    remember(state, "mine:one", speedup=9.0, state=State.CANCELLED)
+    words = ["bench", "list-targets", "--root", str(tmp_path / "mine")]
+    lines = CliRunner().invoke(cli, words).stdout.splitlines()
+    assert "faster 2.50x (quick)" in lines[1]
+    assert lines[1].endswith("82 %")
+    assert lines[2].split()[-2:] == ["-", "-"]
+    one, two = json.loads(CliRunner().invoke(cli, [*words, "--json"]).stdout)
+    assert two["last"] is None
+    assert one["last"] == {
+        "run_id": remembered.id, "status": "ok", "wall": remembered.wall, "device": "cpu", "case": "cpu",
+        "quick": True, "correctness": "correct", "validity": "valid", "verdict": "faster", "reason": "",
+        "rung": "optimized", "speedup": 2.5, "low": 2.45, "high": 2.55, "median_ms": 0.4, "sol": 0.82,
+    }  # fmt: skip
+
+
+def test_a_last_result_that_is_wrong_says_so(tmp_path: Path, state: Path) -> None:
+    make_target(tmp_path / "mine", "one")
+    remember(state, "mine:one", speedup=2.5)
+    remember(state, "mine:one", speedup=2.5, state=State.INCORRECT)
+    lines = CliRunner().invoke(cli, ["bench", "list-targets", "--root", str(tmp_path / "mine")]).stdout.splitlines()
+    assert lines[1].split()[-2:] == ["incorrect", "-"]
+
+
+def test_a_damaged_store_costs_the_last_results_and_not_the_list(tmp_path: Path, state: Path) -> None:
+    make_target(tmp_path / "mine", "one")
+    state.mkdir(mode=0o700)
+    (state / "aisp.db").write_bytes(b"this is no database, it only looks big enough to be one" * 100)
+    shown = CliRunner().invoke(cli, ["bench", "list-targets", "--root", str(tmp_path / "mine")])
+    assert shown.exit_code == 0
+    assert "mine:one" in shown.stdout
+    assert "earlier results cannot be read" in shown.stderr
+
+
+def test_new_makes_a_target_that_the_catalogue_loads_and_says_what_to_type_next(tmp_path: Path) -> None:
+    shown = CliRunner().invoke(cli, ["new", "my_kernel", "--into", str(tmp_path / "my kernels"), "--json"])
+    made = json.loads(shown.stdout)
+    assert shown.exit_code == 0
+    assert Path(made["folder"]) == tmp_path / "my kernels" / "my_kernel"
+    listed = CliRunner().invoke(cli, ["bench", "list-targets", "--root", made["root"], "--json"])
+    assert [target["id"] for target in json.loads(listed.stdout)] == [made["id"]]
+    assert made["next"][0] == f"aisp bench run --targets '{made['id']}' --root '{made['root']}'"
+    again = CliRunner().invoke(cli, ["new", "my_kernel", "--into", str(tmp_path / "my kernels")])
+    assert again.exit_code == 2
+    assert "already there" in again.stderr
+
+
+def test_store_info_knows_an_empty_place_from_an_unreadable_one(state: Path) -> None:
+    shown = CliRunner().invoke(cli, ["store", "info", "--json"])
+    found = json.loads(shown.stdout)
+    assert (shown.exit_code, found["exists"], found["runs"], found["size_bytes"]) == (0, False, None, None)
+    assert found["path"] == str(state / "aisp.db")
+    (state / "aisp.db").write_bytes(b"no database" * 1000)
+    broken = CliRunner().invoke(cli, ["store", "info"])
+    assert broken.exit_code == 3
+    assert "cannot be read" in broken.stderr
+
+
+def test_the_app_without_a_terminal_prints_the_plain_list_and_no_escape_sequences(tmp_path: Path) -> None:
+    make_target(tmp_path / "mine", "one")
+    pytest.importorskip("tui.app", reason="the app is not there")
+    done = subprocess.run(
+        [sys.executable, "-c", "from tui.cli import main_tui; main_tui()", str(tmp_path / "mine")],
+        cwd=MAIN, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 3
+    assert b"mine:one" in done.stdout
+    assert b"\x1b" not in done.stdout + done.stderr
+    assert b"terminal" in done.stderr
+
+
+def test_a_reader_that_goes_away_is_no_error_message(tmp_path: Path) -> None:
+    for number in range(400):
+        make_target(tmp_path / "mine", f"target_number_{number}")
+    code = (
+        "from tui.cli import main\n"
+        "import sys; sys.argv = ['aisp', 'bench', 'list-targets', '--json', '--root', sys.argv[1]]\n"
+        "main()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path / "mine")],
+        cwd=MAIN, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.read(10)
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(30) == 141
+
+
+def test_a_foreseen_trouble_is_one_line_and_status_3(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    monkeypatch.setenv("AISP_STATE", str(tmp_path / "link"))
+    done = aisp("store", "info")
+    assert done.returncode == 3
+    assert done.stdout == ""
+    assert done.stderr.startswith("aisp: ")
+    assert "symbolic link" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_an_unforeseen_exception_is_one_line_with_the_traceback_in_a_file(
+    monkeypatch: pytest.MonkeyPatch, state: Path
+) -> None:
+    def fall(_: object) -> None:
+        raise RuntimeError("what nobody\x1b[31m thought of")
+
+    monkeypatch.setattr("tui.commands.store.facts", fall)
+    shown = CliRunner().invoke(cli, ["store", "info"])
+    assert shown.exit_code == 3
+    assert "a mistake in aisp itself: RuntimeError: what nobody␛[31m thought of" in shown.stderr
+    assert "Traceback" not in shown.stderr
+    assert "RuntimeError" in (state / "crash.log").read_text()
+
+
+def test_what_a_person_typed_reaches_the_terminal_without_its_escape_sequences() -> None:
+    done = aisp("bench", "list-targets", "--chapter", "\x1b]0;owned\x07")
+    assert done.returncode == 2
+    assert "\x1b" not in done.stderr
+    assert "\x07" not in done.stderr
+
+
+@pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
+def test_colours_are_left_out_where_they_are_not_wanted(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    from tui.commands import common
+
+    @click.command()
+    def probe() -> None:
+        common.say_outcome("=> faster", "faster")
+
+    monkeypatch.setitem(
+        TREE,
+        "probe",
+        Entry("Prints a coloured line.", "tests.tui.test_cli:PROBE"),
+    )
+    monkeypatch.setattr(sys.modules[__name__], "PROBE", probe, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    assert CliRunner().invoke(cli, ["probe"], color=True).output == "\x1b[34m\x1b[1m=> faster\x1b[0m\n"
+    monkeypatch.setenv(name, value)
+    assert CliRunner().invoke(cli, ["probe"], color=True).output == "=> faster\n"
+
+
+def test_a_terminal_of_another_encoding_gets_escapes_and_no_failure(tmp_path: Path) -> None:
+    make_target(tmp_path / "mine", "one", title="日本")
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    done = aisp("bench", "list-targets", "--root", str(tmp_path / "mine"), env=environment)
+    assert done.returncode == 0
+    assert "\\u65e5\\u672c" in done.stdout
+
+
+def test_a_folder_whose_name_is_not_utf8_is_listed(tmp_path: Path) -> None:
+    root = Path(os.fsdecode(os.fsencode(tmp_path) + b"/bad_\xff"))
+    make_target(root, "one")
+    listed = aisp("bench", "list-targets", "--root", str(root), "--json")
+    (target,) = json.loads(listed.stdout)
+    assert target["folder"].endswith("bad_\\xff/one")
+    run = aisp("bench", "run", "--targets", target["id"], "--root", str(root))
+    assert run.returncode == 2
+    assert "not UTF-8" in run.stderr
+
+
+def test_ctrl_c_during_a_question_is_told_and_ends_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tui.commands.store.facts", interrupted)
+    shown = CliRunner().invoke(cli, ["store", "info"])
+    assert shown.exit_code == 128 + signal.SIGINT
+    assert "interrupted" in shown.stderr

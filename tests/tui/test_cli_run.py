@@ -1,0 +1,364 @@
+"""`aisp bench run` against an engine that plays scripted runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from engine.protocol import events, requests
+from tests.tui.fake_engine import FakeEngine, isolate, make_target, remember, start_aisp, wait_for
+from tui.cli import cli
+from tui.commands.follow import RunView, result_lines
+
+
+@pytest.fixture(autouse=True)
+def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    return isolate(monkeypatch, tmp_path)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> str:
+    for name in ("one", "two", "three"):
+        make_target(tmp_path / "mine", name)
+    return str(tmp_path / "mine")
+
+
+def run(root: str, *words: str) -> Result:
+    return CliRunner().invoke(cli, ["bench", "run", "--root", root, *words])
+
+
+def test_a_good_run_prints_its_table_and_ends_with_0(root: str) -> None:
+    with FakeEngine() as engine:
+        shown = run(root, "--targets", "mine:one", "--quick")
+    assert shown.exit_code == 0
+    lines = shown.stdout.splitlines()
+    assert lines[0] == "mine:one  About mine:one"
+    cells = [re.split(r"\s{2,}", line.strip()) for line in lines]
+    assert ["rung", "ms [low..high]", "n", "timing", "speed-up [low..high]", "verdict", "SOL", "correct"] in cells
+    assert ["baseline", "0.8000 [0.7920..0.8080]", "50", "host", "-", "-", "31 %", "correct"] in cells
+    assert [
+        "optimized", "0.4000 [0.3960..0.4040]", "50", "host", "2.00x [1.96..2.04]", "faster", "31 %", "correct"
+    ] in cells  # fmt: skip
+    assert "=> faster 2.00x [1.96..2.04] by optimized" in lines
+    assert "noise floor 0.50 %, times valid, 1.5 s, clocks=unlocked" in shown.stdout
+    assert "(A/A)" not in shown.stdout
+    (asked,) = engine.asked(requests.StartRuns)
+    assert (asked.targets, asked.roots, asked.quick, asked.trigger) == (["mine:one"], [root], True, "cli")
+
+
+def test_the_json_of_a_run_is_one_object_with_the_documented_keys(root: str) -> None:
+    with FakeEngine():
+        shown = run(root, "--targets", "mine:one", "--json")
+    (found,) = [json.loads(line) for line in shown.stdout.splitlines()]
+    assert (found["target"], found["device"], found["status"]) == ("mine:one", "cpu", "ok")
+    assert (found["correctness"], found["validity"], found["verdict"]) == ("correct", "valid", "faster")
+    optimized = next(arm for arm in found["arms"] if arm["rung"] == "optimized")
+    assert (optimized["median_ms"], optimized["low_ms"], optimized["samples"], optimized["sol"]) == (
+        0.4,
+        0.396,
+        50,
+        0.31,
+    )
+    (comparison,) = found["comparisons"]
+    assert (comparison["rung"], comparison["baseline"], comparison["verdict"]) == ("optimized", "baseline", "faster")
+    assert (comparison["speedup"], comparison["low"], comparison["high"], comparison["floor"]) == (
+        2.0,
+        1.96,
+        2.04,
+        0.005,
+    )
+    assert found["steps"] == [{"name": "compile", "arm": "optimized", "duration_ms": 12.0}]
+
+
+def test_the_options_reach_the_engine(root: str) -> None:
+    with FakeEngine() as engine:
+        run(
+            root, "--targets", "mine:one", "--rungs", "optimized", "--replicas", "3", "--device", "cpu", "--case", "cpu"
+        )
+    (asked,) = engine.asked(requests.StartRuns)
+    assert (asked.rungs, asked.replicas, asked.device, asked.case, asked.quick) == (
+        ["optimized"],
+        3,
+        "cpu",
+        "cpu",
+        False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--targets", "mine:two,mine:one"], ["mine:two", "mine:one"]),
+        (["--targets", "mine:two", "--targets", "mine:one,mine:two"], ["mine:two", "mine:one"]),
+        (["--targets", "mine"], ["mine:one", "mine:three", "mine:two"]),
+        (["--targets", "mine:three,all"], ["mine:three", "mine:one", "mine:two"]),
+    ],
+)
+def test_targets_are_chosen_by_id_by_chapter_or_all_and_each_runs_once(
+    root: str, words: list[str], expected: list[str]
+) -> None:
+    with FakeEngine() as engine:
+        shown = run(root, *words, "--json")
+    assert engine.asked(requests.StartRuns)[0].targets == expected
+    assert [json.loads(line)["target"] for line in shown.stdout.splitlines()] == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--targets", "mine:on"], "no target 'mine:on'; did you mean mine:one"),
+        (["--targets", ","], "--targets is empty"),
+        (["--targets", "mine:one", "--rungs", "fast"], "mine:one has no rung 'fast'; it has baseline, optimized"),
+        (["--targets", "mine:one", "--case", "huge"], "mine:one has no case 'huge'; it has"),
+    ],
+)
+def test_what_is_not_there_is_wrong_usage_with_a_suggestion_and_no_engine_is_started(
+    root: str, state: Path, words: list[str], sentence: str
+) -> None:
+    shown = run(root, *words)
+    assert shown.exit_code == 2
+    assert sentence in shown.stderr
+    assert shown.stdout == ""
+    assert not (state / "engine.log").exists()
+
+
+def test_a_wrong_arm_prints_why_and_ends_with_1(root: str) -> None:
+    with FakeEngine() as engine:
+        engine.outcomes["mine:two"] = "wrong"
+        shown = run(root, "--targets", "mine:one,mine:two")
+    assert shown.exit_code == 1
+    assert "optimized: incorrect: y differs from the reference by 41.5 tolerances" in shown.stdout
+    assert "  first at [3]: 2.0, expected 1.0" in shown.stdout
+    assert "=> incorrect: optimized is wrong" in shown.stdout
+    assert "=> faster" in shown.stdout
+
+
+def test_a_crashed_arm_prints_its_traceback_and_last_lines_cleaned(root: str) -> None:
+    with FakeEngine() as engine:
+        engine.outcomes["mine:one"] = "crash"
+        shown = run(root, "--targets", "mine:one")
+    assert shown.exit_code == 1
+    assert "optimized: crashed: died of SIGSEGV" in shown.stdout
+    assert '  File "optimized.py", line 5, in run' in shown.stdout
+    assert "  ␛]0;owned␇boom" in shown.stdout
+    assert "    about to fall" in shown.stdout
+    assert "\x1b" not in shown.output
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "words", "status"),
+    [
+        ({"mine:one": "unavailable"}, ["mine:one"], 3),
+        ({"mine:one": "unavailable"}, ["all"], 0),
+        ({"mine:one": "unavailable"}, ["all,mine:one"], 3),
+        ({"mine:one": "unavailable", "mine:two": "wrong"}, ["mine:one,mine:two"], 1),
+        (dict.fromkeys(["mine:one", "mine:two", "mine:three"], "unavailable"), ["all"], 3),
+        ({"mine:one": "suspect"}, ["mine:one"], 1),
+    ],
+)
+def test_the_exit_status_says_wrong_before_not_here_before_good(
+    root: str, outcomes: dict[str, str], words: list[str], status: int
+) -> None:
+    with FakeEngine() as engine:
+        engine.outcomes.update(outcomes)
+        assert run(root, "--targets", *words).exit_code == status
+
+
+def test_a_machine_without_the_hardware_says_what_is_needed(root: str) -> None:
+    with FakeEngine() as engine:
+        engine.outcomes["mine:one"] = "unavailable"
+        shown = run(root, "--targets", "mine:one")
+    assert "=> unavailable: needs sm_90" in shown.stdout
+
+
+def test_times_that_are_not_to_be_believed_are_shown_as_such(root: str) -> None:
+    with FakeEngine() as engine:
+        engine.outcomes["mine:one"] = "suspect"
+        shown = run(root, "--targets", "mine:one")
+    assert "but suspect: faster than the memory can be" in shown.stdout
+
+
+def test_an_engine_that_refuses_is_told_in_its_words(root: str) -> None:
+    with FakeEngine() as engine:
+        engine.refuse = "the disk is full; free some space"
+        shown = run(root, "--targets", "mine:one")
+    assert shown.exit_code == 3
+    assert "aisp: the disk is full; free some space" in shown.stderr
+
+
+def test_an_engine_of_another_version_gets_no_command_and_the_fix_is_named(root: str) -> None:
+    with FakeEngine() as engine:
+        engine.protocol += 1
+        shown = run(root, "--targets", "mine:one")
+    assert shown.exit_code == 3
+    assert "`aisp engine stop --when-idle`" in shown.stderr
+    assert engine.requests == []
+
+
+def test_an_engine_of_another_build_runs_and_is_named(root: str) -> None:
+    with FakeEngine() as engine:
+        engine.build = "000000000000"
+        shown = run(root, "--targets", "mine:one")
+    assert shown.exit_code == 0
+    assert "is of another build than this program; `aisp engine stop --when-idle`" in shown.stderr
+
+
+def test_an_engine_that_dies_meanwhile_ends_the_command_with_3(root: str) -> None:
+    with FakeEngine() as engine:
+        engine.drop_after = 3
+        shown = run(root, "--targets", "mine:one")
+    assert shown.exit_code == 3
+    assert "the engine went away" in shown.stderr
+
+
+def test_events_of_other_peoples_runs_are_not_printed(root: str) -> None:
+    with FakeEngine():
+        run(root, "--targets", "mine:two")
+        shown = run(root, "--targets", "mine:one")
+    assert "mine:two" not in shown.output
+
+
+def test_without_a_terminal_each_step_is_a_line_on_stderr(root: str) -> None:
+    with FakeEngine():
+        shown = run(root, "--targets", "mine:one", "--json")
+    assert "mine:one: compile optimized  12 ms" in shown.stderr.splitlines()
+    assert "\r" not in shown.stderr
+
+
+def test_the_first_ctrl_c_cancels_the_run_and_ends_with_130(root: str) -> None:
+    with FakeEngine() as engine:
+        engine.outcomes["mine:one"] = "hang"
+        process = start_aisp("bench", "run", "--root", root, "--targets", "mine:one", "--json")
+        wait_for(lambda: bool(engine.asked(requests.StartRuns)), "the request")
+        assert process.stderr is not None
+        while "compile" not in process.stderr.readline():
+            pass
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "cancelling" in err
+    assert [request.run_id for request in engine.asked(requests.Cancel)] == [json.loads(out)["run_id"]]
+    assert json.loads(out)["status"] == "cancelled"
+
+
+def test_the_second_ctrl_c_leaves_at_once_though_the_engine_does_not_answer(root: str) -> None:
+    with FakeEngine() as engine:
+        engine.outcomes["mine:one"] = "hang"
+        process = start_aisp("bench", "run", "--root", root, "--targets", "mine:one")
+        assert process.stderr is not None
+        while "compile" not in process.stderr.readline():
+            pass
+        engine._runs.clear()  # it takes the cancel and never tells of an end
+        process.send_signal(signal.SIGINT)
+        while "cancelling" not in process.stderr.readline():
+            pass
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "left; `aisp engine status`" in err
+
+
+def test_on_a_terminal_one_line_is_rewritten_and_taken_away(root: str) -> None:
+    with FakeEngine() as engine:
+        engine.outcomes["mine:one"] = "hang"
+        ours, theirs = pty.openpty()
+        process = start_aisp(
+            "bench", "run", "--root", root, "--targets", "mine:one", stderr=theirs,
+            env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
+        )  # fmt: skip
+        os.close(theirs)
+        seen = b""
+        while b"samples" not in seen:
+            seen += os.read(ours, 4096)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+        with pytest.raises(OSError):  # a pty whose other side is closed
+            while True:
+                seen += os.read(ours, 4096)
+        os.close(ours)
+    text = seen.decode()
+    assert "\r\x1b[K[1/1] mine:one  measure optimized  100 samples  optimized 0.4000 ms" in text
+    assert text.rstrip().endswith("aisp: cancelled")
+    drawn = [part for part in text.split("\r\x1b[K") if part.startswith("[1/1]")]
+    assert all(len(part.split("\n")[0]) < 100 for part in drawn)
+
+
+def test_a_run_whose_end_was_lost_in_a_gap_is_read_from_the_store(root: str, state: Path) -> None:
+    with FakeEngine() as engine:
+        engine.lose_end = True
+        run_id = "01RUN000000"
+        remember(state, "mine:one", run_id=run_id, speedup=3.0)
+        shown = run(root, "--targets", "mine:one", "--json")
+    assert shown.exit_code == 0
+    found = json.loads(shown.stdout)
+    assert (found["run_id"], found["status"], found["comparisons"][0]["speedup"]) == (run_id, "ok", 3.0)
+    assert len(engine.asked(requests.GetStatus)) == 1
+
+
+def test_the_headline_is_the_best_optimized_rung_over_the_first_baseline() -> None:
+    run = RunView("01")
+    for rung, ms in {
+        "baseline": 4.0,
+        "baseline_slow": 9.0,
+        "optimized": 3.0,
+        "optimized_wide": 2.0,
+        "peer": 1.0,
+    }.items():
+        run.arm(rung).known = events.ArmUpdate(
+            run_id="01", arm=rung, state="ok", correctness="correct", timing="host", median_ms=ms, samples=3
+        )
+    for rung, baseline, speedup in [
+        ("optimized", "baseline_slow", 3.0), ("optimized_wide", "baseline_slow", 4.5), ("peer", "baseline", 4.0),
+        ("baseline_slow", "baseline", 0.44), ("optimized", "baseline", 1.33), ("optimized_wide", "baseline", 2.0),
+    ]:  # fmt: skip
+        run.comparisons[rung, baseline] = events.ComparisonUpdate(
+            run_id="01", rung=rung, baseline=baseline, verdict="faster", speedup=speedup, low=speedup, high=speedup
+        )
+    assert run.best is not None
+    assert (run.best.rung, run.best.baseline, run.best_ms) == ("optimized_wide", "baseline", 2.0)
+    rows = {line.split()[0]: line for line in result_lines(run) if line}
+    assert "1.33x" in rows["optimized"]
+
+
+def test_notes_stand_once_and_only_where_there_is_no_verdict() -> None:
+    run = RunView("01")
+    for rung in ("baseline", "optimized", "optimized_wide", "optimized_tall"):
+        run.arm(rung)
+    for rung, verdict in {"optimized": "undecided", "optimized_wide": "faster", "optimized_tall": "undecided"}.items():
+        run.comparisons[rung, "baseline"] = events.ComparisonUpdate(
+            run_id="01", rung=rung, baseline="baseline", verdict=verdict, speedup=2.0, low=1.5, high=3.0, note="a note"
+        )
+    assert [line for line in result_lines(run) if "a note" in line] == ["optimized, optimized_tall: a note"]
+
+
+def test_a_baselines_time_never_stands_for_optimized_rungs_that_have_none() -> None:
+    run = RunView("01")
+    run.arm("baseline").known = events.ArmUpdate(
+        run_id="01", arm="baseline", state="ok", correctness="correct", timing="host", median_ms=4.0, samples=3
+    )
+    assert run.best_ms == 4.0
+    run.arm("optimized").known = events.ArmUpdate(run_id="01", arm="optimized", state="incorrect", correctness="wrong")
+    assert run.best_ms is None
+
+
+def test_the_table_fits_80_columns() -> None:
+    run = RunView("01")
+    for rung in ("baseline", "optimized_with_a_very_long_name"):
+        run.arm(rung).known = events.ArmUpdate(
+            run_id="01", arm=rung, state="ok", correctness="correct", timing="host", median_ms=12.34567,
+            low_ms=12.1, high_ms=12.9, samples=12345, sol=0.5,
+        )  # fmt: skip
+        run.comparisons[rung, "baseline"] = events.ComparisonUpdate(
+            run_id="01", rung=rung, baseline="baseline", verdict="undecided", speedup=1.01, low=0.98, high=1.04
+        )
+    lines = result_lines(run, width=80)
+    assert max(len(line) for line in lines) <= 80
+    assert "12.35 [12.10..12.90]" in "\n".join(lines)
+    assert "optimized_with_a_very_long_name" in "\n".join(result_lines(run))

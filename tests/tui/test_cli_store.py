@@ -1,0 +1,217 @@
+"""`aisp bench history | compare | expectations` and `aisp store info` over a real store."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from store.outcomes import State, Validity, Verdict
+from tests.tui.fake_engine import isolate, make_target, remember
+from tui.cli import cli
+from tui.commands.compare import judge
+from tui.commands.expectations import is_meant
+
+H100: dict[str, object] = {"host": "atlas", "gpu": "NVIDIA H100 80GB HBM3", "gpu_uuid": "GPU-1", "driver": "580.1"}
+LAPTOP: dict[str, object] = {"host": "ada", "gpu": "", "cpu": "a CPU"}
+
+
+@pytest.fixture(autouse=True)
+def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    return isolate(monkeypatch, tmp_path)
+
+
+def bench(*words: str) -> Result:
+    return CliRunner().invoke(cli, ["bench", *words])
+
+
+def test_history_lists_a_targets_runs_newest_first(state: Path) -> None:
+    old = remember(state, "mine:one", speedup=2.0)
+    new = remember(state, "mine:one", state=State.INCORRECT)
+    remember(state, "mine:two")
+    shown = bench("history", "mine:one")
+    assert shown.exit_code == 0
+    _, first, second = shown.stdout.splitlines()
+    assert new.id in first
+    assert "incorrect" in first
+    assert first.split()[-3:] == ["-", "-", "-"]
+    assert old.id in second
+    assert second.split()[-6:] == ["faster", "optimized", "0.5000", "[0.4950..0.5050]", "2.00x", "[1.96..2.04]"]
+    told = json.loads(bench("history", "mine:one", "--json").stdout)
+    assert [run["run_id"] for run in told] == [new.id, old.id]
+    assert told[1]["comparisons"][0]["speedup"] == 2.0
+    assert told[0]["reason"] == "as the test wants it"
+
+
+def test_history_of_everything_names_the_targets_and_keeps_to_the_limit(state: Path) -> None:
+    for name in ("mine:one", "mine:two", "mine:three"):
+        remember(state, name)
+    lines = bench("history", "--limit", "2").stdout.splitlines()
+    assert len(lines) == 3
+    assert "mine:three" in lines[1]
+    assert "mine:two" in lines[2]
+
+
+def test_history_of_a_target_that_never_ran_ends_with_1() -> None:
+    shown = bench("history", "mine:none")
+    assert (shown.exit_code, shown.stdout) == (1, "")
+    assert "no run of mine:none is stored yet" in shown.stderr
+    assert json.loads(bench("history", "mine:none", "--json").stdout) == []
+
+
+def test_compare_puts_two_like_runs_side_by_side_with_a_verdict(state: Path) -> None:
+    a = remember(state, "mine:one", speedup=2.0, environment=LAPTOP)
+    b = remember(state, "mine:one", speedup=4.0, environment={**LAPTOP, "git": "abc"})
+    shown = bench("compare", a.id, b.id)
+    assert shown.exit_code == 0
+    rows = {line.split()[0]: line for line in shown.stdout.splitlines() if line}
+    assert rows["optimized"].split() == [
+        "optimized", "0.5000", "[0.4950..0.5050]", "0.2500", "[0.2475..0.2525]", "2.00x", "[1.96..2.04]", "faster"
+    ]  # fmt: skip
+    assert "git" in shown.stdout
+    told = json.loads(bench("compare", b.id, a.id, "--json").stdout)
+    assert told["comparable"] is True
+    optimized = next(row for row in told["rungs"] if row["rung"] == "optimized")
+    assert (optimized["verdict"], optimized["speedup"]) == ("slower", 0.5)
+    baseline = next(row for row in told["rungs"] if row["rung"] == "baseline")
+    assert baseline["verdict"] == "undecided"
+    assert told["differences"] == [{"what": "git", "a": "abc", "b": "-", "refuses": False}]
+
+
+def test_compare_takes_the_beginning_of_an_id_and_names_near_ones(state: Path) -> None:
+    a = remember(state, "mine:one", run_id="01AAAAAAAAAAAAAAAAAAAAAAAA", environment=LAPTOP)
+    remember(state, "mine:one", run_id="01BBBBBBBBBBBBBBBBBBBBBBBB", environment=LAPTOP)
+    assert bench("compare", "01A", "01b").exit_code == 0
+    shown = bench("compare", a.id, "01C")
+    assert shown.exit_code == 2
+    assert "no run '01C'" in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"environment": {**H100, "host": "other"}}, "host"),
+        ({"environment": {**H100, "gpu_uuid": "GPU-2"}}, "gpu_uuid"),
+        ({"environment": {**H100, "driver": "999"}}, "driver"),
+        ({"environment": None}, "machine"),
+        ({"sm_clock_mhz": 1500.0}, "SM clock"),
+        ({"sm_clock_mhz": None}, "SM clock"),
+        ({"flags": ("clocks=locked",)}, "clocks"),
+        ({"device": "cpu"}, "device"),
+        ({"case": "large"}, "case"),
+        ({"quick": True}, "mode"),
+        ({"state": State.INCORRECT}, "outcome"),
+        ({"validity": Validity.SUSPECT}, "validity"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_compare_refuses_a_verdict_where_the_runs_are_not_alike(
+    state: Path, change: dict[str, object], what: str
+) -> None:
+    alike: dict[str, object] = {
+        "device": "cuda", "environment": H100, "sm_clock_mhz": 1980.0, "flags": ("clocks=unlocked",)
+    }  # fmt: skip
+    a = remember(state, "mine:one", speedup=2.0, **alike)  # type: ignore[arg-type]
+    same = remember(state, "mine:one", speedup=4.0, **alike)  # type: ignore[arg-type]
+    b = remember(state, "mine:one", speedup=4.0, **{**alike, **change})  # type: ignore[arg-type]
+    assert bench("compare", a.id, same.id).exit_code == 0
+    shown = bench("compare", a.id, b.id)
+    assert shown.exit_code == 1
+    assert "=> no verdict: these two runs cannot be compared" in shown.stdout
+    told = json.loads(bench("compare", a.id, b.id, "--json").stdout)
+    assert told["comparable"] is False
+    assert what in [difference["what"] for difference in told["differences"] if difference["refuses"]]
+    assert {row["verdict"] for row in told["rungs"]} == {"none"}
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "floor", "verdict"),
+    [
+        (1.02, 1.10, 0.01, Verdict.FASTER),
+        (1.005, 1.10, 0.01, Verdict.UNDECIDED),
+        (0.90, 0.98, 0.01, Verdict.SLOWER),
+        (0.995, 1.005, 0.01, Verdict.SAME),
+        (0.98, 1.005, 0.01, Verdict.UNDECIDED),
+        (1.5, 1.6, None, Verdict.UNDECIDED),
+        (None, 1.6, 0.01, Verdict.UNDECIDED),
+    ],
+)
+def test_a_verdict_needs_an_interval_that_clears_the_floor(
+    low: float | None, high: float | None, floor: float | None, verdict: Verdict
+) -> None:
+    assert judge(low, high, floor)[0] is verdict
+
+
+def test_expectations_put_the_prediction_beside_the_newest_run_on_that_hardware(tmp_path: Path, state: Path) -> None:
+    for name in ("met", "missed", "elsewhere", "unmeasured"):
+        make_target(tmp_path / "mine", name, on="H100")
+    remember(state, "mine:met", speedup=2.0, device="cuda", environment=H100)
+    remember(state, "mine:met", speedup=1.1, environment=LAPTOP)  # newer, and says nothing about an H100
+    remember(state, "mine:missed", speedup=2.0, device="cuda", environment=H100)
+    remember(state, "mine:missed", speedup=1.2, device="cuda", environment=H100)
+    remember(state, "mine:elsewhere", speedup=2.0, environment=LAPTOP)
+    shown = bench("expectations", "--root", str(tmp_path / "mine"))
+    assert shown.exit_code == 1
+    rows = {line.split()[0]: line for line in shown.stdout.splitlines()}
+    assert rows["mine:met"].endswith("  met")
+    assert "1.50x..3.00x on H100" in rows["mine:met"]
+    assert rows["mine:missed"].endswith("  not met")
+    assert "1.20x" in rows["mine:missed"]
+    assert rows["mine:elsewhere"].endswith("a CPU                  -")
+    assert rows["mine:unmeasured"].split()[-3:] == ["-", "-", "-"]
+    told = {
+        item["target"]: item
+        for item in json.loads(bench("expectations", "--root", str(tmp_path / "mine"), "--json").stdout)
+    }
+    assert {name: item["met"] for name, item in told.items()} == {
+        "mine:met": True, "mine:missed": False, "mine:elsewhere": None, "mine:unmeasured": None
+    }  # fmt: skip
+    assert told["mine:unmeasured"]["measured"] is None
+    assert told["mine:met"]["predicted"] == {"low": 1.5, "high": 3.0, "on": "H100", "why": "one pass instead of two"}
+
+
+def test_expectations_that_nothing_contradicts_end_with_0(tmp_path: Path) -> None:
+    make_target(tmp_path / "mine", "one")
+    assert bench("expectations", "--root", str(tmp_path / "mine")).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("on", "names", "expected"),
+    [
+        ("H100", ["NVIDIA H100 80GB HBM3", "cuda"], True),
+        ("H100", ["NVIDIA H200", "cuda"], False),
+        ("the host of an H100", ["AMD EPYC", "cpu", "NVIDIA H100 80GB HBM3"], True),
+        ("the host of an H100", ["AMD EPYC", "cpu", ""], False),
+        ("CPU", ["a CPU", "cpu"], True),
+    ],
+)
+def test_predicted_hardware_is_told_from_other_hardware(on: str, names: list[str], expected: bool) -> None:
+    assert is_meant(on, names) is expected
+
+
+def test_store_info_counts_what_is_there(state: Path) -> None:
+    remember(state, "mine:one", sources="a")
+    remember(state, "mine:one", sources="b")
+    remember(state, "mine:two", sources="b")
+    shown = CliRunner().invoke(cli, ["store", "info", "--json"])
+    told = json.loads(shown.stdout)
+    from store.migrations import LATEST
+
+    assert (told["runs"], told["finished_runs"], told["targets"], told["sources"]) == (3, 3, 2, 2)
+    assert told["schema_version"] == LATEST
+    assert told["size_bytes"] >= (state / "aisp.db").stat().st_size
+    assert told["newest"] == "2026-01-02T03:04:05+00:00"
+
+
+def test_a_store_of_a_newer_aisp_is_refused_with_a_sentence(state: Path) -> None:
+    import sqlite3
+
+    remember(state, "mine:one")
+    with sqlite3.connect(state / "aisp.db") as store:
+        store.execute("PRAGMA user_version = 999")
+        store.execute("ALTER TABLE runs RENAME TO older_runs")
+    shown = bench("history")
+    assert shown.exit_code == 3
+    assert "schema version 999" in shown.stderr

@@ -1,0 +1,1 @@
+"""Faces: the Textual app `aisp-tui` and the command line `aisp`."""

@@ -1,0 +1,570 @@
+"""The app `aisp-tui`: draws its first frame before anything heavy, then loads what the frame needs beside the loop.
+
+The catalogue and the store are read in threads, the engine is connected to in the background; neither numpy nor
+torch nor the store is imported before the first frame. The app owns what screens share (catalogue, model, link,
+settings, stored results) and the actions on targets; screens draw. Leaving the app leaves the engine and its
+runs alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+# 15 frames a second are plenty for a terminal; Textual reads this when it is imported.
+os.environ.setdefault("TEXTUAL_FPS", "15")
+
+from textual.app import App
+from textual.binding import BindingType
+
+from engine import paths
+from engine.clean import clean_line
+from engine.protocol import requests
+from tui import themes
+from tui.aside import aside, begin
+from tui.keymap import bind
+from tui.model import Model
+from tui.results import Result as RunResult
+from tui.screens import SCREENS, Source
+from tui.settings import Settings, editor_command, load_settings, save_setting
+from tui.widgets.glyphs import GraphStyle, detect
+
+if TYPE_CHECKING:
+    from textual.command import Provider
+    from textual.driver import Driver
+
+    from engine.protocol.events import Reply as EngineReply
+    from kernels.catalog.model import Catalog, Target
+    from store import History
+    from tui.link import EngineLink, ModelChanged
+
+Result = TypeVar("Result")
+
+EXIT_NOT_POSSIBLE = 3
+
+
+def _commands() -> type[Provider]:
+    from tui.commands_palette import TargetCommands  # only when the palette opens
+
+    return TargetCommands
+
+
+class Workbench(App[None]):
+    """The app.
+
+    Attributes:
+        catalog: what was found under the roots; None until it is loaded.
+        model: what the engine told.
+        link: the connection to the engine.
+        board: the newest stored run of each target, by target id; empty until it is loaded.
+        settings: as read, with the command line's options on top.
+        graph_style: which glyphs plots and signs are drawn with.
+    """
+
+    TITLE = "aisp"
+    BINDINGS: ClassVar[list[BindingType]] = bind("quit")
+    COMMANDS: ClassVar[set[Any]] = {_commands}
+    CSS = """
+    .pane { border: round $panel; border-title-color: $foreground; scrollbar-size-vertical: 1; }
+    .pane:focus, .pane:focus-within { border: round $accent; border-title-style: bold; }
+    .-maximized { width: 1fr; height: 1fr; }
+    Toast { max-width: 70; }
+    """
+
+    def __init__(
+        self,
+        path: Path | None = None,
+        *,
+        link: EngineLink | None = None,
+        catalog: Catalog | None = None,
+        settings: Settings | None = None,
+        driver_class: type[Driver] | None = None,
+    ) -> None:
+        super().__init__(driver_class=driver_class)
+        self.path = path
+        problems: list[str] = []
+        if settings is None:
+            settings, problems = load_settings()
+        self.settings = settings
+        self._problems = problems
+        themes.register(self)
+        self._choose_theme()
+        self.graph_style = self._graph_style()
+        self.catalog = catalog
+        self.board: dict[str, RunResult] = {}
+        self._link = link
+        self.model: Model = link.model if link is not None else Model()
+        self._settled: set[str] = set()  # runs that had ended when the board was read last
+        self._leaving = False
+        self._history: History | None = None
+        self._history_lock = threading.Lock()
+
+    # -- life --------------------------------------------------------------------------------------------------
+
+    def on_mount(self) -> None:
+        self.open_screen("home")
+        for problem in self._problems:
+            self.notify(clean_line(problem), title="Settings", severity="warning", timeout=15, markup=False)
+        self.call_after_refresh(self._after_first_frame)
+
+    def _after_first_frame(self) -> None:
+        begin(self, self._load_catalog, group="catalog", exclusive=True)
+        begin(self, self._load_board, group="board", exclusive=True)
+        if self._leaving:
+            return
+        if self._link is None:
+            from tui.link import EngineLink  # after the first frame: asyncio's streams and the engine's client
+
+            self._link = EngineLink(self.model)
+        self._link.start(self)
+
+    async def on_unmount(self) -> None:
+        if self._link is not None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._link.stop(), 0.3)
+
+    def leave(self, signum: int) -> None:
+        """End the app because of a signal; the engine and its runs go on."""
+        self._leaving = True
+        self.exit(return_code=128 + signum)
+
+    @property
+    def link(self) -> EngineLink | None:
+        """The connection to the engine, None before the first frame."""
+        return self._link
+
+    async def _load_catalog(self) -> None:
+        if self.catalog is None:
+            path = self.path
+
+            def load() -> Catalog:
+                from kernels import catalog  # parses every lesson: some 0.1 s for 160 targets
+
+                return catalog.load([path]) if path is not None else catalog.load()
+
+            try:
+                self.catalog = await aside(load)
+            except Exception as error:
+                where = self.path or "the shipped lessons"
+                self.notify(
+                    clean_line(f"The catalogue of {where} could not be read: {error}; F5 tries again"),
+                    severity="error",
+                    timeout=30,
+                    markup=False,
+                )
+                return
+        self._forward({"catalog"})
+
+    async def _load_board(self) -> None:
+        try:
+            rows = await self.stored(
+                lambda history: {run.target: RunResult.of(run) for run in history.board().values()}
+            )
+        except Exception as error:
+            self.notify(
+                clean_line(f"Earlier results could not be read: {error}; `aisp store info` tells where they lie"),
+                severity="warning",
+                timeout=15,
+                markup=False,
+            )
+            return
+        if rows is not None:
+            self.board = rows
+            self._forward({"board"})
+
+    def reload(self) -> None:
+        """Read the catalogue and the last results again."""
+        self.catalog = None
+        begin(self, self._load_catalog, group="catalog", exclusive=True)
+        begin(self, self._load_board, group="board", exclusive=True)
+
+    async def stored(self, ask: Callable[[History], Result]) -> Result | None:
+        """Ask the store in a thread; None where there is no store yet. Raises what reading raises."""
+        path = paths.database_file()
+
+        def read() -> Result | None:
+            if not path.exists():
+                return None
+            from store import History  # numpy and sqlite-utils: 0.35 s, in this thread
+
+            with self._history_lock:
+                if self._history is None:
+                    self._history = History(path)
+            return ask(self._history)
+
+        return await aside(read)
+
+    # -- what the engine says ----------------------------------------------------------------------------------
+
+    def on_model_changed(self, message: ModelChanged) -> None:
+        """Pass on what changed; ask for the machine once connected; read the board again when a run has ended."""
+        names = set(message.names)
+        if "connection" in names and self.model.status is None and self._link is not None and self._link.connected:
+            begin(self, self._link.fetch_status, group="status", exclusive=True)
+        if "runs" in names:
+            ended = {run.id for run in self.model.runs.values() if run.state.final}
+            if ended - self._settled:
+                self._settled = ended
+                begin(self, self._load_board, group="board", exclusive=True)
+        self._forward(names)
+
+    def _forward(self, names: set[str]) -> None:
+        screens = self.screen_stack
+        for screen in reversed(screens):
+            refresh = getattr(screen, "refresh_from", None)
+            if refresh is not None:
+                refresh(names)
+            if not screen.is_modal:  # a panel lies over a screen that is still in sight
+                return
+
+    @property
+    def machine(self) -> str:
+        """The GPU that runs are placed on, or why there is none; "" while nobody knows."""
+        status = self.model.status
+        if status is None:
+            return ""
+        gpus = [device for device in status.devices if device.index >= 0]
+        if not gpus:
+            return "CPU only"
+        more = f" ×{len(gpus)}" if len(gpus) > 1 else ""
+        return f"{gpus[0].name}{more}"
+
+    def missing(self, target: Target) -> str:
+        """What this machine lacks for the target ("needs sm_90"); "" where nothing is, or nobody knows."""
+        status = self.model.status
+        if status is None:
+            return ""
+        gpus = [device for device in status.devices if device.index >= 0]
+        sms = [device.sm for device in gpus if device.sm is not None]
+        return target.needs.missing(sm=max(sms, default=None), gpus=len(gpus)) or ""
+
+    def queue_counts(self) -> tuple[int, int]:
+        """Runs under way, and runs waiting."""
+        active = self.model.active_runs()
+        planned = sum(1 for run in active if run.state == "planned")
+        return len(active) - planned, planned
+
+    def banner_text(self) -> str:
+        """The gravest banner's text, "" for none."""
+        ranks = {"error": 0, "warning": 1}
+        banners = sorted(self.model.banners.values(), key=lambda banner: ranks.get(banner.severity, 2))
+        if not banners:
+            return ""
+        more = f" (and {len(banners) - 1} more: l)" if len(banners) > 1 else ""
+        return banners[0].text + more
+
+    # -- screens -----------------------------------------------------------------------------------------------
+
+    def open_screen(self, name: str, **arguments: Any) -> None:
+        """Open a screen of SCREENS with its arguments; one that is open already comes back to the top."""
+        screen_class = SCREENS[name].load()
+        for depth, screen in enumerate(self.screen_stack):
+            if type(screen) is screen_class and getattr(screen, "opened_with", None) == arguments:
+                for _ in range(len(self.screen_stack) - 1 - depth):
+                    self.pop_screen()
+                return
+        screen = screen_class(**arguments)
+        screen.opened_with = arguments  # type: ignore[attr-defined]
+        self.push_screen(screen)
+
+    def open_help(self) -> None:
+        """Open the help panel about the focused pane."""
+        from tui.screens.help import HelpScreen
+
+        if not isinstance(self.screen, HelpScreen):
+            self.push_screen(HelpScreen(self.screen))
+
+    def open_diff(self, target_id: str, left: Source, right: Source) -> None:
+        """Compare two sources of a target."""
+        self.open_screen("diff", target_id=target_id, left=left, right=right)
+
+    def target(self, target_id: str) -> Target | None:
+        """The target of that id, None where it is not (or not yet) in the catalogue."""
+        if self.catalog is None:
+            return None
+        try:
+            return self.catalog.find(target_id)
+        except LookupError:
+            return None
+
+    # -- actions on targets ------------------------------------------------------------------------------------
+
+    def start_runs(self, target_ids: Sequence[str], *, quick: bool) -> None:
+        """Plan a run per target and show the first."""
+        if not target_ids:
+            self.notify("Highlight a target first", severity="warning", markup=False)
+            return
+        begin(self, partial(self._start_runs, list(target_ids), quick))
+
+    async def _start_runs(self, target_ids: list[str], quick: bool) -> None:
+        found = [target for target_id in target_ids if (target := self.target(target_id)) is not None]
+        roots = list(dict.fromkeys(str(target.root) for target in found))
+        reply = await self.ask_engine(
+            "The run was not started",
+            requests.StartRuns,
+            roots=roots,
+            targets=target_ids,
+            quick=quick,
+            trigger="tui",
+        )
+        if reply is None:
+            return
+        if reply.run_ids:
+            self.open_screen("run", run_id=reply.run_ids[0])
+        if len(reply.run_ids) > 1:
+            self.notify(f"{len(reply.run_ids)} runs are planned; this is the first", markup=False)
+
+    def cancel_runs(self, target_ids: Iterable[str]) -> None:
+        """Cancel what is planned or running for these targets."""
+        wanted = set(target_ids)
+        active = [run for run in self.model.active_runs() if run.target in wanted]
+        if not active:
+            self.notify("Nothing of this target is planned or running", markup=False)
+            return
+        begin(self, partial(self._cancel, [run.id for run in active]))
+
+    async def _cancel(self, run_ids: list[str]) -> None:
+        for run_id in run_ids:
+            reply = await self.ask_engine("The run was not cancelled", requests.Cancel, run_id=run_id)
+            if reply is None:
+                return
+        self.notify("Cancelling" if len(run_ids) == 1 else f"Cancelling {len(run_ids)} runs", markup=False)
+
+    async def ask_engine(self, failure: str, kind: type[requests.Request], **fields: Any) -> EngineReply | None:
+        """Send a request; returns the Reply, or None after telling why it was refused."""
+        if self._link is None:
+            problem = "the engine is not connected yet; try again in a moment"
+        else:
+            reply = await self._link.request(kind, **fields)
+            if not reply.error:
+                return reply
+            problem = reply.error
+        self.notify(f"{failure}: {clean_line(problem)}", severity="error", timeout=12, markup=False)
+        return None
+
+    def restart_engine_when_idle(self) -> None:
+        """Let the engine end after its queue; the link starts a new one."""
+        begin(self, self._restart)
+
+    async def _restart(self) -> None:
+        if self._link is not None:
+            self.notify(clean_line(await self._link.restart_when_idle()), timeout=10, markup=False)
+
+    def edit(self, target_id: str, rung_name: str = "") -> None:
+        """Open a rung's file in the person's editor; the terminal is the editor's until it ends."""
+        target = self.target(target_id)
+        if target is None:
+            self.notify("Highlight a target first", severity="warning", markup=False)
+            return
+        names = [rung.name for rung in target.rungs]
+        chosen = rung_name if rung_name in names else "optimized" if "optimized" in names else names[0]
+        self.edit_file(target.rung(chosen).path)
+
+    def edit_file(self, path: Path) -> None:
+        """Open a file in the person's editor."""
+        import subprocess
+
+        from textual.app import SuspendNotSupported
+
+        try:
+            command = [*editor_command(self.settings), str(path)]
+        except ValueError as error:
+            self.notify(f"The editor's command is not usable ({error}); correct `editor` in the settings",
+                        severity="error", markup=False)  # fmt: skip
+            return
+        try:
+            with self.suspend():
+                # The editor reads the terminal itself; the app's reader thread is stopped meanwhile.
+                status = subprocess.run(command, check=False).returncode
+        except SuspendNotSupported:
+            self.notify(clean_line(f"This terminal cannot be handed to an editor; open {path}"),
+                        severity="warning", timeout=15, markup=False)  # fmt: skip
+            return
+        except OSError as error:
+            self.notify(
+                clean_line(f"{command[0]} could not be started ({error.strerror}); set EDITOR or `editor`"),
+                severity="error",
+                timeout=12,
+                markup=False,
+            )
+            return
+        if status:
+            self.notify(clean_line(f"{command[0]} ended with status {status}"), severity="warning", markup=False)
+
+    # -- actions on the app ------------------------------------------------------------------------------------
+
+    def copy(self, text: str) -> None:
+        """Copy to the terminal's clipboard, and to a file for terminals that drop such copies; say both."""
+        self.copy_to_clipboard(text)
+        path = paths.state_dir() / "clipboard.txt"
+        size = f"{len(text.splitlines())} lines" if "\n" in text.strip("\n") else "1 line"
+        try:
+            path.write_text(text, encoding="utf-8", errors="backslashreplace")
+        except OSError as error:
+            self.notify(clean_line(f"Copied {size} to the terminal only; {path}: {error.strerror}"), markup=False)
+            return
+        self.notify(clean_line(f"Copied {size} to the terminal's clipboard and to {path}"), markup=False)
+
+    def on_diff_view_copied(self, message: Any) -> None:
+        """A pane handed over what it copied."""
+        self.copy(message.text)
+
+    def action_next_theme(self) -> None:
+        """Change to the next of our themes and remember it."""
+        names = list(themes.THEME_NAMES)
+        at = names.index(self.theme) if self.theme in names else -1
+        self.set_theme(names[(at + 1) % len(names)])
+
+    def set_theme(self, name: str) -> None:
+        """Change the theme and write it into the settings."""
+        self.theme = name
+        self._remember("theme", name)
+        self.notify(f"Theme {name}", timeout=2, markup=False)
+
+    def set_graph(self, style: str) -> None:
+        """Change how plots and signs are drawn: "auto", "braille", "block" or "ascii"; remembered."""
+        import msgspec
+
+        self.settings = msgspec.structs.replace(self.settings, graph=style)
+        self.graph_style = self._graph_style()
+        for screen in self.screen_stack:
+            for widget in screen.walk_children():
+                if hasattr(widget, "graph_style"):
+                    widget.graph_style = self.graph_style
+                    widget.refresh()
+        self._forward(set())
+        self._remember("graph", style)
+        self.notify(f"Graphs are drawn with {self.graph_style.value}", timeout=2, markup=False)
+
+    def _remember(self, key: str, value: str) -> None:
+        try:
+            save_setting(key, value)
+        except OSError as error:
+            self.notify(clean_line(f"Not remembered: {error}"), severity="warning", markup=False)
+
+    def _choose_theme(self) -> None:
+        wanted = self.settings.theme
+        if wanted in self.available_themes:
+            self.theme = wanted
+            return
+        self._problems.append(f"there is no theme {wanted!r}; there are {', '.join(sorted(self.available_themes))}")
+        if themes.THEME_NAMES[0] in self.available_themes:
+            self.theme = themes.THEME_NAMES[0]
+
+    def _graph_style(self) -> GraphStyle:
+        if self.settings.graph == "auto":
+            return detect(os.environ, getattr(sys.__stdout__, "encoding", "") or "")
+        return GraphStyle(self.settings.graph)
+
+    @property
+    def ascii(self) -> bool:
+        """Whether signs must be plain ASCII."""
+        return self.graph_style is GraphStyle.ASCII
+
+    def action_screenshot(self, filename: str | None = None, path: str | None = None) -> None:
+        """Save the screen as an SVG in the state folder and say where."""
+        self.save_picture()
+
+    def save_picture(self, file: Path | None = None) -> Path | None:
+        """Write the screen as an SVG; returns where, None after telling that it could not be written."""
+        stamp = time.strftime("%Y%m%d-%H%M%S")
+        file = file or paths.make_private(paths.state_dir() / "screenshots") / f"aisp-{stamp}.svg"
+        try:
+            file.write_text(self.export_screenshot(), encoding="utf-8")
+        except OSError as error:
+            self.notify(clean_line(f"{file} could not be written: {error.strerror}"), severity="error", markup=False)
+            return None
+        self.notify(clean_line(f"Saved {file}"), markup=False)
+        return file
+
+
+def refusal() -> str:
+    """Why the app cannot be drawn here, in a sentence with the next move; "" where it can."""
+    instead = "`aisp bench list-targets` and the other commands of `aisp` work anywhere"
+    for stream, name in ((sys.__stdin__, "input"), (sys.__stdout__, "output"), (sys.__stderr__, "error output")):
+        if stream is None or not stream.isatty():
+            return f"aisp-tui draws on a terminal, and its standard {name} is none; {instead}"
+    term = os.environ.get("TERM", "")
+    if term in ("", "dumb"):
+        return (
+            f"aisp-tui needs a terminal that can move the cursor, and TERM is {term or 'not set'}; "
+            f"try TERM=xterm-256color aisp-tui, or: {instead}"
+        )
+    try:
+        size = os.get_terminal_size(sys.__stdout__.fileno() if sys.__stdout__ else 1)
+    except OSError:
+        return ""
+    if size.columns == 0 or size.lines == 0:
+        return (
+            f"this terminal says that it is {size.columns}x{size.lines}; `stty rows 24 cols 80` corrects it, "
+            f"or: {instead}"
+        )
+    return ""
+
+
+def run(
+    path: Path | None = None,
+    *,
+    theme: str | None = None,
+    graph: str | None = None,
+    mouse: bool = True,
+    screenshot: Path | None = None,
+) -> int:
+    """Open the app and return its exit status: 0, 3 where it cannot be drawn here, 128 + n after signal n.
+
+    Args:
+        path: a folder of targets to open instead of the shipped lessons.
+        theme, graph: override the settings for this start.
+        mouse: False leaves the mouse to the terminal.
+        screenshot: draw the first screen with its results, write it there as an SVG, and end; needs no terminal.
+    """
+    reason = "" if screenshot is not None else refusal()
+    if reason:
+        sys.stderr.write(reason + "\n")
+        return EXIT_NOT_POSSIBLE
+    import msgspec
+
+    settings, problems = load_settings()
+    if theme is not None:
+        settings = msgspec.structs.replace(settings, theme=theme)
+    if graph is not None:
+        settings = msgspec.structs.replace(settings, graph=graph)
+    driver: type[Driver] | None = None
+    if screenshot is None:
+        from tui.driver import BackloggedDriver
+
+        driver = BackloggedDriver
+    app = Workbench(path, settings=settings, driver_class=driver)
+    app._problems[:0] = problems
+    asyncio.run(_session(app, mouse=mouse and settings.mouse, screenshot=screenshot))
+    return app.return_code or 0
+
+
+async def _session(app: Workbench, *, mouse: bool, screenshot: Path | None) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # Without these SIGTERM leaves the alternate screen and the mouse on, and SIGHUP spins.
+        loop.add_signal_handler(number, app.leave, number)
+    if screenshot is None:
+        await app.run_async(mouse=mouse)
+        return
+
+    async def picture(pilot: Any) -> None:
+        for _ in range(200):
+            await pilot.pause(0.02)
+            if app.catalog is not None:
+                break
+        await pilot.pause(0.1)
+        saved = app.save_picture(screenshot)
+        app.exit(return_code=0 if saved else 1)
+
+    await app.run_async(headless=True, size=(120, 40), auto_pilot=picture)

@@ -1,0 +1,291 @@
+"""`aisp bench compare`: two stored runs side by side, with a verdict only where one can be had.
+
+Two runs were not measured in the same rounds, so the rule is stricter than the engine's within a run:
+
+* both runs ended well, were not quick (one process says nothing about the next), and their times are valid;
+* the same target, case and device, the same host and hardware, SM clocks within `CLOCK_BAND`, the same
+  timing;
+* the ratio's interval is the widest that both intervals allow, A.low / B.high to A.high / B.low, and it must
+  clear the larger of the two runs' noise floors. Where no floor is known there is no verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from engine.clean import clean_line
+from store.outcomes import State, Validity, Verdict
+from tui import plain
+from tui.commands import common
+from tui.commands.follow import A_A, RunView
+
+if TYPE_CHECKING:
+    from store import History
+    from store.records import RunRecord
+
+CLOCK_BAND = 0.02
+"""How far two runs' median SM clocks may differ, as a share of the higher one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Something in which two runs differ; `refuses` where no verdict is possible because of it."""
+
+    what: str
+    a: str
+    b: str
+    refuses: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A stored run with what it ran on. `sm_clock_mhz` is the median while it ran, None where not sampled."""
+
+    run: RunView
+    environment: Mapping[str, object]
+    sm_clock_mhz: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One rung in both runs. `speedup` is the time in A over the time in B: above one, B is faster."""
+
+    rung: str
+    a_ms: tuple[float | None, float | None, float | None]  # median, low, high
+    b_ms: tuple[float | None, float | None, float | None]
+    speedup: float | None
+    low: float | None
+    high: float | None
+    floor: float | None
+    verdict: Verdict
+    note: str
+
+
+@click.command()
+@click.argument("first", metavar="RUN_A")
+@click.argument("second", metavar="RUN_B")
+@common.json_option
+@click.pass_context
+def command(ctx: click.Context, first: str, second: str, as_json: bool) -> None:
+    """Put the stored runs RUN_A and RUN_B side by side; how much faster is B?
+
+    A run is named by its id or the beginning of it. There is no verdict where devices, clocks or hosts
+    differ, for quick runs, and for runs that did not end well.
+
+    Exit status: 0 they can be compared; 1 they cannot; 2 no such run.
+    """
+    from tui.commands import stored  # the store and numpy
+
+    with stored.history() as opened:
+        a, b = (_side(opened, opened.run(run_id)) for run_id in (first, second))
+    differences = differing(a, b)
+    refused = any(difference.refuses for difference in differences)
+    pairs = compare(a.run, b.run, refused=refused)
+    if as_json:
+        common.say_document(as_document(a, b, differences, pairs))
+    else:
+        common.say("\n".join(lines(a, b, differences, pairs, width=common.terminal_width())))
+    ctx.exit(1 if refused else 0)
+
+
+def _side(opened: History, record: RunRecord) -> Side:
+    import numpy as np  # the store has it imported already
+
+    from tui.commands import stored
+
+    telemetry = opened.telemetry(record.id)
+    clock: float | None = None
+    if telemetry is not None and np.isfinite(telemetry.sm_clock_mhz).any():
+        clock = float(np.nanmedian(telemetry.sm_clock_mhz))
+    return Side(stored.view(record), stored.environment(opened, record), clock)
+
+
+# Words in the keys of an environment that say on which machine, and how it was set up.
+_MACHINE = ("host", "gpu", "cpu", "cores", "driver", "variables")
+
+
+def differing(a: Side, b: Side) -> list[Difference]:
+    """What differs between two runs, what refuses a verdict first."""
+    from tui.commands.stored import flat
+
+    found: list[Difference] = []
+
+    def add(what: str, left: object, right: object, *, refuses: bool) -> None:
+        if left != right:
+            texts = [plain.DASH if value in (None, "") else clean_line(str(value)) for value in (left, right)]
+            found.append(Difference(what, texts[0], texts[1], refuses))
+
+    for name in ("target", "device", "case"):
+        add(name, getattr(a.run, name), getattr(b.run, name), refuses=True)
+    for side, run in (("A", a.run), ("B", b.run)):
+        if run.state != State.OK:
+            found.append(Difference("outcome", *(_beside(side, run.state)), refuses=True))
+        elif run.validity != Validity.VALID:
+            found.append(Difference("validity", *(_beside(side, run.validity)), refuses=True))
+        if run.quick:
+            found.append(Difference("mode", *(_beside(side, "quick: one process")), refuses=True))
+    add("clocks", _clock_flags(a.run), _clock_flags(b.run), refuses=True)
+    if a.run.device.startswith("cuda") and b.run.device.startswith("cuda"):
+        clocks = a.sm_clock_mhz, b.sm_clock_mhz
+        if (
+            clocks[0] is None
+            or clocks[1] is None
+            or abs(clocks[0] - clocks[1]) > CLOCK_BAND * max(clocks[0], clocks[1])
+        ):
+            found.append(Difference("SM clock", _mhz(clocks[0]), _mhz(clocks[1]), refuses=True))
+    left, right = flat(a.environment), flat(b.environment)
+    if not left or not right:
+        known = ["known" if side else "unknown" for side in (left, right)]
+        found.append(Difference("machine", known[0], known[1], refuses=True))
+    else:
+        for key in sorted({*left, *right}):
+            machine = any(word in key.lower() for word in _MACHINE)
+            add(clean_line(key), left.get(key), right.get(key), refuses=machine)
+    return sorted(found, key=lambda difference: not difference.refuses)
+
+
+def _clock_flags(run: RunView) -> str:
+    flags = run.finished.flags if run.finished else []
+    return ", ".join(sorted(flag for flag in flags if flag.startswith("clocks=")))
+
+
+def _beside(side: str, text: str) -> tuple[str, str]:
+    return (text, "") if side == "A" else ("", text)
+
+
+def _mhz(clock: float | None) -> str:
+    return plain.DASH if clock is None else f"{clock:.0f} MHz"
+
+
+def compare(a: RunView, b: RunView, *, refused: bool) -> list[Pair]:
+    """The rungs of both runs side by side, in A's order and then B's."""
+    floors = [_floor(a), _floor(b)]
+    floor = max(floors) if None not in floors else None  # type: ignore[type-var]
+    pairs = []
+    for rung in dict.fromkeys([*a.arms, *b.arms]):
+        if rung.endswith(A_A):
+            continue
+        left, right = (run.arms[rung].known if rung in run.arms else None for run in (a, b))
+        a_ms = (left.median_ms, left.low_ms, left.high_ms) if left else (None, None, None)
+        b_ms = (right.median_ms, right.low_ms, right.high_ms) if right else (None, None, None)
+        speedup = a_ms[0] / b_ms[0] if a_ms[0] and b_ms[0] else None
+        low = a_ms[1] / b_ms[2] if a_ms[1] and b_ms[2] else None
+        high = a_ms[2] / b_ms[1] if a_ms[2] and b_ms[1] else None
+        verdict, note = Verdict.NONE, ""
+        if speedup is None:
+            note = "not timed in both"
+        elif left is not None and right is not None and left.timing != right.timing:
+            speedup = low = high = None
+            note = f"timed as {left.timing} and {right.timing}, which cannot be compared"
+        elif not refused:
+            verdict, note = judge(low, high, floor)
+        pairs.append(Pair(rung, a_ms, b_ms, speedup, low, high, floor, verdict, note))
+    return pairs
+
+
+def _floor(run: RunView) -> float | None:
+    return max((c.floor for c in run.comparisons.values() if c.floor is not None), default=None)
+
+
+def judge(low: float | None, high: float | None, floor: float | None) -> tuple[Verdict, str]:
+    """The verdict for a ratio's interval, and why it is undecided where it is."""
+    if low is None or high is None:
+        return Verdict.UNDECIDED, "a time without an interval"
+    if floor is None:
+        return Verdict.UNDECIDED, "the noise floor of one of the runs is not known"
+    if low > 1 + floor:
+        return Verdict.FASTER, ""
+    if high < 1 / (1 + floor):
+        return Verdict.SLOWER, ""
+    if low >= 1 / (1 + floor) and high <= 1 + floor:
+        return Verdict.SAME, ""
+    return (
+        Verdict.UNDECIDED,
+        "the interval does not clear the noise floor; run both again, side by side in one run",
+    )
+
+
+def lines(a: Side, b: Side, differences: list[Difference], pairs: list[Pair], *, width: int | None) -> list[str]:
+    """Both runs for people."""
+    found = []
+    for name, side in (("A", a), ("B", b)):
+        run = side.run
+        facts = [
+            run.id,
+            run.target,
+            run.device,
+            run.case,
+            plain.local_time(run.wall),
+            _mhz(side.sm_clock_mhz),
+        ]
+        found.append(f"{name}  " + clean_line("  ".join(fact for fact in facts if fact and fact != plain.DASH)))
+    rows = [
+        [
+            clean_line(pair.rung),
+            plain.milliseconds(*pair.a_ms),
+            plain.milliseconds(*pair.b_ms),
+            plain.speedup(pair.speedup, pair.low, pair.high),
+            plain.DASH if pair.verdict is Verdict.NONE else pair.verdict,
+            clean_line(pair.note),
+        ]
+        for pair in pairs
+    ]
+    heads = ["rung", "A ms [low..high]", "B ms [low..high]", "A/B [low..high]", "B is", ""]
+    found += ["", *plain.table(heads, rows, width=width, shrink="rung", drop=[""])]
+    if differences:
+        table = plain.table(
+            ["they differ in", "A", "B", ""],
+            [[d.what, d.a, d.b, "no verdict because of it" if d.refuses else ""] for d in differences],
+            width=width,
+            shrink="B",
+        )
+        found += ["", *table]
+    if any(difference.refuses for difference in differences):
+        found += ["", "=> no verdict: these two runs cannot be compared"]
+    return found
+
+
+def as_document(a: Side, b: Side, differences: list[Difference], pairs: list[Pair]) -> dict[str, Any]:
+    """Both runs for JSON; the schema is in docs/commands.md."""
+
+    def head(side: Side) -> dict[str, Any]:
+        run = side.run
+        return {
+            "run_id": run.id,
+            "target": run.target,
+            "device": run.device,
+            "case": run.case,
+            "quick": run.quick,
+            "wall": run.wall,
+            "status": run.state,
+            "snapshot": run.snapshot,
+            "sm_clock_mhz": side.sm_clock_mhz,
+        }
+
+    def times(values: tuple[float | None, float | None, float | None]) -> dict[str, float | None]:
+        return dict(zip(("median_ms", "low_ms", "high_ms"), values, strict=True))
+
+    return {
+        "a": head(a),
+        "b": head(b),
+        "comparable": not any(difference.refuses for difference in differences),
+        "differences": [{"what": d.what, "a": d.a, "b": d.b, "refuses": d.refuses} for d in differences],
+        "rungs": [
+            {
+                "rung": pair.rung,
+                "a": times(pair.a_ms),
+                "b": times(pair.b_ms),
+                "speedup": pair.speedup,
+                "low": pair.low,
+                "high": pair.high,
+                "floor": pair.floor,
+                "verdict": pair.verdict,
+                "note": pair.note,
+            }
+            for pair in pairs
+        ],
+    }

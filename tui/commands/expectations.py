@@ -1,0 +1,145 @@
+"""`aisp bench expectations`: what each lesson predicted before it was measured, beside what was measured
+last.
+
+A prediction names the hardware it is for. It is met when the measured speed-up of the best rung lies in the
+predicted range; a measurement on other hardware is shown and answers nothing, and neither does one that is
+not to be believed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from engine.clean import clean_line
+from store.outcomes import State, Validity
+from tui import plain
+from tui.commands import common
+
+if TYPE_CHECKING:
+    from engine.protocol.events import ComparisonUpdate
+    from kernels.catalog.model import Target
+    from store import History
+    from tui.commands.follow import RunView
+
+LOOK_BACK_RUNS = 200
+"""How many of a target's runs are looked through for one on the predicted hardware."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A target's prediction and the run that speaks about it; `met` is None where nothing does."""
+
+    target: Target
+    run: RunView | None = None
+    best: ComparisonUpdate | None = None
+    measured_on: str = ""
+    met: bool | None = None
+
+
+@click.command()
+@common.roots_option
+@common.json_option
+@click.pass_context
+def command(ctx: click.Context, roots: tuple[str, ...], as_json: bool) -> None:
+    """Show the predicted range of each target's speed-up beside what was measured last on that hardware.
+
+    Exit status: 0 no prediction was missed; 1 one was.
+    """
+    from tui.commands import stored  # the store and numpy
+
+    targets = [target for target in common.load_catalog(roots).targets if target.expect is not None]
+    with stored.history() as opened:
+        findings = [look(opened, target) for target in targets]
+    if as_json:
+        common.say_document([as_document(finding) for finding in findings])
+    elif findings:
+        common.say("\n".join(lines(findings, width=common.terminal_width())))
+    else:
+        common.say("no target predicts anything; `expect` in lesson.md does")
+    ctx.exit(1 if any(finding.met is False for finding in findings) else 0)
+
+
+def look(opened: History, target: Target) -> Finding:
+    """The newest timed run of `target` on the hardware of its prediction, else the newest on any other."""
+    from tui.commands import stored
+
+    assert target.expect is not None
+    elsewhere: Finding | None = None
+    for record in opened.newest(LOOK_BACK_RUNS, target.id):
+        run = stored.view(record)
+        best = run.best
+        if run.state != State.OK or best is None or best.speedup is None:
+            continue
+        facts = stored.environment(opened, record)
+        name = stored.ran_on(record, facts)
+        if not is_meant(target.expect.on, [name, record.device, str(facts.get("gpu") or "")]):
+            elsewhere = elsewhere or Finding(target, run, best, name)
+            continue
+        low, high = target.expect.speedup
+        met = low <= best.speedup <= high if run.validity == Validity.VALID else None
+        return Finding(target, run, best, name, met)
+    return elsewhere or Finding(target)
+
+
+def is_meant(on: str, names: list[str]) -> bool:
+    """Whether hardware called `names` is what a prediction's `on` means.
+
+    The model stands in words with a digit ("H100" in "the host of an H100"); without one, `on` itself is looked for.
+    """
+    models = [word.strip(".,()").lower() for word in on.split() if any(sign.isdigit() for sign in word)]
+    there = " ".join(names).lower()
+    return all(word in there for word in models or [on.lower()])
+
+
+def lines(findings: list[Finding], *, width: int | None) -> list[str]:
+    """The table for people."""
+    rows = []
+    for finding in findings:
+        expect = finding.target.expect
+        assert expect is not None
+        best = finding.best
+        row = [
+            finding.target.id,
+            f"{plain.number(expect.speedup[0], 3)}x..{plain.number(expect.speedup[1], 3)}x on {expect.on}",
+            plain.speedup(best.speedup, best.low, best.high) if best else plain.DASH,
+            finding.measured_on or plain.DASH,
+            plain.DASH if finding.met is None else "met" if finding.met else "not met",
+        ]
+        rows.append([clean_line(cell) for cell in row])
+    return plain.table(
+        ["target", "predicted", "measured [low..high]", "on", "met"], rows, width=width, shrink="on", drop=["on"]
+    )
+
+
+def as_document(finding: Finding) -> dict[str, Any]:
+    """A finding for JSON; the schema is in docs/commands.md."""
+    expect, run, best = finding.target.expect, finding.run, finding.best
+    assert expect is not None
+    measured = None
+    if run is not None and best is not None:
+        measured = {
+            "run_id": run.id,
+            "wall": run.wall,
+            "on": finding.measured_on or None,
+            "quick": run.quick,
+            "validity": run.validity,
+            "rung": best.rung,
+            "speedup": best.speedup,
+            "low": best.low,
+            "high": best.high,
+            "verdict": best.verdict,
+        }
+    return {
+        "target": finding.target.id,
+        "predicted": {
+            "low": expect.speedup[0],
+            "high": expect.speedup[1],
+            "on": expect.on,
+            "why": expect.why,
+        },
+        "measured": measured,
+        "met": finding.met,
+    }

@@ -1,0 +1,387 @@
+"""Following runs: the engine's events gathered into one `RunView` per run, and their tables and JSON.
+
+Plain Python over `engine.protocol.events`; no terminal, no clock, no numpy, so it can be tested event by
+event.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.clean import clean, clean_line
+from engine.protocol import events
+from store.outcomes import Correctness, State, Timing, Validity, Verdict
+from tui import plain
+
+A_A = "(A/A)"
+"""Ends the name of the arm that runs the baseline against itself."""
+OPTIMIZED = "optimized"
+"""Begins the name of every optimized rung: the files optimized.py and optimized_*.py."""
+KEPT_OUTPUT_LINES = 10
+
+
+@dataclass(slots=True)
+class ArmView:
+    """One rung of a run as far as it is known."""
+
+    rung: str
+    known: events.ArmUpdate | None = None
+    samples_seen: int = 0
+    last_ms: float | None = None
+    output: deque[str] = field(default_factory=lambda: deque(maxlen=KEPT_OUTPUT_LINES))
+
+    @property
+    def failed(self) -> bool:
+        """Whether this arm ended in another way than well or not applicable."""
+        return self.known is not None and self.known.state not in (*_ON_THE_WAY, State.OK, State.UNAVAILABLE)
+
+
+_ON_THE_WAY = (State.PLANNED, State.STARTING, State.RUNNING)
+
+
+@dataclass(slots=True)
+class RunView:
+    """One run as far as the stream has told it."""
+
+    id: str
+    target: str = ""
+    title: str = ""
+    device: str = ""
+    case: str = ""
+    quick: bool = False
+    snapshot: str = ""
+    wall: str = ""
+    state: str = State.PLANNED
+    step: str = ""
+    latest: ArmView | None = None  # the arm that was sampled last
+    arms: dict[str, ArmView] = field(default_factory=dict)
+    comparisons: dict[tuple[str, str], events.ComparisonUpdate] = field(default_factory=dict)
+    steps: list[events.Step] = field(default_factory=list)
+    finished: events.RunFinished | None = None
+
+    def arm(self, rung: str) -> ArmView:
+        """The arm of that name, made if it was not heard of yet."""
+        if rung not in self.arms:
+            self.arms[rung] = ArmView(rung)
+        return self.arms[rung]
+
+    @property
+    def validity(self) -> str:
+        """Whether the times may be believed."""
+        return self.finished.validity if self.finished else Validity.UNKNOWN
+
+    @property
+    def correctness(self) -> str:
+        """The run's correctness; while it goes on, "wrong" as soon as one arm is."""
+        if self.finished:
+            return self.finished.correctness
+        found = [arm.known.correctness for arm in self.arms.values() if arm.known]
+        return Correctness.WRONG if Correctness.WRONG in found else Correctness.UNKNOWN
+
+    @property
+    def baseline(self) -> str:
+        """Name of the first baseline, which verdicts are against; "" while no arm is known."""
+        return next(iter(self.arms), "")
+
+    @property
+    def best(self) -> events.ComparisonUpdate | None:
+        """The optimized rung with the greatest speed-up over the first baseline, as the run's verdict counts it."""
+        counted = [
+            c
+            for c in self.comparisons.values()
+            if c.speedup is not None and c.baseline == self.baseline and c.rung.startswith(OPTIMIZED)
+        ]
+        return max(counted, key=lambda c: c.speedup or 0.0, default=None)
+
+    def against_baseline(self, rung: str) -> events.ComparisonUpdate | None:
+        """The rung against the first baseline, else against any other."""
+        first = self.comparisons.get((rung, self.baseline))
+        return first or next((c for c in self.comparisons.values() if c.rung == rung), None)
+
+    @property
+    def best_ms(self) -> float | None:
+        """Median of the rung that `best` names, else of the fastest optimized rung, else, without any, of any arm."""
+        best = self.best
+        if best is not None:
+            arm = self.arms.get(best.rung)
+            if arm is not None and arm.known is not None:
+                return arm.known.median_ms
+        timed = {a.rung: a.known.median_ms for a in self.arms.values() if a.known and a.known.median_ms}
+        # Beside optimized rungs that have no time, a baseline's would only look like one.
+        counted = [rung for rung in self.arms if rung.startswith(OPTIMIZED)] or [
+            r for r in timed if not r.endswith(A_A)
+        ]
+        medians = [timed[rung] for rung in counted if rung in timed]
+        return min(medians, default=None)
+
+
+class Follower:
+    """Gathers the events of the runs in `wanted`; all runs where it is None."""
+
+    def __init__(self, wanted: Iterable[str] | None = None) -> None:
+        self.wanted = None if wanted is None else list(wanted)
+        self.runs: dict[str, RunView] = {run_id: RunView(run_id) for run_id in self.wanted or ()}
+        self.telemetry: events.TelemetryBatch | None = None
+        self.banners: dict[str, events.Banner] = {}
+        self.gap = False  # events were lost: what they said must be asked for
+
+    @property
+    def done(self) -> bool:
+        """Whether every wanted run has ended."""
+        return all(run.finished for run in self.runs.values())
+
+    def apply(self, event: events.Event) -> RunView | None:
+        """Take one event in; the run it belongs to, if it is one of ours."""
+        if isinstance(event, events.TelemetryBatch):
+            self.telemetry = event
+        elif isinstance(event, events.Gap):
+            self.gap = True
+        elif isinstance(event, events.Banner):
+            if event.text:
+                self.banners[event.key] = event
+            else:
+                self.banners.pop(event.key, None)
+        run_id = getattr(event, "run_id", "")
+        if not run_id or isinstance(event, events.WatchEdit):
+            return None
+        run = self.runs.get(run_id)
+        if run is None:
+            if self.wanted is not None:
+                return None
+            run = self.runs[run_id] = RunView(run_id)
+        _take(run, event)
+        return run
+
+
+def _take(run: RunView, event: events.Event) -> None:
+    if isinstance(event, events.SampleBatch):
+        arm = run.arm(event.arm)
+        arm.samples_seen += len(event.device_ms)
+        if event.device_ms:
+            arm.last_ms = event.device_ms[-1]
+            run.latest = arm
+    elif isinstance(event, events.RunPlanned):
+        run.target, run.title, run.device = event.target, event.title, event.device
+        run.case, run.quick, run.snapshot, run.wall = event.case, event.quick, event.snapshot, event.wall
+        for rung in event.rungs:
+            run.arm(rung)
+    elif isinstance(event, events.RunState):
+        run.state = event.state
+    elif isinstance(event, events.Step):
+        run.step = f"{event.name} {event.arm}".rstrip()
+        if event.duration_ms is not None:
+            run.steps.append(event)
+    elif isinstance(event, events.ArmUpdate):
+        run.arm(event.arm).known = event
+    elif isinstance(event, events.ComparisonUpdate):
+        run.comparisons[event.rung, event.baseline] = event
+    elif isinstance(event, events.Output):
+        run.arm(event.arm).output.extend(event.lines)
+    elif isinstance(event, events.RunFinished):
+        run.finished = event
+        run.state = event.state
+        run.target = run.target or event.target
+
+
+def summary(run: RunView) -> str:
+    """One line about a finished run: verdict with numbers, or how it ended and why."""
+    if run.finished is None:
+        return f"{run.state} {run.step}".rstrip()
+    end = run.finished
+    if end.state != State.OK:
+        return clean_line(f"{end.state}: {end.reason}" if end.reason else end.state)
+    best = run.best
+    if best is None:
+        return "correct, not timed" if run.best_ms is None else f"correct, {plain.milliseconds(run.best_ms)} ms"
+    text = f"{end.verdict} {plain.speedup(best.speedup, best.low, best.high)} by {clean_line(best.rung)}"
+    if end.validity in (Validity.SUSPECT, Validity.CAUGHT):
+        text += f", but {end.validity}: {clean_line(end.reason) or 'the times are not to be believed'}"
+    return text
+
+
+def progress_line(run: RunView, follower: Follower, number: int, total: int, elapsed_s: float) -> str:
+    """The live line: which run of how many, its step, samples, the last time, the GPU's clock and
+    temperature."""
+    parts = [f"[{number}/{total}] {run.target or run.id}", run.step or run.state]
+    seen = sum(a.samples_seen for a in run.arms.values())
+    if seen:
+        parts.append(f"{plain.count(seen)} samples")
+    if run.latest is not None:
+        parts.append(f"{run.latest.rung} {plain.number(run.latest.last_ms)} ms")
+    gpu = follower.telemetry
+    if gpu is not None and gpu.sm_clock_mhz and run.device.startswith("cuda"):
+        clock, warm = gpu.sm_clock_mhz[-1], gpu.temperature_c[-1] if gpu.temperature_c else float("nan")
+        if plain.known(clock):
+            parts.append(f"SM {clock:.0f} MHz")
+        if plain.known(warm):
+            parts.append(f"{warm:.0f} C")
+    parts.append(plain.duration(elapsed_s))
+    return "  ".join(parts)
+
+
+def result_lines(run: RunView, *, width: int | None = None) -> list[str]:
+    """The table of a run for people, with reasons and cut tracebacks of the arms that failed."""
+    end = run.finished
+    head = f"{clean_line(run.target or run.id)}  {clean_line(run.title)}".rstrip()
+    facts = [run.device or plain.DASH, f"case {run.case}" if run.case else "", "quick" if run.quick else ""]
+    lines = [head, "  ".join(clean_line(f) for f in [*facts, f"run {run.id}"] if f)]
+    rows = [_row(run, arm) for arm in run.arms.values() if not arm.rung.endswith(A_A)]
+    if rows:
+        heads = ["rung", "ms [low..high]", "n", "timing", "speed-up [low..high]", "verdict", "SOL", "correct"]
+        lines += [
+            "",
+            *plain.table(heads, rows, right=["n", "SOL"], width=width, shrink="rung", drop=["correct", "SOL", "n"]),
+        ]
+    for arm in run.arms.values():
+        known = arm.known
+        if known is None or not (known.reason or known.detail):
+            continue
+        if end is not None and known.reason == end.reason and not known.detail:
+            continue  # what ended the whole run, a cancel for example, stands below once
+        lines += [
+            "",
+            clean_line(f"{arm.rung}: {known.state}" + (f": {known.reason}" if known.reason else ""), limit=2000),
+        ]
+        if known.detail:
+            lines.append(plain.indent(clean(known.detail)))
+        if arm.failed and arm.output:
+            lines += [
+                "  last lines that it printed:",
+                *(plain.indent(clean(text), 4) for text in arm.output),
+            ]
+    notes: dict[str, list[str]] = {}
+    for arm in run.arms.values():
+        against = run.against_baseline(arm.rung)
+        # A quick run says so at its head; a note under every row would say it again.
+        if arm.known is not None and arm.known.state != State.OK:
+            continue  # its own reason was told above
+        if against is not None and against.note and against.verdict in (Verdict.UNDECIDED, Verdict.NONE):
+            notes.setdefault(clean_line(against.note, limit=2000), []).append(clean_line(arm.rung))
+    if notes:
+        lines += ["", *(f"{', '.join(rungs)}: {note}" for note, rungs in notes.items())]
+    lines += ["", f"=> {summary(run)}"]
+    if end is not None:
+        floors = [c.floor for c in run.comparisons.values() if c.floor is not None]
+        tail = [
+            f"noise floor {plain.percent(max(floors), 2)}" if floors else "",
+            f"times {end.validity}",
+            plain.duration(None if end.duration_ms is None else end.duration_ms / 1e3),
+            *(clean_line(flag) for flag in end.flags),
+        ]
+        lines.append("   " + ", ".join(part for part in tail if part))
+    return lines
+
+
+def _row(run: RunView, arm: ArmView) -> Sequence[str]:
+    known = arm.known
+    if known is None:
+        return [
+            clean_line(arm.rung),
+            plain.DASH,
+            "0",
+            plain.DASH,
+            plain.DASH,
+            plain.DASH,
+            plain.DASH,
+            plain.DASH,
+        ]
+    against = run.against_baseline(arm.rung)
+    verdict = plain.DASH
+    if known.state not in (State.OK, State.RUNNING):
+        verdict = known.state
+    elif against is not None and against.verdict != Verdict.NONE:
+        verdict = against.verdict
+    return [
+        clean_line(arm.rung),
+        plain.milliseconds(known.median_ms, known.low_ms, known.high_ms),
+        plain.count(known.samples),
+        plain.DASH if known.timing == Timing.NONE else clean_line(known.timing),
+        plain.DASH if against is None else plain.speedup(against.speedup, against.low, against.high),
+        clean_line(verdict),
+        plain.percent(known.sol),
+        plain.DASH if known.correctness == Correctness.UNKNOWN else clean_line(known.correctness),
+    ]
+
+
+def run_json(run: RunView) -> dict[str, Any]:
+    """A run for JSON; the schema is in docs/commands.md."""
+    end = run.finished
+    return {
+        "run_id": run.id,
+        "target": run.target,
+        "device": run.device,
+        "case": run.case,
+        "quick": run.quick,
+        "snapshot": run.snapshot,
+        "wall": run.wall,
+        "status": run.state,
+        "correctness": run.correctness,
+        "validity": run.validity,
+        "verdict": end.verdict if end else Verdict.NONE,
+        "duration_ms": end.duration_ms if end else None,
+        "reason": end.reason if end else "",
+        "flags": end.flags if end else [],
+        "arms": [_arm_json(arm) for arm in run.arms.values()],
+        "comparisons": [
+            {
+                "rung": c.rung,
+                "baseline": c.baseline,
+                "speedup": c.speedup,
+                "low": c.low,
+                "high": c.high,
+                "floor": c.floor,
+                "verdict": c.verdict,
+                "note": c.note,
+            }
+            for c in run.comparisons.values()
+        ],
+        "steps": [{"name": s.name, "arm": s.arm, "duration_ms": s.duration_ms} for s in run.steps],
+    }
+
+
+def _arm_json(arm: ArmView) -> dict[str, Any]:
+    known = arm.known
+    return {
+        "rung": arm.rung,
+        "status": known.state if known else State.PLANNED,
+        "correctness": known.correctness if known else Correctness.UNKNOWN,
+        "timing": known.timing if known else Timing.NONE,
+        "median_ms": known.median_ms if known else None,
+        "low_ms": known.low_ms if known else None,
+        "high_ms": known.high_ms if known else None,
+        "samples": known.samples if known else 0,
+        "sol": known.sol if known else None,
+        "max_error": known.max_error if known else None,
+        "peak_bytes": known.peak_bytes if known else None,
+        "reason": known.reason if known else "",
+        "detail": known.detail if known else "",
+    }
+
+
+def exit_status(runs: Iterable[RunView], *, required: Iterable[str] | None = None) -> int:
+    """What a set of finished runs means as an exit status.
+
+    1 where a run is wrong, failed, or its times are not to be believed; else 3 where one could not be done
+    here (the machine lacks something, the engine died, or the run never ended); else 0. A run that is only
+    `unavailable` counts when its target is in `required` (all are, where that is None) or when no run was
+    done.
+    """
+    runs = list(runs)
+    must = None if required is None else set(required)
+    not_here = lost = done = False
+    for run in runs:
+        state = run.state
+        if run.validity in (Validity.SUSPECT, Validity.CAUGHT):
+            return 1
+        if state == State.OK:
+            done = True
+        elif state == State.UNAVAILABLE:
+            not_here = not_here or must is None or run.target in must
+        elif state in (State.ENGINE_LOST, State.INFRA_ERROR, State.CANCELLED) or state in _ON_THE_WAY:
+            lost = True
+        else:
+            return 1
+    return 3 if lost or not_here or (runs and not done) else 0

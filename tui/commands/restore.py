@@ -1,0 +1,148 @@
+"""`aisp restore`: an earlier version of a target's sources, written back by the engine, which keeps what
+stands there."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from engine.clean import clean_line
+from store.outcomes import State, Validity
+from tui import plain
+from tui.cli import NotHereError
+from tui.commands import common
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from engine.protocol.events import Reply
+    from tui.commands.follow import RunView
+
+LOOK_BACK_RUNS = 1000
+HASH_DIGITS = 64
+
+
+@click.command()
+@click.argument("target_id", metavar="TARGET")
+@click.argument("snapshot", metavar="SNAPSHOT|best")
+@click.option(
+    "--root",
+    metavar="PATH",
+    type=click.Path(exists=True, file_okay=False),
+    help="Folder that the target is in.",
+)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@common.json_option
+@click.pass_context
+def command(ctx: click.Context, target_id: str, snapshot: str, root: str | None, yes: bool, as_json: bool) -> None:
+    """Write the sources of an earlier run back into TARGET's folder.
+
+    SNAPSHOT is the beginning of a snapshot's hash or of a run's id; `best` means the fastest version on the
+    device and case of the newest run. What stands in the folder is kept in the store first, and its snapshot
+    is named.
+
+    Exit status: 0; 1 not confirmed; 2 no such snapshot; 3 the engine could not do it.
+    """
+    roots = [root] if root else []
+    sent = common.engine_roots(roots)
+    target = common.find_target(common.load_catalog(roots), target_id)
+    run = _kept(snapshot) or choose(_stored_runs(target.id), target.id, snapshot)
+    facts = [
+        run.snapshot[:12],
+        f"run {run.id}" if run.id else "",
+        plain.local_time(run.wall) if run.wall else "",
+    ]
+    if run.id:
+        facts.append(run.state)
+    if run.best_ms is not None:
+        facts.append(f"{plain.number(run.best_ms)} ms")
+    described = clean_line(", ".join(fact for fact in facts if fact))
+    if not yes:
+        if as_json or not sys.stdin.isatty():
+            raise click.UsageError("this overwrites sources; give --yes where nobody can be asked")
+        common.note(f"{described}\ninto {clean_line(bytes(target.folder), limit=4096)}; what is there is kept")
+        if not click.confirm("Write it back?", err=True):
+            ctx.exit(1)
+    reply = asyncio.run(_restore(sent[0] if sent else "", target.id, run.snapshot))
+    if reply.error:
+        raise NotHereError(clean_line(reply.error, limit=2000))
+    if as_json:
+        common.say_document(
+            {"target": target.id, "restored": run.snapshot, "run_id": run.id, "kept": reply.detail or None}
+        )
+        return
+    common.say(f"restored {described}")
+    if reply.detail:
+        kept = clean_line(reply.detail)
+        common.say(f"what was there is kept; to bring it back: aisp restore {clean_line(target.id)} {kept}")
+
+
+def _kept(snapshot: str) -> RunView | None:
+    """A snapshot named by its whole hash: also one that no run has used, such as what an earlier restore
+    kept."""
+    if len(snapshot) != HASH_DIGITS:
+        return None
+    from tui.commands import stored  # the store and numpy
+    from tui.commands.follow import RunView
+
+    with stored.history() as opened:
+        try:
+            opened.snapshot(snapshot)
+        except LookupError:
+            return None
+    return RunView(id="", snapshot=snapshot)
+
+
+def _stored_runs(target_id: str) -> list[RunView]:
+    from tui.commands import stored  # the store and numpy
+
+    with stored.history() as opened:
+        return [stored.view(record) for record in opened.newest(LOOK_BACK_RUNS, target_id) if record.snapshot]
+
+
+def choose(runs: Sequence[RunView], target_id: str, wanted: str) -> RunView:
+    """The run whose sources `wanted` means; `runs` are newest first. Wrong usage where there is none, or
+    more."""
+    if not runs:
+        raise click.UsageError(f"no run of {target_id} has kept its sources yet; `aisp bench run` makes one")
+    if wanted == "best":
+        newest = next((run for run in runs if run.state == State.OK), runs[0])
+        timed = [
+            run
+            for run in runs
+            if run.state == State.OK
+            and run.best_ms is not None
+            and run.validity not in (Validity.SUSPECT, Validity.CAUGHT)
+            and (run.device, run.case) == (newest.device, newest.case)
+        ]
+        if not timed:
+            raise click.UsageError(
+                f"no version of {target_id} was timed yet; give a snapshot from `aisp bench history`"
+            )
+        return min(timed, key=lambda run: run.best_ms or float("inf"))
+    low = wanted.lower()
+    found = {run.snapshot: run for run in runs if run.snapshot.startswith(low) or run.id.lower().startswith(low)}
+    if len(found) == 1:
+        return next(iter(found.values()))
+    if not found:
+        newest = runs[0]
+        raise click.UsageError(
+            f"no snapshot of {target_id} begins with {wanted!r}; the newest is {newest.snapshot[:12]}, "
+            f"and `aisp bench history {target_id} --json` names all"
+        )
+    raise click.UsageError(
+        f"{len(found)} snapshots begin with {wanted!r}: {', '.join(s[:12] for s in found)}; give more"
+    )
+
+
+async def _restore(root: str, target_id: str, snapshot: str) -> Reply:
+    from engine.client import connect  # asyncio and msgspec, 50 ms
+    from engine.protocol import requests
+
+    async with await connect() as engine:
+        return await engine.request(
+            requests.Restore(seq=engine.next_seq(), root=root, target=target_id, snapshot=snapshot)
+        )

@@ -1,0 +1,270 @@
+"""`aisp bench run`: the engine checks and times targets while this prints where it is, then the tables.
+
+The run belongs to the engine. A dropped line, or a second Ctrl-C, leaves it going on there; the first Ctrl-C
+asks the engine to cancel it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from engine.clean import clean_line
+from tui import plain
+from tui.cli import EXIT_INTERRUPTED, NotHereError
+from tui.commands import common
+from tui.commands.follow import Follower, RunView, exit_status, progress_line, result_lines, run_json, summary
+
+if TYPE_CHECKING:
+    from engine.client import Connection
+    from engine.protocol import requests
+    from kernels.catalog.model import Catalog, Target
+
+
+@click.command()
+@click.option(
+    "--targets",
+    "selectors",
+    multiple=True,
+    required=True,
+    metavar="ID[,ID...]",
+    help="Target ids, a chapter (ch07), or all. Repeatable.",
+)
+@click.option("--rungs", metavar="A,B", help="Rungs to run beside the baseline; all honest ones by default.")
+@click.option("--quick", is_flag=True, help="One replica and fewer samples; says so in the result.")
+@click.option(
+    "--replicas",
+    type=click.IntRange(1, 100),
+    metavar="N",
+    help="Fresh processes per arm; the engine's default else.",
+)
+@common.device_option
+@click.option("--case", metavar="NAME", help="Which case of the target; the device's timed one by default.")
+@common.roots_option
+@common.json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    selectors: tuple[str, ...],
+    rungs: str | None,
+    quick: bool,
+    replicas: int | None,
+    device: str,
+    case: str | None,
+    roots: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Check and time targets: correctness first, then time, then a verdict.
+
+    The engine is started by itself. Ctrl-C cancels the run; a second one leaves at once and the engine goes
+    on.
+
+    Exit status: 0 every run is good; 1 a run is wrong, failed, or its times are not to be believed; 3 a
+    target named by its id could not be run here, or none could; 130 left by Ctrl-C.
+    """
+    sent = common.engine_roots(roots)
+    catalog = common.load_catalog(roots)
+    targets, named = select(catalog, selectors)
+    wanted_rungs = [name.strip() for name in (rungs or "").split(",") if name.strip()]
+    for target in targets:
+        try:
+            for name in wanted_rungs:
+                target.rung(name)
+            if case is not None:
+                target.case(case)
+        except LookupError as error:
+            raise click.UsageError(str(error.args[0])) from None
+
+    from engine.protocol import requests  # msgspec: only once there is something to send
+
+    request = requests.StartRuns(
+        seq=0,  # the connection numbers it
+        roots=sent,
+        targets=[target.id for target in targets],
+        rungs=wanted_rungs,
+        device=device,
+        case=case or "",
+        quick=quick,
+        replicas=replicas or 0,
+        trigger="cli",
+    )
+    session = Session(request, as_json=as_json)
+    interrupted = asyncio.run(session.run())
+    ctx.exit(EXIT_INTERRUPTED if interrupted else exit_status(session.runs, required=named))
+
+
+def select(catalog: Catalog, selectors: Sequence[str]) -> tuple[list[Target], list[str]]:
+    """The targets that `selectors` mean, each once, in the order given; and the ids that were given as ids.
+
+    Raises click.UsageError with a suggestion where a selector means nothing.
+    """
+    chosen: dict[str, Target] = {}
+    named: list[str] = []
+    words = [word.strip() for text in selectors for word in text.split(",") if word.strip()]
+    if not words:
+        raise click.UsageError("--targets is empty; give ids, a chapter such as ch07, or all")
+    for word in words:
+        group = [t for t in catalog.targets if word == "all" or t.chapter == word]
+        if not group:
+            if word == "all":
+                raise click.UsageError("there are no targets to run; `aisp new NAME` makes one")
+            if any(chapter.id == word for chapter in catalog.chapters):
+                raise click.UsageError(f"the chapter {word} has no targets that load")
+            group = [common.find_target(catalog, word)]
+            named.append(word)
+        for target in group:
+            chosen.setdefault(target.id, target)
+    return list(chosen.values()), named
+
+
+class Session:
+    """One `bench run` from the request to the last table."""
+
+    TICK_S = 0.25  # how often the live line's clock moves while nothing arrives
+
+    def __init__(self, request: requests.StartRuns, *, as_json: bool) -> None:
+        self._request = request
+        self._as_json = as_json
+        self._progress = common.Progress()
+        self._follower = Follower([])
+        self._interrupts = 0
+        self._engine: Connection | None = None
+        self._cancelling: asyncio.Task[None] | None = None
+
+    @property
+    def runs(self) -> list[RunView]:
+        """The runs in the order in which they were planned."""
+        return list(self._follower.runs.values())
+
+    async def run(self) -> bool:
+        """Send the request, follow its runs to their ends, print them; whether Ctrl-C ended it."""
+        loop = asyncio.get_running_loop()
+        work = asyncio.create_task(self._work())
+
+        def interrupt() -> None:
+            self._interrupts += 1
+            self._progress.clear()
+            if self._interrupts > 1 or self._engine is None or not self.runs:
+                work.cancel()
+                return
+            common.note("aisp: cancelling; Ctrl-C again leaves at once and the engine goes on by itself")
+            self._cancelling = asyncio.create_task(self._cancel())
+
+        loop.add_signal_handler(signal.SIGINT, interrupt)
+        try:
+            await work
+        except asyncio.CancelledError:
+            if not self._interrupts:
+                raise
+            common.note("aisp: left; `aisp engine status` shows what still runs")
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+            self._progress.clear()
+        return self._interrupts > 0
+
+    async def _work(self) -> None:
+        from msgspec import structs  # already imported with the request
+
+        self._progress.show("connecting to the engine", now=True)
+        self._engine = engine = await common.connect_from_now()
+        async with engine:
+            reply = await engine.request(structs.replace(self._request, seq=engine.next_seq()))
+            if reply.error:
+                raise NotHereError(clean_line(reply.error, limit=2000))
+            self._follower = Follower(reply.run_ids)
+            started = time.monotonic()
+            ticker = asyncio.create_task(self._tick(started))
+            try:
+                async for batch in engine.batches():
+                    for event in batch:
+                        await self._take(event)
+                    if self._follower.gap:
+                        self._follower.gap = False
+                        await self._catch_up(engine)
+                    self._draw(started)
+                    if self._follower.done:
+                        break
+            finally:
+                ticker.cancel()
+        self._progress.clear()
+        if not self._follower.done:
+            raise NotHereError(
+                "the engine went away before the end; `aisp engine logs` may say why, "
+                "and `aisp bench history` shows what it had finished"
+            )
+        if self._interrupts:
+            common.note("aisp: cancelled")
+
+    async def _cancel(self) -> None:
+        from engine.client import EngineUnavailableError  # already imported by the connection
+        from engine.protocol import requests
+
+        assert self._engine is not None
+        for run in self.runs:
+            if run.finished is None:
+                # An engine that goes away meanwhile ends `_work` with a message of its own.
+                with contextlib.suppress(EngineUnavailableError):
+                    await self._engine.request(requests.Cancel(seq=self._engine.next_seq(), run_id=run.id))
+
+    async def _tick(self, started: float) -> None:
+        while True:
+            await asyncio.sleep(self.TICK_S)
+            self._draw(started)
+
+    def _draw(self, started: float) -> None:
+        runs = self.runs
+        going = next((r for r in runs if r.finished is None and r.state != "planned"), None)
+        going = going or next((r for r in runs if r.finished is None), None)
+        if going is not None:
+            elapsed_s = time.monotonic() - started
+            number = runs.index(going) + 1
+            self._progress.show(progress_line(going, self._follower, number, len(runs), elapsed_s))
+
+    async def _take(self, event: object) -> None:
+        from engine.protocol import events  # already imported by the connection
+
+        assert isinstance(event, events.Event)
+        run = self._follower.apply(event)
+        if isinstance(event, events.Banner) and event.text:
+            self._progress.clear()
+            common.note(f"aisp: {event.severity}: {clean_line(event.text)}")
+        if run is None:
+            return
+        if isinstance(event, events.Step) and event.duration_ms is not None:
+            took = plain.duration(event.duration_ms / 1e3)
+            self._progress.step(f"{run.target}: {event.name} {event.arm}".rstrip() + f"  {took}")
+        elif isinstance(event, events.RunFinished):
+            self._report(run)
+
+    def _report(self, run: RunView) -> None:
+        self._progress.clear()
+        if self._as_json:
+            self._progress.step(f"{run.target}: {summary(run)}")
+            common.say_line(run_json(run))
+        else:
+            outcome = run.finished.verdict if run.finished and run.state == "ok" else run.state
+            for line in result_lines(run, width=common.terminal_width()):
+                if line.startswith("=> "):
+                    common.say_outcome(line, outcome)
+                else:
+                    common.say(line)
+            common.say()
+
+    async def _catch_up(self, engine: Connection) -> None:
+        """After a gap: a run that the engine no longer has in its queue ended unheard, so the store is
+        asked."""
+        queued = {item.run_id for item in (await engine.status()).queue}
+        for run in self.runs:
+            if run.finished is None and run.id not in queued:
+                from tui.commands.stored import finished_view  # the store and numpy: only after a gap
+
+                stored = finished_view(run.id)
+                if stored is not None:
+                    self._follower.runs[run.id] = stored
+                    self._report(stored)

@@ -1,0 +1,149 @@
+"""Reading the store for commands: errors as messages, and records as the same `RunView` that the live stream
+fills.
+
+Imports the store and with it numpy; commands import this module when they need an earlier run, not before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import click
+
+from engine import paths
+from engine.clean import clean_line
+from engine.protocol import events
+from store import History
+from store.errors import StoreError
+from store.records import ContradictionError, RunRecord
+from tui.cli import NotHereError
+from tui.commands import common
+from tui.commands.follow import RunView
+
+
+@contextlib.contextmanager
+def history() -> Iterator[History]:
+    """The store, open for reading; what it cannot do becomes a message with the right exit status."""
+    with History(paths.database_file()) as opened:
+        try:
+            yield opened
+        except LookupError as error:
+            # KeyError and IndexError are ours to repair, not the person's.
+            if type(error) is not LookupError:
+                raise
+            raise click.UsageError(clean_line(str(error), limit=2000)) from None
+        except (StoreError, ContradictionError) as error:
+            raise NotHereError(str(error)) from None
+    for run_id, why in opened.damaged.items():
+        common.note(f"aisp: warning: run {run_id} is damaged and left out: {clean_line(why)}")
+
+
+def view(record: RunRecord) -> RunView:
+    """A stored run in the form that tables and JSON are made from."""
+    run = RunView(
+        id=record.id,
+        target=record.target,
+        title=record.title,
+        device=record.device,
+        case=record.case,
+        quick=record.quick,
+        snapshot=record.snapshot,
+        wall=record.wall,
+        state=record.state,
+    )
+    for arm in record.arms:
+        held = run.arm(arm.rung)
+        held.samples_seen = arm.sample_count
+        held.known = events.ArmUpdate(
+            run_id=record.id,
+            arm=arm.rung,
+            state=arm.state,
+            correctness=arm.correctness,
+            timing=arm.timing,
+            median_ms=arm.median_ms,
+            low_ms=arm.low_ms,
+            high_ms=arm.high_ms,
+            samples=arm.sample_count,
+            sol=arm.sol,
+            max_error=arm.max_error,
+            peak_bytes=arm.peak_bytes,
+            reason=arm.reason,
+            detail=arm.detail,
+        )
+    for other in record.comparisons:
+        run.comparisons[other.rung, other.baseline] = events.ComparisonUpdate(
+            run_id=record.id,
+            rung=other.rung,
+            baseline=other.baseline,
+            verdict=other.verdict,
+            speedup=other.speedup,
+            low=other.low,
+            high=other.high,
+            floor=other.floor,
+            note=other.note,
+        )
+    for step in record.steps:
+        run.steps.append(
+            events.Step(
+                run_id=record.id,
+                name=step.name,
+                arm=step.arm,
+                start_ns=step.start_ns,
+                duration_ms=step.duration_ms,
+            )
+        )
+    if record.state.final:
+        run.finished = events.RunFinished(
+            run_id=record.id,
+            target=record.target,
+            state=record.state,
+            correctness=record.correctness,
+            validity=record.validity,
+            verdict=record.verdict,
+            duration_ms=record.duration_ms,
+            reason=record.reason,
+            flags=list(record.flags),
+        )
+    return run
+
+
+def finished_view(run_id: str) -> RunView | None:
+    """The stored run of that id as a view, None where it has not ended or is not there."""
+    with history() as opened:
+        try:
+            record = opened.run(run_id)
+        except LookupError:
+            return None
+    return view(record) if record.state.final else None
+
+
+def environment(opened: History, record: RunRecord) -> dict[str, object]:
+    """What a run ran on; empty where it was not kept."""
+    if not record.environment:
+        return {}
+    try:
+        return opened.environment(record.environment)
+    except LookupError:
+        return {}
+
+
+def flat(value: Mapping[str, object], prefix: str = "") -> dict[str, object]:
+    """A nested mapping with dotted keys; lists are numbered."""
+    found: dict[str, object] = {}
+    for key, item in value.items():
+        name = f"{prefix}{key}"
+        if isinstance(item, Mapping):
+            found |= flat(item, f"{name}.")
+        elif isinstance(item, (list, tuple)):
+            found |= flat({str(i): part for i, part in enumerate(item)}, f"{name}.")
+        else:
+            found[name] = item
+    return found
+
+
+def ran_on(record: RunRecord, facts: Mapping[str, Any]) -> str:
+    """The hardware's name: the GPU's for a run on one, else the CPU's; "" where it is not known."""
+    key = "gpu" if record.device.startswith("cuda") else "cpu"
+    return str(facts.get(key) or ("" if key == "gpu" else "CPU"))

@@ -1,0 +1,256 @@
+"""`aisp watch`: the app's watch mode as a stream of lines, one per settled save.
+
+The engine watches and measures; this prints. A line compares the edit's time with the previous edit and with
+the best so far: plain ratios of medians, without a verdict, because two runs at different times have no
+common noise floor. The verdict on the line is the run's own, of its rung against its baseline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from engine.clean import clean, clean_line
+from store.outcomes import State
+from tui import plain
+from tui.cli import EXIT_NOT_HERE, NotHereError
+from tui.commands import common
+from tui.commands.follow import Follower, RunView, progress_line, run_json, summary
+
+if TYPE_CHECKING:
+    from engine.client import Connection
+    from engine.protocol import events
+
+
+UNCLAIMED_RUNS = 8
+
+
+@click.command()
+@click.argument("target_id", metavar="TARGET")
+@click.option(
+    "--root",
+    metavar="PATH",
+    type=click.Path(exists=True, file_okay=False),
+    help="Folder that the target is in.",
+)
+@common.device_option
+@common.json_option
+@click.pass_context
+def command(ctx: click.Context, target_id: str, root: str | None, device: str, as_json: bool) -> None:
+    """Check and time TARGET again after each save of any file in its folder, until Ctrl-C.
+
+    A syntax error or a wrong answer is shown as such and the watch goes on.
+
+    Exit status: 0 ended by Ctrl-C; 3 the engine refused the watch or went away.
+    """
+    roots = [root] if root else []
+    sent = common.engine_roots(roots)
+    target = common.find_target(common.load_catalog(roots), target_id)
+    watching = Watching(target.id, sent[0] if sent else "", device, as_json=as_json)
+    ctx.exit(asyncio.run(watching.run()))
+
+
+@dataclass(slots=True)
+class Edit:
+    """One settled save and what came of it."""
+
+    number: int
+    snapshot: str
+    files: list[str]
+    wall: str
+    error: str = ""
+    best_ms: float | None = None
+
+
+class Watching:
+    """One `aisp watch` from the request to Ctrl-C."""
+
+    TICK_S = 0.25
+
+    def __init__(self, target: str, root: str, device: str, *, as_json: bool) -> None:
+        self._target = target
+        self._root = root
+        self._device = device
+        self._as_json = as_json
+        self._follower = Follower()
+        self._edits: dict[str, Edit] = {}  # by run id
+        self._unclaimed: dict[str, RunView] = {}  # runs of this target that ended before their edit was told
+        self._previous_ms: float | None = None
+        self._best_ms: float | None = None
+        self._progress = common.Progress()
+        self._ours = True
+
+    async def run(self) -> int:
+        """Watch until SIGINT or SIGTERM; the exit status."""
+        loop = asyncio.get_running_loop()
+        work = asyncio.create_task(self._work())
+        ended = False
+
+        def end() -> None:
+            nonlocal ended
+            ended = True
+            work.cancel()
+
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, end)
+        try:
+            await work
+        except asyncio.CancelledError:
+            if not ended:
+                raise
+            return 0
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                loop.remove_signal_handler(number)
+            self._progress.clear()
+        return EXIT_NOT_HERE
+
+    async def _work(self) -> None:
+        from engine.protocol import requests  # msgspec, with the connection
+
+        engine = await common.connect_from_now()
+        async with engine:
+            # Somebody else may watch the same target already; then the watch is theirs to end.
+            self._ours = all(item.target != self._target for item in (await engine.status()).watches)
+            reply = await engine.request(
+                requests.StartWatch(seq=engine.next_seq(), root=self._root, target=self._target, device=self._device)
+            )
+            if reply.error:
+                raise NotHereError(clean_line(reply.error, limit=2000))
+            self._progress.step(f"watching {self._target}; Ctrl-C ends it")
+            ticker = asyncio.create_task(self._tick())
+            try:
+                async for batch in engine.batches():
+                    for event in batch:
+                        self._take(event)
+            finally:
+                ticker.cancel()
+                if self._ours and not engine.closed:
+                    await self._stop(engine)
+        self._progress.clear()
+        raise NotHereError("the engine went away; `aisp engine logs` may say why, and `aisp watch` starts a new one")
+
+    async def _stop(self, engine: Connection) -> None:
+        from engine.client import EngineUnavailableError  # already imported with the connection
+        from engine.protocol import requests
+
+        with contextlib.suppress(EngineUnavailableError):
+            await engine.request(requests.StopWatch(seq=engine.next_seq(), target=self._target), patience_s=2.0)
+
+    async def _tick(self) -> None:
+        started = time.monotonic()
+        while True:
+            await asyncio.sleep(self.TICK_S)
+            run_id = next((i for i in self._edits if self._going(i)), None)
+            if run_id is None:
+                self._progress.show(f"watching {self._target}; Ctrl-C ends it")
+                started = time.monotonic()
+            else:
+                run = self._follower.runs[run_id]
+                self._progress.show(progress_line(run, self._follower, 1, 1, time.monotonic() - started))
+
+    def _going(self, run_id: str) -> bool:
+        run = self._follower.runs.get(run_id)
+        return run is not None and run.finished is None
+
+    def _take(self, event: events.Event) -> None:
+        from engine.protocol import events  # already imported with the connection
+
+        run = self._follower.apply(event)
+        if isinstance(event, events.WatchEdit) and event.target == self._target:
+            self._edit(event)
+        elif isinstance(event, events.WatchChanged) and event.target == self._target:
+            if event.active and event.polling:
+                self._progress.clear()
+                common.note("aisp: saves are found by looking now and then; `aisp doctor` says why")
+            elif not event.active:
+                self._ours = False
+                raise NotHereError("the watch was ended by somebody else, or its folder is gone")
+        elif isinstance(event, events.Banner) and event.text:
+            self._progress.clear()
+            common.note(f"aisp: {event.severity}: {clean_line(event.text)}")
+        elif isinstance(event, events.RunFinished) and run is not None and run.target == self._target:
+            edit = self._edits.pop(run.id, None)
+            if edit is None:
+                self._unclaimed[run.id] = run
+            else:
+                self._result(edit, run)
+        if isinstance(event, events.RunFinished):
+            # A watch may last for days: an ended run is kept only until its edit is told, and few of those.
+            self._follower.runs.pop(event.run_id, None)
+            while len(self._unclaimed) > UNCLAIMED_RUNS:
+                del self._unclaimed[next(iter(self._unclaimed))]
+
+    def _edit(self, event: events.WatchEdit) -> None:
+        edit = Edit(event.number, event.snapshot, list(event.files), event.wall, event.error)
+        if not event.run_id:
+            self._result(edit, None)
+            return
+        ended = self._unclaimed.pop(event.run_id, None)
+        if ended is not None:
+            self._result(edit, ended)
+        else:
+            self._edits[event.run_id] = edit
+
+    def _result(self, edit: Edit, run: RunView | None) -> None:
+        edit.best_ms = run.best_ms if run is not None and run.state == State.OK else None
+        self._progress.clear()
+        if self._as_json:
+            common.say_line(edit_json(self._target, edit, run, self._previous_ms, self._best_ms))
+        else:
+            common.say(edit_lines(edit, run, self._previous_ms, self._best_ms))
+        if edit.best_ms is not None:
+            self._previous_ms = edit.best_ms
+            self._best_ms = min(edit.best_ms, self._best_ms or edit.best_ms)
+
+
+def edit_lines(edit: Edit, run: RunView | None, previous_ms: float | None, best_ms: float | None) -> str:
+    """An edit for people: one line, and below it what went wrong."""
+    head = f"#{edit.number}" if edit.number else "start"
+    files = clean_line(", ".join(edit.files), limit=200)
+    parts = [head]
+    below = ""
+    if run is None:
+        parts.append("does not compile" if edit.error else "not run")
+        below = clean(edit.error)
+    else:
+        parts.append(summary(run))
+        if edit.best_ms is not None:
+            parts.append(f"{plain.number(edit.best_ms)} ms")
+            parts.append(f"{plain.change(edit.best_ms, previous_ms)} on the previous")
+            parts.append(f"{plain.change(edit.best_ms, best_ms)} on the best")
+        details = [a.known.detail for a in run.arms.values() if a.failed and a.known and a.known.detail]
+        below = "\n".join(clean(detail) for detail in details)
+    if files:
+        parts.append(f"({files})")
+    parts.append(f"[{edit.snapshot[:12]}]" if edit.snapshot else "")
+    line = "  ".join(part for part in parts if part)
+    return f"{line}\n{plain.indent(below)}" if below else line
+
+
+def edit_json(
+    target: str, edit: Edit, run: RunView | None, previous_ms: float | None, best_ms: float | None
+) -> dict[str, Any]:
+    """An edit for JSON; the schema is in docs/commands.md. The changes are ratios minus one."""
+
+    def ratio(old_ms: float | None) -> float | None:
+        return edit.best_ms / old_ms - 1 if edit.best_ms is not None and old_ms else None
+
+    return {
+        "target": target,
+        "number": edit.number,
+        "snapshot": edit.snapshot,
+        "files": edit.files,
+        "wall": edit.wall,
+        "error": edit.error,
+        "best_ms": edit.best_ms,
+        "change_to_previous": ratio(previous_ms),
+        "change_to_best": ratio(best_ms),
+        "run": run_json(run) if run is not None else None,
+    }

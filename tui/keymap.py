@@ -1,0 +1,280 @@
+"""Every key of the app's own screens, in one table: the action, its keys, and what they do in a sentence.
+
+Screens take their bindings from here with `bind("run_quick", "diff", ...)`; the footer, the help panel and
+docs/keys.md are made from those bindings, so they cannot tell anything else. Widgets keep their own keys with
+their code. `python -m tui.keymap docs/keys.md` writes the tables of that page anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from textual.binding import Binding, BindingType
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One action and the keys that start it.
+
+    Attributes:
+        action: name of the screen's or app's `action_` method, with arguments where it takes any.
+        keys: Textual key names, comma-separated; the first is shown in the footer.
+        label: a word or two for the footer.
+        sentence: what it does, for the help panel and the documentation.
+        footer: whether the footer shows it.
+        display: how the footer writes the key, where its name is not good enough.
+        priority: whether it works even where the focused pane uses the key for itself.
+    """
+
+    action: str
+    keys: str
+    label: str
+    sentence: str
+    footer: bool = True
+    display: str = ""
+    priority: bool = False
+
+
+KEYS: Mapping[str, Key] = {
+    # on every screen
+    "back": Key(
+        "back", "escape,q", "back", "Go back to where you came from; leaves a zoomed pane first.", display="esc"
+    ),
+    "leave": Key("leave", "q", "quit", "Leave the app; runs and watches go on in the engine."),
+    "quit": Key("quit", "ctrl+q", "quit", "Leave the app; runs and watches go on in the engine.", footer=False),
+    "help": Key("help", "question_mark", "help", "List the keys of the focused pane.", display="?"),
+    "palette": Key(
+        "app.command_palette", "ctrl+p", "menu", "Find any command by a few letters.", display="^p", priority=True
+    ),
+    "zoom": Key("zoom", "z", "zoom", "Give the focused pane the whole screen, and back.", footer=False),
+    "next_pane": Key("focus_next_pane", "tab", "next pane", "Move to the next pane.", footer=False),
+    "previous_pane": Key("focus_previous_pane", "shift+tab", "previous pane", "Move to the pane before.", footer=False),
+    "copy": Key(
+        "copy", "y", "copy", "Copy what is highlighted: to the terminal's clipboard, and to a file.", footer=False
+    ),
+    "log": Key(
+        "engine_log",
+        "l,L",
+        "engine log",
+        "Show the engine's own log; `L` where the pane scrolls with `l`.",
+        footer=False,
+    ),
+    "theme": Key(
+        "app.next_theme",
+        "T",
+        "theme",
+        "Change to the next theme: dark, light, safe for colour-blind people.",
+        footer=False,
+    ),
+    "screenshot": Key(
+        "app.screenshot", "ctrl+s", "screenshot", "Save the screen as an SVG in the state folder.", footer=False
+    ),
+    "suspend": Key("app.suspend_process", "ctrl+z", "to the shell", "Go to the shell; `fg` comes back.", footer=False),
+    # wherever a target is highlighted
+    "run_quick": Key("run_quick", "r", "run", "Run the target quickly (one replica) and watch it."),
+    "run_full": Key("run_full", "R", "full", "Run the target in full: as many replicas as the verdict asks for."),
+    "cancel": Key("cancel", "x", "cancel", "Cancel the target's planned or running run.", footer=False),
+    "diff": Key("diff", "d", "diff", "Compare the baseline's source with the optimized one's, side by side."),
+    "watch": Key("watch", "w", "watch", "Run the target again after each save of its files."),
+    "history": Key("history", "t", "history", "Show every stored run of the target."),
+    "edit": Key("edit", "e", "edit", "Open the rung's file in your editor; the app comes back when it ends."),
+    # catalogue
+    "lesson": Key(
+        "lesson", "enter", "lesson", "Read the target's lesson; on a chapter, fold or unfold it.", display="⏎"
+    ),
+    "filter": Key(
+        "filter", "slash", "filter", "Show only what contains the words you type; escape clears.", display="/"
+    ),
+    "fold": Key("fold", "left,h", "fold", "Fold the chapter.", footer=False),
+    "unfold": Key("unfold", "right", "unfold", "Unfold the chapter.", footer=False),
+    "toggle_fold": Key("toggle_fold", "space", "fold or unfold", "Fold or unfold the chapter.", footer=False),
+    "fold_all": Key(
+        "fold_all", "minus", "fold all", "Fold every chapter, or unfold them all.", footer=False, display="-"
+    ),
+    "reload": Key("reload", "f5", "reload", "Read the catalogue and the last results again.", footer=False),
+    # lesson
+    "source": Key("source", "enter,s", "source", "Show the highlighted rung's source beside the lesson.", display="⏎"),
+    "lesson_text": Key("lesson_text", "m", "text", "Show the lesson's text in the place of the source, and back."),
+    "next_rung": Key("next_rung", "right_square_bracket", "rung", "Go to the next rung.", display="[ ]"),
+    "previous_rung": Key(
+        "previous_rung", "left_square_bracket", "rung before", "Go to the rung before.", display="[", footer=False
+    ),
+    # diff
+    "left_previous": Key(
+        "pick(0, -1)", "left_square_bracket", "left", "Put the source before into the left half.", display="[ ]"
+    ),
+    "left_next": Key(
+        "pick(0, 1)",
+        "right_square_bracket",
+        "left",
+        "Put the next source into the left half.",
+        display="]",
+        footer=False,
+    ),
+    "right_previous": Key(
+        "pick(1, -1)", "left_curly_bracket", "right", "Put the source before into the right half.", display="{ }"
+    ),
+    "right_next": Key(
+        "pick(1, 1)",
+        "right_curly_bracket",
+        "right",
+        "Put the next source into the right half.",
+        display="}",
+        footer=False,
+    ),
+    "left_list": Key(
+        "choose(0)", "o", "pick left", "Pick the left source from a list: rungs now, and every earlier run."
+    ),
+    "right_list": Key("choose(1)", "p", "pick right", "Pick the right source from a list.", footer=False),
+    "swap": Key("swap", "s", "swap", "Swap left and right.", footer=False),
+    # history
+    "open_run": Key("open_run", "enter", "open run", "Open the stored run.", display="⏎"),
+    "mark": Key("mark", "m,space", "mark", "Mark a run; the diff compares the sources of the two marked last."),
+    "diff_runs": Key(
+        "diff_runs", "d", "diff", "Compare the sources of the two marked runs, or of the highlighted run with now."
+    ),
+    "next_rung_plot": Key("plot_rung(1)", "right_square_bracket", "rung", "Plot the next rung.", display="[ ]"),
+    "previous_rung_plot": Key(
+        "plot_rung(-1)", "left_square_bracket", "rung", "Plot the rung before.", display="[", footer=False
+    ),
+    # help and questions
+    "close": Key("dismiss_panel", "escape,q,question_mark", "close", "Close this panel.", display="esc"),
+    "yes": Key("answer(True)", "y", "yes", "Do it."),
+    "no": Key("answer(False)", "n,escape,q", "no", "Leave everything as it is."),
+}
+
+EVERYWHERE = (
+    "back",
+    "help",
+    "palette",
+    "zoom",
+    "copy",
+    "log",
+    "theme",
+    "screenshot",
+    "suspend",
+    "next_pane",
+    "previous_pane",
+)
+TARGET = ("run_quick", "run_full", "cancel", "diff", "watch", "history", "edit")
+
+
+def bind(*names: str) -> list[BindingType]:
+    """Bindings of the named rows of KEYS, in that order; a name may stand for a set (see EVERYWHERE, TARGET)."""
+    return [_binding(name, KEYS[name]) for name in names]
+
+
+def _binding(name: str, key: Key) -> Binding:
+    return Binding(
+        key.keys,
+        key.action,
+        key.label,
+        show=key.footer,
+        key_display=key.display or None,
+        tooltip=key.sentence,
+        priority=key.priority,
+        id=name,
+    )
+
+
+_NAMES = {
+    "question_mark": "?",
+    "slash": "/",
+    "minus": "-",
+    "plus": "+",
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
+    "left_curly_bracket": "{",
+    "right_curly_bracket": "}",
+    "equals_sign": "=",
+    "full_stop": ".",
+    "less_than_sign": "<",
+    "greater_than_sign": ">",
+    "comma": ",",
+    "colon": ":",
+    "pagedown": "page down",
+    "pageup": "page up",
+}
+
+
+def key_names(keys: str) -> list[str]:
+    """Textual's key names as a person writes them: "question_mark,ctrl+p" -> ["?", "ctrl+p"]."""
+    out = []
+    for key in keys.split(","):
+        *modifiers, name = key.strip().split("+") if key.strip() != "+" else ["+"]
+        out.append("+".join([*modifiers, _NAMES.get(name, name)]))
+    return out
+
+
+# What stands in docs/keys.md: the title of a table, and the class whose own bindings it lists.
+DOCUMENTED: tuple[tuple[str, str, str], ...] = (
+    ("Everywhere", "tui.screens.base", "WorkScreen"),
+    ("The app", "tui.app", "Workbench"),
+    ("Catalogue", "tui.screens.home", "HomeScreen"),
+    ("Lesson", "tui.screens.lesson", "LessonScreen"),
+    ("Diff", "tui.screens.diff", "DiffScreen"),
+    ("History", "tui.screens.history", "HistoryScreen"),
+    ("Run", "tui.screens.run", "RunScreen"),
+    ("Watch", "tui.screens.watch", "WatchScreen"),
+    ("Engine log", "tui.screens.enginelog", "EngineLogScreen"),
+    ("Help", "tui.screens.help", "HelpScreen"),
+    ("Questions", "tui.screens.confirm", "ConfirmScreen"),
+    ("Lists to pick from", "tui.screens.picker", "PickerScreen"),
+    ("Pane: table", "tui.widgets.table", "LiveTable"),
+    ("Pane: source", "tui.screens.source", "SourceView"),
+    ("Pane: side-by-side diff", "tui.widgets.diffview", "DiffView"),
+    ("Pane: log", "tui.widgets.logpane", "LogPane"),
+    ("Pane: live plot", "tui.widgets.plot", "LivePlot"),
+    ("Pane: history plot", "tui.screens.history_plot", "HistoryPlot"),
+)
+
+BEGIN = "<!-- keys: begin -->"
+END = "<!-- keys: end -->"
+
+
+def tables() -> str:
+    """Markdown tables of every key, made from the classes of DOCUMENTED."""
+    import importlib
+
+    parts = []
+    for title, module, name in DOCUMENTED:
+        found: Any = getattr(importlib.import_module(module), name)
+        rows: dict[str, tuple[list[str], str]] = {}
+        for binding in Binding.make_bindings(found.__dict__.get("BINDINGS", [])):
+            text = binding.tooltip or binding.description
+            if binding.system or not text:
+                continue
+            keys, _ = rows.setdefault(binding.action, ([], text if text.endswith(".") else text + "."))
+            key = key_names(binding.key)[0]
+            if key not in keys:
+                keys.append(key)
+        if rows:
+            lines = [f"## {title}", "", "| keys | what it does |", "|---|---|"]
+            lines += ["| " + " ".join(f"`{key}`" for key in keys) + f" | {text} |" for keys, text in rows.values()]
+            parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def documented(page: str) -> str:
+    """`page` with the tables between the markers made anew. Raises ValueError where a marker is missing."""
+    if BEGIN not in page or END not in page:
+        raise ValueError(f"the page needs the lines {BEGIN} and {END}")
+    before, _, rest = page.partition(BEGIN)
+    return f"{before}{BEGIN}\n\n{tables()}\n\n{END}{rest.partition(END)[2]}"
+
+
+def write(path: Path) -> None:
+    """Write the tables of a page anew."""
+    path.write_text(documented(path.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    import sys
+
+    # Under its own name, so that the classes of the screens are the ones that everybody else sees.
+    from tui.keymap import write as write_page
+
+    write_page(Path(sys.argv[1]))

@@ -1,0 +1,842 @@
+"""What the faces know, as plain values: events go in, views come out. No Textual and no numpy.
+
+`Model.apply` costs a constant per event and per sample, and memory is bounded however long a run is: an arm
+keeps at most `MAX_POINTS` points for drawing (the lowest and the highest of each group of samples, so that
+a spike is never thinned away) beside exact counts; a run keeps `MAX_OUTPUT_LINES` lines; the newest
+`WHOLE_RUNS` runs keep their points, older ones only their results, and the store has the rest.
+
+Times: `_ns` is CLOCK_MONOTONIC, `_s` seconds on the run's own axis (0 is when its measuring began) unless a
+name says otherwise, `_ms` milliseconds. None and NaN are "unknown" and are drawn as a dash or a gap.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from array import array
+from bisect import bisect_left
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from engine.clean import clean, clean_line
+from engine.protocol import events
+from store.outcomes import Correctness, State, Timing, Validity, Verdict
+
+if TYPE_CHECKING:
+    from store.records import RunRecord, Samples, Telemetry
+
+MAX_POINTS = 2048
+MAX_READINGS = 4096
+MAX_OUTPUT_LINES = 5000
+MAX_ENGINE_LINES = 5000
+MAX_RUNS = 1000
+WHOLE_RUNS = 40
+MAX_EDITS = 2000
+
+BASELINE = "baseline"
+AA_ARM = "baseline (A/A)"
+
+# NVML's clocks-event-reasons bits, in words. Bits 0, 1 and 8 are how a GPU idles or was set, not a slow-down.
+THROTTLE_WORDS: Mapping[int, str] = {
+    0x1: "idle",
+    0x2: "application clocks",
+    0x4: "power cap",
+    0x8: "hardware slowdown",
+    0x10: "sync boost",
+    0x20: "thermal slowdown (software)",
+    0x40: "thermal slowdown (hardware)",
+    0x80: "power brake",
+    0x100: "display clocks",
+}
+SLOWING_BITS = 0x4 | 0x8 | 0x10 | 0x20 | 0x40 | 0x80
+
+
+def throttle_words(bits: int) -> list[str]:
+    """What slows the clocks down, in words; empty where nothing does or the driver did not answer."""
+    if bits < 0:
+        return []
+    words = [word for bit, word in THROTTLE_WORDS.items() if bits & bit & SLOWING_BITS]
+    known = sum(THROTTLE_WORDS)
+    if bits & ~known:
+        words.append(f"reason 0x{bits & ~known:x}")
+    return words
+
+
+def thin(x: Sequence[float], y: Sequence[float], columns: int) -> tuple[array[float], array[float]]:
+    """The lowest and highest point of each of `columns` equal slices of x, in order: what a plot of that many
+    dots can show. `x` ascends. Short input comes back as it is."""
+    out_x, out_y = array("d"), array("d")
+    count = len(x)
+    if columns < 1 or count <= 2 * columns:
+        out_x.extend(x)
+        out_y.extend(y)
+        return out_x, out_y
+    first, span = x[0], (x[-1] - x[0]) or 1.0
+    start = 0
+    for column in range(1, columns + 1):
+        end = count if column == columns else bisect_left(x, first + span * column / columns, start, count)
+        if end == start:
+            continue
+        part = y[start:end]
+        low = start + part.index(min(part))
+        high = start + part.index(max(part))
+        for at in (low, high) if low < high else (high, low) if high < low else (low,):
+            out_x.append(x[at])
+            out_y.append(y[at])
+        start = end
+    return out_x, out_y
+
+
+class PointLog:
+    """Points (x in s, y in ms) of one arm for drawing, thinned evenly; counts are exact.
+
+    While fewer than `limit` points came, each is kept. Beyond that, groups of `group` consecutive samples are
+    kept as their lowest and highest; the group doubles whenever the log is full.
+    """
+
+    __slots__ = ("_high", "_low", "_pending", "count", "group", "limit", "x", "y")
+
+    def __init__(self, limit: int = MAX_POINTS) -> None:
+        self.limit = limit
+        self.x: array[float] = array("d")
+        self.y: array[float] = array("d")
+        self.count = 0
+        self.group = 1
+        self._pending = 0
+        self._low = self._high = (0.0, 0.0)
+
+    def add(self, x: float, y: float) -> None:
+        """Take one point."""
+        self.count += 1
+        if self.group == 1:
+            self.x.append(x)
+            self.y.append(y)
+        else:
+            if not self._pending:
+                self._low = self._high = (x, y)
+            elif y < self._low[1]:
+                self._low = (x, y)
+            elif y > self._high[1]:
+                self._high = (x, y)
+            self._pending += 1
+            if self._pending < self.group:
+                return
+            self._pending = 0
+            self._keep(self._low, self._high)
+        if len(self.x) >= self.limit:
+            self._halve()
+
+    def _keep(self, low: tuple[float, float], high: tuple[float, float]) -> None:
+        for x, y in (low, high) if low[0] <= high[0] else (high, low):
+            self.x.append(x)
+            self.y.append(y)
+
+    def _halve(self) -> None:
+        old_x, old_y = self.x, self.y
+        self.x, self.y = array("d"), array("d")
+        for start in range(0, len(old_x), 4):
+            part = old_y[start : start + 4]
+            low = start + part.index(min(part))
+            high = start + part.index(max(part))
+            self._keep((old_x[low], old_y[low]), (old_x[high], old_y[high]))
+        self.group = 4 if self.group == 1 else self.group * 2
+
+    def points(self) -> tuple[array[float], array[float]]:
+        """All points kept, the unfinished last group among them."""
+        if not self._pending:
+            return self.x, self.y
+        x, y = self.x[:], self.y[:]
+        for point in (self._low, self._high) if self._low[0] <= self._high[0] else (self._high, self._low):
+            x.append(point[0])
+            y.append(point[1])
+        return x, y
+
+    def __len__(self) -> int:
+        return self.count
+
+
+class TelemetryLog:
+    """GPU readings of one run: at_s (CLOCK_MONOTONIC), clocks in MHz, temperature in C, power in W, throttle
+    bits (-1 unknown). Beyond `limit` readings each kept one stands for several, with their bits joined."""
+
+    __slots__ = (
+        "_skip",
+        "at_s",
+        "count",
+        "group",
+        "limit",
+        "memory_clock_mhz",
+        "power_w",
+        "sm_clock_mhz",
+        "temperature_c",
+        "throttle",
+    )
+
+    def __init__(self, limit: int = MAX_READINGS) -> None:
+        self.limit = limit
+        self.group = 1
+        self.count = 0
+        self._skip = 0
+        self.at_s: array[float] = array("d")
+        self.sm_clock_mhz: array[float] = array("d")
+        self.memory_clock_mhz: array[float] = array("d")
+        self.temperature_c: array[float] = array("d")
+        self.power_w: array[float] = array("d")
+        self.throttle: array[int] = array("q")
+
+    def add(self, at_ns: int, sm: float, memory: float, temperature: float, power: float, bits: int) -> None:
+        """Take one reading."""
+        self.count += 1
+        if self._skip and self.at_s:
+            self._skip -= 1
+            kept = self.throttle[-1]
+            self.throttle[-1] = bits if kept < 0 else kept if bits < 0 else kept | bits
+            return
+        self._skip = self.group - 1
+        self.at_s.append(at_ns / 1e9)
+        self.sm_clock_mhz.append(sm)
+        self.memory_clock_mhz.append(memory)
+        self.temperature_c.append(temperature)
+        self.power_w.append(power)
+        self.throttle.append(bits)
+        if len(self.at_s) >= self.limit:
+            self._halve()
+
+    def _halve(self) -> None:
+        joined: array[int] = array("q")
+        for start in range(0, len(self.throttle), 2):
+            known = [bits for bits in self.throttle[start : start + 2] if bits >= 0]
+            joined.append(-1 if not known else known[0] | known[-1])
+        self.throttle = joined
+        for name in ("at_s", "sm_clock_mhz", "memory_clock_mhz", "temperature_c", "power_w"):
+            setattr(self, name, getattr(self, name)[::2])
+        self.group *= 2
+        self._skip = self.group - 1
+
+    def latest(self, metric: str) -> float | None:
+        """Newest answer of a metric (an attribute's name), None where there was none."""
+        values: array[float] = getattr(self, metric)
+        if not values or math.isnan(values[-1]):
+            return None
+        return values[-1]
+
+    def reasons_seen(self) -> int:
+        """All throttle bits that were ever set, -1 where the driver never answered."""
+        bits, answered = 0, False
+        for value in self.throttle:
+            if value >= 0:
+                bits |= value
+                answered = True
+        return bits if answered else -1
+
+    def __len__(self) -> int:
+        return self.count
+
+
+@dataclass(slots=True)
+class StepView:
+    """A step of a run; duration_ms is None while it is under way."""
+
+    name: str
+    arm: str
+    start_ns: int
+    duration_ms: float | None = None
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class ComparisonView:
+    """A rung against a baseline; preliminary until the run has ended."""
+
+    rung: str
+    baseline: str
+    verdict: Verdict
+    speedup: float | None = None
+    low: float | None = None
+    high: float | None = None
+    floor: float | None = None
+    note: str = ""
+
+
+@dataclass(slots=True)
+class ArmView:
+    """One rung's part in a run."""
+
+    rung: str
+    state: State = State.PLANNED
+    correctness: Correctness = Correctness.UNKNOWN
+    timing: Timing = Timing.NONE
+    median_ms: float | None = None
+    low_ms: float | None = None
+    high_ms: float | None = None
+    sample_count: int = 0  # as the engine counts them; `points.count` is what this face received
+    sol: float | None = None
+    max_error: float | None = None
+    peak_bytes: int | None = None
+    reason: str = ""
+    detail: str = ""
+    points: PointLog = field(default_factory=PointLog)
+    discarded_points: PointLog = field(default_factory=PointLog)
+    discarded: Counter[int] = field(default_factory=Counter)  # by code of store.records.DISCARDED
+
+    def take(self, end_ns: int, device_ms: float, code: int, origin_ns: int) -> None:
+        """Take one sample; `code` is 0 for one that counts, else why it was discarded."""
+        if code:
+            self.discarded[code] += 1
+            self.discarded_points.add((end_ns - origin_ns) / 1e9, device_ms)
+        else:
+            self.points.add((end_ns - origin_ns) / 1e9, device_ms)
+
+
+@dataclass(slots=True)
+class RunView:
+    """A run as far as it is known: from events, or from the store (`stored`)."""
+
+    id: str
+    target: str
+    title: str = ""
+    folder: str = ""
+    device: str = ""
+    case: str = ""
+    quick: bool = False
+    trigger: str = ""
+    snapshot: str = ""
+    wall: str = ""
+    epoch: str = ""
+    state: State = State.PLANNED
+    correctness: Correctness = Correctness.UNKNOWN
+    validity: Validity = Validity.UNKNOWN
+    verdict: Verdict = Verdict.NONE
+    duration_ms: float | None = None
+    reason: str = ""
+    flags: tuple[str, ...] = ()
+    steps: list[StepView] = field(default_factory=list)
+    arms: dict[str, ArmView] = field(default_factory=dict)
+    comparisons: dict[tuple[str, str], ComparisonView] = field(default_factory=dict)  # by rung and baseline
+    telemetry: TelemetryLog = field(default_factory=TelemetryLog)
+    output: deque[tuple[str, str]] = field(default_factory=lambda: deque(maxlen=MAX_OUTPUT_LINES))  # arm, line
+    output_count: int = 0  # lines that ever came, so that a pane can fetch the new ones only
+    output_dropped: int = 0  # lines that the engine thinned away
+    gaps: list[tuple[int, int]] = field(default_factory=list)
+    start_ns: int | None = None  # when it left the queue
+    origin_ns: int | None = None  # when its measuring began: 0 on the time axis
+    whole: bool = True  # False: points, telemetry and output were let go; the store has them
+    stored: bool = False
+
+    @property
+    def rungs(self) -> list[str]:
+        """Names of the arms in order, the baseline first."""
+        return list(self.arms)
+
+    def arm(self, rung: str) -> ArmView:
+        """The arm of that name, made if it was not planned."""
+        found = self.arms.get(rung)
+        if found is None:
+            found = self.arms[rung] = ArmView(rung)
+        return found
+
+    def comparison(self, rung: str) -> ComparisonView | None:
+        """The rung's comparison: against `baseline` where there is one, else against another baseline."""
+        found = self.comparisons.get((rung, BASELINE))
+        if found is not None:
+            return found
+        return next((item for item in self.comparisons.values() if item.rung == rung), None)
+
+    @property
+    def running_step(self) -> StepView | None:
+        """The newest step that has not ended."""
+        for step in reversed(self.steps):
+            if step.duration_ms is None:
+                return step
+        return None
+
+    @property
+    def lead(self) -> ArmView | None:
+        """The fastest correct `optimized*` arm with a time; else the first such arm without one."""
+        arms = [arm for name, arm in self.arms.items() if name.startswith("optimized")]
+        if not arms:
+            arms = [arm for name, arm in self.arms.items() if not name.startswith(("baseline", "peer_", "wrong_"))]
+        timed = [arm for arm in arms if arm.median_ms is not None]
+        if timed:
+            return min(timed, key=lambda arm: arm.median_ms or math.inf)
+        return arms[0] if arms else None
+
+    @property
+    def headline(self) -> ComparisonView | None:
+        """What the run is about: the lead arm's comparison, else the first that has a speed-up."""
+        lead = self.lead
+        if lead is not None and (found := self.comparison(lead.rung)) is not None:
+            return found
+        others = [item for item in self.comparisons.values() if item.rung != AA_ARM]
+        for item in others:
+            if item.speedup is not None:
+                return item
+        return others[0] if others else None
+
+    def elapsed_s(self, now_ns: int) -> float | None:
+        """Seconds since it left the queue, or its duration once it has ended; None before."""
+        if self.duration_ms is not None:
+            return self.duration_ms / 1e3
+        if self.start_ns is None or self.state.final:
+            return None
+        return max(0.0, (now_ns - self.start_ns) / 1e9)
+
+
+@dataclass(slots=True)
+class EditView:
+    """One save under watch. `error` is the syntax error, "" where the sources compile."""
+
+    number: int
+    snapshot: str
+    files: tuple[str, ...]
+    run_id: str
+    error: str = ""
+    wall: str = ""
+    save_ns: int = 0
+
+
+@dataclass(slots=True)
+class WatchView:
+    """A target under watch, and its edits in order."""
+
+    target: str
+    folder: str = ""
+    active: bool = True
+    polling: bool = False
+    edits: list[EditView] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class BannerView:
+    """Something that the person must know."""
+
+    key: str
+    text: str
+    severity: str = "warning"
+
+
+@dataclass(slots=True)
+class ConnectionView:
+    """How things stand with the engine. `state` is connecting, connected, lost or mismatch."""
+
+    state: str = "connecting"
+    why: str = ""
+    pid: int | None = None
+    epoch: str = ""
+    build: str = ""
+    state_dir: str = ""
+    last_seq: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.state}: {self.why}" if self.why else self.state
+
+
+def stored_run(record: RunRecord, samples: Mapping[str, Samples], telemetry: Telemetry | None = None) -> RunView:
+    """A run of the store in the shape of a live one, with its samples and readings thinned for drawing."""
+    run = RunView(
+        record.id,
+        clean_line(record.target),
+        clean_line(record.title),
+        clean_line(record.folder),
+        clean_line(record.device),
+        clean_line(record.case),
+        record.quick,
+        record.trigger,
+        record.snapshot,
+        clean_line(record.wall),
+        record.epoch,
+        record.state,
+        record.correctness,
+        record.validity,
+        record.verdict,
+        record.duration_ms,
+        clean_line(record.reason),
+        tuple(clean_line(flag) for flag in record.flags),
+        start_ns=record.start_ns,
+        stored=True,
+    )
+    for step in record.steps:
+        run.steps.append(StepView(clean_line(step.name), clean_line(step.arm), step.start_ns, step.duration_ms))
+    begins = [step.start_ns for step in record.steps if step.name == "measure"]
+    begins += [int(taken.end_ns[0] - taken.device_ms[0] * 1e6) for taken in samples.values() if len(taken)]
+    run.origin_ns = min(begins, default=None)
+    for found in record.arms:
+        arm = run.arms[clean_line(found.rung)] = ArmView(
+            clean_line(found.rung),
+            found.state,
+            found.correctness,
+            found.timing,
+            found.median_ms,
+            found.low_ms,
+            found.high_ms,
+            found.sample_count,
+            found.sol,
+            found.max_error,
+            found.peak_bytes,
+            clean_line(found.reason),
+            clean(found.detail),
+        )
+        taken = samples.get(found.rung)
+        if taken is None:
+            continue
+        rows = zip(taken.end_ns.tolist(), taken.device_ms.tolist(), taken.discarded.tolist(), strict=True)
+        for end_ns, device_ms, code in rows:
+            arm.take(end_ns, device_ms, code, run.origin_ns or 0)
+    for item in record.comparisons:
+        rung, baseline = clean_line(item.rung), clean_line(item.baseline)
+        run.comparisons[rung, baseline] = ComparisonView(
+            rung,
+            baseline,
+            item.verdict,
+            item.speedup,
+            item.low,
+            item.high,
+            item.floor,
+            clean_line(item.note),
+        )
+    if telemetry is not None:
+        columns = (
+            telemetry.at_ns,
+            telemetry.sm_clock_mhz,
+            telemetry.memory_clock_mhz,
+            telemetry.temperature_c,
+            telemetry.power_w,
+            telemetry.throttle,
+        )
+        for reading in zip(*(column.tolist() for column in columns), strict=True):
+            run.telemetry.add(*reading)
+    return run
+
+
+Outcome = TypeVar("Outcome", bound=StrEnum)
+
+
+def outcome(kind: type[Outcome], value: str, unknown: Outcome) -> Outcome:
+    """`value` as a member of `kind`; `unknown` for a word that this version does not have."""
+    try:
+        return kind(value)
+    except ValueError:
+        return unknown
+
+
+def _line(text: str) -> str:
+    """One line of output, cleaned, with its indentation kept."""
+    return clean(text, limit=2000).replace("\n", " ").expandtabs(8)
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+class Model:
+    """Everything that the screens draw. `apply` is the only way in for what the engine says."""
+
+    def __init__(self, clock_ns: Callable[[], int] = time.monotonic_ns) -> None:
+        self.clock_ns = clock_ns
+        self.runs: dict[str, RunView] = {}  # newest last
+        self.watches: dict[str, WatchView] = {}
+        self.banners: dict[str, BannerView] = {}
+        self.engine_lines: deque[tuple[str, str]] = deque(maxlen=MAX_ENGINE_LINES)  # level, text
+        self.engine_line_count = 0  # lines that ever came, so that a pane can fetch the new ones only
+        self.connection = ConnectionView()
+        self.status: events.Status | None = None
+        self.gaps: list[tuple[int, int]] = []
+        self.samples_applied = 0
+        self._handlers: dict[type[events.Event], Callable[[Any, set[str]], None]] = {
+            events.Welcome: self._on_welcome,
+            events.Status: self._on_status,
+            events.EngineLog: self._on_engine_log,
+            events.LogLine: self._on_log_line,
+            events.Gap: self._on_gap,
+            events.Banner: self._on_banner,
+            events.RunPlanned: self._on_run_planned,
+            events.RunState: self._on_run_state,
+            events.Step: self._on_step,
+            events.SampleBatch: self._on_samples,
+            events.TelemetryBatch: self._on_telemetry,
+            events.ArmUpdate: self._on_arm,
+            events.ComparisonUpdate: self._on_comparison,
+            events.RunFinished: self._on_finished,
+            events.Output: self._on_output,
+            events.WatchChanged: self._on_watch_changed,
+            events.WatchEdit: self._on_watch_edit,
+        }
+
+    # -- in ---------------------------------------------------------------------------------------------
+
+    def apply(self, arrived: Iterable[events.Event]) -> set[str]:
+        """Take events in order; return the names of what changed.
+
+        Names: "runs" (any run's headline), "run:ID", "samples:ID", "output:ID", "telemetry", "watches",
+        "watch:TARGET", "banners", "log", "status", "connection", "gaps". An event that was seen before (a
+        replay after a reconnect) changes nothing.
+        """
+        names: set[str] = set()
+        connection = self.connection
+        for event in arrived:
+            if event.seq:
+                if event.seq <= connection.last_seq:
+                    continue
+                connection.last_seq = event.seq
+            handler = self._handlers.get(type(event))
+            if handler is not None:
+                handler(event, names)
+        return names
+
+    def set_connection(self, state: str, why: str = "") -> set[str]:
+        """Note how things stand with the engine; `lost` and `mismatch` raise a banner until `connected`."""
+        self.connection.state, self.connection.why = state, clean_line(why)
+        self.banners.pop("engine", None)
+        if state == "lost":
+            self.banners["engine"] = BannerView("engine", f"engine lost: {self.connection.why}", "error")
+        elif state == "mismatch":
+            self.banners["engine"] = BannerView("engine", f"engine mismatch: {self.connection.why}", "error")
+        return {"connection", "banners"}
+
+    def now_ns(self) -> int:
+        """CLOCK_MONOTONIC now."""
+        return self.clock_ns()
+
+    # -- handlers, one per kind of event ----------------------------------------------------------------
+
+    def _on_welcome(self, event: events.Welcome, names: set[str]) -> None:
+        connection = self.connection
+        if event.epoch != connection.epoch:
+            self._end_epoch(names)
+            connection.last_seq = 0
+        connection.pid, connection.epoch, connection.build = event.pid, event.epoch, clean_line(event.build)
+        connection.state_dir = clean_line(event.state_dir)
+        names.add("connection")
+
+    def _end_epoch(self, names: set[str]) -> None:
+        """Another engine answers: what the old one had under way is lost."""
+        for run in self.runs.values():
+            if not run.state.final:
+                run.state = State.ENGINE_LOST
+                run.reason = "the engine ended while this was under way; R runs it again"
+                for arm in run.arms.values():
+                    if not arm.state.final:
+                        arm.state = State.ENGINE_LOST
+                names.update(("runs", f"run:{run.id}"))
+        for watch in self.watches.values():
+            if watch.active:
+                watch.active = False
+                names.update(("watches", f"watch:{watch.target}"))
+        for key in [key for key in self.banners if key != "engine"]:
+            del self.banners[key]
+            names.add("banners")
+        self.status = None
+
+    def _on_status(self, event: events.Status, names: set[str]) -> None:
+        self.status = event
+        names.add("status")
+
+    def _on_engine_log(self, event: events.EngineLog, names: set[str]) -> None:
+        self.engine_lines.clear()
+        self.engine_lines.extend(("", _line(text)) for text in event.lines)
+        self.engine_line_count += len(event.lines)
+        names.update(("log", "log:whole"))
+
+    def _on_log_line(self, event: events.LogLine, names: set[str]) -> None:
+        self.engine_lines.append((clean_line(event.level, limit=12), _line(event.text)))
+        self.engine_line_count += 1
+        names.add("log")
+
+    def _on_gap(self, event: events.Gap, names: set[str]) -> None:
+        self.gaps.append((event.first, event.last))
+        for run in self.runs.values():
+            if not run.state.final:
+                run.gaps.append((event.first, event.last))
+                names.add(f"run:{run.id}")
+        names.add("gaps")
+
+    def _on_banner(self, event: events.Banner, names: set[str]) -> None:
+        key = clean_line(event.key, limit=64)
+        if event.text:
+            self.banners[key] = BannerView(key, clean_line(event.text), clean_line(event.severity, limit=16))
+        else:
+            self.banners.pop(key, None)
+        names.add("banners")
+
+    def _run(self, run_id: str, names: set[str]) -> RunView:
+        """The run of that id, made if its plan was missed (a gap, or a subscription from the middle)."""
+        run = self.runs.get(run_id)
+        if run is None:
+            run_id = clean_line(run_id, limit=64)
+            run = self.runs.setdefault(run_id, RunView(run_id, ""))
+            names.add("runs")
+            self._forget()
+        return run
+
+    def _forget(self) -> None:
+        """Let go of what is old: points beyond the newest WHOLE_RUNS, whole views beyond MAX_RUNS."""
+        if len(self.runs) > MAX_RUNS:
+            oldest = next((key for key, run in self.runs.items() if run.state.final), None)
+            if oldest is not None:
+                del self.runs[oldest]
+        ids = list(self.runs)
+        for run_id in ids[max(0, len(ids) - WHOLE_RUNS - 8) : max(0, len(ids) - WHOLE_RUNS)]:
+            run = self.runs[run_id]
+            if run.whole and run.state.final:
+                run.whole = False
+                run.telemetry = TelemetryLog()
+                run.output.clear()
+                for arm in run.arms.values():
+                    arm.points, arm.discarded_points = PointLog(), PointLog()
+
+    def _on_run_planned(self, event: events.RunPlanned, names: set[str]) -> None:
+        run = self._run(event.run_id, names)
+        run.target, run.title = clean_line(event.target), clean_line(event.title)
+        run.folder, run.device = clean_line(event.folder), clean_line(event.device)
+        run.case, run.quick, run.trigger = clean_line(event.case), event.quick, clean_line(event.trigger)
+        run.snapshot, run.wall, run.epoch = clean_line(event.snapshot), clean_line(event.wall), event.epoch
+        for rung in event.rungs:
+            run.arm(clean_line(rung))
+        names.update(("runs", f"run:{run.id}"))
+
+    def _on_run_state(self, event: events.RunState, names: set[str]) -> None:
+        run = self._run(event.run_id, names)
+        run.state = outcome(State, event.state, State.INFRA_ERROR)
+        if run.start_ns is None and run.state is not State.PLANNED:
+            run.start_ns = event.at_ns
+        names.update(("runs", f"run:{run.id}"))
+
+    def _on_step(self, event: events.Step, names: set[str]) -> None:
+        run = self._run(event.run_id, names)
+        name, arm = clean_line(event.name), clean_line(event.arm)
+        if run.start_ns is None:
+            run.start_ns = event.start_ns
+        if name == "measure" and run.origin_ns is None:
+            run.origin_ns = event.start_ns
+        for step in reversed(run.steps):
+            if (step.name, step.arm, step.start_ns) == (name, arm, event.start_ns):
+                break
+        else:
+            step = StepView(name, arm, event.start_ns)
+            run.steps.append(step)
+        step.duration_ms, step.detail = _finite(event.duration_ms), clean_line(event.detail)
+        names.add(f"run:{run.id}")
+
+    def _on_samples(self, event: events.SampleBatch, names: set[str]) -> None:
+        run = self._run(event.run_id, names)
+        if not event.end_ns:
+            return
+        arm = run.arm(clean_line(event.arm))
+        arm.timing = outcome(Timing, event.timing, arm.timing)
+        if run.origin_ns is None:
+            run.origin_ns = event.end_ns[0] - int(event.device_ms[0] * 1e6)
+        origin_ns = run.origin_ns
+        for end_ns, device_ms, code in zip(event.end_ns, event.device_ms, event.discarded, strict=False):
+            arm.take(end_ns, device_ms, code, origin_ns)
+        self.samples_applied += len(event.end_ns)
+        names.add(f"samples:{run.id}")
+
+    def _on_telemetry(self, event: events.TelemetryBatch, names: set[str]) -> None:
+        live = [
+            run
+            for run in self.runs.values()
+            if run.state in (State.STARTING, State.RUNNING) and not run.device.startswith("cpu")
+        ]
+        for run in live:
+            add = run.telemetry.add
+            for reading in zip(
+                event.at_ns,
+                event.sm_clock_mhz,
+                event.memory_clock_mhz,
+                event.temperature_c,
+                event.power_w,
+                event.throttle,
+                strict=False,
+            ):
+                add(*reading)
+        if live:
+            names.add("telemetry")
+
+    def _on_arm(self, event: events.ArmUpdate, names: set[str]) -> None:
+        run = self._run(event.run_id, names)
+        arm = run.arm(clean_line(event.arm))
+        arm.state = outcome(State, event.state, State.INFRA_ERROR)
+        arm.correctness = outcome(Correctness, event.correctness, Correctness.UNKNOWN)
+        arm.timing = outcome(Timing, event.timing, Timing.NONE)
+        arm.median_ms, arm.low_ms = _finite(event.median_ms), _finite(event.low_ms)
+        arm.high_ms, arm.sample_count = _finite(event.high_ms), event.samples
+        arm.sol, arm.max_error, arm.peak_bytes = event.sol, event.max_error, event.peak_bytes
+        arm.reason, arm.detail = clean_line(event.reason), clean(event.detail)
+        names.update(("runs", f"run:{run.id}"))
+
+    def _on_comparison(self, event: events.ComparisonUpdate, names: set[str]) -> None:
+        run = self._run(event.run_id, names)
+        rung, baseline = clean_line(event.rung), clean_line(event.baseline)
+        run.comparisons[rung, baseline] = ComparisonView(
+            rung,
+            baseline,
+            outcome(Verdict, event.verdict, Verdict.NONE),
+            _finite(event.speedup),
+            _finite(event.low),
+            _finite(event.high),
+            _finite(event.floor),
+            clean_line(event.note),
+        )
+        names.update(("runs", f"run:{run.id}"))
+
+    def _on_finished(self, event: events.RunFinished, names: set[str]) -> None:
+        run = self._run(event.run_id, names)
+        run.target = run.target or clean_line(event.target)
+        run.state = outcome(State, event.state, State.INFRA_ERROR)
+        run.correctness = outcome(Correctness, event.correctness, Correctness.UNKNOWN)
+        run.validity = outcome(Validity, event.validity, Validity.UNKNOWN)
+        run.verdict = outcome(Verdict, event.verdict, Verdict.NONE)
+        run.duration_ms = _finite(event.duration_ms)
+        run.reason, run.flags = clean_line(event.reason), tuple(clean_line(flag) for flag in event.flags)
+        names.update(("runs", f"run:{run.id}"))
+        names.update(f"watch:{watch.target}" for watch in self.watches.values() if watch.target == run.target)
+
+    def _on_output(self, event: events.Output, names: set[str]) -> None:
+        run = self._run(event.run_id, names)
+        arm = clean_line(event.arm)
+        run.output.extend((arm, _line(line)) for line in event.lines)
+        run.output_count += len(event.lines)
+        run.output_dropped += event.dropped
+        names.add(f"output:{run.id}")
+
+    def _on_watch_changed(self, event: events.WatchChanged, names: set[str]) -> None:
+        target = clean_line(event.target)
+        watch = self.watches.get(target)
+        if watch is None or (event.active and not watch.active):
+            watch = self.watches[target] = WatchView(target)
+        watch.folder, watch.active, watch.polling = clean_line(event.folder), event.active, event.polling
+        names.update(("watches", f"watch:{target}"))
+
+    def _on_watch_edit(self, event: events.WatchEdit, names: set[str]) -> None:
+        target = clean_line(event.target)
+        watch = self.watches.setdefault(target, WatchView(target))
+        edit = EditView(
+            event.number,
+            clean_line(event.snapshot),
+            tuple(clean_line(name) for name in event.files),
+            clean_line(event.run_id, limit=64),
+            clean(event.error, limit=4000),
+            clean_line(event.wall),
+            event.save_ns,
+        )
+        for index, known in enumerate(watch.edits):
+            if known.number == edit.number:
+                watch.edits[index] = edit
+                break
+        else:
+            watch.edits.append(edit)
+            del watch.edits[:-MAX_EDITS]
+        names.update(("watches", f"watch:{target}"))
+
+    # -- out --------------------------------------------------------------------------------------------
+
+    def newest_run(self, target: str) -> RunView | None:
+        """The newest run of a target."""
+        return next((run for run in reversed(self.runs.values()) if run.target == target), None)
+
+    def active_runs(self) -> list[RunView]:
+        """Runs that have not ended, in the order they will run."""
+        return [run for run in self.runs.values() if not run.state.final]

@@ -1,0 +1,227 @@
+"""Plain text for people: numbers with their units, tables, dashes. No colours, no imports beyond the standard
+ones.
+
+Every function takes None for "could not be measured" and returns `DASH` for it; NaN counts as None. Lengths
+are counted in terminal cells, so that a title in Chinese does not shift the column behind it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+DASH = "-"
+"""What stands for an unknown value. ASCII, so that it can be drawn and searched for everywhere."""
+
+
+def known(value: float | None) -> bool:
+    """Whether `value` is a number at all."""
+    return value is not None and not math.isnan(value)
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """`value` with at least `digits` digits that count, no exponent from 1e-6 to 1e15: "0.4123", "12.35",
+    "12345"."""
+    if value is None or math.isnan(value):
+        return DASH
+    if math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    if value == 0:
+        return "0"
+    exponent = math.floor(math.log10(abs(value)))
+    if not -6 <= exponent < 15:
+        return f"{value:.{digits - 1}e}"
+    # Rounding may carry into one digit more (9.9996 -> 10.000), so the exponent is taken after rounding.
+    exponent = math.floor(math.log10(abs(round(value, digits - 1 - exponent))))
+    return f"{value:.{max(0, digits - 1 - exponent)}f}"
+
+
+def _bounds(low: str, high: str) -> str:
+    return "" if low == DASH and high == DASH else f" [{low}..{high}]"
+
+
+def milliseconds(median_ms: float | None, low_ms: float | None = None, high_ms: float | None = None) -> str:
+    """A median with its interval, without the unit, which stands in the column's head: "0.412
+    [0.410..0.415]"."""
+    if not known(median_ms):
+        return DASH
+    return number(median_ms) + _bounds(number(low_ms), number(high_ms))
+
+
+def speedup(value: float | None, low: float | None = None, high: float | None = None) -> str:
+    """A ratio with its interval: "2.31x [2.20..2.40]"."""
+    if value is None or math.isnan(value):
+        return DASH
+    return f"{number(value, 3)}x" + _bounds(number(low, 3), number(high, 3))
+
+
+def percent(share: float | None, digits: int = 0) -> str:
+    """A share of one as a percentage: 0.631 -> "63 %"."""
+    return DASH if share is None or math.isnan(share) else f"{share * 100:.{digits}f} %"
+
+
+def change(new: float | None, old: float | None) -> str:
+    """How `new` differs from `old`, signed: "-3.1 %". A dash where either is unknown or `old` is not above
+    zero."""
+    if new is None or old is None or math.isnan(new) or math.isnan(old) or old <= 0:
+        return DASH
+    return f"{(new / old - 1) * 100:+.1f} %"
+
+
+def duration(seconds: float | None) -> str:
+    """A span of time with at most two units: "0.8 ms", "340 ms", "1.2 s", "3 min 04 s", "2 h 05 min", "4 d 03
+    h"."""
+    if seconds is None or math.isnan(seconds):
+        return DASH
+    if seconds < 0:
+        return "-" + duration(-seconds)
+    if seconds < 0.00995:
+        return f"{seconds * 1e3:.1f} ms"
+    if seconds < 0.9995:
+        return f"{seconds * 1e3:.0f} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    if whole < 86400:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 86400} d {whole % 86400 // 3600:02d} h"
+
+
+def size(size_bytes: float | None) -> str:
+    """Bytes in binary units: "512 B", "1.5 KiB", "80.0 GiB"."""
+    if size_bytes is None or math.isnan(size_bytes):
+        return DASH
+    value = float(size_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(value) < 1024:
+            return f"{value:.0f} B" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"
+
+
+def count(value: int | None) -> str:
+    """A whole number with thousands separated: "12,345"."""
+    return DASH if value is None else f"{value:,}"
+
+
+def local_time(wall: str) -> str:
+    """An ISO 8601 time in UTC as local time to the minute; the text itself where it is not one; a dash for
+    ""."""
+    if not wall:
+        return DASH
+    try:
+        at = datetime.fromisoformat(wall)
+    except ValueError:
+        return wall
+    if at.tzinfo is None:
+        at = at.replace(tzinfo=UTC)
+    return f"{at.astimezone():%Y-%m-%d %H:%M}"
+
+
+def cells(text: str) -> int:
+    """How many terminal cells `text` takes: wide characters two, combining ones none."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(sign) else 2 if unicodedata.east_asian_width(sign) in "WF" else 1 for sign in text
+    )
+
+
+def fit(text: str, width: int) -> str:
+    """`text` cut to at most `width` cells, the cut marked with "..." where there is room for it."""
+    if cells(text) <= width:
+        return text
+    mark = "..." if width > 6 else ""
+    kept: list[str] = []
+    left = max(0, width) - len(mark)
+    for sign in text:
+        left -= cells(sign)
+        if left < 0:
+            break
+        kept.append(sign)
+    return "".join(kept) + mark
+
+
+def table(
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    right: Iterable[str] = (),
+    width: int | None = None,
+    shrink: str = "",
+    drop: Sequence[str] = (),
+) -> list[str]:
+    """Lines of a table, two spaces between columns, nothing after the last character of a line.
+
+    Args:
+        heads: column titles.
+        rows: one text per column; missing ones at the end are empty.
+        right: titles of the columns to align right.
+        width: cells that a line may take; None for no limit.
+        shrink: title of the column that gives up cells (down to 8) where a line would be too long.
+        drop: titles of columns to leave out, one after the other, where that is not enough.
+    """
+    body = [list(row) + [""] * (len(heads) - len(row)) for row in rows]
+    widths = [max([cells(head), *(cells(row[i]) for row in body)]) for i, head in enumerate(heads)]
+    for title in drop:
+        # What a line takes at least: `shrink` gives up what is above 8.
+        least = [min(8, room) if head == shrink else room for head, room in zip(heads, widths, strict=True)]
+        if width is None or sum(least) + 2 * (len(least) - 1) <= width:
+            break
+        kept = [i for i, head in enumerate(heads) if head != title]
+        heads, widths = [heads[i] for i in kept], [widths[i] for i in kept]
+        body = [[row[i] for i in kept] for row in body]
+    if width is not None and shrink in heads:
+        column = list(heads).index(shrink)
+        over = sum(widths) + 2 * (len(widths) - 1) - width
+        if over > 0:
+            widths[column] = max(min(8, widths[column]), widths[column] - over)
+            body = [[fit(c, widths[i]) if i == column else c for i, c in enumerate(row)] for row in body]
+    to_right = set(right)
+
+    def line(row: Sequence[str]) -> str:
+        parts = []
+        for head, cell, room in zip(heads, row, widths, strict=True):
+            gap = " " * (room - cells(cell))
+            parts.append(gap + cell if head in to_right else cell + gap)
+        return "  ".join(parts).rstrip()
+
+    return [line(heads), *(line(row) for row in body)]
+
+
+def indent(text: str, by: int = 2) -> str:
+    """Every line of `text` moved right by `by` spaces."""
+    return "\n".join(" " * by + line if line else line for line in text.splitlines())
+
+
+def jsonable(value: Any) -> Any:
+    """`value` with NaN and infinities as None, paths and enums as text, dataclass-free containers as they
+    are."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): jsonable(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [jsonable(item) for item in value]
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    return str(value)
+
+
+def json_document(value: Any) -> str:
+    """`value` as indented JSON. ASCII only: an escape sequence in a kernel's message cannot reach the
+    terminal."""
+    return json.dumps(jsonable(value), indent=2, allow_nan=False)
+
+
+def json_line(value: Any) -> str:
+    """`value` as JSON on one line, for streams of objects."""
+    return json.dumps(jsonable(value), allow_nan=False)

@@ -1,0 +1,167 @@
+"""What a run of a target came to, in the one shape that the screens draw, whether it was live or stored.
+
+Plain values, no Textual: `Result.of(run)` takes a `store.records.RunRecord` or a `tui.model.RunView`.
+Unknown is None and is drawn as a dash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from store.outcomes import State, Verdict
+
+AA_SUFFIX = "(A/A)"
+
+# A word for a state in a narrow column.
+STATE_WORDS: Mapping[State, str] = {
+    State.PLANNED: "waiting",
+    State.STARTING: "starting",
+    State.RUNNING: "running",
+    State.OK: "ok",
+    State.INCORRECT: "wrong",
+    State.USER_ERROR: "error",
+    State.UNAVAILABLE: "n/a",
+    State.CRASHED: "crashed",
+    State.PREMATURE_EXIT: "died",
+    State.OOM_KILLED: "no memory",
+    State.CUDA_POISONED: "CUDA error",
+    State.TIMEOUT_PROGRESS: "stuck",
+    State.TIMEOUT_TOTAL: "timed out",
+    State.OUTPUT_LIMIT: "flood",
+    State.CANCELLED: "cancelled",
+    State.ENGINE_LOST: "lost",
+    State.INFRA_ERROR: "failed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ArmResult:
+    """One rung's part; times in ms, `sol` is the share of the speed of light, 0..1."""
+
+    rung: str
+    state: State
+    median_ms: float | None
+    low_ms: float | None
+    high_ms: float | None
+    sol: float | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonResult:
+    """`rung` against `baseline`."""
+
+    rung: str
+    baseline: str
+    verdict: Verdict
+    speedup: float | None
+    low: float | None
+    high: float | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A run's outcome."""
+
+    run_id: str
+    target: str
+    state: State
+    verdict: Verdict
+    validity: str
+    quick: bool
+    device: str
+    case: str
+    wall: str
+    snapshot: str
+    reason: str
+    arms: tuple[ArmResult, ...]
+    comparisons: tuple[ComparisonResult, ...]
+
+    @classmethod
+    def of(cls, run: Any) -> Result:
+        """From a RunRecord or a RunView."""
+        return cls(
+            run_id=run.id,
+            target=run.target,
+            state=State(run.state),
+            verdict=Verdict(run.verdict),
+            validity=str(run.validity),
+            quick=bool(run.quick),
+            device=run.device,
+            case=run.case,
+            wall=run.wall,
+            snapshot=run.snapshot,
+            reason=run.reason,
+            arms=tuple(
+                ArmResult(arm.rung, State(arm.state), arm.median_ms, arm.low_ms, arm.high_ms, arm.sol, arm.reason)
+                for arm in _values(run.arms)
+            ),
+            comparisons=tuple(
+                ComparisonResult(
+                    item.rung,
+                    item.baseline,
+                    Verdict(item.verdict),
+                    item.speedup,
+                    item.low,
+                    item.high,
+                    item.note,
+                )
+                for item in _values(run.comparisons)
+            ),
+        )
+
+    def arm(self, rung: str) -> ArmResult | None:
+        """The rung's part, None where it had none."""
+        return next((arm for arm in self.arms if arm.rung == rung), None)
+
+    @property
+    def lead(self) -> ArmResult | None:
+        """The arm that the run is about: the fastest timed `optimized*`, else the first of them."""
+        arms = [arm for arm in self.arms if arm.rung.startswith("optimized")] or [
+            arm
+            for arm in self.arms
+            if not arm.rung.startswith(("baseline", "peer_", "wrong_")) and not arm.rung.endswith(AA_SUFFIX)
+        ]
+        timed = [(arm.median_ms, arm) for arm in arms if arm.median_ms is not None]
+        if timed:
+            return min(timed, key=lambda pair: pair[0])[1]
+        return arms[0] if arms else None
+
+    @property
+    def headline(self) -> ComparisonResult | None:
+        """The lead arm's comparison with `baseline`, else the first that has a speed-up, else the first."""
+        lead = self.lead
+        items = [item for item in self.comparisons if not item.rung.endswith(AA_SUFFIX)]
+        if lead is not None:
+            own = [item for item in items if item.rung == lead.rung]
+            own.sort(key=lambda item: item.baseline != "baseline")
+            if own:
+                return own[0]
+        return next((item for item in items if item.speedup is not None), items[0] if items else None)
+
+    @property
+    def speedup(self) -> float | None:
+        """The headline's speed-up."""
+        return self.headline.speedup if self.headline is not None else None
+
+    @property
+    def sol(self) -> float | None:
+        """The lead arm's share of the speed of light."""
+        return self.lead.sol if self.lead is not None else None
+
+
+def _values(found: Any) -> Iterable[Any]:
+    return found.values() if isinstance(found, Mapping) else found
+
+
+def newest(stored: Result | None, live: Any) -> Result | None:
+    """The newer of the stored result and a live run that has ended; run ids sort by their creation."""
+    if live is None or not State(live.state).final:
+        return stored
+    result = Result.of(live)
+    if stored is None or result.wall >= stored.wall:
+        return result
+    return stored

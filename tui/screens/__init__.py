@@ -1,0 +1,77 @@
+"""The table of screens: a new screen is one module and one line here. Screens are imported when first opened.
+
+`Workbench.open_screen(name, **arguments)` builds `class_name(**arguments)`; what each takes stands beside it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from textual.screen import Screen
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A text to compare: a file of a target, now or as it ran.
+
+    Attributes:
+        name: a rung ("optimized_swizzled") or a file relative to the target's folder ("transpose.cu").
+        snapshot: hash of a stored snapshot; "" for the file as it is now.
+    """
+
+    name: str
+    snapshot: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenEntry:
+    """Where a screen lives and how it is told to a person."""
+
+    module: str
+    class_name: str
+    title: str
+    key: str  # the key that opens it from the catalogue; "" where an argument decides
+    help: str  # one sentence
+
+    def load(self) -> type[Screen[Any]]:
+        """The screen's class; imports its module."""
+        found: type[Screen[Any]] = getattr(importlib.import_module(self.module), self.class_name)
+        return found
+
+
+SCREENS: Mapping[str, ScreenEntry] = {
+    # no arguments
+    "home": ScreenEntry("tui.screens.home", "HomeScreen", "Catalogue", "", "Chapters, targets and their last results."),
+    # target_id
+    "lesson": ScreenEntry(
+        "tui.screens.lesson", "LessonScreen", "Lesson", "enter", "What a target teaches, and its sources."
+    ),
+    # target_id, left: Source | None, right: Source | None
+    "diff": ScreenEntry(
+        "tui.screens.diff", "DiffScreen", "Diff", "d", "Two rungs side by side, now or as they ran earlier."
+    ),
+    # target_id
+    "history": ScreenEntry(
+        "tui.screens.history", "HistoryScreen", "History", "t", "Every stored run of a target, with intervals."
+    ),
+    # run_id
+    "run": ScreenEntry(
+        "tui.screens.run", "RunScreen", "Run", "r", "One run: every iteration's time, clocks and the verdict."
+    ),
+    # target_id
+    "watch": ScreenEntry(
+        "tui.screens.watch", "WatchScreen", "Watch", "w", "Runs a target again after each save of its files."
+    ),
+    # no arguments
+    "enginelog": ScreenEntry(
+        "tui.screens.enginelog", "EngineLogScreen", "Engine log", "l", "What the engine says about itself."
+    ),
+    # subject: Screen
+    "help": ScreenEntry(
+        "tui.screens.help", "HelpScreen", "Help", "?", "The keys of the focused pane, each with a sentence."
+    ),
+}

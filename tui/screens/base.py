@@ -1,0 +1,401 @@
+"""What all of the app's screens share: header row, banner row, key row, the keys that work everywhere.
+
+A screen of the app subclasses `WorkScreen`, yields its panes in `compose_body` and, where it is about one
+target, says which by `target_id`; then run, diff, watch, history, edit and cancel work on it by TARGET's keys.
+`refresh_from(names)` is called with what changed in the model, at most ten times a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.geometry import Size
+from textual.screen import Screen
+from textual.strip import Strip
+from textual.theme import Theme
+from textual.widget import Widget
+from textual.widgets import Static
+
+from engine.clean import clean_line
+from tui.keymap import EVERYWHERE, bind
+
+if TYPE_CHECKING:
+    from tui.app import Workbench
+
+LEAST_COLUMNS = 40
+LEAST_ROWS = 10
+
+
+class OneRow(Widget):
+    """A row of text, drawn by line: changing it costs the row's bytes and nothing else."""
+
+    DEFAULT_CSS = """
+    OneRow { height: 1; width: 1fr; background: $panel; color: $foreground; }
+    """
+    can_focus = False
+    ALLOW_SELECT = False
+
+    def row(self, width: int) -> Text:
+        """The text for `width` columns."""
+        raise NotImplementedError
+
+    def get_content_width(self, container: Size, viewport: Size) -> int:
+        return container.width
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return 1
+
+    def render_line(self, y: int) -> Strip:
+        style = self.rich_style
+        if y or not self.size.width:
+            return Strip.blank(self.size.width, style)
+        text = self.row(self.size.width)
+        segments = list(text.render(self.app.console, end=""))
+        return Strip(segments).apply_style(style).adjust_cell_length(self.size.width, style)
+
+
+class HeaderLine(OneRow):
+    """Where one is on the left, the machine and the engine on the right."""
+
+    def row(self, width: int) -> Text:
+        screen = self.screen
+        left = Text(" aisp ", style="bold reverse")
+        title = screen.header_title if isinstance(screen, WorkScreen) else str(screen.title or "")
+        left.append(f" {clean_line(title)}", style="bold")
+        right = machine_line(self.app)
+        room = width - cell_len(right.plain) - 2
+        if room < 16:
+            right.truncate(max(0, width - 16 - 2), overflow="ellipsis")
+            room = width - cell_len(right.plain) - 2
+        left.truncate(max(0, room), overflow="ellipsis")
+        gap = width - cell_len(left.plain) - cell_len(right.plain) - 1
+        return Text.assemble(left, " " * max(1, gap), right)
+
+
+def machine_line(app: Any) -> Text:
+    """The machine's GPU and what the engine does, as told in the header."""
+    parts: list[Text] = []
+    machine = getattr(app, "machine", "")
+    if machine:
+        parts.append(Text(clean_line(machine, limit=48)))
+    running, planned = app.queue_counts() if hasattr(app, "queue_counts") else (0, 0)
+    if running:
+        parts.append(Text(f"{running} running" + (f", {planned} waiting" if planned else ""), style="bold"))
+    elif planned:
+        parts.append(Text(f"{planned} waiting", style="bold"))
+    link = getattr(app, "link", None)
+    state = str(getattr(link, "state", "connecting"))
+    if state == "connected":
+        if not running and not planned:
+            parts.append(Text("engine ready"))
+    elif state.startswith("mismatch"):
+        parts.append(Text("engine is of another version", style="bold"))
+    elif state.startswith("lost"):
+        parts.append(Text("engine lost", style="bold"))
+    else:
+        parts.append(Text(f"engine {clean_line(state, limit=40)}"))
+    return Text(" · ").join(parts)
+
+
+class BannerLine(OneRow):
+    """The gravest thing that the person must know, or nothing: it takes no row while there is nothing to say."""
+
+    DEFAULT_CSS = """
+    BannerLine { display: none; background: $warning; color: $background; text-style: bold; }
+    BannerLine.-shown { display: block; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._text = ""
+
+    def say(self, text: str) -> None:
+        """Show `text`, or nothing for ""."""
+        if text != self._text:
+            self._text = text
+            self.set_class(bool(text), "-shown")
+            self.refresh()
+
+    def row(self, width: int) -> Text:
+        text = Text(f" ! {clean_line(self._text)}")
+        text.truncate(width, overflow="ellipsis")
+        return text
+
+
+class TopLines(Vertical):
+    """The header and, below it, the banner. Docked together: two docked rows would lie on each other."""
+
+    DEFAULT_CSS = "TopLines { dock: top; height: auto; }"
+
+    def compose(self) -> ComposeResult:
+        yield HeaderLine()
+        yield BannerLine()
+
+
+class KeyLine(OneRow):
+    """The keys that do something here, as many as fit; help, menu and the way out always."""
+
+    DEFAULT_CSS = "KeyLine { dock: bottom; }"
+    LAST: ClassVar[tuple[str, ...]] = ("help", "palette", "back", "leave", "close", "no")
+
+    def on_mount(self) -> None:
+        self.screen.bindings_updated_signal.subscribe(self, self._bindings_changed)
+        self._where: list[tuple[int, int, str]] = []
+
+    def _bindings_changed(self, _: Screen[Any]) -> None:
+        self.refresh()
+
+    def shown(self) -> list[Binding]:
+        """The bindings that have a place in the footer, in order, each action once."""
+        found: dict[str, Binding] = {}
+        for key, bindings_of_key in self.screen._bindings.key_to_bindings.items():
+            # A table's own enter says what enter does in this screen: the screen's words for it come first.
+            if key == "enter":
+                found.update({binding.action: binding for binding in bindings_of_key if binding.show})
+        for active in self.screen.active_bindings.values():
+            binding = active.binding
+            if binding.show and active.enabled and binding.action not in found and _label(binding, self.screen):
+                found[binding.action] = binding
+        if getattr(self.screen, "own_keys_first", False):
+            own = [b for bs in self.screen._bindings.key_to_bindings.values() for b in bs]
+            order = {binding.action: at for at, binding in reversed(list(enumerate(own)))}
+            found = dict(sorted(found.items(), key=lambda item: order.get(item[0], len(order))))
+        last = [b for b in found.values() if b.id in self.LAST]
+        last.sort(key=lambda b: self.LAST.index(cast(str, b.id)))
+        return [b for b in found.values() if b.id not in self.LAST] + last
+
+    def row(self, width: int) -> Text:
+        bindings = self.shown()
+        words = [(binding, self.app.get_key_display(binding), _label(binding, self.screen)) for binding in bindings]
+        last = [word for word in words if word[0].id in self.LAST]
+        first = [word for word in words if word[0].id not in self.LAST]
+
+        def span(some: Iterable[tuple[Binding, str, str]]) -> int:
+            return sum(cell_len(key) + cell_len(label) + 3 for _, key, label in some)
+
+        while last and span(last) > width and len(last) > 1:
+            last.pop(1 if len(last) > 2 else 0)
+        kept: list[tuple[Binding, str, str]] = []
+        for word in first:
+            if span([*kept, word, *last]) > width:
+                break
+            kept.append(word)
+        text = Text()
+        self._where = []
+        for binding, key, label in [*kept, *last]:
+            start = cell_len(text.plain)
+            text.append(" ")
+            text.append(key, style="bold")
+            text.append(f" {label} ")
+            self._where.append((start, cell_len(text.plain), binding.key))
+        text.truncate(width)
+        return text
+
+    def on_click(self, event: events.Click) -> None:
+        """A click on a key is a press of it."""
+        for start, end, key in self._where:
+            if start <= event.x < end:
+                self.app.simulate_key(key)
+                return
+
+
+def _label(binding: Binding, screen: Screen[Any]) -> str:
+    if binding.id == "back" and isinstance(screen, WorkScreen):
+        return screen.back_label
+    label = binding.description
+    return label[:1].lower() + label[1:]
+
+
+class TooSmall(Static):
+    """What a terminal of 20x5 shows: how much room is needed."""
+
+    DEFAULT_CSS = """
+    TooSmall { display: none; width: 100%; height: 100%; content-align: center middle; text-align: center; }
+    """
+
+    def on_resize(self, event: events.Resize) -> None:
+        self._tell(self.app.size)
+
+    def _tell(self, size: Size) -> None:
+        self.update(
+            Text(f"aisp needs {LEAST_COLUMNS}x{LEAST_ROWS},\nthis is {size.width}x{size.height}:\nmake more room")
+        )
+
+
+class WorkScreen(Screen[None]):
+    """Base of the app's screens."""
+
+    BINDINGS: ClassVar[list[BindingType]] = bind(*EVERYWHERE)
+    DEFAULT_CSS = """
+    WorkScreen { layout: vertical; background: $background; }
+    WorkScreen.-tiny > * { display: none; }
+    WorkScreen.-tiny > TooSmall { display: block; }
+    """
+    ALLOW_IN_MAXIMIZED_VIEW = "TopLines, KeyLine"
+    # Escape is ours: it leaves the zoom first, then the screen.
+    ESCAPE_TO_MINIMIZE = False
+    back_label = "back"
+    own_keys_first = False  # whether the key row begins with the screen's keys rather than the focused pane's
+
+    @property
+    def workbench(self) -> Workbench:
+        """The app, with its type."""
+        return cast("Workbench", self.app)
+
+    @property
+    def header_title(self) -> str:
+        """What the header says: where one is."""
+        return type(self).__name__.removesuffix("Screen")
+
+    @property
+    def target_id(self) -> str:
+        """The target that run, diff, watch, history and edit are about; "" where there is none."""
+        return ""
+
+    @property
+    def target_ids(self) -> list[str]:
+        """The targets that a run is about: several where a whole chapter is highlighted."""
+        return [self.target_id] if self.target_id else []
+
+    @property
+    def rung_name(self) -> str:
+        """The rung that edit opens; "" for the best known guess."""
+        return ""
+
+    def compose(self) -> ComposeResult:
+        yield TopLines()
+        yield from self.compose_body()
+        yield TooSmall()
+        yield KeyLine()
+
+    def compose_body(self) -> ComposeResult:
+        """The panes between header and keys."""
+        yield from ()
+
+    def refresh_from(self, names: set[str]) -> None:
+        """Draw what changed in the model. A subclass calls this for the header and the banners."""
+        if not self.is_mounted:
+            return
+        for header in self.query(HeaderLine):
+            header.refresh()
+        if not names or "banners" in names or "connection" in names:
+            self.show_banner()
+
+    def show_banner(self) -> None:
+        """Take the banner's text from the app."""
+        text = self.workbench.banner_text() if hasattr(self.app, "banner_text") else ""
+        for banner in self.query(BannerLine):
+            banner.say(text)
+
+    def on_mount(self) -> None:
+        self.app.theme_changed_signal.subscribe(self, self._theme_changed)
+
+    def _theme_changed(self, _theme: Theme) -> None:
+        self.theme_changed()
+
+    def theme_changed(self) -> None:
+        """Draw anew what carries colours of the theme."""
+        self.refresh_from(set())
+
+    def on_screen_resume(self) -> None:
+        """The model went on while another screen was on top."""
+        self.refresh_from(set())
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Below the least size only the request for more room is shown."""
+        size = event.size
+        self.set_class(size.width < LEAST_COLUMNS or size.height < LEAST_ROWS, "-tiny")
+
+    # -- keys that work everywhere -----------------------------------------------------------------------------
+
+    async def action_back(self) -> None:
+        """Leave the zoomed pane, else the screen, else the app."""
+        if self.maximized is not None:
+            self.minimize()
+        elif len(self.app.screen_stack) > 2:
+            await self.app.pop_screen()
+
+    def action_zoom(self) -> None:
+        """Give the focused pane the whole screen, and back."""
+        if self.maximized is not None:
+            self.minimize()
+        elif self.focused is not None:
+            self.maximize(self.focused, container=False)
+
+    def action_focus_next_pane(self) -> None:
+        """Move to the next pane."""
+        self.focus_next()
+
+    def action_focus_previous_pane(self) -> None:
+        """Move to the pane before."""
+        self.focus_previous()
+
+    def action_help(self) -> None:
+        """List the focused pane's keys."""
+        self.workbench.open_help()
+
+    def copy_text(self) -> str:
+        """What `y` copies here: "" for nothing."""
+        return self.target_id
+
+    def action_copy(self) -> None:
+        """Copy to the terminal's clipboard and to a file."""
+        text = self.copy_text()
+        if text:
+            self.workbench.copy(text)
+        else:
+            self.notify("There is nothing to copy here", severity="warning", markup=False)
+
+    def action_engine_log(self) -> None:
+        """Open the engine's log."""
+        self.workbench.open_screen("enginelog")
+
+    # -- keys about the target ---------------------------------------------------------------------------------
+
+    def action_run_quick(self) -> None:
+        """Run quickly."""
+        self.workbench.start_runs(self.target_ids, quick=True)
+
+    def action_run_full(self) -> None:
+        """Run in full."""
+        self.workbench.start_runs(self.target_ids, quick=False)
+
+    def action_cancel(self) -> None:
+        """Cancel what is under way for the target."""
+        self.workbench.cancel_runs(self.target_ids)
+
+    def _open_for_target(self, name: str) -> None:
+        if self.target_id:
+            self.workbench.open_screen(name, target_id=self.target_id)
+        else:
+            self.notify("Highlight a target first", severity="warning", markup=False)
+
+    def action_diff(self) -> None:
+        """Compare two rungs of the target."""
+        self._open_for_target("diff")
+
+    def action_watch(self) -> None:
+        """Open the watch."""
+        self._open_for_target("watch")
+
+    def action_history(self) -> None:
+        """Open the target's runs."""
+        self._open_for_target("history")
+
+    def action_edit(self) -> None:
+        """Open the rung's file in the person's editor."""
+        self.workbench.edit(self.target_id, self.rung_name)
+
+
+def blank_strip(width: int) -> Strip:
+    """An empty row that carries a style: unstyled ones crash Textual where NO_COLOR is set."""
+    return Strip([Segment(" " * width, Style())])

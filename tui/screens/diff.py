@@ -1,0 +1,225 @@
+"""Two sources of a target side by side: any rungs or files, as they are now or as they ran in any earlier run."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from engine.clean import clean, clean_line
+from kernels.catalog.model import Role
+from tui import plain
+from tui.aside import aside, begin
+from tui.keymap import bind
+from tui.screens import Source
+from tui.screens.base import WorkScreen
+from tui.screens.lesson import MAX_FILE_BYTES, file_of, read_source
+from tui.screens.source import language_of
+from tui.widgets.diffview import DiffView
+
+if TYPE_CHECKING:
+    from kernels.catalog.model import Target
+    from store import History
+
+MAX_EARLIER = 300  # earlier states offered in the list of sources
+
+
+class DiffScreen(WorkScreen):
+    """See the module.
+
+    Args:
+        target_id: whose sources.
+        left, right: what to compare; by default the baseline with the optimized rung, as they are now.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bind(
+            "left_previous",
+            "left_next",
+            "right_previous",
+            "right_next",
+            "left_list",
+            "right_list",
+            "swap",
+            "run_quick",
+            "run_full",
+            "watch",
+            "history",
+            "edit",
+        )
+    ]
+    own_keys_first = True
+    DEFAULT_CSS = "DiffScreen #diff { height: 1fr; }"
+
+    def __init__(self, target_id: str, left: Source | None = None, right: Source | None = None) -> None:
+        super().__init__()
+        self._target_id = target_id
+        self._sides: list[Source | None] = [left, right]
+        self._earlier: list[tuple[str, str, str]] = []  # snapshot, wall, run id; newest first
+        self._compared: tuple[Source, Source] | None = None
+
+    @property
+    def target_id(self) -> str:
+        return self._target_id
+
+    @property
+    def rung_name(self) -> str:
+        """The right side's rung: what one edits after having seen the difference."""
+        right = self._sides[1]
+        return right.name if right is not None else ""
+
+    @property
+    def header_title(self) -> str:
+        return f"{self._target_id}  {self._label(0)} → {self._label(1)}"
+
+    def compose_body(self) -> ComposeResult:
+        yield DiffView(id="diff", classes="pane")
+
+    def on_mount(self) -> None:
+        self.view.focus()
+        self._begin()
+        begin(self, self._load_earlier, group="earlier")
+
+    @property
+    def view(self) -> DiffView:
+        """The diff."""
+        return self.query_one(DiffView)
+
+    def refresh_from(self, names: set[str]) -> None:
+        super().refresh_from(names)
+        if self.is_mounted and "catalog" in names:
+            self._begin()
+
+    def copy_text(self) -> str:
+        """The two names; the pane copies its own hunks."""
+        return f"{self._label(0)}\n{self._label(1)}"
+
+    # -- what is compared --------------------------------------------------------------------------------------
+
+    def _names(self, target: Target) -> list[str]:
+        """Rungs in their order, then the other files."""
+        known = {rung.path.name for rung in target.rungs}
+        return [rung.name for rung in target.rungs] + [name for name in target.files if name not in known]
+
+    def _begin(self) -> None:
+        target = self.workbench.target(self._target_id)
+        if target is None:
+            return
+        names = self._names(target)
+        optimized = next((rung.name for rung in target.rungs if rung.role is Role.OPTIMIZED), names[-1])
+        for side, default in ((0, names[0]), (1, optimized)):
+            if self._sides[side] is None:
+                self._sides[side] = Source(default)
+        self._compare()
+
+    def _label(self, side: int) -> str:
+        source = self._sides[side]
+        if source is None:
+            return plain.DASH
+        return f"{clean_line(source.name)} ({self._when(source.snapshot)})"
+
+    def _when(self, snapshot: str) -> str:
+        if not snapshot:
+            return "now"
+        wall = next((wall for known, wall, _ in self._earlier if known == snapshot), "")
+        return f"{plain.local_time(wall)}, {snapshot[:8]}" if wall else snapshot[:8]
+
+    def _compare(self) -> None:
+        left, right = self._sides
+        if left is None or right is None:
+            return
+        self._compared = (left, right)
+        begin(self, partial(self._load, left, right), group="load", exclusive=True)
+        super().refresh_from(set())
+
+    async def _load(self, left: Source, right: Source) -> None:
+        target = self.workbench.target(self._target_id)
+        texts = [await self._text(target, source) for source in (left, right)]
+        if self._compared != (left, right):
+            return
+        name = file_of(target, right.name).name if target is not None else right.name
+        self.view.show(
+            texts[0],
+            texts[1],
+            left_title=self._label(0),
+            right_title=self._label(1),
+            language=language_of(name),
+        )
+
+    async def _text(self, target: Target | None, source: Source) -> str:
+        if not source.snapshot:
+            if target is None:
+                return f"{self._target_id} is not in the catalogue any more"
+            return await aside(read_source, file_of(target, source.name))
+
+        def ask(history: History) -> dict[str, bytes]:
+            return history.snapshot(source.snapshot)
+
+        try:
+            files = await self.workbench.stored(ask)
+        except Exception as error:
+            return f"snapshot {source.snapshot[:8]} cannot be read: {clean_line(str(error))}"
+        if files is None:
+            return "there is no store yet"
+        name = file_of(target, source.name).name if target is not None else source.name
+        for candidate in (source.name, name, f"{source.name}.py"):
+            if candidate in files:
+                return clean(files[candidate], limit=MAX_FILE_BYTES)
+        return f"{source.name} was not there then; there were {', '.join(sorted(map(clean_line, files)))}"
+
+    async def _load_earlier(self) -> None:
+        try:
+            found = await self.workbench.stored(lambda history: history.snapshots_of(self._target_id))
+        except Exception as error:
+            self.notify(clean_line(f"Earlier sources cannot be read: {error}"), severity="warning", markup=False)
+            return
+        seen: set[str] = set()
+        for snapshot, wall, run_id in found or []:
+            if snapshot not in seen and len(seen) < MAX_EARLIER:
+                seen.add(snapshot)
+                self._earlier.append((snapshot, wall, run_id))
+        if self._compared is not None and any(source.snapshot for source in self._compared):
+            self._compare()  # the titles can now say when
+
+    # -- keys --------------------------------------------------------------------------------------------------
+
+    def action_pick(self, side: int, by: int) -> None:
+        """Put the next or the previous source into a half, at the same time as the one that is there."""
+        target = self.workbench.target(self._target_id)
+        current = self._sides[side]
+        if target is None or current is None:
+            return
+        names = self._names(target)
+        at = names.index(current.name) if current.name in names else 0
+        self._sides[side] = Source(names[(at + by) % len(names)], current.snapshot)
+        self._compare()
+
+    def action_choose(self, side: int) -> None:
+        """Pick a source from a list."""
+        target = self.workbench.target(self._target_id)
+        current = self._sides[side]
+        if target is None or current is None:
+            return
+        rows = [(f"now {name}", f"{name}  now") for name in self._names(target)]
+        rows += [
+            (f"{snapshot} {current.name}", f"{current.name}  {plain.local_time(wall)}  {snapshot[:8]}  run {run_id}")
+            for snapshot, wall, run_id in self._earlier
+        ]
+        here = f"{current.snapshot or 'now'} {current.name}"
+        from tui.screens.picker import PickerScreen  # only where a list is asked for
+
+        def take(key: str | None) -> None:
+            if key is not None:
+                snapshot, _, name = key.partition(" ")
+                self._sides[side] = Source(name, "" if snapshot == "now" else snapshot)
+                self._compare()
+
+        which = "left" if side == 0 else "right"
+        self.app.push_screen(PickerScreen(f"Source for the {which} half", rows, here), take)
+
+    def action_swap(self) -> None:
+        """Swap the halves."""
+        self._sides.reverse()
+        self._compare()

@@ -1,0 +1,128 @@
+"""The keys of the focused pane and of the screen, each with a sentence, made from the bindings themselves."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from rich.table import Table
+from rich.text import Text
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.dom import DOMNode
+from textual.screen import ModalScreen, Screen
+from textual.widget import Widget
+from textual.widgets import Static
+
+from engine.clean import clean_line
+from tui.keymap import EVERYWHERE, KEYS, bind, key_names
+
+
+def sentence_of(binding: Binding) -> str:
+    """What a binding does, in a sentence."""
+    text = binding.tooltip or binding.description
+    return text if text.endswith(".") or not text else text + "."
+
+
+Row = tuple[list[str], str]  # keys, and what they do in a sentence
+
+# What a container can do sideways is said only where there is something to the side.
+_SIDEWAYS = ("scroll_left", "scroll_right", "page_left", "page_right")
+
+
+def sections(screen: Screen[Any], focused: Widget | None) -> list[tuple[str, list[Row]]]:
+    """The help's sections: the focused pane with its containers, the screen, and what works everywhere."""
+    parts: list[tuple[str, list[Row]]] = []
+    taken: set[str] = set()
+    if focused is not None:
+        own: list[Row] = []
+        for node in (focused, *focused.ancestors):
+            if isinstance(node, (Screen, App)):
+                break
+            if isinstance(node, Widget):
+                _collect(own, _bindings(node), taken, node)
+        if own:
+            name = Content.from_markup(str(focused.border_title or "")).plain or type(focused).__name__
+            parts.append((f"This pane: {name}", own))
+    everywhere = {KEYS[name].action for name in EVERYWHERE}
+    of_screen: list[Binding] = []
+    general: list[Binding] = []
+    for binding in _bindings(screen):
+        if binding.id is None and binding.action.startswith(("screen.", "app.")):
+            continue  # Textual's own
+        (general if binding.action in everywhere else of_screen).append(binding)
+    general += [binding for binding in _bindings(screen.app) if binding.id in KEYS]
+    for title, bindings in (("This screen", of_screen), ("Everywhere", general)):
+        rows: list[Row] = []
+        # Enter on a table means what the screen makes of it, so the screen's sentence stands beside the table's.
+        _collect(rows, bindings, taken - {"enter"}, None)
+        if rows:
+            parts.append((title, rows))
+    return parts
+
+
+def _bindings(node: DOMNode) -> list[Binding]:
+    return [binding for bindings in node._bindings.key_to_bindings.values() for binding in bindings]
+
+
+def _collect(rows: list[Row], bindings: list[Binding], taken: set[str], widget: Widget | None) -> None:
+    """Add a row per sentence; a key that a pane nearer to the focus uses is left out."""
+    added: set[str] = set()
+    for binding in bindings:
+        sentence = sentence_of(binding)
+        if binding.system or not sentence or binding.key in taken:
+            continue
+        if widget is not None and binding.action in _SIDEWAYS and not widget.allow_horizontal_scroll:
+            continue
+        added.add(binding.key)
+        name = key_names(binding.key)[0]
+        for keys, known in rows:
+            if known == sentence:
+                keys.append(name)
+                break
+        else:
+            rows.append(([name], sentence))
+    if widget is not None:
+        taken |= added
+
+
+def _grid(rows: list[Row]) -> Table:
+    """Keys left, sentences right with a hanging indent."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(width=14, style="bold")
+    grid.add_column(ratio=1)
+    for keys, sentence in rows:
+        grid.add_row(Text(" ".join(keys)), Text(sentence))
+    return grid
+
+
+class HelpScreen(ModalScreen[None]):
+    """A panel over `subject`."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*bind("close")]
+    DEFAULT_CSS = """
+    HelpScreen { align: center middle; }
+    HelpScreen #help { width: 84; max-width: 96%; height: auto; max-height: 90%; border: round $accent;
+        background: $surface; padding: 0 1; border-title-style: bold; scrollbar-size-vertical: 1; }
+    HelpScreen Static { height: auto; }
+    HelpScreen .rows { margin: 0 0 1 1; }
+    """
+
+    def __init__(self, subject: Screen[Any]) -> None:
+        super().__init__()
+        self._sections = sections(subject, subject.focused)
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll(id="help") as panel:
+            panel.border_title = "Keys (escape closes)"
+            for title, rows in self._sections:
+                yield Static(Text(clean_line(title), style="bold underline"), markup=False)
+                yield Static(_grid(rows), markup=False, classes="rows")
+
+    def on_mount(self) -> None:
+        self.query_one("#help").focus()
+
+    def action_dismiss_panel(self) -> None:
+        """Close."""
+        self.dismiss(None)

@@ -1,0 +1,294 @@
+"""Every stored run of a target: a table of outcomes, and one rung's medians over the runs with their intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Container
+from textual.content import Content
+from textual.widgets import Static
+
+from engine.clean import clean_line
+from store.outcomes import State
+from tui import plain
+from tui.aside import begin
+from tui.keymap import bind
+from tui.results import STATE_WORDS, Result
+from tui.screens import Source
+from tui.screens.base import WorkScreen
+from tui.themes import verdict_text
+from tui.widgets.table import Cell, Column, LiveTable
+
+if TYPE_CHECKING:
+    from tui.screens.history_plot import HistoryPlot
+
+MAX_RUNS = 1000
+WIDE_COLUMNS = 130
+
+
+class HistoryScreen(WorkScreen):
+    """See the module."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bind("open_run", "mark", "diff_runs", "next_rung_plot", "previous_rung_plot", "run_quick", "run_full"),
+        *bind("cancel", "watch", "edit"),
+    ]
+    DEFAULT_CSS = """
+    HistoryScreen #panes { height: 1fr; layout: vertical; }
+    HistoryScreen #runs { height: 1fr; width: 1fr; }
+    HistoryScreen #plot-box { height: 50%; width: 100%; display: none; }
+    HistoryScreen #plot-box.-filled { display: block; }
+    HistoryScreen #empty { display: none; height: 1fr; padding: 1 2; }
+    HistoryScreen.-empty #empty { display: block; }
+    HistoryScreen.-empty #panes { display: none; }
+    HistoryScreen.-wide #panes { layout: horizontal; }
+    HistoryScreen.-wide #plot-box { width: 40%; height: 1fr; }
+    HistoryScreen.-short #plot-box { display: none; }
+    """
+
+    def __init__(self, target_id: str) -> None:
+        super().__init__()
+        self._target_id = target_id
+        self._results: list[Result] = []  # newest first
+        self._marked: list[str] = []  # run ids, oldest mark first, at most two
+        self._rung = ""
+        self._plot: HistoryPlot | None = None
+        self._ended: set[str] = set()
+
+    @property
+    def target_id(self) -> str:
+        return self._target_id
+
+    @property
+    def header_title(self) -> str:
+        return f"{self._target_id}  history"
+
+    def compose_body(self) -> ComposeResult:
+        with Container(id="panes"):
+            table = LiveTable(id="runs", classes="pane", empty="Reading the store")
+            table.border_title = "Runs, newest first"
+            table.columns = [
+                Column("mark", "", 1),
+                Column("when", "when", 16),
+                Column("mode", "mode", 5),
+                Column("verdict", "verdict", 9, align="right"),
+                Column("speedup", "speed-up [95 %]", 20, align="right"),
+                Column("best", "best ms", 7, align="right"),
+                Column("base", "base ms", 7, align="right"),
+                Column("device", "device", 6),
+                Column("snapshot", "sources", 8),
+                Column("reason", "reason", None, ratio=1),
+            ]
+            yield table
+            yield Container(id="plot-box", classes="pane")
+        yield Static(id="empty", markup=False)
+
+    def on_mount(self) -> None:
+        self.table.focus()
+        self._load()
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.set_class(event.size.width >= WIDE_COLUMNS, "-wide")
+        self.set_class(event.size.height < 16, "-short")
+
+    @property
+    def table(self) -> LiveTable:
+        """The runs."""
+        return self.query_one("#runs", LiveTable)
+
+    def refresh_from(self, names: set[str]) -> None:
+        super().refresh_from(names)
+        if not self.is_mounted or (names and "runs" not in names):
+            return
+        ended = {
+            run.id for run in self.workbench.model.runs.values() if run.target == self._target_id and run.state.final
+        }
+        if ended - self._ended:
+            self._ended = ended
+            self._load()
+
+    def theme_changed(self) -> None:
+        super().theme_changed()
+        if self._results:
+            self._fill()
+            begin(self, self._draw, group="plot", exclusive=True)
+
+    def _load(self) -> None:
+        begin(self, self._read, group="history", exclusive=True)
+
+    async def _read(self) -> None:
+        try:
+            records = await self.workbench.stored(
+                lambda history: [Result.of(run) for run in history.newest(MAX_RUNS, self._target_id)]
+            )
+        except Exception as error:
+            self._say_empty(f"The history cannot be read: {clean_line(str(error))}")
+            return
+        self._results = records or []
+        if not self._results:
+            self._say_empty(
+                "No run of this target is stored yet.\n\n"
+                "r  runs it quickly (one replica, some seconds)\n"
+                "R  runs it in full (as many replicas as the verdict asks for)\n"
+                "w  runs it again after each save\n\n"
+                f"or, in a shell: aisp bench run --targets {self._target_id}"
+            )
+            return
+        self.remove_class("-empty")
+        self._fill()
+        await self._draw()
+
+    def _say_empty(self, text: str) -> None:
+        self.query_one("#empty", Static).update(Text(text))
+        self.add_class("-empty")
+        # A hidden table must not keep the focus: its keys would do nothing that can be seen.
+        self.set_focus(None)
+
+    def _fill(self) -> None:
+        if self.focused is None:
+            self.table.focus()
+        ascii_only = self.workbench.ascii
+        rows: list[tuple[str, list[Cell]]] = []
+        for result in self._results:
+            headline = result.headline
+            base, lead = result.arm("baseline"), result.lead
+            if result.state is State.OK:
+                word = (headline.verdict if headline else result.verdict).value
+                verdict: Cell = Text.assemble(verdict_text(word, None, ascii_only), f" {word}")
+                if result.validity in ("suspect", "caught"):
+                    verdict = Text(f"! {result.validity}", style="bold")
+            else:
+                verdict = STATE_WORDS[result.state]
+            note = result.reason or (headline.note if headline is not None else "")
+            rows.append(
+                (
+                    result.run_id,
+                    [
+                        ("*" if ascii_only else "◆") if result.run_id in self._marked else "",
+                        plain.local_time(result.wall),
+                        "quick" if result.quick else "full",
+                        verdict,
+                        plain.speedup(headline.speedup, headline.low, headline.high) if headline else plain.DASH,
+                        plain.number(lead.median_ms) if lead is not None else plain.DASH,
+                        plain.number(base.median_ms) if base is not None else plain.DASH,
+                        clean_line(result.device),
+                        result.snapshot[:8] or plain.DASH,
+                        clean_line(note),
+                    ],
+                )
+            )
+        self.table.show(rows)
+        self._say_reason()
+
+    # -- the plot ----------------------------------------------------------------------------------------------
+
+    def _rungs(self) -> list[str]:
+        """Rungs with a time in any run, the newest run's lead first."""
+        names: list[str] = []
+        for result in self._results:
+            lead = result.lead
+            for arm in ([lead] if lead is not None else []) + list(result.arms):
+                if arm.median_ms is not None and arm.rung not in names and not arm.rung.endswith("(A/A)"):
+                    names.append(arm.rung)
+        return names
+
+    async def _draw(self) -> None:
+        rungs = self._rungs()
+        box = self.query_one("#plot-box", Container)
+        box.set_class(bool(rungs), "-filled")
+        if not rungs:
+            return
+        if self._rung not in rungs:
+            self._rung = rungs[0]
+        from tui.screens.history_plot import HistoryPlot, Point  # numpy and textual-plot: 0.35 s when first shown
+
+        if self._plot is None:
+            self._plot = HistoryPlot(id="plot")
+            await box.mount(self._plot)
+        points = []
+        for result in reversed(self._results):
+            arm = result.arm(self._rung)
+            if arm is not None and arm.median_ms is not None:
+                points.append(Point(arm.median_ms, arm.low_ms, arm.high_ms))
+        at = rungs.index(self._rung) + 1
+        box.border_title = Content(f"{clean_line(self._rung)}: medians in ms, oldest run first")
+        box.border_subtitle = f"rung {at} of {len(rungs)}"
+        self._plot.show(points, ascii_only=self.workbench.ascii)
+
+    def action_plot_rung(self, by: int) -> None:
+        """Plot another rung."""
+        rungs = self._rungs()
+        if rungs:
+            self._rung = rungs[(rungs.index(self._rung) + by) % len(rungs)] if self._rung in rungs else rungs[0]
+            begin(self, self._draw, group="plot", exclusive=True)
+
+    # -- keys --------------------------------------------------------------------------------------------------
+
+    def on_live_table_chosen(self, message: LiveTable.Chosen) -> None:
+        message.stop()
+        self.action_open_run()
+
+    def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
+        message.stop()
+        self._say_reason()
+
+    def _say_reason(self) -> None:
+        """The highlighted run's reason under the table: at 80 columns it has no column."""
+        result = self._highlighted()
+        note = "" if result is None else result.reason or (result.headline.note if result.headline else "")
+        width = max(0, self.table.size.width - 4)
+        self.table.border_subtitle = Content(plain.fit(clean_line(note), width))
+
+    def _highlighted(self) -> Result | None:
+        key = self.table.cursor_key
+        return next((result for result in self._results if result.run_id == key), None)
+
+    def action_open_run(self) -> None:
+        """Open the stored run."""
+        result = self._highlighted()
+        if result is not None:
+            self.workbench.open_screen("run", run_id=result.run_id)
+
+    def action_mark(self) -> None:
+        """Mark or unmark the run; a third mark takes the place of the oldest."""
+        result = self._highlighted()
+        if result is None:
+            return
+        if result.run_id in self._marked:
+            self._marked.remove(result.run_id)
+        else:
+            self._marked = [*self._marked[-1:], result.run_id]
+        self._fill()
+
+    def action_diff_runs(self) -> None:
+        """Compare the sources of the two marked runs, or of the highlighted one with now."""
+        chosen = [result for result in self._results if result.run_id in self._marked]
+        highlighted = self._highlighted()
+        if len(chosen) == 2:
+            older, newer = sorted(chosen, key=lambda result: result.run_id)
+            pair: Sequence[str] = (older.snapshot, newer.snapshot)
+        elif chosen and highlighted is not None and highlighted is not chosen[0]:
+            older, newer = sorted((chosen[0], highlighted), key=lambda result: result.run_id)
+            pair = (older.snapshot, newer.snapshot)
+        elif highlighted is not None:
+            newer = highlighted
+            pair = (highlighted.snapshot, "")
+        else:
+            self.notify("Highlight a run first", severity="warning", markup=False)
+            return
+        name = newer.lead.rung if newer.lead is not None else "optimized"
+        self.workbench.open_diff(self._target_id, Source(name, pair[0]), Source(name, pair[1]))
+
+    def copy_text(self) -> str:
+        """The highlighted run on a line."""
+        result = self._highlighted()
+        if result is None:
+            return self._target_id
+        headline = result.headline
+        figures = plain.speedup(headline.speedup, headline.low, headline.high) if headline else plain.DASH
+        return f"{result.run_id} {result.target} {result.wall} {result.state.value} {figures} {result.snapshot}"

@@ -1,0 +1,601 @@
+"""The catalogue: chapters and targets with their last results on the left, the highlighted target on the right.
+
+The tree is a line-API table, so that a running target's mark costs one row on the wire and 10,000 targets scroll
+as fast as ten. Nothing here reads a disk: the catalogue and the results come from the app, which loads them in
+threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
+from textual.widgets import Input, Static
+
+from engine.clean import clean, clean_line
+from kernels.catalog.model import Goal, Kind, Role
+from store.outcomes import State, Verdict
+from tui import plain
+from tui.keymap import TARGET, bind
+from tui.results import STATE_WORDS, ComparisonResult, Result, newest
+from tui.screens.base import WorkScreen
+from tui.themes import verdict_text
+from tui.widgets.table import Cell, Column, LiveTable
+
+if TYPE_CHECKING:
+    from kernels.catalog.model import Catalog, Chapter, Problem, Rung, Target
+
+# What the details are made of: paragraphs, and lists of labels with values.
+Parts: TypeAlias = "list[Text | list[tuple[Text, Text]]]"
+
+BESIDE_COLUMNS = 76  # from this width on the details stand beside the tree, below it they stand under it
+BADGE_COLUMNS = 92  # from here on a badge says "needs sm_90" rather than "sm_90"
+TITLE_COLUMNS = 150  # from here on the tree has the targets' titles
+PROBLEMS = "problems"
+GOALS = {
+    Goal.SPEED: "faster",
+    Goal.MEMORY: "less memory",
+    Goal.LATENCY: "lower latency",
+    Goal.NULL: "teaches that it does not help",
+}
+_KINDS = {
+    Kind.TORCH: "PyTorch",
+    Kind.TRITON: "Triton",
+    Kind.CUDA: "CUDA",
+}
+
+
+def columns_for(width: int) -> list[Column]:
+    """The tree's columns on a terminal of `width` columns."""
+    columns = [
+        Column("name", "target", None if width < TITLE_COLUMNS else 30, ratio=1 if width < TITLE_COLUMNS else 0),
+        Column("verdict", "speed-up", 9 if width < BADGE_COLUMNS else 12, align="right"),
+        Column("sol", "of SOL", 6, align="right"),
+    ]
+    if width >= TITLE_COLUMNS:
+        columns.insert(1, Column("title", "title", None, ratio=1))
+    return columns
+
+
+class FilterInput(Input):
+    """One line under the tree; what is typed filters at once."""
+
+    DEFAULT_CSS = """
+    FilterInput { display: none; height: 1; border: none; padding: 0 1; background: $surface; }
+    FilterInput:focus { border: none; }
+    FilterInput.-shown { display: block; }
+    """
+    ALLOW_MAXIMIZE = False
+
+
+class Details(VerticalScroll):
+    """What is known of the highlighted row."""
+
+    can_focus = True
+    ALLOW_MAXIMIZE = True
+
+
+class HomeScreen(WorkScreen):
+    """See the module."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bind("leave", "lesson", *TARGET, "filter", "fold", "unfold", "toggle_fold", "fold_all", "reload")
+    ]
+    back_label = ""  # there is nothing behind this screen; escape clears the filter
+    DEFAULT_CSS = """
+    HomeScreen #panes { height: 1fr; }
+    HomeScreen #left { width: 1fr; height: 1fr; }
+    HomeScreen #tree { height: 1fr; }
+    HomeScreen #details { width: 1fr; height: 1fr; padding: 0 1; }
+    HomeScreen.-stacked #panes { layout: vertical; }
+    HomeScreen.-stacked #left { width: 100%; height: 55%; }
+    HomeScreen.-stacked #details { width: 100%; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._folded: set[str] = set()
+        self._filter = ""
+        self._shown_details = ""
+        self._title = ""
+
+    @property
+    def header_title(self) -> str:
+        catalog = self.workbench.catalog
+        if catalog is None:
+            return "reading the catalogue"
+        count = len(catalog.targets)
+        where = f" in {self.workbench.path}" if self.workbench.path else ""
+        return f"{count} target{'' if count == 1 else 's'}{where}"
+
+    def compose_body(self) -> ComposeResult:
+        with Horizontal(id="panes"):
+            with Vertical(id="left"):
+                table = LiveTable(id="tree", classes="pane", empty="Reading the catalogue")
+                table.border_title = "Targets"
+                table.columns = columns_for(80)
+                yield table
+                yield FilterInput(placeholder="words that a target's id, title or technique contains", id="filter")
+            with Details(id="details", classes="pane"):
+                yield Static(id="about", markup=False)
+
+    def on_mount(self) -> None:
+        self.query_one("#details").border_title = "Details"
+        self.table.focus()
+        self._fill()
+
+    @property
+    def table(self) -> LiveTable:
+        """The tree."""
+        return self.query_one("#tree", LiveTable)
+
+    def on_resize(self, event: events.Resize) -> None:
+        width = event.size.width
+        self.set_class(width < BESIDE_COLUMNS, "-stacked")
+        columns = columns_for(width)
+        if columns != self.table.columns:
+            self.table.columns = columns
+            self._fill()
+
+    # -- what is highlighted -----------------------------------------------------------------------------------
+
+    @property
+    def _key(self) -> str:
+        return (self.table.cursor_key or "") if self.is_mounted else ""
+
+    @property
+    def target_id(self) -> str:
+        kind, _, name = self._key.partition(" ")
+        return name if kind == "target" else ""
+
+    @property
+    def target_ids(self) -> list[str]:
+        kind, _, name = self._key.partition(" ")
+        catalog = self.workbench.catalog
+        if kind == "chapter" and catalog is not None:
+            return [target.id for target in catalog.targets if target.chapter == name]
+        return [name] if kind == "target" else []
+
+    def copy_text(self) -> str:
+        """The details as they are shown."""
+        return self._shown_details
+
+    # -- drawing -----------------------------------------------------------------------------------------------
+
+    def refresh_from(self, names: set[str]) -> None:
+        super().refresh_from(names)
+        if self.is_mounted and (not names or names & {"catalog", "board", "runs", "status", "watches", "connection"}):
+            self._fill()
+
+    def theme_changed(self) -> None:
+        self._shown_details = ""
+        super().theme_changed()
+
+    def result(self, target_id: str) -> Result | None:
+        """The newest ended run of a target, None where there is none."""
+        stored = self.workbench.board.get(target_id)
+        return newest(stored, self._ended.get(target_id))
+
+    def _fill(self) -> None:
+        model = self.workbench.model
+        # The newest ended and the newest unended run of each target: one pass over the runs.
+        self._ended = {run.target: run for run in model.runs.values() if run.state.final}
+        self._active = {run.target: run for run in model.active_runs()}
+        rows = list(self._rows())
+        table = self.table
+        catalog = self.workbench.catalog
+        if catalog is not None and not rows:
+            table.empty = (
+                f"Nothing contains “{clean_line(self._filter)}”; escape clears the filter"
+                if self._filter
+                else "No targets here; `aisp new NAME` makes one"
+            )
+        first = table.cursor_key is None
+        table.show(rows)
+        if first:
+            # The first row is a chapter; what one comes for is a target.
+            table.move_to(next((key for key, _ in rows if key.startswith("target ")), ""))
+        shown = sum(1 for key, _ in rows if key.startswith("target "))
+        if self._filter:
+            table.border_title = f"Targets with “{clean_line(self._filter, limit=24)}”: {shown}"
+        else:
+            table.border_title = "Targets"
+        self._describe()
+
+    def _rows(self) -> Iterable[tuple[str, list[Cell]]]:
+        catalog = self.workbench.catalog
+        if catalog is None:
+            return
+        ascii_only = self.workbench.ascii
+        titled = self.size.width >= TITLE_COLUMNS
+
+        def row(name: Text, title: str = "", verdict: Cell = "", sol: Cell = "") -> list[Cell]:
+            return [name, *([clean_line(title)] if titled else []), verdict, sol]
+
+        opened, closed = ("-", "+") if ascii_only else ("▾", "▸")
+        by_chapter: dict[str, list[Target]] = {}
+        for target in catalog.targets:
+            if self._wanted(target):
+                by_chapter.setdefault(target.chapter, []).append(target)
+        if catalog.problems and not self._filter:
+            folded = PROBLEMS in self._folded
+            label = f"{closed if folded else opened} Problems ({len(catalog.problems)})"
+            yield f"problems {PROBLEMS}", row(Text(label, style="bold"))
+            if not folded:
+                for index, problem in enumerate(catalog.problems):
+                    name = f"{problem.path.parent.name}/{problem.path.name}"
+                    yield f"problem {index}", row(Text(f"  {clean_line(name)}"), problem.message)
+        for chapter in catalog.chapters:
+            targets = by_chapter.get(chapter.id, [])
+            if not targets:
+                continue
+            folded = chapter.id in self._folded and not self._filter
+            title = clean_line(chapter.title)
+            head = Text(f"{closed if folded else opened} ")
+            head.append(clean_line(chapter.id), style="bold")
+            if title and title.lower() != chapter.id.lower():
+                head.append(f" {title}")
+            yield f"chapter {chapter.id}", row(head, "", *self._chapter_cells(targets, folded))
+            if not folded:
+                for target in targets:
+                    yield (
+                        f"target {target.id}",
+                        row(Text(f"  {clean_line(target.name)}"), target.title, *self._cells(target)),
+                    )
+
+    def _chapter_cells(self, targets: list[Target], folded: bool) -> list[Cell]:
+        if not folded:
+            return ["", ""]
+        return [Text(str(len(targets)), style="dim"), ""]
+
+    def _wanted(self, target: Target) -> bool:
+        words = self._filter.lower().split()
+        if not words:
+            return True
+        text = " ".join((target.id, target.title, *target.techniques)).lower()
+        return all(word in text for word in words)
+
+    def _cells(self, target: Target) -> list[Cell]:
+        """Verdict with speed-up, and share of the speed of light; or what is going on, or what is missing."""
+        active = self._active.get(target.id)
+        result = self.result(target.id)
+        missing = self.workbench.missing(target)
+        sol: Cell = ""
+        if result is not None and result.sol is not None:
+            sol = plain.percent(result.sol)
+        if active is not None:
+            mark = "*" if self.workbench.ascii else "●"
+            return [Text(f"{mark} {STATE_WORDS[active.state]}", style="bold"), sol]
+        if missing and (result is None or result.state is State.UNAVAILABLE):
+            badge = missing if self.size.width >= BADGE_COLUMNS else missing.removeprefix("needs ")
+            return [Text(badge, style="dim italic"), ""]
+        if result is None:
+            return ["", ""]
+        if result.state is not State.OK:
+            return [Text(STATE_WORDS[result.state], style="dim" if result.state is State.CANCELLED else ""), sol]
+        if result.validity in ("suspect", "caught"):
+            return [Text(f"! {result.validity}", style="bold"), sol]
+        headline = result.headline
+        verdict = headline.verdict if headline is not None else result.verdict
+        return [verdict_text(verdict.value, result.speedup, self.workbench.ascii), sol]
+
+    # -- details -----------------------------------------------------------------------------------------------
+
+    def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
+        message.stop()
+        self._describe()
+        self.query_one("#details", Details).scroll_home(animate=False)
+        self.refresh_bindings()
+
+    def _describe(self) -> None:
+        kind, _, name = self._key.partition(" ")
+        catalog = self.workbench.catalog
+        parts: Parts = []
+        title = "Details"
+        if catalog is not None:
+            if kind == "target":
+                target = self.workbench.target(name)
+                if target is not None:
+                    title, parts = clean_line(target.id), self._about_target(target)
+            elif kind == "chapter":
+                chapter = next((chapter for chapter in catalog.chapters if chapter.id == name), None)
+                if chapter is not None:
+                    title, parts = clean_line(chapter.id), [self._about_chapter(catalog, chapter)]
+            elif kind == "problem":
+                title, parts = "Problem", [about_problem(catalog.problems[int(name)])]
+            elif kind == "problems":
+                title = "Problems"
+                parts = [Text("These folders look like targets but could not be loaded; all others work.\n")]
+                for problem in catalog.problems:
+                    parts += [about_problem(problem), Text("")]
+        details = self.query_one("#details", Details)
+        if self._title != title:
+            self._title = title
+            details.border_title = Content(title)
+        shown = as_text(parts)
+        if shown != self._shown_details:
+            self._shown_details = shown
+            self.query_one("#about", Static).update(as_renderable(parts))
+
+    def _about_chapter(self, catalog: Catalog, chapter: Chapter) -> Text:
+        targets = [target for target in catalog.targets if target.chapter == chapter.id]
+        # Appended: a base style would make everything behind it bold too.
+        text = Text().append(clean_line(chapter.title), style="bold")
+        text.append(f"\n{len(targets)} target{'' if len(targets) == 1 else 's'}; r runs them one after the other.\n")
+        about = paragraphs(chapter.readme.partition("\n\n")[2] or chapter.readme)
+        if about:
+            text.append(f"\n{about}\n")
+        return text
+
+    def _about_target(self, target: Target) -> Parts:
+        app = self.workbench
+        head = Text().append(clean_line(target.title), style="bold")
+        active = self._active.get(target.id)
+        if active is not None:
+            step = active.running_step
+            doing = f", {clean_line(step.name)} {clean_line(step.arm)}".rstrip() if step is not None else ""
+            head.append(f"\nNow {STATE_WORDS[active.state]}{doing}; x cancels")
+        missing = app.missing(target)
+        if missing:
+            head.append(f"\nHere: {missing}")
+        facts = [
+            ("goal", GOALS[target.goal]),
+            ("technique", ", ".join(target.techniques) or plain.DASH),
+            ("needs", needs_text(target.needs.sm, target.needs.gpus)),
+        ]
+        watch = app.model.watches.get(target.id)
+        if watch is not None and watch.active:
+            facts.append(("watch", f"on, {len(watch.edits)} edits"))
+        expect = target.expect
+        if expect is not None:
+            low, high = expect.speedup
+            facts.append(("predicted", f"{low:g}x to {high:g}x on {expect.on}: {self._met(target)}"))
+            facts.append(("because", expect.why))
+        grid: list[tuple[Text, Text]] = [(Text(label, "dim"), Text(clean_line(value))) for label, value in facts]
+        return [head, self._last_run(target), grid, Text("Rungs", style="dim"), *self._rungs(target)]
+
+    def _last_run(self, target: Target) -> Text:
+        result = self.result(target.id)
+        if result is None:
+            return Text("Not run yet: r runs it quickly, R in full\n")
+        how = "quick" if result.quick else "full"
+        text = Text(f"Last run {plain.local_time(result.wall)}, {how}, {clean_line(result.device)}\n", style="dim")
+        if result.state is not State.OK:
+            text.append(f"{STATE_WORDS[result.state]}: ", style="not dim bold")
+            text.append(f"{clean_line(result.reason) or plain.DASH}\n", style="not dim")
+        elif result.validity in ("suspect", "caught"):
+            text.append(f"{result.validity}: ", style="not dim bold")
+            text.append(f"{clean_line(result.reason) or 'the run says why'}\n", style="not dim")
+        lines = Text()
+        for item in result.comparisons:
+            if not item.rung.endswith("(A/A)"):
+                lines.append_text(comparison_text(item, self.workbench.ascii)).append("\n")
+        return Text.assemble(text, lines)
+
+    def _met(self, target: Target) -> str:
+        """Whether the prediction came true, where it was made for this machine."""
+        result, expect = self.result(target.id), target.expect
+        if expect is None or result is None or result.speedup is None:
+            return "not measured yet"
+        machine = "the CPU" if result.device == "cpu" else self.workbench.machine
+        if machine in ("", "CPU only"):
+            machine = "another machine"
+        if expect.on.lower() not in machine.lower():
+            return f"not measured there; {plain.speedup(result.speedup)} on {machine}"
+        low, high = expect.speedup
+        if result.speedup < low:
+            return f"missed, {plain.speedup(result.speedup)} is less"
+        if result.speedup > high:
+            return f"missed, {plain.speedup(result.speedup)} is more"
+        return f"met, {plain.speedup(result.speedup)}"
+
+    def _rungs(self, target: Target) -> Parts:
+        result = self.result(target.id)
+        parts: Parts = []
+        for rung in target.rungs:
+            arm = result.arm(rung.name) if result is not None else None
+            text = Text(clean_line(rung.name), style="bold")
+            text.append(f" {_KINDS[rung.kind]}", style="not bold dim")
+            if rung.role is Role.WRONG:
+                text.append(", must be refused", style="not bold dim")
+            elif arm is not None and arm.state.final and arm.median_ms is None:
+                text.append(f", {STATE_WORDS[arm.state]}", style="not bold")
+            parts.append(text)
+            about = Text()
+            if arm is not None and arm.median_ms is not None:
+                about.append(f"{plain.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms)} ms")
+                if arm.sol is not None:
+                    about.append(f", {plain.percent(arm.sol)} of the speed of light")
+                about.append("\n")
+            about.append(rung_summary(rung))
+            if about.plain.strip():
+                about.rstrip()
+                parts.append([(Text(""), about)])
+        return parts
+
+    # -- keys --------------------------------------------------------------------------------------------------
+
+    def on_live_table_chosen(self, message: LiveTable.Chosen) -> None:
+        message.stop()
+        self.action_lesson()
+
+    def action_lesson(self) -> None:
+        """Open the lesson; fold or unfold a chapter."""
+        if self.target_id:
+            self._open_for_target("lesson")
+        else:
+            self.action_toggle_fold()
+
+    def _group(self) -> str:
+        """The chapter (or problems) that the highlighted row belongs to."""
+        kind, _, name = self._key.partition(" ")
+        if kind == "target":
+            target = self.workbench.target(name)
+            return target.chapter if target is not None else ""
+        return PROBLEMS if kind in ("problem", "problems") else name
+
+    def action_fold(self) -> None:
+        """Fold the chapter and highlight it."""
+        group = self._group()
+        if group:
+            self._folded.add(group)
+            self._fill()
+            self.table.move_to(f"{'problems' if group == PROBLEMS else 'chapter'} {group}")
+
+    def action_unfold(self) -> None:
+        """Unfold the chapter."""
+        self._folded.discard(self._group())
+        self._fill()
+
+    def action_toggle_fold(self) -> None:
+        """Fold or unfold the chapter."""
+        if self._group() in self._folded:
+            self.action_unfold()
+        else:
+            self.action_fold()
+
+    def action_fold_all(self) -> None:
+        """Fold every chapter, or unfold them all."""
+        catalog = self.workbench.catalog
+        if catalog is None:
+            return
+        group = self._group()
+        everything = {chapter.id for chapter in catalog.chapters}
+        self._folded = set() if everything <= self._folded else everything
+        self._fill()
+        if self._folded and group and group != PROBLEMS:
+            self.table.move_to(f"chapter {group}")
+
+    def action_filter(self) -> None:
+        """Open the filter line."""
+        field = self.query_one("#filter", FilterInput)
+        field.add_class("-shown")
+        field.focus()
+
+    def on_input_changed(self, message: Input.Changed) -> None:
+        message.stop()
+        self._filter = message.value
+        self._fill()
+
+    def on_input_submitted(self, message: Input.Submitted) -> None:
+        """Enter keeps the filter and goes back to the tree."""
+        message.stop()
+        self.table.focus()
+        if not self._filter:
+            self._close_filter()
+
+    def _close_filter(self) -> None:
+        field = self.query_one("#filter", FilterInput)
+        field.value = ""
+        self._filter = ""
+        field.remove_class("-shown")
+        self.table.focus()
+        self._fill()
+
+    async def action_back(self) -> None:
+        """Leave the zoom, then the filter."""
+        if self.maximized is not None:
+            self.minimize()
+        else:
+            self._close_filter()
+
+    def action_leave(self) -> None:
+        """Leave the app."""
+        self.app.exit(return_code=0)
+
+    def action_reload(self) -> None:
+        """Read everything again."""
+        self.workbench.reload()
+
+
+def needs_text(sm: int | None, gpus: int) -> str:
+    """What a target needs, for people."""
+    if not gpus:
+        return "nothing but a CPU"
+    count = "a GPU" if gpus == 1 else f"{gpus} GPUs"
+    return f"{count}, sm_{sm} or newer" if sm else count
+
+
+def rung_summary(rung: Rung) -> str:
+    """The rung's one line."""
+    return clean_line(rung.summary)
+
+
+def comparison_text(item: ComparisonResult, ascii_only: bool) -> Text:
+    """One comparison on a line: sign, speed-up with interval, verdict, and why there is none."""
+    text = verdict_text(item.verdict.value, None, ascii_only)
+    text.append(f" {plain.speedup(item.speedup, item.low, item.high)}  {item.verdict.value}  ")
+    text.append(clean_line(item.rung), style="bold")
+    text.append(f" against {clean_line(item.baseline)}", style="dim")
+    if item.note and item.verdict in (Verdict.UNDECIDED, Verdict.NONE):
+        text.append(f"\n  {clean_line(item.note)}")
+    return text
+
+
+def about_problem(problem: Problem) -> list[tuple[Text, Text]]:
+    """A problem of the catalogue: the file, the key, what was given, and the fix."""
+    return [
+        (Text(label, "dim"), Text(clean_line(value)))
+        for label, value in (
+            ("file", str(problem.path)),
+            ("key", problem.key or "the whole file"),
+            ("found", problem.message),
+            ("fix", problem.fix),
+        )
+    ]
+
+
+def paragraphs(markdown: str) -> str:
+    """A README's prose for a narrow pane: lines joined to paragraphs, emphasis and tables left out."""
+    out: list[str] = []
+    joined = False  # whether the next line goes on with the paragraph
+    for raw in clean(markdown).splitlines():
+        line = clean_line(raw).replace("**", "").replace("`", "")
+        if line.startswith("|"):
+            joined = False
+            continue
+        begins = line.startswith(("- ", "* ", "#")) or line[:2].rstrip(".").isdigit()
+        if joined and line and not begins:
+            out[-1] += f" {line}"
+        elif line or (out and out[-1]):
+            out.append(line.lstrip("# "))
+        joined = bool(line)
+    return "\n".join(out).strip()
+
+
+def as_text(parts: Parts) -> str:
+    """What `parts` say, for the clipboard and to see whether it changed."""
+    lines: list[str] = []
+    for part in parts:
+        if isinstance(part, Text):
+            lines.append(part.plain)
+        else:
+            lines += [f"{label.plain:<11}{value.plain}" if label.plain else f"  {value.plain}" for label, value in part]
+    return "\n".join(lines)
+
+
+def as_renderable(parts: Parts) -> RenderableType:
+    """`parts` below each other; labels in a column with the values hanging beside them."""
+    shown: list[RenderableType] = []
+    for part in parts:
+        if isinstance(part, Text):
+            shown.append(part)
+            continue
+        grid = Table.grid(padding=(0, 1))
+        labelled = any(label.plain for label, _ in part)
+        grid.add_column(width=10 if labelled else 1)
+        grid.add_column(ratio=1)
+        for label, value in part:
+            grid.add_row(label, value)
+        shown.append(grid)
+        if labelled:
+            shown.append(Text(""))
+    return Group(*shown)

@@ -1,0 +1,290 @@
+"""A target's lesson: its text, its rungs with what each changes, and the source of any of them.
+
+Links in a lesson are inert: a lesson may come from anybody.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Container, VerticalScroll
+from textual.content import Content
+from textual.widgets import ContentSwitcher, Markdown, Static
+
+from engine.clean import clean, clean_line
+from kernels.catalog.model import Role
+from tui import plain
+from tui.aside import aside, begin
+from tui.keymap import TARGET, bind
+from tui.results import STATE_WORDS, Result, newest
+from tui.screens.base import WorkScreen
+from tui.screens.source import SourceView
+from tui.themes import verdict_text
+from tui.widgets.table import Cell, Column, LiveTable
+
+if TYPE_CHECKING:
+    from kernels.catalog.model import Target
+
+WIDE_COLUMNS = 120
+MAX_FILE_BYTES = 2_000_000
+
+
+def file_of(target: Target, name: str) -> Path:
+    """The file that a rung's name or a file's name means."""
+    for rung in target.rungs:
+        if rung.name == name:
+            return rung.path
+    return target.folder / name
+
+
+def read_source(path: Path) -> str:
+    """A source as text, or a sentence where it cannot be read."""
+    try:
+        with path.open("rb") as source:
+            return clean(source.read(MAX_FILE_BYTES), limit=MAX_FILE_BYTES)
+    except OSError as error:
+        return f"{path} cannot be read: {error.strerror}"
+
+
+class LessonText(VerticalScroll):
+    """The scrolling pane around the text."""
+
+    can_focus = True
+    ALLOW_MAXIMIZE = True
+
+
+class LessonScreen(WorkScreen):
+    """See the module."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*bind("source", "lesson_text", "next_rung", "previous_rung", *TARGET)]
+    DEFAULT_CSS = """
+    LessonScreen #panes { height: 1fr; layout: vertical; }
+    LessonScreen #side { height: auto; max-height: 40%; width: 100%; }
+    LessonScreen #rungs { height: 8; }
+    LessonScreen #rung-about { height: auto; padding: 0 1; display: none; }
+    LessonScreen #main { height: 1fr; width: 1fr; }
+    LessonScreen #text, LessonScreen #source { height: 1fr; width: 1fr; }
+    LessonScreen #markdown { padding: 0 1; }
+    LessonScreen MarkdownH1 { content-align: left middle; margin: 0 0 1 0; }
+    LessonScreen MarkdownH2 { margin: 1 0; }
+    LessonScreen.-wide #panes { layout: horizontal; }
+    LessonScreen.-wide #side { width: 50; height: 1fr; max-height: 100%; dock: right; }
+    LessonScreen.-wide #rungs { height: 1fr; }
+    LessonScreen.-wide #rung-about { display: block; height: 12; }
+    """
+
+    def __init__(self, target_id: str) -> None:
+        super().__init__()
+        self._target_id = target_id
+        self._shown = ""  # name of the source in the pane
+
+    @property
+    def target_id(self) -> str:
+        return self._target_id
+
+    @property
+    def rung_name(self) -> str:
+        return (self.table.cursor_key or "") if self.is_mounted else ""
+
+    @property
+    def header_title(self) -> str:
+        target = self.workbench.target(self._target_id)
+        return f"{self._target_id}  {target.title}" if target is not None else self._target_id
+
+    def compose_body(self) -> ComposeResult:
+        with Container(id="panes"):
+            with ContentSwitcher(initial="text", id="main"):
+                with LessonText(id="text", classes="pane"):
+                    yield Markdown("", id="markdown", open_links=False)
+                yield SourceView(id="source", classes="pane")
+            with Container(id="side"):
+                table = LiveTable(id="rungs", classes="pane", empty="Reading the catalogue")
+                table.border_title = "Rungs and files"
+                table.columns = [
+                    Column("name", "rung", None, ratio=1),
+                    Column("median", "median ms", 10, align="right"),
+                    Column("verdict", "speed-up", 9, align="right"),
+                    Column("sol", "of SOL", 6, align="right"),
+                ]
+                yield table
+                yield Static(id="rung-about", classes="pane", markup=False)
+
+    def on_mount(self) -> None:
+        self.query_one("#text").border_title = "Lesson"
+        self.query_one("#source").border_title = "Source"
+        self.query_one("#text").focus()
+        self._told = False
+        self._fill()
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.set_class(event.size.width >= WIDE_COLUMNS, "-wide")
+
+    @property
+    def table(self) -> LiveTable:
+        """The rungs and files."""
+        return self.query_one("#rungs", LiveTable)
+
+    def refresh_from(self, names: set[str]) -> None:
+        super().refresh_from(names)
+        if self.is_mounted and (not names or names & {"catalog", "board", "runs"}):
+            if "catalog" in names:
+                self._told = False
+            self._fill()
+
+    def _result(self) -> Result | None:
+        live = next(
+            (
+                run
+                for run in reversed(self.workbench.model.runs.values())
+                if run.target == self._target_id and run.state.final
+            ),
+            None,
+        )
+        return newest(self.workbench.board.get(self._target_id), live)
+
+    def _fill(self) -> None:
+        target = self.workbench.target(self._target_id)
+        if target is None:
+            if self.workbench.catalog is not None and not self._told:
+                self._told = True
+                self.query_one(Markdown).update(
+                    clean(f"`{self._target_id}` is not in the catalogue; F5 on the first screen reads it again.")
+                )
+            return
+        if not self._told:
+            self._told = True
+            lesson = (
+                clean(target.lesson).strip()
+                or "This lesson has no text yet: it goes below the `+++` line of lesson.md."
+            )
+            if not lesson.startswith("# "):
+                lesson = f"# {clean_line(target.title)}\n\n{lesson}"
+            self.query_one(Markdown).update(lesson)
+        result = self._result()
+        rows: list[tuple[str, list[Cell]]] = []
+        for rung in target.rungs:
+            arm = result.arm(rung.name) if result is not None else None
+            comparison = None
+            if result is not None:
+                comparison = next((item for item in result.comparisons if item.rung == rung.name), None)
+            name = Text(clean_line(rung.name), style="bold" if rung.role is not Role.WRONG else "")
+            verdict: Cell = ""
+            if comparison is not None:
+                verdict = verdict_text(comparison.verdict.value, comparison.speedup, self.workbench.ascii)
+            elif arm is not None and arm.state.final and arm.median_ms is None:
+                verdict = STATE_WORDS[arm.state]
+            rows.append(
+                (
+                    rung.name,
+                    [
+                        name,
+                        plain.number(arm.median_ms) if arm is not None and arm.median_ms is not None else "",
+                        verdict,
+                        plain.percent(arm.sol) if arm is not None and arm.sol is not None else "",
+                    ],
+                )
+            )
+        known = {rung.path.name for rung in target.rungs}
+        rows += [
+            (name_, [Text(clean_line(name_), style="dim"), "", "", ""]) for name_ in target.files if name_ not in known
+        ]
+        self.table.show(rows)
+        self._about()
+
+    def _about(self) -> None:
+        target = self.workbench.target(self._target_id)
+        name = self.rung_name
+        text = Text()
+        if target is not None:
+            rung = next((rung for rung in target.rungs if rung.name == name), None)
+            if rung is None:
+                text.append(clean_line(name), style="bold")
+                text.append("\na file that every rung depends on; enter shows it")
+            else:
+                text.append(clean_line(rung.name), style="bold")
+                text.append(f"\n{clean_line(rung.summary) or 'enter shows its source'}\n")
+                result = self._result()
+                arm = result.arm(rung.name) if result is not None else None
+                if arm is not None and arm.median_ms is not None:
+                    text.append(f"{plain.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms)} ms\n")
+                if arm is not None and arm.reason:
+                    text.append(f"{clean_line(arm.reason)}\n")
+        self.query_one("#rung-about", Static).update(text)
+
+    def copy_text(self) -> str:
+        """The source where one is shown, else the lesson."""
+        switcher = self.query_one("#main", ContentSwitcher)
+        if switcher.current == "source":
+            return self.query_one(SourceView).source
+        target = self.workbench.target(self._target_id)
+        return clean(target.lesson) if target is not None else ""
+
+    # -- keys --------------------------------------------------------------------------------------------------
+
+    def on_markdown_link_clicked(self, message: Markdown.LinkClicked) -> None:
+        """A link is shown, never followed."""
+        message.stop()
+        self.notify(f"Links are not opened from here: {clean_line(message.href)}", markup=False)
+
+    def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
+        message.stop()
+        self._about()
+        if self.query_one("#main", ContentSwitcher).current == "source" and self._shown != message.key:
+            self._show_source()
+
+    def on_live_table_chosen(self, message: LiveTable.Chosen) -> None:
+        message.stop()
+        self.action_source()
+
+    def action_source(self) -> None:
+        """Show the highlighted rung's source."""
+        self.query_one("#main", ContentSwitcher).current = "source"
+        if self.focused is not self.table:
+            self.query_one(SourceView).focus()
+        self._show_source()
+
+    def _show_source(self) -> None:
+        target = self.workbench.target(self._target_id)
+        if target is not None and self.rung_name:
+            self._shown = self.rung_name
+            begin(self, partial(self._load, target, self.rung_name), exclusive=True)
+
+    async def _load(self, target: Target, name: str) -> None:
+        path = file_of(target, name)
+        text = await aside(read_source, path)
+        view = self.query_one(SourceView)
+        # Literal: a file's name is not markup.
+        view.border_title = Content(clean_line(path.name))
+        view.show(text, path.name)
+
+    def action_lesson_text(self) -> None:
+        """Show the lesson's text, or the source again."""
+        if self.query_one("#main", ContentSwitcher).current == "text":
+            self.action_source()
+            return
+        self.query_one("#main", ContentSwitcher).current = "text"
+        if self.focused is not self.table:
+            self.query_one("#text").focus()
+
+    def _step(self, by: int) -> None:
+        target = self.workbench.target(self._target_id)
+        if target is None:
+            return
+        known = {rung.path.name for rung in target.rungs}
+        names = [rung.name for rung in target.rungs] + [name for name in target.files if name not in known]
+        at = names.index(self.rung_name) if self.rung_name in names else 0
+        self.table.move_to(names[(at + by) % len(names)])
+
+    def action_next_rung(self) -> None:
+        """Go to the next rung or file."""
+        self._step(1)
+
+    def action_previous_rung(self) -> None:
+        """Go to the rung or file before."""
+        self._step(-1)

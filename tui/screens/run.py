@@ -1,0 +1,394 @@
+"""One run: every iteration's time on one axis with the GPU's clocks, the arms, the steps, and why it failed.
+
+A run that the model holds is drawn as it goes on, at most ten times a second (the link's ticks); any other is
+read from the store in a thread and drawn the same way.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.timer import Timer
+
+from engine.clean import clean_line
+from engine.protocol import requests
+from tui import readings
+from tui.keymap import TARGET, bind
+from tui.model import BASELINE, RunView, stored_run
+from tui.screens import Source
+from tui.screens.base import WorkScreen
+from tui.widgets.logpane import LogPane
+from tui.widgets.plot import LivePlot
+from tui.widgets.table import LiveTable
+from tui.widgets.textrows import TextRows
+
+WIDE_COLUMNS = 110
+TALL_ROWS = 36
+CLOCK_PERIOD_S = 1.0
+
+
+class RunPlot(LivePlot, can_focus=True):
+    """The live plot as a pane that can be focused and zoomed."""
+
+
+class RunScreen(WorkScreen):
+    """See the module. `run_id` is a run of the model or of the store."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("x", "cancel", "cancel", id="run_cancel", tooltip="Cancel this run, planned or running."),
+        *bind(*(name for name in TARGET if name != "cancel")),
+        Binding("o", "output", "output", id="run_output", tooltip="Show what the kernels printed, and back."),
+        Binding("s", "steps", "steps", id="run_steps", tooltip="Show every step with its duration, and back."),
+        Binding(
+            "m",
+            "metric",
+            "metric",
+            id="run_metric",
+            tooltip="Put the next reading on the right axis: SM clock, memory clock, temperature, power.",
+        ),
+        Binding(
+            "p",
+            "pause",
+            "pause",
+            id="run_pause",
+            tooltip="Stop drawing, to look at something closely; the run goes on. Again: draw on.",
+        ),
+    ]
+    DEFAULT_CSS = """
+    RunScreen #title { background: $surface; }
+    RunScreen #verdict { background: $surface; text-style: bold; }
+    RunScreen #note { display: none; color: $warning; }
+    RunScreen #note.-shown { display: block; }
+    RunScreen #upper { layout: vertical; height: 1fr; min-height: 8; }
+    RunScreen #plot { height: 1fr; min-height: 3; }
+    RunScreen #facts { height: 2; }
+    RunScreen #arms { height: 5; }
+    RunScreen #text { height: 1fr; min-height: 3; display: none; border-top: solid $panel; }
+    RunScreen #text:focus { border-top: solid $accent; }
+    RunScreen.-text #text { display: block; }
+    RunScreen.-untimed #plot { display: none; }
+    RunScreen.-untimed #upper { height: 2; min-height: 2; }
+    RunScreen.-wide #upper { layout: horizontal; height: 2fr; }
+    RunScreen.-wide.-untimed #upper { height: 9; }
+    RunScreen.-wide #plot { width: 1fr; height: 100%; }
+    RunScreen.-wide #facts { width: 38; height: 100%; padding: 0 1; }
+    """
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__()
+        self.run_id = run_id
+        self.metric = 0
+        self.paused = False
+        self.mode = ""  # what the pane of text shows: "detail", "steps", "output"; "" for what fits the run
+        self._stored: RunView | None = None
+        self._looked = False  # whether the store was asked
+        self._problem = ""
+        self._shown: tuple[object, ...] = ()  # what the pane of text holds
+        self._lines_seen = 0
+        self._ticker: Timer | None = None
+
+    def compose_body(self) -> ComposeResult:
+        yield TextRows(id="title")
+        yield TextRows(id="verdict")
+        yield TextRows(id="note")
+        with Container(id="upper"):
+            yield RunPlot(id="plot", empty="no samples yet")
+            yield TextRows(id="facts")
+        yield LiveTable(id="arms", empty="no arms yet")
+        yield LogPane(id="text", empty="nothing here")
+
+    def on_mount(self) -> None:
+        self._ticker = self.set_interval(CLOCK_PERIOD_S, self._tick)
+        self._arrange()
+        self.query_one("#arms", LiveTable).focus()
+        self.app.theme_changed_signal.subscribe(self, lambda _theme: self._redraw_all())
+        self.refresh_from(set())
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Beside each other from WIDE_COLUMNS on, else below each other."""
+        self.set_class(event.size.width >= WIDE_COLUMNS, "-wide")
+        self.call_after_refresh(self._redraw_all)
+
+    def _redraw_all(self) -> None:
+        if self.is_mounted:
+            self._shown = ()
+            self._draw(set())
+
+    # -- which run --------------------------------------------------------------------------------------
+
+    @property
+    def run_view(self) -> RunView | None:
+        """The run as far as it is known: live, or as stored where the live view has holes."""
+        live = self.workbench.model.runs.get(self.run_id)
+        if self._stored is not None and (live is None or not live.whole or (live.gaps and live.state.final)):
+            return self._stored
+        return live
+
+    @property
+    def target_id(self) -> str:
+        run = self.run_view
+        return run.target if run is not None else ""
+
+    @property
+    def header_title(self) -> str:
+        return f"Run {self.target_id}".rstrip()
+
+    @property
+    def rung_name(self) -> str:
+        chosen = self.query_one("#arms", LiveTable).cursor_key if self.is_mounted else None
+        return chosen or ""
+
+    def _look(self) -> None:
+        """Ask the store where the model has not all of the run."""
+        live = self.workbench.model.runs.get(self.run_id)
+        needed = live is None or (live.state.final and (not live.whole or bool(live.gaps)))
+        if needed and not self._looked:
+            self._looked = True
+            self.run_worker(self._load(), group="stored", exclusive=True, exit_on_error=False)
+
+    async def _load(self) -> None:
+        run_id = self.run_id
+        try:
+            found = await self.workbench.stored(
+                lambda history: stored_run(history.run(run_id), history.samples(run_id), history.telemetry(run_id))
+            )
+        except Exception as error:
+            self._problem = clean_line(f"{error}")
+        else:
+            self._stored = found
+            self._problem = "" if found else "there is no store yet; `r` on a target in the catalogue runs it"
+        self._redraw_all()
+
+    # -- drawing ----------------------------------------------------------------------------------------
+
+    def refresh_from(self, names: set[str]) -> None:
+        super().refresh_from(names)
+        if self.is_mounted and not (self.paused and names):
+            self._draw(names)
+
+    def _tick(self) -> None:
+        """The clock in the title goes on between events."""
+        run = self.run_view
+        if run is not None and not run.state.final and not self.paused:
+            self._draw_title(run)
+
+    def _draw(self, names: set[str]) -> None:
+        self._look()
+        run = self.run_view
+        if run is None:
+            why = self._problem or ("reading the store" if self._looked else "waiting for the engine")
+            self.query_one("#title", TextRows).show([Text(f"run {clean_line(self.run_id)}", style="bold")])
+            self.query_one("#verdict", TextRows).show([Text(why)])
+            return
+        everything = not names
+        head = everything or not names.isdisjoint((f"run:{run.id}", "status", "connection"))
+        samples = everything or f"samples:{run.id}" in names
+        if head:
+            self._draw_head(run)
+        if head or samples:
+            arms = self.query_one("#arms", LiveTable)
+            width = self.size.width
+            unit = readings.time_unit(run, self.workbench.ascii)
+            columns = readings.arm_columns(width, unit)
+            if columns != arms.columns:
+                arms.columns = columns
+            arms.show(readings.arm_rows(run, width, unit, self.workbench.ascii))
+        if head or samples or "telemetry" in names:
+            self._draw_plot(run)
+            self._draw_facts(run)
+        if head or f"output:{run.id}" in names:
+            self._draw_text(run)
+
+    def _draw_title(self, run: RunView) -> None:
+        now_ns = self.workbench.model.now_ns()
+        self.query_one("#title", TextRows).show([readings.title_text(run, now_ns, paused=self.paused)])
+
+    def _draw_head(self, run: RunView) -> None:
+        self._draw_title(run)
+        self.query_one("#verdict", TextRows).show([readings.verdict_row(run, self.workbench.ascii)])
+        note = readings.note_row(run)
+        row = self.query_one("#note", TextRows)
+        row.set_class(bool(note.plain), "-shown")
+        row.show([note])
+        self._arrange()
+
+    def _draw_plot(self, run: RunView) -> None:
+        plot = self.query_one("#plot", RunPlot)
+        metric = readings.METRICS[self.metric]
+        unit = readings.time_unit(run, self.workbench.ascii)
+        columns = max(16, plot.size.width * plot.graph_style.dots[0])
+        series = readings.run_series(run, metric, columns, unit)
+        plot.show(series, y_label=unit.name, y_right_label=metric.unit)
+
+    def _draw_facts(self, run: RunView) -> None:
+        facts = self.query_one("#facts", TextRows)
+        status, ascii = self.workbench.model.status, self.workbench.ascii
+        if self.has_class("-wide"):
+            width = max(8, facts.size.width)
+            rows = readings.reading_rows(run, status, width)
+            facts.show([*rows, Text(), *readings.step_rows(run, width, ascii)])
+        else:
+            facts.show([readings.reading_row(run, status), readings.step_row(run, ascii)])
+
+    def _mode(self, run: RunView) -> str:
+        """What the pane of text shows now; "" where it is not needed."""
+        if self.mode:
+            return self.mode
+        if readings.detail_lines(run):
+            return "detail"
+        if self.has_class("-wide") and self.size.height >= TALL_ROWS:
+            return "output" if run.output_count else "steps"
+        return ""
+
+    def _draw_text(self, run: RunView) -> None:
+        pane = self.query_one("#text", LogPane)
+        mode = self._mode(run)
+        if mode == "output":
+            new = run.output_count - self._lines_seen
+            if self._shown[:1] != ("output",) or new > len(run.output):
+                pane.clear()
+                new = len(run.output)
+            if new:
+                pane.extend([f"{arm}: {line}" for arm, line in list(run.output)[-new:]])
+            elif not run.output_count:
+                pane.clear()
+                pane.extend(["the kernels printed nothing"])
+            self._lines_seen = run.output_count
+            self._shown = ("output",) if run.output_count else ()
+            dropped = f", {run.output_dropped} more left out by the engine" if run.output_dropped else ""
+            title = f"output: {run.output_count} lines{dropped}"
+        else:
+            chosen = self.query_one("#arms", LiveTable).cursor_key
+            lines = readings.step_lines(run) if mode == "steps" else readings.detail_lines(run, chosen)
+            title = "steps" if mode == "steps" else "why"
+            key: tuple[object, ...] = (mode, *lines)
+            if key != self._shown:
+                pane.clear()
+                width = max(20, (pane.size.width or self.size.width) - 1)
+                pane.extend(readings.wrapped(lines, width) or ["nothing went wrong"])
+                pane.action_oldest()
+                self._shown = key
+        pane.border_title = Text(title)
+
+    def _arrange(self) -> None:
+        """Give the rows to what has something to show."""
+        run = self.run_view
+        if run is None:
+            return
+        timed = any(arm.points.count or arm.discarded_points.count for arm in run.arms.values())
+        self.set_class(run.state.final and not timed, "-untimed")
+        self.set_class(bool(self._mode(run)), "-text")
+        self.query_one("#arms", LiveTable).styles.height = min(len(run.arms), 8) + 1
+
+    def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
+        """The chosen arm's traceback comes first."""
+        run = self.run_view
+        if run is not None and not self.paused:
+            self._draw_text(run)
+
+    # -- keys -------------------------------------------------------------------------------------------
+
+    def action_cancel(self) -> None:
+        """Cancel this run."""
+        run = self.workbench.model.runs.get(self.run_id)
+        if run is None or run.state.final:
+            self.notify("This run has ended; r runs it again", markup=False)
+        else:
+            self.run_worker(self._cancel(), exit_on_error=False)
+
+    async def _cancel(self) -> None:
+        if await self.workbench.ask_engine("The run was not cancelled", requests.Cancel, run_id=self.run_id):
+            self.notify("Cancelling", timeout=3, markup=False)
+
+    def action_run_quick(self) -> None:
+        """Run the target again, quickly, on this screen."""
+        self._run_again(quick=True)
+
+    def action_run_full(self) -> None:
+        """Run the target again, in full, on this screen."""
+        self._run_again(quick=False)
+
+    def _run_again(self, *, quick: bool) -> None:
+        run = self.run_view
+        if run is None or not run.target:
+            self.notify("The target is not known yet; try again in a moment", severity="warning", markup=False)
+            return
+        self.run_worker(self._start(run, quick), exit_on_error=False)
+
+    async def _start(self, run: RunView, quick: bool) -> None:
+        target = self.workbench.target(run.target)
+        reply = await self.workbench.ask_engine(
+            "The run was not started",
+            requests.StartRuns,
+            roots=[str(target.root)] if target is not None else [],
+            targets=[run.target],
+            quick=quick,
+            trigger="tui",
+        )
+        if reply is not None and reply.run_ids:
+            self.show_run(reply.run_ids[0])
+
+    def show_run(self, run_id: str) -> None:
+        """Draw another run on this screen."""
+        self.run_id = run_id
+        self.opened_with = {"run_id": run_id}
+        self._stored, self._looked, self._problem = None, False, ""
+        self._shown, self._lines_seen, self.mode, self.paused = (), 0, "", False
+        self.refresh_from(set())
+
+    def action_diff(self) -> None:
+        """Compare the sources of the baseline and the highlighted (or fastest) rung, as they ran."""
+        run = self.run_view
+        if run is None or not run.target:
+            return
+        lead = run.lead
+        chosen = self.rung_name
+        if chosen not in run.arms or chosen.startswith(BASELINE):
+            chosen = lead.rung if lead is not None else BASELINE
+        self.workbench.open_diff(run.target, Source(BASELINE, run.snapshot), Source(chosen, run.snapshot))
+
+    def action_output(self) -> None:
+        """Show what the kernels printed."""
+        self._toggle("output")
+
+    def action_steps(self) -> None:
+        """Show every step."""
+        self._toggle("steps")
+
+    def _toggle(self, mode: str) -> None:
+        self.mode = "" if self.mode == mode else mode
+        self._shown, self._lines_seen = (), 0
+        run = self.run_view
+        if run is not None:
+            self._arrange()
+            self._draw_text(run)
+
+    def action_metric(self) -> None:
+        """Put the next reading on the right axis."""
+        self.metric = (self.metric + 1) % len(readings.METRICS)
+        run = self.run_view
+        if run is not None:
+            self._draw_plot(run)
+        self.notify(f"Right axis: {readings.METRICS[self.metric].name}", timeout=2, markup=False)
+
+    def action_pause(self) -> None:
+        """Stop drawing, or draw on."""
+        self.paused = not self.paused
+        run = self.run_view
+        if self.paused and run is not None:
+            self._draw_title(run)
+        else:
+            self._draw(set())
+
+    def copy_text(self) -> str:
+        run = self.run_view
+        if run is None:
+            return ""
+        if self.focused is not None and self.focused.id == "text" and self._mode(run) == "output":
+            return "\n".join(f"{arm}: {line}" for arm, line in run.output)
+        return "\n".join(readings.summary_lines(run, self.workbench.model.now_ns()))

@@ -1,0 +1,180 @@
+"""The newest lines of something that talks without end, drawn as they stand.
+
+Keeps a fixed number of lines, follows the newest unless the person scrolled up, wraps nothing (h and l move
+sideways). Lines are plain text: brackets are brackets, control characters are shown as pictures.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from itertools import islice
+from typing import ClassVar
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.strip import Strip
+
+from engine.clean import clean
+from tui.widgets.lines import LineView, cell_segments
+
+TAB_CELLS = 4
+_SIDEWAYS_CELLS = 8
+
+
+class LogPane(LineView, can_focus=True):
+    """A log that can be scrolled."""
+
+    DEFAULT_CSS = """
+    LogPane { min-height: 1; }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "lines(-1)", "Up", show=False),
+        Binding("down,j", "lines(1)", "Down", show=False),
+        Binding("pageup,ctrl+b,ctrl+u", "pages(-1)", "Page up", show=False),
+        Binding("pagedown,ctrl+f,ctrl+d", "pages(1)", "Page down", show=False),
+        Binding("home,g", "oldest", "Oldest", show=False),
+        Binding("end,G", "newest", "Newest", show=False),
+        Binding("left,h", "sideways(-1)", "Left", show=False),
+        Binding("right,l", "sideways(1)", "Right", show=False),
+    ]
+
+    def __init__(
+        self,
+        *,
+        max_lines: int = 5000,
+        empty: str = "nothing was printed",
+        name: str | None = None,
+        id: str | None = None,
+        classes: str | None = None,
+    ) -> None:
+        """Make an empty log.
+
+        Args:
+            max_lines: how many of the newest lines are kept.
+            empty: the sentence shown while there is no line.
+        """
+        super().__init__(name=name, id=id, classes=classes)
+        self._max_lines = max_lines
+        self._empty = empty
+        self._lines: deque[tuple[str, str]] = deque(maxlen=max_lines)
+        self._following = True
+        self._shift = 0
+
+    @property
+    def following(self) -> bool:
+        """Whether the newest line is kept in sight."""
+        return self._following
+
+    @property
+    def line_count(self) -> int:
+        """How many lines are kept at present."""
+        return len(self._lines)
+
+    @property
+    def text(self) -> str:
+        """All lines that are kept, for copying."""
+        return "\n".join(line for line, _ in self._lines)
+
+    def extend(self, lines: Sequence[str], style: str = "") -> None:
+        """Add `lines` at the end. A line with newlines in it becomes several.
+
+        Args:
+            lines: any text, oldest first; it is cleaned here.
+            style: of all of them, see `tui.themes.style_of`.
+        """
+        # More than fits would only be cleaned to be dropped.
+        fresh = [
+            (part, style)
+            for line in lines[-self._max_lines :]
+            for part in (line if line.isprintable() else clean(line)).expandtabs(TAB_CELLS).split("\n")
+        ]
+        if not fresh:
+            return
+        before = len(self._lines)
+        dropped = max(0, before + len(fresh) - self._max_lines)
+        self._lines.extend(fresh)
+        count = len(self._lines)
+        top_before = self.top
+        # A person who reads further up keeps the same lines before the eyes while old ones fall away above.
+        keep = max(0, top_before - dropped)
+        self.set_line_count(count)
+        target = max(0, count - self.size.height) if self._following else keep
+        if target != self.top:
+            self.go_to(target)
+        if self.top == top_before and not dropped and before:
+            for number in range(before - self.top, count - self.top):
+                self.refresh_span(number, 0, self.size.width)
+        elif self._following or dropped > top_before or not before:
+            self.refresh()
+
+    def clear(self) -> None:
+        """Forget all lines and follow again."""
+        self._lines.clear()
+        self._following = True
+        self._shift = 0
+        self.set_line_count(0)
+        self.refresh()
+
+    # -- keys and mouse --------------------------------------------------------------------------------------
+
+    def action_lines(self, count: int) -> None:
+        """Scroll by lines."""
+        self._scroll(self.top + count)
+
+    def action_pages(self, count: int) -> None:
+        """Scroll by pages, with one line in common."""
+        self._scroll(self.top + count * max(1, self.size.height - 1))
+
+    def action_oldest(self) -> None:
+        """Go to the first line that is kept."""
+        self._scroll(0)
+
+    def action_newest(self) -> None:
+        """Go to the last line and follow."""
+        self._scroll(len(self._lines))
+
+    def action_sideways(self, steps: int) -> None:
+        """Move the text sideways."""
+        last = max(0, max((cell_len(line) for line in self._in_sight()), default=0) - self.size.width)
+        shift = max(0, min(self._shift + steps * _SIDEWAYS_CELLS, last if steps > 0 else self._shift))
+        if shift != self._shift:
+            self._shift = shift
+            self.refresh()
+
+    def _scroll(self, line: int) -> None:
+        self.go_to(min(line, self._last_top))
+
+    @property
+    def _last_top(self) -> int:
+        return max(0, len(self._lines) - self.size.height)
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        # Keys, wheel and scrollbar all end here: whoever is at the end follows.
+        self._following = round(new_value) >= self._last_top
+
+    def on_resize(self, _event: events.Resize) -> None:
+        if self._following:
+            self.go_to(self._last_top)
+
+    # -- drawing ---------------------------------------------------------------------------------------------
+
+    def _in_sight(self) -> list[str]:
+        return [line for line, _ in islice(self._lines, self.top, self.top + self.size.height)]
+
+    def render_line(self, y: int) -> Strip:
+        index, width = self.top + y, self.size.width
+        if not self._lines and y == 0:
+            return self.sentence(self._empty)
+        if index >= len(self._lines):
+            return self.blank()
+        line, style = self._lines[index]
+        base = self.style(style)
+        if self._shift:
+            whole = Strip([Segment(line, base)])
+            line = whole.crop(self._shift, max(self._shift, whole.cell_length)).text
+        return Strip(cell_segments(line, width, base, ellipsis=self.cut), width)

@@ -1,0 +1,715 @@
+"""A plot that is redrawn many times a second and sends the terminal only what changed.
+
+Braille dots (2 x 4 per cell), block quadrants (2 x 2) or ASCII marks; dots or lines; a left and a right
+axis with round ticks. `draw` makes a frame from numbers and needs no screen; `LivePlot` compares it with
+the frame before and refreshes, row by row, the columns that differ. Axes grow in steps, so a point that
+arrives mostly changes one cell.
+
+Some samples are always hundreds of times slower than the rest (a page fault, a neighbour). They must not
+flatten the rest and must not vanish: an axis ends near the 99.5th percentile when the extreme lies far
+beyond, points outside are drawn on the edge as ▲ or ▼, and the legend counts them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.geometry import Region
+from textual.strip import Strip
+from textual.theme import Theme
+from textual.widget import Widget
+
+from engine.clean import clean_line
+from tui.themes import style_of
+from tui.widgets import glyphs
+from tui.widgets.glyphs import GraphStyle
+
+# What a cell belongs to: a series (0 and up) or one of these.
+BLANK, AXIS, LABEL, CLIPPED = -1, -2, -3, -4
+
+SIGNS = "●○◆◇■□"
+SIGNS_ASCII = "ox+*#@"
+_QUADRANTS = " ▘▝▀▖▌▞▛▗▚▐▜▄▙▟█"
+# Bit of a dot by its column and row inside the cell; Unicode numbers braille dots down the left column first.
+_BRAILLE_BITS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
+_BLOCK_BITS = ((1, 4), (2, 8))
+
+_UNITS = ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k"))
+
+# Fewer values than this say nothing about which of them are outliers.
+_OUTLIERS_FROM = 10
+
+
+@dataclass(frozen=True)
+class Series:
+    """One set of points. NaN and infinities are gaps.
+
+    Attributes:
+        name: for the legend.
+        x: ascending; in the unit of the plot's `x_label`.
+        y: as long as x; in the unit of the label of its axis.
+        style: a Rich style or a theme variable ("$series-2"); "" takes the next colour of the theme.
+        mark: "dots", or "line" between neighbours.
+        axis: "left" or "right".
+    """
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    style: str = ""
+    mark: str = "dots"
+    axis: str = "left"
+
+
+@dataclass(frozen=True)
+class Span:
+    """A closed range on an axis."""
+
+    low: float
+    high: float
+
+    def holds(self, other: Span) -> bool:
+        return self.low <= other.low and other.high <= self.high
+
+    @property
+    def length(self) -> float:
+        return self.high - self.low
+
+
+@dataclass
+class Row:
+    """One line of a frame: a character and an owner per column; a wide character is followed by ""."""
+
+    characters: list[str]
+    owners: list[int]
+
+    @property
+    def text(self) -> str:
+        return "".join(self.characters)
+
+
+@dataclass
+class Frame:
+    """A drawn plot and the ranges it was drawn with, which the next frame prefers to keep."""
+
+    rows: list[Row]
+    x: Span | None = None
+    left: Span | None = None
+    right: Span | None = None
+    clipped: int = 0
+    names: tuple[str, ...] = field(default=())
+
+
+# -- numbers -----------------------------------------------------------------------------------------------
+
+
+def nice_step(length: float, steps: int) -> float:
+    """The smallest of 1, 2, 2.5, 5 times a power of ten that covers `length` in at most `steps` steps."""
+    if not (length > 0 and math.isfinite(length)):
+        return 1.0
+    wanted = length / max(1, steps)
+    power = 10.0 ** math.floor(math.log10(wanted))
+    for factor in (1.0, 2.0, 2.5, 5.0):
+        if factor * power >= wanted * (1 - 1e-9):
+            return factor * power
+    return 10.0 * power
+
+
+def ticks(span: Span, steps: int) -> list[float]:
+    """Round numbers inside `span`, about `steps` intervals apart, in order."""
+    step = nice_step(span.length, steps)
+    first = math.ceil(span.low / step - 1e-9)
+    last = math.floor(span.high / step + 1e-9)
+    return [number * step for number in range(first, last + 1)]
+
+
+def tick_labels(span: Span, steps: int) -> list[tuple[float, str]]:
+    """The `ticks` with the decimals that their step needs; from 10,000 on in thousands (k), then M and G."""
+    step = nice_step(span.length, steps)
+    largest = max(abs(span.low), abs(span.high))
+    unit, letter = next(
+        ((unit, letter) for least, unit, letter in _UNITS if largest >= least),
+        (1.0, ""),
+    )
+    labels = []
+    for value in ticks(span, steps):
+        if step < 1e-5:
+            text = f"{value:.2g}"
+        else:
+            text = _trimmed(value / unit, step / unit) + letter
+        labels.append((value, "0" if abs(value) < step * 1e-6 else text))
+    return labels
+
+
+def _trimmed(value: float, step: float) -> str:
+    places = 0
+    while places < 6 and abs(step * 10**places - round(step * 10**places)) > 1e-6 * step * 10**places:
+        places += 1
+    return f"{value:.{places}f}"
+
+
+def finite(values: Sequence[float]) -> list[float]:
+    """The values that are neither NaN nor infinite."""
+    return [value for value in values if value - value == 0.0]
+
+
+def robust_span(values: list[float]) -> Span | None:
+    """The range that shows `values`, an extreme far beyond the 0.5th or 99.5th percentile left out.
+
+    An extreme within one length of the middle 99 % is kept: clipping is for what would flatten the rest.
+    """
+    if not values:
+        return None
+    low, high = min(values), max(values)
+    if len(values) < _OUTLIERS_FROM or low == high:
+        return Span(low, high)
+    # Of many values every k-th tells the percentiles well enough, and sorting is what costs here.
+    some = sorted(values if len(values) <= 2000 else values[:: len(values) // 1000])
+    count = len(some) - 1
+    low_usual, high_usual = some[math.ceil(count * 0.005)], some[math.floor(count * 0.995)]
+    reach = max(high_usual - low_usual, 0.01 * abs(high_usual))
+    return Span(
+        low if low >= low_usual - reach else low_usual - 0.1 * reach,
+        high if high <= high_usual + reach else high_usual + 0.1 * reach,
+    )
+
+
+def _rounded(span: Span, steps: int) -> Span:
+    """`span`, widened to multiples of a round step; never empty."""
+    low, high = span.low, span.high
+    if high - low <= 1e-9 * max(abs(low), abs(high)):
+        half = 0.05 * abs(low) or 0.5
+        low, high = low - half, high + half
+    # Close to zero, zero belongs into the picture: proportions can then be read off.
+    if 0 < low < 0.35 * high:
+        low = 0.0
+    step = nice_step(high - low, steps)
+    return Span(math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step)
+
+
+def _settled(needed: Span | None, before: Span | None, steps: int) -> Span | None:
+    """The range to draw with: that of the frame before while it fits, so that the axis does not flicker."""
+    if needed is None:
+        return None
+    if before is not None and before.holds(needed) and needed.length >= 0.6 * before.length:
+        return before
+    return _rounded(needed, steps)
+
+
+# -- drawing -----------------------------------------------------------------------------------------------
+
+
+class _Canvas:
+    """Dots on a grid of cells; the newest series owns a cell."""
+
+    def __init__(self, columns: int, rows: int, style: GraphStyle) -> None:
+        self.columns, self.rows, self.style = columns, rows, style
+        self.across, self.down = style.dots
+        self.width, self.height = columns * self.across, rows * self.down
+        self.bits = [[0] * columns for _ in range(rows)]
+        self.owners = [[BLANK] * columns for _ in range(rows)]
+        self.marks: dict[tuple[int, int], tuple[str, int]] = {}
+        self._table = _BRAILLE_BITS if style is GraphStyle.BRAILLE else _BLOCK_BITS
+
+    def dots(self, points: Sequence[tuple[int, int]], owner: int) -> None:
+        if self.style is GraphStyle.ASCII:
+            for x, y in points:
+                self.bits[y][x] = 1
+                self.owners[y][x] = owner
+            return
+        bits, owners, table, down = self.bits, self.owners, self._table, self.down
+        for x, y in points:
+            row, column = y // down, x >> 1
+            bits[row][column] |= table[x & 1][y % down]
+            owners[row][column] = owner
+
+    def line(self, start: tuple[int, int], end: tuple[int, int], owner: int) -> None:
+        (x, y), (x1, y1) = start, end
+        step_x, step_y = (1 if x < x1 else -1), (1 if y < y1 else -1)
+        run, rise = abs(x1 - x), -abs(y1 - y)
+        error = run + rise
+        points = [(x, y)]
+        while (x, y) != (x1, y1):
+            twice = 2 * error
+            if twice >= rise:
+                error += rise
+                x += step_x
+            if twice <= run:
+                error += run
+                y += step_y
+            points.append((x, y))
+        self.dots(points, owner)
+
+    def mark(self, x: int, y: int, character: str, owner: int) -> None:
+        self.marks[y // self.down, x // self.across] = (character, owner)
+
+    def row(self, number: int, signs: str) -> tuple[list[str], list[int]]:
+        bits, owners = self.bits[number], list(self.owners[number])
+        if self.style is GraphStyle.BRAILLE:
+            characters = [chr(0x2800 + bit) if bit else " " for bit in bits]
+        elif self.style is GraphStyle.BLOCK:
+            characters = [_QUADRANTS[bit] for bit in bits]
+        else:
+            characters = [signs[o % len(signs)] if b else " " for b, o in zip(bits, owners, strict=True)]
+        for (row, column), (character, owner) in self.marks.items():
+            if row == number:
+                characters[column], owners[column] = character, owner
+        return characters, owners
+
+
+def draw(
+    series: Sequence[Series],
+    width: int,
+    height: int,
+    style: GraphStyle,
+    *,
+    x_label: str = "s",
+    y_label: str = "ms",
+    y_right_label: str = "",
+    mono: bool = False,
+    empty: str = "no data yet",
+    before: Frame | None = None,
+) -> Frame:
+    """Draw `series` into `width` x `height` cells.
+
+    Each series ends in its sign from the legend. Without colour (`mono`) the dots of all series but the
+    first are signs too, and their lines carry one every few columns, because nothing else tells them apart.
+
+    Args:
+        before: the previous frame, whose ranges are kept while they fit.
+        empty: what stands in the middle while there is no point.
+    """
+    ascii_only = style is GraphStyle.ASCII
+    signs = SIGNS_ASCII if ascii_only else SIGNS
+    names = tuple(item.name for item in series)
+    if width < 1 or height < 1:
+        return Frame([])
+    axes = ("left", "right")
+    values = [finite(item.y[: len(item.x)]) for item in series]
+    if not any(values):
+        return Frame(_message(empty, width, height), names=names)
+    if before is not None and before.names != names:
+        before = None
+
+    legend_rows = 1 if height >= 4 else 0
+    axis_rows = 2 if height >= 6 else 1 if height >= 3 else 0
+    plot_rows = height - legend_rows - axis_rows
+    y_steps, x_steps = max(2, min(8, plot_rows // 3)), max(2, width // 14)
+
+    spans: dict[str, Span | None] = {}
+    for axis in axes:
+        kept = None if before is None else before.left if axis == "left" else before.right
+        spans[axis] = _settled(
+            _union(robust_span(own) for own, item in zip(values, series, strict=True) if _axis(item) == axis),
+            kept,
+            10,
+        )
+    x_span = _settled(_x_range(series), None if before is None else before.x, 8)
+    if x_span is None:
+        return Frame(_message(empty, width, height), names=names)
+
+    labels = {axis: tick_labels(span, y_steps) if (span := spans[axis]) else [] for axis in axes}
+    # A gutter is only worth its columns where the plot stays at least twice as wide.
+    left = max((len(text) for _, text in labels["left"]), default=0) + 1
+    right = max((len(text) for _, text in labels["right"]), default=0) + 1 if labels["right"] else 0
+    if width < 3 * left:
+        left = 0
+    if width < 2 * left + 3 * right:
+        right = 0
+    columns = width - left - right
+    canvas = _Canvas(columns, plot_rows, style)
+    clipped = _plot(canvas, series, x_span, spans, signs, mono)
+
+    rows: list[Row] = []
+    if legend_rows:
+        rows.append(_legend(series, signs, width, y_label, y_right_label, clipped, ascii_only))
+    marked = {
+        axis: {_dot_row(value, spans[axis], canvas.height) // canvas.down: text for value, text in labels[axis]}
+        for axis in axes
+    }
+    bar, tick_left, tick_right = ("|", "+", "+") if ascii_only else ("│", "┤", "├")
+    for number in range(plot_rows):
+        characters, owners = canvas.row(number, signs)
+        if left:
+            label = marked["left"].get(number)
+            gutter = (label or "").rjust(left - 1)
+            characters[:0] = [*gutter, tick_left if label else bar]
+            owners[:0] = [LABEL] * (left - 1) + [AXIS]
+        if right:
+            label = marked["right"].get(number)
+            gutter = (label or "").ljust(right - 1)
+            characters += [tick_right if label else bar, *gutter]
+            owners += [AXIS] + [LABEL] * (right - 1)
+        rows.append(Row(characters, owners))
+    if axis_rows:
+        rows += _x_axis(x_span, x_steps, left, columns, right, x_label, axis_rows == 2, ascii_only)
+    return Frame(rows, x_span, spans["left"], spans["right"], sum(clipped), names)
+
+
+def _axis(item: Series) -> str:
+    return "right" if item.axis == "right" else "left"
+
+
+def _union(spans: Iterator[Span | None]) -> Span | None:
+    known = [span for span in spans if span is not None]
+    return Span(min(s.low for s in known), max(s.high for s in known)) if known else None
+
+
+def _x_range(series: Sequence[Series]) -> Span | None:
+    lows, highs = [], []
+    for item in series:
+        count = min(len(item.x), len(item.y))
+        known = finite(item.x[:count])
+        if known:
+            lows.append(min(known))
+            highs.append(max(known))
+    return Span(min(lows), max(highs)) if lows else None
+
+
+def _dot_row(value: float, span: Span | None, height: int) -> int:
+    if span is None:
+        return -1
+    return round((span.high - value) / span.length * (height - 1))
+
+
+def _plot(
+    canvas: _Canvas,
+    series: Sequence[Series],
+    x_span: Span,
+    spans: dict[str, Span | None],
+    signs: str,
+    mono: bool,
+) -> tuple[int, int]:
+    """Put all points on the canvas; return how many lie above and below what is shown."""
+    above = below = 0
+    ends: list[tuple[int, int, str, int]] = []
+    edges: list[tuple[int, int, str]] = []
+    up, down = ("^", "v") if canvas.style is GraphStyle.ASCII else ("▲", "▼")
+    last_row = canvas.height - 1
+    for number, item in enumerate(series):
+        span = spans[_axis(item)]
+        if span is None:
+            continue
+        low, high, x_low = span.low, span.high, x_span.low
+        x_scale, y_scale = (canvas.width - 1) / x_span.length, last_row / span.length
+        sign = signs[number % len(signs)]
+        runs: list[list[tuple[int, int]]] = [[]]
+        gap = False
+        for x, y in zip(item.x, item.y, strict=False):
+            if not (y - y == 0.0 and x - x == 0.0):
+                gap = True
+                continue
+            if gap and runs[-1]:
+                runs.append([])
+            gap = False
+            column = int((x - x_low) * x_scale + 0.5)
+            if y > high:
+                above += 1
+                row = 0
+                edges.append((column, 0, up))
+            elif y < low:
+                below += 1
+                row = last_row
+                edges.append((column, last_row, down))
+            else:
+                row = int((high - y) * y_scale + 0.5)
+            runs[-1].append((column, row))
+        if not runs[0]:
+            continue
+        as_line = item.mark == "line"
+        if mono and number and not as_line:
+            for run in runs:
+                for column, row in run:
+                    canvas.mark(column, row, sign, number)
+        for run in runs:
+            if as_line:
+                canvas.dots(run[:1], number)
+                for start, end in itertools.pairwise(run):
+                    if start != end:
+                        canvas.line(start, end, number)
+            elif not (mono and number):
+                canvas.dots(run, number)
+            if mono and number and as_line:
+                for column, row in run:
+                    if (column // canvas.across + 3 * number) % 8 == 0:
+                        canvas.mark(column, row, sign, number)
+        ends.append((*runs[-1][-1], sign, number))
+    # Signs lie above dots, and what was clipped above signs: it is the rarest and must be seen.
+    for column, row, sign, number in ends:
+        canvas.mark(column, row, sign, number)
+    for column, row, sign in edges:
+        canvas.mark(column, row, sign, CLIPPED)
+    return above, below
+
+
+def _message(text: str, width: int, height: int) -> list[Row]:
+    """A sentence in the middle of nothing."""
+    rows = [Row([" "] * width, [BLANK] * width) for _ in range(height)]
+    text = clean_line(text)
+    if cell_len(text) > width:
+        text = set_cell_size(text, width)
+    start = (width - cell_len(text)) // 2
+    rows[height // 2] = _row([(" " * start, BLANK), (text, LABEL)], width)
+    return rows
+
+
+def _row(parts: Sequence[tuple[str, int]], width: int) -> Row:
+    """A row from texts and their owners, cut or filled to `width` cells."""
+    characters: list[str] = []
+    owners: list[int] = []
+    for text, owner in parts:
+        for character in text:
+            cells = cell_len(character)
+            if len(characters) + cells > width:
+                break
+            if cells == 0:
+                if characters:
+                    characters[-1] += character
+                continue
+            characters += [character, *[""] * (cells - 1)]
+            owners += [owner] * cells
+    missing = width - len(characters)
+    return Row(characters + [" "] * missing, owners + [BLANK] * missing)
+
+
+def _legend(
+    series: Sequence[Series],
+    signs: str,
+    width: int,
+    y_label: str,
+    y_right_label: str,
+    clipped: tuple[int, int],
+    ascii_only: bool,
+) -> Row:
+    """The units, the signs with their names, and how many points are off the scale."""
+    right_sign, up, down = (">", "^", "v") if ascii_only else ("→", "▲", "▼")
+    cut = "~" if ascii_only else "…"
+    tail = " ".join(f"{sign}{count}" for sign, count in ((up, clipped[0]), (down, clipped[1])) if count)
+    if tail and width >= 60:
+        tail += " off scale"
+    right_label = y_right_label if any(_axis(item) == "right" for item in series) else ""
+    fixed = cell_len(y_label) + 2 + (cell_len(right_label) + 2 if right_label else 0) + (len(tail) + 2 if tail else 0)
+    names = [clean_line(item.name) for item in series]
+    longest = max(map(cell_len, names))
+    # Long names are cut alike until all of them fit.
+    while longest > 3 and fixed + sum(min(cell_len(n), longest) + 4 for n in names) > width:
+        longest -= 1
+    parts: list[tuple[str, int]] = [(f"{y_label}  ", LABEL)]
+    for number, (item, name) in enumerate(zip(series, names, strict=True)):
+        if cell_len(name) > longest:
+            name = set_cell_size(name, longest - 1) + cut
+        arrow = right_sign if _axis(item) == "right" else ""
+        parts += [(signs[number % len(signs)], number), (f" {name}{arrow}  ", LABEL)]
+    if tail:
+        parts.append((tail, CLIPPED))
+    used = sum(cell_len(text) for text, _ in parts)
+    room = width - used - cell_len(right_label)
+    if right_label and room >= 1:
+        parts += [(" " * room, BLANK), (right_label, LABEL)]
+    return _row(parts, width)
+
+
+def _x_axis(
+    span: Span, steps: int, left: int, columns: int, right: int, label: str, with_line: bool, ascii_only: bool
+) -> list[Row]:
+    """The line with its ticks, and the numbers below it; the last number carries the unit."""
+    flat, tick, corner_left, corner_right = ("-", "+", "+", "+") if ascii_only else ("─", "┬", "└", "┘")
+    line = [flat] * columns
+    numbers = [" "] * (left + columns + right)
+    labels = tick_labels(span, steps)
+    end = 0
+    for value, text in labels:
+        column = round((value - span.low) / span.length * (columns - 1))
+        line[column] = tick
+        start = left + column - (len(text) - 1) // 2
+        if value == labels[-1][0] and label:
+            text = f"{text} {label}"
+        start = max(0, min(start, len(numbers) - cell_len(text)))
+        if start < end or start + cell_len(text) > len(numbers):
+            continue
+        numbers[start : start + len(text)] = text
+        end = start + len(text) + 1
+    rows = []
+    if with_line:
+        edge_left = [" "] * (left - 1) + [corner_left] if left else []
+        edge_right = [corner_right] + [" "] * (right - 1) if right else []
+        rows.append(Row(edge_left + line + edge_right, [AXIS] * (left + columns + right)))
+    rows.append(_row([("".join(numbers), LABEL)], left + columns + right))
+    return rows
+
+
+# -- the widget --------------------------------------------------------------------------------------------
+
+
+class LivePlot(Widget):
+    """A plot for live data. `show` may be called ten times a second; it sends only the cells that changed."""
+
+    ALLOW_SELECT = False
+
+    DEFAULT_CSS = """
+    LivePlot { height: 1fr; min-height: 3; }
+    """
+
+    def __init__(
+        self,
+        *,
+        empty: str = "no data yet",
+        graph_style: GraphStyle | None = None,
+        name: str | None = None,
+        id: str | None = None,
+        classes: str | None = None,
+    ) -> None:
+        """Make an empty plot.
+
+        Args:
+            empty: the sentence shown while there is no point.
+            graph_style: None takes the app's, or what the terminal can show.
+        """
+        super().__init__(name=name, id=id, classes=classes)
+        self.empty = empty
+        self._chosen_style = graph_style
+        self._series: list[Series] = []
+        self._labels = ("s", "ms", "")
+        self._frame = Frame([])
+
+    @property
+    def graph_style(self) -> GraphStyle:
+        """Braille, block or ASCII."""
+        return self._chosen_style or glyphs.of(self.app)
+
+    @graph_style.setter
+    def graph_style(self, style: GraphStyle | None) -> None:
+        self._chosen_style = style
+        if self.is_mounted:
+            self._redraw()
+
+    @property
+    def clipped(self) -> int:
+        """How many points lie outside what is shown."""
+        return self._frame.clipped
+
+    @property
+    def lines(self) -> list[str]:
+        """What is shown, as text."""
+        return [row.text for row in self._frame.rows]
+
+    def show(
+        self,
+        series: Sequence[Series],
+        *,
+        x_label: str = "s",
+        y_label: str = "ms",
+        y_right_label: str = "",
+    ) -> None:
+        """Draw `series`. The sequences are read now and again on a resize; they may grow in between.
+
+        Args:
+            series: in the order of the legend; the last lies on top.
+            x_label: unit of all x.
+            y_label: unit of the left axis.
+            y_right_label: unit of the right axis, shown when a series uses it.
+        """
+        self._series = list(series)
+        self._labels = (x_label, y_label, y_right_label)
+        self._redraw()
+
+    def on_mount(self) -> None:
+        self.app.theme_changed_signal.subscribe(self, self._theme_changed)
+
+    def _theme_changed(self, _theme: Theme) -> None:
+        self.refresh()
+
+    def on_resize(self, _event: events.Resize) -> None:
+        self._redraw()
+
+    def _draw(self) -> None:
+        width, height = self.size
+        x_label, y_label, y_right_label = self._labels
+        self._frame = draw(
+            self._series,
+            width,
+            height,
+            self.graph_style,
+            x_label=x_label,
+            y_label=y_label,
+            y_right_label=y_right_label,
+            mono=self.app.no_color,
+            empty=self.empty,
+            before=self._frame,
+        )
+
+    def _redraw(self) -> None:
+        """Draw, and repaint what differs."""
+        if not self.is_attached:
+            return  # drawn when it is first rendered: then there is a size and an app
+        old = self._frame.rows
+        self._draw()
+        new = self._frame.rows
+        if len(old) != len(new) or not old or len(old[0].characters) != len(new[0].characters):
+            self.refresh()
+            return
+        regions = []
+        for number, (was, now) in enumerate(zip(old, new, strict=True)):
+            changed = _changed_columns(was, now)
+            if changed is not None:
+                start, end = changed
+                regions.append(Region(start, number, end - start, 1))
+        if regions:
+            self.refresh(*regions)
+
+    def render_line(self, y: int) -> Strip:
+        base = self.rich_style
+        width, height = self.size
+        rows = self._frame.rows
+        if len(rows) != height or (rows and len(rows[0].characters) != width):
+            self._draw()
+            rows = self._frame.rows
+        if y >= len(rows):
+            return Strip.blank(width, base)
+        row = rows[y]
+        segments = []
+        start, count = 0, len(row.characters)
+        while start < count:
+            owner, end = row.owners[start], start + 1
+            # A blank shows no colour, so it goes along with its neighbours: every change of style costs the
+            # terminal some 30 bytes.
+            while end < count and row.owners[end] in (owner, BLANK):
+                end += 1
+            segments.append(Segment("".join(row.characters[start:end]), base + self._style(owner)))
+            start = end
+        return Strip(segments, count)
+
+    def _style(self, owner: int) -> Style:
+        if owner >= 0:
+            given = self._series[owner].style if owner < len(self._series) else ""
+            return style_of(self.app, given or f"$series-{owner % 6 + 1}")
+        if owner == CLIPPED:
+            return style_of(self.app, "bold $warning")
+        if owner == AXIS:
+            return style_of(self.app, "dim")
+        return style_of(self.app, "")
+
+
+def _changed_columns(was: Row, now: Row) -> tuple[int, int] | None:
+    """First column that differs and the one behind the last, or None; wide characters are never cut."""
+    if was.characters == now.characters and was.owners == now.owners:
+        return None
+    if len(was.characters) != len(now.characters):
+        return 0, len(now.characters)
+    flags = [
+        a != b or c != d for a, b, c, d in zip(was.characters, now.characters, was.owners, now.owners, strict=True)
+    ]
+    start = flags.index(True)
+    end = len(flags) - flags[::-1].index(True)
+    while start and (now.characters[start] == "" or was.characters[start] == ""):
+        start -= 1
+    while end < len(flags) and (now.characters[end] == "" or was.characters[end] == ""):
+        end += 1
+    return start, end
