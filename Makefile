@@ -10,9 +10,10 @@ TORCH  ?= auto
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-# auto: a python that already has a torch with CUDA keeps it.
+# auto: a Python that has a torch with CUDA keeps it. Looked for, never imported.
+FIND_TORCH := import importlib.util as u, pathlib; s = u.find_spec("torch"); p = pathlib.Path(s.submodule_search_locations[0]) if s else None
 ifeq ($(TORCH),auto)
-TORCH := $(shell $(PYTHON) -c "import importlib.util as u, importlib.metadata as m; print('system' if u.find_spec('torch') and '+cu' in m.version('torch') else 'cpu')" 2>/dev/null || echo cpu)
+TORCH := $(shell $(PYTHON) -c '$(FIND_TORCH); print("system" if p and (p / "lib/libtorch_cuda.so").exists() else "cpu")' 2>/dev/null || echo cpu)
 endif
 
 STAMP := $(VENV)/.installed-$(TORCH)
@@ -40,9 +41,12 @@ $(STAMP): pyproject.toml
 	@echo "aisp: making $(VENV) (torch: $(TORCH))"
 	@$(PYTHON) -c 'import sys; sys.exit("aisp needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; try make run PYTHON=python3.12") if sys.version_info < (3, 11) else None'
 ifeq ($(TORCH),system)
+	@$(PYTHON) -c '$(FIND_TORCH); assert p, "TORCH=system, but this Python has no torch; name one that has: make run PYTHON=/path/to/python3"'
 	@$(PYTHON) -m venv --system-site-packages $(VENV)
-	@$(BIN)/python -c 'import torch; v = tuple(int(x) for x in torch.__version__.split("+")[0].split(".")[:2]); assert v >= (2, 11), "TORCH=system needs torch >= 2.11, found " + torch.__version__'
-	@$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[dev]"
+	@# The torch may itself lie in an environment, which --system-site-packages does not reach: a .pth file does.
+	@$(PYTHON) -c '$(FIND_TORCH); print(p.parent)' > "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/torch_of_this_machine.pth"
+	@$(BIN)/python -c 'import importlib.metadata as m; v = m.version("torch"); assert tuple(map(int, v.split("+")[0].split(".")[:2])) >= (2, 11), "TORCH=system needs torch 2.11 or newer, found " + v'
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[cuda,dev]"
 else
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check torch==2.13.0

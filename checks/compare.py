@@ -3,7 +3,8 @@
 An element is right when |actual - expected| <= tol * max(RMS of expected, |expected|), so that an output of zeros
 never passes for being small. With tol = 0 it must equal the expected value after that was rounded to the output's
 dtype, bit for bit but for the sign of zero. NaN must stand where NaN stands and infinities must match in sign
-and place, both ways. Shape and dtype must be the declared ones exactly.
+and place, both ways; a value beyond the range of the output's dtype counts as infinite. Shape and dtype must be the
+declared ones exactly.
 """
 
 from __future__ import annotations
@@ -82,7 +83,8 @@ def compare(name: str, actual: torch.Tensor, expected: torch.Tensor, *, toleranc
     if count == 0:
         return Comparison(Finding.NOTHING, max_error=0.0, detail=f"{name}: empty, as it should be")
     if not actual.dtype.is_floating_point:
-        wrong = actual != expected.to(actual.dtype)
+        # By value: cast to the output's dtype, a truth that does not fit would wrap around and match.
+        wrong = actual != expected
         return _verdict(name, wrong, actual, expected, error=None)
     got = actual.to(torch.float64)
     want = expected.to(torch.float64)
@@ -95,17 +97,18 @@ def compare(name: str, actual: torch.Tensor, expected: torch.Tensor, *, toleranc
     if bool(inf_apart.any()):
         found = _verdict(name, inf_apart, actual, expected, error=None)
         return Comparison(Finding.INF, math.inf, found.wrong_count, count, found.worst_index, found.detail)
-    finite = torch.isfinite(want)
+    finite = torch.isfinite(rounded)  # what lies beyond the dtype's range was judged above
     if tolerance == 0:
         wrong = (got != rounded) & finite
         return _verdict(name, wrong, actual, expected, error=None)
     known = want[finite]
-    rms = float(known.square().mean().sqrt()) if known.numel() else 0.0
+    peak = float(known.abs().max()) if known.numel() else 0.0
+    # Divided by the peak, no square can overflow: an RMS of inf would allow any error.
+    rms = peak * float((known / peak).square().mean().sqrt()) if peak else 0.0
     allowed = tolerance * torch.clamp(want.abs(), min=rms)
-    # An output that must be all zeros has no scale of its own: only zeros are right.
-    error = torch.where(
-        finite, (got - want).abs() / torch.where(allowed > 0, allowed, torch.finfo(torch.float64).tiny), 0.0
-    )
+    # An output that must be all zeros has no scale of its own: only zeros are right (0/0 is no error, x/0 is inf).
+    error = torch.nan_to_num((got - want).abs() / allowed, nan=0.0, posinf=math.inf)
+    error = torch.where(finite, error, 0.0)
     return _verdict(name, error > 1.0, actual, expected, error=error)
 
 
@@ -130,12 +133,12 @@ def _verdict(
     worst = float(error.max()) if error is not None else math.inf
     got, want = actual.flatten()[flat].item(), expected.flatten()[flat].item()
     how = f", {worst:.3g} times the error allowed" if math.isfinite(worst) else ""
+    got, want = (f"{value:.9g}" if isinstance(value, float) else int(value) for value in (got, want))
     return Comparison(
         Finding.VALUES,
         max_error=worst,
         wrong_count=wrong_count,
         count=count,
         worst_index=index,
-        detail=f"{name}{list(index)}: got {got:.9g}, expected {want:.9g}{how}; "
-        f"{wrong_count} of {count} elements are wrong",
+        detail=f"{name}{list(index)}: got {got}, expected {want}{how}; {wrong_count} of {count} elements are wrong",
     )

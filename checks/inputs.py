@@ -71,12 +71,12 @@ def values(spec: TensorSpec, axes: Mapping[str, int], key: tuple[int, int]) -> t
 
     shape = catalog.shape(spec, axes)
     count = math.prod(shape)
-    arguments = [float(catalog.evaluate(text, axes)) for text in spec.arguments]
+    arguments = [catalog.evaluate(text, axes) for text in spec.arguments]  # int or float: int64 bounds stay exact
     dtype: torch.dtype = getattr(torch, spec.dtype)
     floating = dtype.is_floating_point
 
     def argument(index: int, default: float) -> float:
-        return arguments[index] if index < len(arguments) else default
+        return float(arguments[index]) if index < len(arguments) else default
 
     kind = spec.distribution
     wide = np.float64 if spec.dtype == "float64" else np.float32
@@ -89,11 +89,12 @@ def values(spec: TensorSpec, axes: Mapping[str, int], key: tuple[int, int]) -> t
     elif kind == "uniform":
         low, high = argument(0, 0.0), argument(1, 1.0)
         array = _blocks(count, key, wide, lambda g, n: g.random(n, wide))
-        array = array * wide(high - low) + wide(low)
+        # Rounding, to `wide` or to a narrower dtype, must not reach the excluded end.
+        array = np.minimum(array * wide(high - low) + wide(low), wide(max(_below(high, dtype), low)))
     elif kind == "positive":
         array = _blocks(count, key, wide, lambda g, n: np.abs(g.standard_normal(n, wide)) + wide(1e-3))
     elif kind == "integers":
-        low_i, high_i = int(argument(0, 0)), int(argument(1, 2))
+        low_i, high_i = int(arguments[0]), int(arguments[1])
         if high_i <= low_i:
             raise InputsError(f"{spec.name}: integers({low_i}, {high_i}) is empty; the upper end is exclusive")
         array = _blocks(count, key, np.int64, lambda g, n: g.integers(low_i, high_i, n, np.int64))
@@ -110,6 +111,21 @@ def values(spec: TensorSpec, axes: Mapping[str, int], key: tuple[int, int]) -> t
     if not floating and array.dtype.kind == "f":
         raise InputsError(f"{spec.name}: {kind} gives fractions, {spec.dtype} holds none; use integers(low, high)")
     return torch.from_numpy(array).to(dtype).reshape(shape)
+
+
+def _below(high: float, dtype: torch.dtype) -> float:
+    """The greatest value of a floating dtype that is less than `high`."""
+    import torch
+
+    top = torch.tensor([high], dtype=torch.float64).to(dtype)
+    if float(top) < high:
+        return float(top)
+    whole = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[dtype.itemsize]
+    if high == 0:
+        bits = torch.tensor([torch.iinfo(whole).min + 1], dtype=whole)  # sign and one: the least step below zero
+    else:
+        bits = top.view(whole) + (-1 if high > 0 else 1)
+    return float(bits.view(dtype))
 
 
 def grammar_inputs(target: Target, case: Case, seed: int, set_index: int) -> dict[str, torch.Tensor]:

@@ -118,7 +118,7 @@ class Arm:
     correctness: Correctness = Correctness.UNKNOWN
     timing: Timing = Timing.NONE
     samples: SampleLog = field(default_factory=SampleLog)
-    per_call_ms: float = 0.0
+    per_sample_ms: float = 0.0
     max_error: float | None = None
     peak_bytes: int | None = None
     reason: str = ""

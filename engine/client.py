@@ -291,6 +291,9 @@ def _python_path() -> str:
 def start_engine() -> subprocess.Popen[bytes]:
     """Start the engine in a session of its own, so that it survives this process and a dropped SSH line."""
     log = paths.log_file()
+    environment = os.environ | {"PYTHONPATH": _python_path()}
+    if environment.get("AISP_STATE"):
+        environment["AISP_STATE"] = str(paths.state_dir())  # it may be relative to our working folder
     with log.open("ab") as sink:
         return subprocess.Popen(
             [sys.executable, "-m", "engine.server"],
@@ -298,7 +301,7 @@ def start_engine() -> subprocess.Popen[bytes]:
             stdout=subprocess.DEVNULL,
             stderr=sink,
             cwd="/",
-            env=os.environ | {"PYTHONPATH": _python_path()},
+            env=environment,
             start_new_session=True,
             close_fds=True,
         )

@@ -32,9 +32,9 @@ def _state(aisp_state: str | None, xdg: str | None, home: str | None) -> tuple[P
     if aisp_state:
         candidates.append(Path(aisp_state).absolute())
     else:
-        if xdg:
+        if xdg and Path(xdg).is_absolute():  # a relative one is to be ignored, says the XDG specification
             candidates.append(Path(xdg) / "aisp")
-        if home:
+        if home and Path(home).is_absolute():
             candidates.append(Path(home) / ".local" / "state" / "aisp")
     for path in candidates:
         try:
@@ -79,7 +79,7 @@ def make_private(path: Path) -> Path:
 def runtime_dir() -> Path:
     """Where the socket lives."""
     given = os.environ.get("XDG_RUNTIME_DIR")
-    if given:
+    if given and Path(given).is_absolute():
         path = Path(given) / "aisp"
         with contextlib.suppress(OSError):
             if len(os.fsencode(path)) + 24 <= MAX_SOCKET_PATH_BYTES:
@@ -105,7 +105,7 @@ def find_socket() -> Path | None:
     """The running engine's socket, or None where there is no sign of one."""
     with contextlib.suppress(OSError, ValueError):
         named = Path(os.fsdecode(pointer_file().read_bytes().strip()))
-        if named.exists():
+        if named.is_absolute() and named.exists():
             return named
     usual = socket_file()
     return usual if usual.exists() else None

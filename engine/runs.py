@@ -233,9 +233,7 @@ class Execution:
                 for arm in timed:
                     if arm.running:
                         await self._guarded(arm, self._verify_last)
-        for arm in taking_part:
-            if arm.running:
-                await self._guarded(arm, self._finish_process)
+        await self._each(taking_part, self._finish_process)
         self._tell(final=False)
 
     async def _start_processes(self, arms: list[Arm], *, first: bool) -> None:
@@ -456,7 +454,7 @@ class Execution:
                 arm.name,
             )
         arm.timing = Timing(warmed.timing)
-        arm.per_call_ms = warmed.per_call_ms
+        arm.per_sample_ms = warmed.per_sample_ms
 
     async def _take_turns(self, arms: list[Arm], replica: int) -> None:
         """Randomised ABBA: a shuffled order in one round, its reverse in the next."""
@@ -474,10 +472,10 @@ class Execution:
 
     async def _turn(self, arm: Arm, number: int, replica: int) -> None:
         rule, child = self.plan.rule, self._child(arm)
-        wanted = max(3, min(rule.turn_samples, int(rule.turn_ms / max(arm.per_call_ms, 0.01))))
+        wanted = max(3, min(rule.turn_samples, int(rule.turn_ms / max(arm.per_sample_ms, 0.01))))
         sets = [self._order.randrange(rule.input_sets) for _ in range(wanted)]
         # Slow calls get three samples a turn; nothing gets more than its share of time beyond that.
-        budget_ms = max(4 * rule.turn_ms, 4 * arm.per_call_ms)
+        budget_ms = max(4 * rule.turn_ms, 4 * arm.per_sample_ms)
         job = jobs.Measure(case=self.plan.case.name, round=number, sets=sets, budget_ms=budget_ms)
         report: reports.Report = await ask(child, job, reports.Samples, self._services.limits.progress_s, arm.name)
         while True:

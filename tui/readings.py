@@ -33,7 +33,7 @@ from tui.model import (
     throttle_words,
 )
 from tui.results import STATE_WORDS
-from tui.themes import verdict_text
+from tui.themes import speedup_text, verdict_text
 from tui.widgets.plot import Series
 from tui.widgets.table import Cell, Column
 
@@ -83,7 +83,8 @@ def title_text(run: RunView, now_ns: int, *, paused: bool = False) -> Text:
 def _interval(item: ComparisonView) -> str:
     if item.low is None or item.high is None:
         return ""
-    return f" [{plain.number(item.low, 3)}..{plain.number(item.high, 3)}]"
+    low, high = (speedup_text(value, True).removesuffix("x") for value in (item.low, item.high))
+    return f" [{low}..{high}]"
 
 
 def comparison_text(item: ComparisonView, ascii: bool) -> Text:

@@ -78,9 +78,11 @@ class Executed(Report, tag="executed", frozen=True, kw_only=True):
 
 
 class WarmedUp(Report, tag="warmed_up", frozen=True, kw_only=True):
-    """Time per call, and how samples will be taken (store.outcomes.Timing)."""
+    """Time per call, wall clock per sample (refill, flush and fingerprint included), and how samples will be
+    taken (store.outcomes.Timing)."""
 
     per_call_ms: float
+    per_sample_ms: float
     calls: int
     timing: str
 

@@ -189,12 +189,18 @@ class Arm:
         if self._timer is None:
             latency = self._target.goal is Goal.LATENCY
             self._timer = CudaTimer(self._l2_bytes, latency=latency) if self._device == "cuda" else HostTimer()
-        gc.collect()
-        gc.freeze()
+        gc.freeze()  # a full collection takes 100 ms; it was done while standing by
         per_call_ms, calls = self._timer.warm_up(
             lambda: call(*bound.buffers), lambda: self._refill(bound, 0), job.budget_ms
         )
-        return reports.WarmedUp(per_call_ms=per_call_ms, calls=calls, timing=self._timer.timing)
+        # One sample as the turns will take them, to know how many fit into one.
+        start = time.monotonic()
+        found = self._timer.sample(lambda: call(*bound.buffers), lambda: self._refill(bound, 0))
+        _numbers(self._fingerprint(self._outputs(bound, found.outputs)))
+        per_sample_ms = max((time.monotonic() - start) * 1e3, per_call_ms)
+        return reports.WarmedUp(
+            per_call_ms=per_call_ms, per_sample_ms=per_sample_ms, calls=calls, timing=self._timer.timing
+        )
 
     def measure(self, job: jobs.Measure) -> Iterator[reports.Samples]:
         """Take samples until all sets are served or the budget is spent, sending them as they come."""

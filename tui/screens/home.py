@@ -7,6 +7,7 @@ threads.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
@@ -553,12 +554,17 @@ def about_problem(problem: Problem) -> list[tuple[Text, Text]]:
     ]
 
 
+_LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+_EMPHASIS = re.compile(r"(?<!\w)[*_]([^*_\s][^*_]*)[*_](?!\w)")
+
+
 def paragraphs(markdown: str) -> str:
-    """A README's prose for a narrow pane: lines joined to paragraphs, emphasis and tables left out."""
+    """A README's prose for a narrow pane: joined lines; no emphasis, addresses of links or tables."""
     out: list[str] = []
     joined = False  # whether the next line goes on with the paragraph
     for raw in clean(markdown).splitlines():
-        line = clean_line(raw).replace("**", "").replace("`", "")
+        line = _LINK.sub(r"\1", clean_line(raw)).replace("**", "").replace("`", "")
+        line = _EMPHASIS.sub(r"\1", line)
         if line.startswith("|"):
             joined = False
             continue

@@ -372,9 +372,12 @@ class RunScreen(WorkScreen):
         """Put the next reading on the right axis."""
         self.metric = (self.metric + 1) % len(readings.METRICS)
         run = self.run_view
-        if run is not None:
-            self._draw_plot(run)
-        self.notify(f"Right axis: {readings.METRICS[self.metric].name}", timeout=2, markup=False)
+        if run is None:
+            return
+        self._draw_plot(run)
+        missing = readings.no_readings(run, self.workbench.model.status)
+        text = missing or f"right axis: {readings.METRICS[self.metric].name}"
+        self.notify(text, timeout=2, markup=False)
 
     def action_pause(self) -> None:
         """Stop drawing, or draw on."""

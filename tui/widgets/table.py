@@ -3,7 +3,7 @@
 Nothing is built for rows out of sight, and `show` repaints only the cells that differ from what is on the
 screen: one changed number in a row of 200 costs some hundred bytes, where Textual's DataTable sends 17 kB.
 Where the columns do not fit, those with a `ratio` shrink, then disappear from the right; the first column
-always stays.
+always stays, and a cell of it that is too long flows over empty cells right of it.
 """
 
 from __future__ import annotations
@@ -281,6 +281,7 @@ class LiveTable(LineView, can_focus=True):
     def on_resize(self, _event: events.Resize) -> None:
         self._fit()
         self._keep_in_sight()
+        self.refresh()
 
     # -- inside ----------------------------------------------------------------------------------------------
 
@@ -318,7 +319,8 @@ class LiveTable(LineView, can_focus=True):
             now = new[index][1] if index < len(new) else None
             if was is now and index not in cursors:
                 continue
-            if was is None or now is None or index in cursors:
+            flows = was is not None and now is not None and (self._flow(was)[1] or self._flow(now)[1])
+            if was is None or now is None or index in cursors or flows:
                 self._refresh_row(index)
                 continue
             x = 0
@@ -349,6 +351,18 @@ class LiveTable(LineView, can_focus=True):
         self._fitted_for = self.size.width
         self._widths = fit(self._columns, self._natural, self._fitted_for)
 
+    def _flow(self, cells: Sequence[Cell]) -> tuple[int, int]:
+        """A first cell that is too long flows over the empty cells right of it: its width, and the last it covers."""
+        width = self._widths[0] if self._widths else 0
+        covered = 0
+        needed = cell_len(plain(_cell(cells, 0)))
+        for number in range(1, len(self._widths)):
+            if needed <= width or plain(_cell(cells, number)):
+                break
+            width += GAP + self._widths[number] if self._widths[number] else 0
+            covered = number
+        return width, covered
+
     def render_line(self, y: int) -> Strip:
         width = self.size.width
         if width != self._fitted_for:
@@ -370,12 +384,15 @@ class LiveTable(LineView, can_focus=True):
         base = self.style(style)
         segments: list[Segment] = []
         used = 0
+        first_width, covered = self._flow(cells)
         for number, (column, width) in enumerate(zip(self._columns, self._widths, strict=False)):
-            if not width:
+            if not width or 0 < number <= covered:
                 continue
             if used:
                 segments.append(Segment(gap * GAP, base))
                 used += GAP
+            if number == 0:
+                width = first_width
             segments += cell_segments(_cell(cells, number), width, base, align=column.align, ellipsis=self.cut)
             used += width
         if used < self.size.width:

@@ -1,0 +1,68 @@
+"""The two verbs of the README do all the set-up, also on a machine that brings its own torch."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+def make(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["make", "--no-print-directory", *arguments],
+        cwd=ROOT,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=170,
+    )
+
+
+@pytest.mark.slow
+def test_a_machine_keeps_the_torch_that_it_has(tmp_path: Path) -> None:
+    """Offline: everything but the project itself must be found where this Python's torch lies."""
+    found = importlib.util.find_spec("torch")
+    assert found is not None and found.origin is not None
+    venv = tmp_path / "venv"
+    made = make(
+        "env",
+        "TORCH=system",
+        f"PYTHON={sys.executable}",
+        f"VENV={venv}",
+        PIP_NO_INDEX="1",
+        PYTHONPATH=str(Path(found.origin).parent.parent),  # the build's own setuptools; not what is tested
+        PIP_NO_BUILD_ISOLATION="0",  # pip reads this switch upside down: 0 turns the isolation off
+    )
+    assert made.returncode == 0, made.stdout + made.stderr
+    asked = subprocess.run(
+        [venv / "bin/python", "-c", "import importlib.util as u, sys; print(sys.prefix, u.find_spec('torch').origin)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    prefix, origin = asked.stdout.split()
+    assert Path(prefix) == venv
+    assert Path(origin) == Path(found.origin)
+    told = subprocess.run([venv / "bin/aisp", "--help"], capture_output=True, text=True, check=True)
+    assert "bench" in told.stdout
+
+
+def test_a_machine_without_torch_is_told_what_would_work(tmp_path: Path) -> None:
+    bare = tmp_path / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
+    made = make("env", "TORCH=system", f"PYTHON={bare / 'bin/python'}", f"VENV={tmp_path / 'venv'}")
+    assert made.returncode != 0
+    assert "PYTHON=/path/to/python3" in made.stderr
+    assert not (tmp_path / "venv").exists()
+
+
+def test_without_cuda_in_torch_the_pinned_cpu_build_is_installed() -> None:
+    shown = make("-n", "env", f"PYTHON={sys.executable}", "VENV=/nonexistent/venv", "TORCH=cpu")
+    assert "torch==2.13.0" in shown.stdout
+    assert ".[cpu,cuda,dev]" in shown.stdout

@@ -1,0 +1,204 @@
+"""What the tests of the app's shell share: a small catalogue, a store with runs, and the screen as text."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from textual.pilot import Pilot
+
+from engine import paths
+from engine.protocol import events
+from kernels.catalog.model import (
+    Case,
+    Catalog,
+    Chapter,
+    Expectation,
+    Goal,
+    Kind,
+    Needs,
+    Problem,
+    Role,
+    Rung,
+    Target,
+)
+from store import Store
+from store.outcomes import State
+from tests.store.examples import finished, planned, samples_of
+from tests.tui.fakes import FakeLink, failing_run_events, gpu_run_events, numbered, quick_run_events, status_event
+from tui.app import Workbench
+from tui.settings import Settings
+
+SIZES = ((20, 5), (80, 24), (120, 40), (200, 50))
+
+LESSON = """# A transpose that reads and writes whole cache lines
+
+A warp that writes down a column touches 32 cache lines; a tile in shared memory turns that into one.
+See [the guide](https://example.invalid/guide).
+"""
+
+
+def write_target(root: Path, chapter: str, name: str, **changes: Any) -> Target:
+    """A target with its files on disk: baseline, optimized, one wrong rung, a reference."""
+    folder = root / chapter.replace("/", "_") / name
+    folder.mkdir(parents=True)
+    (folder / "baseline.py").write_text("import torch\n\n\ndef run(x):\n    y = x.t()\n    return y.contiguous()\n")
+    (folder / "optimized.py").write_text("import torch\n\n\ndef run(x):\n    return x.t().contiguous()\n")
+    (folder / "wrong_tail.py").write_text("def run(x):\n    return x\n")
+    (folder / "reference.py").write_text("def run(x):\n    return x.double().t()\n")
+    needs = changes.get("needs", Needs())
+
+    def rung(stem: str, role: Role, summary: str) -> Rung:
+        return Rung(stem, role, Kind.TORCH, folder / f"{stem}.py", needs, summary)
+
+    target = Target(
+        id=f"{chapter}:{name}",
+        chapter=chapter,
+        name=name,
+        title=f"How {name} is made fast",
+        folder=folder,
+        root=root,
+        goal=Goal.SPEED,
+        needs=needs,
+        techniques=("coalescing",),
+        inputs=(),
+        outputs=(),
+        cases=(Case("default", {"M": 8}),),
+        flops="0",
+        bytes="",
+        tolerance={},
+        rungs=(
+            rung("baseline", Role.BASELINE, "two passes over memory"),
+            rung("optimized", Role.OPTIMIZED, "one pass over memory"),
+            rung("wrong_tail", Role.WRONG, "forgets the tail"),
+        ),
+        expect=Expectation((1.5, 3.0), "H100", "half the bytes"),
+        lesson=LESSON,
+        files=("baseline.py", "optimized.py", "reference.py", "wrong_tail.py"),
+    )
+    return replace(target, **changes)
+
+
+def make_catalog(root: Path, *, problems: bool = True) -> Catalog:
+    """Three chapters with five targets; one of them needs sm_100, and two folders could not be loaded."""
+    targets = (
+        write_target(root, "ch05", "collate"),
+        write_target(root, "ch07", "transpose", title="A transpose that reads and writes whole cache lines"),
+        write_target(root, "ch07", "gather", techniques=("vector-loads",)),
+        write_target(root, "ch07", "scan", needs=Needs(sm=100, gpus=1)),
+        write_target(root, "labs/block_scaling", "block_scaling"),
+    )
+    chapters = tuple(
+        Chapter(chapter, number, title, root / chapter, f"# {title}\n\nMeasure, then change.\n")
+        for chapter, number, title in (
+            ("ch05", 5, "Storage and input"),
+            ("ch07", 7, "Memory access"),
+            ("labs/block_scaling", None, "Block scaling"),
+        )
+    )
+    found = (
+        Problem(
+            Path("/home/ada/kernels/ch09/gelu/lesson.md"), "axes.M", "'8k' is not a whole number", "write M = 8192"
+        ),
+        Problem(
+            Path("/home/ada/kernels/ch09/silu/lesson.md"), "", "the closing +++ is missing", "end the front matter"
+        ),
+    )
+    return Catalog((root,), chapters, targets, found if problems else ())
+
+
+def story() -> list[events.Event]:
+    """One target faster on a GPU, one failed, one undecided, one running."""
+    return numbered(
+        [
+            *gpu_run_events(target="ch07:transpose", run_id="01G"),
+            *failing_run_events(target="ch07:gather", run_id="01H"),
+            *quick_run_events(target="ch05:collate", run_id="01I", verdict="undecided", speedup=1.01),
+            *quick_run_events(target="labs/block_scaling:block_scaling", run_id="01J", finished=False),
+        ]
+    )
+
+
+def fill_store(target: str = "ch07:transpose", runs: int = 4) -> list[str]:
+    """Put runs into the store, the last but one a failure; returns their ids, oldest first."""
+    ids = []
+    with Store.open(paths.database_file()) as store:
+        for number in range(runs):
+            snapshot = store.put_snapshot(
+                {
+                    "baseline.py": b"def run(x):\n    return x.t().contiguous()\n",
+                    "optimized.py": f"TILE = {16 * (number + 1)}\n\n\ndef run(x):\n    return x.t()\n".encode(),
+                }
+            )
+            run = planned(target, wall=f"2026-05-{number + 1:02d}T10:20:30+00:00", snapshot=snapshot)
+            store.plan([run])
+            if number == runs - 2:
+                store.finish(
+                    replace(
+                        run, state=State.USER_ERROR, reason="optimized.py line 3: '(' was never closed", start_ns=1,
+                        duration_ms=4.0,
+                    ),
+                    {},
+                )  # fmt: skip
+            else:
+                end = finished(run, speedup=1.5 + 0.5 * number)
+                store.finish(end, {arm.rung: samples_of(100) for arm in end.arms})
+            ids.append(run.id)
+    return ids
+
+
+def make_link(*, gpu: bool = True, told: bool = True, **arguments: Any) -> FakeLink:
+    """A link that tells `story` when it starts, on a machine with or without a GPU."""
+    link = FakeLink(story() if told else (), **arguments)
+    link.engine_status = status_event(gpu=gpu)
+    return link
+
+
+@asynccontextmanager
+async def opened(
+    root: Path,
+    *,
+    size: tuple[int, int] = (80, 24),
+    link: FakeLink | None = None,
+    settings: Settings | None = None,
+    catalog: Catalog | None = None,
+) -> AsyncIterator[tuple[Workbench, Pilot[None]]]:
+    """The app with the small catalogue, its first screen drawn and everything read."""
+    app = Workbench(
+        link=link or make_link(),  # type: ignore[arg-type]
+        catalog=catalog or make_catalog(root),
+        settings=settings or Settings(graph="braille"),
+    )
+    async with app.run_test(size=size) as pilot:
+        await until(pilot, lambda: app.model.status is not None)
+        await pilot.pause()
+        yield app, pilot
+
+
+async def until(pilot: Pilot[None], condition: Callable[[], object], tries: int = 400) -> None:
+    """Let the app go on until `condition`; fails where it never comes."""
+    for _ in range(tries):
+        await pilot.pause(0.01)
+        if condition():
+            await pilot.pause()
+            return
+    raise AssertionError("waited for something that did not come:\n" + screen_text(pilot.app))
+
+
+def screen_text(app: Any) -> str:
+    """The screen as plain text, without the blanks at the ends of lines."""
+    strips = app.screen._compositor.render_strips()
+    return "\n".join(strip.text.rstrip() for strip in strips)
+
+
+def screen_name(app: Any) -> str:
+    """Class name of the screen on top."""
+    return type(app.screen).__name__
+
+
+def told(app: Any) -> str:
+    """Everything that was notified."""
+    return "\n".join(str(notification.message) for notification in app._notifications)

@@ -1,0 +1,271 @@
+"""The catalogue screen, driven by keys over a fake engine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.protocol import requests
+from tests.kernels.generated import write_collection
+from tests.tui.app_support import (
+    SIZES,
+    fill_store,
+    make_catalog,
+    make_link,
+    opened,
+    screen_name,
+    screen_text,
+    told,
+    until,
+)
+from tests.tui.fakes import quick_run_events
+from tui.app import Workbench
+from tui.settings import Settings
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AISP_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("AISP_CONFIG", str(tmp_path / "settings.toml"))
+    monkeypatch.setenv("TZ", "UTC")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_first_screen_looks_the_same_at_every_size(
+    size: tuple[int, int], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    async with opened(tmp_path, size=size) as (app, pilot):
+        await pilot.press("G", "g", "j", "j", "j", "j", "j", "j")
+        await pilot.pause()
+        drawn = screen_text(app) + "\n"
+    file = SNAPSHOTS / f"home_{size[0]}x{size[1]}.txt"
+    if request.config.getoption("--snapshot-update", default=False):
+        file.write_text(drawn, encoding="utf-8")
+    assert drawn == file.read_text(encoding="utf-8")
+
+
+async def test_a_newcomer_at_80x24_sees_targets_results_details_and_keys(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (app, pilot):
+        app.screen.table.move_to("target ch07:transpose")  # type: ignore[attr-defined]
+        await pilot.pause()
+        drawn = screen_text(app)
+    assert "▾ ch07" in drawn
+    assert "▲ 2.41" in drawn and "94 %" in drawn  # verdict, speed-up and share of the speed of light
+    assert "A transpose that reads" in drawn  # the highlighted target's summary
+    footer = drawn.splitlines()[-1]
+    for word in ("lesson", "run", "diff", "watch", "history", "help", "menu", "quit"):
+        assert word in footer
+
+
+async def test_every_row_says_how_its_target_stands(tmp_path: Path) -> None:
+    async with opened(tmp_path, size=(120, 40)) as (app, _):
+        rows = {line.split("││")[0] for line in screen_text(app).splitlines()}
+    by_name = {name: row for row in rows for name in ("collate", "gather", "scan", "transpose") if f"  {name}" in row}
+    assert "? 1.01" in by_name["collate"]
+    assert "error" in by_name["gather"]
+    assert "needs sm_100" in by_name["scan"]
+    assert "▲" in by_name["transpose"]
+    assert any("● running" in row for row in rows)
+
+
+async def test_typing_filters_and_escape_brings_everything_back(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (app, pilot):
+        await pilot.press("slash", *"trans")
+        await pilot.pause()
+        filtered = screen_text(app)
+        assert "Targets with “trans”: 1" in filtered
+        assert "transpose" in filtered and "collate" not in filtered.split("Targets")[1].split("│ ch")[0]
+        assert app.screen.target_id == "ch07:transpose"  # type: ignore[attr-defined]
+        await pilot.press("enter", "r")
+        await until(pilot, lambda: screen_name(app) == "RunScreen")
+        await pilot.press("escape")
+        await pilot.press("escape")
+        await pilot.pause()
+        assert "collate" in screen_text(app)
+
+
+async def test_a_filter_finds_techniques_and_says_when_nothing_is_left(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (app, pilot):
+        await pilot.press("slash", *"vector")
+        await pilot.pause()
+        assert app.screen.target_id == "ch07:gather"  # type: ignore[attr-defined]
+        await pilot.press(*"zzz")
+        await pilot.pause()
+        assert "Nothing contains" in screen_text(app)
+
+
+async def test_a_malformed_target_stands_under_problems_with_file_key_and_fix(tmp_path: Path) -> None:
+    ids = write_collection(tmp_path / "mine", 4)
+    broken = next((tmp_path / "mine").glob("ch02*/*/lesson.md"))
+    broken.write_text(broken.read_text().replace("M = ", "M = not_a_number #", 1))
+    app = Workbench(tmp_path / "mine", link=make_link(told=False), settings=Settings(graph="braille"))  # type: ignore[arg-type]
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: app.catalog is not None)
+        assert app.catalog is not None
+        assert len(app.catalog.targets) == len(ids) - 1
+        await pilot.press("g")
+        await pilot.pause()
+        drawn = screen_text(app)
+        assert "Problems (1)" in drawn
+        await pilot.press("j")
+        await pilot.pause()
+        drawn = screen_text(app)
+        problem = app.catalog.problems[0]
+        assert "lesson.md" in drawn and "found" in drawn and "fix" in drawn
+        assert problem.fix.split()[0] in drawn
+
+
+async def test_folding_hides_a_chapter_and_unfolding_shows_it(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (app, pilot):
+        table = app.screen.table  # type: ignore[attr-defined]
+        table.move_to("target ch07:gather")
+        await pilot.press("left")
+        await pilot.pause()
+        assert table.cursor_key == "chapter ch07" and table.row("target ch07:gather") is None
+        await pilot.press("right")
+        await pilot.pause()
+        assert table.row("target ch07:gather") is not None
+        await pilot.press("enter")
+        await pilot.pause()
+        assert table.row("target ch07:gather") is None
+        await pilot.press("space", "minus")
+        await pilot.pause()
+        assert table.row("target ch05:collate") is None
+        await pilot.press("minus")
+        await pilot.pause()
+        assert table.row("target ch05:collate") is not None
+
+
+async def test_r_and_shift_r_plan_runs_from_the_targets_own_collection(tmp_path: Path) -> None:
+    link = make_link()
+    async with opened(tmp_path, link=link) as (app, pilot):
+        app.screen.table.move_to("target ch07:gather")  # type: ignore[attr-defined]
+        await pilot.press("r")
+        await until(pilot, lambda: screen_name(app) == "RunScreen")
+        await pilot.press("escape", "R")
+        await until(pilot, lambda: len(link.sent_of(requests.StartRuns)) == 2)
+    quick, full = link.sent_of(requests.StartRuns)
+    assert (quick.targets, quick.quick, quick.trigger) == (["ch07:gather"], True, "tui")
+    assert quick.roots == [str(tmp_path)]
+    assert (full.targets, full.quick) == (["ch07:gather"], False)
+
+
+async def test_r_on_a_chapter_runs_all_its_targets(tmp_path: Path) -> None:
+    link = make_link()
+    async with opened(tmp_path, link=link) as (app, pilot):
+        app.screen.table.move_to("chapter ch07")  # type: ignore[attr-defined]
+        await pilot.press("r")
+        await until(pilot, lambda: link.sent_of(requests.StartRuns))
+    assert link.sent_of(requests.StartRuns)[0].targets == ["ch07:transpose", "ch07:gather", "ch07:scan"]
+
+
+async def test_x_cancels_the_running_run_of_the_target(tmp_path: Path) -> None:
+    link = make_link()
+    async with opened(tmp_path, link=link) as (app, pilot):
+        app.screen.table.move_to("target labs/block_scaling:block_scaling")  # type: ignore[attr-defined]
+        await pilot.press("x")
+        await until(pilot, lambda: link.sent_of(requests.Cancel))
+        app.screen.table.move_to("target ch07:gather")  # type: ignore[attr-defined]
+        await pilot.press("x")
+        await pilot.pause()
+        assert "Nothing of this target" in told(app)
+    assert [cancel.run_id for cancel in link.sent_of(requests.Cancel)] == ["01J"]
+
+
+async def test_a_refused_run_says_why(tmp_path: Path) -> None:
+    from engine.protocol import events
+
+    link = make_link(replies={requests.StartRuns: events.Reply(to=1, error="the queue is full; cancel a run first")})
+    async with opened(tmp_path, link=link) as (app, pilot):
+        await pilot.press("r")
+        await until(pilot, lambda: "the queue is full" in told(app))
+        assert screen_name(app) == "HomeScreen"
+
+
+async def test_stored_results_appear_without_an_engine(tmp_path: Path) -> None:
+    fill_store("ch07:transpose", runs=4)
+    link = make_link(told=False, connected=False)
+    app = Workbench(link=link, catalog=make_catalog(tmp_path), settings=Settings(graph="braille"))  # type: ignore[arg-type]
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: app.board)
+        drawn = screen_text(app)
+        assert "▲ 3.00" in drawn and "82 %" in drawn
+        assert "engine connecting" in drawn
+        app.screen.table.move_to("target ch07:transpose")  # type: ignore[attr-defined]
+        await pilot.pause()
+        assert "3.00x [2.94..3.06]" in screen_text(app)
+
+
+async def test_a_run_that_ends_while_one_looks_changes_its_row(tmp_path: Path) -> None:
+    link = make_link(told=False)
+    async with opened(tmp_path, link=link) as (app, pilot):
+        assert "2.31" not in screen_text(app)
+        link.push(*quick_run_events(target="ch05:collate", run_id="09A"))
+        await until(pilot, lambda: "▲ 2.31" in screen_text(app))
+
+
+async def test_predictions_are_met_missed_or_not_measured_there(tmp_path: Path) -> None:
+    async with opened(tmp_path, size=(120, 40)) as (app, pilot):
+        table = app.screen.table  # type: ignore[attr-defined]
+        table.move_to("target ch07:transpose")
+        await pilot.pause()
+        assert "1.5x to 3x on H100: met, 2.41x" in screen_text(app)
+        table.move_to("target ch05:collate")
+        await pilot.pause()
+        assert "not measured there; 1.01x on the CPU" in app.screen.copy_text()  # type: ignore[attr-defined]
+
+
+async def test_a_failed_run_shows_its_reason(tmp_path: Path) -> None:
+    async with opened(tmp_path, size=(120, 40)) as (app, pilot):
+        app.screen.table.move_to("target ch07:gather")  # type: ignore[attr-defined]
+        await pilot.pause()
+        assert "optimized.py line 14 does not compile" in screen_text(app)
+
+
+async def test_hostile_text_is_neither_markup_nor_escape(tmp_path: Path) -> None:
+    catalog = make_catalog(tmp_path)
+    title = "[@click=app.quit]press[/] [/] \x1b]52;c;aGk=\x07 \x1b[31mred"
+    evil = replace(catalog.targets[0], title=title, techniques=("[bold]x[/bold]",))
+    catalog = replace(catalog, targets=(evil, *catalog.targets[1:]))
+    async with opened(tmp_path, catalog=catalog, size=(120, 40)) as (app, pilot):
+        app.screen.table.move_to("target ch05:collate")  # type: ignore[attr-defined]
+        await pilot.pause()
+        drawn = screen_text(app)
+        assert "[@click=app.quit]press[/]" in drawn and "[bold]x[/bold]" in drawn
+        assert "\x1b" not in drawn
+        await pilot.press("enter")
+        await until(pilot, lambda: screen_name(app) == "LessonScreen")
+
+
+async def test_a_chapters_readme_is_told_as_prose(tmp_path: Path) -> None:
+    catalog = make_catalog(tmp_path)
+    readme = "# Memory\n\nReads **whole**\nlines of `128 B`.\n\n- one\n  more\n- two\n\n| a | b |\n|---|---|\n\nEnd.\n"
+    chapters = (catalog.chapters[0], replace(catalog.chapters[1], readme=readme), catalog.chapters[2])
+    async with opened(tmp_path, catalog=replace(catalog, chapters=chapters)) as (app, pilot):
+        app.screen.table.move_to("chapter ch07")  # type: ignore[attr-defined]
+        await pilot.pause()
+        told_there = app.screen.copy_text()  # type: ignore[attr-defined]
+    assert "3 targets; r runs them one after the other." in told_there
+    assert "Reads whole lines of 128 B.\n\n- one more\n- two\n\nEnd." in told_there
+
+
+async def test_another_theme_draws_verdicts_in_its_own_colours(tmp_path: Path) -> None:
+    def colours(app: Workbench) -> set[str]:
+        return {
+            segment.style.color.name
+            for strip in app.screen._compositor.render_strips()
+            for segment in strip
+            if segment.text.startswith("▲") and segment.style and segment.style.color
+        }
+
+    async with opened(tmp_path, size=(120, 40)) as (app, pilot):
+        app.screen.table.move_to("target ch07:transpose")  # type: ignore[attr-defined]
+        await pilot.pause()
+        dark = colours(app)
+        app.set_theme("aisp-light")
+        await until(pilot, lambda: colours(app) and not colours(app) & dark)

@@ -1,0 +1,228 @@
+"""Keys: documented, all working, and told by the help panel of whatever has the focus."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from textual.binding import Binding
+
+from engine.protocol import requests
+from tests.tui.app_support import fill_store, make_link, opened, screen_name, screen_text, told, until
+from tui import keymap
+from tui.screens import SCREENS
+from tui.screens.base import KeyLine, WorkScreen
+
+DOC = Path(__file__).parents[2] / "docs" / "keys.md"
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AISP_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("AISP_CONFIG", str(tmp_path / "settings.toml"))
+    monkeypatch.setenv("EDITOR", "true")
+    monkeypatch.delenv("VISUAL", raising=False)
+
+
+def test_the_documented_keys_are_those_of_the_program() -> None:
+    page = DOC.read_text(encoding="utf-8")
+    assert page == keymap.documented(page), "run: python -m tui.keymap docs/keys.md"
+
+
+def test_every_screen_and_every_key_of_it_is_documented() -> None:
+    page = DOC.read_text(encoding="utf-8")
+    documented = {(module, name) for _, module, name in keymap.DOCUMENTED}
+    for entry in SCREENS.values():
+        assert (entry.module, entry.class_name) in documented, f"{entry.class_name} is missing in keymap.DOCUMENTED"
+        title = next(title for title, module, _ in keymap.DOCUMENTED if module == entry.module)
+        section = page.split(f"## {title}\n")[1].split("\n## ")[0]
+        own = entry.load().__dict__.get("BINDINGS", [])
+        for binding in Binding.make_bindings(own):
+            if not binding.system:
+                assert f"`{keymap.key_names(binding.key)[0]}`" in section, f"{title}: {binding.key}"
+
+
+def test_every_action_of_the_table_exists_and_says_what_it_does() -> None:
+    classes: list[Any] = [getattr(importlib.import_module(module), name) for _, module, name in keymap.DOCUMENTED]
+    for name, key in keymap.KEYS.items():
+        assert key.sentence.endswith("."), name
+        method = "action_" + key.action.removeprefix("app.").partition("(")[0]
+        assert any(hasattr(found, method) for found in classes), f"{name}: nobody has {method}"
+
+
+def test_no_two_actions_of_one_screen_share_a_key() -> None:
+    for entry in SCREENS.values():
+        seen: dict[str, str] = {}
+        for binding in Binding.make_bindings(entry.load().__dict__.get("BINDINGS", [])):
+            assert seen.setdefault(binding.key, binding.action) == binding.action, f"{entry.title}: {binding.key}"
+
+
+OPENED_BY = {
+    "lesson": ("enter", "LessonScreen"),
+    "diff": ("d", "DiffScreen"),
+    "history": ("t", "HistoryScreen"),
+    "run": ("r", "RunScreen"),
+    "watch": ("w", "WatchScreen"),
+    "enginelog": ("l", "EngineLogScreen"),
+    "help": ("question_mark", "HelpScreen"),
+}
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=["80x24", "200x50"])
+async def test_every_screen_opens_by_its_key_and_escape_comes_back(tmp_path: Path, size: tuple[int, int]) -> None:
+    assert set(OPENED_BY) == set(SCREENS) - {"home"}
+    async with opened(tmp_path, size=size) as (app, pilot):
+        app.screen.table.move_to("target ch07:transpose")  # type: ignore[attr-defined]
+        for name, (key, class_name) in OPENED_BY.items():
+            await pilot.press(key)
+            await until(pilot, lambda wanted=class_name: screen_name(app) == wanted)  # type: ignore[misc]
+            await pilot.pause(0.05)
+            drawn = screen_text(app)
+            assert len(drawn.splitlines()) == size[1]
+            if name != "help":
+                assert drawn.startswith(" aisp ") and "back" in drawn.splitlines()[-1]
+                assert "NVIDIA H100" in drawn.splitlines()[0]
+            await pilot.press("escape")
+            await until(pilot, lambda: screen_name(app) == "HomeScreen")
+
+
+async def _keys_of_footer(app: Any) -> list[tuple[str, str]]:
+    return [(binding.key, binding.action) for binding in app.screen.query_one(KeyLine).shown()]
+
+
+@pytest.mark.parametrize("name", ["home", "lesson", "diff", "history"])
+async def test_every_key_of_the_footer_does_something(name: str, tmp_path: Path) -> None:
+    fill_store()
+    async with opened(tmp_path, size=(200, 50)) as (app, pilot):
+        for key, action in await _footer_of(app, pilot, name):
+            await _show(app, pilot, name)
+            before = _state(app)
+            await pilot.press(key)
+            await until(pilot, lambda before=before: _state(app) != before or not app.is_running)  # type: ignore[misc]
+            if not app.is_running:
+                assert action == "leave"
+                return
+
+
+async def _footer_of(app: Any, pilot: Any, name: str) -> list[tuple[str, str]]:
+    await _show(app, pilot, name)
+    keys = await _keys_of_footer(app)
+    assert len(keys) >= 6
+    # What leaves the app comes last.
+    return sorted(keys, key=lambda pair: pair[1] == "leave")
+
+
+async def _show(app: Any, pilot: Any, name: str) -> None:
+    """Back to the first screen, then to `name`, with its content drawn."""
+    while screen_name(app) != "HomeScreen":
+        app.pop_screen()
+        await pilot.pause()
+    app.clear_notifications()
+    app.screen._close_filter()
+    app.screen.table.move_to("target ch07:transpose")
+    await pilot.pause()
+    if name != "home":
+        app.open_screen(name, target_id="ch07:transpose")
+        await pilot.pause(0.3)
+        if name == "lesson":
+            await pilot.press("tab")
+    await pilot.pause()
+
+
+def _state(app: Any) -> tuple[object, ...]:
+    """Whatever a key may change: the screens, what is drawn, what is notified, what the engine was asked."""
+    link = app.link
+    return len(app.screen_stack), screen_text(app), told(app), len(link.sent), app.screen.focused
+
+
+async def test_help_lists_the_focused_panes_keys_and_the_screens(tmp_path: Path) -> None:
+    async with opened(tmp_path, size=(120, 60)) as (app, pilot):
+        await pilot.press("d")
+        await until(pilot, lambda: screen_name(app) == "DiffScreen")
+        await pilot.press("question_mark")
+        await pilot.pause()
+        drawn = screen_text(app)
+        assert "Put the next source into the right half." in drawn
+        assert "Next change" in drawn  # of the focused pane
+        assert "Go back to where you came from" in drawn
+        await pilot.press("question_mark")
+        await pilot.pause()
+        assert screen_name(app) == "DiffScreen"
+        await pilot.press("escape", "question_mark")
+        await pilot.pause()
+        assert "Put the next source" not in screen_text(app)
+        assert "Fold the chapter." in screen_text(app)
+
+
+async def test_tab_moves_between_panes_and_z_zooms_the_focused_one(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (app, pilot):
+        assert app.screen.focused is app.screen.table  # type: ignore[attr-defined]
+        await pilot.press("tab")
+        assert app.screen.focused.id == "details"  # type: ignore[union-attr]
+        await pilot.press("z")
+        await pilot.pause()
+        zoomed = screen_text(app)
+        assert "Targets" not in zoomed and zoomed.startswith(" aisp ")
+        assert zoomed.splitlines()[1].endswith("╮") and len(zoomed.splitlines()[1]) == 80
+        assert "help" in zoomed.splitlines()[-1]
+        await pilot.press("escape")
+        await pilot.pause()
+        assert "Targets" in screen_text(app)
+        assert screen_name(app) == "HomeScreen"
+
+
+async def test_vim_keys_and_arrows_move_alike(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (app, pilot):
+        table = app.screen.table  # type: ignore[attr-defined]
+        await pilot.press("g", "j", "j")
+        by_vim = table.cursor_key
+        await pilot.press("g", "down", "down")
+        assert table.cursor_key == by_vim
+        await pilot.press("k")
+        up_by_vim = table.cursor_key
+        await pilot.press("down", "up")
+        assert table.cursor_key == up_by_vim != by_vim
+
+
+async def test_the_palette_finds_commands_for_the_highlighted_target(tmp_path: Path) -> None:
+    link = make_link()
+    async with opened(tmp_path, link=link) as (app, pilot):
+        app.screen.table.move_to("target ch07:gather")  # type: ignore[attr-defined]
+        await pilot.pause()
+        await pilot.press("ctrl+p")
+        await pilot.pause(0.3)
+        await pilot.press(*"full run gather")
+        await until(pilot, lambda: "Full run of ch07:gather" in screen_text(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: link.sent_of(requests.StartRuns))
+    request = link.sent_of(requests.StartRuns)[0]
+    assert (request.targets, request.quick) == (["ch07:gather"], False)
+
+
+def test_the_palette_offers_every_action_of_the_table() -> None:
+    from tui.commands_palette import commands
+    from tui.settings import Settings
+
+    class Screen:
+        is_modal = False
+        target_id = "ch07:gather"
+        opened_with: ClassVar[dict[str, str]] = {}
+
+    from tui.app import Workbench
+
+    app = Workbench(link=make_link(told=False), settings=Settings())  # type: ignore[arg-type]
+    app._screen_stacks["_default"] = [Screen()]  # type: ignore[list-item]
+    titles = [command.title for command in commands(app)]
+    for word in ("Run ch07:gather", "Full run", "Diff", "Watch", "History", "Lesson", "Edit", "Cancel", "Engine log"):
+        assert any(title.startswith(word) for title in titles), word
+    for word in ("Theme aisp-safe", "Graph style ascii", "Export screenshot (SVG)", "Restart engine when idle", "Quit"):
+        assert word in titles
+    assert len(titles) == len(set(titles))
+
+
+def test_screens_of_the_app_share_the_keys_that_work_everywhere() -> None:
+    for name, entry in SCREENS.items():
+        if name != "help":
+            assert issubclass(entry.load(), WorkScreen), name

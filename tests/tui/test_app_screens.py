@@ -1,0 +1,365 @@
+"""Lesson, diff and history, driven by keys; what the app does about engines, copies, pictures and editors."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.widgets import Markdown
+
+from engine import paths
+from engine.protocol import events
+from tests.tui.app_support import (
+    fill_store,
+    make_catalog,
+    make_link,
+    opened,
+    screen_name,
+    screen_text,
+    told,
+    until,
+)
+from tui.app import Workbench
+from tui.screens import Source
+from tui.screens.confirm import ConfirmScreen
+from tui.screens.source import SourceView
+from tui.widgets.diffview import DiffView
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AISP_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("AISP_CONFIG", str(tmp_path / "settings.toml"))
+    monkeypatch.setenv("TZ", "UTC")
+
+
+def highlight(app: Workbench, target_id: str = "ch07:transpose") -> None:
+    app.screen.table.move_to(f"target {target_id}")  # type: ignore[attr-defined]
+
+
+# -- lesson ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [(80, 24), (140, 40)], ids=["80x24", "140x40"])
+async def test_the_lesson_shows_its_text_and_its_rungs_with_results(size: tuple[int, int], tmp_path: Path) -> None:
+    async with opened(tmp_path, size=size) as (app, pilot):
+        highlight(app)
+        await pilot.press("enter")
+        await until(pilot, lambda: "touches 32 cache lines" in screen_text(app))
+        drawn = screen_text(app)
+        assert "optimized" in drawn and "0.1870" in drawn and "▲ 2.20" in drawn and "86 %" in drawn
+        assert "reference.py" in drawn or size == (80, 24)
+
+
+async def test_each_rungs_source_is_shown_highlighted_and_m_goes_back(tmp_path: Path) -> None:
+    async with opened(tmp_path, size=(140, 40)) as (app, pilot):
+        highlight(app)
+        await pilot.press("enter")
+        await until(pilot, lambda: "touches 32" in screen_text(app))
+        await pilot.press("s")
+        view = app.screen.query_one(SourceView)
+        await until(pilot, lambda: "y = x.t()" in screen_text(app))
+        await until(
+            pilot, lambda: any(span.style for line in view._lines for span in line.spans)
+        )  # the highlighter's thread is done
+        assert view.source == (tmp_path / "ch07" / "transpose" / "baseline.py").read_text()
+        await pilot.press("right_square_bracket")
+        await until(pilot, lambda: "return x.t().contiguous()" in screen_text(app))
+        assert "optimized.py" in screen_text(app)
+        await pilot.press("m")
+        await pilot.pause()
+        assert "touches 32" in screen_text(app)
+
+
+async def test_a_link_in_a_lesson_is_told_and_never_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened_urls: list[str] = []
+    monkeypatch.setattr(Workbench, "open_url", lambda self, url, **_: opened_urls.append(url))
+    async with opened(tmp_path, size=(120, 40)) as (app, pilot):
+        highlight(app)
+        await pilot.press("enter")
+        await until(pilot, lambda: "touches 32" in screen_text(app))
+        markdown = app.screen.query_one(Markdown)
+        markdown.post_message(Markdown.LinkClicked(markdown, "https://example.invalid/guide"))
+        await until(pilot, lambda: "example.invalid" in told(app))
+    assert opened_urls == []
+
+
+async def test_a_lesson_with_hostile_text_is_drawn_as_text(tmp_path: Path) -> None:
+    catalog = make_catalog(tmp_path)
+    lesson = "# Title\n\n\x1b[2J\x1b]0;owned\x07 [@click=app.quit]here[/] plain end\n"
+    catalog = replace(catalog, targets=(replace(catalog.targets[0], lesson=lesson), *catalog.targets[1:]))
+    async with opened(tmp_path, catalog=catalog) as (app, pilot):
+        highlight(app, "ch05:collate")
+        await pilot.press("enter")
+        await until(pilot, lambda: "plain end" in screen_text(app))
+        drawn = screen_text(app)
+        assert "\x1b" not in drawn and "\x07" not in drawn
+        assert "␛[2J" in drawn
+
+
+# -- diff ------------------------------------------------------------------------------------------------------
+
+
+def compared(app: Workbench) -> list[str]:
+    return [app.screen._label(side) for side in (0, 1)]  # type: ignore[attr-defined]
+
+
+async def test_d_compares_the_baseline_with_the_optimized_rung_as_they_are_now(tmp_path: Path) -> None:
+    async with opened(tmp_path, size=(120, 40)) as (app, pilot):
+        highlight(app)
+        await pilot.press("d")
+        await until(pilot, lambda: "return y.contiguous()" in screen_text(app))
+        view = app.screen.query_one(DiffView)
+        await until(pilot, lambda: view.hunks == 1)
+        assert compared(app) == ["baseline (now)", "optimized (now)"]
+        assert "return x.t().contiguous()" in screen_text(app)
+
+
+async def test_brackets_pick_left_and_braces_pick_right(tmp_path: Path) -> None:
+    async with opened(tmp_path, size=(120, 40)) as (app, pilot):
+        highlight(app)
+        await pilot.press("d")
+        await until(pilot, lambda: screen_name(app) == "DiffScreen")
+        await pilot.press("right_square_bracket", "right_curly_bracket")
+        assert compared(app) == ["optimized (now)", "wrong_tail (now)"]
+        await pilot.press("left_square_bracket", "left_square_bracket", "left_curly_bracket")
+        assert compared(app) == ["reference.py (now)", "optimized (now)"]
+        await until(pilot, lambda: "x.double().t()" in screen_text(app))
+        await pilot.press("s")
+        assert compared(app) == ["optimized (now)", "reference.py (now)"]
+
+
+async def test_an_earlier_run_is_picked_from_a_list_by_typing(tmp_path: Path) -> None:
+    fill_store(runs=4)
+    async with opened(tmp_path, size=(120, 40)) as (app, pilot):
+        highlight(app)
+        await pilot.press("d")
+        await until(pilot, lambda: getattr(app.screen, "_earlier", None))
+        await pilot.press("p")
+        await until(pilot, lambda: screen_name(app) == "PickerScreen")
+        await pilot.press(*"2026-05-01")
+        await until(pilot, lambda: app.screen._table.row_count == 1)  # type: ignore[attr-defined]
+        await pilot.press("enter")
+        await until(pilot, lambda: "TILE = 16" in screen_text(app))
+        assert compared(app)[0] == "baseline (now)"
+        assert compared(app)[1].startswith("optimized (2026-05-01 10:20, ")
+        await pilot.press("o", "escape")
+        await pilot.pause()
+        assert screen_name(app) == "DiffScreen"
+
+
+async def test_a_snapshot_that_is_gone_is_told_in_the_pane(tmp_path: Path) -> None:
+    fill_store(runs=1)
+    async with opened(tmp_path, size=(120, 40)) as (app, pilot):
+        app.open_diff("ch07:transpose", Source("optimized", "f" * 64), Source("optimized"))
+        await until(pilot, lambda: "cannot be read" in screen_text(app))
+        assert "no snapshot" in screen_text(app)
+
+
+# -- history ---------------------------------------------------------------------------------------------------
+
+
+async def test_history_lists_runs_newest_first_with_intervals_and_reasons(tmp_path: Path) -> None:
+    fill_store(runs=4)
+    async with opened(tmp_path, size=(200, 50)) as (app, pilot):
+        highlight(app)
+        await pilot.press("t")
+        await until(pilot, lambda: "3.00x [2.94..3.06]" in screen_text(app))
+        lines = [line for line in screen_text(app).splitlines() if "2026-05-" in line]
+        assert [line[line.index("2026-05-") :][:10] for line in lines] == [
+            "2026-05-04", "2026-05-03", "2026-05-02", "2026-05-01",
+        ]  # fmt: skip
+        assert "▲ faster" in lines[0] and "1.000" in lines[0] and "0.3333" in lines[0] and "full" in lines[0]
+        assert "error" in lines[1] and "optimized.py line 3" in lines[1]
+        await pilot.press("j")
+        await until(pilot, lambda: "optimized.py line 3: '(' was never closed ─" in screen_text(app))
+
+
+async def test_history_plots_medians_with_error_bars_of_a_rung_that_can_be_changed(tmp_path: Path) -> None:
+    fill_store(runs=4)
+    async with opened(tmp_path, size=(120, 40)) as (app, pilot):
+        highlight(app)
+        await pilot.press("t")
+        await until(pilot, lambda: "optimized: medians" in screen_text(app) and "●" in screen_text(app))
+        plot: Any = app.screen._plot  # type: ignore[attr-defined]
+        bars, medians = plot._datasets
+        assert [float(y) for y in medians.y] == pytest.approx([1 / 1.5, 1 / 2.0, 1 / 3.0])
+        # the interval of the first: 0.99/1.5 .. 1.01/1.5
+        assert float(bars.y[0] - bars.yerr[0]) == pytest.approx(0.66)
+        assert float(bars.y[0] + bars.yerr[0]) == pytest.approx(0.67333, abs=1e-4)
+        await pilot.press("right_square_bracket")
+        await until(pilot, lambda: "baseline: medians" in screen_text(app))
+        assert [float(y) for y in plot._datasets[1].y] == [1.0, 1.0, 1.0]
+        await pilot.press("tab", "plus")
+        await pilot.pause()
+        assert plot._x_max - plot._x_min < 3.0  # zoomed into what was 0.5..3.5
+
+
+async def test_two_marked_runs_are_compared_and_enter_opens_the_stored_run(tmp_path: Path) -> None:
+    ids = fill_store(runs=4)
+    async with opened(tmp_path, size=(120, 40)) as (app, pilot):
+        highlight(app)
+        await pilot.press("t")
+        await until(pilot, lambda: "2026-05-04" in screen_text(app))
+        await pilot.press("m", "j", "j", "j", "m")
+        await pilot.pause()
+        assert screen_text(app).count("◆") == 2
+        await pilot.press("d")
+        await until(pilot, lambda: "TILE = 64" in screen_text(app) and "TILE = 16" in screen_text(app))
+        assert compared(app)[0].startswith("optimized (2026-05-01") and compared(app)[1].startswith(
+            "optimized (2026-05-04"
+        )
+        await pilot.press("escape", "g", "enter")
+        await until(pilot, lambda: screen_name(app) == "RunScreen")
+        assert app.screen.run_id == ids[-1]  # type: ignore[attr-defined]
+
+
+async def test_an_empty_history_says_how_to_make_a_run(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (app, pilot):
+        highlight(app, "ch07:scan")
+        await pilot.press("t")
+        await until(pilot, lambda: "No run of this target is stored yet" in screen_text(app))
+        assert "aisp bench run --targets ch07:scan" in screen_text(app)
+
+
+# -- the app ---------------------------------------------------------------------------------------------------
+
+
+async def test_copying_goes_to_the_terminal_and_to_a_file_and_says_both(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    to_terminal: list[str] = []
+    monkeypatch.setattr(Workbench, "copy_to_clipboard", lambda self, text: to_terminal.append(text))
+    async with opened(tmp_path) as (app, pilot):
+        highlight(app)
+        await pilot.press("y")
+        await until(pilot, lambda: "clipboard.txt" in told(app))
+        assert "terminal's clipboard and to" in told(app)
+    file = paths.state_dir() / "clipboard.txt"
+    assert file.read_text() == to_terminal[0]
+    assert "A transpose that reads" in to_terminal[0]
+
+
+async def test_a_state_folder_that_cannot_be_written_still_copies_to_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(tmp_path) as (app, pilot):
+        highlight(app)
+        (paths.state_dir() / "clipboard.txt").mkdir()
+        await pilot.press("y")
+        await until(pilot, lambda: "to the terminal only" in told(app))
+        assert "A transpose that reads" in app.clipboard
+
+
+async def test_a_screenshot_is_saved_in_the_state_folder(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (app, pilot):
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: "Saved" in told(app))
+    (file,) = (paths.state_dir() / "screenshots").glob("*.svg")
+    assert file.read_text().startswith("<svg") and "transpose" in file.read_text()
+
+
+async def test_e_hands_the_terminal_to_the_editor_with_the_rungs_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "edited"
+    editor = tmp_path / "ed"
+    editor.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {log}\nexit 3\n')
+    editor.chmod(0o755)
+    monkeypatch.setenv("VISUAL", f"{editor} -w")
+    monkeypatch.setattr(Workbench, "suspend", lambda self: contextlib.nullcontext())
+    async with opened(tmp_path / "k") as (app, pilot):
+        highlight(app)
+        await pilot.press("e")
+        await until(pilot, lambda: "ended with status 3" in told(app))
+        optimized = app.target("ch07:transpose").rung("optimized").path  # type: ignore[union-attr]
+        assert log.read_text() == f"-w\n{optimized}\n"
+        monkeypatch.setenv("VISUAL", "/nowhere/ed")
+        await pilot.press("e")
+        await until(pilot, lambda: "could not be started" in told(app))
+
+
+async def test_where_the_terminal_cannot_be_handed_over_the_file_is_named(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (app, pilot):
+        highlight(app)
+        await pilot.press("e")
+        await until(pilot, lambda: "optimized.py" in told(app))
+
+
+async def test_a_lost_engine_is_told_and_the_catalogue_stays_usable(tmp_path: Path) -> None:
+    link = make_link()
+    async with opened(tmp_path, link=link) as (app, pilot):
+        link.lose()
+        await until(pilot, lambda: "engine lost" in screen_text(app).splitlines()[1])
+        highlight(app)
+        await pilot.press("d")
+        await until(pilot, lambda: screen_name(app) == "DiffScreen")
+        assert "engine lost" in screen_text(app)
+
+
+async def test_an_engine_of_another_version_can_be_restarted_when_idle_from_the_palette(tmp_path: Path) -> None:
+    link = make_link()
+    async with opened(tmp_path, link=link) as (app, pilot):
+        link.mismatch()
+        await until(pilot, lambda: "mismatch" in screen_text(app))
+        await pilot.press("ctrl+p")
+        await pilot.pause(0.3)
+        await pilot.press(*"restart engine")
+        await pilot.pause(0.3)
+        await pilot.press("enter")
+        await until(pilot, lambda: link.restarts == 1)
+
+
+async def test_a_banner_takes_a_row_and_gives_it_back(tmp_path: Path) -> None:
+    link = make_link()
+    async with opened(tmp_path, link=link) as (app, pilot):
+        before = screen_text(app)
+        link.push(events.Banner(key="disk", text="the disk is [full] \x1b[31m", severity="error"))
+        await until(pilot, lambda: "! the disk is [full] ␛[31m" in screen_text(app))
+        link.push(events.Banner(key="disk", text=""))
+        await until(pilot, lambda: screen_text(app) == before)
+
+
+async def test_opening_a_screen_that_is_open_comes_back_to_it(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (app, pilot):
+        highlight(app)
+        for _ in range(3):
+            await pilot.press("t")
+            await until(pilot, lambda: screen_name(app) == "HistoryScreen")
+            await pilot.press("w")
+            await until(pilot, lambda: screen_name(app) == "WatchScreen")
+        assert len(app.screen_stack) == 4  # the blank one, catalogue, history, watch
+
+
+async def test_a_question_is_answered_by_y_and_n(tmp_path: Path) -> None:
+    answers: list[bool | None] = []
+    async with opened(tmp_path) as (app, pilot):
+        for key in ("y", "n", "escape"):
+            app.push_screen(ConfirmScreen("Write [them] back?", "optimized.py is kept"), answers.append)
+            await pilot.pause()
+            assert "Write [them] back?" in screen_text(app)
+            await pilot.press(key)
+            await pilot.pause()
+    assert answers == [True, False, False]
+
+
+async def test_a_store_that_cannot_be_read_is_told_and_the_app_works(tmp_path: Path) -> None:
+    paths.database_file().write_bytes(b"this is no database, it is a poem" * 200)
+    async with opened(tmp_path) as (app, pilot):
+        await until(pilot, lambda: "Earlier results could not be read" in told(app))
+        assert "▲ 2.41" in screen_text(app)
+
+
+async def test_growing_a_tiny_terminal_shows_the_screen_again(tmp_path: Path) -> None:
+    async with opened(tmp_path, size=(20, 5)) as (app, pilot):
+        assert "20x5" in screen_text(app) and "Targets" not in screen_text(app)
+        await pilot.press("j", "d")
+        await pilot.pause()
+        assert "make more room" in screen_text(app)
+        await pilot.press("escape")
+        await pilot.resize_terminal(80, 24)
+        await until(pilot, lambda: "Targets" in screen_text(app))
+        assert "make more room" not in screen_text(app)

@@ -1,0 +1,385 @@
+"""The live run's screen, driven by keys over scripted streams."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.protocol import events, requests
+from tests.tui.app_support import fill_store, opened, screen_name, screen_text, told, until
+from tests.tui.fakes import (
+    FakeLink,
+    batch_event,
+    failing_run_events,
+    gpu_run_events,
+    quick_run_events,
+    status_event,
+    telemetry_event,
+)
+from tests.tui.live_support import SIZES, check_snapshot, isolate
+from tui.screens.run import RunScreen
+from tui.widgets.logpane import LogPane
+from tui.widgets.plot import LivePlot
+from tui.widgets.table import LiveTable
+
+STORIES = {
+    "quick": (quick_run_events, "R1", False),
+    "failing": (failing_run_events, "R1", False),
+    "gpu": (gpu_run_events, "G1", True),
+}
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    isolate(tmp_path, monkeypatch)
+
+
+def link_with(story: list[events.Event], *, gpu: bool = False) -> FakeLink:
+    link = FakeLink(story)
+    link.engine_status = status_event(gpu=gpu)
+    return link
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("name", STORIES)
+async def test_screen_looks_the_same_at_every_size(
+    name: str, size: tuple[int, int], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    make, run_id, gpu = STORIES[name]
+    async with opened(tmp_path, size=size, link=link_with(make(), gpu=gpu)) as (app, pilot):
+        app.open_screen("run", run_id=run_id)
+        await until(pilot, lambda: "steps" in screen_text(app) and screen_name(app) == "RunScreen")
+        await pilot.pause(0.1)
+        drawn = screen_text(app)
+    check_snapshot(request, f"run_{name}_{size[0]}x{size[1]}", drawn)
+
+
+async def test_a_person_sees_verdict_interval_floor_and_both_arms_at_80x24(tmp_path: Path) -> None:
+    async with opened(tmp_path, link=link_with(quick_run_events())) as (app, pilot):
+        app.open_screen("run", run_id="R1")
+        await until(pilot, lambda: "▲ 2.31×" in screen_text(app))
+        drawn = screen_text(app)
+    assert "quick: one replica" in drawn
+    assert "optimized ▲ 2.31× faster [2.28..2.35], floor 0.5 %" in drawn
+    assert "4.20 [4.16..4.24]" in drawn and "1.82 [1.80..1.84]" in drawn
+    assert "warm worker 2.4 ms" in drawn
+    assert drawn.count("no GPU: NVML 12 library not found") == 1
+
+
+async def test_the_run_is_drawn_as_it_goes_on(tmp_path: Path) -> None:
+    story = quick_run_events()
+    measure = next(i for i, event in enumerate(story) if isinstance(event, events.SampleBatch))
+    link = link_with(story[:measure])
+    async with opened(tmp_path, link=link) as (app, pilot):
+        app.open_screen("run", run_id="R1")
+        await until(pilot, lambda: "▸ measure" in screen_text(app))
+        assert "no samples yet" in screen_text(app)
+        link.push(*story[measure : measure + 1])
+        await until(pilot, lambda: "● baseline" in screen_text(app))
+        link.push(*story[measure + 1 :])
+        await until(pilot, lambda: "▲ 2.31× faster" in screen_text(app))
+        assert "▸" not in screen_text(app)
+
+
+async def test_a_run_that_is_opened_before_it_is_planned_appears(tmp_path: Path) -> None:
+    link = link_with([])
+    async with opened(tmp_path, link=link) as (app, pilot):
+        app.open_screen("run", run_id="R1")
+        await pilot.pause(0.1)
+        link.push(*quick_run_events())
+        await until(pilot, lambda: "▲ 2.31× faster" in screen_text(app))
+
+
+async def test_clocks_stand_beside_the_times_and_m_changes_the_metric(tmp_path: Path) -> None:
+    async with opened(tmp_path, size=(120, 40), link=link_with(gpu_run_events(), gpu=True)) as (app, pilot):
+        app.open_screen("run", run_id="G1")
+        await until(pilot, lambda: "SM clo" in screen_text(app) and "power cap" in screen_text(app))
+        drawn = screen_text(app)
+        assert "1755 MHz" in drawn and "2619 MHz" in drawn and "700 W" in drawn
+        assert "power cap" in drawn
+        assert "12 samples discarded: clock too low" in drawn and "clocks=unlocked" in drawn
+        legends = []
+        for _ in range(4):
+            await pilot.press("m")
+            await pilot.pause(0.05)
+            legends.append(app.screen.query_one(LivePlot).lines[0])
+    assert [legend.split()[-1] for legend in legends] == ["MHz", "C", "W", "MHz"]
+    names = ("mem", "tem", "power", "SM")
+    assert all(f"□ {name}" in legend for name, legend in zip(names, legends, strict=True))
+
+
+async def test_m_without_a_gpu_says_why_there_is_nothing_to_show(tmp_path: Path) -> None:
+    async with opened(tmp_path, link=link_with(quick_run_events())) as (app, pilot):
+        app.open_screen("run", run_id="R1")
+        await pilot.pause(0.1)
+        await pilot.press("m")
+        await until(pilot, lambda: "no GPU: NVML 12 library not found" in told(app))
+
+
+async def test_a_reading_the_driver_does_not_give_is_a_dash(tmp_path: Path) -> None:
+    link = link_with(gpu_run_events(finished=False), gpu=True)
+    async with opened(tmp_path, link=link) as (app, pilot):
+        app.open_screen("run", run_id="G1")
+        silent = telemetry_event(6_000_000_000_000, 1)
+        silent.sm_clock_mhz, silent.throttle = [float("nan")], [-1]
+        link.push(silent)
+        await until(pilot, lambda: "SM - MHz" in screen_text(app))
+        assert "throttle -" in screen_text(app)
+
+
+async def test_failure_shows_the_reason_and_the_traceback(tmp_path: Path) -> None:
+    async with opened(tmp_path, link=link_with(failing_run_events())) as (app, pilot):
+        app.open_screen("run", run_id="R1")
+        await until(pilot, lambda: "optimized.py:14 in run" in screen_text(app))
+        drawn = screen_text(app)
+        assert "error: optimized.py line 14 does not compile" in drawn
+        assert "return tl.dot(a, b, acc)" in drawn
+        assert "no samples yet" not in drawn  # the plot gives its room to the reason
+
+
+async def test_wrong_answer_shows_the_mismatch(tmp_path: Path) -> None:
+    story = failing_run_events(state="incorrect", reason="y differs", detail="[0, 17]  got 3.25  expected 1.5")
+    async with opened(tmp_path, link=link_with(story)) as (app, pilot):
+        app.open_screen("run", run_id="R1")
+        await until(pilot, lambda: "got 3.25  expected 1.5" in screen_text(app))
+        assert "wrong: y differs" in screen_text(app)
+        row = app.screen.query_one("#arms", LiveTable).row("optimized")
+        assert row is not None and "NO" in [str(cell) for cell in row]
+
+
+async def test_x_cancels_this_run(tmp_path: Path) -> None:
+    link = link_with(quick_run_events(finished=False))
+    async with opened(tmp_path, link=link) as (app, pilot):
+        app.open_screen("run", run_id="R1")
+        await pilot.pause(0.1)
+        await pilot.press("x")
+        await until(pilot, lambda: link.sent_of(requests.Cancel))
+    assert [message.run_id for message in link.sent_of(requests.Cancel)] == ["R1"]
+
+
+async def test_x_on_a_run_that_has_ended_sends_nothing(tmp_path: Path) -> None:
+    link = link_with(quick_run_events())
+    async with opened(tmp_path, link=link) as (app, pilot):
+        app.open_screen("run", run_id="R1")
+        await pilot.pause(0.1)
+        await pilot.press("x")
+        await until(pilot, lambda: "has ended" in told(app))
+    assert link.sent_of(requests.Cancel) == []
+
+
+@pytest.mark.parametrize(("key", "quick"), [("r", True), ("R", False)])
+async def test_r_and_R_run_again_on_the_same_screen(key: str, quick: bool, tmp_path: Path) -> None:
+    link = link_with(quick_run_events())
+    async with opened(tmp_path, link=link) as (app, pilot):
+        app.open_screen("run", run_id="R1")
+        await pilot.pause(0.1)
+        depth = len(app.screen_stack)
+        await pilot.press(key)
+        await until(pilot, lambda: isinstance(app.screen, RunScreen) and app.screen.run_id == "NEW0")
+        link.push(*quick_run_events(run_id="NEW0", speedup=3.0))
+        await until(pilot, lambda: "▲ 3.00× faster" in screen_text(app))
+        assert len(app.screen_stack) == depth
+    sent = link.sent_of(requests.StartRuns)
+    assert [(message.targets, message.quick) for message in sent] == [(["ch05:collate"], quick)]
+    assert sent[0].roots == [str(tmp_path)]
+
+
+async def test_a_refused_request_says_why(tmp_path: Path) -> None:
+    refusal = events.Reply(to=1, error="the disk is full; free 20 MB")
+    link = FakeLink(quick_run_events(), replies={requests.StartRuns: refusal})
+    async with opened(tmp_path, link=link) as (app, pilot):
+        app.open_screen("run", run_id="R1")
+        await pilot.pause(0.1)
+        await pilot.press("r")
+        await until(pilot, lambda: "the disk is full; free 20 MB" in told(app))
+        assert app.screen.run_id == "R1"  # type: ignore[attr-defined]
+
+
+async def test_o_shows_the_output_and_new_lines_as_they_come(tmp_path: Path) -> None:
+    link = link_with(failing_run_events()[:-1])
+    async with opened(tmp_path, link=link) as (app, pilot):
+        app.open_screen("run", run_id="R1")
+        await pilot.pause(0.1)
+        await pilot.press("o")
+        await until(pilot, lambda: "optimized: compiling for sm_90" in screen_text(app))
+        assert "optimized:   tile 128x64" in screen_text(app)
+        link.push(events.Output(run_id="R1", arm="baseline", stream="stdout", lines=["hello"], dropped=9))
+        await until(pilot, lambda: "baseline: hello" in screen_text(app))
+        assert "3 lines, 9 more left out" in screen_text(app)
+        await pilot.press("o")
+        await until(pilot, lambda: "optimized.py:14 in run" in screen_text(app))
+
+
+async def test_s_lists_every_step_with_its_duration(tmp_path: Path) -> None:
+    async with opened(tmp_path, link=link_with(quick_run_events())) as (app, pilot):
+        app.open_screen("run", run_id="R1")
+        await pilot.pause(0.1)
+        assert not app.screen.query_one("#text", LogPane).display
+        await pilot.press("s")
+        await pilot.pause(0.1)
+        pane = app.screen.query_one("#text", LogPane)
+        assert pane.display
+        await pilot.press("tab", "z")
+        await pilot.pause(0.1)
+        lines = screen_text(app).splitlines()
+    assert any("compile" in line and "optimized" in line and "12 ms" in line for line in lines)
+    assert any("verdict" in line and "3.1 ms" in line for line in lines)
+
+
+async def test_p_stops_the_drawing_and_draws_all_again(tmp_path: Path) -> None:
+    link = link_with(quick_run_events(finished=False))
+    async with opened(tmp_path, link=link) as (app, pilot):
+        app.open_screen("run", run_id="R1")
+        await pilot.pause(0.1)
+        await pilot.press("p")
+        await until(pilot, lambda: "drawing paused" in screen_text(app))
+        link.push(*quick_run_events()[-4:])
+        await pilot.pause(0.2)
+        assert "faster" not in screen_text(app)
+        await pilot.press("p")
+        await until(pilot, lambda: "▲ 2.31× faster" in screen_text(app))
+        assert "drawing paused" not in screen_text(app)
+
+
+async def test_z_zooms_the_plot_and_escape_leaves_the_zoom_first(tmp_path: Path) -> None:
+    async with opened(tmp_path, link=link_with(quick_run_events())) as (app, pilot):
+        app.open_screen("run", run_id="R1")
+        await pilot.pause(0.1)
+        app.screen.query_one("#plot").focus()
+        before = app.screen.query_one("#plot").size.height
+        await pilot.press("z")
+        await pilot.pause(0.1)
+        assert app.screen.query_one("#plot").size.height > before
+        await pilot.press("escape")
+        await pilot.pause(0.1)
+        assert app.screen.query_one("#plot").size.height == before
+        assert screen_name(app) == "RunScreen"
+        await pilot.press("escape")
+        await pilot.pause(0.1)
+        assert screen_name(app) == "HomeScreen"
+
+
+async def test_d_compares_the_sources_as_they_ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, object, object]] = []
+    async with opened(tmp_path, link=link_with(gpu_run_events(), gpu=True)) as (app, pilot):
+        monkeypatch.setattr(app, "open_diff", lambda target, left, right: asked.append((target, left, right)))
+        app.open_screen("run", run_id="G1")
+        await pilot.pause(0.1)
+        await pilot.press("d")
+        await pilot.press("j", "d")
+        await pilot.pause(0.1)
+    shown = [(target, left.name, right.name, right.snapshot) for target, left, right in asked]  # type: ignore[attr-defined]
+    assert shown == [
+        ("ch07:transpose", "baseline", "optimized_swizzled", "a1" * 32),
+        ("ch07:transpose", "baseline", "optimized", "a1" * 32),
+    ]
+
+
+async def test_y_copies_the_run_as_text(tmp_path: Path) -> None:
+    async with opened(tmp_path, link=link_with(quick_run_events())) as (app, pilot):
+        app.open_screen("run", run_id="R1")
+        await pilot.pause(0.1)
+        await pilot.press("y")
+        await until(pilot, lambda: "Copied" in told(app))
+        text = app.clipboard
+    assert "optimized ^ 2.31x faster [2.28..2.35], floor 0.5 %" in text
+    assert "4.200 [4.158..4.242]" in text
+
+
+async def test_a_stored_run_is_shown_like_a_live_one(tmp_path: Path) -> None:
+    async with opened(tmp_path, link=link_with([])) as (app, pilot):
+        ids = fill_store()
+        app.open_screen("run", run_id=ids[0])
+        await until(pilot, lambda: "stored" in screen_text(app))
+        drawn = screen_text(app)
+        run = app.screen.run_view  # type: ignore[attr-defined]
+        assert run.stored
+        counts = [arm.points.count + sum(arm.discarded.values()) for arm in run.arms.values()]
+        assert counts == [100] * len(run.arms)
+        assert "ch07:transpose" in drawn and "faster" in drawn
+        assert app.screen.query_one(LivePlot).lines[0].startswith("ms")
+
+
+async def test_an_unknown_run_says_so(tmp_path: Path) -> None:
+    async with opened(tmp_path, link=link_with([])) as (app, pilot):
+        fill_store()
+        app.open_screen("run", run_id="NOSUCH")
+        await until(pilot, lambda: "NOSUCH" in screen_text(app) and "no run" in screen_text(app).lower())
+
+
+async def test_a_gap_is_told_in_the_run(tmp_path: Path) -> None:
+    link = link_with(quick_run_events(finished=False))
+    async with opened(tmp_path, link=link) as (app, pilot):
+        app.open_screen("run", run_id="R1")
+        await pilot.pause(0.1)
+        link.push(events.Gap(first=10, last=20))
+        await until(pilot, lambda: "events 10..20 were not received; the stored run is whole" in screen_text(app))
+
+
+async def test_a_lost_engine_is_a_banner_over_the_run(tmp_path: Path) -> None:
+    link = link_with(quick_run_events(finished=False))
+    async with opened(tmp_path, link=link) as (app, pilot):
+        app.open_screen("run", run_id="R1")
+        await pilot.pause(0.1)
+        link.lose("it went away and is looked for")
+        await until(pilot, lambda: "engine lost: it went away and is looked for" in screen_text(app))
+        link.model.set_connection("connected")
+        link.push(events.Banner(key="x", text=""))
+        await until(pilot, lambda: "engine lost" not in screen_text(app))
+
+
+async def test_plain_ascii_graphs_hold_nothing_but_ascii_signs(tmp_path: Path) -> None:
+    from tui.settings import Settings
+
+    async with opened(tmp_path, link=link_with(quick_run_events()), settings=Settings(graph="ascii")) as (app, pilot):
+        app.open_screen("run", run_id="R1")
+        await until(pilot, lambda: "^ 2.31x faster" in screen_text(app))
+        plot = app.screen.query_one(LivePlot).lines
+    assert all(line.isascii() for line in plot)
+
+
+async def test_a_resize_changes_the_layout_and_keeps_the_run(tmp_path: Path) -> None:
+    async with opened(tmp_path, link=link_with(quick_run_events())) as (app, pilot):
+        app.open_screen("run", run_id="R1")
+        await pilot.pause(0.1)
+        await pilot.resize_terminal(130, 40)
+        await until(pilot, lambda: "error/tol" in screen_text(app))
+        await pilot.resize_terminal(80, 24)
+        await until(pilot, lambda: "error/tol" not in screen_text(app))
+        assert "▲ 2.31× faster" in screen_text(app)
+
+
+async def test_a_flood_costs_one_redraw_per_tick_and_bounded_points(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draws: list[int] = []
+    show = LivePlot.show
+
+    def counted(self: LivePlot, series: list[object], **labels: str) -> None:
+        draws.append(max((len(item.x) for item in series), default=0))  # type: ignore[attr-defined]
+        show(self, series, **labels)  # type: ignore[arg-type]
+
+    link = link_with(quick_run_events(finished=False))
+    async with opened(tmp_path, size=(120, 40), link=link) as (app, pilot):
+        app.open_screen("run", run_id="R1")
+        await pilot.pause(0.2)
+        monkeypatch.setattr(LivePlot, "show", counted)
+        ticks = 20
+        for tick in range(ticks):  # each of 5,000 samples in 50 batches, as ten seconds of a flood would bring
+            start_ns = 6_000_000_000_000 + tick * 1_000_000_000
+            link.push(
+                *(
+                    batch_event(
+                        "R1", "baseline", start_ns + i * 20_000_000, 0.2, count=100, round=tick, period_ns=200_000
+                    )
+                    for i in range(50)
+                )
+            )
+            await pilot.pause(0.01)
+        run = app.model.runs["R1"]
+        assert run.arms["baseline"].points.count == 100_000 + 120
+        assert app.model.samples_applied == 100_000 + 360
+    assert 1 <= len(draws) <= ticks
+    assert max(draws) <= 2 * 2 * 120  # two points per dot of the plot's width
+    assert len(run.arms["baseline"].points.x) <= 2048

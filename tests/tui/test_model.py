@@ -1,0 +1,335 @@
+"""The model: events in, views out, bounded and exact."""
+
+from __future__ import annotations
+
+import math
+
+from engine.protocol import events
+from store.outcomes import Correctness, State, Timing, Validity, Verdict
+from tests.tui.fakes import (
+    NOW_NS,
+    START_NS,
+    batch_event,
+    failing_run_events,
+    gpu_run_events,
+    numbered,
+    planned_event,
+    quick_run_events,
+    telemetry_event,
+    watch_events,
+    welcome_event,
+)
+from tui import readings
+from tui.model import (
+    AA_ARM,
+    MAX_OUTPUT_LINES,
+    MAX_POINTS,
+    WHOLE_RUNS,
+    Model,
+    PointLog,
+    TelemetryLog,
+    thin,
+    throttle_words,
+)
+
+
+def test_a_quick_run_is_told_whole() -> None:
+    model = Model(clock_ns=lambda: NOW_NS)
+    names = model.apply(quick_run_events())
+    run = model.runs["R1"]
+    assert {"runs", "run:R1", "samples:R1"} <= names
+    assert (run.state, run.correctness, run.verdict) == (State.OK, Correctness.CORRECT, Verdict.FASTER)
+    assert run.rungs == ["baseline", "optimized", AA_ARM]
+    assert [arm.points.count for arm in run.arms.values()] == [120, 120, 120]
+    assert run.arms["optimized"].timing is Timing.HOST
+    assert run.headline is not None and run.headline.speedup == 2.31
+    assert run.lead is run.arms["optimized"]
+    assert [step.name for step in run.steps if not step.arm] == ["warm worker", "measure", "verdict"]
+    assert all(step.duration_ms is not None for step in run.steps)
+
+
+def test_time_axis_begins_with_the_measuring() -> None:
+    model = Model()
+    model.apply(quick_run_events())
+    run = model.runs["R1"]
+    assert run.origin_ns == START_NS + 150_000_000
+    first = run.arms["baseline"].points.x[0]
+    assert math.isclose(first, run.arms["baseline"].points.y[0] / 1e3, rel_tol=1e-3)
+
+
+def test_every_sample_is_kept_while_there_is_room() -> None:
+    model = Model()
+    batch = batch_event("R1", "baseline", START_NS, 1.0, count=100)
+    model.apply([planned_event("R1", "t", rungs=["baseline"]), batch])
+    assert list(model.runs["R1"].arms["baseline"].points.y) == batch.device_ms
+
+
+def test_discarded_samples_are_counted_apart_with_their_reason() -> None:
+    model = Model()
+    model.apply([batch_event("R1", "a", START_NS, 1.0, count=4, discarded=[0, 1, 2, 1])])
+    arm = model.runs["R1"].arms["a"]
+    assert arm.points.count == 1
+    assert arm.discarded == {1: 2, 2: 1}
+    assert "2 samples discarded: clock too low" in readings.note_row(model.runs["R1"]).plain
+
+
+def test_a_long_run_is_thinned_evenly_and_keeps_every_spike() -> None:
+    log = PointLog()
+    for i in range(100_000):
+        log.add(i / 1e3, 9.0 if i in (7, 50_001, 99_998) else 1.0)
+    x, y = log.points()
+    assert log.count == 100_000
+    assert len(x) <= MAX_POINTS + 2
+    assert sum(1 for value in y if value == 9.0) == 3
+    assert list(x) == sorted(x)
+    halves = sum(1 for value in x if value < 50), sum(1 for value in x if value >= 50)
+    assert 0.8 < halves[0] / halves[1] < 1.25
+
+
+def test_thinning_for_a_narrow_plot_keeps_lows_and_highs() -> None:
+    x = [i / 10 for i in range(1000)]
+    y = [5.0 if i == 321 else 0.5 if i == 322 else 1.0 for i in range(1000)]
+    out_x, out_y = thin(x, y, 40)
+    assert len(out_x) <= 80
+    assert max(out_y) == 5.0 and min(out_y) == 0.5
+    assert list(out_x) == sorted(out_x)
+    assert [list(part) for part in thin([1.0], [2.0], 40)] == [[1.0], [2.0]]
+
+
+def test_telemetry_goes_to_the_running_gpu_run_alone() -> None:
+    model = Model()
+    model.apply(quick_run_events(run_id="C", finished=False))
+    model.apply(gpu_run_events(finished=False))
+    assert len(model.runs["G1"].telemetry) == 80
+    assert len(model.runs["C"].telemetry) == 0
+    assert model.runs["G1"].telemetry.latest("sm_clock_mhz") == 1755.0
+    assert throttle_words(model.runs["G1"].telemetry.reasons_seen()) == ["power cap"]
+
+
+def test_telemetry_is_bounded_and_keeps_a_short_throttling() -> None:
+    log = TelemetryLog(limit=64)
+    for i in range(5000):
+        log.add(i * 50_000_000, 1980.0, 2619.0, 40.0, 300.0, 0x40 if i == 1234 else 0)
+    assert len(log.at_s) <= 64
+    assert log.count == 5000
+    assert throttle_words(log.reasons_seen()) == ["thermal slowdown (hardware)"]
+
+
+def test_a_reading_the_driver_did_not_give_is_unknown_not_zero() -> None:
+    log = TelemetryLog()
+    log.add(1, math.nan, 2619.0, 40.0, 300.0, -1)
+    assert log.latest("sm_clock_mhz") is None
+    assert log.reasons_seen() == -1
+    assert throttle_words(-1) == []
+
+
+def test_what_idles_or_was_set_is_not_called_throttling() -> None:
+    assert throttle_words(0x1 | 0x2 | 0x100) == []
+    assert throttle_words(0x4 | 0x20) == ["power cap", "thermal slowdown (software)"]
+    assert throttle_words(0x1000) == ["reason 0x1000"]
+
+
+def test_a_replay_after_a_reconnect_changes_nothing() -> None:
+    model = Model()
+    model.apply([welcome_event()])
+    story = numbered(quick_run_events())
+    model.apply(story)
+    assert model.connection.last_seq == len(story)
+    assert model.apply(story[-20:]) == set()
+    assert model.runs["R1"].arms["baseline"].points.count == 120
+
+
+def test_another_epoch_ends_what_the_old_engine_had_under_way() -> None:
+    model = Model()
+    model.apply([welcome_event("ONE")])
+    model.apply(numbered([*watch_events(), *quick_run_events(finished=False)]))
+    names = model.apply([welcome_event("TWO")])
+    run = model.runs["R1"]
+    assert run.state is State.ENGINE_LOST
+    assert "R runs it again" in run.reason
+    assert not model.watches["ch05:collate"].active
+    assert "runs" in names
+    assert model.connection.last_seq == 0
+    model.apply(numbered(quick_run_events(run_id="R2")))
+    assert model.runs["R2"].state is State.OK
+
+
+def test_a_gap_is_noted_in_the_runs_under_way_only() -> None:
+    model = Model()
+    model.apply([*quick_run_events(run_id="DONE"), *quick_run_events(run_id="ON", finished=False)])
+    model.apply([events.Gap(first=10, last=20)])
+    assert model.runs["DONE"].gaps == []
+    note = readings.note_row(model.runs["ON"]).plain
+    assert note == "events 10..20 were not received; the stored run is whole"
+
+
+def test_a_run_whose_plan_was_missed_is_still_shown() -> None:
+    model = Model()
+    model.apply(quick_run_events()[1:])
+    run = model.runs["R1"]
+    assert run.target == "ch05:collate"  # from its end
+    assert run.arms["optimized"].points.count == 120
+
+
+def test_unknown_words_of_a_newer_engine_do_not_break_the_view() -> None:
+    model = Model()
+    model.apply([planned_event("R1", "t", rungs=["a"]), events.RunState(run_id="R1", state="dreaming", at_ns=1)])
+    assert model.runs["R1"].state is State.INFRA_ERROR
+    model.apply(
+        [
+            events.RunFinished(
+                run_id="R1", target="t", state="ok", correctness="correct", validity="odd", verdict="odd",
+                duration_ms=math.nan,
+            )
+        ]
+    )  # fmt: skip
+    assert (model.runs["R1"].validity, model.runs["R1"].verdict) == (Validity.UNKNOWN, Verdict.NONE)
+    assert model.runs["R1"].duration_ms is None
+
+
+def test_old_runs_keep_their_results_and_let_go_of_their_points() -> None:
+    model = Model()
+    for number in range(WHOLE_RUNS + 3):
+        model.apply(quick_run_events(run_id=f"R{number}", rounds=1))
+    old, new = model.runs["R0"], model.runs[f"R{WHOLE_RUNS + 2}"]
+    assert not old.whole and old.arms["baseline"].points.count == 0
+    assert old.arms["baseline"].median_ms == 4.2
+    assert new.whole and new.arms["baseline"].points.count == 40
+
+
+def test_output_is_bounded_counted_and_keeps_its_indentation() -> None:
+    model = Model()
+    for _ in range(60):
+        model.apply([events.Output(run_id="R1", arm="a", stream="stdout", lines=["  x\ty"] * 100, dropped=7)])
+    run = model.runs["R1"]
+    assert len(run.output) == MAX_OUTPUT_LINES
+    assert (run.output_count, run.output_dropped) == (6000, 420)
+    assert run.output[0] == ("a", "  x     y")
+
+
+def test_a_banner_comes_and_goes() -> None:
+    model = Model()
+    model.apply([events.Banner(key="disk", text="the disk is full", severity="error")])
+    assert model.banners["disk"].text == "the disk is full"
+    model.apply([events.Banner(key="disk", text="")])
+    assert model.banners == {}
+
+
+def test_a_lost_engine_is_a_banner_until_it_is_back() -> None:
+    model = Model()
+    model.set_connection("lost", "it went away")
+    assert str(model.connection) == "lost: it went away"
+    assert model.banners["engine"].severity == "error"
+    model.set_connection("connected")
+    assert "engine" not in model.banners
+
+
+def test_watch_edits_and_the_best_of_them() -> None:
+    model = Model()
+    model.apply(watch_events())
+    watch = model.watches["ch05:collate"]
+    assert [edit.number for edit in watch.edits] == [0, 1, 2, 3, 4, 5]
+    best = readings.best_edit(model, watch)
+    assert best is not None and best.number == 4
+    assert readings.edit_note(model, watch.edits[2]) == "does not compile: optimized.py line 9: '(' was never closed"
+    assert readings.edit_note(model, watch.edits[3]).startswith("wrong: optimized: y[0, 17] is 3.25")
+    assert readings.change_text(model, watch.edits[5], best) == "+12.7 %"
+    assert readings.edit_median(model, watch.edits[3]) is None
+
+
+def test_a_change_inside_the_intervals_is_marked_as_no_change() -> None:
+    model = Model()
+    story = watch_events()[:1]
+    for number, speedup in ((0, 2.0), (1, 2.005)):
+        story.append(
+            events.WatchEdit(
+                target="ch05:collate", number=number, snapshot=f"{number}" * 64, files=["a.py"], run_id=f"W{number}"
+            )
+        )
+        story += quick_run_events(run_id=f"W{number}", speedup=speedup)
+    model.apply(story)
+    watch = model.watches["ch05:collate"]
+    assert readings.change_text(model, watch.edits[1], watch.edits[0]) == "~ -0.2 %"
+
+
+def test_a_suspect_time_is_never_the_best() -> None:
+    model = Model()
+    model.apply(watch_events())
+    model.runs["W4"].validity = Validity.SUSPECT
+    best = readings.best_edit(model, model.watches["ch05:collate"])
+    assert best is not None and best.number == 5
+
+
+def test_a_watch_that_begins_again_starts_a_new_list() -> None:
+    model = Model()
+    model.apply(watch_events())
+    model.apply([events.WatchChanged(target="ch05:collate", folder="/f", active=False)])
+    assert len(model.watches["ch05:collate"].edits) == 6
+    model.apply([events.WatchChanged(target="ch05:collate", folder="/f", active=True, polling=True)])
+    assert model.watches["ch05:collate"].edits == []
+    assert model.watches["ch05:collate"].polling
+
+
+def test_sentences_of_every_verdict() -> None:
+    model = Model()
+    model.apply(quick_run_events())
+    run = model.runs["R1"]
+    assert readings.verdict_row(run, False).plain == "optimized ▲ 2.31× faster [2.28..2.35], floor 0.5 %"
+    item = run.headline
+    assert item is not None
+    item.verdict, item.note = Verdict.UNDECIDED, "4 more replicas would decide it"
+    assert readings.verdict_row(run, True).plain == (
+        "optimized ? 2.31x undecided [2.28..2.35], floor 0.5 %: 4 more replicas would decide it"
+    )
+    item.verdict, item.speedup, item.low, item.high, item.note = Verdict.SLOWER, 0.8, 0.78, 0.82, ""
+    assert readings.verdict_row(run, False).plain == (
+        "optimized ▼ 0.80× the baseline's speed: slower [0.78..0.82], floor 0.5 %"
+    )
+    run.validity = Validity.SUSPECT
+    assert readings.verdict_row(run, False).plain.startswith("suspect, not a verdict: ")
+    run.validity, run.reason = Validity.CAUGHT, "the timer was replaced"
+    assert readings.verdict_row(run, False).plain == "caught: the timer was replaced; there is no verdict"
+
+
+def test_a_failed_run_says_why_with_the_failing_arm_first() -> None:
+    model = Model()
+    model.apply(failing_run_events())
+    run = model.runs["R1"]
+    lines = readings.detail_lines(run)
+    assert readings.verdict_row(run, False).plain == f"error: {run.reason}"
+    assert lines[0] == run.reason
+    assert lines[2] == "optimized: error"
+    assert lines[3] == "  optimized.py:14 in run"
+    assert "baseline: cancelled: ended with optimized" in lines[5:]
+
+
+def test_short_times_are_shown_in_microseconds() -> None:
+    model = Model()
+    model.apply(quick_run_events(baseline_ms=0.02, speedup=2.0))
+    run = model.runs["R1"]
+    unit = readings.time_unit(run, False)
+    assert unit.name == "µs"
+    cells = dict(readings.arm_rows(run, 80, unit, False))["optimized"]
+    assert "10.0 [9.90..10.1]" in cells
+    series = readings.run_series(run, readings.METRICS[0], 100, unit)
+    assert 9 < series[1].y[0] < 11
+
+
+def test_series_share_one_time_axis_and_name_the_throttling() -> None:
+    model = Model()
+    model.apply(gpu_run_events())
+    run = model.runs["G1"]
+    series = {item.name: item for item in readings.run_series(run, readings.METRICS[0], 200, readings.Unit("ms", 1))}
+    assert list(series) == ["baseline", "optimized", "swizzled", "A/A", "discarded", "SM clock", "power cap"]
+    assert series["SM clock"].axis == "right"
+    assert series["SM clock"].x[0] == 0.0 and math.isclose(series["SM clock"].x[40], 2.0)
+    assert math.isclose(min(series["power cap"].x), 2.0)
+    assert len(series["discarded"].x) == 12
+
+
+def test_telemetry_before_the_measuring_is_not_on_its_axis() -> None:
+    model = Model()
+    model.apply(gpu_run_events(rounds=1, finished=False)[:3])
+    model.apply([telemetry_event(START_NS, 10)])
+    assert len(model.runs["G1"].telemetry) == 10
+    assert readings.run_series(model.runs["G1"], readings.METRICS[0], 100, readings.Unit("ms", 1)) == []
