@@ -90,14 +90,19 @@ class _File:
         self.size += len(frame)
 
     def read(self, seq: int) -> tuple[bytes, int]:
-        """Up to 256 KB of whole frames from number `seq` on, and the number after them."""
-        index = seq - self.first
-        start = self.starts[index]
-        stop = index
-        while stop < len(self.starts) and self.starts[stop] - start < 256 * 1024:
+        """Some 256 KB of whole frames from number `seq` on, b"" for a stretch of lost ones; the number after them."""
+        stop = seq - self.first
+        start, lost = self.starts[stop], self._lost(stop)
+        while stop < len(self.starts) and self._lost(stop) == lost and self.starts[stop] - start < 256 * 1024:
             stop += 1
-        end = self.starts[stop] if stop < len(self.starts) else self.size
-        return os.pread(self._fd, end - start, start), self.first + stop
+        return os.pread(self._fd, self._end(stop - 1) - start, start), self.first + stop
+
+    def _end(self, index: int) -> int:
+        return self.starts[index + 1] if index + 1 < len(self.starts) else self.size
+
+    def _lost(self, index: int) -> bool:
+        """Whether a full disk swallowed this frame: nothing stands in its place."""
+        return self._end(index) == self.starts[index]
 
     @property
     def next(self) -> int:
@@ -146,14 +151,15 @@ class Journal:
     def piece(self, seq: int) -> tuple[bytes, int]:
         """Frames from number `seq` on, some 256 KB of them, and the number after the last.
 
-        Where the oldest are no longer kept, the piece is a Gap that says so.
+        Where they are no longer kept, or never fitted on the disk, the piece is a Gap that says so.
         """
         oldest = self._files[0].first
         if seq < oldest:
             return self._encoder.frame(events.Gap(first=seq, last=oldest - 1)), oldest
         for file in self._files:
             if file.first <= seq < file.next:
-                return file.read(seq)
+                data, following = file.read(seq)
+                return data or self._encoder.frame(events.Gap(first=seq, last=following - 1)), following
         return b"", self.next_seq
 
     def close(self) -> None:

@@ -97,7 +97,7 @@ class Arena:
 
     def blob(self) -> jobs.Blob:
         """A new, empty shared file."""
-        fd = os.memfd_create("aisp", os.MFD_CLOEXEC)
+        fd = os.memfd_create("aisp", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         self._fds.append(fd)
         return jobs.Blob(path=f"/proc/{os.getpid()}/fd/{fd}")
 
@@ -221,7 +221,7 @@ class Execution:
         async with self._step("inputs"):
             await self._make_inputs(first=replica == 0)
         # Compiling and verifying side by side: nothing is timed yet.
-        await self._each(taking_part, self._verify)
+        await self._each(taking_part, lambda arm: self._verify(arm, gate=replica == 0))
         timed = [arm for arm in taking_part if arm.running and arm.timed]
         if timed:
             with self._services.pool.quiet():
@@ -303,7 +303,7 @@ class Execution:
         """Inputs and expected values of the timed case's sets and of the gate's cases, once for all replicas."""
         if not first:
             return
-        for case, number in self._sets():
+        for case, number in self._sets(gate=True):
             blob = self._arena.blob()
             made = await self._ask_judge(
                 jobs.MakeInputs(case=case.name, set_index=number, seed=self.plan.record.seed, blob=blob),
@@ -317,9 +317,9 @@ class Execution:
         """Cases that every arm must get right before the timed one: the untimed ones."""
         return [case for case in self.plan.target.cases if not case.timed and case.name != self.plan.case.name]
 
-    def _sets(self) -> list[tuple[Case, int]]:
+    def _sets(self, *, gate: bool) -> list[tuple[Case, int]]:
         timed = [(self.plan.case, number) for number in range(self.plan.rule.input_sets)]
-        return timed + [(case, 0) for case in self._gate()]
+        return timed + [(case, 0) for case in self._gate()] if gate else timed
 
     async def _ask_judge(self, job: jobs.AnyJob, want: type[Any], whose: str) -> Any:
         judge = self._judge
@@ -390,12 +390,15 @@ class Execution:
             raise ArmEnd(State.INFRA_ERROR, f"{arm.name} has no process")
         return arm.child
 
-    async def _verify(self, arm: Arm) -> None:
-        """Compile and check: the timed case on every set, then the gate's cases."""
+    async def _verify(self, arm: Arm, *, gate: bool) -> None:
+        """Compile and check: the timed case on every set, then the gate's cases.
+
+        The gate is passed once: every further process runs the same sources, and its timed case is checked again.
+        """
         child, limits = self._child(arm), self._services.limits
         outputs = self._arena.blob()
         by_case: dict[str, list[int]] = {}
-        for case, number in self._sets():
+        for case, number in self._sets(gate=gate):
             by_case.setdefault(case.name, []).append(number)
         for case_name, numbers in by_case.items():
             async with self._step("compile", arm):

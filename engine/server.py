@@ -715,6 +715,7 @@ def main() -> int:
     handler = logging.handlers.RotatingFileHandler(paths.log_file(), maxBytes=4_000_000, backupCount=1)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
+    logging.getLogger("watchfiles").setLevel(logging.WARNING)  # it logs every change it sees
     try:
         asyncio.run(_serve(lock))
     except (StoreError, paths.UnsafePathError, OSError) as error:

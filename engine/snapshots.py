@@ -31,13 +31,15 @@ def lay_out(base: Path, snapshot: str, name: str, files: Mapping[str, bytes]) ->
             raise ValueError(f"a file named {relative!r} would lie outside of its snapshot")
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.write_bytes(data)
-    home.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # Two targets may have the same sources: their layouts share the home, each under its own name.
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
-        partial.rename(home)
+        (partial / name).rename(folder)
     except OSError:
-        shutil.rmtree(partial, ignore_errors=True)
         if not folder.is_dir():
             raise
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
     _prune(base, keep=home)
     return folder
 

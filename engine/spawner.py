@@ -296,7 +296,14 @@ async def spawn(*, interpret: bool) -> Child:
     finally:
         theirs.close()
     _children.add(process.pid)  # before the first await: a sweep must not take it for a stray
-    reader, writer = await asyncio.open_connection(sock=ours, limit=1 << 20)
+    try:
+        reader, writer = await asyncio.open_connection(sock=ours, limit=1 << 20)
+    except BaseException:  # cancelled in between: nobody would ever own the process
+        process.kill()
+        process.wait()
+        _children.discard(process.pid)
+        ours.close()
+        raise
     child = Child(process, reader, writer)
     child.exited.add_done_callback(lambda _: _children.discard(process.pid))
     return child

@@ -20,7 +20,7 @@ Ints = npt.NDArray[np.int64]
 RESAMPLES = 2000
 LEAST_FLOOR = 0.005  # half a per cent: below it no claim is made, whatever the samples say
 QUICK_FLOOR = 0.01  # one process cannot show how processes differ
-EQUIVALENCE = 0.02  # SAME: the whole interval lies within this of 1
+EQUIVALENCE = 0.02  # SAME: the whole interval lies within this of 1, and the noise floor is no higher
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +101,12 @@ def compare(ratios: list[Floats], floor: float, *, quick: bool, seed: int = 0) -
     low_log, high_log = (float(value) for value in np.quantile(drawn, (0.025, 0.975)))
     low_log, high_log = min(low_log, centre), max(high_log, centre)
     speedup, low, high = (float(np.exp(value)) for value in (centre, low_log, high_log))
-    margin = max(EQUIVALENCE, floor)
     note = "quick: one replica" if quick else ""
     if low > 1 + floor:
         verdict = Verdict.FASTER
     elif high < 1 / (1 + floor):
         verdict = Verdict.SLOWER
-    elif low > 1 / (1 + margin) and high < 1 + margin:
+    elif floor <= EQUIVALENCE and low > 1 / (1 + EQUIVALENCE) and high < 1 + EQUIVALENCE:
         verdict = Verdict.SAME
     else:
         verdict = Verdict.UNDECIDED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import os
 from collections.abc import Mapping, Sequence
@@ -42,7 +43,7 @@ def read(blob: Blob, *, size: int | None = None) -> Sequence[torch.Tensor]:
 
     Args:
         blob: what lies where.
-        size: resize the file to this many bytes first (the writer's side).
+        size: make the file at least this large first (the writer's side). Without it, it can no longer shrink.
 
     Raises:
         ValueError: a slot reaches beyond the file or does not fit its shape.
@@ -52,7 +53,10 @@ def read(blob: Blob, *, size: int | None = None) -> Sequence[torch.Tensor]:
     fd = os.open(blob.path, os.O_RDWR | os.O_CLOEXEC)
     try:
         if size is not None:
-            os.ftruncate(fd, max(size, mmap.PAGESIZE))
+            os.ftruncate(fd, max(size, os.fstat(fd).st_size, mmap.PAGESIZE))
+        else:
+            # Whoever wrote it could cut it off while it is read, which would be a SIGBUS here.
+            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
         length = os.fstat(fd).st_size
         mapping = mmap.mmap(fd, length)
     finally:

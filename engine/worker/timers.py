@@ -136,7 +136,7 @@ class CudaTimer:
         device_ms = float(self._start.elapsed_time(self._end))
         if leaked:
             self._hold_ms = min(MAX_HOLD_MS, self._hold_ms * 1.5)
-        return Sample(max(device_ms, 1e-6), host_ms, time.monotonic_ns(), LEAKED if leaked else 0, outputs)
+        return Sample(device_ms, host_ms, time.monotonic_ns(), LEAKED if leaked else 0, outputs)
 
 
 def _until_steady(once: Callable[[], float], budget_ms: float) -> tuple[float, int]:

@@ -1,0 +1,314 @@
+"""An engine of a test's own: its state, its runs, and a close look at what it leaves behind.
+
+`shared` is one engine for all tests that do not kill it (each engine start warms three torch processes: some eight
+CPU-seconds); `own` makes as many as a test wants. Both are started as a face starts them, by `engine.client`, with
+state, runtime and temporary directories of their own and a mark in PYTHONPATH, the one variable that every process
+of theirs inherits, by which strays are found wherever they end up in the process tree.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+from unittest import mock
+
+import psutil  # type: ignore[import-untyped]
+import pytest
+
+from engine import client, paths
+from engine.client import Connection, EngineUnavailableError
+from engine.protocol import events, requests
+from store.reader import History
+from store.records import ArmRecord, RunRecord
+
+PATIENCE_S = 90.0
+WARM = 3
+OUTPUT_LIMIT_BYTES = 256 << 20
+LIMITS = {
+    "AISP_COMPILE_LIMIT_S": "30",
+    "AISP_PROGRESS_LIMIT_S": "6",
+    "AISP_TOTAL_LIMIT_S": "120",
+    "AISP_OUTPUT_LIMIT_BYTES": str(OUTPUT_LIMIT_BYTES),
+    "AISP_HOUSEKEEPING_S": "0.2",
+    "OMP_NUM_THREADS": "1",  # a dozen workers at once on two cores
+}
+
+AnyOne = TypeVar("AnyOne", bound=events.Event)
+
+
+@dataclass
+class Result:
+    """Everything that one run left: its events in order, and its record as the store gives it."""
+
+    record: RunRecord
+    told: list[events.Event]
+    finished: events.RunFinished
+
+    def arm(self, rung: str) -> ArmRecord:
+        """The record of one arm."""
+        return next(arm for arm in self.record.arms if arm.rung == rung)
+
+    def of(self, kind: type[AnyOne]) -> list[AnyOne]:
+        """Events of one type."""
+        return [event for event in self.told if isinstance(event, kind)]
+
+    def printed(self, arm: str) -> list[str]:
+        """Lines that an arm printed, as faces get them."""
+        return [line for event in self.of(events.Output) if event.arm == arm for line in event.lines]
+
+
+@dataclass
+class Stream:
+    """A subscribed connection, and everything it has received."""
+
+    connection: Connection
+    seen: list[events.Event] = field(default_factory=list)
+    _mark: int = 0
+
+    async def until(
+        self, kind: type[AnyOne], wanted: Callable[[AnyOne], bool] = lambda _: True, *, patience_s: float = PATIENCE_S
+    ) -> AnyOne:
+        """The next event of that type that is wanted, after the one that the last call returned."""
+        async with asyncio.timeout(patience_s):
+            while True:
+                while self._mark < len(self.seen):
+                    event = self.seen[self._mark]
+                    self._mark += 1
+                    if isinstance(event, kind) and wanted(event):
+                        return event
+                await self._more()
+
+    async def _more(self) -> None:
+        await self.connection._arrived.wait()
+        batch = self.connection.take()
+        self.seen += batch
+        if not batch and self.connection.closed:
+            raise EngineUnavailableError("the engine closed the connection while an event was awaited")
+
+    def of_run(self, run_id: str) -> list[events.Event]:
+        """Events of one run so far."""
+        return [event for event in self.seen if getattr(event, "run_id", "") == run_id]
+
+    async def finish(self, run_id: str) -> events.RunFinished:
+        """The run's end, which may have been seen already."""
+        for event in self.seen:
+            if isinstance(event, events.RunFinished) and event.run_id == run_id:
+                return event
+        return await self.until(events.RunFinished, lambda e: e.run_id == run_id)
+
+    async def ask(self, request: requests.AnyRequest) -> events.Reply:
+        """A request that must succeed."""
+        reply = await self.connection.request(request)
+        assert reply.error == "", reply.error
+        return reply
+
+    async def plan(self, root: Path, *targets: str, **options: object) -> list[str]:
+        """Plan quick runs; their ids."""
+        options = {"quick": True} | options
+        request = requests.StartRuns(
+            seq=self.connection.next_seq(),
+            roots=[str(root)],
+            targets=list(targets),
+            **options,  # type: ignore[arg-type]
+        )
+        return (await self.ask(request)).run_ids
+
+
+class EngineUnderTest:
+    """One engine process at a time over one state directory."""
+
+    def __init__(self, home: Path, **settings: str) -> None:
+        self.home = home
+        self.mark = f"/nonexistent/aisp-test-{secrets.token_hex(6)}"
+        self.temporary = home / "tmp"
+        self.temporary.mkdir(parents=True)
+        self.environment = {
+            **LIMITS,
+            "AISP_STATE": str(home / "state"),
+            "XDG_RUNTIME_DIR": str(home / "run"),
+            "TMPDIR": str(self.temporary),
+            "PYTHONPATH": self.mark,
+        } | settings
+        (home / "run").mkdir()
+        self.process: subprocess.Popen[bytes] | None = None
+        self.results: dict[str, Result] = {}  # of runs that several tests look at
+        self._shared_memory = set(Path("/dev/shm").iterdir())
+
+    @contextlib.contextmanager
+    def use(self) -> Iterator[None]:
+        """Have this process look for this engine; variables set to "" are unset."""
+        unset = [name for name, value in self.environment.items() if value == ""]
+        # tempfile looks at TMPDIR once in a process's life: a new process looks anew.
+        with mock.patch.dict(os.environ, self.environment), mock.patch.object(tempfile, "tempdir", None):
+            for name in unset:
+                del os.environ[name]
+            yield
+
+    # -- life --------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Start it as a face does, and wait until it answers."""
+        with self.use():
+            self.process = client.start_engine()
+            deadline = time.monotonic() + 30
+            while True:
+                with contextlib.suppress(EngineUnavailableError):
+                    async with await client.connect(start=False):
+                        return
+                assert self.process.poll() is None, f"the engine ended at once: {paths.log_tail(20)}"
+                assert time.monotonic() < deadline, "the engine did not answer"
+                await asyncio.sleep(0.02)
+
+    @property
+    def ps(self) -> psutil.Process:
+        """The engine's process."""
+        assert self.process is not None
+        return psutil.Process(self.process.pid)
+
+    def workers(self) -> list[psutil.Process]:
+        """Every descendant of the engine."""
+        return list(self.ps.children(recursive=True))
+
+    def strays(self) -> list[psutil.Process]:
+        """Processes of this engine's, wherever they hang in the process tree, but the engine itself."""
+        found = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if self.process is not None and process.pid == self.process.pid:
+                    continue
+                if self.mark in process.environ().get("PYTHONPATH", "") and process.status() != "zombie":
+                    found.append(process)
+        return found
+
+    def kill(self) -> None:
+        """kill -9."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def terminate(self) -> int:
+        """SIGTERM, and its exit status."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(30)
+
+    def close(self) -> None:
+        """Stop it if it runs, and check that nothing at all is left of it."""
+        if self.process is None:
+            return
+        stopped_by_us = self.process.poll() is None
+        if stopped_by_us:
+            status = self.terminate()
+            assert status == 0, f"the engine ended with {status}"
+        _, alive = psutil.wait_procs(self.strays(), timeout=1.0)
+        for process in alive:
+            process.kill()
+        assert not alive, f"left behind: {[(p.pid, p.cmdline()) for p in alive]}"
+        if stopped_by_us:
+            with self.use():
+                assert paths.find_socket() is None, "the socket is still there"
+                assert not paths.pointer_file().exists()
+            assert list((self.home / "state" / "journal").glob("*")) == []
+        assert sorted(p.name for p in self.temporary.rglob("*.sock")) == []
+        made = set(Path("/dev/shm").iterdir()) - self._shared_memory
+        ours = [path.name for path in made if "aisp" in path.name or "torch" in path.name]
+        assert ours == [], f"left in /dev/shm: {ours}"
+        left = [p.name for p in self.temporary.iterdir() if not p.name.startswith("aisp-")]
+        assert left == [], f"left in the temporary directory: {left}"
+
+    # -- talking -----------------------------------------------------------------------------------------------
+
+    @contextlib.asynccontextmanager
+    async def stream(self, *, start_at: int | None = None, client_id: str = "") -> AsyncIterator[Stream]:
+        """A connection that receives all events from now on, or from a number on."""
+        with self.use():
+            if start_at is None:
+                async with await client.connect(start=False) as probe:
+                    start_at = probe.welcome.next_seq
+            connection = await client.connect(start=False, subscribe_from=start_at, client=client_id)
+        async with connection:
+            yield Stream(connection)
+
+    async def run(self, root: Path, target: str, **options: object) -> Result:
+        """One quick run from planning to its stored record."""
+        async with self.stream() as stream:
+            (run_id,) = await stream.plan(root, target, **options)
+            return await self.result(stream, run_id)
+
+    async def result(self, stream: Stream, run_id: str) -> Result:
+        """What a run left, once it has ended."""
+        finished = await stream.finish(run_id)
+        return Result(self.record(run_id), stream.of_run(run_id), finished)
+
+    def record(self, run_id: str) -> RunRecord:
+        """What the store holds of a run; whole, bit for bit."""
+        with self.history() as history:
+            assert history.verify(run_id)
+            return history.run(run_id)
+
+    def history(self) -> History:
+        """The store, read as a face reads it."""
+        return History(Path(self.environment["AISP_STATE"]) / "aisp.db")
+
+    async def steady(self) -> tuple[int, int]:
+        """Wait until nothing runs and all standbys are warm; (open descriptors, resident bytes) of the engine."""
+        with self.use():
+            connection = await client.connect(start=False, warm=True)
+        async with connection, asyncio.timeout(PATIENCE_S):
+            while True:
+                status = await connection.status()
+                if not status.queue and status.warm_workers == WARM and len(self.workers()) == WARM:
+                    return self.ps.num_fds(), status.rss_bytes
+                await asyncio.sleep(0.05)
+
+
+@pytest.fixture(scope="session")
+def shared_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineUnderTest]:
+    """The one engine behind `shared`; started by the first test that wants it, since starting needs a loop."""
+    engine = EngineUnderTest(tmp_path_factory.getbasetemp() / "engine")
+    yield engine
+    engine.close()
+
+
+@pytest.fixture
+async def shared(shared_process: EngineUnderTest) -> AsyncIterator[EngineUnderTest]:
+    """The engine that tests share. A test that finds it dead fails, as does the one that leaves a run behind."""
+    engine = shared_process
+    if engine.process is None:
+        await engine.start()
+    assert engine.process is not None
+    assert engine.process.poll() is None, "an earlier test ended the shared engine"
+    with engine.use():
+        yield engine
+        assert engine.process.poll() is None, "the engine died"
+        async with await client.connect(start=False) as connection:
+            status = await connection.status()
+            for item in status.watches:
+                await connection.request(requests.StopWatch(seq=connection.next_seq(), target=item.target))
+            await connection.request(requests.Cancel(seq=connection.next_seq()))
+            assert [item.run_id for item in status.queue] == []
+            assert [item.target for item in status.watches] == []
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Callable[..., EngineUnderTest]]:
+    """Makes engines of the test's own, not yet started; each is closed and looked after at the end."""
+    made: list[EngineUnderTest] = []
+
+    def make(**settings: str) -> EngineUnderTest:
+        made.append(EngineUnderTest(tmp_path / f"e{len(made)}", **settings))
+        return made[-1]
+
+    yield make
+    for engine in made:
+        engine.close()

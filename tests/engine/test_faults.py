@@ -1,0 +1,269 @@
+"""Evil targets through the real engine: every fault ends in its own typed state and harms nobody else.
+
+The rows of `tests.evil.corpus` run in batches, each row a rung of one target, next to an honest baseline and an honest
+rung; every row is a test. After each batch an honest run on the same engine must be as good as the first.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil  # type: ignore[import-untyped]
+import pytest
+
+from engine.clean import clean
+from engine.protocol import events
+from store.outcomes import Correctness, State, Timing, Validity, Verdict
+from tests.engine.harness import OUTPUT_LIMIT_BYTES, EngineUnderTest, Result
+from tests.evil import corpus
+from tests.evil.corpus import BATCHES, Row
+
+pytestmark = [pytest.mark.xdist_group("engine"), pytest.mark.timeout(300)]
+
+# The first row of a batch waits for all of it to run.
+ROWS = [
+    pytest.param(batch, row, id=row.name, marks=[pytest.mark.slow] if number == 0 else [])
+    for batch, rows in BATCHES.items()
+    for number, row in enumerate(rows)
+]
+
+
+async def of_batch(engine: EngineUnderTest, batch: str) -> Result:
+    """The batch's run, carried out once; then an honest run that must find everything as it was before."""
+    if batch in engine.results:
+        return engine.results[batch]
+    root = engine.home / f"{batch}_root"
+    corpus.write(root / batch, BATCHES[batch])
+    corpus.write(root / "honest")
+    descriptors, resident_bytes = await engine.steady()
+    result = await engine.run(root, f"{root.name}:{batch}")
+    engine.results[batch] = result
+    # Standbys that were warm before it began are used, not one is started in its way.
+    await engine.steady()
+    standbys = {process.pid for process in engine.workers()}
+    honest = await engine.run(root, f"{root.name}:honest")
+    assert_honest(honest)
+    after_descriptors, after_bytes = await engine.steady()
+    assert standbys.isdisjoint(process.pid for process in engine.workers())
+    engine.results[f"{batch}, then honest"] = honest
+    assert after_descriptors == descriptors, "descriptors leaked"
+    assert after_bytes < resident_bytes + (64 << 20), "memory grew"
+    return result
+
+
+def assert_timed(result: Result, rung: str) -> None:
+    """The arm ended well, with an honest number."""
+    arm = result.arm(rung)
+    assert (arm.state, arm.correctness, arm.timing) == (State.OK, Correctness.CORRECT, Timing.HOST), arm
+    assert arm.median_ms is not None and 0 < arm.median_ms < 1000
+    assert arm.sample_count > 0
+
+
+def assert_honest(result: Result) -> None:
+    """A run of two honest rungs as it must always be."""
+    assert result.record.state is State.OK, result.record.reason
+    assert result.record.validity is Validity.VALID
+    assert_timed(result, "baseline")
+    assert_timed(result, "optimized")
+
+
+@pytest.mark.parametrize(("batch", "row"), ROWS)
+async def test_an_evil_rung_ends_in_its_own_state_and_leaves_its_siblings_alone(
+    shared: EngineUnderTest,
+    batch: str,
+    row: Row,
+) -> None:
+    result = await of_batch(shared, batch)
+    arm = result.arm(row.rung)
+    assert arm.state is row.state, f"{arm.state}: {arm.reason}\n{arm.detail}"
+    for words in row.says:
+        assert words in arm.reason
+    for words in row.detail:
+        assert words in arm.detail
+    assert arm.correctness is row.correctness
+    assert arm.signal == row.last_signal
+    assert arm.exit_code == row.exit_code
+    assert arm.dirty_exit == row.dirty_exit
+    assert arm.signal_sent_by_us == (row.last_signal is not None if row.sent_by_us is None else row.sent_by_us)
+    if row.state is State.OK:
+        assert_timed(result, row.rung)
+    else:
+        # Neither a time nor a comparison, however many samples it took before it failed.
+        assert (arm.median_ms, arm.low_ms, arm.high_ms, arm.sol) == (None, None, None, None)
+        assert arm.timing is Timing.NONE
+        against = [c for c in result.record.comparisons if row.rung in (c.rung, c.baseline)]
+        assert {c.verdict for c in against} == {Verdict.NONE}
+        assert all(c.speedup is None for c in against)
+    assert_timed(result, "baseline")
+    assert_timed(result, "optimized")
+    last = [event for event in result.of(events.ArmUpdate) if event.arm == row.rung][-1]
+    assert (last.state, last.reason, last.median_ms) == (arm.state.value, arm.reason, arm.median_ms)
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+async def test_a_run_takes_the_state_of_its_first_failed_arm(shared: EngineUnderTest, batch: str) -> None:
+    result = await of_batch(shared, batch)
+    # Rungs run in the order of their names; the two honest ones come first.
+    failed = [row for row in sorted(BATCHES[batch], key=lambda row: row.rung) if row.state is not State.OK]
+    record = result.record
+    assert record.state is (failed[0].state if failed else State.OK)
+    if failed:
+        assert record.reason.startswith(failed[0].rung)
+        assert not record.reason.startswith(f"{failed[0].rung}: {failed[0].rung}")
+        assert all(words in record.reason for words in failed[0].says)
+    else:
+        assert record.reason == ""
+    assert (result.finished.state, result.finished.reason) == (record.state.value, record.reason)
+    wrong = any(row.correctness is Correctness.WRONG for row in BATCHES[batch])
+    unknown = any(row.correctness is Correctness.UNKNOWN for row in BATCHES[batch])
+    expected = Correctness.WRONG if wrong else Correctness.UNKNOWN if unknown else Correctness.CORRECT
+    assert record.correctness is expected
+    assert ("dirty_exit" in record.flags) == any(row.dirty_exit for row in BATCHES[batch])
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+async def test_no_stored_sample_is_anything_but_a_positive_number(
+    shared: EngineUnderTest,
+    batch: str,
+) -> None:
+    result = await of_batch(shared, batch)
+    with shared.history() as history:
+        stored = history.samples(result.record.id)
+    assert {"baseline", "optimized"} <= stored.keys()
+    for samples in stored.values():
+        assert all(math.isfinite(ms) and ms > 0 for ms in samples.device_ms)
+    for event in result.of(events.SampleBatch):
+        assert all(math.isfinite(ms) and ms > 0 for ms in event.device_ms)
+
+
+async def test_tracebacks_show_the_users_frames_with_relative_paths(shared: EngineUnderTest) -> None:
+    result = await of_batch(shared, "errors")
+    assert result.arm("optimized_exception").detail.splitlines()[:4] == [
+        "  optimized_exception.py:6 in run",
+        "      return helper(x)",
+        "  optimized_exception.py:2 in helper",
+        "      return x.reshape(3, 3)",
+    ]
+    for row in corpus.ERRORS:
+        detail = result.arm(row.rung).detail
+        assert str(shared.home) not in detail
+        assert "engine/worker" not in detail
+
+
+async def test_a_flood_of_output_is_thinned_and_says_by_how_much(shared: EngineUnderTest) -> None:
+    result = await of_batch(shared, "floods")
+    for arm in ("optimized_one_endless_line", "optimized_prints_without_end", "optimized_garbage"):
+        told = [event for event in result.of(events.Output) if event.arm == arm]
+        kept = sum(len(line) for event in told for line in event.lines)
+        assert kept > 0
+        assert all(len(line) <= 2000 for event in told for line in event.lines)
+        assert all(len(event.lines) <= 200 for event in told)
+    endless = [event for event in result.of(events.Output) if event.arm == "optimized_one_endless_line"]
+    assert sum(event.dropped for event in endless) > 90_000_000
+    assert f"printed over {OUTPUT_LIMIT_BYTES >> 20} MiB" in result.arm("optimized_prints_without_end").reason
+    assert sum(len(e.lines) for e in result.of(events.Output)) < 100_000
+
+
+async def test_no_byte_that_a_terminal_would_act_upon_reaches_a_face(shared: EngineUnderTest) -> None:
+    result = await of_batch(shared, "floods")
+    printed = result.printed("optimized_garbage")
+    assert len(printed) > 10
+    assert all(line == clean(line) for line in printed)
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", "".join(printed))
+
+
+async def test_no_process_that_a_worker_leaves_behind_survives_the_run(shared: EngineUnderTest) -> None:
+    result = await of_batch(shared, "families")
+    for rung, count in (("daemon", 1), ("fork_bomb", 31), ("holds_the_line", 1)):
+        pids = [int(line.split()[-1]) for line in result.printed(f"optimized_{rung}") if "left behind" in line]
+        assert len(pids) == count, rung
+        assert [pid for pid in pids if psutil.pid_exists(pid)] == [], rung
+
+
+@pytest.mark.parametrize(
+    ("reference", "state", "says", "signal"),
+    [
+        pytest.param(
+            "def run(x):\n    raise ValueError('no truth today')\n",
+            State.USER_ERROR,
+            "reference.py: ValueError: no truth today; the trace below ends at the line to mend",
+            15,
+            id="raises",
+        ),
+        pytest.param(
+            "def run(x):\n    return x[:3]\n",
+            State.USER_ERROR,
+            "reference.py: y is [3], lesson.md declares [256]",
+            15,
+            id="wrong shape",
+        ),
+        pytest.param(
+            "import ctypes\n\n\ndef run(x):\n    ctypes.string_at(0)\n",
+            State.CRASHED,
+            "reference.py died of SIGSEGV",
+            11,
+            id="crashes",
+        ),
+    ],
+)
+async def test_a_reference_that_fails_ends_the_run_and_no_arm_has_a_number(
+    shared: EngineUnderTest,
+    tmp_path: Path,
+    reference: str,
+    state: State,
+    says: str,
+    signal: int | None,
+) -> None:
+    corpus.write(tmp_path / "mine" / "doubling", reference=reference)
+    result = await shared.run(tmp_path / "mine", "mine:doubling", rungs=["baseline"])
+    assert result.record.state is state
+    assert says in result.record.reason
+    (arm,) = result.record.arms
+    assert (arm.state, arm.signal, arm.median_ms, arm.sample_count) == (state, signal, None, 0)
+    assert result.record.verdict is Verdict.NONE
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        pytest.param(b"bad_\xff", "bad_\\xff", id="not UTF-8"),
+        pytest.param("тест🚀".encode(), "тест🚀", id="emoji"),
+        pytest.param("abc\u202edef".encode(), "abc\\u202edef", id="right-to-left override"),
+        pytest.param(b"two\nlines", "two\\nlines", id="newline"),
+    ],
+)
+async def test_any_name_that_a_folder_or_file_can_have_runs(
+    shared: EngineUnderTest,
+    tmp_path: Path,
+    name: bytes,
+    label: str,
+) -> None:
+    root = tmp_path / "mine"
+    folder = corpus.write(root / os.fsdecode(name))
+    rung = b"optimized_" + name
+    (folder / os.fsdecode(rung + b".py")).write_text(corpus.OPTIMIZED)
+    result = await shared.run(root, f"mine:{label}", rungs=["baseline"])
+    assert result.record.state is State.OK, result.record.reason
+    assert_timed(result, "baseline")
+    assert result.record.folder == os.fsencode(folder)
+    assert result.record.target == f"mine:{label}"
+    with shared.history() as history:
+        assert os.fsdecode(rung + b".py") in history.snapshot(result.record.snapshot)
+    (planned,) = result.of(events.RunPlanned)
+    for told in (planned.folder, planned.target, planned.title):
+        assert told == clean(told)
+        assert "\n" not in told
+
+
+async def test_a_state_directory_whose_name_is_not_utf8_works(
+    own: Callable[..., EngineUnderTest], tmp_path: Path
+) -> None:
+    engine = own(AISP_STATE=os.fsdecode(os.fsencode(tmp_path) + b"/st\xffate"))
+    await engine.start()
+    corpus.write(tmp_path / "mine" / "doubling")
+    result = await engine.run(tmp_path / "mine", "mine:doubling", rungs=["baseline"])
+    assert result.record.state is State.OK, result.record.reason

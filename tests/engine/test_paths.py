@@ -1,0 +1,271 @@
+"""Where the engine keeps its things: the order of precedence, private to the owner, never through a link."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine import paths
+from engine.paths import MAX_SOCKET_PATH_BYTES, UnsafePathError, find_socket, make_private, socket_file, state_dir
+
+NAMES = ("AISP_STATE", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "HOME", "TMPDIR")
+
+
+@pytest.fixture(autouse=True)
+def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """An environment that says nothing but where temporary things go."""
+    for name in NAMES:
+        monkeypatch.delenv(name, raising=False)
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    paths._state.cache_clear()
+    yield tmp_path
+    paths._state.cache_clear()
+    tempfile.tempdir = None
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.lstat().st_mode)
+
+
+# -- the order ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_state_is_where_aisp_state_says(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AISP_STATE", str(bare / "a"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(bare / "b"))
+    monkeypatch.setenv("HOME", str(bare / "c"))
+    assert state_dir() == bare / "a"
+    assert not (bare / "b").exists()
+    assert not (bare / "c").exists()
+    assert not paths.state_is_temporary()
+
+
+def test_then_where_xdg_says_then_below_home(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(bare / "c"))
+    assert state_dir() == bare / "c/.local/state/aisp"
+    monkeypatch.setenv("XDG_STATE_HOME", str(bare / "b"))
+    assert state_dir() == bare / "b/aisp"
+    monkeypatch.setenv("XDG_STATE_HOME", "")
+    assert state_dir() == bare / "c/.local/state/aisp"
+
+
+def test_without_a_home_the_state_is_temporary_and_says_so(bare: Path) -> None:
+    assert state_dir() == bare / "tmp" / f"aisp-{os.getuid()}" / "state"
+    assert paths.state_is_temporary()
+    assert mode(state_dir()) == 0o700
+    assert mode(state_dir().parent) == 0o700
+
+
+def test_a_home_that_does_not_exist_is_passed_over(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/proc/nonexistent")
+    assert state_dir().is_relative_to(bare / "tmp")
+    assert paths.state_is_temporary()
+
+
+def test_a_file_where_the_state_should_be_is_passed_over(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (bare / "taken").write_text("")
+    monkeypatch.setenv("AISP_STATE", str(bare / "taken"))
+    assert paths.state_is_temporary()
+    assert (bare / "taken").read_text() == ""
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root can write everywhere")
+def test_a_read_only_home_is_passed_over(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (bare / "c").mkdir(mode=0o500)
+    monkeypatch.setenv("HOME", str(bare / "c"))
+    assert paths.state_is_temporary()
+
+
+def test_a_relative_aisp_state_is_made_absolute(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(bare)
+    monkeypatch.setenv("AISP_STATE", "mine")
+    assert state_dir() == bare / "mine"
+
+
+def test_a_relative_xdg_folder_is_ignored(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The face and its engine have different working folders; the XDG specification says to ignore such values."""
+    monkeypatch.chdir(bare)
+    monkeypatch.setenv("XDG_STATE_HOME", "relative")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "relative")
+    monkeypatch.setenv("HOME", str(bare / "c"))
+    assert state_dir() == bare / "c/.local/state/aisp"
+    assert socket_file().is_absolute()
+    assert not (bare / "relative").exists()
+
+
+def test_a_face_and_the_engine_that_it_starts_agree_on_a_relative_state(
+    bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine's working folder is the root, so what is handed on must not be relative."""
+    from engine import client
+
+    started: list[dict[str, str]] = []
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, env, **__: started.append(env))
+    monkeypatch.chdir(bare)
+    monkeypatch.setenv("AISP_STATE", "mine")
+    client.start_engine()
+    assert started[0]["AISP_STATE"] == str(bare / "mine")
+
+
+# -- private -----------------------------------------------------------------------------------------------------------
+
+
+def test_every_folder_is_private_from_the_beginning(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AISP_STATE", str(bare / "a"))
+    old = os.umask(0)
+    try:
+        made = [state_dir(), paths.snapshots_dir(), paths.journal_dir(), paths.runtime_dir()]
+    finally:
+        os.umask(old)
+    assert [mode(path) for path in made] == [0o700] * 4
+
+
+def test_a_folder_that_was_open_to_others_is_closed(bare: Path) -> None:
+    (bare / "open").mkdir(mode=0o755)
+    (bare / "open").chmod(0o777)
+    assert mode(make_private(bare / "open")) == 0o700
+
+
+def test_a_shared_folder_is_refused_and_left_as_it_is(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """AISP_STATE=/tmp must not close /tmp to everybody else."""
+    (bare / "shared").mkdir()
+    (bare / "shared").chmod(0o1777)
+    monkeypatch.setenv("AISP_STATE", str(bare / "shared"))
+    with pytest.raises(UnsafePathError, match="is shared by all users; set AISP_STATE"):
+        state_dir()
+    assert mode(bare / "shared") == 0o1777
+
+
+def test_a_link_is_refused(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (bare / "real").mkdir()
+    (bare / "link").symlink_to(bare / "real")
+    monkeypatch.setenv("AISP_STATE", str(bare / "link"))
+    with pytest.raises(UnsafePathError, match="is a symbolic link; remove it or set AISP_STATE"):
+        state_dir()
+
+
+def test_a_link_planted_in_the_temporary_directory_is_refused(bare: Path) -> None:
+    (bare / "victim").mkdir()
+    (bare / "tmp" / f"aisp-{os.getuid()}").symlink_to(bare / "victim")
+    with pytest.raises(UnsafePathError, match="symbolic link"):
+        state_dir()
+    with pytest.raises(UnsafePathError, match="symbolic link"):
+        paths.runtime_dir()
+    assert list((bare / "victim").iterdir()) == []
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can make a folder that belongs to somebody else")
+def test_a_folder_of_another_user_is_refused(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (bare / "theirs").mkdir()
+    os.chown(bare / "theirs", 65534, 65534)
+    monkeypatch.setenv("AISP_STATE", str(bare / "theirs"))
+    with pytest.raises(UnsafePathError, match="belongs to uid 65534; set AISP_STATE"):
+        state_dir()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
+def test_another_user_cannot_reach_a_socket_even_if_it_is_open_to_all(bare: Path) -> None:
+    code = (
+        "import os, socket, sys\n"
+        "os.setgid(65534); os.setuid(65534)\n"
+        "try: socket.socket(socket.AF_UNIX).connect(sys.argv[1])\n"
+        "except PermissionError: sys.exit(7)\n"
+    )
+    base = Path(tempfile.mkdtemp(dir="/tmp"))
+    try:
+        base.chmod(0o755)
+        folder = make_private(base / "aisp")
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(folder / "s.sock"))
+            server.listen(1)
+            (folder / "s.sock").chmod(0o777)
+            done = subprocess.run([sys.executable, "-c", code, str(folder / "s.sock")], check=False, timeout=30)
+        assert done.returncode == 7
+    finally:
+        (base / "aisp" / "s.sock").unlink(missing_ok=True)
+        (base / "aisp").rmdir()
+        base.rmdir()
+
+
+# -- the socket --------------------------------------------------------------------------------------------------------
+
+
+def test_the_socket_lies_in_the_runtime_folder_under_a_name_of_its_own(
+    bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AISP_STATE", str(bare / "a"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(bare))
+    first = socket_file()
+    assert first.parent == bare / "aisp"
+    monkeypatch.setenv("AISP_STATE", str(bare / "b"))
+    assert socket_file().parent == first.parent
+    assert socket_file() != first
+
+
+def test_without_a_runtime_folder_it_lies_in_a_private_one_in_the_temporary_directory(
+    bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AISP_STATE", str(bare / "a"))
+    monkeypatch.setenv("TMPDIR", "/tmp")
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    assert socket_file().parent == Path("/tmp") / f"aisp-{os.getuid()}"
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/proc/nonexistent")
+    assert socket_file().parent == Path("/tmp") / f"aisp-{os.getuid()}"
+
+
+@pytest.mark.parametrize("name", ["XDG_RUNTIME_DIR", "TMPDIR", "AISP_STATE"])
+def test_a_folder_with_a_very_long_name_still_gets_a_socket_that_can_be_bound(
+    bare: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    long = bare / ("x" * 200)
+    long.mkdir()
+    monkeypatch.setenv("AISP_STATE", str(bare / "a"))
+    monkeypatch.setenv(name, str(long))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    path = socket_file()
+    assert len(os.fsencode(path)) <= MAX_SOCKET_PATH_BYTES
+    assert mode(path.parent) == 0o700
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+    path.unlink()
+
+
+def test_the_pointer_leads_to_a_socket_that_another_environment_bound(
+    bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AISP_STATE", str(bare / "a"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(bare / "first"))
+    assert find_socket() is None
+    bound = socket_file()
+    bound.touch()
+    paths.pointer_file().write_bytes(os.fsencode(bound))
+    monkeypatch.delenv("XDG_RUNTIME_DIR")
+    assert find_socket() == bound
+
+
+@pytest.mark.parametrize("junk", [b"", b"\x00\x00", b"\xff\xfe/nowhere", b"/nowhere/at/all", b"x" * 5000])
+def test_a_pointer_that_leads_nowhere_is_ignored(bare: Path, monkeypatch: pytest.MonkeyPatch, junk: bytes) -> None:
+    monkeypatch.setenv("AISP_STATE", str(bare / "a"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(bare))
+    paths.pointer_file().write_bytes(junk)
+    assert find_socket() is None
+    socket_file().touch()
+    assert find_socket() == socket_file()
+
+
+def test_the_log_tail_is_the_last_lines_whatever_bytes_they_hold(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AISP_STATE", str(bare / "a"))
+    assert paths.log_tail(5) == ""
+    paths.log_file().write_bytes(b"x" * 200_000 + b"\none\ntwo \xff\nthree\n")
+    assert paths.log_tail(2) == "two \\xff\nthree"
