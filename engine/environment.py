@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import sqlite3
 from pathlib import Path
 
@@ -51,33 +52,40 @@ def _cpu_name() -> str:
 
 
 def git_revision(folder: Path) -> str:
-    """Commit id of the checkout that `folder` is in, read from .git without running git; "" outside of one."""
+    """Commit id of the checkout that `folder` is in, read from .git without running git; "" outside of one.
+
+    Whoever made the checkout chose what .git says: only names below refs/ are followed, only hashes are returned.
+    """
     for place in (folder, *folder.parents):
         git = place / ".git"
-        try:
-            if git.is_file():  # a work tree: "gitdir: PATH"
-                git = (place / git.read_text().partition(":")[2].strip()).resolve()
-            head = (git / "HEAD").read_text().strip()
-        except (OSError, UnicodeDecodeError):
-            continue
+        pointer = _read(git)  # a file in a work tree, "gitdir: PATH"; else a folder
+        if pointer.startswith("gitdir:"):
+            git = place / pointer.partition(":")[2].strip()
+        head = _read(git / "HEAD")
         if not head.startswith("ref:"):
-            return head[:40]
+            if _is_hash(head):
+                return head
+            continue
         ref = head.partition(":")[2].strip()
-        common = git
-        try:
-            common = (git / (git / "commondir").read_text().strip()).resolve()
-        except OSError:
-            common = git  # the main work tree has no such file
-        for base in (git, common):
-            try:
-                return (base / ref).read_text().strip()[:40]
-            except OSError:
-                continue
-        try:
-            for line in (common / "packed-refs").read_text().splitlines():
-                if line.endswith(" " + ref):
-                    return line.split()[0]
-        except OSError:
+        if not ref.startswith("refs/") or ".." in ref:
             return ""
-        return ""
+        common = git / _read(git / "commondir")  # the main work tree has no such file
+        for base in (git, common):
+            if _is_hash(found := _read(base / ref)):
+                return found
+        lines = _read(common / "packed-refs").splitlines()
+        packed = next((line.partition(" ")[0] for line in lines if line.partition(" ")[2] == ref), "")
+        return packed if _is_hash(packed) else ""
     return ""
+
+
+def _read(path: Path) -> str:
+    """A small file's text, names that are no UTF-8 as the file system gives them; "" where it cannot be read."""
+    try:
+        return os.fsdecode(path.read_bytes()).strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def _is_hash(text: str) -> bool:
+    return re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", text) is not None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import datetime
 import importlib.metadata
 import os
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.clean import clean_line
@@ -14,7 +15,7 @@ from engine.protocol import events
 from engine.runs import Plan, StopRule, new_seed
 from engine.telemetry import Nvml
 from kernels import catalog
-from kernels.catalog.model import Case, Catalog, Rung, Target
+from kernels.catalog.model import Case, Catalog, Needs, Rung, Target
 from store.outcomes import State, Trigger
 from store.records import RunRecord
 from store.ulid import new_ulid
@@ -46,26 +47,47 @@ class Hardware:
         """Look once: the driver's word, the build of torch, and CUDA_VISIBLE_DEVICES."""
         devices = tuple(nvml.devices())
         note = nvml.note
+        usable = list(range(len(devices)))
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-        index = 0
         if visible is not None:
-            first = visible.split(",")[0].strip()
-            if not first or first == "-1":
-                note = note or "CUDA_VISIBLE_DEVICES hides every GPU"
-            elif first.isdigit():
-                index = int(first)
-            else:
-                index = next((d.index for d in devices if d.uuid.startswith(first)), 0)
+            usable, problem = _visible(visible, devices)
+            note = note or problem
         try:
             if importlib.metadata.version("torch").endswith("+cpu"):
                 note = note or "torch was built without CUDA; `make run TORCH=system` keeps a torch that has it"
         except importlib.metadata.PackageNotFoundError:
             note = "torch is not installed; `make run` installs it"
-        if index >= len(devices):
-            note = note or f"CUDA_VISIBLE_DEVICES names GPU {index}, there are {len(devices)}"
-        if note:
-            return Hardware(devices, 0, None, note, 0)
-        return Hardware(devices, len(devices), devices[index].sm, "", index)
+        if usable:
+            note = note or devices[usable[0]].note
+        if note or not usable:
+            return Hardware(devices, 0, None, note or "the driver sees no GPU", 0)
+        return Hardware(devices, len(usable), devices[usable[0]].sm, "", usable[0])
+
+
+def _visible(text: str, devices: Sequence[events.Device]) -> tuple[list[int], str]:
+    """NVML indices of the GPUs that CUDA_VISIBLE_DEVICES shows, in its order, and why there are none.
+
+    CUDA stops at the first entry that names none. A part of a GPU (MIG) cannot be told from here: it is believed.
+    """
+    found: list[int] = []
+    for entry in (part.strip() for part in text.split(",")):
+        if entry.isdigit():
+            index = int(entry)
+        elif entry.startswith("MIG-"):
+            index = 0
+        else:
+            index = next((d.index for d in devices if entry and d.uuid.startswith(entry)), len(devices))
+        if index < len(devices):
+            found.append(index)
+            continue
+        if found or not devices:
+            break
+        if entry in ("", "-1"):
+            return [], "CUDA_VISIBLE_DEVICES hides every GPU"
+        if entry.isdigit():
+            return [], f"CUDA_VISIBLE_DEVICES names GPU {entry}, there are {len(devices)}"
+        return [], f"CUDA_VISIBLE_DEVICES names {clean_line(entry)}, which is none of {len(devices)}"
+    return found, ""
 
 
 def load_catalog(roots: Sequence[str]) -> Catalog:
@@ -126,6 +148,8 @@ def plan(
         },
     )
     obstacles = {rung.name: found for rung in chosen if (found := _obstacle(rung, chosen_device, hardware))}
+    if problem:
+        obstacles = {}  # it says more
     return Plan(record, target, chosen_case, chosen, rule, files, problem, obstacles)
 
 
@@ -150,24 +174,27 @@ def _place(target: Target, hardware: Hardware, device: str, case: str) -> tuple[
     if target.on_host:
         return device, target.case(case or "default"), ""
     if "cpu" not in names:
-        return device, target.case(case or "default"), target.needs.missing(sm=None, gpus=0) or "needs a GPU"
+        return device, target.case(case or "default"), _lacking(target.needs, sm=None, gpus=0)
     return device, target.case(case or "cpu"), ""
 
 
 def _obstacle(rung: Rung, device: str, hardware: Hardware) -> str:
     """Why one rung cannot run on the chosen device, "" where it can."""
     if device == "cuda":
-        return rung.needs.missing(sm=hardware.sm, gpus=hardware.gpus) or ""
-    if rung.gpu_only:
-        return rung.needs.missing(sm=None, gpus=0) or "needs a GPU"
-    return ""
+        return _lacking(rung.needs, sm=hardware.sm, gpus=hardware.gpus)
+    return _lacking(rung.needs, sm=None, gpus=0) if rung.gpu_only else ""
+
+
+def _lacking(needs: Needs, *, sm: int | None, gpus: int) -> str:
+    """What a run on the GPU lacks, "" where nothing: `sm` without `gpus` speaks of runs on the GPU too."""
+    return replace(needs, gpus=max(1, needs.gpus)).missing(sm=sm, gpus=gpus) or ""
 
 
 def affected(target: Target, changed: set[str]) -> tuple[str, ...]:
     """Rungs to run again after these files changed; empty for all honest ones.
 
-    A rung's own file affects that rung alone; CUDA sources affect the CUDA rungs; everything else (the
-    reference, shared modules, lesson.md) affects all.
+    A rung's own file affects that rung and the honest ones that import it; CUDA sources affect the CUDA rungs;
+    everything else (the reference, shared modules, lesson.md) affects all.
     """
     names: set[str] = set()
     by_file = {f"{rung.name}.py": rung.name for rung in target.rungs}
@@ -178,6 +205,24 @@ def affected(target: Target, changed: set[str]) -> tuple[str, ...]:
             names |= {rung.name for rung in target.honest_rungs if rung.kind == "cuda"}
         else:
             return ()
+    honest = {rung.name for rung in target.honest_rungs}
+    grown = True
+    while grown:
+        importers = {file for file in target.files if file.endswith(".py") and _imports(target.folder / file, names)}
+        if not importers <= by_file.keys():
+            return ()
+        found = {by_file[file] for file in importers} & honest
+        grown = not found <= names
+        names |= found
     if target.rungs[0].name in names:
         return ()
     return tuple(rung.name for rung in target.rungs if rung.name in names)
+
+
+def _imports(path: Path, modules: set[str]) -> bool:
+    """Whether a Python file has an import line for one of these modules. One that cannot be read has none."""
+    try:
+        text = path.read_text("utf-8", "replace")
+    except OSError:
+        return False
+    return any(found in modules for found in re.findall(r"^\s*(?:from|import)\s+(\w+)", text, re.MULTILINE))

@@ -120,6 +120,7 @@ class Execution:
         self._judge_lock = asyncio.Lock()
         self._arena = Arena()
         self._inputs: dict[tuple[str, int], jobs.Blob] = {}
+        self._expected: asyncio.Task[None] | None = None
         self._steps: list[records.StepRecord] = []
         self._readings = Readings()
         self._flags: list[str] = []
@@ -222,6 +223,8 @@ class Execution:
             await self._make_inputs(first=replica == 0)
         # Compiling and verifying side by side: nothing is timed yet.
         await self._each(taking_part, lambda arm: self._verify(arm, gate=replica == 0))
+        if self._expected is not None:
+            await self._expected  # a reference that failed ends the run, not only its arms
         timed = [arm for arm in taking_part if arm.running and arm.timed]
         if timed:
             with self._services.pool.quiet():
@@ -300,7 +303,10 @@ class Execution:
         self._environment = await self._services.store("put_environment", described)
 
     async def _make_inputs(self, *, first: bool) -> None:
-        """Inputs and expected values of the timed case's sets and of the gate's cases, once for all replicas."""
+        """Inputs of the timed case's sets and of the gate's cases, once for all replicas.
+
+        The expected values are computed while the arms compile; who wants to compare waits for them.
+        """
         if not first:
             return
         for case, number in self._sets(gate=True):
@@ -311,6 +317,10 @@ class Execution:
                 "the inputs",
             )
             self._inputs[case.name, number] = made.blob
+        self._expected = asyncio.create_task(self._expect())
+
+    async def _expect(self) -> None:
+        for case, number in self._sets(gate=True):
             await self._ask_judge(jobs.Expect(case=case.name, set_index=number), reports.Expected, "reference.py")
 
     def _gate(self) -> list[Case]:
@@ -432,6 +442,8 @@ class Execution:
         self._tell_arm(arm)
 
     async def _judge_outputs(self, arm: Arm, case_name: str, number: int, outputs: jobs.Blob) -> None:
+        if self._expected is not None:
+            await asyncio.shield(self._expected)
         judged: reports.Compared = await self._ask_judge(
             jobs.Compare(case=case_name, set_index=number, outputs=outputs), reports.Compared, "the verifier"
         )
@@ -470,7 +482,7 @@ class Execution:
             for arm in order:
                 if arm.running:
                     await self._guarded(arm, lambda a, n=number: self._turn(a, n, replica))  # type: ignore[misc]
-            if number % 2 == 1:
+            if number == 0 or number % 2 == 1:
                 self._tell(final=False)
 
     async def _turn(self, arm: Arm, number: int, replica: int) -> None:
@@ -692,6 +704,9 @@ class Execution:
 
     async def _clean_up(self) -> None:
         """No process and no shared memory of this run is left, whatever happened."""
+        if self._expected is not None:
+            self._expected.cancel()
+            await asyncio.gather(self._expected, return_exceptions=True)
         for arm in self._arms:
             await asyncio.shield(self._end_process(arm))
         if self._judge is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -23,21 +24,24 @@ def lay_out(base: Path, snapshot: str, name: str, files: Mapping[str, bytes]) ->
         with contextlib.suppress(OSError):
             os.utime(home)
         return folder
-    partial = base / f".{snapshot[:24]}.{os.getpid()}"
-    shutil.rmtree(partial, ignore_errors=True)
-    for relative, data in files.items():
-        path = partial / name / relative
-        if not path.resolve().is_relative_to(partial.resolve()):
-            raise ValueError(f"a file named {relative!r} would lie outside of its snapshot")
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.write_bytes(data)
-    # Two targets may have the same sources: their layouts share the home, each under its own name.
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    base.mkdir(mode=0o700, parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(prefix=f".{snapshot[:24]}.", dir=base))  # our own: others may be at it too
     try:
-        (partial / name).rename(folder)
-    except OSError:
-        if not folder.is_dir():
-            raise
+        whole = partial / name
+        whole.mkdir(mode=0o700)
+        for relative, data in files.items():
+            path = whole / relative
+            if not path.resolve().is_relative_to(whole.resolve()):
+                raise ValueError(f"a file named {relative!r} would lie outside of its snapshot")
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.write_bytes(data)
+        # Two targets may have the same sources: their layouts share the home, each under its own name.
+        home.mkdir(mode=0o700, exist_ok=True)
+        try:
+            whole.rename(folder)
+        except OSError:
+            if not folder.is_dir():
+                raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     _prune(base, keep=home)

@@ -37,7 +37,8 @@ KILL_PATIENCE_S = 5.0
 ENVIRONMENT_NAMES = (
     "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ", "PYTHONPATH", "VIRTUAL_ENV",
     "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES",
-    "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "XDG_CACHE_HOME", "CC", "CXX", "OMP_NUM_THREADS", "MKL_NUM_THREADS",
+    "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "XDG_CACHE_HOME", "CC", "CXX", "OMP_NUM_THREADS", "OMP_WAIT_POLICY",
+    "MKL_NUM_THREADS",
     "NCCL_NVLS_ENABLE", "TORCH_SYMM_MEM_DISABLE_MULTICAST", "NVSHMEM_DISABLE_NVLS",
 )  # fmt: skip
 
@@ -277,6 +278,9 @@ async def spawn(*, interpret: bool) -> Child:
         part for part in (str(Path(__file__).parent.parent), environment.get("PYTHONPATH", "")) if part
     )
     environment["PYTHONUNBUFFERED"] = "1"
+    # Several processes stand ready and one works: threads that spin while they wait take its cores away (100 times
+    # slower comparisons were seen on four cores). Who wants them to spin sets the variable.
+    environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     if interpret:
         environment["TRITON_INTERPRET"] = "1"
     try:

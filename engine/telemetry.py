@@ -56,7 +56,8 @@ class Nvml:
     def __init__(self) -> None:
         self.note = ""
         self.driver = ""
-        self._handles: list[Any] = []
+        self._handles: list[Any] = []  # by NVML's index; None for a GPU that was lost before we came
+        self._notes: dict[int, str] = {}
         self._lock = threading.Lock()
         self._nvml: Any = None
         try:
@@ -66,14 +67,22 @@ class Nvml:
             self._nvml = pynvml
             self.driver = _text(pynvml.nvmlSystemGetDriverVersion())
             count = pynvml.nvmlDeviceGetCount()
-            self._handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
+            self._handles = [self._handle(index) for index in range(count)]
             if not count:
                 self.note = "the driver sees no GPU"
         except ImportError as error:
             self.note = f"nvidia-ml-py is not installed ({error})"
         except Exception as error:
             # NVMLError is made at run time from the C library's codes; there is no class to name without it.
-            self.note = f"NVML {getattr(error, 'value', '?')}: {error}"
+            self.note = _words(error)
+
+    def _handle(self, index: int) -> Any:
+        """A GPU's handle, or None and a note why it has none: one that is lost takes no other along."""
+        try:
+            return self._nvml.nvmlDeviceGetHandleByIndex(index)
+        except self._nvml.NVMLError as error:
+            self._notes[index] = _words(error)
+            return None
 
     @property
     def count(self) -> int:
@@ -84,6 +93,10 @@ class Nvml:
         """Every GPU with what is known of it."""
         found: list[events.Device] = []
         for index, handle in enumerate(self._handles):
+            if handle is None:
+                note = self._notes[index]
+                found.append(events.Device(index=index, name="GPU", driver=self.driver, note=note))
+                continue
             capability = self._ask("nvmlDeviceGetCudaComputeCapability", handle)
             memory = self._ask("nvmlDeviceGetMemoryInfo", handle)
             found.append(
@@ -100,14 +113,14 @@ class Nvml:
 
     def processes(self, gpu: int) -> set[int] | None:
         """Pids with a context on the GPU, or None where the driver does not say."""
-        if gpu >= len(self._handles):
+        if gpu >= len(self._handles) or self._handles[gpu] is None:
             return None
         found = self._ask("nvmlDeviceGetComputeRunningProcesses", self._handles[gpu])
         return None if found is None else {process.pid for process in found}
 
     def read(self, gpu: int, into: Readings) -> bool:
         """Append one reading. False where the GPU did not answer at all: a gap, not zeros."""
-        if gpu >= len(self._handles):
+        if gpu >= len(self._handles) or self._handles[gpu] is None:
             return False
         nvml, handle = self._nvml, self._handles[gpu]
         sm = self._ask("nvmlDeviceGetClockInfo", handle, nvml.NVML_CLOCK_SM)
@@ -181,6 +194,10 @@ class Sampler:
             else:
                 self.misses += 1
             due = max(due + PERIOD_S, time.monotonic())
+
+
+def _words(error: Exception) -> str:
+    return f"NVML {getattr(error, 'value', '?')}: {error}"
 
 
 def _text(value: bytes | str) -> str:

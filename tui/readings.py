@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -390,12 +390,13 @@ def run_series(run: RunView, metric: Metric, columns: int, unit: Unit) -> list[S
         columns: dots across; no series has more than two points per dot.
     """
     series: list[Series] = []
-    lowest = math.inf
+    lowest, latest_s = math.inf, 0.0
     for rung, arm in run.arms.items():
         if arm.points.count:
             x, y = thin(*arm.points.points(), columns)
             scaled = [value * unit.per_ms for value in y]
             lowest = min(lowest, *scaled)
+            latest_s = max(latest_s, x[-1])
             name = "A/A" if rung == AA_ARM else rung.removeprefix("optimized_")
             series.append(Series(name, x, scaled))
     discarded = sorted(point for arm in run.arms.values() for point in zip(*arm.discarded_points.points(), strict=True))
@@ -406,16 +407,19 @@ def run_series(run: RunView, metric: Metric, columns: int, unit: Unit) -> list[S
     if run.origin_ns is None or not len(log):
         return series
     origin_s = run.origin_ns / 1e9
-    start = bisect_left(log.at_s, origin_s)
-    times = [at_s - origin_s for at_s in log.at_s[start:]]
-    readings = getattr(log, metric.key)[start:]
+    start, stop = bisect_left(log.at_s, origin_s), len(log)
+    if run.state.final and latest_s > 0:
+        # Processes take seconds to leave; a clock that goes on without samples would squeeze them.
+        stop = bisect_right(log.at_s, origin_s + 1.05 * latest_s)
+    times = [at_s - origin_s for at_s in log.at_s[start:stop]]
+    readings = getattr(log, metric.key)[start:stop]
     if times:
         series.append(Series(metric.name, times, readings, "$series-6", "line", "right"))
     seen = log.reasons_seen()
     floor = 0.9 * lowest if math.isfinite(lowest) else 0.0  # below every sample: marks, not times
     for bit, word in THROTTLE_WORDS.items():
         if seen > 0 and seen & bit & SLOWING_BITS:
-            at = [x for x, bits in zip(times, log.throttle[start:], strict=False) if bits > 0 and bits & bit]
+            at = [x for x, bits in zip(times, log.throttle[start:stop], strict=False) if bits > 0 and bits & bit]
             if at:
                 series.append(Series(word, at, [floor] * len(at), "bold $warning"))
     return series

@@ -113,7 +113,7 @@ class CudaTimer:
         result = _until_steady(lambda: self.sample(call, refill).device_ms, budget_ms)
         if self.timing == "cold":
             typical = min(self.sample(call, refill).host_ms for _ in range(3))
-            self._hold_ms = min(MAX_HOLD_MS, 2 * typical + 0.05)
+            self._hold_ms = min(MAX_HOLD_MS, 3 * typical + 0.1)
         return result
 
     def sample(self, call: Callable[[], Outputs], refill: Callable[[], None]) -> Sample:
