@@ -446,7 +446,8 @@ def detail_lines(run: RunView, chosen: str | None = None) -> list[str]:
     Empty where nothing did.
     """
     lines: list[str] = []
-    if run.reason:
+    # The run's reason repeats that of the arm which decided it: said once, at the arm.
+    if run.reason and not any(arm.reason and run.reason.endswith(arm.reason) for arm in run.arms.values()):
         lines += [run.reason, ""]
 
     def rank(rung: str) -> tuple[bool, bool]:
@@ -458,9 +459,9 @@ def detail_lines(run: RunView, chosen: str | None = None) -> list[str]:
         arm = run.arms[rung]
         if not arm.reason and not arm.detail:
             continue
-        reason = "" if arm.reason == run.reason else arm.reason
-        lines.append(f"{rung}: {arm_word(run, arm)}{': ' + reason if reason else ''}")
-        lines += ["  " + line for line in arm.detail.splitlines()]
+        lines.append(f"{rung}: {arm_word(run, arm)}{': ' + arm.reason if arm.reason else ''}")
+        if " ".join(arm.detail.split()) not in arm.reason:
+            lines += ["  " + line for line in arm.detail.splitlines()]
         lines.append("")
     lines += [gap_sentence(first, last) for first, last in run.gaps]
     while lines and not lines[-1]:

@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,14 +18,25 @@ from tui import link as link_module
 from tui.link import EngineLink, ModelChanged
 
 
+class SlowDriver:
+    """A driver whose terminal is `behind` when the test says so; counts the live frames announced to it."""
+
+    def __init__(self) -> None:
+        self.behind = False
+        self.frames = 0
+
+    def expect_frame(self) -> None:
+        self.frames += 1
+
+
 class ListeningApp:
-    """What the link needs of an app: it counts the messages; `backlog` plays a slow terminal."""
+    """What the link needs of an app: it counts the messages; its driver plays a slow terminal."""
 
     is_running = True
 
     def __init__(self) -> None:
         self.messages: list[ModelChanged] = []
-        self._driver = SimpleNamespace(backlog=0)
+        self._driver = SlowDriver()
 
     def post_message(self, message: ModelChanged) -> None:
         self.messages.append(message)
@@ -103,12 +113,12 @@ async def test_a_slow_terminal_skips_ticks_and_loses_nothing() -> None:
         link, app = EngineLink(), ListeningApp()
         link.start(app)  # type: ignore[arg-type]
         await until(lambda: link.connected)
-        app._driver.backlog = 3
+        app._driver.behind = True
         app.messages.clear()
         engine.publish(planned_event("R1", "t", rungs=["a"]), batch_event("R1", "a", 10**12, 0.1))
         await until(lambda: link.skipped_ticks > 3)
         assert app.messages == [] and link.model.samples_applied == 0
-        app._driver.backlog = 0
+        app._driver.behind = False
         await until(lambda: link.model.samples_applied == 40)
         assert {"runs", "samples:R1"} <= app.names
         await link.stop()
@@ -120,12 +130,12 @@ async def test_a_terminal_that_stays_behind_fills_the_model_without_drawing(monk
         link, app = EngineLink(), ListeningApp()
         link.start(app)  # type: ignore[arg-type]
         await until(lambda: link.connected)
-        app._driver.backlog = 30
+        app._driver.behind = True
         app.messages.clear()
         engine.publish(planned_event("R1", "t", rungs=["a"]), batch_event("R1", "a", 10**12, 0.1))
         await until(lambda: link.model.samples_applied == 40)
         assert app.messages == []
-        app._driver.backlog = 0
+        app._driver.behind = False
         await until(lambda: "samples:R1" in app.names)
         await link.stop()
 
