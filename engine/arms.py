@@ -177,6 +177,8 @@ class Arm:
         for start in range(0, len(wanted), 3):
             scale = math.sqrt(abs(wanted[start + 2]))
             for offset, unit in ((0, scale), (1, scale), (2, abs(wanted[start + 2]))):
+                if not math.isfinite(unit):
+                    unit = 0.0  # within a tolerance of infinity lies everything
                 old, new = wanted[start + offset], found[start + offset]
                 same = old == new or (math.isnan(old) and math.isnan(new))
                 if not same and not abs(old - new) <= tolerance * unit:

@@ -6,8 +6,8 @@
             ...
 
 Nothing here imports torch, numpy or the store; connecting to a running engine takes a few milliseconds.
-Events that arrive while nobody reads are kept up to `BUFFERED_EVENTS`; beyond that the oldest telemetry and
-samples go first and the loss is told as a Gap.
+Events that arrive while nobody reads are kept up to `BUFFERED_EVENTS`; beyond that the oldest go first and the loss
+is told as a Gap.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from engine.protocol.framing import Decoder, Encoder, FrameError
 
 BUFFERED_EVENTS = 50_000
 START_PATIENCE_S = 10.0
+HANDSHAKE_PATIENCE_S = 10.0
 
 
 class EngineUnavailableError(Exception):
@@ -163,11 +164,10 @@ class Connection:
     async def _handshake(self, hello: requests.Hello) -> None:
         self._writer.write(self._encoder.frame(hello))
         await self._writer.drain()
-        # The bodies after the first may be newer messages than we know, so each is decoded on its own.
         while True:
-            data = await asyncio.wait_for(self._reader.read(1 << 18), 10.0)
+            data = await asyncio.wait_for(self._reader.read(1 << 18), HANDSHAKE_PATIENCE_S)
             if not data:
-                raise EngineUnavailableError("the engine closed the connection during the handshake")
+                raise ConnectionResetError
             arrived = list(self._decoder.feed(data))
             if arrived:
                 break
@@ -181,11 +181,16 @@ class Connection:
     async def _read(self) -> None:
         try:
             while data := await self._reader.read(1 << 18):
-                self._deliver(list(self._decoder.feed(data)))
+                arrived: list[events.AnyEvent] = []
+                try:
+                    arrived.extend(self._decoder.feed(data))
+                finally:
+                    self._deliver(arrived)  # what stands before a broken frame too
         except (FrameError, OSError):
             pass
         finally:
             self._closed = True
+            self._writer.close()
             for future in self._replies.values():
                 if not future.done():
                     future.set_exception(EngineUnavailableError("the engine went away"))
@@ -200,8 +205,8 @@ class Connection:
                 continue
             if len(self._buffer) >= BUFFERED_EVENTS:
                 old = self._buffer.popleft()
-                first = self._lost[0] if self._lost else old.seq
-                self._lost = (first, old.seq)
+                first, last = (old.first, old.last) if isinstance(old, events.Gap) else (old.seq, old.seq)
+                self._lost = (self._lost[0] if self._lost else first, last)
             self._buffer.append(event)
         if self._buffer:
             self._arrived.set()
@@ -246,14 +251,23 @@ async def connect(
         socket = paths.find_socket()
         if socket is not None:
             try:
-                reader, writer = await asyncio.open_unix_connection(str(socket), limit=1 << 20)
-                connection = Connection(reader, writer, client)
-                await connection._handshake(hello)
-            except (ConnectionRefusedError, FileNotFoundError, ConnectionResetError, BrokenPipeError):
+                connection = await _shake_hands(socket, hello)
+            except (ConnectionRefusedError, FileNotFoundError):
                 problem = f"nothing listens on {socket}"
-            except (FrameError, TimeoutError) as error:
+            except (ConnectionResetError, BrokenPipeError):
+                problem = (
+                    f"what listens on {socket} closed the connection during the handshake; "
+                    f"{paths.log_file()} may say why"
+                )
+            except TimeoutError:
                 raise EngineMismatchError(
-                    f"what listens on {socket} does not speak aisp's protocol ({error}); `aisp engine stop` ends it"
+                    f"what listens on {socket} did not answer within {HANDSHAKE_PATIENCE_S:g} s; "
+                    "`aisp engine stop --force` ends it"
+                ) from None
+            except FrameError as error:
+                raise EngineMismatchError(
+                    f"what listens on {socket} does not speak aisp's protocol ({error}); "
+                    "`aisp engine stop --force` ends it"
                 ) from None
             except PermissionError:
                 raise EngineUnavailableError(f"{socket} belongs to another user") from None
@@ -280,6 +294,17 @@ async def connect(
                 f"the engine did not answer within {START_PATIENCE_S:.0f} s; {paths.log_file()} says why"
             )
         await asyncio.sleep(0.02)
+
+
+async def _shake_hands(socket: Path, hello: requests.Hello) -> Connection:
+    reader, writer = await asyncio.open_unix_connection(str(socket), limit=1 << 20)
+    connection = Connection(reader, writer, hello.client)
+    try:
+        await connection._handshake(hello)
+    except BaseException:
+        writer.close()
+        raise
+    return connection
 
 
 def _python_path() -> str:

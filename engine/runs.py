@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import logging
 import os
 import random
@@ -21,14 +20,15 @@ from typing import Any
 
 import numpy as np
 
-from engine import environment, snapshots, speed_of_light, statistics
+from engine import environment, snapshots, speed_of_light, verdicts
 from engine.arms import TWIN_SUFFIX, Arm, ArmEnd, Limits, ask, check_done, expect, explain, oom_kills, tail
 from engine.clean import clean, clean_line
 from engine.pool import Pool
 from engine.protocol import events, jobs, reports
 from engine.spawner import Child, ChildGoneError, ChildTimeoutError, OutputLimitError
 from engine.telemetry import Nvml, Readings, Sampler
-from kernels.catalog.model import Case, Kind, Role, Rung, Target
+from engine.telling import arm_event, comparison_event, finished_event
+from kernels.catalog.model import Case, Kind, Rung, Target
 from store import records
 from store.outcomes import Correctness, State, Timing, Validity, Verdict
 
@@ -609,98 +609,17 @@ class Execution:
         arms = [self._arm_record(arm) for arm in self._arms]
         for arm in arms:
             self._services.publish(arm_event(self._id, arm))
-        for comparison in self._comparisons():
+        for comparison in verdicts.comparisons(self._arms, quick=self.plan.rule.replicas == 1):
             self._services.publish(comparison_event(self._id, comparison))
 
     # -- the verdict -----------------------------------------------------------------------------------------------
 
     def _arm_record(self, arm: Arm) -> records.ArmRecord:
-        frozen = arm.samples.freeze()
-        kept = frozen.discarded == 0
-        summary = None
-        sol = None
-        timed_well = arm.believable and arm.timing is not Timing.NONE
-        if timed_well and kept.any():
-            summary = statistics.summarise(frozen.device_ms[kept], frozen.replica[kept], frozen.round[kept])
-            if self._ready is not None and self._device == "cuda":
-                bound = speed_of_light.bound(self.plan.target, self.plan.case, self._ready.gpu_name)
-                if bound is not None:
-                    sol = bound.ms / summary.median_ms
-        return records.ArmRecord(
-            rung=arm.name,
-            state=arm.state,
-            correctness=arm.correctness,
-            timing=arm.timing if summary else Timing.NONE,
-            median_ms=summary.median_ms if summary else None,
-            low_ms=summary.low_ms if summary else None,
-            high_ms=summary.high_ms if summary else None,
-            sample_count=int(kept.sum()),
-            sol=sol,
-            max_error=arm.max_error,
-            peak_bytes=arm.peak_bytes,
-            exit_code=arm.exit_code,
-            signal=arm.signal,
-            signal_sent_by_us=arm.signal_sent_by_us,
-            dirty_exit=arm.dirty_exit,
-            reason=arm.reason,
-            detail=arm.detail,
-            sources=self._source_hash(arm),
-        )
-
-    def _source_hash(self, arm: Arm) -> str:
-        return hashlib.sha256(self.plan.files.get(f"{arm.rung.name}.py", b"")).hexdigest()
-
-    def _comparisons(self) -> list[records.ComparisonRecord]:
-        """Every rung against every baseline that has times."""
-        quick = self.plan.rule.replicas == 1
-        by_name = {arm.name: arm for arm in self._arms}
-        medians = {
-            name: statistics.cells(
-                (frozen := arm.samples.freeze()).device_ms[frozen.discarded == 0],
-                frozen.replica[frozen.discarded == 0],
-                frozen.round[frozen.discarded == 0],
-            )
-            for name, arm in by_name.items()
-        }
-        baselines = [arm for arm in self._arms if arm.rung.role is Role.BASELINE and TWIN_SUFFIX not in arm.name]
-        if not baselines:
-            return []
-        twin = medians.get(baselines[0].name + TWIN_SUFFIX, {})
-        twins = statistics.log_ratios(medians[baselines[0].name], twin) if twin else []
-        floor = statistics.noise_floor(twins, quick=quick)
-        found: list[records.ComparisonRecord] = []
-        for arm in self._arms:
-            if TWIN_SUFFIX in arm.name:
-                continue
-            for base in baselines:
-                if arm is base or (arm.rung.role is Role.BASELINE and base is not baselines[0]):
-                    continue
-                found.append(self._comparison(arm, base, medians, floor, quick))
-        return found
-
-    def _comparison(
-        self,
-        arm: Arm,
-        base: Arm,
-        medians: dict[str, dict[int, dict[int, float]]],
-        floor: float,
-        quick: bool,
-    ) -> records.ComparisonRecord:
-        for side in (arm, base):
-            if not side.believable or not medians[side.name]:
-                why = side.reason or ("checked, not timed here" if not side.timed else "no time yet")
-                return records.ComparisonRecord(
-                    arm.name, base.name, Verdict.NONE, note=clean_line(f"{side.name}: {why}")
-                )
-        ratio = statistics.compare(statistics.log_ratios(medians[base.name], medians[arm.name]), floor, quick=quick)
-        if ratio is None:
-            return records.ComparisonRecord(arm.name, base.name, Verdict.NONE, note="no round has both arms")
-        note = ratio.note
-        if arm.timing is not base.timing:
-            note = f"{arm.name} is timed {arm.timing}, {base.name} {base.timing}; {note}".rstrip("; ")
-        return records.ComparisonRecord(
-            arm.name, base.name, ratio.verdict, ratio.speedup, ratio.low, ratio.high, ratio.floor, note
-        )
+        bound = None
+        if self._ready is not None and self._device == "cuda":
+            bound = speed_of_light.bound(self.plan.target, self.plan.case, self._ready.gpu_name)
+        source = self.plan.files.get(f"{arm.rung.name}.py", b"")
+        return verdicts.arm_record(arm, bound_ms=bound.ms if bound else None, source=source)
 
     async def _clean_up(self) -> None:
         """No process and no shared memory of this run is left, whatever happened."""
@@ -725,8 +644,8 @@ class Execution:
                     arm.reason = self._reason or "not reached"
         arms = tuple(self._arm_record(arm) for arm in self._arms)
         state, reason = self._final_state(arms)
-        comparisons = tuple(self._comparisons())
-        correctness = _overall(arms)
+        comparisons = tuple(verdicts.comparisons(self._arms, quick=self.plan.rule.replicas == 1))
+        correctness = verdicts.overall(arms)
         if state is State.OK and correctness is not Correctness.CORRECT:
             state, reason = State.UNAVAILABLE, "no rung could run here"
         validity = Validity.VALID if any(arm.median_ms for arm in arms) else Validity.UNKNOWN
@@ -735,7 +654,7 @@ class Execution:
             self._flags.append("faster than the speed of light")
         if any(arm.dirty_exit for arm in arms):
             self._flags.append("dirty_exit")
-        verdict = _best(comparisons, self.plan.rungs) if validity is Validity.VALID else Verdict.NONE
+        verdict = verdicts.best(comparisons, self.plan.rungs) if validity is Validity.VALID else Verdict.NONE
         self._steps.append(records.StepRecord("verdict", "", start, (time.monotonic_ns() - start) / 1e6))
         record = replace(
             self.plan.record,
@@ -775,19 +694,7 @@ class Execution:
                 duration_ms=(time.monotonic_ns() - start) / 1e6,
             )
         )
-        self._services.publish(
-            events.RunFinished(
-                run_id=record.id,
-                target=record.target,
-                state=record.state.value,
-                correctness=record.correctness.value,
-                validity=record.validity.value,
-                verdict=record.verdict.value,
-                duration_ms=record.duration_ms,
-                reason=record.reason,
-                flags=list(record.flags),
-            )
-        )
+        self._services.publish(finished_event(record))
         return record
 
     def _final_state(self, arms: tuple[records.ArmRecord, ...]) -> tuple[State, str]:
@@ -801,63 +708,6 @@ class Execution:
         if not any(arm.state is State.OK for arm in arms):
             return State.UNAVAILABLE, clean_line("; ".join(sorted({arm.reason for arm in arms})))
         return State.OK, ""
-
-
-def _overall(arms: tuple[records.ArmRecord, ...]) -> Correctness:
-    """WRONG where any arm is, CORRECT where all that ran are."""
-    ran = [arm.correctness for arm in arms if arm.state is not State.UNAVAILABLE]
-    if Correctness.WRONG in ran:
-        return Correctness.WRONG
-    if ran and all(found is Correctness.CORRECT for found in ran):
-        return Correctness.CORRECT
-    return Correctness.UNKNOWN
-
-
-def _best(comparisons: tuple[records.ComparisonRecord, ...], rungs: tuple[Rung, ...]) -> Verdict:
-    """The verdict of the fastest optimized rung against the first baseline."""
-    roles = {rung.name: rung.role for rung in rungs}
-    first = rungs[0].name
-    known = [
-        c for c in comparisons if c.baseline == first and roles.get(c.rung) is Role.OPTIMIZED and c.speedup is not None
-    ]
-    if not known:
-        return Verdict.NONE
-    return max(known, key=lambda c: c.speedup or 0.0).verdict
-
-
-def arm_event(run_id: str, arm: records.ArmRecord) -> events.ArmUpdate:
-    """An arm's record as an event."""
-    return events.ArmUpdate(
-        run_id=run_id,
-        arm=arm.rung,
-        state=arm.state.value,
-        correctness=arm.correctness.value,
-        timing=arm.timing.value,
-        median_ms=arm.median_ms,
-        low_ms=arm.low_ms,
-        high_ms=arm.high_ms,
-        samples=arm.sample_count,
-        sol=arm.sol,
-        max_error=arm.max_error,
-        peak_bytes=arm.peak_bytes,
-        reason=arm.reason,
-        detail=arm.detail,
-    )
-
-
-def comparison_event(run_id: str, comparison: records.ComparisonRecord) -> events.ComparisonUpdate:
-    """A comparison's record as an event."""
-    return events.ComparisonUpdate(
-        run_id=run_id,
-        rung=comparison.rung,
-        baseline=comparison.baseline,
-        verdict=comparison.verdict.value,
-        speedup=comparison.speedup,
-        low=comparison.low,
-        high=comparison.high,
-        floor=comparison.floor,
-        note=comparison.note,
-    )
 
 
 def new_seed() -> int:

@@ -34,6 +34,7 @@ from engine.protocol import PROTOCOL, events, requests
 from engine.protocol.framing import Decoder, FrameError
 from engine.runs import Execution, Plan, Services
 from engine.telemetry import Nvml
+from engine.telling import finished_event
 from engine.watch import Watch
 from kernels import catalog
 from kernels.catalog.model import Target
@@ -268,18 +269,9 @@ class Engine:
                     await self._end_unstarted(queued, "cancelled before it began")
                 elif (error := queued.task.exception()) is not None:
                     log.error("run %s could not be concluded: %s", queued.plan.record.id, error, exc_info=error)
-                    self._publish(
-                        events.RunFinished(
-                            run_id=queued.plan.record.id,
-                            target=queued.plan.record.target,
-                            state=State.INFRA_ERROR.value,
-                            correctness="unknown",
-                            validity="unknown",
-                            verdict="none",
-                            duration_ms=None,
-                            reason=clean_line(f"the result could not be stored: {error}"),
-                        )
-                    )
+                    reason = clean_line(f"the result could not be stored: {error}")
+                    lost = replace(queued.plan.record, state=State.INFRA_ERROR, reason=reason)
+                    self._publish(finished_event(lost))
             finally:
                 if queued in self._queue:
                     self._queue.remove(queued)
@@ -322,18 +314,7 @@ class Engine:
             self._queue.remove(queued)
         record = replace(queued.plan.record, state=State.CANCELLED, reason=reason)
         await self._call_store("finish", record, {}, None)
-        self._publish(
-            events.RunFinished(
-                run_id=record.id,
-                target=record.target,
-                state=record.state.value,
-                correctness=record.correctness.value,
-                validity=record.validity.value,
-                verdict=record.verdict.value,
-                duration_ms=None,
-                reason=reason,
-            )
-        )
+        self._publish(finished_event(record))
 
     # -- watches -------------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import inspect
+import math
 import os
 import struct
 import sys
@@ -169,7 +170,7 @@ class Arm:
         fingerprint = self._fingerprint(outputs)
         peak = max(0, torch.cuda.max_memory_allocated() - held) if cuda else None
         blob = self._hand_over(outputs, job.outputs.path)
-        return reports.Executed(outputs=blob, fingerprint=_numbers(fingerprint), peak_bytes=peak)
+        return reports.Executed(outputs=blob, fingerprint=fingerprint, peak_bytes=peak)
 
     def _callable(self, bound: _Bound) -> Callable[..., Any]:
         if bound.call is None:
@@ -196,7 +197,7 @@ class Arm:
         # One sample as the turns will take them, to know how many fit into one.
         start = time.monotonic()
         found = self._timer.sample(lambda: call(*bound.buffers), lambda: self._refill(bound, 0))
-        _numbers(self._fingerprint(self._outputs(bound, found.outputs)))
+        self._fingerprint(self._outputs(bound, found.outputs))
         per_sample_ms = max((time.monotonic() - start) * 1e3, per_call_ms)
         return reports.WarmedUp(
             per_call_ms=per_call_ms, per_sample_ms=per_sample_ms, calls=calls, timing=self._timer.timing
@@ -220,7 +221,7 @@ class Arm:
                 self._last = None
                 found = timer.sample(lambda: call(*bound.buffers), lambda n=number: self._refill(bound, n))  # type: ignore[misc]
                 outputs = self._outputs(bound, found.outputs)
-                pending.append((number, found, _numbers(self._fingerprint(outputs))))
+                pending.append((number, found, self._fingerprint(outputs)))
                 self._last = (number, outputs)
                 now = time.monotonic_ns()
                 last = position == len(job.sets) - 1 or now > deadline_ns
@@ -266,43 +267,58 @@ class Arm:
 
     # -- fingerprints ----------------------------------------------------------------------------------------------
 
-    def _fingerprint(self, outputs: Outputs) -> list[torch.Tensor]:
-        """Per output: two projections on random signs, and the sum of squares; computed on the outputs' device.
+    def _fingerprint(self, outputs: Outputs) -> list[float]:
+        """Per output: two random projections and the sum of squares; computed on the outputs' device.
 
         Bitwise the same for bitwise the same outputs; one wrong element among n moves a projection by about
-        its error over sqrt(n) RMS, far above rounding.
+        its error over sqrt(n) RMS, far above rounding. The weights differ in size and not in sign alone, so that
+        elements and rows that changed places show as well.
         """
-        found: list[torch.Tensor] = []
-        for output in outputs:
-            flat = output.detach().reshape(-1).to(self._torch.float32)
-            width = 4096 if flat.numel() >= 4096 else max(flat.numel(), 1)
-            rows = flat.numel() // width
-            body, tail = flat[: rows * width].view(rows, width), flat[rows * width :]
-            signs = self._signs(max(width, rows), flat.device)
-            partial = body @ signs[:width, 0:2]  # [rows, 2]
-            projected = (partial * signs[:rows, 2:3]).sum(0)
-            if tail.numel():
-                projected = projected + tail @ signs[: tail.numel(), 0:2]
-            squares = self._torch.dot(flat, flat).reshape(1)
-            found.append(self._torch.cat((projected, squares)))
+        parts = [self._project(output.detach().reshape(-1).to(self._torch.float32)) for output in outputs]
+        found: list[float] = []
+        for output, part in zip(outputs, parts, strict=True):
+            numbers = [float(value) for value in part.tolist()]
+            if not math.isfinite(numbers[2]):
+                # A NaN or an infinity would drown all the rest, and so would squares beyond fp32.
+                numbers = [float(value) for value in self._project(_made_finite(output)).tolist()]
+            found += numbers
         return found
 
-    def _signs(self, count: int, device: torch.device) -> torch.Tensor:
-        """Random signs [n, 3] with n >= count, the same for the life of this process."""
+    def _project(self, flat: torch.Tensor) -> torch.Tensor:
+        """Two projections and the sum of squares, [3], of a vector in fp32 or fp64."""
+        width = 4096 if flat.numel() >= 4096 else max(flat.numel(), 1)
+        rows = flat.numel() // width
+        body, tail = flat[: rows * width].view(rows, width), flat[rows * width :]
+        weights = self._weights_for(max(width, rows), flat.device).to(flat.dtype)
+        partial = body @ weights[:width, 0:2]  # [rows, 2]
+        projected = (partial * weights[:rows, 2:4]).sum(0)
+        if tail.numel():
+            projected = projected + tail @ weights[: tail.numel(), 0:2]
+        return self._torch.cat((projected, self._torch.dot(flat, flat).reshape(1)))
+
+    def _weights_for(self, count: int, device: torch.device) -> torch.Tensor:
+        """Random weights [n, 4] with n >= count, of either sign and 0.5 to 1.5 in size; the same in every process."""
         key = 1 if device.type == "cuda" else 0
-        signs = self._weights.get(key)
-        if signs is None or signs.shape[0] < count:
-            # Grown by regenerating from one seed: a prefix never changes between calls on equal shapes.
+        weights = self._weights.get(key)
+        if weights is None or weights.shape[0] < count:
+            # Grown by regenerating from one seed: the first n stay what they were.
             generator = self._torch.Generator("cpu").manual_seed(0x5EED)
-            drawn = self._torch.randint(0, 2, (max(count, 4096), 3), generator=generator)
-            signs = (drawn * 2 - 1).to(self._torch.float32).to(device)
-            self._weights[key] = signs
-        return signs
+            drawn = self._torch.rand((max(count, 4096), 4), generator=generator) * 2 - 1
+            weights = (drawn + drawn.sign() * 0.5).to(device)
+            self._weights[key] = weights
+        return weights
 
     def _synchronize(self) -> None:
         if self._device == "cuda":
             self._torch.cuda.synchronize()
 
 
-def _numbers(fingerprint: list[torch.Tensor]) -> list[float]:
-    return [float(value) for part in fingerprint for value in part.tolist()]
+def _made_finite(output: torch.Tensor) -> torch.Tensor:
+    """The output as an fp64 vector in which NaN and the infinities are numbers that none of the others has."""
+    import torch
+
+    flat = output.detach().reshape(-1).to(torch.float64)
+    finite = torch.nan_to_num(flat, nan=0.0, posinf=0.0, neginf=0.0)
+    peak = torch.clamp(finite.abs().amax(), min=torch.finfo(torch.float64).tiny)
+    marks = 2.0 * torch.isnan(flat) + 3.0 * torch.isposinf(flat) - 3.0 * torch.isneginf(flat)
+    return finite + marks * peak

@@ -110,7 +110,7 @@ class Judge:
                 max_error=None,
                 detail=f"{len(given)} outputs arrived, lesson.md declares {len(target.outputs)}",
             )
-        worst = 0.0
+        worst: float | None = None
         bad: Comparison | None = None
         for spec, slot, actual, want in zip(target.outputs, job.outputs.slots, given, expected, strict=True):
             shape = catalog.shape(spec, case.axes)
@@ -121,12 +121,12 @@ class Judge:
                 private = actual.to(self._device) if self._device != "cpu" else actual.clone()
                 judged = compare(spec.name, private, want, tolerance=tolerance)
             if judged.max_error is not None:
-                worst = max(worst, judged.max_error)
+                worst = max(worst or 0.0, judged.max_error)
             if not judged.right and bad is None:
                 bad = judged
         return reports.Compared(
             right=bad is None,
             finding=bad.finding if bad else Finding.NOTHING,
-            max_error=worst if math.isfinite(worst) else None,
+            max_error=worst if worst is not None and math.isfinite(worst) else None,
             detail=bad.detail if bad else "",
         )

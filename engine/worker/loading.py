@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 MAX_MESSAGE_CHARACTERS = 4000
+MAX_FRAMES = 40
 
 
 class NotHereError(Exception):
@@ -62,7 +63,8 @@ def summary(error: BaseException) -> str:
 def user_traceback(error: BaseException, folder: Path) -> str:
     """The traceback cut to the frames in the lesson's own files, paths relative to its folder.
 
-    Where no frame is the lesson's, the innermost three stay, so that the place is never lost. Causes follow.
+    Where no frame is the lesson's, the innermost three stay, so that the place is never lost; of more than
+    MAX_FRAMES, the first and the last. Causes follow.
     """
     prefix = str(folder) + os.sep
     parts: list[str] = []
@@ -72,13 +74,19 @@ def user_traceback(error: BaseException, folder: Path) -> str:
         seen.add(id(current))
         frames = traceback.extract_tb(current.__traceback__)
         own = [frame for frame in frames if frame.filename.startswith(prefix)]
+        located = isinstance(current, SyntaxError) and bool(current.text)  # its own place follows the frames
+        shown = own or ([] if located else list(frames)[-3:])
         lines: list[str] = []
-        for frame in own or list(frames)[-3:]:
+        for number, frame in enumerate(shown):
+            if len(shown) > MAX_FRAMES and MAX_FRAMES // 2 <= number < len(shown) - MAX_FRAMES // 2:
+                if number == MAX_FRAMES // 2:
+                    lines.append(f"  ... {len(shown) - MAX_FRAMES} more frames ...")
+                continue
             lines.append(f"  {frame.filename.removeprefix(prefix)}:{frame.lineno} in {frame.name}")
             if frame.line:
                 lines.append(f"      {frame.line}")
         if isinstance(current, SyntaxError) and current.text:
-            lines.append(f"  {Path(current.filename or '?').name}:{current.lineno}")
+            lines.append(f"  {current.filename or '?'}:{current.lineno}")
             lines.append(f"      {current.text.rstrip()}")
         message = str(current)
         if len(message) > MAX_MESSAGE_CHARACTERS:

@@ -1,0 +1,56 @@
+"""Records as events: what the store keeps of a run, in the words in which faces are told of it."""
+
+from __future__ import annotations
+
+from engine.protocol import events
+from store import records
+
+
+def arm_event(run_id: str, arm: records.ArmRecord) -> events.ArmUpdate:
+    """An arm's record as an event."""
+    return events.ArmUpdate(
+        run_id=run_id,
+        arm=arm.rung,
+        state=arm.state.value,
+        correctness=arm.correctness.value,
+        timing=arm.timing.value,
+        median_ms=arm.median_ms,
+        low_ms=arm.low_ms,
+        high_ms=arm.high_ms,
+        samples=arm.sample_count,
+        sol=arm.sol,
+        max_error=arm.max_error,
+        peak_bytes=arm.peak_bytes,
+        reason=arm.reason,
+        detail=arm.detail,
+    )
+
+
+def finished_event(record: records.RunRecord) -> events.RunFinished:
+    """A run's end as an event."""
+    return events.RunFinished(
+        run_id=record.id,
+        target=record.target,
+        state=record.state.value,
+        correctness=record.correctness.value,
+        validity=record.validity.value,
+        verdict=record.verdict.value,
+        duration_ms=record.duration_ms,
+        reason=record.reason,
+        flags=list(record.flags),
+    )
+
+
+def comparison_event(run_id: str, comparison: records.ComparisonRecord) -> events.ComparisonUpdate:
+    """A comparison's record as an event."""
+    return events.ComparisonUpdate(
+        run_id=run_id,
+        rung=comparison.rung,
+        baseline=comparison.baseline,
+        verdict=comparison.verdict.value,
+        speedup=comparison.speedup,
+        low=comparison.low,
+        high=comparison.high,
+        floor=comparison.floor,
+        note=comparison.note,
+    )
