@@ -4,6 +4,11 @@ Textual writes through a queue of 30 texts; when the terminal (an SSH line, most
 than they are drawn, the queue fills and then every write blocks the event loop. A live screen asks
 `has_backlog(app)` before it draws and leaves out that tick.
 
+The queue is only the last part of the way: kernel, SSH and the line hold much more, and a key's echo waits behind all
+of it. So each live frame ends with a question that every terminal answers (where its cursor is), and the next one is
+drawn when the answer has come, after a rest in proportion to how long it took (`Pace`). What a key changes is drawn at
+once. Styles are sent as differences (`tui.sgr`).
+
 A terminal that is gone (SIGHUP, a closed pty) makes every write fail; Textual's writer thread dies of the
 first one and the 31st write blocks for ever. Here the failure is noted in `lost` and what is drawn
 afterwards goes nowhere, so that the app can still leave in order.
@@ -11,12 +16,30 @@ afterwards goes nowhere, so that the app can still leave in order.
 
 from __future__ import annotations
 
-from typing import IO, TYPE_CHECKING, Any, cast
+import time
+from collections import deque
+from collections.abc import Callable
+from threading import Event
+from typing import IO, TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from textual.drivers.linux_driver import LinuxDriver
+from textual.events import CursorPosition
+
+from tui.sgr import StyleDelta
 
 if TYPE_CHECKING:
     from textual.app import App
+    from textual.message import Message
+
+QUESTION = "\x1b[6n"
+PATIENCE_S = 2.0  # an answer that takes longer is not waited for
+LOST_S = 10.0  # an answer that takes longer never comes, and the next is to the next question
+TRIES = 3  # a terminal that left so many questions unanswered, and never answered one, is not asked again
+ORDINARY_S = 0.03  # a round trip on a good line, the interpretation of the frame included
+# For each second of a round trip beyond that, so many without a live frame: one key in some twenty-five waits for one.
+RESTS = 12.0
+LONGEST_REST_S = 4.5
+LAST_ANSWER_S = 1.0  # how long the end waits for an answer under way, which would be typed into the shell
 
 
 class _Outlet:
@@ -52,8 +75,84 @@ class _Outlet:
             self.writing = False
 
 
+class Pace:
+    """When the next live frame may be drawn, judged by how long the terminal takes to answer.
+
+    Questions are asked in the event loop and answered in the driver's reader thread. A terminal answers in order.
+    """
+
+    def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._clock_s = clock_s
+        self._asked_s: deque[float] = deque()  # of the questions not answered yet, the oldest first
+        self._rests_until_s = 0.0
+        self._answers = False  # whether it ever answered
+        self._asked = 0  # how many questions there were
+        self._settled = Event()  # nothing is under way
+        self._settled.set()
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the terminal has not shown the last live frame yet, or rests."""
+        now_s = self._clock_s()
+        unanswered = list(self._asked_s)
+        return bool(unanswered and now_s - unanswered[-1] < PATIENCE_S) or now_s < self._rests_until_s
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether the terminal answers such questions, as far as is known."""
+        return self._answers or self._asked < TRIES
+
+    def ask(self) -> str:
+        """What to write behind a live frame: the question, or "" for a terminal that does not answer."""
+        if not self.may_ask:
+            return ""
+        now_s = self._clock_s()
+        if self._asked_s and now_s - self._asked_s[-1] > LOST_S:
+            self._asked_s.clear()
+        self._settled.clear()
+        self._asked += 1
+        self._asked_s.append(now_s)
+        return QUESTION
+
+    def answered(self) -> None:
+        """The terminal answered the oldest question."""
+        self._answers = True
+        try:
+            asked_s = self._asked_s.popleft()
+        except IndexError:
+            return  # asked by nobody, or before `forget`
+        now_s = self._clock_s()
+        rest_s = RESTS * max(0.0, now_s - asked_s - ORDINARY_S)
+        self._rests_until_s = now_s + min(rest_s, LONGEST_REST_S)
+        if not self._asked_s:
+            self._settled.set()
+
+    def forget(self) -> None:
+        """Nothing is awaited any more: the terminal was another program's meanwhile."""
+        self._asked_s.clear()
+        self._rests_until_s = 0.0
+        self._settled.set()
+
+    def settle(self, seconds: float) -> None:
+        """Block until no answer is under way, `seconds` at most; not at all for a terminal that never answered."""
+        if self._answers:
+            self._settled.wait(seconds)
+
+
+@runtime_checkable
+class PacedDriver(Protocol):
+    """What a driver must tell for live screens to keep to the terminal's pace."""
+
+    @property
+    def behind(self) -> bool:
+        """Whether a live frame drawn now would wait behind what was drawn before."""
+
+    def expect_frame(self) -> None:
+        """The next frame is a live one."""
+
+
 class BackloggedDriver(LinuxDriver):
-    """Textual's driver with a public `backlog`."""
+    """Textual's driver with a public `backlog`, a pace, and styles sent as differences."""
 
     def __init__(
         self, app: App[Any], *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
@@ -61,6 +160,9 @@ class BackloggedDriver(LinuxDriver):
         super().__init__(app, debug=debug, mouse=mouse, size=size)
         self._outlet = _Outlet(cast("IO[str]", self._file))
         self._file = cast("Any", self._outlet)
+        self._styles = StyleDelta()
+        self._pace = Pace()
+        self._frame_expected = False
 
     @property
     def backlog(self) -> int:
@@ -71,11 +173,68 @@ class BackloggedDriver(LinuxDriver):
         return writer._queue.qsize() + int(self._outlet.writing)
 
     @property
+    def behind(self) -> bool:
+        """Whether the terminal has not taken, or not answered, what was drawn before; or rests after it."""
+        return self.backlog > 0 or self._pace.waiting
+
+    @property
     def lost(self) -> OSError | None:
         """Why the terminal can no longer be written to, or None."""
         return self._outlet.lost
 
+    def write(self, data: str) -> None:
+        """Queue `data` for the terminal, with no more style sequences than its look needs."""
+        text = self._styles.feed(data)
+        if text:
+            super().write(text)
+
+    def expect_frame(self) -> None:
+        """Ask the terminal for an answer behind the next frame. A change that draws nothing asks nothing."""
+        self._frame_expected = True
+
+    def flush(self) -> None:
+        """Textual calls this behind each frame."""
+        super().flush()
+        if self._frame_expected:
+            self._frame_expected = False
+            question = self._pace.ask()
+            if question:
+                self.write(question)
+
+    def process_message(self, message: Message) -> None:
+        """Answers about the cursor are ours; the app asks for none outside Textual's inline mode."""
+        if isinstance(message, CursorPosition):
+            self._pace.answered()
+        else:
+            super().process_message(message)
+
+    def start_application_mode(self) -> None:
+        """Take the terminal, at the start and after it was an editor's."""
+        self._pace.forget()
+        super().start_application_mode()  # type: ignore[no-untyped-call]
+
+    def stop_application_mode(self) -> None:
+        """Hand the terminal back as it was, with no answer of its left to come."""
+        self._frame_expected = False
+        if self.lost is None:
+            self._pace.settle(LAST_ANSWER_S)
+        super().stop_application_mode()
+
+    def close(self) -> None:
+        """Write what is left and end the writer."""
+        if self._writer_thread is not None and (rest := self._styles.rest()):
+            super().write(rest)
+        super().close()
+
 
 def has_backlog(app: App[Any]) -> bool:
-    """Whether the terminal is behind, so that drawing now would block. False where the driver cannot tell."""
-    return int(getattr(getattr(app, "_driver", None), "backlog", 0)) > 0
+    """Whether the terminal is behind, so that a live frame should wait. False where the driver cannot tell."""
+    driver: object = app._driver
+    return isinstance(driver, PacedDriver) and driver.behind
+
+
+def expect_frame(app: App[Any]) -> None:
+    """Tell the driver that a live frame is on its way."""
+    driver: object = app._driver
+    if isinstance(driver, PacedDriver):
+        driver.expect_frame()

@@ -2,7 +2,7 @@
 
 Events never become messages one by one: they wait in the connection's buffer, are applied to the model in
 slices that leave the loop free, and one `ModelChanged` with the names of what changed goes to the app. While
-the terminal has not taken what was drawn before (a slow SSH line), ticks are skipped and the names kept.
+the terminal has not shown what was drawn before (a slow SSH line), ticks are skipped and the names kept.
 
 A lost engine is looked for again with growing pauses and is not started behind the user's back: only the
 first connection, a request and `reconnect(start=True)` start one.
@@ -230,7 +230,7 @@ class EngineLink:
     async def _drain(self, connection: client.Connection) -> None:
         """Apply what arrived, ten times a second, until the connection ends."""
         # The driver's base class is slow to import and needed on no path but this one.
-        from tui.driver import has_backlog
+        from tui.driver import expect_frame, has_backlog
 
         held = 0
         names: set[str] = set()
@@ -251,6 +251,8 @@ class EngineLink:
                     await asyncio.sleep(0)
                     begun = time.monotonic()
             if not behind:
+                if names and self._app is not None:
+                    expect_frame(self._app)
                 self._post(names)
                 names = set()
                 held = 0

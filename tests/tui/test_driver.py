@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import pty
+import re
 import select
 import subprocess
 import sys
@@ -14,10 +15,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyte
 import pytest
 from textual.app import App
 
-from tui.driver import _Outlet, has_backlog
+from tui.driver import LONGEST_REST_S, LOST_S, ORDINARY_S, PATIENCE_S, RESTS, TRIES, Pace, _Outlet, has_backlog
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -57,7 +59,7 @@ class Terminal:
         os.close(slave)
         os.close(report)
         self._text = b""
-        self.read_bytes = 0
+        self.text = b""  # all that was drawn
 
     def hear(self, *, reading: bool, seconds: float = 30) -> dict[str, Any]:
         """The next report. `reading` says whether the terminal takes what is drawn meanwhile."""
@@ -68,7 +70,7 @@ class Terminal:
             if not ready:
                 raise AssertionError("the script said nothing")
             if self.master in ready:
-                self.read_bytes += len(os.read(self.master, 65536))
+                self.text += os.read(self.master, 65536)
             if self.report in ready:
                 piece = os.read(self.report, 65536)
                 assert piece, "the script ended without a report"
@@ -76,6 +78,19 @@ class Terminal:
         line, _, self._text = self._text.partition(b"\n")
         values: dict[str, Any] = json.loads(line)
         return values
+
+    def drain(self) -> None:
+        """Take what is drawn until the script has ended."""
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            ended = self.process.poll() is not None
+            ready, _, _ = select.select([self.master], [], [], 0.05)
+            try:
+                self.text += os.read(self.master, 65536) if ready else b""
+            except OSError:  # EIO: nobody has the other side open any more
+                return
+            if ended and not ready:
+                return
 
     def hang_up(self) -> None:
         os.close(self.master)
@@ -168,6 +183,212 @@ def test_after_a_failed_write_nothing_more_is_tried(error: OSError) -> None:
     assert file.tries == 1
     assert outlet.lost is error
     assert not outlet.writing
+
+
+class Clock:
+    """A clock that goes on when the test says so."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def test_on_a_good_line_the_next_live_frame_waits_for_the_answer_and_no_longer() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    states = [pace.waiting]
+    assert pace.ask() == "\x1b[6n"
+    states.append(pace.waiting)
+    clock.now_s += 0.02
+    states.append(pace.waiting)
+    pace.answered()
+    states.append(pace.waiting)
+    assert states == [False, True, True, False]
+
+
+def test_on_a_slow_line_a_rest_follows_the_answer_so_that_keys_find_the_line_empty() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+
+    def rest_after(round_trip_s: float) -> float:
+        pace.ask()
+        clock.now_s += round_trip_s
+        pace.answered()
+        start_s = clock.now_s
+        while pace.waiting:
+            clock.now_s += 0.01
+        return clock.now_s - start_s
+
+    assert rest_after(ORDINARY_S) == 0
+    assert rest_after(ORDINARY_S + 0.2) == pytest.approx(0.2 * RESTS, abs=0.02)
+    # However slow it is, something is drawn now and then.
+    assert rest_after(60) == pytest.approx(LONGEST_REST_S, abs=0.02)
+
+
+def test_a_terminal_that_never_answers_is_not_asked_a_fourth_time() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    for _ in range(TRIES):
+        assert pace.ask() == "\x1b[6n"
+        clock.now_s += PATIENCE_S - 0.01
+        assert pace.waiting
+        clock.now_s += 0.02
+        assert not pace.waiting
+    assert pace.ask() == ""
+    assert not pace.waiting
+
+
+def test_a_terminal_that_answered_once_is_asked_on_although_it_was_late() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    for _ in range(TRIES):
+        pace.ask()
+        clock.now_s += PATIENCE_S + 0.1
+    pace.answered()  # the first question's, after more than six seconds
+    assert pace.ask() == "\x1b[6n"
+    # Answers are to questions in their order: the two before are answered first.
+    pace.answered()
+    pace.answered()
+    clock.now_s += 100
+    assert pace.ask() == "\x1b[6n"
+
+
+def test_an_answer_that_was_lost_does_not_make_every_later_one_look_late() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    pace.ask()
+    pace.answered()
+    pace.ask()  # its answer never comes
+    clock.now_s += LOST_S + 1
+    pace.ask()
+    pace.answered()
+    assert not pace.waiting
+
+
+def test_an_answer_that_nobody_asked_for_changes_nothing() -> None:
+    pace = Pace(Clock())
+    pace.answered()
+    assert not pace.waiting
+    pace.ask()
+    pace.forget()
+    assert not pace.waiting
+    pace.answered()
+    assert not pace.waiting
+
+
+LIVE = """
+    from textual.events import CursorPosition, Key
+    from textual.widgets import Static
+    from tui.driver import expect_frame
+
+    class Live(App):
+        heard = []
+        def compose(self):
+            yield Static("0", id="figure")
+
+        async def on_event(self, event):
+            if isinstance(event, (CursorPosition, Key)):
+                self.heard.append(repr(event))
+            await super().on_event(event)
+
+        def on_ready(self):
+            self.run_worker(self.measure())
+
+        async def frame(self, text):
+            expect_frame(self)
+            self.query_one(Static).update(text)
+            await asyncio.sleep(0.1)
+"""
+
+
+def test_a_live_frame_asks_the_terminal_and_the_answer_is_no_key() -> None:
+    script = f"""
+    import asyncio
+    {LIVE}
+        async def measure(self):
+            await asyncio.sleep(0.3)
+            self.query_one(Static).update("a key's doing")
+            await asyncio.sleep(0.1)
+            quiet = has_backlog(self)
+            await self.frame("1")
+            say(quiet=quiet, waiting=has_backlog(self))
+            while has_backlog(self):
+                await asyncio.sleep(0.01)
+            expect_frame(self)  # nothing is drawn for it, so nothing is asked
+            await asyncio.sleep(0.2)
+            say(waiting=has_backlog(self), heard=self.heard)
+            self.exit()
+
+    Live(driver_class=BackloggedDriver).run()
+    """
+    with Terminal(script) as terminal:
+        assert terminal.hear(reading=True) == {"quiet": False, "waiting": True}
+        assert terminal.text.count(b"\x1b[6n") == 1
+        os.write(terminal.master, b"\x1b[1;1R")
+        assert terminal.hear(reading=True) == {"waiting": False, "heard": []}
+        assert terminal.process.wait(20) == 0
+    assert terminal.text.count(b"\x1b[6n") == 1
+
+
+def test_a_terminal_that_answers_nothing_is_drawn_on_all_the_same() -> None:
+    script = f"""
+    import asyncio
+    import tui.driver
+    tui.driver.PATIENCE_S = 0.2
+    {LIVE}
+        async def measure(self):
+            await asyncio.sleep(0.3)
+            for number in range(6):
+                await self.frame(str(number))
+                while has_backlog(self):
+                    await asyncio.sleep(0.01)
+            say(heard=self.heard)
+            self.exit()
+
+    Live(driver_class=BackloggedDriver).run()
+    """
+    with Terminal(script) as terminal:
+        assert terminal.hear(reading=True) == {"heard": []}
+        assert terminal.text.count(b"\x1b[6n") == TRIES
+        terminal.drain()
+        assert terminal.process.wait(20) == 0
+
+
+def test_the_end_waits_for_an_answer_under_way_so_that_it_is_not_typed_into_the_shell() -> None:
+    script = f"""
+    import asyncio
+    {LIVE}
+        async def measure(self):
+            await asyncio.sleep(0.3)
+            await self.frame("1")
+            say(asked=1)
+            while has_backlog(self):
+                await asyncio.sleep(0.01)
+            await self.frame("2")
+            say(asked=2)
+            self.exit()
+
+    Live(driver_class=BackloggedDriver).run()
+    say(ended=True)
+    """
+    with Terminal(script) as terminal:
+        assert terminal.hear(reading=True) == {"asked": 1}
+        os.write(terminal.master, b"\x1b[1;1R")
+        assert terminal.hear(reading=True) == {"asked": 2}
+        time.sleep(0.1)
+        os.write(terminal.master, b"\x1b[1;1R")
+        assert terminal.hear(reading=True) == {"ended": True}
+        terminal.drain()
+        assert terminal.process.wait(20) == 0
+        # The terminal is as it was: main screen, cursor and mouse, and no colour left on.
+        shown = pyte.Screen(120, 40)
+        stream: Any = pyte.ByteStream(shown)
+        stream.feed(re.sub(rb"\x1b\[(?:[<>=][0-9;]*[a-z]|\?[0-9;]*\$p)", b"", terminal.text))
+        assert shown.cursor.attrs == shown.default_char
+        assert terminal.text.rindex(b"\x1b[?1049l") > terminal.text.rindex(b"\x1b[?1049h")
+        assert terminal.text.rindex(b"\x1b[?25h") > terminal.text.rindex(b"\x1b[?25l")
 
 
 def test_live_updates_cost_few_bytes() -> None:

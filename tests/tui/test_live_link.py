@@ -115,12 +115,16 @@ async def test_a_slow_terminal_skips_ticks_and_loses_nothing() -> None:
         await until(lambda: link.connected)
         app._driver.behind = True
         app.messages.clear()
+        announced = app._driver.frames
         engine.publish(planned_event("R1", "t", rungs=["a"]), batch_event("R1", "a", 10**12, 0.1))
         await until(lambda: link.skipped_ticks > 3)
         assert app.messages == [] and link.model.samples_applied == 0
         app._driver.behind = False
+        assert app._driver.frames == announced
         await until(lambda: link.model.samples_applied == 40)
-        assert {"runs", "samples:R1"} <= app.names
+        await until(lambda: {"runs", "samples:R1"} <= app.names)
+        # The driver is told of the frame, so that it can ask the terminal for the next.
+        assert app._driver.frames == announced + 1
         await link.stop()
 
 

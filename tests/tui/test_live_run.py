@@ -9,6 +9,7 @@ import pytest
 from engine.protocol import events, requests
 from tests.tui.app_support import fill_store, opened, screen_name, screen_text, told, until
 from tests.tui.fakes import (
+    START_NS,
     FakeLink,
     batch_event,
     failing_run_events,
@@ -18,9 +19,10 @@ from tests.tui.fakes import (
     telemetry_event,
 )
 from tests.tui.live_support import SIZES, check_snapshot, isolate
+from tui.screens import run as run_module
 from tui.screens.run import RunScreen
 from tui.widgets.logpane import LogPane
-from tui.widgets.plot import LivePlot
+from tui.widgets.plot import LivePlot, Series
 from tui.widgets.table import LiveTable
 
 STORIES = {
@@ -240,6 +242,72 @@ async def test_p_stops_the_drawing_and_draws_all_again(tmp_path: Path) -> None:
         await pilot.press("p")
         await until(pilot, lambda: "▲ 2.31× faster" in screen_text(app))
         assert "drawing paused" not in screen_text(app)
+
+
+class Plotted:
+    """Notes what the live plot is given: up to which second of the run each drawing reaches."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.until_s: list[float] = []
+        show = LivePlot.show
+
+        def noted(plot: LivePlot, series: list[Series], **labels: str) -> None:
+            self.until_s.append(max(item.x[-1] for item in series))
+            show(plot, series, **labels)
+
+        monkeypatch.setattr(LivePlot, "show", noted)
+
+
+def sample_at(seconds: int) -> events.SampleBatch:
+    return batch_event("R1", "baseline", START_NS + seconds * 10**9, 0.1, round=100 + seconds, count=1)
+
+
+def newest_s(link: FakeLink) -> float:
+    return max(float(arm.points.points()[0][-1]) for arm in link.model.runs["R1"].arms.values() if arm.points.count)
+
+
+async def test_the_plot_waits_for_its_time_but_not_when_the_run_pauses_or_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_module, "PLOT_PERIOD_S", 3600.0)  # its time never comes
+    link = link_with(quick_run_events(finished=False))
+    async with opened(tmp_path, size=(120, 40), link=link) as (app, pilot):
+        app.open_screen("run", run_id="R1")
+        await pilot.pause(0.2)
+        plotted = Plotted(monkeypatch)
+        figures = app.screen.query_one("#arms", LiveTable).row("baseline")
+        link.push(sample_at(60))
+        await pilot.pause(0.1)
+        link.push(sample_at(61))
+        await pilot.pause(0.1)
+        assert plotted.until_s == []
+        assert app.screen.query_one("#arms", LiveTable).row("baseline") != figures
+        await pilot.press("p")
+        await until(pilot, lambda: plotted.until_s == [newest_s(link)])
+        await pilot.press("p")
+        await until(pilot, lambda: len(plotted.until_s) == 2)
+        link.push(sample_at(62))
+        await pilot.pause(0.1)
+        assert len(plotted.until_s) == 2
+        link.push(*quick_run_events()[-4:])
+        await until(pilot, lambda: len(plotted.until_s) == 3)
+        assert plotted.until_s[-1] == newest_s(link) > plotted.until_s[0]
+
+
+async def test_a_plot_that_waited_is_drawn_though_nothing_more_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_module, "PLOT_PERIOD_S", 0.5)
+    link = link_with(quick_run_events(finished=False))
+    async with opened(tmp_path, size=(120, 40), link=link) as (app, pilot):
+        app.open_screen("run", run_id="R1")
+        await pilot.pause(0.7)
+        plotted = Plotted(monkeypatch)
+        for second in range(60, 65):
+            link.push(sample_at(second))
+            await pilot.pause(0.01)
+        await until(pilot, lambda: bool(plotted.until_s) and plotted.until_s[-1] == newest_s(link))
+        assert len(plotted.until_s) < 5
 
 
 async def test_z_zooms_the_plot_and_escape_leaves_the_zoom_first(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.content import Content
 from textual.geometry import Size
 from textual.screen import Screen
 from textual.strip import Strip
@@ -35,6 +36,18 @@ LEAST_COLUMNS = 40
 LEAST_ROWS = 10
 
 
+def same_text(one: Text, other: Text) -> bool:
+    """Whether two texts are drawn alike."""
+    return one.plain == other.plain and one.style == other.style and one.spans == other.spans
+
+
+def entitle(pane: Widget, title: str) -> None:
+    """Give a pane its border title. Setting one repaints the whole pane, so the title that it has is left alone."""
+    content = Content(title)
+    if pane.border_title != content.markup:
+        pane.border_title = content
+
+
 class OneRow(Widget):
     """A row of text, drawn by line: changing it costs the row's bytes and nothing else."""
 
@@ -43,10 +56,17 @@ class OneRow(Widget):
     """
     can_focus = False
     ALLOW_SELECT = False
+    _drawn: tuple[int, Text] | None = None  # the width and the text drawn last
 
     def row(self, width: int) -> Text:
         """The text for `width` columns."""
         raise NotImplementedError
+
+    def renew(self) -> None:
+        """Draw the row again if it would read differently."""
+        width = self.size.width
+        if self._drawn is None or self._drawn[0] != width or not same_text(self._drawn[1], self.row(width)):
+            self.refresh()
 
     def get_content_width(self, container: Size, viewport: Size) -> int:
         return container.width
@@ -59,6 +79,7 @@ class OneRow(Widget):
         if y or not self.size.width:
             return Strip.blank(self.size.width, style)
         text = self.row(self.size.width)
+        self._drawn = (self.size.width, text)
         segments = list(text.render(self.app.console, end=""))
         return Strip(segments).apply_style(style).adjust_cell_length(self.size.width, style)
 
@@ -152,7 +173,7 @@ class KeyLine(OneRow):
         self._where: list[tuple[int, int, str]] = []
 
     def _bindings_changed(self, _: Screen[Any]) -> None:
-        self.refresh()
+        self.renew()
 
     def shown(self) -> list[Binding]:
         """The bindings that have a place in the footer, in order, each action once."""
@@ -286,7 +307,7 @@ class WorkScreen(Screen[None]):
         if not self.is_mounted:
             return
         for header in self.query(HeaderLine):
-            header.refresh()
+            header.renew()
         if not names or "banners" in names or "connection" in names:
             self.show_banner()
 

@@ -169,7 +169,7 @@ class EngineLogScreen(WorkScreen):
     def on_resize(self, event: events.Resize) -> None:
         """Queue and log beside each other from WIDE_COLUMNS on."""
         self.set_class(event.size.width >= WIDE_COLUMNS, "-wide")
-        self.call_after_refresh(self._draw, whole=False)
+        self.call_after_refresh(self._redraw)
 
     @property
     def header_title(self) -> str:
@@ -197,15 +197,17 @@ class EngineLogScreen(WorkScreen):
         if not names or not names.isdisjoint(("log", "status", "connection", "runs", "banners", "watches", "gaps")):
             self._draw(whole="log:whole" in names)
 
+    def _redraw(self) -> None:
+        self._draw(whole=False)
+        self.query_one("#queue", LiveTable).refresh()  # its columns may have another width since it was painted
+
     def _draw(self, *, whole: bool) -> None:
         model, link = self.workbench.model, self.workbench.link
         status = self.query_one("#status", TextRows)
         rows = status_rows(model, link is not None and link.connected)
         status.styles.height = min(max(3, len(rows)), max(3, self.size.height // 3))
         status.show(rows)
-        queue = self.query_one("#queue", LiveTable)
-        queue.show(queue_rows(model))
-        queue.refresh()  # its columns may have another width since it was painted
+        self.query_one("#queue", LiveTable).show(queue_rows(model))
         log = self.query_one("#log", LogPane)
         new = model.engine_line_count - self._lines_seen
         if whole or new > len(model.engine_lines):

@@ -27,7 +27,7 @@ from store.outcomes import State, Verdict
 from tui import plain
 from tui.keymap import TARGET, bind
 from tui.results import STATE_WORDS, ComparisonResult, Result, newest
-from tui.screens.base import WorkScreen
+from tui.screens.base import WorkScreen, entitle
 from tui.themes import verdict_text
 from tui.widgets.table import Cell, Column, LiveTable
 
@@ -206,9 +206,9 @@ class HomeScreen(WorkScreen):
             table.move_to(next((key for key, _ in rows if key.startswith("target ")), ""))
         shown = sum(1 for key, _ in rows if key.startswith("target "))
         if self._filter:
-            table.border_title = f"Targets with “{clean_line(self._filter, limit=24)}”: {shown}"
+            entitle(table, f"Targets with “{clean_line(self._filter, limit=24)}”: {shown}")
         else:
-            table.border_title = "Targets"
+            entitle(table, "Targets")
         self._describe()
 
     def _rows(self) -> Iterable[tuple[str, list[Cell]]]:

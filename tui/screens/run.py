@@ -1,11 +1,12 @@
 """One run: every iteration's time on one axis with the GPU's clocks, the arms, the steps, and why it failed.
 
-A run that the model holds is drawn as it goes on, at most ten times a second (the link's ticks); any other is
-read from the store in a thread and drawn the same way.
+A run that the model holds is drawn as it goes on, at most ten times a second (the link's ticks), its plot three times;
+any other is read from the store in a thread and drawn the same way.
 """
 
 from __future__ import annotations
 
+import time
 from typing import ClassVar
 
 from rich.text import Text
@@ -21,7 +22,7 @@ from tui import readings
 from tui.keymap import TARGET, bind
 from tui.model import BASELINE, RunView, stored_run
 from tui.screens import Source
-from tui.screens.base import WorkScreen
+from tui.screens.base import WorkScreen, entitle
 from tui.widgets.logpane import LogPane
 from tui.widgets.plot import LivePlot
 from tui.widgets.table import LiveTable
@@ -30,6 +31,7 @@ from tui.widgets.textrows import TextRows
 WIDE_COLUMNS = 110
 TALL_ROWS = 36
 CLOCK_PERIOD_S = 1.0
+PLOT_PERIOD_S = 0.3  # a new curve is most of what a live frame sends; the eye reads figures, not every curve
 
 
 class RunPlot(LivePlot, can_focus=True):
@@ -91,6 +93,8 @@ class RunScreen(WorkScreen):
         self._shown: tuple[object, ...] = ()  # what the pane of text holds
         self._lines_seen = 0
         self._ticker: Timer | None = None
+        self._plotted_s = float("-inf")  # when, on the monotonic clock
+        self._plot_timer: Timer | None = None  # draws what the plot does not show yet
 
     def compose_body(self) -> ComposeResult:
         yield TextRows(id="title")
@@ -199,8 +203,11 @@ class RunScreen(WorkScreen):
                 arms.columns = columns
             arms.show(readings.arm_rows(run, width, unit, self.workbench.ascii))
         if head or samples or "telemetry" in names:
-            self._draw_plot(run)
             self._draw_facts(run)
+            if everything or run.state.final:
+                self._draw_plot(run)
+            else:
+                self._draw_plot_in_time(run)
         if head or f"output:{run.id}" in names:
             self._draw_text(run)
 
@@ -217,7 +224,26 @@ class RunScreen(WorkScreen):
         row.show([note])
         self._arrange()
 
+    def _draw_plot_in_time(self, run: RunView) -> None:
+        """Draw the plot now, or when PLOT_PERIOD_S have passed since it was drawn."""
+        left_s = self._plotted_s + PLOT_PERIOD_S - time.monotonic()
+        if left_s <= 0:
+            self._draw_plot(run)
+        elif self._plot_timer is None:
+            self._plot_timer = self.set_timer(left_s, self._draw_late_plot)
+
+    def _draw_late_plot(self) -> None:
+        """Draw what came since the plot was drawn, unless it was drawn meanwhile."""
+        late, self._plot_timer = self._plot_timer, None
+        run = self.run_view
+        if late is not None and run is not None and self.is_mounted:
+            self._draw_plot(run)
+
     def _draw_plot(self, run: RunView) -> None:
+        if self._plot_timer is not None:
+            self._plot_timer.stop()
+            self._plot_timer = None
+        self._plotted_s = time.monotonic()
         plot = self.query_one("#plot", RunPlot)
         metric = readings.METRICS[self.metric]
         unit = readings.time_unit(run, self.workbench.ascii)
@@ -273,7 +299,7 @@ class RunScreen(WorkScreen):
                 pane.extend(readings.wrapped(lines, width) or ["nothing went wrong"])
                 pane.action_oldest()
                 self._shown = key
-        pane.border_title = Text(title)
+        entitle(pane, title)
 
     def _arrange(self) -> None:
         """Give the rows to what has something to show."""
@@ -384,6 +410,7 @@ class RunScreen(WorkScreen):
         self.paused = not self.paused
         run = self.run_view
         if self.paused and run is not None:
+            self._draw_late_plot()  # so that plot and figures stand at the same moment
             self._draw_title(run)
         else:
             self._draw(set())

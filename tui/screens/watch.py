@@ -21,7 +21,7 @@ from tui import plain, readings
 from tui.keymap import bind
 from tui.model import EditView, WatchView
 from tui.screens import Source
-from tui.screens.base import WorkScreen
+from tui.screens.base import WorkScreen, entitle
 from tui.widgets.logpane import LogPane
 from tui.widgets.plot import LivePlot
 from tui.widgets.table import LiveTable
@@ -211,7 +211,7 @@ class WatchScreen(WorkScreen):
             pane.clear()
             pane.extend(lines)
             pane.action_oldest()
-        pane.border_title = Text(f"edit {edit.number}")
+        entitle(pane, f"edit {edit.number}")
 
     def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
         """Show what became of the edit."""
