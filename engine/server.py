@@ -211,6 +211,9 @@ class Engine:
             for queued in self._queue:
                 if queued.plan.record.id == event.run_id:
                     queued.state = State(event.state)
+        elif isinstance(event, events.RunFinished):
+            # Whoever has heard of the end must not find the run in the queue.
+            self._queue = [queued for queued in self._queue if queued.plan.record.id != event.run_id]
 
     def _banner(self, key: str, text: str, severity: str = "warning") -> None:
         if text:

@@ -89,8 +89,10 @@ def _comparison(
 ) -> records.ComparisonRecord:
     for side in (arm, base):
         if not side.believable or not medians[side.name]:
-            why = side.reason or ("checked, not timed here" if not side.timed else "no time yet")
-            return records.ComparisonRecord(arm.name, base.name, Verdict.NONE, note=clean_line(f"{side.name}: {why}"))
+            unkept = "every sample was discarded" if side.samples.device_ms else "no time yet"
+            why = side.reason or (unkept if side.timed else "checked, not timed here")
+            note = why if why.startswith(side.name) else f"{side.name}: {why}"
+            return records.ComparisonRecord(arm.name, base.name, Verdict.NONE, note=clean_line(note))
     ratio = statistics.compare(statistics.log_ratios(medians[base.name], medians[arm.name]), floor, quick=quick)
     if ratio is None:
         return records.ComparisonRecord(arm.name, base.name, Verdict.NONE, note="no round has both arms")

@@ -1,0 +1,674 @@
+"""Drives the two roles of a worker process, arm and verifier, without an engine: `python -m tests.engine.roles FOLDER`.
+
+Every function named `tell_*` is one scenario: it gets a folder for its target and returns plain data; all of them
+run in this one process (the verifier makes its process unreadable for others, so it is never a test's own), and
+what they return is printed as one JSON object for test_judge_and_arm.py to judge.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from engine import arms
+from engine.protocol import jobs, reports
+from engine.worker import tensors
+from engine.worker.__main__ import failed
+from engine.worker.arm import Arm
+from engine.worker.judge import Judge
+from engine.worker.loading import user_traceback
+from kernels.catalog.model import Kind, Needs, Role, Rung, Target
+from tests.engine.targets import write_target
+
+SEED = 20240229
+_held: list[int] = []
+
+RAGGED = '\n[[cases]]\nname = "ragged"\naxes = { N = 5 }\ntimed = false\n'
+
+
+def blob() -> jobs.Blob:
+    """A shared file as the engine makes them."""
+    fd = os.memfd_create("roles", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    _held.append(fd)
+    return jobs.Blob(path=f"/proc/{os.getpid()}/fd/{fd}")
+
+
+class Play:
+    """A verifier and one arm of a target, with some sets of the default case's inputs handed over."""
+
+    def __init__(
+        self, root: Path, files: dict[str, str], *, sets: int = 2, case: str = "default", **lesson: str
+    ) -> None:
+        self.target: Target = write_target(root, files, **lesson)
+        self.case = case
+        self.judge = Judge(self.load("reference"), self.target)
+        self.inputs: list[jobs.Blob] = []
+        for number in range(sets):
+            made = self.judge.make_inputs(jobs.MakeInputs(case=case, set_index=number, seed=SEED, blob=blob()))
+            self.inputs.append(made.blob)
+            self.judge.expect(jobs.Expect(case=case, set_index=number))
+
+    def load(self, module: str) -> jobs.Load:
+        return jobs.Load(
+            folder=os.fsencode(self.target.folder),
+            root=os.fsencode(self.target.root),
+            chapter=self.target.chapter,
+            target_id=self.target.id,
+            module=module,
+            device="cpu",
+        )
+
+    def arm(self, rung: str = "optimized", *, prepared: bool = True) -> Arm:
+        """The rung with its inputs, called once."""
+        arm = Arm(self.load(rung), self.target, 0)
+        arm.take_inputs(jobs.TakeInputs(case=self.case, seed=SEED, sets=self.inputs))
+        if prepared:
+            arm.prepare(jobs.Prepare(case=self.case))
+        return arm
+
+    def execute(self, arm: Arm, number: int = 0) -> reports.Executed:
+        return arm.execute(jobs.Execute(case=self.case, set_index=number, outputs=blob()))
+
+    def verdict(self, outputs: jobs.Blob, number: int = 0) -> reports.Compared:
+        return self.judge.compare(jobs.Compare(case=self.case, set_index=number, outputs=outputs))
+
+    def right(self, arm: Arm, number: int = 0) -> bool:
+        """Whether a call on this set gives what the reference says."""
+        return self.verdict(self.execute(arm, number).outputs, number).right
+
+    def warm(self, arm: Arm) -> reports.WarmedUp:
+        return arm.warm_up(jobs.WarmUp(case=self.case, budget_ms=20))
+
+    def measure(self, arm: Arm, sets: list[int], budget_ms: float = 1e6, number: int = 0) -> list[reports.Samples]:
+        return list(arm.measure(jobs.Measure(case=self.case, round=number, sets=sets, budget_ms=budget_ms)))
+
+
+def engine_side(inexact: bool = False) -> arms.Arm:
+    """The engine's book-keeping for an arm."""
+    rung = Rung("optimized", Role.OPTIMIZED, Kind.TORCH, Path("optimized.py"), Needs(), inexact=inexact)
+    return arms.Arm("optimized", rung, "cpu", True)
+
+
+def notices(before: list[float], after: list[float], *, inexact: bool = False) -> bool:
+    """Whether the engine takes these fingerprints for those of different outputs."""
+    book = engine_side(inexact)
+    book.verified = {0: before}
+    try:
+        book._check_fingerprint(0, after)
+    except arms.ArmEnd as end:
+        assert end.state == "incorrect", end.state
+        return True
+    return False
+
+
+def error_of(work: Callable[[], object], folder: Path = Path("/")) -> dict[str, Any]:
+    """What a worker would report for the exception that `work` raises."""
+    try:
+        work()
+    except Exception as error:
+        report = failed(error, "Job", folder)
+        return {"kind": report.kind, "summary": report.summary, "traceback": report.traceback}
+    return {"kind": "none", "summary": "", "traceback": ""}
+
+
+# -- right and wrong ---------------------------------------------------------------------------------------------------
+
+
+def tell_right_and_wrong(root: Path) -> dict[str, Any]:
+    wrong = "def run(x):\n    y = x * 2\n    y[-1] += 1\n    return y\n"
+    play = Play(root, {"wrong_last.py": wrong}, axes="{ N = 1000 }")
+    good, bad = play.arm(), play.arm("wrong_last")
+    first, again, other = (play.execute(good, number) for number in (0, 0, 1))
+    judged = [play.verdict(executed.outputs, number) for executed, number in ((first, 0), (other, 1))]
+    refused = play.verdict(play.execute(bad).outputs)
+    mixed_up = play.verdict(first.outputs, 1)
+    return {
+        "right": [one.right for one in judged],
+        "max_error": [one.max_error for one in judged],
+        "same": first.fingerprint == again.fingerprint,
+        "sets_differ": notices(first.fingerprint, other.fingerprint),
+        "width": len(first.fingerprint),
+        "peak_bytes": first.peak_bytes,
+        "refused": [refused.right, refused.finding, refused.detail],
+        "mixed_up": mixed_up.right,
+    }
+
+
+def tell_outputs_of_another_form_reach_the_verifier(root: Path) -> dict[str, Any]:
+    """A worker is not believed: what lies in the shared file is looked at again."""
+    play = Play(root, {}, axes="{ N = 8 }")
+    x = torch.ones(8)
+    given = {
+        "none": {},
+        "two": {"y": x, "z": x},
+        "shape": {"y": x.reshape(2, 4)},
+        "dtype": {"y": x.double()},
+    }
+    found = {name: play.verdict(tensors.write(blob().path, outputs)) for name, outputs in given.items()}
+    return {name: [judged.right, judged.finding, judged.max_error] for name, judged in found.items()}
+
+
+def tell_the_verifier_is_unreadable(root: Path) -> dict[str, Any]:
+    Play(root, {})
+    return {"dumpable": ctypes.CDLL(None).prctl(3, 0, 0, 0, 0)}
+
+
+# -- fingerprints ------------------------------------------------------------------------------------------------------
+
+CHANGES = {
+    "one_element_a_little": "y[517003] += 0.01",
+    "one_element_a_lot": "y[0] += 5",
+    "the_last_element": "y[-1] += 0.1",
+    "two_elements_swapped": "y[[3, 700000]] = y[[700000, 3]]",
+    "reversed": "y = y.flip(0)",
+    "shifted": "y = y.roll(1)",
+    "negated": "y = -y",
+    "a_tail_cut": "y[-500:] = 0",
+    "all_zeros": "y = torch.zeros_like(y)",
+    "stale": "y = kept",
+    "scaled_by_a_thousandth": "y = y * 1.001",
+    "one_nan": "y[77] = float('nan')",
+    "one_inf": "y[77] = float('inf')",
+}
+
+
+def tell_changes(root: Path) -> dict[str, Any]:
+    """Every change is made in a later call of a rung that was honest when it was verified."""
+    told: dict[str, Any] = {}
+    for name, change in CHANGES.items():
+        code = (
+            "import torch\n\ncalls = 0\nkept = torch.zeros(1_000_003)\n\n\n"
+            "def run(x):\n    global calls\n    calls += 1\n    y = x * 2\n"
+            "    if calls == 2:\n        kept.copy_(y + 1)\n"
+            f"    if calls > 3:\n        {change}\n    return y\n"
+        )
+        play = Play(root / name, {"optimized.py": code}, axes="{ N = 1000003 }", sets=1)
+        arm = play.arm()
+        verified, honest, changed = (play.execute(arm).fingerprint for _ in range(3))
+        told[name] = [notices(verified, honest), notices(verified, changed)]
+    return told
+
+
+def tell_every_single_element(root: Path) -> dict[str, Any]:
+    """Sizes around the width of the projection, one element changed at each of some places."""
+    told: dict[str, Any] = {}
+    for count in (1, 2, 4095, 4096, 4097, 8192, 3 * 4096 + 1, 5000):
+        play = Play(root / str(count), {}, axes=f"{{ N = {count} }}", sets=1)
+        arm = play.arm()
+        play.execute(arm)
+        base = torch.randn(count, generator=torch.Generator().manual_seed(1))
+        before = arm._fingerprint((base,))
+        missed = []
+        for place in {0, 1 % count, count // 2, count - 1, 4095 % count, 4096 % count, 8191 % count}:
+            changed = base.clone()
+            changed[place] += 0.05
+            after = arm._fingerprint((changed,))
+            if not notices(before, after):
+                missed.append(place)
+        told[str(count)] = missed
+    return told
+
+
+def tell_swaps(root: Path) -> dict[str, Any]:
+    """Elements and whole rows of a tile that changed places, 60 pairs each: how many went unnoticed."""
+    play = Play(root, {}, axes="{ N = 1 }")
+    arm = play.arm()
+    generator = torch.Generator().manual_seed(3)
+    base = torch.randn(64, 4096, generator=generator)
+    before = arm._fingerprint((base,))
+    missed = {"rows": 0, "columns": 0, "elements": 0}
+    for _ in range(60):
+        first, second = torch.randperm(64, generator=generator)[:2].tolist()
+        rows, columns, elements = base.clone(), base.clone(), base.clone()
+        rows[[first, second]] = base[[second, first]]
+        columns[:, [first, second]] = base[:, [second, first]]
+        elements[first, 5], elements[second, 9] = base[second, 9], base[first, 5]
+        for name, changed in (("rows", rows), ("columns", columns), ("elements", elements)):
+            missed[name] += not notices(before, arm._fingerprint((changed,)))
+    return missed
+
+
+def tell_fingerprints_of_what_is_not_finite(root: Path) -> dict[str, Any]:
+    """Masked scores hold -inf, empty rows NaN: the rest of such an output must still be looked at."""
+    play = Play(root, {}, axes="{ N = 1 }")
+    arm = play.arm()
+    generator = torch.Generator().manual_seed(2)
+    told: dict[str, Any] = {}
+
+    def compared(base: torch.Tensor, changed: torch.Tensor) -> list[bool]:
+        before, again, after = (arm._fingerprint((tensor,)) for tensor in (base, base, changed))
+        return [notices(before, again), notices(before, after)]
+
+    for name, mark in (("nan", float("nan")), ("inf", float("inf")), ("minus_inf", -float("inf"))):
+        base = torch.randn(10_000, generator=generator)
+        base[::7] = mark
+        value = base.clone()
+        value[1] += 1.0
+        moved = base.clone()
+        moved[7], moved[8] = base[8], base[7]
+        finite = base.clone()
+        finite[7] = 0.0
+        told[name] = {
+            "value": compared(base, value),
+            "moved": compared(base, moved),
+            "finite": compared(base, finite),
+            "zeros": compared(base, torch.zeros_like(base)),
+        }
+    both = torch.randn(10_000, generator=generator)
+    both[3], both[4] = float("inf"), -float("inf")
+    swapped = both.clone()
+    swapped[3], swapped[4] = both[4], both[3]
+    told["signs"] = {"swapped": compared(both, swapped)}
+    huge = torch.randn(10_000, generator=generator) * 1e30  # squares that overflow
+    changed = huge.clone()
+    changed[5] *= 2
+    told["huge"] = {"value": compared(huge, changed), "zeros": compared(huge, torch.zeros_like(huge))}
+    return told
+
+
+def tell_fingerprints_of_every_dtype(root: Path) -> dict[str, Any]:
+    play = Play(root, {}, axes="{ N = 1 }")
+    arm = play.arm()
+    told: dict[str, Any] = {}
+    base = torch.arange(5000) % 100
+    for name in ("float64", "float16", "bfloat16", "float8_e4m3fn", "int8", "uint8", "int64", "bool"):
+        dtype = getattr(torch, name)
+        first = base.to(dtype)
+        second = base.clone()
+        second[1234] = 0 if name == "bool" else 55
+        prints = [arm._fingerprint((t,)) for t in (first, second.to(dtype))]
+        told[name] = notices(*prints)
+    empty = arm._fingerprint((torch.empty(0, 3),))
+    scalar = arm._fingerprint((torch.tensor(2.0),))
+    told["empty"], told["scalar"] = empty, scalar
+    return told
+
+
+# -- inputs ------------------------------------------------------------------------------------------------------------
+
+
+def tell_mutable_inputs_are_restored(root: Path) -> dict[str, Any]:
+    code = "def run(x):\n    x += 1\n    return x * 2 - 2\n"
+    play = Play(root, {"optimized.py": code}, inputs='x = "float32 [N] normal mutable"')
+    arm = play.arm()
+    before = [play.right(arm, number) for number in (0, 1, 0)]
+    play.warm(arm)
+    batches = play.measure(arm, [0, 1, 1, 0])
+    prints = {0: play.execute(arm, 0).fingerprint, 1: play.execute(arm, 1).fingerprint}
+    timed = [
+        not notices(prints[number], batch.fingerprints[i * 3 : i * 3 + 3])
+        for batch in batches
+        for i, number in enumerate(batch.sets)
+    ]
+    return {"right": before, "timed": timed}
+
+
+def tell_static_inputs_are_left_alone(root: Path) -> dict[str, Any]:
+    code = "def prepare(x, w):\n    w.mul_(2)\n    return lambda x, w: x * w\n"
+    play = Play(
+        root,
+        {
+            "reference.py": "def run(x, w):\n    return x * w * 2\n",
+            "baseline.py": "def run(x, w):\n    return x * w * 2\n",
+            "optimized.py": f"{code}\n\ndef run(x, w):\n    return x * w * 2\n",
+        },
+        inputs='x = "float32 [N] normal"\nw = "float32 [N] normal static"',
+    )
+    arm = play.arm()
+    return {
+        "right": [play.right(arm, number) for number in (0, 1, 0)],
+        "slots": [[slot.name for slot in made.slots] for made in play.inputs],
+    }
+
+
+def tell_addresses_last(root: Path) -> dict[str, Any]:
+    code = """
+import torch
+
+def prepare(x, w, c):
+    seen = [t.data_ptr() for t in (x, w, c)]
+
+    def call(x, w, c):
+        same = [t.data_ptr() for t in (x, w, c)] == seen
+        return x * w * 2 if same else torch.zeros_like(x)
+
+    return call
+
+def run(x, w, c):
+    return x * w * 2
+"""
+    reference = "def run(x, w, c):\n    return x * w * 2\n"
+    play = Play(
+        root,
+        {"reference.py": reference, "baseline.py": reference, "optimized.py": code},
+        inputs='x = "float32 [N] normal"\nw = "float32 [N] positive static"\nc = "float32 [4] ones cpu"',
+        sets=3,
+    )
+    arm = play.arm()
+    right = [play.right(arm, number) for number in (0, 1, 2, 0)]
+    play.warm(arm)
+    play.measure(arm, [2, 1, 0])
+    return {"right": [*right, play.right(arm, 1)]}
+
+
+def tell_what_was_computed_in_prepare_is_stale(root: Path) -> dict[str, Any]:
+    code = "def prepare(x):\n    y = x * 2\n    return lambda x: y\n\n\ndef run(x):\n    return x * 2\n"
+    play = Play(root, {"optimized.py": code})
+    arm = play.arm()
+    return {"other_set_right": play.right(arm, 1)}
+
+
+def tell_shared_memory_is_not_handed_to_the_rung(root: Path) -> dict[str, Any]:
+    """Writing into the shared file after it was taken changes nothing for the arm."""
+    run = "def run(x, w):\n    return x * w * 2\n"
+    files = {"reference.py": run, "baseline.py": run, "optimized.py": run}
+    play = Play(root, files, inputs='x = "float32 [N] normal"\nw = "float32 [N] positive static"')
+    arm = play.arm()
+    for made in play.inputs:
+        for view in tensors.read(made):
+            view.zero_()
+    return {"right": [play.right(arm, number) for number in (0, 1)]}
+
+
+def tell_several_cases(root: Path) -> dict[str, Any]:
+    play = Play(root, {}, cases=RAGGED)
+    ragged = play.judge.make_inputs(jobs.MakeInputs(case="ragged", set_index=0, seed=SEED, blob=blob())).blob
+    play.judge.expect(jobs.Expect(case="ragged", set_index=0))
+    arm = play.arm()
+    arm.take_inputs(jobs.TakeInputs(case="ragged", seed=SEED, sets=[ragged]))
+    unprepared = error_of(lambda: arm.execute(jobs.Execute(case="ragged", set_index=0, outputs=blob())))
+    arm.prepare(jobs.Prepare(case="ragged"))
+    small = arm.execute(jobs.Execute(case="ragged", set_index=0, outputs=blob()))
+    judged = play.judge.compare(jobs.Compare(case="ragged", set_index=0, outputs=small.outputs))
+    return {
+        "ragged": judged.right,
+        "shape": small.outputs.slots[0].shape,
+        "default": play.right(arm),
+        "unprepared": unprepared["summary"],
+    }
+
+
+def tell_made_inputs(root: Path) -> dict[str, Any]:
+    make = """
+import torch
+
+def make(axes, device, generator):
+    layer = torch.nn.Linear(axes["N"], axes["N"], bias=False).requires_grad_(False)
+    layer.weight.copy_(torch.randn(axes["N"], axes["N"], generator=generator))
+    return {"model": {"layers": [layer], "table": torch.arange(axes["N"]), "eps": 1e-3, "name": "m"}}
+"""
+    reference = """
+import torch
+
+def run(x, model):
+    layer = model["layers"][0]
+    assert x.dtype is torch.float64, x.dtype
+    assert layer.weight.dtype is torch.float64, layer.weight.dtype
+    assert model["table"].dtype is torch.int64
+    assert (model["eps"], model["name"]) == (1e-3, "m")
+    y = layer(x)[model["table"]] + model["eps"]
+    layer.weight.zero_()   # spoils nothing for the next set
+    x.zero_()
+    return y
+"""
+    honest = (
+        "import torch\n\n\ndef run(x, model):\n    assert model['layers'][0].weight.dtype is torch.float32\n"
+        "    return model['layers'][0](x)[model['table']] + model['eps']\n"
+    )
+    play = Play(
+        root,
+        {"inputs.py": make, "reference.py": reference, "baseline.py": honest, "optimized.py": honest},
+        inputs='x = "float32 [N] normal"\nmodel = "made static"',
+        sets=3,
+    )
+    arm = play.arm()
+    return {"right": [play.right(arm, number) for number in range(3)]}
+
+
+# -- outputs -----------------------------------------------------------------------------------------------------------
+
+FORMS = {
+    "too_many": "return x * 2, x",
+    "none_at_all": "return ()",
+    "nothing": "return None",
+    "a_list_of_numbers": "return [1.0] * 16",
+    "numpy": "return (x * 2).numpy()",
+    "a_parameter": "return torch.nn.Parameter(x * 2)",
+    "a_subclass": "return (x * 2).as_subclass(Lazy)",
+    "shape": "return (x * 2).reshape(4, 4)",
+    "a_scalar": "return (x * 2).sum()",
+    "dtype": "return (x * 2).double()",
+    "a_list_of_one": "return [x * 2]",
+    "strided": "return torch.stack([x * 2, x], 1)[:, 0]",
+    "with_grad": "return (x * 2).requires_grad_()",
+}
+
+
+def tell_forms(root: Path) -> dict[str, Any]:
+    told: dict[str, Any] = {}
+    for name, line in FORMS.items():
+        code = f"import torch\n\n\nclass Lazy(torch.Tensor):\n    pass\n\n\ndef run(x):\n    {line}\n"
+        play = Play(root / name, {"optimized.py": code})
+        arm = play.arm(prepared=False)
+        told[name] = error_of(lambda arm=arm: arm.prepare(jobs.Prepare(case="default")))  # type: ignore[misc]
+        if told[name]["kind"] == "none":
+            told[name]["right"] = play.right(arm)
+    return told
+
+
+def tell_a_form_that_changes_while_timed(root: Path) -> dict[str, Any]:
+    counted = "calls = 0\n\n\ndef run(x):\n    global calls\n    calls += 1\n    y = x * 2\n"
+    code = f"{counted}    return y if calls < 60 else y[:3]\n"
+    play = Play(root, {"optimized.py": code})
+    arm = play.arm()
+    play.warm(arm)
+    return error_of(lambda: play.measure(arm, [0] * 100_000))
+
+
+# -- timing ------------------------------------------------------------------------------------------------------------
+
+
+def tell_samples(root: Path) -> dict[str, Any]:
+    play = Play(root, {}, sets=3)
+    arm = play.arm()
+    early = error_of(lambda: play.measure(arm, [0]))
+    warmed = play.warm(arm)
+    book = engine_side()
+    book.verified = {number: play.execute(arm, number).fingerprint for number in range(3)}
+    sets = [0, 1, 2, 2, 1, 0, 0, 1] * 5
+    for number in range(2):
+        for batch in play.measure(arm, sets, number=number):
+            book.take(batch, replica=7)
+    done = arm.done()
+    arms.check_done(book, done, wall_ms=1e6)
+    surrendered = arm.surrender(jobs.Surrender(outputs=blob()))
+    log = book.samples
+    return {
+        "early": early["summary"],
+        "timing": warmed.timing,
+        "per_call_ms": warmed.per_call_ms,
+        "calls": warmed.calls,
+        "sets": log.inputs == sets * 2,
+        "count": [len(log.device_ms), done.samples],
+        "positive": all(ms > 0 for ms in log.device_ms),
+        "rounds": log.round == [0] * 40 + [1] * 40,
+        "replicas": set(log.replica) == {7},
+        "in_order": log.end_ns == sorted(log.end_ns),
+        "discarded": sum(log.discarded),
+        "last_set": surrendered.set_index,
+        "last_right": play.verdict(surrendered.outputs, surrendered.set_index).right,
+        "collecting": __import__("gc").isenabled(),
+    }
+
+
+def tell_nothing_timed(root: Path) -> dict[str, Any]:
+    play = Play(root, {})
+    arm = play.arm()
+    done = arm.done()
+    return {"set": arm.surrender(jobs.Surrender(outputs=blob())).set_index, "samples": done.samples}
+
+
+def tell_the_last_output_as_it_is_now(root: Path) -> dict[str, Any]:
+    """A rung that spoils its last output afterwards is found out by what it surrenders."""
+    code = """
+kept = []
+
+def run(x):
+    for y in kept:
+        y.zero_()
+    kept.clear()
+    y = x * 2
+    kept.append(y)
+    return y
+
+def spoil():
+    kept[0].zero_()
+"""
+    play = Play(root, {"optimized.py": code})
+    arm = play.arm()
+    play.warm(arm)
+    play.measure(arm, [0, 1])
+    arm._run.__globals__["spoil"]()
+    surrendered = arm.surrender(jobs.Surrender(outputs=blob()))
+    return {"set": surrendered.set_index, "right": play.verdict(surrendered.outputs, 1).right}
+
+
+def tell_a_budget(root: Path) -> dict[str, Any]:
+    code = "import time\n\n\ndef run(x):\n    time.sleep(0.015)\n    return x * 2\n"
+    play = Play(root, {"optimized.py": code})
+    arm = play.arm()
+    play.warm(arm)
+    none = play.measure(arm, [0] * 50, budget_ms=0)
+    some = play.measure(arm, [0] * 50, budget_ms=100)
+    all_of_them = play.measure(arm, [0, 1, 0])
+    slow = play.measure(arm, [0] * 12)
+    return {
+        "none": [len(batch.sets) for batch in none],
+        "some": sum(len(batch.sets) for batch in some),
+        "all": sum(len(batch.sets) for batch in all_of_them),
+        "lasts": [[batch.last for batch in part] for part in (none, some, all_of_them, slow)],
+        "slowest_ms": max(ms for batch in slow for ms in batch.device_ms),
+        "fastest_ms": min(ms for batch in slow for ms in batch.device_ms),
+        "batches": len(slow),
+    }
+
+
+# -- what goes wrong ---------------------------------------------------------------------------------------------------
+
+
+def tell_lesson_errors(root: Path) -> dict[str, Any]:
+    told: dict[str, Any] = {}
+
+    def rung(name: str, code: str) -> dict[str, Any]:
+        play = Play(root / name, {"optimized.py": code})
+        return error_of(lambda: play.arm(), play.target.folder)
+
+    told["no_run"] = rung("no_run", "def go(x):\n    return x * 2\n")
+    told["run_is_no_function"] = rung("run_is_no_function", "run = 5\n")
+    told["too_many_arguments"] = rung("too_many_arguments", "def run(x, y):\n    return x * 2\n")
+    told["too_few_arguments"] = rung("too_few_arguments", "def run():\n    return 2\n")
+    told["keyword_only"] = rung("keyword_only", "def run(*, x):\n    return x * 2\n")
+    told["prepare_returns_nothing"] = rung(
+        "prepare_returns_nothing", "def prepare(x):\n    x.sum()\n\n\ndef run(x):\n    return x * 2\n"
+    )
+    told["any_arguments"] = rung("any_arguments", "def run(*inputs):\n    return inputs[0] * 2\n")
+    told["syntax"] = rung("syntax", "def run(x):\n    return x *\n")
+    told["import"] = rung("import", "import no_such_module\n\n\ndef run(x):\n    return x * 2\n")
+    told["memory"] = rung("memory", "def run(x):\n    raise MemoryError('64 GiB')\n")
+    play = Play(root / "missing", {})
+    (play.target.folder / "optimized.py").unlink()
+    told["missing"] = error_of(lambda: play.arm(), play.target.folder)
+    return told
+
+
+def tell_reference_errors(root: Path) -> dict[str, Any]:
+    told: dict[str, Any] = {}
+    for name, code in {
+        "shape": "def run(x):\n    return x[:3]\n",
+        "count": "def run(x):\n    return x, x\n",
+        "type": "def run(x):\n    return 5\n",
+        "raises": "def run(x):\n    raise ArithmeticError('no')\n",
+    }.items():
+        told[name] = error_of(partial(Play, root / name, {"reference.py": code}), root / name / "one")
+    return told
+
+
+def tell_tracebacks(root: Path) -> dict[str, Any]:
+    helper = "import torch\n\n\ndef inner(x):\n    return torch.ones(3) @ x\n"
+    code = """
+import deep.helper
+
+def run(x):
+    try:
+        return deep.helper.inner(x)
+    except RuntimeError as error:
+        raise ValueError("the tile does not fit") from error
+"""
+    play = Play(root, {"deep/helper.py": helper, "deep/__init__.py": "", "optimized.py": code})
+    folder = play.target.folder
+    arm = play.arm(prepared=False)
+    told: dict[str, Any] = {"chained": error_of(lambda: arm.prepare(jobs.Prepare(case="default")), folder)}
+    told["folder"] = str(folder)
+
+    def traced(work: Callable[[], object]) -> str:
+        try:
+            work()
+        except BaseException as error:
+            return user_traceback(error, folder)
+        return ""
+
+    def suppressed() -> None:
+        try:
+            raise KeyError("hidden")
+        except KeyError:
+            raise ValueError("shown") from None
+
+    def circular() -> None:
+        first, second = ValueError("first"), ValueError("second")
+        first.__cause__, second.__cause__ = second, first
+        raise first
+
+    def long_winded() -> None:
+        raise ValueError("x" * 1_000_000)
+
+    def recursive() -> None:
+        recursive()
+
+    (folder / "baseline.py").write_text("def run(n):\n    return run(n + 1)\n")
+    endless = play.arm("baseline", prepared=False)._run
+    told["endless"] = traced(lambda: endless(0))
+    (folder / "deep" / "broken.py").write_text("def run(x):\n    return x *\n")
+    (folder / "wrong.py").write_text("import deep.broken\n")
+    told["syntax"] = traced(lambda: Arm(play.load("wrong"), play.target, 0))
+    told["suppressed"] = traced(suppressed)
+    told["circular"] = traced(circular)
+    told["long"] = len(traced(long_winded))
+    told["recursive"] = len(traced(recursive))
+    told["foreign"] = traced(lambda: json.loads("{"))
+    return told
+
+
+def main() -> None:
+    """Run every scenario; one that fails tells its trace in place of its data."""
+    base = Path(sys.argv[1])
+    told: dict[str, Any] = {}
+    for name, tell in list(globals().items()):
+        if name.startswith("tell_"):
+            try:
+                told[name.removeprefix("tell_")] = tell(base / name)
+            except Exception:
+                told[name.removeprefix("tell_")] = {"failed": traceback.format_exc()}
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""docs/engine.md against the code: every variable, state, step, file, limit and module that it must name."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from engine import arms, environment, journal, paths, pool, runs, server, snapshots, spawner, statistics, telemetry
+from engine.protocol import framing
+from store.outcomes import State, Timing, Verdict
+
+MAIN = Path(__file__).parents[2]
+PAGE = (MAIN / "docs/engine.md").read_text("utf-8")
+SECTIONS = dict(re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
+CODE = [
+    path for folder in ("engine", "checks", "store", "kernels", "tui") for path in sorted((MAIN / folder).rglob("*.py"))
+]
+
+
+def named(section: str) -> set[str]:
+    """Everything between backticks in a section."""
+    return set(re.findall(r"`([^`\n]+)`", SECTIONS[section]))
+
+
+def row(section: str, begins: str) -> list[str]:
+    """The cells of the table row that begins so."""
+    (line,) = re.findall(rf"^\| {re.escape(begins)}[^|]*\|.*$", SECTIONS[section], re.MULTILINE)
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_every_variable_of_ours_that_the_code_reads_is_documented_and_no_other() -> None:
+    read = {name for path in CODE for name in re.findall(r"\bAISP_[A-Z_]+\b", path.read_text("utf-8"))}
+    assert "AISP_STATE" in read
+    assert {name for name in named("Environment variables") if name.startswith("AISP_")} == read
+
+
+def test_the_lists_of_variables_that_workers_see_and_runs_record_are_the_codes() -> None:
+    seen, recorded = re.findall(r"```text\n(.*?)```", SECTIONS["Environment variables"], re.DOTALL)
+    assert sorted(seen.split()) == sorted(spawner.ENVIRONMENT_NAMES)
+    assert sorted(recorded.split()) == sorted(environment.VARIABLE_NAMES)
+
+
+def test_every_state_verdict_and_way_of_timing_is_explained() -> None:
+    states = {
+        name
+        for line in re.findall(r"^\| (`.*?) \|", SECTIONS["The life of a run"], re.MULTILINE)
+        for name in re.findall(r"`(\w+)`", line)
+    }
+    assert states == {state.value for state in State}
+    verdicts = set(re.findall(r"^\| `(\w+)` \|", SECTIONS["What is measured, and how"], re.MULTILINE))
+    assert verdicts == {verdict.value for verdict in Verdict}
+    assert {timing.value for timing in Timing} - {"none"} <= named("What is measured, and how")
+
+
+def test_every_step_that_faces_show_is_named() -> None:
+    source = "".join(path.read_text("utf-8") for path in (MAIN / "engine").glob("*.py"))
+    steps = set(re.findall(r'_step\(\s*"([^"]+)"', source)) | set(re.findall(r'StepRecord\("([^"]+)"', source))
+    assert {"warm worker", "measure", "verdict"} <= steps
+    assert steps <= named("The life of a run")
+
+
+@pytest.mark.parametrize(("mode", "quick"), [("full", False), ("quick", True)])
+def test_the_stop_rule_is_the_codes(mode: str, quick: bool) -> None:
+    rule = runs.StopRule.of(quick=quick, replicas=0)
+    assert row("What is measured, and how", mode)[1:] == [
+        str(rule.replicas),
+        str(rule.rounds),
+        f"{rule.turn_ms:.0f} ms",
+        f"3 to {rule.turn_samples}",
+        str(rule.input_sets),
+        f"{rule.warm_up_ms:.0f} ms",
+    ]
+
+
+def test_the_statistics_numbers_are_the_codes() -> None:
+    section = " ".join(SECTIONS["What is measured, and how"].split())
+    assert f"{statistics.RESAMPLES} draws" in section
+    assert (
+        f"at least {statistics.LEAST_FLOOR:.1%} ({statistics.QUICK_FLOOR:.0%} when quick)".replace("%", " %") in section
+    )
+    assert f"within {statistics.EQUIVALENCE * 100:.0f} % of 1" in section
+    assert f"{arms.FINGERPRINT_TOLERANCE:.0e}".replace("e-0", "e-") in section
+    assert f"{arms.INEXACT_TOLERANCE:.0e}".replace("e-0", "e-") in section
+    assert f"read {1 / telemetry.PERIOD_S:.0f} times a second" in section
+
+
+def test_the_limits_are_the_codes() -> None:
+    limits = arms.Limits()
+    told = {
+        "importing": f"{limits.compile_s:.0f} s",
+        "any other": f"{limits.progress_s:.0f} s",
+        "a whole run": f"{limits.total_s:.0f} s",
+        "leaving": f"{limits.finish_s:.0f} s",
+        "printed": f"{spawner.OUTPUT_LIMIT_BYTES >> 30} GiB, or {spawner.OUTPUT_RATE_BYTES_PER_S // 10**6} MB/s for "
+        f"{spawner.OUTPUT_RATE_PATIENCE_S:.0f} s",
+        "a frame": f"{framing.MAX_FRAME_BYTES >> 20} MiB",
+        "a face's": f"{journal.VIEWER_QUEUE_BYTES >> 20} MiB",
+        "unread answers": str(journal.MOST_REPLIES),
+        "the journal": f"two files of {journal.KEPT_BYTES >> 20} MiB",
+        "planned runs": str(server.MOST_PLANNED),
+        "remembered": str(server.REMEMBERED_REPLIES),
+    }
+    assert {name: row("Limits", name)[1] for name in told} == told
+    assert f"the last {snapshots.KEPT_LAYOUTS} source snapshots" in SECTIONS["Files"]
+    assert f"{server.HOUSEKEEPING_S:g}" in row("Environment variables", "`AISP_HOUSEKEEPING_S`")[1]
+
+
+def test_every_file_of_the_state_folder_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("AISP_STATE", str(tmp_path / "state"))
+    files = [paths.database_file(), paths.lock_file(), paths.pointer_file(), paths.log_file()]
+    folders = [paths.journal_dir(), paths.snapshots_dir()]
+    assert {path.name for path in files} | {f"{path.name}/" for path in folders} <= named("Files")
+    assert paths.socket_file().suffix == ".sock"
+
+
+def test_every_module_of_the_engine_has_its_place_on_the_page() -> None:
+    modules = {path.name for path in (MAIN / "engine").glob("*.py")} - {"__init__.py"}
+    on_page = {Path(name).name for name in named("Processes") if name.endswith(".py")}
+    assert on_page == modules
+    assert {"engine/protocol/", "engine/worker/"} <= named("Processes")
+
+
+def test_the_number_of_standbys_is_the_codes() -> None:
+    words = {1: "One", 2: "Two", 3: "Three", 4: "Four", 5: "Five", 6: "Six"}
+    assert f"**Standbys.** {words[server.WARM_PROCESSES]} processes" in PAGE
+    assert server.WARM_IDLE_S == 600
+    assert "ten minutes" in SECTIONS["Processes"]
+    assert pool.Pool(interpret=False).warm == 0
+
+
+def test_every_file_that_the_page_names_is_there() -> None:
+    files = set(re.findall(r"`((?:engine|tests|checks|kernels|protocol)/[\w/.]+)`", PAGE))
+    missing = [name for name in sorted(files) if not (MAIN / name).exists() and not (MAIN / "engine" / name).exists()]
+    assert len(files) > 20
+    assert missing == []
+    links = re.findall(r"\]\(([\w.]+)\)", PAGE)
+    assert all((MAIN / "docs" / link).exists() for link in links)
