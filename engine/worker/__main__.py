@@ -35,6 +35,24 @@ def tie_to(engine_pid: int) -> None:
         sys.stderr.write("aisp: oom_score_adj could not be raised\n")
 
 
+def pay_first_costs(device: str) -> None:
+    """What the first operation of each kind costs a process: thread pools, library handles, kernels loaded lazily.
+
+    The operations are those of a comparison and of a fingerprint, which every run needs.
+    """
+    import torch
+
+    from checks.compare import compare
+
+    matrix = torch.arange(1 << 18, dtype=torch.float32, device=device).view(512, 512)
+    projected = ((matrix @ matrix[:, 0:2]) * matrix[:, 2:3]).sum(0)
+    torch.cat((projected, torch.dot(matrix.view(-1), matrix.view(-1)).reshape(1))).tolist()
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        compare("", matrix.to(dtype), matrix.to(torch.float64), tolerance=1.0)
+    compare("", matrix, matrix.to(torch.float64), tolerance=0.0)
+    compare("", matrix.to(torch.int64), matrix.to(torch.int64), tolerance=0.0)
+
+
 def stand_by() -> tuple[reports.Ready, int]:
     """Import torch, make a CUDA context where there is a GPU; what this process found, and the L2's size."""
     import torch
@@ -67,9 +85,7 @@ def stand_by() -> tuple[reports.Ready, int]:
     import engine.worker.arm
     import engine.worker.judge  # noqa: F401
 
-    # What the first operation of a process costs is paid here: thread pools, dispatch tables, allocator.
-    sample = torch.arange(1 << 18, dtype=torch.float32)
-    (sample.to(torch.float64).square().sum() + (sample.view(512, 512) @ sample.view(512, 512)).sum()).item()
+    pay_first_costs("cuda" if name else "cpu")
     gc.collect()
     gc.freeze()
     ready = reports.Ready(
