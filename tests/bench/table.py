@@ -158,7 +158,7 @@ class Machine:
             python=platform.python_version(),
             torch=_version("torch"),
             textual=_version("textual"),
-            kernel=platform.release(),
+            kernel=".".join(platform.release().split(".")[:2]),
             load=os.getloadavg()[0],
         )
 

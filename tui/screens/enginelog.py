@@ -140,10 +140,10 @@ class EngineLogScreen(WorkScreen):
     EngineLogScreen #status { height: 6; background: $surface; }
     EngineLogScreen #below { layout: vertical; height: 1fr; }
     EngineLogScreen #queue { height: 5; }
-    EngineLogScreen #log { height: 1fr; border-top: solid $panel; }
+    EngineLogScreen #log { height: 1fr; border-top: solid $panel; border-title-color: $text; }
     EngineLogScreen #log:focus { border-top: solid $accent; }
     EngineLogScreen.-wide #below { layout: horizontal; }
-    EngineLogScreen.-wide #queue { width: 45%; height: 100%; border-top: solid $panel; }
+    EngineLogScreen.-wide #queue { width: 45%; height: 100%; border-top: solid $panel; border-title-color: $text; }
     EngineLogScreen.-wide #queue:focus { border-top: solid $accent; }
     EngineLogScreen.-wide #log { width: 1fr; height: 100%; }
     """

@@ -70,7 +70,7 @@ class RunScreen(WorkScreen):
     RunScreen #plot { height: 1fr; min-height: 3; }
     RunScreen #facts { height: 2; }
     RunScreen #arms { height: 5; }
-    RunScreen #text { height: 1fr; min-height: 3; display: none; border-top: solid $panel; }
+    RunScreen #text { height: 1fr; min-height: 3; display: none; border-top: solid $panel; border-title-color: $text; }
     RunScreen #text:focus { border-top: solid $accent; }
     RunScreen.-text #text { display: block; }
     RunScreen.-untimed #plot { display: none; }

@@ -76,7 +76,7 @@ class WatchScreen(WorkScreen):
     WatchScreen #body { layout: vertical; height: 1fr; }
     WatchScreen #plot { height: 6; }
     WatchScreen #edits { height: 1fr; min-height: 3; }
-    WatchScreen #text { height: 6; border-top: solid $panel; }
+    WatchScreen #text { height: 6; border-top: solid $panel; border-title-color: $text; }
     WatchScreen #text:focus { border-top: solid $accent; }
     WatchScreen.-tall #plot { height: 30%; }
     WatchScreen.-tall #text { height: 35%; }
