@@ -292,7 +292,8 @@ class FakeEngine:
 
     def __exit__(self, *_: object) -> None:
         assert self._loop is not None and self.stopping is not None and self._thread is not None
-        self._loop.call_soon_threadsafe(self.stopping.set)
+        with contextlib.suppress(RuntimeError):  # it was told to stop and has closed its loop meanwhile
+            self._loop.call_soon_threadsafe(self.stopping.set)
         self._thread.join(10)
 
     async def serve(self) -> None:
