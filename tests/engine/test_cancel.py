@@ -20,7 +20,7 @@ STALLS = corpus.Row(
     "import time\n\n\ndef prepare(x):\n    time.sleep(20)\n    return run\n\n\ndef run(x):\n    return x * 2\n",
     State.CANCELLED,
 )
-SLOW = corpus.Row("slow", corpus.on_call(40, "time.sleep(5)", imports="import time"), State.CANCELLED)
+SLOW = corpus.Row("slow", corpus.when_timed("time.sleep(5)", imports="import time"), State.CANCELLED)
 
 
 async def cancel(stream: Stream, run_id: str = "") -> events.Reply:
