@@ -237,7 +237,7 @@ class Execution:
                     if arm.running:
                         await self._guarded(arm, self._verify_last)
         await self._each(taking_part, self._finish_process)
-        self._tell(final=False)
+        self._tell()
 
     async def _start_processes(self, arms: list[Arm], *, first: bool) -> None:
         """Take standbys, give them their roles. The verifier stays for all replicas."""
@@ -483,7 +483,7 @@ class Execution:
                 if arm.running:
                     await self._guarded(arm, lambda a, n=number: self._turn(a, n, replica))  # type: ignore[misc]
             if number == 0 or number % 2 == 1:
-                self._tell(final=False)
+                self._tell()
 
     async def _turn(self, arm: Arm, number: int, replica: int) -> None:
         rule, child = self.plan.rule, self._child(arm)
@@ -604,7 +604,7 @@ class Execution:
     def _tell_arm(self, arm: Arm) -> None:
         self._services.publish(arm_event(self._id, self._arm_record(arm)))
 
-    def _tell(self, *, final: bool) -> None:
+    def _tell(self) -> None:
         """Preliminary figures, or the last ones."""
         arms = [self._arm_record(arm) for arm in self._arms]
         for arm in arms:
@@ -684,7 +684,7 @@ class Execution:
                 throttle=np.array(readings.throttle, np.int64),
             )
         await self._services.store("finish", record, samples, telemetry)
-        self._tell(final=True)
+        self._tell()
         self._services.publish(
             events.Step(
                 run_id=self._id,

@@ -65,9 +65,8 @@ class Queued:
 class Engine:
     """Everything that one engine process is."""
 
-    def __init__(self, lock_fd: int) -> None:
+    def __init__(self) -> None:
         self.epoch = new_ulid()
-        self._lock_fd = lock_fd
         self._started = time.monotonic()
         self._nvml = Nvml()
         self._hardware = Hardware.find(self._nvml)
@@ -701,7 +700,7 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.getLogger("watchfiles").setLevel(logging.WARNING)  # it logs every change it sees
     try:
-        asyncio.run(_serve(lock))
+        asyncio.run(_serve())
     except (StoreError, paths.UnsafePathError, OSError) as error:
         log.error("%s", error)
         print(f"aisp engine: {error}", file=sys.stderr)  # noqa: T201  the face that started us reads it in the log
@@ -711,8 +710,8 @@ def main() -> int:
     return 0
 
 
-async def _serve(lock: int) -> None:
-    await Engine(lock).serve()
+async def _serve() -> None:
+    await Engine().serve()
 
 
 if __name__ == "__main__":
