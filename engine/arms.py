@@ -92,6 +92,7 @@ class SampleLog:
     replica: list[int] = field(default_factory=list)
     inputs: list[int] = field(default_factory=list)
     discarded: list[int] = field(default_factory=list)
+    sm_clock_mhz: list[float] = field(default_factory=list)
 
     def freeze(self) -> Samples:
         """As arrays."""
@@ -103,6 +104,7 @@ class SampleLog:
             replica=np.array(self.replica, np.int64),
             inputs=np.array(self.inputs, np.int64),
             discarded=np.array(self.discarded, np.int64),
+            sm_clock_mhz=np.array(self.sm_clock_mhz, np.float64),
         )
 
 
@@ -118,7 +120,11 @@ class Arm:
     correctness: Correctness = Correctness.UNKNOWN
     timing: Timing = Timing.NONE
     samples: SampleLog = field(default_factory=SampleLog)
+    calls: int = 1  # in one sample
+    per_call_ms: float = 0.0
     per_sample_ms: float = 0.0
+    resolution_ms: float | None = None
+    overhead_ms: float | None = None
     max_error: float | None = None
     peak_bytes: int | None = None
     reason: str = ""
@@ -146,8 +152,9 @@ class Arm:
     def take(self, batch: reports.Samples, replica: int) -> None:
         """Keep a batch of samples, after checking what can be checked. Raises ArmEnd."""
         count = len(batch.device_ms)
-        lists = (batch.sets, batch.host_ms, batch.end_ns, batch.discarded)
-        if any(len(part) != count for part in lists) or len(batch.fingerprints) != count * batch.width:
+        lists = (batch.host_ms, batch.end_ns, batch.discarded, batch.sm_clock_mhz)
+        whole = all(len(part) == count for part in lists) and len(batch.sets) == count * batch.calls
+        if not whole or batch.calls != self.calls or len(batch.fingerprints) != len(batch.sets) * batch.width:
             raise ArmEnd(State.INFRA_ERROR, "a batch of samples was torn")
         if not all(math.isfinite(ms) and ms > 0 for ms in batch.device_ms):
             raise ArmEnd(
@@ -162,7 +169,8 @@ class Arm:
         log.host_ms += batch.host_ms
         log.end_ns += batch.end_ns
         log.discarded += batch.discarded
-        log.inputs += batch.sets
+        log.sm_clock_mhz += batch.sm_clock_mhz
+        log.inputs += batch.sets if batch.calls == 1 else [-1] * count
         log.round += [batch.round] * count
         log.replica += [replica] * count
         for position, number in enumerate(batch.sets):
@@ -195,6 +203,7 @@ class Arm:
         """A fresh process: its fingerprints and counts start anew."""
         self.child = child
         self.verified = {}
+        self.calls = 1
         self.sent = 0
         self.digest = hashlib.sha256()
         self.started_ns = time.monotonic_ns()
@@ -323,7 +332,7 @@ def check_done(arm: Arm, done: reports.Done, wall_ms: float) -> None:
             State.INFRA_ERROR,
             f"{arm.name} sent {done.samples} samples, {arm.sent} arrived or their hash differs",
         )
-    measured_ms = sum(arm.samples.device_ms[len(arm.samples.device_ms) - arm.sent :])
+    measured_ms = sum(arm.samples.device_ms[len(arm.samples.device_ms) - arm.sent :]) * arm.calls
     if measured_ms > wall_ms:
         raise ArmEnd(
             State.INFRA_ERROR,

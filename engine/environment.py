@@ -27,6 +27,7 @@ def describe(ready: reports.Ready, driver: str, folder: Path) -> dict[str, objec
         "machine": platform.machine(),
         "cpu": _cpu_name(),
         "cores": os.cpu_count() or 0,
+        "worker_cores": list(ready.cores),
         "gpu": ready.gpu_name,
         "gpu_uuid": ready.gpu_uuid,
         "sm": ready.sm,

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from engine.clean import clean_line
 from engine.protocol import events
-from engine.runs import Plan, StopRule, new_seed
+from engine.runs import Plan, new_seed
 from engine.telemetry import Nvml
+from engine.turns import StopRule
 from kernels import catalog
 from kernels.catalog.model import Case, Catalog, Needs, Rung, Target
 from store.outcomes import State, Trigger
@@ -108,6 +109,8 @@ def plan(
     case: str = "",
     quick: bool = False,
     replicas: int = 0,
+    warm: bool = False,
+    interleave: bool = True,
     trigger: Trigger = Trigger.CLI,
 ) -> Plan:
     """Decide everything about one run.
@@ -124,7 +127,9 @@ def plan(
         chosen_device, chosen_case, problem = _place(target, hardware, device, case)
     except LookupError as error:
         raise PlanError(str(error.args[0])) from None
-    rule = StopRule.of(quick=quick, replicas=replicas)
+    # Arms that talk to other GPUs would wait for each other: a collective needs the links for itself.
+    alone = chosen_device == "cuda" and target.needs.gpus > 1
+    rule = StopRule.of(quick=quick, replicas=replicas, warm=warm, interleaved=interleave and not alone)
     record = RunRecord(
         id=new_ulid(),
         target=target.id,

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import os
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,44 +22,22 @@ from typing import Any
 import numpy as np
 
 from engine import environment, snapshots, speed_of_light, verdicts
-from engine.arms import TWIN_SUFFIX, Arm, ArmEnd, Limits, ask, check_done, expect, explain, oom_kills, tail
+from engine.arms import TWIN_SUFFIX, Arm, ArmEnd, Limits, ask, check_done, tail
 from engine.clean import clean, clean_line
 from engine.pool import Pool
 from engine.protocol import events, jobs, reports
-from engine.spawner import Child, ChildGoneError, ChildTimeoutError, OutputLimitError
+from engine.spawner import Child, ChildGoneError, ChildTimeoutError
 from engine.telemetry import Nvml, Readings, Sampler
 from engine.telling import arm_event, comparison_event, finished_event
+from engine.turns import ArmFailure, StopRule, Turns
 from kernels.catalog.model import Case, Kind, Rung, Target
 from store import records
-from store.outcomes import Correctness, State, Timing, Validity, Verdict
+from store.outcomes import Correctness, State, Validity, Verdict
 
 log = logging.getLogger("aisp.runs")
 
 OUTPUT_LINES_PER_EVENT = 200
 DRAIN_S = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class StopRule:
-    """When measuring ends; written into the manifest before the first sample."""
-
-    replicas: int
-    rounds: int
-    turn_ms: float
-    turn_samples: int
-    input_sets: int
-    warm_up_ms: float
-
-    @staticmethod
-    def of(*, quick: bool, replicas: int) -> StopRule:
-        """The rule of a mode; `replicas` overrides its number of fresh processes."""
-        if quick:
-            return StopRule(replicas or 1, 6, 20.0, 64, 2, 40.0)
-        return StopRule(replicas or 5, 10, 40.0, 128, 3, 200.0)
-
-    def manifest(self) -> dict[str, object]:
-        """As plain data."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +66,7 @@ class Services:
     limits: Limits = field(default_factory=Limits.from_environment)
     gpu: int = 0  # index of the GPU that runs are placed on
     on_lost_gpu: Callable[[str], None] = lambda reason: None
+    peak: Callable[[], records.Peak | None] = lambda: None  # what was measured of this GPU's ceilings
 
 
 class Arena:
@@ -126,10 +106,18 @@ class Execution:
         self._flags: list[str] = []
         self._environment = ""
         self._ready: reports.Ready | None = None
+        self._base_ms: float | None = None  # the first baseline's time
         self._output: dict[tuple[str, str], bytearray] = {}
         self._output_dropped: dict[tuple[str, str], int] = {}
         self._started = time.monotonic_ns()
-        self._order = random.Random(plan.record.seed)
+        self._turns = Turns(
+            self._id,
+            plan.case.name,
+            plan.rule,
+            random.Random(plan.record.seed),
+            services.publish,
+            services.limits.progress_s,
+        )
         self._reason = ""
         self._state: State | None = None
 
@@ -207,20 +195,24 @@ class Execution:
             self._reason = "; ".join(sorted({arm.reason for arm in self._arms}))
             return
         for replica in range(self.plan.rule.replicas):
-            if not any(arm.running and (arm.timed or not replica) for arm in self._arms):
-                break
-            await self._replica(replica)
+            taking_part = [arm for arm in self._arms if arm.running and (arm.timed or not replica)]
+            if self.plan.rule.interleaved:
+                groups = [taking_part] if taking_part else []
+            else:
+                groups = [[arm] for arm in self._turns.in_order(taking_part, replica)]
+            for arms in groups:
+                await self._replica(arms, replica)
 
-    async def _replica(self, replica: int) -> None:
+    async def _replica(self, taking_part: list[Arm], replica: int) -> None:
         """One fresh process per arm: verified, warmed up, measured in turns, and thrown away."""
-        taking_part = [arm for arm in self._arms if arm.running and (arm.timed or not replica)]
+        first = self._judge is None
         async with self._step("warm worker"):
-            await self._start_processes(taking_part, first=replica == 0)
-        if replica == 0:
+            await self._start_processes(taking_part, first=first)
+        if first:
             await self._advance(State.RUNNING)
             await self._describe()
         async with self._step("inputs"):
-            await self._make_inputs(first=replica == 0)
+            await self._make_inputs(first=first)
         # Compiling and verifying side by side: nothing is timed yet.
         await self._each(taking_part, lambda arm: self._verify(arm, gate=replica == 0))
         if self._expected is not None:
@@ -231,13 +223,15 @@ class Execution:
                 for arm in timed:
                     await self._guarded(arm, self._warm_up)
                 timed = [arm for arm in timed if arm.running]
+                await self._choose(timed)
+                timed = [arm for arm in timed if arm.running]
                 async with self._step("measure"):
                     await self._take_turns(timed, replica)
                 for arm in timed:
                     if arm.running:
                         await self._guarded(arm, self._verify_last)
         await self._each(taking_part, self._finish_process)
-        self._tell()
+        await self._tell()
 
     async def _start_processes(self, arms: list[Arm], *, first: bool) -> None:
         """Take standbys, give them their roles. The verifier stays for all replicas."""
@@ -461,63 +455,35 @@ class Execution:
 
     async def _warm_up(self, arm: Arm) -> None:
         async with self._step("warm-up", arm):
-            warmed = await ask(
-                self._child(arm),
-                jobs.WarmUp(case=self.plan.case.name, budget_ms=self.plan.rule.warm_up_ms),
-                reports.WarmedUp,
-                self._services.limits.progress_s,
-                arm.name,
-            )
-        arm.timing = Timing(warmed.timing)
-        arm.per_sample_ms = warmed.per_sample_ms
+            await self._turns.warm_up(arm, self._child(arm))
+
+    async def _choose(self, arms: list[Arm]) -> None:
+        """How samples are taken, alike for all. An arm that fails here takes the others along into one more try."""
+        while arms:
+            try:
+                await self._turns.choose(arms, self._child)
+            except ArmFailure as failed:
+                self._end_arm(failed.arm, failed.end)
+                await self._end_process(failed.arm)
+                arms = [arm for arm in arms if arm.running]
+            else:
+                return
 
     async def _take_turns(self, arms: list[Arm], replica: int) -> None:
-        """Randomised ABBA: a shuffled order in one round, its reverse in the next."""
-        order = list(arms)
-        for number in range(self.plan.rule.rounds):
-            if number % 2 == 0:
-                self._order.shuffle(order)
-            else:
-                order.reverse()
-            for arm in order:
+        """Randomised ABBA: a shuffled order in one round, its reverse in the next, until the stop rule is met."""
+        number, started_s = 0, time.monotonic()
+        while not self._turns.over(number, started_s, verdicts.widest(self._arms, replica)):
+            for arm in self._turns.in_order(arms, number):
                 if arm.running:
-                    await self._guarded(arm, lambda a, n=number: self._turn(a, n, replica))  # type: ignore[misc]
-            if number == 0 or number % 2 == 1:
-                self._tell()
-
-    async def _turn(self, arm: Arm, number: int, replica: int) -> None:
-        rule, child = self.plan.rule, self._child(arm)
-        wanted = max(3, min(rule.turn_samples, int(rule.turn_ms / max(arm.per_sample_ms, 0.01))))
-        sets = [self._order.randrange(rule.input_sets) for _ in range(wanted)]
-        # Slow calls get three samples a turn; nothing gets more than its share of time beyond that.
-        budget_ms = max(4 * rule.turn_ms, 4 * arm.per_sample_ms)
-        job = jobs.Measure(case=self.plan.case.name, round=number, sets=sets, budget_ms=budget_ms)
-        report: reports.Report = await ask(child, job, reports.Samples, self._services.limits.progress_s, arm.name)
-        while True:
-            batch = expect(report, reports.Samples, arm.name)
-            arm.take(batch, replica)
-            self._services.publish(
-                events.SampleBatch(
-                    run_id=self._id,
-                    arm=arm.name,
-                    replica=replica,
-                    round=batch.round,
-                    timing=arm.timing.value,
-                    device_ms=batch.device_ms,
-                    end_ns=batch.end_ns,
-                    discarded=batch.discarded,
-                )
-            )
-            if batch.last:
+                    await self._guarded(
+                        arm,
+                        lambda a, n=number: self._turns.turn(a, self._child(a), n, replica),  # type: ignore[misc]
+                    )
+            if not any(arm.running for arm in arms):
                 return
-            report = await self._receive(child, arm)
-
-    async def _receive(self, child: Child, arm: Arm) -> reports.Report:
-        before = oom_kills()
-        try:
-            return await child.receive(self._services.limits.progress_s)
-        except (ChildGoneError, ChildTimeoutError, OutputLimitError) as error:
-            raise await explain(child, error, arm.name, before) from None
+            if number == 0 or number % 2 == 1:
+                await self._tell()
+            number += 1
 
     async def _verify_last(self, arm: Arm) -> None:
         """What the last timed call left behind is judged in full."""
@@ -604,22 +570,39 @@ class Execution:
     def _tell_arm(self, arm: Arm) -> None:
         self._services.publish(arm_event(self._id, self._arm_record(arm)))
 
-    def _tell(self) -> None:
-        """Preliminary figures, or the last ones."""
-        arms = [self._arm_record(arm) for arm in self._arms]
+    async def _tell(self) -> None:
+        """Preliminary figures. They cost some 10 ms an arm: in a thread, while nothing is measured."""
+        self._publish_figures(*await asyncio.to_thread(self._figures))
+
+    def _publish_figures(
+        self, arms: Sequence[records.ArmRecord], comparisons: Sequence[records.ComparisonRecord]
+    ) -> None:
         for arm in arms:
             self._services.publish(arm_event(self._id, arm))
-        for comparison in verdicts.comparisons(self._arms, quick=self.plan.rule.replicas == 1):
+        for comparison in comparisons:
             self._services.publish(comparison_event(self._id, comparison))
+
+    def _figures(self) -> tuple[tuple[records.ArmRecord, ...], tuple[records.ComparisonRecord, ...]]:
+        """What the samples say so far, the baseline first."""
+        rule = self.plan.rule
+        arms = tuple(self._arm_record(arm) for arm in self._arms)
+        compared = verdicts.comparisons(self._arms, quick=rule.replicas == 1, interleaved=rule.interleaved)
+        return arms, tuple(compared)
 
     # -- the verdict -----------------------------------------------------------------------------------------------
 
     def _arm_record(self, arm: Arm) -> records.ArmRecord:
-        bound = None
+        light: verdicts.Lamp | None = None
         if self._ready is not None and self._device == "cuda":
-            bound = speed_of_light.bound(self.plan.target, self.plan.case, self._ready.gpu_name)
+            light = functools.partial(
+                speed_of_light.light, self.plan.target, self.plan.case, self._ready.gpu_name, self._services.peak()
+            )
         source = self.plan.files.get(f"{arm.rung.name}.py", b"")
-        return verdicts.arm_record(arm, bound_ms=bound.ms if bound else None, source=source)
+        base = arm is self._arms[0]
+        record = verdicts.arm_record(arm, source=source, light=light, base_ms=None if base else self._base_ms)
+        if base:
+            self._base_ms = record.median_ms
+        return record
 
     async def _clean_up(self) -> None:
         """No process and no shared memory of this run is left, whatever happened."""
@@ -642,9 +625,8 @@ class Execution:
                 else:
                     arm.state = self._state or State.INFRA_ERROR
                     arm.reason = self._reason or "not reached"
-        arms = tuple(self._arm_record(arm) for arm in self._arms)
+        arms, comparisons = await asyncio.to_thread(self._figures)
         state, reason = self._final_state(arms)
-        comparisons = tuple(verdicts.comparisons(self._arms, quick=self.plan.rule.replicas == 1))
         correctness = verdicts.overall(arms)
         if state is State.OK and correctness is not Correctness.CORRECT:
             state, reason = State.UNAVAILABLE, "no rung could run here"
@@ -654,6 +636,7 @@ class Execution:
             self._flags.append("faster than the speed of light")
         if any(arm.dirty_exit for arm in arms):
             self._flags.append("dirty_exit")
+        self._flags += self._turns.notes
         verdict = verdicts.best(comparisons, self.plan.rungs) if validity is Validity.VALID else Verdict.NONE
         self._steps.append(records.StepRecord("verdict", "", start, (time.monotonic_ns() - start) / 1e6))
         record = replace(
@@ -684,7 +667,7 @@ class Execution:
                 throttle=np.array(readings.throttle, np.int64),
             )
         await self._services.store("finish", record, samples, telemetry)
-        self._tell()
+        self._publish_figures(arms, comparisons)
         self._services.publish(
             events.Step(
                 run_id=self._id,

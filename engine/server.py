@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from engine import paths, planning, spawner
+from engine import paths, peaks, planning, spawner
 from engine.clean import clean_line
 from engine.client import build_id
 from engine.journal import Journal, Viewer, ViewerGoneError
@@ -40,6 +40,7 @@ from kernels import catalog
 from kernels.catalog.model import Target
 from store.errors import StoreError, StoreFullError, StoreLockedError
 from store.outcomes import State, Trigger
+from store.records import Peak
 from store.ulid import new_ulid
 from store.writer import Store
 
@@ -62,6 +63,14 @@ class Queued:
     task: asyncio.Task[Any] | None = None
 
 
+@dataclass(slots=True)
+class QueuedPeak:
+    """A measurement of ceilings that is asked for or under way."""
+
+    id: str
+    task: asyncio.Task[Peak | None] | None = None
+
+
 class Engine:
     """Everything that one engine process is."""
 
@@ -75,6 +84,8 @@ class Engine:
         self._store_lock = asyncio.Lock()
         self._pool = Pool(interpret=not self._hardware.gpus)
         self._queue: list[Queued] = []
+        self._peak_asked: QueuedPeak | None = None
+        self._peak: Peak | None = None  # the newest one of the GPU that runs are placed on
         self._wake = asyncio.Event()
         self._watches: dict[str, tuple[Watch, asyncio.Task[None]]] = {}
         self._runs_planned = 0
@@ -104,6 +115,7 @@ class Engine:
         try:
             self._store = await asyncio.to_thread(Store.open, paths.database_file())
             await self._greet_store()
+            await self._recall_peak()
             await self._bind()
         except BaseException:
             self._journal.close()
@@ -144,7 +156,12 @@ class Engine:
             task.cancel()
         for job in jobs:
             job.cancel()
-        running = [queued.task for queued in self._queue if queued.task is not None]
+        running: list[asyncio.Task[Any]] = [queued.task for queued in self._queue if queued.task is not None]
+        if self._peak_asked is not None:
+            if self._peak_asked.task is None:
+                self._drop_peak("the engine was stopped before it began")
+            else:
+                running.append(self._peak_asked.task)
         for task in running:
             task.cancel()
         await asyncio.gather(*running, *jobs, *(t for _, t in self._watches.values()), return_exceptions=True)
@@ -197,9 +214,9 @@ class Engine:
                 except OSError as error:
                     log.error("binding again failed: %s", error)
             idle = time.monotonic() - self._last_activity
-            if not self._warm_faces and not self._queue and idle > WARM_IDLE_S and self._pool.target:
+            if not self._warm_faces and not self._busy and idle > WARM_IDLE_S and self._pool.target:
                 self._pool.keep(0)
-            if self._stop_when_idle and not self._queue:
+            if self._stop_when_idle and not self._busy:
                 self._stopping.set()
 
     # -- telling -------------------------------------------------------------------------------------------------------
@@ -246,6 +263,10 @@ class Engine:
 
     # -- queue ---------------------------------------------------------------------------------------------------------
 
+    @property
+    def _busy(self) -> bool:
+        return bool(self._queue) or self._peak_asked is not None
+
     async def _work_queue(self) -> None:
         """Carry out one plan after the other. Nothing that a run does can end this loop."""
         services = Services(
@@ -256,11 +277,15 @@ class Engine:
             snapshots_dir=paths.snapshots_dir(),
             gpu=self._hardware.index,
             on_lost_gpu=self._degrade,
+            peak=lambda: self._peak,
         )
         while True:
-            while not self._queue:
+            while not self._busy:
                 self._wake.clear()
                 await self._wake.wait()
+            if self._peak_asked is not None:
+                await self._work_peak(self._peak_asked, services)
+                continue
             queued = self._queue[0]
             if self._degraded and queued.plan.record.device == "cuda" and not queued.plan.problem:
                 queued.plan = replace(queued.plan, problem=f"the GPU is set aside: {self._degraded}")
@@ -279,6 +304,34 @@ class Engine:
                     self._queue.remove(queued)
                 self._runs_done += 1
                 self._last_activity = time.monotonic()
+
+    async def _work_peak(self, asked: QueuedPeak, services: Services) -> None:
+        """Measure the ceilings, in the slot of a run: before the next one, since runs are held against them."""
+        asked.task = asyncio.create_task(peaks.measure(services, asked.id))
+        asked.task.add_done_callback(lambda task: self._peak_ended(asked, task))
+        await asyncio.wait({asked.task})
+
+    def _peak_ended(self, asked: QueuedPeak, task: asyncio.Task[Peak | None]) -> None:
+        if task.cancelled():
+            self._publish(events.PeakFinished(peak_id=asked.id, gpu="", reason="cancelled; nothing was stored"))
+        elif (error := task.exception()) is not None:
+            log.error("the ceilings could not be concluded: %s", error, exc_info=error)
+        elif (found := task.result()) is not None:
+            self._peak = found
+        self._peak_asked = None
+        self._last_activity = time.monotonic()
+
+    def _drop_peak(self, reason: str) -> None:
+        """End a measurement of ceilings that has not begun."""
+        if self._peak_asked is not None:
+            self._publish(events.PeakFinished(peak_id=self._peak_asked.id, gpu="", reason=reason))
+            self._peak_asked = None
+
+    async def _recall_peak(self) -> None:
+        """What was measured of this GPU in earlier lives."""
+        uuid = next((d.uuid for d in self._hardware.devices if d.index == self._hardware.index), "")
+        if self._hardware.gpus and uuid:
+            self._peak = await self._call_store("latest_peak", uuid)
 
     def _degrade(self, reason: str) -> None:
         self._degraded = reason
@@ -479,6 +532,8 @@ class Engine:
         match request:
             case requests.StartRuns():
                 return await self._start_runs(request)
+            case requests.MeasurePeak():
+                return self._measure_peak(request)
             case requests.Cancel():
                 return await self._cancel(request)
             case requests.StartWatch():
@@ -488,9 +543,10 @@ class Engine:
             case requests.Restore():
                 return await self._restore(request)
             case requests.Shutdown():
-                if request.when_idle and self._queue:
+                if request.when_idle and self._busy:
                     self._stop_when_idle = True
-                    return events.Reply(to=request.seq, detail=f"stops after {len(self._queue)} run(s)")
+                    waiting = f"{len(self._queue)} run(s)" if self._queue else "the ceilings are measured"
+                    return events.Reply(to=request.seq, detail=f"stops after {waiting}")
                 asyncio.get_running_loop().call_later(0.05, self._stopping.set)
                 return events.Reply(to=request.seq, detail="stopping")
             case _:
@@ -518,13 +574,36 @@ class Engine:
                     case=request.case,
                     quick=request.quick,
                     replicas=request.replicas,
+                    warm=request.warm,
+                    interleave=request.interleave,
                     trigger=trigger,
                 )
             )
         await self._enqueue(plans)
         return events.Reply(to=request.seq, run_ids=[plan.record.id for plan in plans])
 
+    def _measure_peak(self, request: requests.MeasurePeak) -> events.Reply:
+        """Ask for it; whoever asks while it is asked for already follows the same one."""
+        if not self._hardware.gpus:
+            raise PlanError(f"ceilings need a GPU: {self._hardware.note}")
+        if self._degraded:
+            raise PlanError(f"the GPU is set aside: {self._degraded}")
+        if self._peak_asked is not None:
+            return events.Reply(to=request.seq, run_ids=[self._peak_asked.id], detail="under way already")
+        self._peak_asked = QueuedPeak(new_ulid())
+        self._last_activity = time.monotonic()
+        self._wake.set()
+        return events.Reply(to=request.seq, run_ids=[self._peak_asked.id])
+
     async def _cancel(self, request: requests.Cancel) -> events.Reply:
+        peak = self._peak_asked
+        if peak is not None and request.run_id in ("", peak.id):
+            if peak.task is None:
+                self._drop_peak("cancelled before it began")
+            else:
+                peak.task.cancel()
+            if request.run_id:
+                return events.Reply(to=request.seq, run_ids=[peak.id])
         wanted = [q for q in self._queue if request.run_id in ("", q.plan.record.id)]
         for queued in wanted:
             if queued.task is None:
@@ -588,16 +667,19 @@ class Engine:
             devices=[*self._hardware.devices, cpu],
             gpu_note=note,
             queue=[
-                events.QueueItem(
-                    run_id=q.plan.record.id,
-                    target=q.plan.record.target,
-                    title=q.plan.record.title,
-                    state=q.state.value,
-                    quick=q.plan.record.quick,
-                    trigger=q.plan.record.trigger.value,
-                    device=q.plan.record.device,
-                )
-                for q in self._queue
+                *self._peak_item(),
+                *(
+                    events.QueueItem(
+                        run_id=q.plan.record.id,
+                        target=q.plan.record.target,
+                        title=q.plan.record.title,
+                        state=q.state.value,
+                        quick=q.plan.record.quick,
+                        trigger=q.plan.record.trigger.value,
+                        device=q.plan.record.device,
+                    )
+                    for q in self._queue
+                ),
             ],
             watches=[
                 events.WatchItem(
@@ -612,6 +694,24 @@ class Engine:
             viewers=len(self._journal.viewers),
             runs_done=self._runs_done,
         )
+
+    def _peak_item(self) -> list[events.QueueItem]:
+        """The measurement of ceilings as an entry of the queue: it has the slot of a run."""
+        asked = self._peak_asked
+        if asked is None:
+            return []
+        state = State.PLANNED if asked.task is None else State.RUNNING
+        return [
+            events.QueueItem(
+                run_id=asked.id,
+                target="peak",
+                title="The ceilings of the GPU",
+                state=state.value,
+                quick=False,
+                trigger="",
+                device="cuda",
+            )
+        ]
 
 
 async def _send(viewer: Viewer, writer: asyncio.StreamWriter) -> None:

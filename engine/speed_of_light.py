@@ -1,77 +1,301 @@
-"""The least time that a call can take on a known GPU: its bytes over bandwidth, its operations over peak rate.
+"""The least time that a call can take: its bytes over a bandwidth, its operations over a rate, a launch at least.
 
-Datasheet values, dense and without sparsity, at boost clock. A GPU that is not listed has no bound: a dash.
+Three bounds, each of which may be unknown (None, drawn as a dash):
+
+- by the datasheet, at the clocks that it was printed for;
+- by the datasheet, at the SM clock that ran: operations scale with the SM clock, bytes do not, since device memory has
+  a clock of its own;
+- by the ceilings that were measured on this GPU (`aisp bench peak`), operations again at the SM clock that ran: what a
+  GPU keeps up per cycle under sustained load is what a short call gets, and a short call runs at a higher clock.
+
+A bound never assumes what it does not know: where a lesson counts operations and the rate of its type is unknown, there
+is no bound. Standard library only: faces import this.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from engine.datasheets import Datasheet, datasheet
+from engine.suite import score_of_light
 from kernels import catalog
 from kernels.catalog.model import Case, Target
+from store.outcomes import Limiter, Timing
+
+if TYPE_CHECKING:
+    from store.records import Ceiling, Light, Peak
+
+# A lesson's dtype and the precision whose rate bounds it. float32 counts as SIMT: TF32 is not float32, and a lesson
+# that allows it has a tolerance which says so, not a bound that does.
+PRECISION_OF = {
+    "float64": "fp64",
+    "float32": "fp32",
+    "bfloat16": "bf16",
+    "float16": "fp16",
+    "float8_e4m3fn": "fp8",
+    "float8_e5m2": "fp8",
+    "int8": "int8",
+    "float4_e2m1fn_x2": "fp4",
+}
+DEFAULT_PRECISION = "fp32"
+
+DRAM = ("dram read", "dram write", "dram copy", "dram triad")
+L2_READ = "l2 read"
+LAUNCH_EMPTY = "launch empty"
+LAUNCH_GRAPH_NODE = "launch graph node"
+LAUNCH_EAGER = "launch eager"
+DENSE = ("bf16", "fp16", "tf32", "fp8", "int8", "fp32", "fp64")
+LINKS = (
+    "pcie h2d pinned",
+    "pcie d2h pinned",
+    "pcie h2d pageable",
+    "pcie d2h pageable",
+    "peer copy",
+)
+
+# Every ceiling that is measured, in the order in which it is, with its unit.
+CEILINGS: dict[str, str] = {
+    LAUNCH_EMPTY: "s",
+    LAUNCH_GRAPH_NODE: "s",
+    LAUNCH_EAGER: "s",
+    **dict.fromkeys(DRAM, "bytes/s"),
+    L2_READ: "bytes/s",
+    **{f"{precision} dense": "flop/s" for precision in DENSE},
+    **dict.fromkeys(LINKS, "bytes/s"),
+}
+
+HOST_SHARE = 0.8  # host time that explains a sample: this share of it at least
+BOUND_SHARE = 0.5  # a call whose bound is half of its time is kept by the GPU, whatever the host did meanwhile
 
 
 @dataclass(frozen=True, slots=True)
-class Datasheet:
-    """Peak rates: bytes per second of device memory, operations per second by dtype."""
+class Work:
+    """What a case must do at least: bytes of device memory, operations, and their precision."""
 
-    name: str
-    bandwidth_bytes_per_s: float
-    flops_per_s: dict[str, float]
-    source: str
-
-
-_HOPPER_SXM = {
-    "float64": 67e12, "float32": 67e12, "bfloat16": 989e12, "float16": 989e12,
-    "float8_e4m3fn": 1979e12, "float8_e5m2": 1979e12, "int8": 1979e12,
-}  # fmt: skip
-
-DATASHEETS = (
-    Datasheet("NVIDIA H200", 4.8e12, _HOPPER_SXM, "NVIDIA H200 datasheet, 2024"),
-    Datasheet("NVIDIA H100 80GB HBM3", 3.35e12, _HOPPER_SXM, "NVIDIA H100 datasheet, SXM5, 2023"),
-    Datasheet(
-        "NVIDIA H100 PCIe",
-        2.0e12,
-        {"float64": 51e12, "float32": 51e12, "bfloat16": 756e12, "float16": 756e12, "float8_e4m3fn": 1513e12,
-         "float8_e5m2": 1513e12, "int8": 1513e12},
-        "NVIDIA H100 datasheet, PCIe, 2023",
-    ),
-    Datasheet(
-        "NVIDIA A100-SXM4-80GB",
-        2.039e12,
-        {"float64": 19.5e12, "float32": 19.5e12, "bfloat16": 312e12, "float16": 312e12, "int8": 624e12},
-        "NVIDIA A100 datasheet, 2021",
-    ),
-)  # fmt: skip
+    bytes: float
+    flops: float
+    precision: str
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The bound of one case, in ms, what sets it, and where the rates come from."""
+    """The bound of one case by a datasheet, in ms, what sets it, and where the rates come from."""
 
     ms: float
     limiter: str  # "bytes" or "flops"
     source: str
 
 
-def datasheet(gpu_name: str) -> Datasheet | None:
-    """The rates of a GPU by the name that the driver gives it, or None."""
-    return next((sheet for sheet in DATASHEETS if gpu_name == sheet.name), None)
+@dataclass(frozen=True, slots=True)
+class Roofline:
+    """What a roofline plot draws: two roofs, and where the case stands under them.
+
+    Attributes:
+        precision: whose rates these are, "bf16".
+        intensity: operations per byte of the case; None for one that moves no bytes.
+        bytes, flops: of one call; flops over its time is the height of its point.
+        spec_bandwidth, spec_flops: by the datasheet, bytes/s and flop/s; None unknown.
+        measured_bandwidth, measured_flops: by the measured ceilings, at the clocks that they ran at; None unknown.
+    """
+
+    precision: str
+    intensity: float | None
+    bytes: float
+    flops: float
+    spec_bandwidth: float | None = None
+    spec_flops: float | None = None
+    measured_bandwidth: float | None = None
+    measured_flops: float | None = None
+
+    @property
+    def spec_ridge(self) -> float | None:
+        """Intensity from which operations are the limit, by the datasheet."""
+        return _ridge(self.spec_flops, self.spec_bandwidth)
+
+    @property
+    def measured_ridge(self) -> float | None:
+        """Intensity from which operations are the limit, by the measured ceilings."""
+        return _ridge(self.measured_flops, self.measured_bandwidth)
+
+
+def _ridge(flops_per_s: float | None, bytes_per_s: float | None) -> float | None:
+    return flops_per_s / bytes_per_s if flops_per_s and bytes_per_s else None
+
+
+def work(target: Target, case: Case) -> Work:
+    """What a case must do. The precision is that of the first input, else output, whose type has one."""
+    dtype = next((s.dtype for s in (*target.inputs, *target.outputs) if s.dtype in PRECISION_OF), "")
+    return Work(
+        bytes=float(catalog.bytes_moved(target, case)),
+        flops=float(catalog.flops(target, case)),
+        precision=PRECISION_OF.get(dtype, DEFAULT_PRECISION),
+    )
 
 
 def bound(target: Target, case: Case, gpu_name: str) -> Bound | None:
-    """The speed of light of a case, or None for an unknown GPU or a lesson without bytes and flops.
-
-    The rate for operations is that of the first floating-point input; fp32 counts as SIMT, without TF32.
-    """
+    """A case's bound by the datasheet at boost clock, caches cold; None for an unknown GPU or a lesson without work."""
     sheet = datasheet(gpu_name)
     if sheet is None:
         return None
-    bytes_ms = catalog.bytes_moved(target, case) / sheet.bandwidth_bytes_per_s * 1e3
-    dtype = next((s.dtype for s in (*target.inputs, *target.outputs) if s.dtype in sheet.flops_per_s), "float32")
-    flops_ms = float(catalog.flops(target, case)) / sheet.flops_per_s[dtype] * 1e3
-    if bytes_ms <= 0 and flops_ms <= 0:
+    found = _of_sheet(work(target, case), sheet, Timing.COLD, sm_clock_mhz=None)
+    if found is None:
         return None
-    if flops_ms > bytes_ms:
-        return Bound(flops_ms, "flops", sheet.source)
-    return Bound(bytes_ms, "bytes", sheet.source)
+    return Bound(found.ms, found.limiter.value, sheet.sources[0].title)
+
+
+def light(
+    target: Target,
+    case: Case,
+    gpu_name: str,
+    peak: Peak | None,
+    *,
+    time_ms: float,
+    base_ms: float | None,
+    timing: Timing,
+    host_ms: float | None = None,
+    sm_clock_mhz: float | None = None,
+) -> Light | None:
+    """An arm's time against the speed of light; None where no bound is known.
+
+    Args:
+        target, case: what was run.
+        gpu_name: the GPU that ran it, as the driver names it.
+        peak: ceilings measured on that GPU.
+        time_ms: the arm's median.
+        base_ms: the baseline's; None for the baseline itself.
+        timing: how the samples were taken. Calls on the host have no bound.
+        host_ms: median time that the host took to issue a call.
+        sm_clock_mhz: median SM clock of the arm's samples.
+
+    Limited by the host: the stream was not held, issuing the call took HOST_SHARE of its time or more, and the bound
+    is under BOUND_SHARE of its time (a call that waits for the GPU has a long host time, too, and is not meant).
+    Limited by the launch: a kernel that does nothing takes longer than the bytes and the operations.
+
+    The score is measured from the bound by the measured ceilings, else by the datasheet.
+    """
+    from store.records import Light  # its arrays need numpy, which faces do not load for a roofline
+
+    if timing in (Timing.HOST, Timing.NONE):
+        return None
+    wanted = work(target, case)
+    sheet = datasheet(gpu_name)
+    spec = _of_sheet(wanted, sheet, timing, sm_clock_mhz=None) if sheet else None
+    at_clock = _of_sheet(wanted, sheet, timing, sm_clock_mhz=sm_clock_mhz) if sheet and sm_clock_mhz else None
+    measured = _of_peak(wanted, peak, sheet, timing, sm_clock_mhz) if peak else None
+    best = measured or spec
+    if best is None:
+        return None
+    limiter = best.limiter
+    if not timing.held and host_ms is not None and host_ms >= HOST_SHARE * time_ms and best.ms < BOUND_SHARE * time_ms:
+        limiter = Limiter.HOST
+    return Light(
+        spec_ms=spec.ms if spec else None,
+        clock_ms=at_clock.ms if at_clock else None,
+        measured_ms=measured.ms if measured else None,
+        limiter=limiter,
+        score=None if base_ms is None else score_of_light(time_ms, best.ms, base_ms),
+    )
+
+
+def roofline(target: Target, case: Case, gpu_name: str, peak: Peak | None) -> Roofline | None:
+    """The roofs over a case; None where neither datasheet nor measured ceilings are known, or it counts no work."""
+    wanted = work(target, case)
+    sheet = datasheet(gpu_name)
+    if (sheet is None and peak is None) or wanted.flops <= 0:
+        return None
+    bandwidth = _bandwidth(peak) if peak else None
+    rate = peak.ceiling(f"{wanted.precision} dense") if peak else None
+    return Roofline(
+        precision=wanted.precision,
+        intensity=wanted.flops / wanted.bytes if wanted.bytes > 0 else None,
+        bytes=wanted.bytes,
+        flops=wanted.flops,
+        spec_bandwidth=sheet.memory_bytes_per_s if sheet else None,
+        spec_flops=sheet.rates.get(wanted.precision) if sheet else None,
+        measured_bandwidth=bandwidth,
+        measured_flops=rate.value if rate else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Least:
+    ms: float
+    limiter: Limiter
+
+
+def _greatest(parts: dict[Limiter, float]) -> _Least | None:
+    """The longest of several times; None where none is above zero."""
+    limiter = max(parts, key=lambda key: parts[key])
+    return _Least(parts[limiter], limiter) if parts[limiter] > 0 else None
+
+
+def _of_sheet(wanted: Work, sheet: Datasheet, timing: Timing, *, sm_clock_mhz: float | None) -> _Least | None:
+    """By the datasheet, at boost clock, or at the SM clock that ran."""
+    bytes_ms = _dram_bytes(wanted, timing, sheet.l2_bytes) / sheet.memory_bytes_per_s * 1e3
+    flops_ms = 0.0
+    if wanted.flops > 0:
+        rate = sheet.rates.get(wanted.precision)
+        if rate is None:
+            return None
+        flops_ms = wanted.flops / rate * 1e3
+        if sm_clock_mhz is not None:
+            printed_mhz = sheet.clock_mhz(wanted.precision)
+            if printed_mhz is None:
+                return None
+            flops_ms *= printed_mhz / sm_clock_mhz
+    return _greatest({Limiter.BYTES: bytes_ms, Limiter.FLOPS: flops_ms})
+
+
+def _of_peak(
+    wanted: Work, peak: Peak, sheet: Datasheet | None, timing: Timing, sm_clock_mhz: float | None
+) -> _Least | None:
+    """By the measured ceilings, operations at the SM clock that ran, where both clocks are known."""
+    parts = {Limiter.BYTES: 0.0, Limiter.FLOPS: 0.0, Limiter.LAUNCH: 0.0}
+    if wanted.bytes > 0:
+        bandwidth = _bandwidth(peak)
+        if bandwidth is None:
+            return None
+        parts[Limiter.BYTES] = _dram_bytes(wanted, timing, sheet.l2_bytes if sheet else None) / bandwidth * 1e3
+        cache = peak.ceiling(L2_READ)
+        if _warm(timing) and cache is not None:
+            # Whatever is not read from device memory still comes through the L2.
+            parts[Limiter.BYTES] = max(parts[Limiter.BYTES], wanted.bytes / _value(cache) * 1e3)
+    if wanted.flops > 0:
+        rate = peak.ceiling(f"{wanted.precision} dense")
+        if rate is None:
+            return None
+        flops_ms = wanted.flops / _value(rate) * 1e3
+        if sm_clock_mhz and rate.sm_clock_mhz:
+            flops_ms *= rate.sm_clock_mhz / sm_clock_mhz
+        parts[Limiter.FLOPS] = flops_ms
+    # Without work to bound, a launch alone is no speed of light.
+    if wanted.bytes <= 0 and wanted.flops <= 0:
+        return None
+    in_graph = timing in (Timing.COLD_GRAPH, Timing.WARM_GRAPH)
+    floor = peak.ceiling(LAUNCH_GRAPH_NODE if in_graph else LAUNCH_EMPTY)
+    if floor is not None:
+        parts[Limiter.LAUNCH] = _value(floor) * 1e3
+    return _greatest(parts)
+
+
+def _bandwidth(peak: Peak) -> float | None:
+    """The fastest way that was found to move bytes: no mix of reads and writes can be asked to beat it."""
+    found = [_value(ceiling) for name in DRAM if (ceiling := peak.ceiling(name)) is not None]
+    return max(found, default=None)
+
+
+def _warm(timing: Timing) -> bool:
+    return timing in (Timing.WARM, Timing.WARM_GRAPH, Timing.WARM_BATCH, Timing.WARM_SYNC)
+
+
+def _dram_bytes(wanted: Work, timing: Timing, l2_bytes: int | None) -> float:
+    """Bytes that must cross the memory bus. Warm, a whole L2 of them need not; of an unknown L2 none must."""
+    if not _warm(timing):
+        return wanted.bytes
+    return 0.0 if l2_bytes is None else max(0.0, wanted.bytes - l2_bytes)
+
+
+def _value(ceiling: Ceiling) -> float:
+    assert ceiling.value is not None  # Peak.ceiling gives none without one
+    return ceiling.value

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from engine.protocol import events
 from store import records
 
@@ -18,11 +20,32 @@ def arm_event(run_id: str, arm: records.ArmRecord) -> events.ArmUpdate:
         low_ms=arm.low_ms,
         high_ms=arm.high_ms,
         samples=arm.sample_count,
+        calls=arm.calls,
+        sm_clock_mhz=arm.sm_clock_mhz,
         sol=arm.sol,
+        light=light_of(arm),
+        quality=quality_of(arm),
         max_error=arm.max_error,
         peak_bytes=arm.peak_bytes,
         reason=arm.reason,
         detail=arm.detail,
+    )
+
+
+def light_of(arm: records.ArmRecord) -> events.ArmLight | None:
+    """An arm's bounds as they travel."""
+    if arm.light is None:
+        return None
+    fields = {field.name: getattr(arm.light, field.name) for field in dataclasses.fields(arm.light)}
+    return events.ArmLight(**{**fields, "limiter": (arm.light.limiter or "")})
+
+
+def quality_of(arm: records.ArmRecord) -> events.ArmQuality | None:
+    """What an arm's samples say of themselves, as it travels."""
+    if arm.quality is None:
+        return None
+    return events.ArmQuality(
+        **{field.name: getattr(arm.quality, field.name) for field in dataclasses.fields(arm.quality)}
     )
 
 
@@ -52,5 +75,9 @@ def comparison_event(run_id: str, comparison: records.ComparisonRecord) -> event
         low=comparison.low,
         high=comparison.high,
         floor=comparison.floor,
+        cycles=comparison.cycles,
+        cycles_low=comparison.cycles_low,
+        cycles_high=comparison.cycles_high,
+        p_value=comparison.p_value,
         note=comparison.note,
     )

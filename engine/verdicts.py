@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import math
+from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
 
 from engine import statistics
 from engine.arms import TWIN_SUFFIX, Arm
@@ -12,24 +18,52 @@ from kernels.catalog.model import Role, Rung
 from store import records
 from store.outcomes import Correctness, State, Timing, Verdict
 
+CLOCKS_DIFFER = 0.02  # median SM clocks of two arms that are further apart are named in the comparison
 
-def arm_record(arm: Arm, *, bound_ms: float | None, source: bytes) -> records.ArmRecord:
+
+class Lamp(Protocol):
+    """Holds an arm's time against the speed of light of its case; None where there is no bound."""
+
+    def __call__(
+        self,
+        *,
+        time_ms: float,
+        base_ms: float | None,
+        timing: Timing,
+        host_ms: float | None,
+        sm_clock_mhz: float | None,
+    ) -> records.Light | None: ...
+
+
+def arm_record(arm: Arm, *, source: bytes, light: Lamp | None, base_ms: float | None) -> records.ArmRecord:
     """What is known of an arm, with its figures where they may be believed.
 
     Args:
         arm: so far, or at its end.
-        bound_ms: the speed of light of the case, None where it is not known.
         source: the rung's own file as it ran.
+        light: the speed of light of the case, None where it is not known.
+        base_ms: the first baseline's median, None where it has none or is this arm.
     """
     frozen = arm.samples.freeze()
     kept = frozen.discarded == 0
-    summary = None
-    sol = None
-    timed_well = arm.believable and arm.timing is not Timing.NONE
-    if timed_well and kept.any():
-        summary = statistics.summarise(frozen.device_ms[kept], frozen.replica[kept], frozen.round[kept])
-        if bound_ms is not None:
-            sol = bound_ms / summary.median_ms
+    summary = quality = lit = clock = None
+    if arm.believable and arm.timing is not Timing.NONE and len(frozen):
+        quality = statistics.quality(frozen, resolution_ms=arm.resolution_ms, overhead_ms=arm.overhead_ms)
+        clock = _median_clock(frozen)
+        if kept.any():
+            summary = statistics.summarise(
+                frozen.device_ms[kept], frozen.replica[kept], frozen.round[kept], draws=_draws([arm])
+            )
+    if summary is not None and light is not None:
+        host_ms = float(np.median(frozen.host_ms[kept]))
+        lit = light(
+            time_ms=summary.median_ms,
+            base_ms=base_ms,
+            timing=arm.timing,
+            host_ms=host_ms if math.isfinite(host_ms) else None,
+            sm_clock_mhz=clock,
+        )
+    bound_ms = lit.bound_ms if lit else None
     return records.ArmRecord(
         rung=arm.name,
         state=arm.state,
@@ -39,7 +73,11 @@ def arm_record(arm: Arm, *, bound_ms: float | None, source: bytes) -> records.Ar
         low_ms=summary.low_ms if summary else None,
         high_ms=summary.high_ms if summary else None,
         sample_count=int(kept.sum()),
-        sol=sol,
+        calls=arm.calls if summary else None,
+        sm_clock_mhz=clock,
+        sol=bound_ms / summary.median_ms if summary and bound_ms is not None else None,
+        light=lit,
+        quality=quality,
         max_error=arm.max_error,
         peak_bytes=arm.peak_bytes,
         exit_code=arm.exit_code,
@@ -52,56 +90,175 @@ def arm_record(arm: Arm, *, bound_ms: float | None, source: bytes) -> records.Ar
     )
 
 
-def comparisons(arms: Sequence[Arm], *, quick: bool) -> list[records.ComparisonRecord]:
-    """Every rung against every baseline that has times; `quick` where there was one replica."""
-    by_name = {arm.name: arm for arm in arms}
-    medians = {
-        name: statistics.cells(
-            (frozen := arm.samples.freeze()).device_ms[frozen.discarded == 0],
-            frozen.replica[frozen.discarded == 0],
-            frozen.round[frozen.discarded == 0],
+def _median_clock(samples: records.Samples) -> float | None:
+    """Of the kept samples, in MHz; None where no sample knows it."""
+    known = samples.sm_clock_mhz[(samples.discarded == 0) & (samples.sm_clock_mhz > 0)]  # NaN is not above 0
+    return float(np.median(known)) if len(known) else None
+
+
+def _draws(arms: Sequence[Arm]) -> int:
+    """Fewer bootstrap draws while the run goes on."""
+    return statistics.LIVE_RESAMPLES if any(arm.running for arm in arms) else statistics.RESAMPLES
+
+
+# -- comparisons -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """What a comparison needs of an arm: its turns in ms, in SM cycles (none where a clock is unknown), its clock."""
+
+    arm: Arm
+    times: statistics.ByRound
+    cycles: statistics.ByRound
+    clock_mhz: float | None
+
+    @staticmethod
+    def of(arm: Arm) -> _Side:
+        """From the samples that count."""
+        frozen = arm.samples.freeze()
+        kept = frozen.discarded == 0
+        known = kept & np.isfinite(frozen.sm_clock_mhz) & (frozen.sm_clock_mhz > 0)
+        cycles = frozen.device_ms[known] * frozen.sm_clock_mhz[known] * 1e3
+        return _Side(
+            arm,
+            statistics.by_round(frozen.device_ms[kept], frozen.replica[kept], frozen.round[kept]),
+            statistics.by_round(cycles, frozen.replica[known], frozen.round[known]),
+            _median_clock(frozen),
         )
-        for name, arm in by_name.items()
-    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """What holds for every comparison of a run: floors in time and in cycles, how arms ran, draws of the bootstrap."""
+
+    floor: float
+    cycles_floor: float
+    quick: bool
+    interleaved: bool
+    draws: int
+
+
+def comparisons(arms: Sequence[Arm], *, quick: bool, interleaved: bool = True) -> list[records.ComparisonRecord]:
+    """Every rung against every baseline that has times.
+
+    Args:
+        arms: of a run, so far or at their end.
+        quick: there was one replica.
+        interleaved: arms took turns; else ratios are not made within rounds, and each comparison says so.
+    """
     baselines = [arm for arm in arms if arm.rung.role is Role.BASELINE and TWIN_SUFFIX not in arm.name]
     if not baselines:
         return []
-    twin = medians.get(baselines[0].name + TWIN_SUFFIX, {})
-    twins = statistics.log_ratios(medians[baselines[0].name], twin) if twin else []
-    floor = statistics.noise_floor(twins, quick=quick)
-    found: list[records.ComparisonRecord] = []
-    for arm in arms:
-        if TWIN_SUFFIX in arm.name:
-            continue
-        for base in baselines:
-            if arm is base or (arm.rung.role is Role.BASELINE and base is not baselines[0]):
-                continue
-            found.append(_comparison(arm, base, medians, floor, quick))
-    return found
+    sides = {arm.name: _Side.of(arm) for arm in arms}
+    draws = _draws(arms)
+    floors = []
+    twin = sides.get(baselines[0].name + TWIN_SUFFIX)
+    for kind in ("times", "cycles"):
+        found = None
+        if twin is not None and twin.arm.believable:
+            first = sides[baselines[0].name]
+            found = statistics.ratio_draws(
+                getattr(first, kind), getattr(twin, kind), paired=interleaved, seed=1, draws=draws
+            )
+        floors.append(statistics.noise_floor(found, quick=quick))
+    rules = _Rules(floors[0], floors[1], quick, interleaved, draws)
+    return [
+        _comparison(sides[arm.name], sides[base.name], rules)
+        for arm in arms
+        if TWIN_SUFFIX not in arm.name
+        for base in baselines
+        if arm is not base and (arm.rung.role is not Role.BASELINE or base is baselines[0])
+    ]
 
 
-def _comparison(
-    arm: Arm,
-    base: Arm,
-    medians: dict[str, dict[int, dict[int, float]]],
-    floor: float,
-    quick: bool,
-) -> records.ComparisonRecord:
-    for side in (arm, base):
-        if not side.believable or not medians[side.name]:
+def _comparison(rung: _Side, base: _Side, rules: _Rules) -> records.ComparisonRecord:
+    names = (rung.arm.name, base.arm.name)
+    for side in (rung.arm, base.arm):
+        if not side.believable or not len((rung if side is rung.arm else base).times):
             unkept = "every sample was discarded" if side.samples.device_ms else "no time yet"
             why = side.reason or (unkept if side.timed else "checked, not timed here")
             note = why if why.startswith(side.name) else f"{side.name}: {why}"
-            return records.ComparisonRecord(arm.name, base.name, Verdict.NONE, note=clean_line(note))
-    ratio = statistics.compare(statistics.log_ratios(medians[base.name], medians[arm.name]), floor, quick=quick)
-    if ratio is None:
-        return records.ComparisonRecord(arm.name, base.name, Verdict.NONE, note="no round has both arms")
-    note = ratio.note
-    if arm.timing is not base.timing:
-        note = f"{arm.name} is timed {arm.timing}, {base.name} {base.timing}; {note}".rstrip("; ")
-    return records.ComparisonRecord(
-        arm.name, base.name, ratio.verdict, ratio.speedup, ratio.low, ratio.high, ratio.floor, note
+            return records.ComparisonRecord(*names, Verdict.NONE, note=clean_line(note))
+    ratio = statistics.compare(
+        base.times, rung.times, rules.floor, quick=rules.quick, paired=rules.interleaved, draws=rules.draws
     )
+    if ratio is None:
+        missing = "no round has both arms" if rules.interleaved else "no replica has both arms"
+        return records.ComparisonRecord(*names, Verdict.NONE, note=missing)
+    cycles = statistics.compare(
+        base.cycles, rung.cycles, rules.cycles_floor, quick=rules.quick, paired=rules.interleaved, draws=rules.draws
+    )
+    ratio = statistics.confirmed(ratio, cycles)
+    notes = [*_ways(rung.arm, base.arm), *_clocks(rung, base)]
+    if not rules.interleaved:
+        notes.append("arms ran one after the other")
+    return records.ComparisonRecord(
+        *names,
+        ratio.verdict,
+        ratio.speedup,
+        ratio.low,
+        ratio.high,
+        ratio.floor,
+        cycles.speedup if cycles else None,
+        cycles.low if cycles else None,
+        cycles.high if cycles else None,
+        ratio.p_value,
+        "; ".join([*notes, ratio.note] if ratio.note else notes),
+    )
+
+
+def _ways(rung: Arm, base: Arm) -> list[str]:
+    """That the two were timed in different ways, where they were."""
+    if (rung.timing, rung.calls) == (base.timing, base.calls):
+        return []
+    rung_way, base_way = (f"{arm.timing}{_calls(arm)}" for arm in (rung, base))
+    return [f"{rung.name} is timed {rung_way}, {base.name} {base_way}"]
+
+
+def _calls(arm: Arm) -> str:
+    return f" ({arm.calls} calls a sample)" if arm.calls > 1 else ""
+
+
+def _clocks(rung: _Side, base: _Side) -> list[str]:
+    """That the two ran at different clocks, where they did."""
+    if rung.clock_mhz is None or base.clock_mhz is None:
+        return []
+    low, high = sorted((rung.clock_mhz, base.clock_mhz))
+    if high <= low * (1 + CLOCKS_DIFFER):
+        return []
+    return [f"{rung.arm.name} ran at {rung.clock_mhz:.0f} MHz, {base.arm.name} at {base.clock_mhz:.0f} MHz"]
+
+
+def widest(arms: Sequence[Arm], replica: int) -> float | None:
+    """The greatest half-width of a running rung against the first baseline within one replica, relative.
+
+    None as long as one of these comparisons has fewer than three rounds, and where there is none. Only the newest
+    replica's samples are looked at, so `replica` is the one that runs.
+    """
+    measured = [arm for arm in arms if arm.running and arm.timed and TWIN_SUFFIX not in arm.name]
+    if len(measured) < 2 or measured[0].rung.role is not Role.BASELINE:
+        return None
+    base, *rest = (_newest(arm, replica) for arm in measured)
+    found = [statistics.log_ratios(base, rung) for rung in rest]
+    widths = [statistics.half_width(ratios[0]) if ratios else math.inf for ratios in found]
+    greatest = max(widths)
+    return greatest if math.isfinite(greatest) else None
+
+
+def _newest(arm: Arm, replica: int) -> statistics.ByRound:
+    """The turns of a replica whose samples are the last of the log."""
+    log = arm.samples
+    start = bisect_left(log.replica, replica)
+    kept = np.array(log.discarded[start:], np.int64) == 0
+    return statistics.by_round(
+        np.array(log.device_ms[start:], np.float64)[kept],
+        np.array(log.replica[start:], np.int64)[kept],
+        np.array(log.round[start:], np.int64)[kept],
+    )
+
+
+# -- the whole run -----------------------------------------------------------------------------------------------------
 
 
 def overall(arms: tuple[records.ArmRecord, ...]) -> Correctness:

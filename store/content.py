@@ -23,7 +23,7 @@ from store.records import ContradictionError, Floats, Ints, Samples, Telemetry
 
 Blobs = dict[str, bytes]
 
-SAMPLE_FLOATS = ("device_ms", "host_ms")
+SAMPLE_FLOATS = ("device_ms", "host_ms", "sm_clock_mhz")
 SAMPLE_INTS = ("end_ns", "round", "replica", "inputs", "discarded")
 TELEMETRY_FLOATS = ("sm_clock_mhz", "memory_clock_mhz", "temperature_c", "power_w")
 TELEMETRY_INTS = ("at_ns", "throttle")
@@ -132,9 +132,13 @@ def pack_samples(samples: Samples) -> tuple[int, Blobs, str]:
 
 
 def unpack_samples(row: Mapping[str, Any]) -> Samples:
-    """The inverse. Raises StoreCorruptError where the bytes are not what was written."""
-    floats, ints = _unpack(row, SAMPLE_FLOATS, SAMPLE_INTS)
-    arrays: dict[str, Any] = {**floats, **ints}
+    """The inverse; a row from before schema version 3 has no clocks, which are then NaN, and a hash without them.
+
+    Raises StoreCorruptError where the bytes are not what was written.
+    """
+    there = tuple(name for name in SAMPLE_FLOATS if name != "sm_clock_mhz" or row.get(name) is not None)
+    floats, ints = _unpack(row, there, SAMPLE_INTS)
+    arrays: dict[str, Any] = {"sm_clock_mhz": np.full(row["count"], np.nan), **floats, **ints}
     return Samples(**arrays)
 
 

@@ -191,6 +191,50 @@ CREATE INDEX runs_unfinished ON runs (epoch) WHERE state IN ('planned', 'startin
 ALTER TABLE runs ADD COLUMN folder_label TEXT NOT NULL DEFAULT '';
 """
 
+# A CHECK lets NULL pass (but json_valid of NULL is 0 in some versions of SQLite), and a digest leaves NULL out: what is
+# new is NULL in older rows, which stay as they were sealed.
+_V3 = """
+ALTER TABLE arms ADD COLUMN calls INTEGER CHECK (calls >= 1);
+ALTER TABLE arms ADD COLUMN sm_clock_mhz REAL CHECK (sm_clock_mhz > 0 AND sm_clock_mhz < 1e12);
+ALTER TABLE arms ADD COLUMN light TEXT
+    CHECK (light IS NULL OR (json_valid(light) AND json_type(light) = 'object'));
+ALTER TABLE arms ADD COLUMN quality TEXT
+    CHECK (quality IS NULL OR (json_valid(quality) AND json_type(quality) = 'object'));
+
+ALTER TABLE comparisons ADD COLUMN cycles REAL CHECK (cycles > 0 AND cycles < 1e12);
+ALTER TABLE comparisons ADD COLUMN cycles_low REAL CHECK (cycles_low > 0 AND cycles_low < 1e12);
+ALTER TABLE comparisons ADD COLUMN cycles_high REAL CHECK (cycles_high > 0 AND cycles_high < 1e12);
+ALTER TABLE comparisons ADD COLUMN p_value REAL CHECK (p_value >= 0 AND p_value <= 1);
+
+ALTER TABLE samples ADD COLUMN sm_clock_mhz BLOB CHECK (length(sm_clock_mhz) = 8 * count);
+
+CREATE TABLE peaks (
+    number INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE CHECK (id <> ''),
+    gpu TEXT NOT NULL,
+    gpu_uuid TEXT NOT NULL,
+    wall TEXT NOT NULL,
+    environment TEXT NOT NULL,
+    sha256 TEXT NOT NULL CHECK (length(sha256) = 64)
+) STRICT;
+
+CREATE TABLE ceilings (
+    peak INTEGER NOT NULL REFERENCES peaks (number) ON DELETE CASCADE,
+    position INTEGER NOT NULL CHECK (position >= 0),
+    name TEXT NOT NULL CHECK (name <> ''),
+    value REAL CHECK (value > 0 AND value < 9e999),
+    unit TEXT NOT NULL CHECK (unit <> ''),
+    sm_clock_mhz REAL CHECK (sm_clock_mhz > 0 AND sm_clock_mhz < 1e12),
+    memory_clock_mhz REAL CHECK (memory_clock_mhz > 0 AND memory_clock_mhz < 1e12),
+    footprint_bytes INTEGER CHECK (footprint_bytes >= 0),
+    note TEXT NOT NULL,
+    PRIMARY KEY (peak, position),
+    CHECK (value IS NOT NULL OR note <> '')
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX peaks_gpu ON peaks (gpu_uuid);
+"""
+
 
 def _initial(db: Database) -> None:
     """v1: everything that a run leaves behind."""
@@ -208,7 +252,12 @@ def _indices_and_folder_label(db: Database) -> None:
         db.execute("UPDATE runs SET folder_label = ? WHERE folder = ?", [path_label(folder), folder])
 
 
-STEPS: tuple[Callable[[Database], None], ...] = (_initial, _indices_and_folder_label)
+def _clocks_quality_and_peaks(db: Database) -> None:
+    """v3: the clock of each sample, what samples say of themselves, cycles beside times, and a GPU's ceilings."""
+    db.executescript(_V3)
+
+
+STEPS: tuple[Callable[[Database], None], ...] = (_initial, _indices_and_folder_label, _clocks_quality_and_peaks)
 LATEST = len(STEPS)
 """The schema version that this aisp writes."""
 

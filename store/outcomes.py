@@ -68,9 +68,33 @@ class Trigger(enum.StrEnum):
 
 
 class Timing(enum.StrEnum):
-    """How one sample was taken; a number never stands without it."""
+    """How one sample was taken; a number never stands without it.
 
-    COLD = "cold"  # L2 flushed, the stream held until the host was done: one event pair around one call
-    COLD_SYNC = "cold+host"  # L2 flushed, stream not held: a latency lesson, or a call that waits for the GPU
+    `cold`: the L2 was flushed before. `warm`: the same call ran just before, untimed. Held means that a blocking kernel
+    kept the stream until the host had launched everything, so that no host time is in the number.
+    """
+
+    COLD = "cold"  # held, one event pair around one call
+    COLD_GRAPH = "cold graph"  # held, one event pair around a graph of several calls, each on buffers of its own
+    COLD_BATCH = "cold batch"  # the same, launched one by one: not every arm could be captured
+    COLD_SYNC = "cold+host"  # not held: a latency lesson, or a call that waits for the GPU itself
+    WARM = "warm"
+    WARM_GRAPH = "warm graph"
+    WARM_BATCH = "warm batch"
+    WARM_SYNC = "warm+host"
     HOST = "host"  # CPU target: the monotonic clock around one call
     NONE = "none"  # checked, not timed (Triton's interpreter)
+
+    @property
+    def held(self) -> bool:
+        """Whether host time was kept out of the samples."""
+        return self not in (Timing.COLD_SYNC, Timing.WARM_SYNC, Timing.HOST, Timing.NONE)
+
+
+class Limiter(enum.StrEnum):
+    """What keeps a call from being faster than its bound."""
+
+    BYTES = "bytes"  # device memory bandwidth
+    FLOPS = "flops"  # arithmetic
+    LAUNCH = "launch"  # the least time of a kernel that does nothing
+    HOST = "host"  # the host launches more slowly than the GPU works

@@ -8,7 +8,8 @@ Safe from any thread: calls are serialised by a lock, so a face uses one worker 
 never waits.
 
 A run whose rows contradict each other is never returned. The lists leave it out and name it in `damaged`;
-`run()` raises. Sample and telemetry arrays are checked against their hash whenever they are read.
+`run()` raises. Sample and telemetry arrays and the ceilings of a peak are checked against their hash whenever they are
+read.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from urllib.parse import quote
 
 from store import content, migrations
 from store.errors import NewerSchemaError, StoreCorruptError, StoreError, typed_errors
-from store.records import ContradictionError, RunRecord, Samples, Telemetry
-from store.rows import NEEDED_COLUMNS, RunRows, fetch, load_runs
+from store.records import ContradictionError, Peak, RunRecord, Samples, Telemetry
+from store.rows import NEEDED_COLUMNS, PEAKS_SINCE, RunRows, array_hashes, fetch, load_peaks, load_runs
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +55,8 @@ HISTORY_SQL = (
     "ORDER BY number DESC LIMIT ?"
 )
 SNAPSHOTS_SQL = "SELECT snapshot, wall, id FROM runs WHERE target = ? AND snapshot <> '' ORDER BY number DESC"
+PEAKS_SQL = "SELECT number FROM peaks ORDER BY number DESC LIMIT ?"
+PEAKS_OF_GPU_SQL = "SELECT number FROM peaks WHERE gpu_uuid = ? ORDER BY number DESC LIMIT ?"
 _NO_LIMIT = 2**62
 
 
@@ -62,7 +65,7 @@ class History:
 
     Attributes:
         path: the store.
-        damaged: runs that could not be read so far, by id, with the reason.
+        damaged: runs and peaks that could not be read so far, by id, with the reason.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -170,6 +173,46 @@ class History:
             assert connection is not None
             return _verified(connection, number)
 
+    # -- ceilings --------------------------------------------------------------------------------------------
+
+    def peaks(self, gpu_uuid: str = "", limit: int = 50) -> list[Peak]:
+        """The newest `limit` measurements of a GPU's ceilings, newest first; of every GPU where `gpu_uuid` is empty."""
+        with self._reading() as connection:
+            if connection is None or migrations.version(connection) < PEAKS_SINCE:
+                return []
+            sql, parameters = (PEAKS_OF_GPU_SQL, [content.label(gpu_uuid), limit]) if gpu_uuid else (PEAKS_SQL, [limit])
+            return list(read_peaks(connection, _numbers(connection, sql, parameters), self.damaged))
+
+    def peak(self, peak_id: str) -> Peak | None:
+        """The peak of that id, or of the one id that begins so; None where there is none.
+
+        Raises:
+            LookupError: more than one id begins so.
+            ContradictionError: it is not what was written.
+        """
+        with self._reading() as connection:
+            number = self._peak_number(connection, peak_id)
+            if connection is None or number is None:
+                return None
+            ((rows, sealed),) = load_peaks(connection, [number])
+            return rows.record(sealed)
+
+    def verify_peak(self, peak_id: str) -> bool:
+        """Whether a peak, its ceilings and its environment are, bit for bit, what was written.
+
+        Raises LookupError for no such peak.
+        """
+        with self._reading() as connection:
+            number = self._peak_number(connection, peak_id)
+            if connection is None or number is None:
+                raise LookupError(f"no peak {peak_id!r} in {self.path}; `aisp bench peak` measures one")
+            ((rows, sealed),) = load_peaks(connection, [number])
+            try:
+                peak = rows.record(sealed)
+            except ContradictionError:
+                return False
+            return _environment_whole(connection, peak.environment)
+
     # -- content ---------------------------------------------------------------------------------------------
 
     def snapshot(self, snapshot_hash: str) -> dict[str, bytes]:
@@ -257,39 +300,65 @@ class History:
         return True
 
     def _records(self, connection: sqlite3.Connection, sql: str, parameters: Sequence[object]) -> list[RunRecord]:
-        numbers = [row[0] for row in connection.execute(sql, parameters).fetchall()]
         records = []
-        for rows in load_runs(connection, numbers).values():
+        for rows in load_runs(connection, _numbers(connection, sql, parameters)).values():
             try:
                 records.append(rows.record())
             except ContradictionError as error:
-                run_id = str(rows.run["id"])
-                if run_id not in self.damaged:
-                    log.warning("%s", error)
-                self.damaged[run_id] = str(error)
+                _note_damage(self.damaged, str(rows.run["id"]), error)
         return records
+
+    def _peak_number(self, connection: sqlite3.Connection | None, peak_id: str) -> int | None:
+        if connection is None or migrations.version(connection) < PEAKS_SINCE:
+            return None
+        found = _beginning(connection, "peaks", peak_id)
+        if len(found) > 1:
+            raise LookupError(_too_many("peak", peak_id, [row[1] for row in found]))
+        return found[0][0] if found else None
 
     def _number(self, connection: sqlite3.Connection | None, run_id: str) -> int:
         if connection is None:
             raise LookupError(f"no run {run_id!r}: there is no store at {self.path} yet")
-        wanted = content.label(run_id)
-        exact = connection.execute("SELECT number FROM runs WHERE id = ?", [wanted]).fetchone()
-        if exact:
-            return int(exact[0])
-        start = wanted.upper()
-        found = connection.execute(
-            "SELECT number, id FROM runs WHERE id >= ? AND id < ? ORDER BY id LIMIT ?",
-            [start, start + _LAST_CHARACTER, _NEAR_IDS + 1],
-        ).fetchall()
-        if len(found) == 1 and start:
-            return int(found[0][0])
-        raise LookupError(_unknown(connection, run_id, [row[1] for row in found] if start else []))
+        found = _beginning(connection, "runs", run_id)
+        if len(found) == 1:
+            return found[0][0]
+        raise LookupError(_unknown(connection, run_id, [row[1] for row in found]))
+
+
+def _numbers(connection: sqlite3.Connection, sql: str, parameters: Sequence[object]) -> list[int]:
+    return [int(row[0]) for row in connection.execute(sql, tuple(parameters)).fetchall()]
+
+
+def _note_damage(damaged: dict[str, str], record_id: str, error: ContradictionError) -> None:
+    if record_id not in damaged:
+        log.warning("%s", error)
+    damaged[record_id] = str(error)
+
+
+def _beginning(connection: sqlite3.Connection, table: str, given: str) -> list[tuple[int, str]]:
+    """(number, id) of the row of this id, else of the first few whose ids begin so; of none for an empty text."""
+    wanted = content.label(given)
+    exact = connection.execute(f"SELECT number, id FROM {table} WHERE id = ?", [wanted]).fetchone()
+    if exact:
+        return [(int(exact[0]), str(exact[1]))]
+    start = wanted.upper()
+    if not start:
+        return []
+    found = connection.execute(
+        f"SELECT number, id FROM {table} WHERE id >= ? AND id < ? ORDER BY id LIMIT ?",
+        [start, start + _LAST_CHARACTER, _NEAR_IDS + 1],
+    ).fetchall()
+    return [(int(row[0]), str(row[1])) for row in found]
+
+
+def _too_many(kind: str, given: str, beginning: Sequence[str]) -> str:
+    more = ", ..." if len(beginning) > _NEAR_IDS else ""
+    return f"{given!r} begins more than one {kind} id: {', '.join(beginning[:_NEAR_IDS])}{more}; give more"
 
 
 def _unknown(connection: sqlite3.Connection, run_id: str, beginning: Sequence[str]) -> str:
     if beginning:
-        more = ", ..." if len(beginning) > _NEAR_IDS else ""
-        return f"{run_id!r} begins more than one run id: {', '.join(beginning[:_NEAR_IDS])}{more}; give more"
+        return _too_many("run", run_id, beginning)
     import difflib  # only on the error path
 
     ids = [row[0] for row in connection.execute("SELECT id FROM runs ORDER BY number DESC LIMIT 1000").fetchall()]
@@ -336,17 +405,29 @@ def _verified(connection: sqlite3.Connection, number: int) -> bool:
     sealed = connection.execute("SELECT sha256 FROM runs WHERE number = ?", [number]).fetchone()[0]
     try:
         run = rows.record()
-        samples = {rung: content.pack_samples(taken)[2] for rung, taken in _samples(connection, number).items()}
-        telemetry = _telemetry(connection, number)
+        # Reading the arrays compares each with the hash in its row; the run's own hash is over those.
+        _samples(connection, number)
+        _telemetry(connection, number)
         if run.snapshot and connection.execute("SELECT 1 FROM snapshots WHERE hash = ?", [run.snapshot]).fetchone():
             read_snapshot(connection, run.snapshot)
-        for (text,) in connection.execute(
-            "SELECT content FROM environments WHERE hash = ?", [run.environment]
-        ).fetchall():
-            if content.sha256(text.encode("utf-8")) != run.environment:
-                return False
     except (ContradictionError, StoreError):
         return False
     if sealed is None:
         return not run.state.final
-    return bool(sealed == rows.digest(samples, content.pack_telemetry(telemetry)[2] if telemetry else ""))
+    whole = sealed == rows.digest(*array_hashes(connection, number))
+    return whole and _environment_whole(connection, run.environment)
+
+
+def _environment_whole(connection: sqlite3.Connection, digest: str) -> bool:
+    """Whether the environment is what was written; one that was never put here cannot have changed."""
+    found = connection.execute("SELECT content FROM environments WHERE hash = ?", [digest]).fetchone()
+    return found is None or content.sha256(found[0].encode("utf-8")) == digest
+
+
+def read_peaks(connection: sqlite3.Connection, numbers: Sequence[int], damaged: dict[str, str]) -> Iterator[Peak]:
+    """The peaks with these numbers, in that order; those that are not what was written are named in `damaged`."""
+    for rows, sealed in load_peaks(connection, numbers):
+        try:
+            yield rows.record(sealed)
+        except ContradictionError as error:
+            _note_damage(damaged, str(rows.peak["id"]), error)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from store.outcomes import Correctness, State, Timing, Trigger, Validity, Verdict
+from store.outcomes import Correctness, Limiter, State, Timing, Trigger, Validity, Verdict
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -29,13 +29,15 @@ class Samples:
     """One row per kept or discarded sample of an arm, as parallel arrays of equal length.
 
     Attributes:
-        device_ms: event time per call (CPU targets: process clock), finite and > 0.
-        host_ms: host time of the call's launch.
+        device_ms: event time per call (CPU targets: monotonic clock), finite and > 0. Where the stream was held, the
+            reading of an empty event pair has been taken off.
+        host_ms: host time of the launch, per call (CPU targets: CPU time of the process, all threads).
         end_ns: CLOCK_MONOTONIC when the sample was complete; the time axis shared with telemetry.
         round: index of the ABBA round within its replica.
         replica: index of the fresh process.
-        inputs: which of the K input sets the call ran on.
+        inputs: which of the K input sets the call ran on; -1 for a sample of several calls on several sets.
         discarded: 0 where kept, else a code of `DISCARDED`.
+        sm_clock_mhz: of the GPU during the sample, by its own cycle counter over its own nanosecond timer; NaN unknown.
     """
 
     device_ms: Floats
@@ -45,6 +47,7 @@ class Samples:
     replica: Ints
     inputs: Ints
     discarded: Ints
+    sm_clock_mhz: Floats
 
     def __post_init__(self) -> None:
         lengths = {len(getattr(self, name)) for name in self.__slots__}
@@ -66,6 +69,59 @@ DISCARDED: Mapping[int, str] = {1: "clock below 75 % of the reference", 2: "host
 
 
 @dataclass(frozen=True, slots=True)
+class Quality:
+    """What an arm's samples say of themselves. None: too few samples to tell, or no such thing here.
+
+    Attributes:
+        drift: relative change of the time from the first to the last third of a replica's rounds, median over replicas.
+        autocorrelation: of successive samples in a turn, lag one, -1..1; far from 0 fewer samples are worth as much.
+        low_mode_ms, high_mode_ms, high_share: two modes where the samples fall into two (else None), and the
+            share of samples in the slower one.
+        throttled_share: share of samples set aside because the clock was low.
+        resolution_ms: smallest step of the clock that took the samples.
+        overhead_ms: reading of an empty event pair, already taken off; None where nothing was taken off.
+    """
+
+    drift: float | None = None
+    autocorrelation: float | None = None
+    low_mode_ms: float | None = None
+    high_mode_ms: float | None = None
+    high_share: float | None = None
+    throttled_share: float | None = None
+    resolution_ms: float | None = None
+    overhead_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Light:
+    """An arm against the speed of light of its case.
+
+    Attributes:
+        spec_ms: least time by the datasheet, at boost clock; None for an unknown GPU.
+        clock_ms: the same at the clock that the arm ran at.
+        measured_ms: least time by the ceilings that were measured on this GPU; None before `aisp bench peak`.
+        limiter: what sets the bound, of `measured_ms` where it is known.
+        score: 1/(1 + (t - b)/(t0 - b)) with the bound b, the arm's time t and the baseline's t0: 0.5 for a time like
+            the baseline's, 1 at the bound. None for the baseline itself, below the bound, where the baseline is at it.
+    """
+
+    spec_ms: float | None = None
+    clock_ms: float | None = None
+    measured_ms: float | None = None
+    limiter: Limiter | None = None
+    score: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.score is not None and not 0 < self.score <= 1:
+            raise ContradictionError(f"a score is above 0 and at most 1, not {self.score}")
+
+    @property
+    def bound_ms(self) -> float | None:
+        """The bound that is compared with: of the measured ceilings, else of the datasheet."""
+        return self.measured_ms if self.measured_ms is not None else self.spec_ms
+
+
+@dataclass(frozen=True, slots=True)
 class ArmRecord:
     """One rung's part in a run. `rung` is the file's name; the A/A arm is "baseline (A/A)"."""
 
@@ -77,7 +133,11 @@ class ArmRecord:
     low_ms: float | None = None  # 95 % interval of the median
     high_ms: float | None = None
     sample_count: int = 0
-    sol: float | None = None  # share of the speed of light, 0..1 (above 1.05 is a finding)
+    calls: int | None = None  # calls in one sample; above 1 where one call is too short for an event pair
+    sm_clock_mhz: float | None = None  # median over the kept samples, from the GPU's own counters
+    sol: float | None = None  # share of the speed of light, light.bound_ms / median_ms (above 1.05 is a finding)
+    light: Light | None = None
+    quality: Quality | None = None
     max_error: float | None = None  # worst error in units of the tolerance; above 1 is wrong
     peak_bytes: int | None = None  # most device memory held during a call, beyond the inputs
     exit_code: int | None = None
@@ -99,6 +159,12 @@ class ArmRecord:
                 raise ContradictionError(f"{self.rung}: a time without samples")
             if self.correctness is not Correctness.CORRECT:
                 raise ContradictionError(f"{self.rung}: a time for outputs that were not found correct")
+        if self.calls is not None and self.calls < 1:
+            raise ContradictionError(f"{self.rung}: {self.calls} calls in one sample")
+        if self.sm_clock_mhz is not None and not (math.isfinite(self.sm_clock_mhz) and self.sm_clock_mhz > 0):
+            raise ContradictionError(
+                f"{self.rung}: {self.sm_clock_mhz} MHz is no clock; None says that it is not known"
+            )
         if self.low_ms is not None and self.high_ms is not None and self.low_ms > self.high_ms:
             raise ContradictionError(f"{self.rung}: interval {self.low_ms}..{self.high_ms} is upside down")
         if self.state is State.OK and self.correctness is not Correctness.CORRECT:
@@ -113,7 +179,10 @@ class ArmRecord:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonRecord:
-    """`rung` against `baseline`: speed-up = baseline time / rung time, with its 95 % interval."""
+    """`rung` against `baseline`: speed-up = baseline time / rung time, with its 95 % interval.
+
+    `cycles` is the same ratio of SM cycles (time x clock of each sample), which a difference in clocks cannot move.
+    """
 
     rung: str
     baseline: str
@@ -122,13 +191,19 @@ class ComparisonRecord:
     low: float | None = None
     high: float | None = None
     floor: float | None = None  # noise floor as a ratio - 1, e.g. 0.005
-    note: str = ""  # why UNDECIDED or NONE, and what would decide it
+    cycles: float | None = None
+    cycles_low: float | None = None
+    cycles_high: float | None = None
+    p_value: float | None = None  # of a difference beyond the floor, from the bootstrap; for many targets at once
+    note: str = ""  # why UNDECIDED or NONE, and what would decide it; that the clocks differed
 
     def __post_init__(self) -> None:
-        ratios = (self.speedup, self.low, self.high)
+        ratios = (self.speedup, self.low, self.high, self.cycles, self.cycles_low, self.cycles_high)
         if any(r is not None and not (math.isfinite(r) and r > 0) for r in ratios):
             raise ContradictionError(f"{self.rung}: ratios must be finite and greater than zero, got {ratios}")
-        if self.verdict in (Verdict.FASTER, Verdict.SLOWER, Verdict.SAME) and None in ratios:
+        if self.p_value is not None and not 0 <= self.p_value <= 1:
+            raise ContradictionError(f"{self.rung}: a p-value lies in 0..1, not at {self.p_value}")
+        if self.verdict in (Verdict.FASTER, Verdict.SLOWER, Verdict.SAME) and None in ratios[:3]:
             raise ContradictionError(f"{self.rung}: {self.verdict} without a speed-up and its interval")
         if self.verdict is Verdict.FASTER and self.low is not None and self.low <= 1:
             raise ContradictionError(f"{self.rung}: faster, but the interval reaches down to {self.low}")
@@ -146,6 +221,10 @@ class StepRecord:
     duration_ms: float
 
 
+TELEMETRY_REACH_NS = 250_000_000
+"""How far from a moment a reading may lie that speaks for it: five readings at 20 Hz."""
+
+
 @dataclass(frozen=True, slots=True)
 class Telemetry:
     """GPU state at 20 Hz, parallel arrays; NaN and -1 where the driver gave no answer."""
@@ -156,6 +235,88 @@ class Telemetry:
     temperature_c: Floats
     power_w: Floats
     throttle: Ints  # NVML's clocks-event-reasons bit mask, -1 unknown
+
+    def at(self, end_ns: Ints) -> Telemetry:
+        """The GPU's state at these moments, say at the end of each sample: the nearest reading, before or after.
+
+        Args:
+            end_ns: CLOCK_MONOTONIC of the same epoch, in any order.
+
+        Returns:
+            Arrays as long as `end_ns`; `at_ns` says when the reading was taken. Where none lies within
+            `TELEMETRY_REACH_NS`, at_ns and throttle are -1 and the others NaN.
+        """
+        wanted = np.asarray(end_ns, np.int64)
+        order = np.argsort(self.at_ns, kind="stable")
+        times = np.asarray(self.at_ns, np.int64)[order]
+        if not len(times):
+            unknown, none = np.full(len(wanted), np.nan), np.full(len(wanted), -1, np.int64)
+            return Telemetry(none, unknown, unknown.copy(), unknown.copy(), unknown.copy(), none.copy())
+        after = np.searchsorted(times, wanted).clip(max=len(times) - 1)
+        before = (after - 1).clip(min=0)
+        nearest = np.where(abs(wanted - times[before]) <= abs(times[after] - wanted), before, after)
+        near = abs(times[nearest] - wanted) <= TELEMETRY_REACH_NS
+        taken = order[nearest]
+
+        def floats(values: Floats) -> Floats:
+            return np.where(near, np.asarray(values, np.float64)[taken], np.nan)
+
+        return Telemetry(
+            at_ns=np.where(near, times[nearest], -1),
+            sm_clock_mhz=floats(self.sm_clock_mhz),
+            memory_clock_mhz=floats(self.memory_clock_mhz),
+            temperature_c=floats(self.temperature_c),
+            power_w=floats(self.power_w),
+            throttle=np.where(near, np.asarray(self.throttle, np.int64)[taken], -1),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """The most that this GPU was seen to do in one respect, at the clocks that ran.
+
+    Attributes:
+        name: "dram read", "bf16 dense", "launch graph node" ...: see engine.speed_of_light.CEILINGS.
+        value: in `unit`; None where it could not be measured here, with `note` saying why.
+        unit: "bytes/s", "flop/s" or "s".
+        footprint_bytes: memory touched, where that matters.
+    """
+
+    name: str
+    value: float | None
+    unit: str
+    sm_clock_mhz: float | None = None
+    memory_clock_mhz: float | None = None
+    footprint_bytes: int | None = None
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        if self.value is None and not self.note:
+            raise ContradictionError(f"{self.name}: no value, and no reason why")
+        if self.value is not None and not (math.isfinite(self.value) and self.value > 0):
+            raise ContradictionError(f"{self.name}: {self.value} {self.unit} is no rate")
+        clocks = [clock for clock in (self.sm_clock_mhz, self.memory_clock_mhz) if clock is not None]
+        if not all(math.isfinite(clock) and clock > 0 for clock in clocks):
+            raise ContradictionError(f"{self.name}: {clocks} MHz are no clocks; None says that one is not known")
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """One measurement of a GPU's ceilings."""
+
+    id: str  # ULID
+    gpu: str  # the driver's name of it
+    gpu_uuid: str
+    wall: str
+    environment: str  # hash of the environment record
+    ceilings: tuple[Ceiling, ...] = ()
+
+    def ceiling(self, name: str) -> Ceiling | None:
+        """The ceiling of this name that has a value, the highest where footprints differ; for times the lowest."""
+        found = [c for c in self.ceilings if c.name == name and c.value is not None]
+        if not found:
+            return None
+        return (min if found[0].unit == "s" else max)(found, key=lambda c: c.value or 0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,9 @@
-"""Records to rows and back, and the hash over a run's rows. The one place that knows both shapes.
+"""Records to rows and back, and the hash over the rows of a run or a peak. The one place that knows both shapes.
 
 A value that SQLite cannot hold is made one that it can, before it is hashed: NaN becomes NULL (unknown), half
-of a surrogate pair an escape, -0.0 becomes 0.0. Everything else comes back equal, bit for bit.
+of a surrogate pair an escape, -0.0 becomes 0.0. Everything else comes back equal, bit for bit. `light` and `quality`
+are JSON objects without what is unknown, so that a member added later does not change older hashes; JSON has no
+infinity, which becomes unknown there.
 """
 
 from __future__ import annotations
@@ -11,13 +13,23 @@ import json
 import math
 import operator
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from store.content import canonical_json, label, sha256
-from store.outcomes import Correctness, State, Timing, Trigger, Validity, Verdict
-from store.records import ArmRecord, ComparisonRecord, ContradictionError, RunRecord, StepRecord
+from store.outcomes import Correctness, Limiter, State, Timing, Trigger, Validity, Verdict
+from store.records import (
+    ArmRecord,
+    Ceiling,
+    ComparisonRecord,
+    ContradictionError,
+    Light,
+    Peak,
+    Quality,
+    RunRecord,
+    StepRecord,
+)
 
 Row = dict[str, Any]
 """Column name to what SQLite holds: None, int, float, str or bytes."""
@@ -43,6 +55,18 @@ RUN_COLUMNS = (
 ARM_COLUMNS = tuple(field.name for field in dataclasses.fields(ArmRecord))
 COMPARISON_COLUMNS = tuple(field.name for field in dataclasses.fields(ComparisonRecord))
 STEP_COLUMNS = tuple(field.name for field in dataclasses.fields(StepRecord))
+CEILING_COLUMNS = tuple(field.name for field in dataclasses.fields(Ceiling))
+PEAK_COLUMNS = ("id", "gpu", "gpu_uuid", "wall", "environment")
+LIGHT_MEMBERS = tuple(field.name for field in dataclasses.fields(Light))
+QUALITY_MEMBERS = tuple(field.name for field in dataclasses.fields(Quality))
+
+PEAKS_SINCE = 3
+"""Schema version from which there are the tables peaks and ceilings."""
+_SINCE: Mapping[str, tuple[int, frozenset[str]]] = {
+    "arms": (3, frozenset({"calls", "sm_clock_mhz", "light", "quality"})),
+    "comparisons": (3, frozenset({"cycles", "cycles_low", "cycles_high", "p_value"})),
+}
+"""Columns that an older file lacks, by table, with the schema version that brought them."""
 
 NEEDED_COLUMNS: Mapping[str, frozenset[str]] = {
     "runs": frozenset({"number", "sha256", *RUN_COLUMNS}),
@@ -56,11 +80,17 @@ NEEDED_COLUMNS: Mapping[str, frozenset[str]] = {
     "sources": frozenset({"sha256", "content"}),
     "samples": frozenset({"run", "rung", "count", "sha256"}),
     "telemetry": frozenset({"run", "count", "sha256"}),
+    "peaks": frozenset({"number", "sha256", *PEAK_COLUMNS}),
+    "ceilings": frozenset({"peak", "position", *CEILING_COLUMNS}),
 }
 """What a reader needs to find in a file, whatever its schema version."""
 
 _REAL = frozenset(
-    {"duration_ms", "median_ms", "low_ms", "high_ms", "sol", "max_error", "speedup", "low", "high", "floor"}
+    {
+        *("duration_ms", "median_ms", "low_ms", "high_ms", "sm_clock_mhz", "sol", "max_error"),
+        *("speedup", "low", "high", "floor", "cycles", "cycles_low", "cycles_high", "p_value"),
+        *("value", "memory_clock_mhz"),
+    }
 )
 _CHUNK = 500  # row numbers in one IN (...): SQLite takes 999 parameters at least
 
@@ -70,6 +100,8 @@ def _column(name: str, value: object) -> int | float | str | bytes | None:
         return value
     if isinstance(value, str):
         return label(value)
+    if isinstance(value, Light | Quality):
+        return _json(value)
     if name in _REAL:
         number = float(value)  # type: ignore[arg-type]
         return None if math.isnan(number) else number + 0.0
@@ -80,6 +112,33 @@ def _column(name: str, value: object) -> int | float | str | bytes | None:
     if not -(2**63) <= whole < 2**63:
         raise ContradictionError(f"{name} must fit into 64 bits, {whole} does not")
     return whole
+
+
+def _json(record: Light | Quality) -> str:
+    members: dict[str, str | float] = {}
+    for field in dataclasses.fields(record):
+        value = getattr(record, field.name)
+        if isinstance(value, str):
+            members[field.name] = str(value)
+        elif value is not None and math.isfinite(value):
+            members[field.name] = float(value)
+    return json.dumps(members, sort_keys=True, separators=(",", ":"))
+
+
+def _members(text: str, names: Sequence[str]) -> dict[str, Any]:
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise ValueError(f"{text!r} is no JSON object")
+    made = {"limiter": Limiter}  # the others are numbers
+    return {name: made.get(name, float)(found[name]) for name in names if name in found}
+
+
+def _light(text: str | None) -> Light | None:
+    return None if text is None else Light(**_members(text, LIGHT_MEMBERS))
+
+
+def _quality(text: str | None) -> Quality | None:
+    return None if text is None else Quality(**_members(text, QUALITY_MEMBERS))
 
 
 def _rows(records: Iterable[Any], columns: Sequence[str]) -> list[Row]:
@@ -168,7 +227,38 @@ class RunRows:
             "samples": dict(samples),
             "telemetry": telemetry,
         }
-        return sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode("ascii"))
+        return _sealed(content)
+
+
+@dataclass(slots=True)
+class PeakRows:
+    """A peak as it lies in the tables; `peak` has PEAK_COLUMNS."""
+
+    peak: Row
+    ceilings: list[Row]
+
+    @classmethod
+    def of(cls, record: Peak) -> PeakRows:
+        """The rows of a peak."""
+        peak = {name: _column(name, getattr(record, name)) for name in PEAK_COLUMNS}
+        return cls(peak, _rows(record.ceilings, CEILING_COLUMNS))
+
+    def record(self, sealed: str) -> Peak:
+        """The peak. Raises ContradictionError where it is not the one that `sealed`, its sha256, was made over."""
+        if self.digest() != sealed:
+            raise ContradictionError(f"peak {self.peak['id']} is not what was written: measure it again")
+        return Peak(
+            **self.peak,
+            ceilings=tuple(Ceiling(**{name: row[name] for name in CEILING_COLUMNS}) for row in self.ceilings),
+        )
+
+    def digest(self) -> str:
+        """sha256 over the content; NULL and empty text are left out, as in a run's."""
+        return _sealed({"peak": _solid(self.peak), "ceilings": [_solid(row) for row in self.ceilings]})
+
+
+def _sealed(content: Mapping[str, object]) -> str:
+    return sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode("ascii"))
 
 
 def _solid(row: Row) -> Row:
@@ -186,6 +276,8 @@ def _arm(row: Row) -> ArmRecord:
             "state": State(row["state"]),
             "correctness": Correctness(row["correctness"]),
             "timing": Timing(row["timing"]),
+            "light": _light(row["light"]),
+            "quality": _quality(row["quality"]),
             "signal_sent_by_us": bool(row["signal_sent_by_us"]),
             "dirty_exit": bool(row["dirty_exit"]),
         }
@@ -206,9 +298,11 @@ def fetch(connection: sqlite3.Connection, sql: str, parameters: Sequence[object]
 def load_runs(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, RunRows]:
     """The rows of the runs with these numbers, in the order of `numbers`; unknown numbers are left out.
 
-    Call it inside a transaction, so that all tables are seen at one moment.
+    Call it inside a transaction, so that all tables are seen at one moment. What an older file has no
+    column for is None.
     """
     found: dict[int, RunRows] = {}
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
     columns = ", ".join(f'runs."{name}" AS "{name}"' for name in RUN_COLUMNS)
     for start in range(0, len(numbers), _CHUNK):
         chunk = numbers[start : start + _CHUNK]
@@ -226,7 +320,9 @@ def load_runs(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[in
             ("comparisons", COMPARISON_COLUMNS),
             ("steps", STEP_COLUMNS),
         ):
-            names = ", ".join(f'"{name}"' for name in ("run", "position", *kept))
+            since, added = _SINCE.get(table, (0, frozenset()))
+            lacking = dict.fromkeys(added if version < since else ())
+            names = ", ".join(f'"{name}"' for name in ("run", "position", *kept) if name not in lacking)
             for row in fetch(
                 connection,
                 f"SELECT {names} FROM {table} WHERE run IN ({marks}) ORDER BY run, position",
@@ -234,7 +330,7 @@ def load_runs(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[in
             ):
                 number = row.pop("run")
                 if number in found:  # a child without its run is damage that quick_check does not look for
-                    getattr(found[number], table).append(row)
+                    getattr(found[number], table).append(row | lacking)
     return {number: found[number] for number in numbers if number in found}
 
 
@@ -246,3 +342,14 @@ def array_hashes(connection: sqlite3.Connection, number: int) -> tuple[dict[str,
     }
     telemetry = fetch(connection, "SELECT sha256 FROM telemetry WHERE run = ?", [number])
     return samples, telemetry[0]["sha256"] if telemetry else ""
+
+
+def load_peaks(connection: sqlite3.Connection, numbers: Sequence[int]) -> Iterator[tuple[PeakRows, str]]:
+    """The rows of the peaks with these numbers, each with the sha256 that seals it, in the order of `numbers`."""
+    columns = ", ".join(f'"{name}"' for name in PEAK_COLUMNS)
+    members = ", ".join(f'"{name}"' for name in ("position", *CEILING_COLUMNS))
+    for number in numbers:
+        peak = fetch(connection, f"SELECT {columns}, sha256 FROM peaks WHERE number = ?", [number])[0]
+        sealed = str(peak.pop("sha256"))
+        ceilings = fetch(connection, f"SELECT {members} FROM ceilings WHERE peak = ? ORDER BY position", [number])
+        yield PeakRows(peak, ceilings), sealed

@@ -34,8 +34,8 @@ from typing import TYPE_CHECKING, Any
 from store import content, migrations
 from store.errors import StoreCorruptError, StoreError, typed, typed_errors
 from store.outcomes import State
-from store.records import ContradictionError, RunRecord, Samples, Telemetry
-from store.rows import RunRows, array_hashes, load_runs
+from store.records import ContradictionError, Peak, RunRecord, Samples, Telemetry
+from store.rows import PeakRows, RunRows, array_hashes, load_runs
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
@@ -213,6 +213,35 @@ class Store:
                     self._insert(db, after, digest, number)
                 lost.append(str(rows.run["id"]))
         return lost
+
+    # -- ceilings --------------------------------------------------------------------------------------------
+
+    def put_peak(self, peak: Peak) -> None:
+        """Write a measurement of a GPU's ceilings, with the hash over it. Again with equal content changes nothing.
+
+        Raises:
+            ContradictionError: another peak has that id; values that the schema refuses.
+            StoreFullError, StoreLockedError: nothing of it was written; keep it and call again.
+        """
+        rows = PeakRows.of(peak)
+        digest = rows.digest()
+        with self._transaction() as db:
+            found = db.execute("SELECT sha256 FROM peaks WHERE id = ?", [rows.peak["id"]]).fetchone()
+            if found:
+                if found[0] == digest:
+                    return
+                raise ContradictionError(f"peak {peak.id} was written before, otherwise; a peak is never rewritten")
+            number = db["peaks"].insert({**rows.peak, "sha256": digest}).last_rowid
+            db["ceilings"].insert_all({"peak": number, **row} for row in rows.ceilings)
+
+    def latest_peak(self, gpu_uuid: str) -> Peak | None:
+        """The newest peak of that GPU that is what was written; None where there is none."""
+        from store.reader import PEAKS_OF_GPU_SQL, read_peaks  # the reader is not part of writing but for this
+
+        with self._lock, typed_errors(self.path):
+            connection = self._db.conn
+            found = connection.execute(PEAKS_OF_GPU_SQL, [content.label(gpu_uuid), -1]).fetchall()
+            return next(read_peaks(connection, [row[0] for row in found], {}), None)
 
     # -- content ---------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from engine.protocol import requests
+from store.records import Light, Quality
 from tests.tui.fake_engine import MAIN, FakeEngine, isolate, make_target, remember, start_aisp, wait_for
 from tui.cli import TREE, Entry, LazyGroup, app, cli
 
@@ -109,13 +110,14 @@ def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return isolate(monkeypatch, tmp_path)
 
 
-H100: dict[str, object] = {"host": "atlas", "gpu": "NVIDIA H100"}
+H100: dict[str, object] = {"host": "atlas", "gpu": "NVIDIA H100 80GB HBM3"}
 
 
 def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tmp_path: Path) -> None:
     root = str(tmp_path / "mine")
     make_target(tmp_path / "mine", "one", on="H100")
-    common: dict[str, Any] = {"device": "cuda", "sm_clock_mhz": 1980.0, "sources": "x"}
+    arms = {"optimized": {"light": Light(spec_ms=0.1), "quality": Quality(drift=0.0)}}
+    common: dict[str, Any] = {"device": "cuda", "sm_clock_mhz": 1980.0, "sources": "x", "arms": arms}
     a = remember(state, "mine:one", environment=H100, **common)
     b = remember(state, "mine:one", environment={**H100, "git": "abc"}, **common)
 
@@ -140,10 +142,16 @@ def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tm
     (state / "engine.log").write_text("a line\n")
     check("aisp engine logs")
     same_keys([example("aisp bench run")], printed("aisp bench history"))
+    whole = printed("aisp bench history", a.id)
+    same_keys(example("aisp bench run") | {"manifest": None, "environment": None}, whole)
+    check("aisp bench suite")
+    check("aisp bench roofline", "mine:one", "--root", root)
+    check("aisp bench selftest", "--trials", "1")
     with FakeEngine() as fake:
         fake.watched["mine:one"] = root
         fake._runs["01RUN"] = "mine:one"
         fake.detail = "ab" * 32
+        check("aisp bench peak")
         check("aisp bench run", "--targets", "mine:one", "--root", root)
         check("aisp engine start")
         check("aisp engine status")

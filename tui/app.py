@@ -343,8 +343,30 @@ class Workbench(App[None]):
                 return
         self.notify("Cancelling" if len(run_ids) == 1 else f"Cancelling {len(run_ids)} runs", markup=False)
 
-    async def ask_engine(self, failure: str, kind: type[requests.Request], **fields: Any) -> EngineReply | None:
-        """Send a request; returns the Reply, or None after telling why it was refused."""
+    def measure_ceilings(self) -> None:
+        """Ask the engine to measure the ceilings of this GPU, and show them."""
+        begin(self, self._measure_ceilings, group="ceilings", exclusive=True)
+
+    async def _measure_ceilings(self) -> None:
+        self.open_screen("ceilings")
+        reply = await self.ask_engine("The ceilings are not measured", requests.MeasurePeak, refused=self._peak_refused)
+        if reply is not None:
+            self.notify("The ceilings are measured once the GPU is free", timeout=4, markup=False)
+
+    def _peak_refused(self, why: str) -> None:
+        for screen in self.screen_stack:
+            if (tell := getattr(screen, "say_refused", None)) is not None:
+                tell(why)
+
+    async def ask_engine(
+        self,
+        failure: str,
+        kind: type[requests.Request],
+        *,
+        refused: Callable[[str], None] | None = None,
+        **fields: Any,
+    ) -> EngineReply | None:
+        """Send a request; returns the Reply, or None after telling why it was refused, `refused` too."""
         if self._link is None:
             problem = "the engine is not connected yet; try again in a moment"
         else:
@@ -352,6 +374,8 @@ class Workbench(App[None]):
             if not reply.error:
                 return reply
             problem = reply.error
+        if refused is not None:
+            refused(problem)
         self.notify(f"{failure}: {clean_line(problem)}", severity="error", timeout=12, markup=False)
         return None
 

@@ -52,6 +52,10 @@ TREE: Mapping[str, Entry] = {
             "expectations": Entry(
                 "Show what was predicted beside what was measured.", "tui.commands.expectations:command"
             ),
+            "suite": Entry("Put many targets' results together.", "tui.commands.suite:command"),
+            "peak": Entry("Measure what this GPU can do at most.", "tui.commands.peak:command"),
+            "roofline": Entry("Show a target's rungs under the GPU's ceilings.", "tui.commands.roofline:command"),
+            "selftest": Entry("Try the statistics on streams whose truth is known.", "tui.commands.selftest:command"),
         },
     ),
     "watch": Entry("Check and time a target again after each save.", "tui.commands.watch:command"),

@@ -81,6 +81,14 @@ KEYS: Mapping[str, Key] = {
     "watch": Key("watch", "w", "watch", "Run the target again after each save of its files."),
     "history": Key("history", "t", "history", "Show every stored run of the target."),
     "edit": Key("edit", "e", "edit", "Open the rung's file in your editor; the app comes back when it ends."),
+    "roofline": Key("roofline", "f", "roofline", "Show the rungs of the last run under the roofs of its GPU."),
+    "ceilings": Key(
+        "ceilings",
+        "c",
+        "ceilings",
+        "Show what this GPU was measured to do at most, beside its datasheet.",
+        footer=False,
+    ),
     # catalogue
     "lesson": Key(
         "lesson", "enter", "lesson", "Read the target's lesson; on a chapter, fold or unfold it.", display="⏎"
@@ -102,6 +110,12 @@ KEYS: Mapping[str, Key] = {
     "previous_rung": Key(
         "previous_rung", "left_square_bracket", "rung before", "Go to the rung before.", display="[", footer=False
     ),
+    "lesson_samples": Key(
+        "samples", "i", "samples", "Show what the last run's samples say of the highlighted rung, and back."
+    ),
+    # roofline and ceilings
+    "open_last_run": Key("open_run", "enter", "open run", "Open the run whose rungs are shown.", display="⏎"),
+    "measure": Key("measure", "r", "measure", "Measure the ceilings of this GPU once it is free."),
     # diff
     "left_previous": Key(
         "pick(0, -1)", "left_square_bracket", "left", "Put the source before into the left half.", display="[ ]"
@@ -159,7 +173,7 @@ EVERYWHERE = (
     "next_pane",
     "previous_pane",
 )
-TARGET = ("run_quick", "run_full", "cancel", "diff", "watch", "history", "edit")
+TARGET = ("run_quick", "run_full", "cancel", "diff", "watch", "history", "edit", "roofline", "ceilings")
 
 
 def bind(*names: str) -> list[BindingType]:
@@ -218,6 +232,8 @@ DOCUMENTED: tuple[tuple[str, str, str], ...] = (
     ("Diff", "tui.screens.diff", "DiffScreen"),
     ("History", "tui.screens.history", "HistoryScreen"),
     ("Run", "tui.screens.run", "RunScreen"),
+    ("Roofline", "tui.screens.roofline", "RooflineScreen"),
+    ("Ceilings", "tui.screens.ceilings", "CeilingsScreen"),
     ("Watch", "tui.screens.watch", "WatchScreen"),
     ("Engine log", "tui.screens.enginelog", "EngineLogScreen"),
     ("Help", "tui.screens.help", "HelpScreen"),

@@ -26,7 +26,7 @@ from engine.protocol import events
 from store.outcomes import Correctness, State, Timing, Validity, Verdict
 
 if TYPE_CHECKING:
-    from store.records import RunRecord, Samples, Telemetry
+    from store.records import Light, Peak, Quality, RunRecord, Samples, Telemetry
 
 MAX_POINTS = 2048
 MAX_READINGS = 4096
@@ -35,6 +35,7 @@ MAX_ENGINE_LINES = 5000
 MAX_RUNS = 1000
 WHOLE_RUNS = 40
 MAX_EDITS = 2000
+MAX_CEILINGS = 500
 
 BASELINE = "baseline"
 AA_ARM = "baseline (A/A)"
@@ -258,6 +259,10 @@ class ComparisonView:
     low: float | None = None
     high: float | None = None
     floor: float | None = None
+    cycles: float | None = None  # the same ratio in SM cycles
+    cycles_low: float | None = None
+    cycles_high: float | None = None
+    p_value: float | None = None
     note: str = ""
 
 
@@ -273,22 +278,30 @@ class ArmView:
     low_ms: float | None = None
     high_ms: float | None = None
     sample_count: int = 0  # as the engine counts them; `points.count` is what this face received
+    calls: int | None = None  # in one sample
+    sm_clock_mhz: float | None = None  # median over the samples, from the GPU's own counters
     sol: float | None = None
+    light: events.ArmLight | None = None
+    quality: events.ArmQuality | None = None
     max_error: float | None = None
     peak_bytes: int | None = None
     reason: str = ""
     detail: str = ""
     points: PointLog = field(default_factory=PointLog)
-    discarded_points: PointLog = field(default_factory=PointLog)
-    discarded: Counter[int] = field(default_factory=Counter)  # by code of store.records.DISCARDED
+    discarded_points: dict[int, PointLog] = field(default_factory=dict)  # by code of store.records.DISCARDED
+    clocks: PointLog = field(default_factory=PointLog)  # SM clock in MHz during each sample that has one
+    discarded: Counter[int] = field(default_factory=Counter)  # by the same code
 
-    def take(self, end_ns: int, device_ms: float, code: int, origin_ns: int) -> None:
-        """Take one sample; `code` is 0 for one that counts, else why it was discarded."""
+    def take(self, end_ns: int, device_ms: float, code: int, origin_ns: int, clock_mhz: float = math.nan) -> None:
+        """Take one sample; `code` is 0 for one that counts, else why it was set aside; a clock of NaN is unknown."""
+        at_s = (end_ns - origin_ns) / 1e9
         if code:
             self.discarded[code] += 1
-            self.discarded_points.add((end_ns - origin_ns) / 1e9, device_ms)
+            self.discarded_points.setdefault(code, PointLog()).add(at_s, device_ms)
         else:
-            self.points.add((end_ns - origin_ns) / 1e9, device_ms)
+            self.points.add(at_s, device_ms)
+        if clock_mhz == clock_mhz:
+            self.clocks.add(at_s, clock_mhz)
 
 
 @dataclass(slots=True)
@@ -419,6 +432,19 @@ class BannerView:
 
 
 @dataclass(slots=True)
+class PeakView:
+    """One measurement of a GPU's ceilings as far as it came. `wall` is "" for one that is under way or just ended."""
+
+    id: str
+    gpu: str = ""
+    wall: str = ""
+    count: int = 0  # how many there will be; 0 unknown
+    ceilings: list[events.PeakCeiling] = field(default_factory=list)
+    finished: bool = False
+    reason: str = ""  # why it was not stored
+
+
+@dataclass(slots=True)
 class ConnectionView:
     """How things stand with the engine. `state` is connecting, connected, lost or mismatch."""
 
@@ -432,6 +458,55 @@ class ConnectionView:
 
     def __str__(self) -> str:
         return f"{self.state}: {self.why}" if self.why else self.state
+
+
+def stored_peak(peak: Peak) -> PeakView:
+    """A measurement of the store in the shape of a live one."""
+    count = len(peak.ceilings)
+    return PeakView(
+        peak.id,
+        clean_line(peak.gpu),
+        clean_line(peak.wall),
+        count,
+        [
+            events.PeakCeiling(
+                peak_id=peak.id,
+                gpu=clean_line(peak.gpu),
+                position=position,
+                count=count,
+                name=clean_line(ceiling.name),
+                value=ceiling.value,
+                unit=clean_line(ceiling.unit),
+                sm_clock_mhz=ceiling.sm_clock_mhz,
+                memory_clock_mhz=ceiling.memory_clock_mhz,
+                footprint_bytes=ceiling.footprint_bytes,
+                note=clean_line(ceiling.note),
+            )
+            for position, ceiling in enumerate(peak.ceilings, 1)
+        ],
+        finished=True,
+    )
+
+
+def stored_light(light: Light | None) -> events.ArmLight | None:
+    """An arm's light of the store in the shape of a live one."""
+    if light is None:
+        return None
+    return events.ArmLight(
+        spec_ms=light.spec_ms,
+        clock_ms=light.clock_ms,
+        measured_ms=light.measured_ms,
+        limiter=light.limiter.value if light.limiter is not None else "",
+        score=light.score,
+    )
+
+
+def stored_quality(quality: Quality | None) -> events.ArmQuality | None:
+    """What an arm's samples say of themselves, of the store, in the shape of a live one."""
+    if quality is None:
+        return None
+    names = events.ArmQuality.__struct_fields__
+    return events.ArmQuality(**{name: getattr(quality, name) for name in names})
 
 
 def stored_run(record: RunRecord, samples: Mapping[str, Samples], telemetry: Telemetry | None = None) -> RunView:
@@ -473,7 +548,11 @@ def stored_run(record: RunRecord, samples: Mapping[str, Samples], telemetry: Tel
             found.low_ms,
             found.high_ms,
             found.sample_count,
+            found.calls,
+            found.sm_clock_mhz,
             found.sol,
+            stored_light(found.light),
+            stored_quality(found.quality),
             found.max_error,
             found.peak_bytes,
             clean_line(found.reason),
@@ -482,9 +561,9 @@ def stored_run(record: RunRecord, samples: Mapping[str, Samples], telemetry: Tel
         taken = samples.get(found.rung)
         if taken is None:
             continue
-        rows = zip(taken.end_ns.tolist(), taken.device_ms.tolist(), taken.discarded.tolist(), strict=True)
-        for end_ns, device_ms, code in rows:
-            arm.take(end_ns, device_ms, code, run.origin_ns or 0)
+        columns = (taken.end_ns, taken.device_ms, taken.discarded, taken.sm_clock_mhz)
+        for end_ns, device_ms, code, clock_mhz in zip(*(column.tolist() for column in columns), strict=True):
+            arm.take(end_ns, device_ms, code, run.origin_ns or 0, clock_mhz)
     for item in record.comparisons:
         rung, baseline = clean_line(item.rung), clean_line(item.baseline)
         run.comparisons[rung, baseline] = ComparisonView(
@@ -495,10 +574,14 @@ def stored_run(record: RunRecord, samples: Mapping[str, Samples], telemetry: Tel
             item.low,
             item.high,
             item.floor,
+            item.cycles,
+            item.cycles_low,
+            item.cycles_high,
+            item.p_value,
             clean_line(item.note),
         )
     if telemetry is not None:
-        columns = (
+        readings = (
             telemetry.at_ns,
             telemetry.sm_clock_mhz,
             telemetry.memory_clock_mhz,
@@ -506,7 +589,7 @@ def stored_run(record: RunRecord, samples: Mapping[str, Samples], telemetry: Tel
             telemetry.power_w,
             telemetry.throttle,
         )
-        for reading in zip(*(column.tolist() for column in columns), strict=True):
+        for reading in zip(*(column.tolist() for column in readings), strict=True):
             run.telemetry.add(*reading)
     return run
 
@@ -545,6 +628,7 @@ class Model:
         self.status: events.Status | None = None
         self.gaps: list[tuple[int, int]] = []
         self.samples_applied = 0
+        self.peak: PeakView | None = None  # the newest measurement of ceilings that was heard of
         self._handlers: dict[type[events.Event], Callable[[Any, set[str]], None]] = {
             events.Welcome: self._on_welcome,
             events.Status: self._on_status,
@@ -559,6 +643,8 @@ class Model:
             events.TelemetryBatch: self._on_telemetry,
             events.ArmUpdate: self._on_arm,
             events.ComparisonUpdate: self._on_comparison,
+            events.PeakCeiling: self._on_peak_ceiling,
+            events.PeakFinished: self._on_peak_finished,
             events.RunFinished: self._on_finished,
             events.Output: self._on_output,
             events.WatchChanged: self._on_watch_changed,
@@ -571,7 +657,7 @@ class Model:
         """Take events in order; return the names of what changed.
 
         Names: "runs" (any run's headline), "run:ID", "samples:ID", "output:ID", "telemetry", "watches",
-        "watch:TARGET", "banners", "log", "status", "connection", "gaps". An event that was seen before (a
+        "watch:TARGET", "peak", "banners", "log", "status", "connection", "gaps". An event that was seen before (a
         replay after a reconnect) changes nothing.
         """
         names: set[str] = set()
@@ -625,6 +711,9 @@ class Model:
             if watch.active:
                 watch.active = False
                 names.update(("watches", f"watch:{watch.target}"))
+        if self.peak is not None and not self.peak.finished:
+            self.peak.finished, self.peak.reason = True, "the engine ended while this was under way"
+            names.add("peak")
         for key in [key for key in self.banners if key != "engine"]:
             del self.banners[key]
             names.add("banners")
@@ -685,7 +774,7 @@ class Model:
                 run.telemetry = TelemetryLog()
                 run.output.clear()
                 for arm in run.arms.values():
-                    arm.points, arm.discarded_points = PointLog(), PointLog()
+                    arm.points, arm.clocks, arm.discarded_points = PointLog(), PointLog(), {}
 
     def _on_run_planned(self, event: events.RunPlanned, names: set[str]) -> None:
         run = self._run(event.run_id, names)
@@ -729,8 +818,9 @@ class Model:
         if run.origin_ns is None:
             run.origin_ns = event.end_ns[0] - int(event.device_ms[0] * 1e6)
         origin_ns = run.origin_ns
-        for end_ns, device_ms, code in zip(event.end_ns, event.device_ms, event.discarded, strict=False):
-            arm.take(end_ns, device_ms, code, origin_ns)
+        columns = (event.end_ns, event.device_ms, event.discarded, event.sm_clock_mhz)
+        for end_ns, device_ms, code, clock_mhz in zip(*columns, strict=False):
+            arm.take(end_ns, device_ms, code, origin_ns, clock_mhz)
         self.samples_applied += len(event.end_ns)
         names.add(f"samples:{run.id}")
 
@@ -763,6 +853,8 @@ class Model:
         arm.timing = outcome(Timing, event.timing, Timing.NONE)
         arm.median_ms, arm.low_ms = _finite(event.median_ms), _finite(event.low_ms)
         arm.high_ms, arm.sample_count = _finite(event.high_ms), event.samples
+        arm.calls, arm.sm_clock_mhz = event.calls, _finite(event.sm_clock_mhz)
+        arm.light, arm.quality = event.light, event.quality
         arm.sol, arm.max_error, arm.peak_bytes = event.sol, event.max_error, event.peak_bytes
         arm.reason, arm.detail = clean_line(event.reason), clean(event.detail)
         names.update(("runs", f"run:{run.id}"))
@@ -778,9 +870,34 @@ class Model:
             _finite(event.low),
             _finite(event.high),
             _finite(event.floor),
+            _finite(event.cycles),
+            _finite(event.cycles_low),
+            _finite(event.cycles_high),
+            _finite(event.p_value),
             clean_line(event.note),
         )
         names.update(("runs", f"run:{run.id}"))
+
+    def _peak(self, peak_id: str, gpu: str) -> PeakView:
+        """The measurement of that id; a new one takes the place of the one before."""
+        peak_id = clean_line(peak_id, limit=64)
+        if self.peak is None or self.peak.id != peak_id:
+            self.peak = PeakView(peak_id)
+        self.peak.gpu = clean_line(gpu) or self.peak.gpu
+        return self.peak
+
+    def _on_peak_ceiling(self, event: events.PeakCeiling, names: set[str]) -> None:
+        peak = self._peak(event.peak_id, event.gpu)
+        peak.count = event.count
+        if len(peak.ceilings) < MAX_CEILINGS:
+            event.name, event.unit, event.note = (clean_line(text) for text in (event.name, event.unit, event.note))
+            peak.ceilings.append(event)
+        names.add("peak")
+
+    def _on_peak_finished(self, event: events.PeakFinished, names: set[str]) -> None:
+        peak = self._peak(event.peak_id, event.gpu)
+        peak.finished, peak.reason = True, clean_line(event.reason)
+        names.add("peak")
 
     def _on_finished(self, event: events.RunFinished, names: set[str]) -> None:
         run = self._run(event.run_id, names)

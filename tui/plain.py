@@ -64,6 +64,34 @@ def percent(share: float | None, digits: int = 0) -> str:
     return DASH if share is None or math.isnan(share) else f"{share * 100:.{digits}f} %"
 
 
+_SHORT = {"bytes": "B", "bytes/s": "B/s", "flop": "FLOP", "flop/s": "FLOP/s"}
+_PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def quantity(value: float | None, unit: str, digits: int = 3) -> str:
+    """A ceiling or what was achieved, in the unit that people say it in: "3.02 TB/s", "812 TFLOP/s", "1.28 us".
+
+    Args:
+        value: in `unit`; None for unknown.
+        unit: "bytes", "flop", either per second, or "s"; any other is written as it is, without a prefix.
+        digits: digits that count.
+    """
+    if value is None or math.isnan(value):
+        return DASH
+    if unit == "s":
+        scale, name = (1.0, "s") if abs(value) >= 1 else (1e-3, "ms") if abs(value) >= 1e-3 else (1e-6, "us")
+        return f"{number(value / scale, digits)} {name}"
+    if unit not in _SHORT:
+        return f"{number(value, digits)} {unit}".rstrip()
+    scale, prefix = next(((s, p) for s, p in _PREFIXES if abs(value) >= s), (1.0, ""))
+    return f"{number(value / scale, digits)} {prefix}{_SHORT[unit]}"
+
+
+def megahertz(clock_mhz: float | None) -> str:
+    """A clock without its unit, which stands in the column's head: "1755"."""
+    return DASH if clock_mhz is None or math.isnan(clock_mhz) else f"{clock_mhz:.0f}"
+
+
 def change(new: float | None, old: float | None) -> str:
     """How `new` differs from `old`, signed: "-3.1 %". A dash where either is unknown or `old` is not above
     zero."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 import textwrap
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from rich.text import Text
 
+from engine.clean import clean_line
 from engine.protocol import events
 from store.outcomes import Correctness, State, Timing, Validity, Verdict
 from tui import plain
@@ -32,12 +33,35 @@ from tui.model import (
     thin,
     throttle_words,
 )
-from tui.results import STATE_WORDS
+from tui.results import STATE_WORDS, quality_notes, timing_words
 from tui.themes import speedup_text, verdict_text
-from tui.widgets.plot import Series
+from tui.widgets.plot import Lane, Series
 from tui.widgets.table import Cell, Column
 
 DISCARDED_WORDS = {1: "clock too low", 2: "host time leaked in"}
+
+# How one sample was taken, for a person who wants to know what a number is worth; {calls} is how many it holds.
+TIMING_SENTENCES: Mapping[Timing, str] = {
+    Timing.COLD: "L2 flushed before; the stream was held, one event pair around one call",
+    Timing.COLD_GRAPH: "L2 flushed before; the stream was held, one event pair around a graph of {calls} calls, "
+    "each on buffers of its own; the time is per call",
+    Timing.COLD_BATCH: "L2 flushed before; the stream was held, one event pair around {calls} calls launched one by "
+    "one, each on buffers of its own; the time is per call",
+    Timing.COLD_SYNC: "L2 flushed before; the stream was not held, so time of the host is part of it",
+    Timing.WARM: "the same call ran just before; the stream was held, one event pair around one call",
+    Timing.WARM_GRAPH: "the same calls ran just before; the stream was held, one event pair around a graph of {calls} "
+    "calls; the time is per call",
+    Timing.WARM_BATCH: "the same calls ran just before; the stream was held, one event pair around {calls} calls "
+    "launched one by one; the time is per call",
+    Timing.WARM_SYNC: "the same call ran just before; the stream was not held, so time of the host is part of it",
+    Timing.HOST: "the monotonic clock of the CPU around one call",
+}
+LIMITER_WORDS: Mapping[str, str] = {
+    "bytes": "bytes: the bandwidth of the device memory",
+    "flops": "flops: the rate of the arithmetic",
+    "launch": "launch: the least time of a kernel that does nothing",
+    "host": "host: it launches more slowly than the GPU works",
+}
 CORRECT_WORDS = {Correctness.CORRECT: "yes", Correctness.WRONG: "NO", Correctness.UNKNOWN: plain.DASH}
 
 
@@ -87,12 +111,12 @@ def _interval(item: ComparisonView) -> str:
     return f" [{low}..{high}]"
 
 
-def comparison_text(item: ComparisonView, ascii: bool) -> Text:
+def comparison_text(item: ComparisonView, ascii: bool, *, with_note: bool = True) -> Text:
     """A comparison in a sentence: "optimized \u25b2 2.31\u00d7 faster [2.28..2.35], floor 0.5 %"."""
     text = Text(f"{item.rung} ", style="bold")
     if item.verdict is Verdict.NONE:
         text.append_text(verdict_text("none", None, ascii))
-        text.append(f" no verdict{': ' + item.note if item.note else ''}")
+        text.append(f" no verdict{': ' + item.note if item.note and with_note else ''}")
         return text
     text.append_text(verdict_text(item.verdict.value, item.speedup, ascii))
     words = {
@@ -105,13 +129,25 @@ def comparison_text(item: ComparisonView, ascii: bool) -> Text:
     text.append(_interval(item))
     if item.floor is not None:
         text.append(f", floor {plain.percent(item.floor, 1)}")
-    if item.note:
-        text.append(f": {item.note}" if item.verdict is Verdict.UNDECIDED else f", {item.note}")
     return text
 
 
-def verdict_row(run: RunView, ascii: bool) -> Text:
-    """The big line: what the run found, or why there is nothing to find yet."""
+def verdict_row(run: RunView, ascii: bool, width: int | None = None) -> Text:
+    """The big line: what the run found, or why there is nothing to find yet.
+
+    A note that does not fit into `width` is never cut in the middle: a hint at the key that shows it takes its place.
+    """
+    text = _verdict(run, ascii, with_note=True)
+    item = run.headline
+    if width is None or plain.cells(text.plain) <= width or item is None or not item.note:
+        return text
+    short = _verdict(run, ascii, with_note=False)
+    if short.plain == text.plain:
+        return text
+    return short.append(" | " if ascii else " \u00b7 ").append("i: note", style="bold reverse")
+
+
+def _verdict(run: RunView, ascii: bool, *, with_note: bool) -> Text:
     item = run.headline
     if run.validity is Validity.CAUGHT:
         return Text(f"caught: {run.reason or 'a check refused the times'}; there is no verdict", style="bold")
@@ -124,10 +160,12 @@ def verdict_row(run: RunView, ascii: bool) -> Text:
         if run.state.final:
             return Text(f"no comparison{': ' + run.reason if run.reason else ''}")
         return Text("no comparison yet: baseline and rungs are compared as samples come in")
-    text = comparison_text(item, ascii)
+    text = comparison_text(item, ascii, with_note=with_note)
     lead = run.lead
     if lead is not None and lead.rung == item.rung and lead.sol is not None:
         text.append(f", SOL {plain.percent(lead.sol)}")
+    if item.note and with_note and item.verdict is not Verdict.NONE:
+        text.append(f": {item.note}" if item.verdict is Verdict.UNDECIDED else f", {item.note}")
     if not run.state.final:
         text = Text("so far: ").append_text(text)
     elif run.validity is Validity.SUSPECT:
@@ -183,8 +221,32 @@ def _interval_of(arm: ArmView, unit: Unit, digits: int) -> str:
     return f"{shown[0]} [{shown[1]}..{shown[2]}]"
 
 
-def arm_columns(width: int, unit: Unit) -> list[Column]:
-    """Columns of the arms table for a screen of that width; a narrow one has one column for state and ok."""
+# A wide screen's columns in order, with a rank: those of the highest rank give way first.
+_WIDE_COLUMNS: tuple[tuple[int, Column], ...] = (
+    (0, Column("rung", "rung", 20)),
+    (0, Column("outcome", "correct", 9)),
+    (0, Column("median", "median", 23, "right")),
+    (0, Column("speedup", "vs baseline", 20, "right")),
+    (0, Column("samples", "n", 6, "right")),
+    (0, Column("timing", "timing", 14)),
+    (2, Column("clock", "SM MHz", 6, "right")),
+    (1, Column("sol", "SOL", 5, "right")),
+    (3, Column("limiter", "limit", 6)),
+    (4, Column("against", "SOL by", 9)),
+    (5, Column("score", "score", 5, "right")),
+    (6, Column("error", "error/tol", 9, "right")),
+)
+_OF_A_GPU = ("clock", "sol", "limiter", "against", "score")
+_COLUMN_GAP = 2
+FINE_COLUMNS, WHOLE_COLUMNS = 130, 190  # from here on a digit more, and long names of rungs
+
+
+def arm_columns(width: int, unit: Unit, *, gpu: bool = True) -> list[Column]:
+    """Columns of the arms table for a screen of that width: at 80 the times, on wider ones how they were taken too.
+
+    Args:
+        gpu: whether the run is on a GPU; without one there are no clocks and no speed of light.
+    """
     if width < 100:
         return [
             Column("rung", "rung", 18),
@@ -193,17 +255,41 @@ def arm_columns(width: int, unit: Unit) -> list[Column]:
             Column("speedup", "vs baseline", 20, "right"),
             Column("samples", "n", 5, "right"),
         ]
-    return [
-        Column("rung", "rung", 20 if width < 130 else 28),
-        Column("state", "state", 9),
-        Column("correct", "ok", 3),
-        Column("median", f"median {unit.name}", 23, "right"),
-        Column("speedup", "vs baseline", 22, "right"),
-        Column("samples", "n", 6, "right"),
-        Column("sol", "SOL", 5, "right"),
-        Column("error", "error/tol", 9, "right"),
-        Column("timing", "timing", 6),
+    own = {"rung": 28 if width >= WHOLE_COLUMNS else 18, "median": 20 + (width >= FINE_COLUMNS) * 3}
+    wanted = [
+        (rank, Column(c.key, f"median {unit.name}" if c.key == "median" else c.title, own.get(c.key, c.width), c.align))
+        for rank, c in _WIDE_COLUMNS
+        if gpu or c.key not in _OF_A_GPU
     ]
+    for least in range(max(rank for rank, _ in wanted), -1, -1):
+        columns = [column for rank, column in wanted if rank <= least]
+        if sum((column.width or 0) + _COLUMN_GAP for column in columns) - _COLUMN_GAP <= width:
+            break
+    return columns
+
+
+def sol_basis(arm: ArmView) -> str:
+    """What the share of the speed of light is a share of: "measured" ceilings or the "datasheet"; a dash for none."""
+    if arm.light is None:
+        return plain.DASH
+    if arm.light.measured_ms is not None:
+        return "measured"
+    return "datasheet" if arm.light.spec_ms is not None else plain.DASH
+
+
+def limiter_word(arm: ArmView) -> str:
+    """What keeps the arm from being faster than its bound, in a word; a dash where it is not known."""
+    return (clean_line(arm.light.limiter, limit=12) if arm.light is not None else "") or plain.DASH
+
+
+def score_word(arm: ArmView) -> str:
+    """The arm's score to two places; a dash where it has none."""
+    return plain.DASH if arm.light is None or arm.light.score is None else f"{arm.light.score:.2f}"
+
+
+def on_gpu(run: RunView) -> bool:
+    """Whether a run is on a GPU; so it is taken to be before its plan is known."""
+    return not run.device.startswith("cpu")
 
 
 def arm_word(run: RunView, arm: ArmView) -> str:
@@ -214,8 +300,8 @@ def arm_word(run: RunView, arm: ArmView) -> str:
 
 
 def arm_rows(run: RunView, width: int, unit: Unit, ascii: bool) -> list[tuple[str, list[Cell]]]:
-    """Rows of the arms table, in the run's order, for `arm_columns(width, unit)`."""
-    keys = [column.key for column in arm_columns(width, unit)]
+    """Rows of the arms table, in the run's order, for `arm_columns(width, unit, gpu=on_gpu(run))`."""
+    keys = [column.key for column in arm_columns(width, unit, gpu=on_gpu(run))]
     rows: list[tuple[str, list[Cell]]] = []
     for rung, arm in run.arms.items():
         item = run.comparison(rung)
@@ -231,15 +317,17 @@ def arm_rows(run: RunView, width: int, unit: Unit, ascii: bool) -> list[tuple[st
         failed = arm.state.final and arm.state is not State.OK
         cells: dict[str, Cell] = {
             "rung": Text(rung),
-            "state": Text(word, "bold" if failed else ""),
-            "correct": Text(correct, "bold" if bad else ""),
             "outcome": Text(word if failed and not bad else correct, "bold" if failed else ""),
-            "median": _interval_of(arm, unit, 3 if width < 100 else 4),
+            "median": _interval_of(arm, unit, 3 if width < FINE_COLUMNS else 4),
             "samples": plain.count(count) if count else plain.DASH,
             "speedup": speed,
             "sol": plain.percent(arm.sol),
             "error": plain.number(arm.max_error, 2),
-            "timing": arm.timing.value if arm.timing is not Timing.NONE else plain.DASH,
+            "timing": timing_words(arm.timing, arm.calls),
+            "clock": plain.megahertz(arm.sm_clock_mhz),
+            "limiter": limiter_word(arm),
+            "against": sol_basis(arm),
+            "score": score_word(arm),
         }
         rows.append((rung, [cells[key] for key in keys]))
     return rows
@@ -383,61 +471,200 @@ def reading_rows(run: RunView, status: events.Status | None, width: int) -> list
 # -- the plot of a run ----------------------------------------------------------------------------------
 
 
-def run_series(run: RunView, metric: Metric, columns: int, unit: Unit) -> list[Series]:
-    """What the live plot shows: each arm's samples, discarded ones, the metric, when clocks were throttled.
+def run_series(run: RunView, columns: int, unit: Unit) -> list[Series]:
+    """What the live plot shows above: each arm's samples, and those that were set aside, with a sign each.
 
     Args:
         columns: dots across; no series has more than two points per dot.
     """
     series: list[Series] = []
-    lowest, latest_s = math.inf, 0.0
     for rung, arm in run.arms.items():
         if arm.points.count:
             x, y = thin(*arm.points.points(), columns)
-            scaled = [value * unit.per_ms for value in y]
-            lowest = min(lowest, *scaled)
-            latest_s = max(latest_s, x[-1])
             name = "A/A" if rung == AA_ARM else rung.removeprefix("optimized_")
-            series.append(Series(name, x, scaled))
-    discarded = sorted(point for arm in run.arms.values() for point in zip(*arm.discarded_points.points(), strict=True))
-    if discarded:
-        x, y = thin([point[0] for point in discarded], [point[1] for point in discarded], columns)
-        series.append(Series("discarded", x, [value * unit.per_ms for value in y], "$warning"))
-    log = run.telemetry
-    if run.origin_ns is None or not len(log):
-        return series
-    origin_s = run.origin_ns / 1e9
-    start, stop = bisect_left(log.at_s, origin_s), len(log)
-    if run.state.final and latest_s > 0:
-        # Processes take seconds to leave; a clock that goes on without samples would squeeze them.
-        stop = bisect_right(log.at_s, origin_s + 1.05 * latest_s)
-    times = [at_s - origin_s for at_s in log.at_s[start:stop]]
-    readings = getattr(log, metric.key)[start:stop]
-    if times:
-        series.append(Series(metric.name, times, readings, "$series-6", "line", "right"))
-    seen = log.reasons_seen()
-    floor = 0.9 * lowest if math.isfinite(lowest) else 0.0  # below every sample: marks, not times
-    for bit, word in THROTTLE_WORDS.items():
-        if seen > 0 and seen & bit & SLOWING_BITS:
-            at = [x for x, bits in zip(times, log.throttle[start:stop], strict=False) if bits > 0 and bits & bit]
-            if at:
-                series.append(Series(word, at, [floor] * len(at), "bold $warning"))
+            series.append(Series(name, x, [value * unit.per_ms for value in y]))
+    for code in sorted({code for arm in run.arms.values() for code in arm.discarded_points}):
+        logs = [arm.discarded_points[code] for arm in run.arms.values() if code in arm.discarded_points]
+        points = sorted(point for log in logs for point in zip(*log.points(), strict=True))
+        x, y = thin([point[0] for point in points], [point[1] for point in points], columns)
+        name = "set aside: " + DISCARDED_WORDS.get(code, f"reason {code}")
+        series.append(Series(name, x, [value * unit.per_ms for value in y], "bold $warning", "signs"))
     return series
+
+
+def run_lanes(run: RunView, metric: int, columns: int) -> list[Lane]:
+    """The GPU's readings as lanes below the samples, on the same seconds, that of METRICS[metric] first.
+
+    The first lane also has the marks for what slowed the clocks down. A reading that the driver never gave has no
+    lane; one that it did not give at a moment is a gap.
+    """
+    log = run.telemetry
+    times: list[float] = []
+    start = stop = 0
+    if run.origin_ns is not None and len(log):
+        origin_s = run.origin_ns / 1e9
+        start, stop = bisect_left(log.at_s, origin_s), len(log.at_s)
+        latest_s = max((arm.points.x[-1] for arm in run.arms.values() if len(arm.points.x)), default=0.0)
+        if run.state.final and latest_s > 0:
+            # Processes take seconds to leave; a clock that goes on without samples would squeeze them.
+            stop = bisect_right(log.at_s, origin_s + 1.05 * latest_s)
+        times = [at_s - origin_s for at_s in log.at_s[start:stop]]
+    lanes: list[Lane] = []
+    for number in range(len(METRICS)):
+        item = METRICS[(metric + number) % len(METRICS)]
+        series: list[Series] = []
+        values = getattr(log, item.key)[start:stop]
+        answered = sum(value == value for value in values)
+        if answered:
+            # A gap must stay one, so what has gaps is drawn whole; the log itself is bounded.
+            x, y = thin(times, values, columns) if answered == len(values) else (times, values)
+            series.append(Series("driver, 20 Hz", x, y, "$series-6", "line"))
+        if item.key == "sm_clock_mhz":
+            points = sorted(point for arm in run.arms.values() for point in zip(*arm.clocks.points(), strict=True))
+            if points:
+                x, y = thin([point[0] for point in points], [point[1] for point in points], columns)
+                series.append(Series("GPU's counters, each sample", x, y, "$series-3"))
+        if series:
+            lanes.append(Lane(f"{item.name} {item.unit}", series))
+    flags = _throttle_flags(log.throttle[start:stop], times)
+    if lanes and flags:
+        lanes[0] = Lane(lanes[0].title, [*lanes[0].series, *flags])
+    return lanes
+
+
+def _throttle_flags(bits: Sequence[int], times: Sequence[float]) -> list[Series]:
+    """One series of flags per reason that was ever given; NaN where the driver did not answer."""
+    seen = 0
+    for value in bits:
+        seen |= max(0, value)
+    return [
+        Series(word, times, [math.nan if value < 0 else float(bool(value & bit)) for value in bits], "bold $warning",
+               "flags")
+        for bit, word in THROTTLE_WORDS.items()
+        if seen & bit & SLOWING_BITS
+    ]  # fmt: skip
 
 
 # -- text of a run --------------------------------------------------------------------------------------
 
 
-def wrapped(lines: Sequence[str], width: int) -> list[str]:
-    """Lines cut at `width` cells between words, the rest indented below: for panes that wrap nothing."""
+LABEL_COLUMNS = 12  # of the labelled lines of `sample_lines`: what belongs to a label stands below itself
+
+
+def wrapped(lines: Sequence[str], width: int, *, labelled: bool = False) -> list[str]:
+    """Lines cut at `width` cells between words, the rest indented below: for panes that wrap nothing.
+
+    Args:
+        labelled: whether the rest of an indented line goes below the text behind its label.
+    """
     out: list[str] = []
     for line in lines:
         if plain.cells(line) <= width or width < 20:
             out.append(line)
             continue
-        indent = " " * min(len(line) - len(line.lstrip()) + 2, width // 2)
+        own = len(line) - len(line.lstrip())
+        indent = " " * (min(LABEL_COLUMNS, width // 2) if labelled and own else min(own + 2, width // 2))
         out += textwrap.wrap(line, width, subsequent_indent=indent, drop_whitespace=True) or [""]
     return out
+
+
+def sample_lines(run: RunView, ascii: bool, chosen: str | None = None) -> list[str]:
+    """What the samples say: per arm the comparison with its note in full, how its samples were taken, the clock, the
+    speed of light and the quality in words; the chosen arm first, or the run's lead where none is chosen."""
+    lead = run.lead
+    first = chosen if chosen is not None else lead.rung if lead is not None else ""
+    lines: list[str] = []
+    for rung in sorted(run.arms, key=lambda rung: rung != first):
+        lines += [*arm_lines(run, run.arms[rung], ascii), ""]
+    for code, word in DISCARDED_WORDS.items():
+        count = sum(arm.discarded[code] for arm in run.arms.values())
+        if count:
+            lines.append(f"{plain.count(count)} samples of the run were set aside: {word}")
+    flags = [flag for flag in run.flags if flag != "quick"]
+    if flags:
+        lines.append("flags: " + ", ".join(flags))
+    while lines and not lines[-1]:
+        lines.pop()
+    return lines or ["no samples yet"]
+
+
+def arm_lines(run: RunView, arm: ArmView, ascii: bool) -> list[str]:
+    """One arm in full."""
+    count = max(arm.sample_count, arm.points.count)
+    if arm.median_ms is None:
+        reason = f": {arm.reason}" if arm.reason else ""
+        return [f"{arm.rung}: no time{reason}"]
+    interval = plain.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms)
+    lines = [f"{arm.rung}: {interval} ms, {plain.count(count)} samples"]
+    for item in run.comparisons.values():
+        if item.rung == arm.rung:
+            lines += comparison_lines(item, ascii)
+    sentence = TIMING_SENTENCES.get(arm.timing, "").format(calls=arm.calls or "several")
+    lines += _labelled("timing", [f"{timing_words(arm.timing, arm.calls)}: {sentence}"])
+    if arm.sm_clock_mhz is not None:
+        clock = f"{plain.megahertz(arm.sm_clock_mhz)} MHz during the samples, by the GPU's own counters"
+        lines += _labelled("SM clock", [clock])
+    elif arm.timing is not Timing.HOST:
+        lines += _labelled("SM clock", [f"{plain.DASH} (the GPU's counters gave none)"])
+    lines += _light_lines(arm)
+    if arm.max_error is not None:
+        lines += _labelled("error", [f"worst {plain.number(arm.max_error, 2)} of the tolerance; above 1 is wrong"])
+    notes = quality_notes(arm.quality, arm.median_ms, arm.calls)
+    if arm.quality is not None and arm.quality.overhead_ms is not None:
+        overhead = plain.quantity(arm.quality.overhead_ms / 1e3, "s")
+        notes.append(f"an empty event pair reads {overhead}, which was taken off")
+    return lines + _labelled("quality", notes or ["nothing to remark" if arm.quality is not None else "not known"])
+
+
+def comparison_lines(item: ComparisonView, ascii: bool) -> list[str]:
+    """A comparison with all that is known of it: its interval, in cycles, its p-value, its note in full."""
+    text = comparison_text(item, ascii, with_note=False).plain.removeprefix(item.rung).strip()
+    texts = [f"{text}, against {item.baseline}"]
+    if item.cycles is not None:
+        cycles = plain.speedup(item.cycles, item.cycles_low, item.cycles_high)
+        texts.append(f"in SM cycles {cycles}, which clocks that differ cannot move")
+    if item.p_value is not None:
+        texts.append(f"p = {plain.number(item.p_value, 2)} of a difference beyond the floor")
+    lines = _labelled("result", texts)
+    return lines + (_labelled("note", [item.note]) if item.note else [])
+
+
+def _labelled(label: str, texts: Sequence[str]) -> list[str]:
+    """Texts one below the other, the label before the first."""
+    return [f"  {label if not number else '':<8}  {text}" for number, text in enumerate(texts)]
+
+
+def _light_lines(arm: ArmView) -> list[str]:
+    """The arm against the speed of light; a dash where nothing is known of it."""
+    light = arm.light
+    if light is None:
+        if arm.timing is Timing.HOST:
+            return []
+        return _labelled(
+            "light", [f"{plain.DASH} (no bound is known: an unknown GPU, or a lesson that counts no work)"]
+        )
+    bounds = [
+        f"{name} {plain.number(value)} ms"
+        for name, value in (
+            ("measured ceilings", light.measured_ms),
+            ("datasheet", light.spec_ms),
+            ("datasheet at the clock that ran", light.clock_ms),
+        )
+        if value is not None
+    ]
+    basis = {"measured": "the measured ceilings", "datasheet": "the datasheet; `c` measures this GPU's ceilings"}
+    share = plain.percent(arm.sol)
+    texts = [f"{share} of what is possible by {basis.get(sol_basis(arm), plain.DASH)}"]
+    if arm.sol is not None and arm.sol > 1.05:
+        texts.append("faster than its bound: that is a finding, look at the bytes and flops of the lesson")
+    word = limiter_word(arm)
+    if word != plain.DASH:
+        texts.append(f"limited by {LIMITER_WORDS.get(word, word)}")
+    if bounds:
+        texts.append("least times: " + ", ".join(bounds))
+    if light.score is not None:
+        texts.append(f"score {score_word(arm)}: 0.50 is the baseline, 1 the bound")
+    return _labelled("light", texts)
 
 
 def detail_lines(run: RunView, chosen: str | None = None) -> list[str]:
@@ -483,17 +710,23 @@ def summary_lines(run: RunView, now_ns: int) -> list[str]:
                 plain.count(max(arm.sample_count, arm.points.count)),
                 plain.speedup(item.speedup, item.low, item.high) if item else plain.DASH,
                 plain.percent(arm.sol),
+                limiter_word(arm),
+                sol_basis(arm),
+                plain.megahertz(arm.sm_clock_mhz),
                 plain.number(arm.max_error, 2),
-                arm.timing.value,
+                timing_words(arm.timing, arm.calls),
             ]
         )
-    heads = ["rung", "state", "ok", "median ms", "n", "vs baseline", "SOL", "error/tol", "timing"]
+    heads = ["rung", "state", "ok", "median ms", "n", "vs baseline", "SOL", "limit", "SOL by", "SM MHz", "error/tol"]
+    heads.append("timing")
     return [
         title_text(run, now_ns).plain,
         verdict_row(run, True).plain,
         f"run {run.id}  sources {run.snapshot}",
         "",
-        *plain.table(heads, rows, right=["median ms", "n", "vs baseline", "SOL", "error/tol"]),
+        *plain.table(heads, rows, right=["median ms", "n", "vs baseline", "SOL", "SM MHz", "error/tol"]),
+        "",
+        *sample_lines(run, True),
         *(["", *detail_lines(run)] if detail_lines(run) else []),
     ]
 

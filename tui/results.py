@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from store.outcomes import State, Verdict
+from store.outcomes import State, Timing, Verdict
+from tui import plain
 
 AA_SUFFIX = "(A/A)"
 
@@ -34,6 +35,83 @@ STATE_WORDS: Mapping[State, str] = {
     State.ENGINE_LOST: "lost",
     State.INFRA_ERROR: "failed",
 }
+
+
+# When something about an arm's samples is worth a sentence.
+TOLD_DRIFT = 0.01
+TOLD_AUTOCORRELATION = 0.5
+TOLD_RESOLUTION = 0.01
+CLOCK_BAND = 0.02
+"""How far two arms' median SM clocks may differ, as a share of the higher one, and count as the same."""
+
+
+class QualityFacts(Protocol):
+    """What `store.records.Quality` and `engine.protocol.events.ArmQuality` have in common."""
+
+    @property
+    def drift(self) -> float | None: ...
+    @property
+    def autocorrelation(self) -> float | None: ...
+    @property
+    def low_mode_ms(self) -> float | None: ...
+    @property
+    def high_mode_ms(self) -> float | None: ...
+    @property
+    def high_share(self) -> float | None: ...
+    @property
+    def throttled_share(self) -> float | None: ...
+    @property
+    def resolution_ms(self) -> float | None: ...
+    @property
+    def overhead_ms(self) -> float | None: ...
+
+
+def timing_words(timing: str, calls: int | None = None) -> str:
+    """How a sample was taken: "cold", "cold graph x16" where it holds 16 calls; a dash where nothing was timed."""
+    if timing == Timing.NONE:
+        return plain.DASH
+    return f"{timing} x{calls}" if calls is not None and calls > 1 else str(timing)
+
+
+def quality_notes(quality: QualityFacts | None, median_ms: float | None = None, calls: int | None = None) -> list[str]:
+    """What a person should know of an arm's samples, in words; empty where there is nothing to tell.
+
+    Args:
+        quality: of the arm.
+        median_ms: its time per call, against which the clock's step is held.
+        calls: how many calls one sample holds: the step is divided among them.
+    """
+    if quality is None:
+        return []
+    notes = []
+    if quality.drift is not None and abs(quality.drift) > TOLD_DRIFT:
+        way = "rise" if quality.drift > 0 else "fall"
+        notes.append(f"times {way} by {plain.percent(abs(quality.drift), 1)} within a replica")
+    if quality.low_mode_ms is not None and quality.high_mode_ms is not None:
+        modes = f"two modes, {plain.number(quality.low_mode_ms)} and {plain.number(quality.high_mode_ms)} ms"
+        if quality.high_share is not None:
+            modes += f" ({plain.percent(quality.high_share)} in the slower)"
+        notes.append(modes)
+    if quality.autocorrelation is not None and abs(quality.autocorrelation) > TOLD_AUTOCORRELATION:
+        notes.append(f"successive samples hang together (autocorrelation {quality.autocorrelation:.2f})")
+    if quality.throttled_share:
+        share = plain.percent(quality.throttled_share, 1 if quality.throttled_share < 0.1 else 0)
+        notes.append(f"{share} of the samples set aside: clock below 75 % of the reference")
+    if quality.resolution_ms is not None and median_ms:
+        step = quality.resolution_ms / (median_ms * max(1, calls or 1))
+        if step > TOLD_RESOLUTION:
+            notes.append(
+                f"the clock's step of {plain.quantity(quality.resolution_ms / 1e3, 's')} is "
+                f"{plain.percent(step, 1)} of a sample"
+            )
+    return notes
+
+
+def clocks_differ(first_mhz: float | None, second_mhz: float | None) -> bool:
+    """Whether two known clocks are further apart than `CLOCK_BAND`."""
+    if not first_mhz or not second_mhz:
+        return False
+    return abs(first_mhz - second_mhz) > CLOCK_BAND * max(first_mhz, second_mhz)
 
 
 @dataclass(frozen=True, slots=True)

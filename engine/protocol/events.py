@@ -158,6 +158,7 @@ class SampleBatch(Event, tag="samples", kw_only=True):
     device_ms: list[float]
     end_ns: list[int]
     discarded: list[int]  # 0 kept, else a code of store.records.DISCARDED
+    sm_clock_mhz: list[float]  # NaN unknown
 
 
 class TelemetryBatch(Event, tag="telemetry", kw_only=True):
@@ -172,6 +173,29 @@ class TelemetryBatch(Event, tag="telemetry", kw_only=True):
     throttle: list[int]  # NVML clocks-event-reasons bits, -1 unknown
 
 
+class ArmQuality(msgspec.Struct, frozen=True, kw_only=True):
+    """store.records.Quality, which explains each."""
+
+    drift: float | None = None
+    autocorrelation: float | None = None
+    low_mode_ms: float | None = None
+    high_mode_ms: float | None = None
+    high_share: float | None = None
+    throttled_share: float | None = None
+    resolution_ms: float | None = None
+    overhead_ms: float | None = None
+
+
+class ArmLight(msgspec.Struct, frozen=True, kw_only=True):
+    """store.records.Light, which explains each; `limiter` is "" where it is not known."""
+
+    spec_ms: float | None = None
+    clock_ms: float | None = None
+    measured_ms: float | None = None
+    limiter: str = ""
+    score: float | None = None
+
+
 class ArmUpdate(Event, tag="arm", kw_only=True):
     """What is known of an arm so far: sent when something changes, and once more at its end."""
 
@@ -184,7 +208,11 @@ class ArmUpdate(Event, tag="arm", kw_only=True):
     low_ms: float | None = None
     high_ms: float | None = None
     samples: int = 0
+    calls: int | None = None
+    sm_clock_mhz: float | None = None
     sol: float | None = None
+    light: ArmLight | None = None
+    quality: ArmQuality | None = None
     max_error: float | None = None
     peak_bytes: int | None = None
     reason: str = ""
@@ -202,7 +230,35 @@ class ComparisonUpdate(Event, tag="comparison", kw_only=True):
     low: float | None = None
     high: float | None = None
     floor: float | None = None
+    cycles: float | None = None
+    cycles_low: float | None = None
+    cycles_high: float | None = None
+    p_value: float | None = None
     note: str = ""
+
+
+class PeakCeiling(Event, tag="peak_ceiling", kw_only=True):
+    """One ceiling of a GPU was measured (store.records.Ceiling); `position` counts from 1 of `count`."""
+
+    peak_id: str
+    gpu: str
+    position: int
+    count: int
+    name: str
+    value: float | None
+    unit: str
+    sm_clock_mhz: float | None = None
+    memory_clock_mhz: float | None = None
+    footprint_bytes: int | None = None
+    note: str = ""
+
+
+class PeakFinished(Event, tag="peak_finished", kw_only=True):
+    """The ceilings were committed to the store, or `reason` says why not."""
+
+    peak_id: str
+    gpu: str
+    reason: str = ""
 
 
 class RunFinished(Event, tag="run_finished", kw_only=True):
@@ -282,6 +338,8 @@ AnyEvent: TypeAlias = (
     | TelemetryBatch
     | ArmUpdate
     | ComparisonUpdate
+    | PeakCeiling
+    | PeakFinished
     | RunFinished
     | Output
     | WatchChanged

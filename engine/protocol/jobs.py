@@ -97,19 +97,42 @@ class Execute(Job, tag="execute", frozen=True, kw_only=True):
 
 
 class WarmUp(Job, tag="warm_up", frozen=True, kw_only=True):
-    """Worker: call until the time per call is steady or the budget is spent; tell the time per call."""
+    """Worker: call until the time per call is steady or the budget is spent; tell the time per call.
+
+    Attributes:
+        warm: samples are taken with the caches as the same call left them, instead of with the L2 flushed.
+    """
 
     case: str
     budget_ms: float
+    warm: bool = False
+
+
+class Group(Job, tag="group", frozen=True, kw_only=True):
+    """Worker: from now on let one sample time several calls, each on buffers of its own; after WarmUp.
+
+    Attributes:
+        kind: "graph", "batch", or "single" to go back to one call.
+    """
+
+    case: str
+    kind: str
+    calls: int
 
 
 class Measure(Job, tag="measure", frozen=True, kw_only=True):
-    """Worker: take samples, one per entry of `sets`; stop early, but not before one, after `budget_ms`."""
+    """Worker: take samples; stop early, but not before one, after `budget_ms` or a sample below `least_mhz`.
+
+    Attributes:
+        sets: the input set of every call, in order: for a sample of n calls n entries.
+        least_mhz: samples during which the SM clock was lower are set aside and end the turn; 0 for none.
+    """
 
     case: str
     round: int
     sets: list[int]
     budget_ms: float
+    least_mhz: float = 0.0
 
 
 class Surrender(Job, tag="surrender", frozen=True, kw_only=True):
@@ -118,10 +141,34 @@ class Surrender(Job, tag="surrender", frozen=True, kw_only=True):
     outputs: Blob
 
 
+class PlanPeak(Job, tag="plan_peak", frozen=True, kw_only=True):
+    """Measure ceilings from now on, with no lesson loaded: say which there are to measure on this GPU."""
+
+
+class MeasureCeiling(Job, tag="measure_ceiling", frozen=True, kw_only=True):
+    """Measure one ceiling; fields as in the plan's item."""
+
+    name: str
+    footprint_bytes: int | None = None
+
+
 class Finish(Job, tag="finish", frozen=True, kw_only=True):
     """No more jobs: send Done and leave with status 0."""
 
 
 AnyJob: TypeAlias = (
-    Load | MakeInputs | Expect | Compare | TakeInputs | Prepare | Execute | WarmUp | Measure | Surrender | Finish
+    Load
+    | MakeInputs
+    | Expect
+    | Compare
+    | TakeInputs
+    | Prepare
+    | Execute
+    | WarmUp
+    | Group
+    | Measure
+    | Surrender
+    | PlanPeak
+    | MeasureCeiling
+    | Finish
 )

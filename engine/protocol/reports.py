@@ -26,6 +26,7 @@ class Ready(Report, tag="ready", frozen=True, kw_only=True):
     sm: int | None = None
     memory_bytes: int | None = None
     l2_bytes: int | None = None
+    cores: list[int] = []  # that the process may run on
     note: str = ""  # why CUDA cannot be used here
     versions: dict[str, str] = {}
 
@@ -79,27 +80,56 @@ class Executed(Report, tag="executed", frozen=True, kw_only=True):
 
 class WarmedUp(Report, tag="warmed_up", frozen=True, kw_only=True):
     """Time per call, wall clock per sample (refill, flush and fingerprint included), and how samples will be
-    taken (store.outcomes.Timing)."""
+    taken (store.outcomes.Timing).
+
+    Attributes:
+        reference_mhz: highest SM clock under light load; NaN where unknown.
+        resolution_ms, overhead_ms: see store.records.Quality.
+    """
 
     per_call_ms: float
     per_sample_ms: float
     calls: int
     timing: str
+    reference_mhz: float
+    resolution_ms: float | None
+    overhead_ms: float | None
+
+
+class Grouped(Report, tag="grouped", frozen=True, kw_only=True):
+    """How samples will be taken from now on.
+
+    Attributes:
+        kind: "graph", "batch" or "single": less than was asked for where that is impossible.
+        note: why it is less, "" where it is not.
+    """
+
+    kind: str
+    calls: int
+    per_sample_ms: float
+    timing: str
+    note: str = ""
 
 
 class Samples(Report, tag="samples", frozen=True, kw_only=True):
-    """Some samples of a turn, as parallel lists. `fingerprints` is flat, `width` numbers a sample.
+    """Some samples of a turn, as parallel lists, times per call.
 
     Attributes:
+        calls: in each sample.
+        sets: of every call in order, `calls` entries a sample.
+        sm_clock_mhz: during each sample; NaN where unknown.
+        fingerprints: flat, `width` numbers for every call.
         last: whether this ends the turn.
     """
 
     round: int
+    calls: int
     sets: list[int]
     device_ms: list[float]
     host_ms: list[float]
     end_ns: list[int]
     discarded: list[int]
+    sm_clock_mhz: list[float]
     fingerprints: list[float]
     width: int
     last: bool
@@ -110,6 +140,36 @@ class Surrendered(Report, tag="surrendered", frozen=True, kw_only=True):
 
     outputs: Blob
     set_index: int
+
+
+class PeakItem(msgspec.Struct, frozen=True, kw_only=True):
+    """One ceiling to measure. `note` says why it cannot be measured here, and there is no job for it."""
+
+    name: str  # engine.speed_of_light.CEILINGS
+    footprint_bytes: int | None = None
+    note: str = ""
+
+
+class PeakPlan(Report, tag="peak_plan", frozen=True, kw_only=True):
+    """The ceilings of this GPU, in the order in which they are best measured."""
+
+    items: list[PeakItem]
+
+
+class CeilingMeasured(Report, tag="ceiling_measured", frozen=True, kw_only=True):
+    """One ceiling: `value` in the ceiling's unit (engine.speed_of_light.CEILINGS).
+
+    Attributes:
+        sm_clock_mhz: while it was measured, by the GPU's own counters; None where unknown.
+        footprint_bytes: what was touched, which may be less than was asked for.
+        note: which of several ways was the best.
+    """
+
+    name: str
+    value: float
+    sm_clock_mhz: float | None = None
+    footprint_bytes: int | None = None
+    note: str = ""
 
 
 class Failed(Report, tag="failed", frozen=True, kw_only=True):
@@ -146,8 +206,11 @@ AnyReport: TypeAlias = (
     | Prepared
     | Executed
     | WarmedUp
+    | Grouped
     | Samples
     | Surrendered
+    | PeakPlan
+    | CeilingMeasured
     | Failed
     | Done
 )

@@ -46,6 +46,8 @@ class StartRuns(Request, tag="start_runs", frozen=True, kw_only=True):
         case: a case's name; "" for the device's timed one.
         quick: one replica, fewer samples.
         replicas: fresh processes per arm; 0 for the default of the mode.
+        warm: time with the caches as the call before left them, instead of with the L2 flushed.
+        interleave: arms take turns; else one arm is measured after the other, as where they share a resource.
         trigger: "cli" or "tui".
     """
 
@@ -57,7 +59,16 @@ class StartRuns(Request, tag="start_runs", frozen=True, kw_only=True):
     case: str = ""
     quick: bool = False
     replicas: int = 0
+    warm: bool = False
+    interleave: bool = True
     trigger: str = "cli"
+
+
+class MeasurePeak(Request, tag="measure_peak", frozen=True, kw_only=True):
+    """Measure the ceilings of the GPU that runs are placed on, once it is free. Answered at once, with the peak's id as
+    Reply.run_ids[0]; PeakCeiling and PeakFinished follow. A GPU is needed: else the reply says why there is none."""
+
+    seq: int
 
 
 class Cancel(Request, tag="cancel", frozen=True, kw_only=True):
@@ -113,4 +124,6 @@ class Shutdown(Request, tag="shutdown", frozen=True, kw_only=True):
     when_idle: bool = False
 
 
-AnyRequest: TypeAlias = Hello | StartRuns | Cancel | StartWatch | StopWatch | Restore | GetStatus | GetLog | Shutdown
+AnyRequest: TypeAlias = (
+    Hello | StartRuns | MeasurePeak | Cancel | StartWatch | StopWatch | Restore | GetStatus | GetLog | Shutdown
+)

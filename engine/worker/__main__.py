@@ -35,6 +35,20 @@ def tie_to(engine_pid: int) -> None:
         sys.stderr.write("aisp: oom_score_adj could not be raised\n")
 
 
+def settle_on_cores() -> list[int]:
+    """Run on all cores but the first that are allowed, so that arms share theirs with one another and not with the
+    engine; where there are fewer than four, on all. Before torch is imported: it makes a thread for each.
+    """
+    allowed = sorted(os.sched_getaffinity(0))
+    if len(allowed) < 4:
+        return allowed
+    try:
+        os.sched_setaffinity(0, allowed[1:])
+    except OSError:  # a container that forbids it
+        return allowed
+    return allowed[1:]
+
+
 def pay_first_costs(device: str) -> None:
     """What the first operation of each kind costs a process: thread pools, library handles, kernels loaded lazily.
 
@@ -81,10 +95,13 @@ def stand_by() -> tuple[reports.Ready, int]:
         versions["triton"] = triton.__version__
     except ImportError:
         versions["triton"] = ""
-    # Loaded here, so that the first job finds them warm.
+    # Loaded here, so that the first job finds them warm; so is the kernel that reads the clocks.
     import engine.worker.arm
     import engine.worker.judge  # noqa: F401
+    from engine.worker.probe import ClockProbe
 
+    if name:
+        ClockProbe()
     pay_first_costs("cuda" if name else "cpu")
     gc.collect()
     gc.freeze()
@@ -97,6 +114,7 @@ def stand_by() -> tuple[reports.Ready, int]:
         sm=sm,
         memory_bytes=memory,
         l2_bytes=l2 or None,
+        cores=sorted(os.sched_getaffinity(0)),
         note=note,
         versions=versions,
     )
@@ -168,6 +186,10 @@ def serve(channel: Channel, l2_bytes: int) -> int:
                 start = time.perf_counter()
                 role = load(job, l2_bytes)
                 channel.send(reports.Loaded(import_ms=(time.perf_counter() - start) * 1e3))
+            elif isinstance(job, (jobs.PlanPeak, jobs.MeasureCeiling)):
+                from engine.worker.peak import answer  # only the process that measures ceilings needs it
+
+                channel.send(answer(job))
             elif isinstance(job, jobs.Finish):
                 channel.send(role.done() if isinstance(role, Arm) else reports.Done(samples=0, sha256=""))
                 return 0
@@ -195,6 +217,8 @@ def answer_arm(channel: Channel, arm: Arm, job: jobs.AnyJob) -> None:
             channel.send(arm.execute(job))
         case jobs.WarmUp():
             channel.send(arm.warm_up(job))
+        case jobs.Group():
+            channel.send(arm.group(job))
         case jobs.Measure():
             for batch in arm.measure(job):
                 channel.send(batch)
@@ -222,6 +246,7 @@ def answer_judge(channel: Channel, judge: Judge, job: jobs.AnyJob) -> None:
 def main() -> int:
     """Stand by, then serve one role."""
     tie_to(int(sys.argv[2]))
+    settle_on_cores()
     faulthandler.enable()
     sys.dont_write_bytecode = True
     from engine.worker.channel import Channel

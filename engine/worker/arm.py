@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import hashlib
 import inspect
@@ -10,7 +11,7 @@ import os
 import struct
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from checks import inputs as checks_inputs
 from engine.protocol import jobs, reports
 from engine.worker import tensors
 from engine.worker.loading import LessonError, callable_of, import_module
-from engine.worker.timers import CudaTimer, HostTimer, Outputs, Timer
+from engine.worker.timers import CaptureError, CudaTimer, HostTimer, Outputs, Sample, Shot, Timer, batch, single
 from kernels import catalog
 from kernels.catalog.model import Case, Flag, Goal, Target
 
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     import torch
 
 STREAM_EVERY_NS = 40_000_000  # samples leave the process at least this often while a turn lasts
+THROTTLED = 1  # store.records.DISCARDED: the clock was low
+LEAST_GROUP = 4  # fewer calls in one sample gain nothing over one
+GROUP_MEMORY_SHARE = 0.25  # of the free device memory, for the buffers of a group
+GROUP_PREPARE_S = 2.0  # for prepare() on every set of buffers
 
 
 class FormError(Exception):
@@ -42,6 +47,20 @@ class _Bound:
         self.call: Callable[..., Any] | None = None
 
 
+class _Group:
+    """What one sample times: a shot, and the buffers that each of its calls reads."""
+
+    def __init__(self, shot: Shot, buffers: list[list[object]], note: str = "") -> None:
+        self.shot = shot
+        self.buffers = buffers  # per call, in the argument order of run(); with warm caches all calls share one
+        self.note = note  # why it is less than was asked for
+
+    @property
+    def shared(self) -> bool:
+        """Whether all calls read the same values."""
+        return self.buffers[0] is self.buffers[-1]
+
+
 class Arm:
     """Serves the jobs of one rung. See engine.protocol.jobs for each."""
 
@@ -55,6 +74,7 @@ class Arm:
         self._folder = Path(os.fsdecode(job.folder))
         self._bound: dict[str, _Bound] = {}
         self._timer: Timer | None = None
+        self._group: _Group | None = None
         self._last: tuple[int, Outputs] | None = None
         self._weights: dict[int, torch.Tensor] = {}
         self._sent = 0
@@ -105,8 +125,11 @@ class Arm:
         return checks_inputs.made_inputs(self._target, case, seed, self._device, make)  # type: ignore[arg-type]
 
     def _refill(self, bound: _Bound, number: int) -> None:
+        self._fill(bound, bound.buffers, number)
+
+    def _fill(self, bound: _Bound, buffers: list[object], number: int) -> None:
         for index, values in bound.sets[number].items():
-            bound.buffers[index].copy_(values)  # type: ignore[attr-defined]
+            buffers[index].copy_(values)  # type: ignore[attr-defined]
 
     # -- calling ---------------------------------------------------------------------------------------------------
 
@@ -115,13 +138,17 @@ class Arm:
         bound = self._bound[job.case]
         start = time.perf_counter()
         self._check_arguments(self._prepare or self._run, len(bound.buffers))
-        bound.call = self._prepare(*bound.buffers) if self._prepare else self._run
-        if not callable(bound.call):
-            raise LessonError(f"prepare() returned {type(bound.call).__name__}; it must return the callable to time")
+        bound.call = self._prepared(bound.buffers)
         self._refill(bound, 0)
         self._outputs(bound, bound.call(*bound.buffers))
         self._synchronize()
         return reports.Prepared(prepare_ms=(time.perf_counter() - start) * 1e3)
+
+    def _prepared(self, buffers: list[object]) -> Callable[..., Any]:
+        call = self._prepare(*buffers) if self._prepare else self._run
+        if not callable(call):
+            raise LessonError(f"prepare() returned {type(call).__name__}; it must return the callable to time")
+        return call
 
     def _check_arguments(self, function: Callable[..., Any], count: int) -> None:
         try:
@@ -189,44 +216,166 @@ class Arm:
         call = self._callable(bound)
         if self._timer is None:
             latency = self._target.goal is Goal.LATENCY
-            self._timer = CudaTimer(self._l2_bytes, latency=latency) if self._device == "cuda" else HostTimer()
+            self._timer = (
+                CudaTimer(self._l2_bytes, latency=latency, warm=job.warm) if self._device == "cuda" else HostTimer()
+            )
+        timer = self._timer
         gc.freeze()  # a full collection takes 100 ms; it was done while standing by
-        per_call_ms, calls = self._timer.warm_up(
-            lambda: call(*bound.buffers), lambda: self._refill(bound, 0), job.budget_ms
-        )
-        # One sample as the turns will take them, to know how many fit into one.
-        start = time.monotonic()
-        found = self._timer.sample(lambda: call(*bound.buffers), lambda: self._refill(bound, 0))
-        self._fingerprint(self._outputs(bound, found.outputs))
-        per_sample_ms = max((time.monotonic() - start) * 1e3, per_call_ms)
+        self._group = _Group(single(lambda: call(*bound.buffers)), [bound.buffers])
+        warmed = timer.warm_up(self._group.shot, lambda: self._refill(bound, 0), job.budget_ms)
         return reports.WarmedUp(
-            per_call_ms=per_call_ms, per_sample_ms=per_sample_ms, calls=calls, timing=self._timer.timing
+            per_call_ms=warmed.per_call_ms,
+            per_sample_ms=max(self._sample_wall_ms(bound), warmed.per_call_ms),
+            calls=warmed.calls,
+            timing=timer.timing,
+            reference_mhz=timer.reference_mhz,
+            resolution_ms=timer.resolution_ms,
+            overhead_ms=timer.overhead_ms,
         )
+
+    def _sample_wall_ms(self, bound: _Bound) -> float:
+        """Wall clock of one sample as the turns will take them, to know how many fit into one."""
+        start = time.monotonic()
+        self._take(bound, [0] * self._grouped.shot.calls)
+        return (time.monotonic() - start) * 1e3
+
+    @property
+    def _grouped(self) -> _Group:
+        if self._group is None:
+            raise RuntimeError("measuring before warm-up")
+        return self._group
+
+    def group(self, job: jobs.Group) -> reports.Grouped:
+        """Let one sample time several calls, or one again. What is impossible is left undone, with the reason."""
+        bound = self._bound[job.case]
+        timer = self._timer
+        if timer is None:
+            raise RuntimeError("group before warm-up")
+        call = self._callable(bound)
+        self._last = None
+        self._group = _Group(single(lambda: call(*bound.buffers)), [bound.buffers])
+        if job.kind != "single":
+            self._group = self._several(bound, timer, job)
+        found = self._group
+        # Also finds how long the stream must be held now.
+        timer.warm_up(found.shot, lambda: self._fill_all(bound, [0] * found.shot.calls), 0.0)
+        return reports.Grouped(
+            kind=found.shot.kind,
+            calls=found.shot.calls,
+            per_sample_ms=self._sample_wall_ms(bound),
+            timing=timer.timing,
+            note=found.note,
+        )
+
+    def _several(self, bound: _Bound, timer: Timer, job: jobs.Group) -> _Group:
+        """As many calls as are wanted and fit, captured where they can be."""
+        alone = self._grouped
+        if not isinstance(timer, CudaTimer) or not timer.timing.held:
+            alone.note = f"samples are taken {timer.timing}: one call each"
+            return alone
+        warm = timer.timing.startswith("warm")
+        if warm and any(Flag.MUTABLE in spec.flags for spec in self._target.inputs):
+            alone.note = "it changes its inputs, which must be fresh for every call"
+            return alone
+        if warm:
+            call = self._callable(bound)
+            calls = [lambda: call(*bound.buffers)] * job.calls
+            buffers = [bound.buffers] * job.calls
+        else:
+            if any(spec.made for spec in self._target.inputs):
+                alone.note = "an input made by inputs.py exists only once"
+                return alone
+            wanted = self._affordable(bound, job.calls)
+            calls, buffers = self._on_own_buffers(bound, wanted) if wanted >= LEAST_GROUP else ([], [])
+            if len(calls) < LEAST_GROUP:
+                lacking = "memory" if wanted < LEAST_GROUP else "time for prepare()"
+                alone.note = f"there is not enough {lacking} for {LEAST_GROUP} sets of buffers"
+                return alone
+        self._fill_every(bound, buffers, [0] * len(calls))
+        if job.kind == "graph":
+            try:
+                return _Group(timer.graph(calls), buffers)
+            except CaptureError as error:
+                return _Group(batch(calls), buffers, str(error))
+        return _Group(batch(calls), buffers)
+
+    def _affordable(self, bound: _Bound, wanted: int) -> int:
+        """How many sets of buffers and outputs there is memory for; at most `wanted`."""
+        inputs = sum(b.numel() * b.element_size() for b in bound.buffers)  # type: ignore[attr-defined]
+        widest = 8  # bytes of an element
+        outputs = sum(math.prod(catalog.shape(spec, bound.case.axes)) * widest for spec in self._target.outputs)
+        free, _ = self._torch.cuda.mem_get_info()
+        return min(wanted, int(free * GROUP_MEMORY_SHARE / max(inputs + outputs, 1)))
+
+    def _on_own_buffers(self, bound: _Bound, count: int) -> tuple[list[Callable[[], Any]], list[list[object]]]:
+        """Up to `count` calls, each with buffers and a prepared callable of its own; fewer where prepare() is slow."""
+        calls: list[Callable[[], Any]] = []
+        buffers: list[list[object]] = []
+        deadline = time.monotonic() + GROUP_PREPARE_S
+        while len(calls) < count and time.monotonic() < deadline:
+            own: list[object] = []
+            for buffer in bound.buffers:
+                copy = self._torch.empty_like(buffer, pin_memory=buffer.is_pinned())  # type: ignore[attr-defined]
+                own.append(copy.copy_(buffer))
+            self._fill(bound, own, 0)
+            prepared = self._prepared(own)
+            if self._prepare:
+                prepared(*own)  # what it does lazily is done now
+                self._synchronize()
+            calls.append(functools.partial(prepared, *own))
+            buffers.append(own)
+        return calls, buffers
+
+    def _fill_all(self, bound: _Bound, sets: list[int]) -> None:
+        self._fill_every(bound, self._grouped.buffers, sets)
+
+    def _fill_every(self, bound: _Bound, buffers: list[list[object]], sets: list[int]) -> None:
+        """Write fresh values into the buffers of every call; on the GPU many copies at once."""
+        pairs = [
+            (own[index], values)
+            for own, number in zip(buffers, sets, strict=True)
+            for index, values in bound.sets[number].items()
+        ]
+        if len(pairs) > 8 and self._device == "cuda" and all(to.is_cuda for to, _ in pairs):  # type: ignore[attr-defined]
+            self._torch._foreach_copy_([to for to, _ in pairs], [values for _, values in pairs])
+            return
+        for to, values in pairs:
+            to.copy_(values)  # type: ignore[attr-defined]
+
+    def _take(self, bound: _Bound, sets: list[int]) -> tuple[Sample, list[Outputs], list[float]]:
+        """One sample on these sets, its outputs in the declared form, and their fingerprints."""
+        timer = self._timer
+        if timer is None:
+            raise RuntimeError("measuring before warm-up")
+        found = timer.sample(self._grouped.shot, lambda: self._fill_all(bound, sets))
+        outputs = [self._outputs(bound, returned) for returned in found.outputs]
+        return found, outputs, self._fingerprints(outputs)
 
     def measure(self, job: jobs.Measure) -> Iterator[reports.Samples]:
         """Take samples until all sets are served or the budget is spent, sending them as they come."""
-        timer = self._timer
-        if timer is None:
-            raise RuntimeError("measure before warm-up")
         bound = self._bound[job.case]
-        call = self._callable(bound)
-        width = 3 * len(self._target.outputs)
-        pending: list[tuple[int, Any, list[float]]] = []
+        calls = self._grouped.shot.calls
+        if len(job.sets) % calls:
+            raise RuntimeError(f"{len(job.sets)} sets for samples of {calls} calls")
+        pending: list[tuple[list[int], Sample, int, list[float]]] = []
         sent_ns = time.monotonic_ns()
         deadline_ns = sent_ns + int(job.budget_ms * 1e6)
         gc.disable()
         try:
-            for position, number in enumerate(job.sets):
+            for start in range(0, len(job.sets), calls):
+                sets = job.sets[start : start + calls]
+                if self._grouped.shared:
+                    sets = sets[-1:] * calls
                 # The outputs of the sample before are dropped here, outside of the timed region.
                 self._last = None
-                found = timer.sample(lambda: call(*bound.buffers), lambda n=number: self._refill(bound, n))  # type: ignore[misc]
-                outputs = self._outputs(bound, found.outputs)
-                pending.append((number, found, self._fingerprint(outputs)))
-                self._last = (number, outputs)
+                found, outputs, fingerprints = self._take(bound, sets)
+                throttled = found.sm_clock_mhz < job.least_mhz  # never, where the clock is unknown
+                pending.append((sets, found, found.discarded or (THROTTLED if throttled else 0), fingerprints))
+                self._last = (sets[-1], outputs[-1])
                 now = time.monotonic_ns()
-                last = position == len(job.sets) - 1 or now > deadline_ns
+                last = start + calls >= len(job.sets) or now > deadline_ns or throttled
                 if last or now - sent_ns > STREAM_EVERY_NS:
-                    yield self._batch(job.round, pending, width, last)
+                    yield self._batch(job.round, pending, last)
                     pending, sent_ns = [], now
                 if last:
                     return
@@ -234,20 +383,22 @@ class Arm:
             gc.enable()
 
     def _batch(
-        self, round_number: int, pending: list[tuple[int, Any, list[float]]], width: int, last: bool
+        self, round_number: int, pending: list[tuple[list[int], Sample, int, list[float]]], last: bool
     ) -> reports.Samples:
-        times = [found.device_ms for _, found, _ in pending]
+        times = [found.device_ms for _, found, _, _ in pending]
         self._sent += len(times)
         self._digest.update(struct.pack(f"<{len(times)}d", *times))
         return reports.Samples(
             round=round_number,
-            sets=[number for number, _, _ in pending],
+            calls=self._grouped.shot.calls,
+            sets=[number for sets, _, _, _ in pending for number in sets],
             device_ms=times,
-            host_ms=[found.host_ms for _, found, _ in pending],
-            end_ns=[found.end_ns for _, found, _ in pending],
-            discarded=[found.discarded for _, found, _ in pending],
-            fingerprints=[value for _, _, fingerprint in pending for value in fingerprint],
-            width=width,
+            host_ms=[found.host_ms for _, found, _, _ in pending],
+            end_ns=[found.end_ns for _, found, _, _ in pending],
+            discarded=[discarded for _, _, discarded, _ in pending],
+            sm_clock_mhz=[found.sm_clock_mhz for _, found, _, _ in pending],
+            fingerprints=[value for _, _, _, fingerprints in pending for value in fingerprints],
+            width=3 * len(self._target.outputs),
             last=last,
         )
 
@@ -268,20 +419,28 @@ class Arm:
     # -- fingerprints ----------------------------------------------------------------------------------------------
 
     def _fingerprint(self, outputs: Outputs) -> list[float]:
-        """Per output: two random projections and the sum of squares; computed on the outputs' device.
+        """Of one call; see _fingerprints."""
+        return self._fingerprints([outputs])
+
+    def _fingerprints(self, calls: Sequence[Outputs]) -> list[float]:
+        """Per call and output: two random projections and the sum of squares; computed on the outputs' device.
 
         Bitwise the same for bitwise the same outputs; one wrong element among n moves a projection by about
         its error over sqrt(n) RMS, far above rounding. The weights differ in size and not in sign alone, so that
         elements and rows that changed places show as well.
         """
+        outputs = [output for returned in calls for output in returned]
         parts = [self._project(output.detach().reshape(-1).to(self._torch.float32)) for output in outputs]
+        # One way to the host for all of them where they lie on one device.
+        alike = len({part.device for part in parts}) == 1
+        numbers = self._torch.cat(parts).tolist() if alike else [n for part in parts for n in part.tolist()]
         found: list[float] = []
-        for output, part in zip(outputs, parts, strict=True):
-            numbers = [float(value) for value in part.tolist()]
-            if not math.isfinite(numbers[2]):
+        for position, output in enumerate(outputs):
+            three = numbers[3 * position : 3 * position + 3]
+            if not math.isfinite(three[2]):
                 # A NaN or an infinity would drown all the rest, and so would squares beyond fp32.
-                numbers = [float(value) for value in self._project(_made_finite(output)).tolist()]
-            found += numbers
+                three = self._project(_made_finite(output)).tolist()
+            found += three
         return found
 
     def _project(self, flat: torch.Tensor) -> torch.Tensor:

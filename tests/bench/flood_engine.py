@@ -106,6 +106,7 @@ class FloodEngine(FakeEngine):
                 device_ms=times_ms(arm, number // 2 * BATCH, BATCH),
                 end_ns=[end_ns - (BATCH - 1 - i) * step_ns for i in range(BATCH)],
                 discarded=[0] * BATCH,
+                sm_clock_mhz=[1980.0] * BATCH,
             )
         )
 

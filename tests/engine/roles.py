@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import ctypes
 import json
+import math
 import os
 import sys
+import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,7 +28,9 @@ from engine.worker.__main__ import failed
 from engine.worker.arm import Arm
 from engine.worker.judge import Judge
 from engine.worker.loading import user_traceback
+from engine.worker.timers import CaptureError, CudaTimer, Sample, Shot, WarmedUp
 from kernels.catalog.model import Kind, Needs, Role, Rung, Target
+from store.outcomes import Timing
 from tests.engine.targets import write_target
 
 SEED = 20240229
@@ -395,6 +399,80 @@ def tell_several_cases(root: Path) -> dict[str, Any]:
         "default": play.right(arm),
         "unprepared": unprepared["summary"],
     }
+
+
+class Company(CudaTimer):
+    """Times several calls as on a GPU, without one: what is asked here is which calls on which buffers."""
+
+    def __init__(self, *, warm: bool = False, captures: bool = True) -> None:
+        self.timing = Timing.WARM if warm else Timing.COLD
+        self._warm = warm
+        self._captures = captures
+        self.resolution_ms = self.overhead_ms = None
+        self.reference_mhz = math.nan
+
+    def warm_up(self, shot: Shot, refill: Callable[[], None], budget_ms: float) -> WarmedUp:
+        self.sample(shot, refill)
+        return WarmedUp(0.01, 1)
+
+    def graph(self, calls: Sequence[Callable[[], Any]]) -> Shot:
+        if not self._captures:
+            raise CaptureError("not while capturing")
+        return Shot(lambda: [call() for call in calls], len(calls), "graph")
+
+    def sample(self, shot: Shot, refill: Callable[[], None]) -> Sample:
+        refill()
+        outputs = shot.launch()
+        self.timing = Timing(self.timing.value.split()[0] + ("" if shot.kind == "single" else f" {shot.kind}"))
+        return Sample(0.01, 0.01, time.monotonic_ns(), 0, 1000.0, outputs)
+
+
+def tell_company(root: Path) -> dict[str, Any]:
+    """Several calls in one sample."""
+    scale = "def prepare(x, w):\n    kept = w * 2\n    return lambda x, w: x * kept\n\n\ndef run(x, w):\n    return x\n"
+    sleeper = scale.replace("    kept", "    import time\n    time.sleep(0.7)\n    kept", 1)
+    own = 'x = "float32 [N] normal"\nw = "float32 [N] normal static"'
+    plain = "def run(x, w):\n    return x * w * 2\n"
+    files = {"reference.py": plain, "baseline.py": plain, "optimized.py": plain, "optimized_prepared.py": scale}
+    play = Play(root, files | {"optimized_slow.py": sleeper}, inputs=own)
+
+    def ready(rung: str, **timer: bool) -> Arm:
+        arm = play.arm(rung)
+        arm._timer = Company(**timer)
+        play.warm(arm)
+        return arm
+
+    def told(arm: Arm, kind: str = "graph", calls: int = 6, free_bytes: int = 1 << 30) -> list[Any]:
+        torch.cuda.mem_get_info = lambda: (free_bytes, free_bytes)  # type: ignore[assignment]
+        found = arm.group(jobs.Group(case="default", kind=kind, calls=calls))
+        return [found.kind, found.calls, found.timing, found.note]
+
+    def judged(arm: Arm, sets: list[int]) -> list[Any]:
+        """Whether every call of a sample has the fingerprint that the engine knows for its set."""
+        known = {number: play.execute(arm, number).fingerprint for number in (0, 1)}
+        (batch,) = play.measure(arm, sets)
+        prints = [batch.fingerprints[3 * i : 3 * i + 3] for i in range(len(batch.sets))]
+        same = [prints[i] == known[number] for i, number in enumerate(batch.sets)]
+        return [batch.calls, len(batch.device_ms), all(same), batch.sets]
+
+    graph, prepared, batched = ready("optimized"), ready("optimized_prepared"), ready("optimized", captures=False)
+    warm, slow = ready("optimized", warm=True), ready("optimized_slow")
+    room_for_three = 4 * 3 * (16 * 4 * 2 + 16 * 8)
+    result: dict[str, Any] = {
+        "graph": [told(graph), judged(graph, [0, 1, 1, 0, 1, 0] * 2)],
+        "own_buffers": len({b.data_ptr() for own in graph._grouped.buffers for b in own}),  # type: ignore[attr-defined]
+        "prepared": [told(prepared), judged(prepared, [0, 1, 1, 0, 1, 0])],
+        "batch": told(batched),
+        "warm": [told(warm), judged(warm, [0, 1, 1, 0, 0, 1])],
+        "slow": told(slow),
+        "small": told(ready("optimized"), free_bytes=room_for_three),
+        "alone_again": told(graph, "single"),
+    }
+    result["surrendered"] = play.verdict(prepared.surrender(jobs.Surrender(outputs=blob())).outputs, 0).right
+    on_cpu = play.arm("optimized")
+    play.warm(on_cpu)
+    result["cpu"] = told(on_cpu)
+    return result
 
 
 def tell_made_inputs(root: Path) -> dict[str, Any]:

@@ -30,11 +30,13 @@ def batch(times: list[float] | None = None, **changes: Any) -> reports.Samples:
     times = [1.0, 2.0] if times is None else times
     fields: dict[str, Any] = {
         "round": 3,
+        "calls": 1,
         "sets": [0] * len(times),
         "device_ms": times,
         "host_ms": times,
         "end_ns": list(range(len(times))),
         "discarded": [0] * len(times),
+        "sm_clock_mhz": [math.nan] * len(times),
         "fingerprints": PRINT * len(times),
         "width": 3,
         "last": True,
@@ -100,6 +102,22 @@ def test_an_empty_batch_is_no_mistake() -> None:
     book = arm()
     book.take(batch([]), 0)
     assert len(book.samples.freeze()) == 0
+
+
+def test_a_sample_of_several_calls_checks_each_and_keeps_one_time() -> None:
+    book = arm()
+    book.calls = 3
+    book.take(batch([0.004], calls=3, sets=[0, 1, 0], fingerprints=PRINT * 3, sm_clock_mhz=[1980.0]), 0)
+    kept = book.samples.freeze()
+    assert (kept.device_ms.tolist(), kept.inputs.tolist(), kept.sm_clock_mhz.tolist()) == ([0.004], [-1], [1980.0])
+    wrong = PRINT * 2 + [0.0, 0.0, 0.0]
+    end = end_of(lambda: book.take(batch([0.004], calls=3, sets=[0, 1, 0], fingerprints=wrong), 0))
+    assert end.state is State.INCORRECT
+
+
+def test_a_sample_of_another_number_of_calls_than_agreed_is_refused() -> None:
+    book = arm()
+    assert "torn" in end_of(lambda: book.take(batch([0.004], calls=2, sets=[0, 1], fingerprints=PRINT * 2), 0)).reason
 
 
 # -- fingerprints ------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine import arms, environment, journal, paths, pool, runs, server, snapshots, spawner, statistics, telemetry
+from engine import arms, environment, journal, paths, pool, server, snapshots, spawner, statistics, telemetry, turns
 from engine.protocol import framing
 from store.outcomes import State, Timing, Verdict
 
@@ -63,15 +63,26 @@ def test_every_step_that_faces_show_is_named() -> None:
 
 @pytest.mark.parametrize(("mode", "quick"), [("full", False), ("quick", True)])
 def test_the_stop_rule_is_the_codes(mode: str, quick: bool) -> None:
-    rule = runs.StopRule.of(quick=quick, replicas=0)
+    rule = turns.StopRule.of(quick=quick, replicas=0)
     assert row("What is measured, and how", mode)[1:] == [
         str(rule.replicas),
-        str(rule.rounds),
+        f"{rule.least_rounds} to {rule.most_rounds}",
+        f"{rule.budget_s:.0f} s",
         f"{rule.turn_ms:.0f} ms",
-        f"3 to {rule.turn_samples}",
+        f"{turns.LEAST_SAMPLES} to {rule.turn_samples}",
         str(rule.input_sets),
         f"{rule.warm_up_ms:.0f} ms",
+        f"{rule.cooling_s:.0f} s a run",
     ]
+
+
+def test_the_rules_for_short_calls_and_low_clocks_are_the_codes() -> None:
+    section = " ".join(SECTIONS["What is measured, and how"].split())
+    short, company = f"{turns.SHORT_MS * 1e3:.0f} us", f"{turns.COMPANY_BELOW_MS * 1e3:.0f} us"
+    assert f"under {short} a call, all arms under {company}" in section
+    assert f"graph of {turns.CALLS[0]} to {turns.CALLS[1]} calls" in section
+    assert f"below {turns.THROTTLED_BELOW * 100:.0f} % of it" in section
+    assert f"no wider than {turns.StopRule.of(quick=False, replicas=0).half_width * 100:.0f} %" in section
 
 
 def test_the_statistics_numbers_are_the_codes() -> None:

@@ -98,7 +98,8 @@ async def test_a_run_is_timed_cold_beside_the_clocks_that_ran(
     assert record.validity is Validity.VALID
     for rung in ("baseline", "optimized"):
         arm = result.arm(rung)
-        assert (arm.correctness, arm.timing) == (Correctness.CORRECT, Timing.COLD)
+        assert arm.correctness is Correctness.CORRECT
+        assert arm.timing in (Timing.COLD, Timing.COLD_GRAPH)
         # 134 MB must cross the bus of any GPU; less time than at 10 TB/s would be a cache or a lie.
         assert arm.median_ms is not None and arm.median_ms > 2 * 4 * 16777216 / 10e12 * 1e3
     (comparison,) = record.comparisons
@@ -130,7 +131,8 @@ async def test_faults_of_the_device_are_named_and_the_next_run_is_fresh(
         assert arm.sample_count == 0
     for rung in ("baseline", "optimized"):
         arm = result.arm(rung)
-        assert (arm.state, arm.timing) == (State.OK, Timing.COLD), arm.reason
+        assert arm.state is State.OK, arm.reason
+        assert arm.timing in (Timing.COLD, Timing.COLD_GRAPH)
     write(tmp_path / "mine" / "double", {})
     again = await engine.run(tmp_path / "mine", "mine:double")
     assert again.record.state is State.OK, again.record.reason

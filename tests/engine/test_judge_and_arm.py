@@ -141,6 +141,27 @@ def test_each_case_has_buffers_and_a_callable_of_its_own(told: Told) -> None:
     }
 
 
+def test_several_calls_in_a_sample_have_buffers_of_their_own_and_are_checked_one_by_one(told: Told) -> None:
+    found = told["company"]
+    assert found["graph"] == [["graph", 6, "cold graph", ""], [6, 2, True, [0, 1, 1, 0, 1, 0] * 2]]
+    assert found["own_buffers"] == 6 * 2  # static inputs too: they would be warm for the second call
+    assert found["prepared"] == [["graph", 6, "cold graph", ""], [6, 1, True, [0, 1, 1, 0, 1, 0]]]
+    assert found["surrendered"] is True
+    assert found["alone_again"] == ["single", 1, "cold", ""]
+
+
+def test_with_warm_caches_all_calls_of_a_sample_read_the_same_values(told: Told) -> None:
+    assert told["company"]["warm"] == [["graph", 6, "warm graph", ""], [6, 1, True, [1] * 6]]
+
+
+def test_what_cannot_be_timed_in_company_says_why(told: Told) -> None:
+    found = told["company"]
+    assert found["batch"] == ["batch", 6, "cold batch", "not while capturing"]
+    assert found["slow"][::3] == ["single", "there is not enough time for prepare() for 4 sets of buffers"]
+    assert found["small"][::3] == ["single", "there is not enough memory for 4 sets of buffers"]
+    assert found["cpu"] == ["single", 1, "host", "samples are taken host: one call each"]
+
+
 def test_made_inputs_are_the_same_in_both_processes_and_reach_the_reference_in_fp64(told: Told) -> None:
     assert told["made_inputs"] == {"right": [True, True, True]}
 
@@ -192,7 +213,7 @@ def test_every_planned_sample_arrives_once_and_the_engine_can_account_for_all(to
 
 
 def test_measuring_before_warming_up_is_refused(told: Told) -> None:
-    assert told["samples"]["early"] == "RuntimeError: measure before warm-up"
+    assert told["samples"]["early"] == "RuntimeError: measuring before warm-up"
 
 
 def test_what_is_surrendered_is_the_last_calls_output(told: Told) -> None:

@@ -155,10 +155,20 @@ def test_the_record_is_journalled_with_the_stop_rule_before_anything_runs(ladder
     )
     rule = record.manifest["stop_rule"]
     assert isinstance(rule, dict)
-    assert (rule["replicas"], rule["rounds"]) == (1, 6)
+    assert (rule["replicas"], rule["least_rounds"], rule["half_width"]) == (1, 4, 0.01)
+    assert (rule["warm"], rule["interleaved"]) == (False, True)
     assert record.manifest["axes"] == {"N": 16}
     assert record.manifest["tolerance"] == {"float32": 1e-5}
     assert record.manifest["rungs"] == ["baseline", "optimized"]
+
+
+def test_arms_that_use_two_gpus_are_measured_one_after_the_other(tmp_path: Path) -> None:
+    alone = write_target(tmp_path / "a", {}, needs="{ gpus = 1 }")
+    both = write_target(tmp_path / "b", {}, needs="{ gpus = 2 }")
+    assert planned(alone, machine(90, 90)).rule.interleaved
+    assert not planned(both, machine(90, 90)).rule.interleaved
+    assert not planned(alone, machine(90, 90), interleave=False).rule.interleaved
+    assert planned(alone, machine(90), warm=True).rule.warm
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
+import dataclasses
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from engine.speed_of_light import DATASHEETS, bound, datasheet
+from engine import datasheets
+from engine.datasheets import DATASHEETS, PRECISIONS, Datasheet, ceiling_value, datasheet
+from engine.speed_of_light import (
+    CEILINGS,
+    DENSE,
+    DRAM,
+    LAUNCH_EMPTY,
+    LAUNCH_GRAPH_NODE,
+    PRECISION_OF,
+    bound,
+    light,
+    roofline,
+    work,
+)
 from kernels import catalog
 from kernels.catalog.model import Target
+from store.outcomes import Limiter, Timing
+from store.records import Ceiling, Light, Peak
 from tests.engine.targets import write_target
 
 H100, H200, A100 = "NVIDIA H100 80GB HBM3", "NVIDIA H200", "NVIDIA A100-SXM4-80GB"
+UNKNOWN = "NVIDIA Quadro Nothing"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def matmul(root: Path, dtype: str, *, k: int = 8192, flops: str = "2*M*N*K") -> Target:
@@ -23,6 +43,32 @@ def matmul(root: Path, dtype: str, *, k: int = 8192, flops: str = "2*M*N*K") -> 
         inputs=f'a = "{dtype} [M, K] normal"\nb = "{dtype} [K, N] normal"',
         outputs=f'c = "{dtype} [M, N]"',
     )
+
+
+def vector(root: Path, count: int = 1 << 26) -> Target:
+    """y = 2 x on float32: 8 bytes and no operation an element."""
+    return write_target(root, {}, axes=f"{{ N = {count} }}")
+
+
+def peak(**values: float) -> Peak:
+    """A measured peak; underscores in names are spaces, clocks stand at 1600 MHz."""
+    named = {name.replace("_", " "): value for name, value in values.items()}
+    ceilings = [Ceiling(name, value, CEILINGS[name], sm_clock_mhz=1600.0) for name, value in named.items()]
+    return Peak("01", "a GPU", "GPU-1", "2026-01-01T00:00:00.000+00:00", "", tuple(ceilings))
+
+
+def lit(target: Target, gpu: str = H100, measured: Peak | None = None, **arguments: object) -> Light | None:
+    """An arm's light; 1 ms, cold and held where the test says nothing else."""
+    given: dict[str, object] = {"time_ms": 1.0, "base_ms": None, "timing": Timing.COLD} | arguments
+    return light(target, target.case("default"), gpu, measured, **given)  # type: ignore[arg-type]
+
+
+def known(found: Light | None) -> Light:
+    assert found is not None
+    return found
+
+
+# -- the bound by the datasheet ------------------------------------------------------------------------------------
 
 
 def test_a_transpose_is_bound_by_its_bytes() -> None:
@@ -39,12 +85,14 @@ def test_a_transpose_is_bound_by_its_bytes() -> None:
 @pytest.mark.parametrize(
     ("gpu", "dtype", "flops_per_s"),
     [
-        (H100, "bfloat16", 989e12),
-        (H100, "float32", 67e12),
-        (H200, "bfloat16", 989e12),
+        (H100, "bfloat16", 989.4e12),
+        (H100, "float32", 66.9e12),
+        (H200, "bfloat16", 989.4e12),
         (A100, "bfloat16", 312e12),
         (A100, "float32", 19.5e12),
         ("NVIDIA H100 PCIe", "float16", 756e12),
+        ("NVIDIA GeForce RTX 4090", "float16", 165.2e12),  # with the fp32 accumulator
+        ("NVIDIA B200", "float8_e4m3fn", 4.5e15),
     ],
 )
 def test_a_large_matmul_is_bound_by_its_operations(tmp_path: Path, gpu: str, dtype: str, flops_per_s: float) -> None:
@@ -74,25 +122,283 @@ def test_an_index_before_the_matrix_does_not_choose_the_rate(tmp_path: Path) -> 
     )
     found = bound(target, target.case("default"), H100)
     assert found is not None
-    assert found.ms == pytest.approx(1e12 / 989e12 * 1e3)
+    assert found.ms == pytest.approx(1e12 / 989.4e12 * 1e3)
 
 
-@pytest.mark.parametrize("gpu", ["", "NVIDIA GeForce RTX 4090", "NVIDIA H100", "nvidia h200", "NVIDIA H200 NVL"])
+@pytest.mark.parametrize("gpu", ["", UNKNOWN, "NVIDIA H100", "nvidia h200", "NVIDIA GeForce RTX 4090 Laptop GPU"])
 def test_a_gpu_that_is_not_known_has_no_bound(tmp_path: Path, gpu: str) -> None:
     """A rate of a similar GPU would be a wrong number; a dash is right."""
     assert datasheet(gpu) is None
     target = matmul(tmp_path, "bfloat16")
     assert bound(target, target.case("default"), gpu) is None
+    assert lit(target, gpu) is None
+    assert roofline(target, target.case("default"), gpu, None) is None
 
 
 def test_a_lesson_without_bytes_and_operations_has_no_bound(tmp_path: Path) -> None:
     target = write_target(tmp_path, {}, more='bytes = "0"')
     assert bound(target, target.case("default"), H100) is None
+    assert lit(target, H100, peak(dram_read=3e12, launch_empty=2e-6)) is None
 
 
-def test_every_datasheet_names_its_source_and_rates_that_could_be() -> None:
+def test_a_rate_that_the_sheet_does_not_print_is_no_bound_of_bytes_either(tmp_path: Path) -> None:
+    """An fp8 product on an A100: the bytes alone would bound it twenty times too low."""
+    target = matmul(tmp_path, "float8_e4m3fn")
+    assert bound(target, target.case("default"), A100) is None
+
+
+# -- an arm against its bounds -------------------------------------------------------------------------------------
+
+
+def test_operations_follow_the_sm_clock_and_bytes_do_not(tmp_path: Path) -> None:
+    product = known(lit(matmul(tmp_path / "a", "bfloat16"), sm_clock_mhz=915.0, time_ms=9.0))
+    assert product.spec_ms == pytest.approx(2 * 8192**3 / 989.4e12 * 1e3)
+    assert product.clock_ms == pytest.approx(2 * 2 * 8192**3 / 989.4e12 * 1e3)  # tensor cores are printed at 1830 MHz
+    assert product.limiter is Limiter.FLOPS
+    simt = known(lit(matmul(tmp_path / "b", "float32"), sm_clock_mhz=990.0, time_ms=99.0))
+    assert simt.clock_ms == pytest.approx(2 * 2 * 8192**3 / 66.9e12 * 1e3)  # fp32 units at 1980 MHz
+    moved = known(lit(vector(tmp_path / "c"), sm_clock_mhz=915.0))
+    assert moved.clock_ms == moved.spec_ms == pytest.approx((8 << 26) / 3.35e12 * 1e3)
+
+
+def test_without_a_clock_there_is_no_bound_at_the_clock_that_ran(tmp_path: Path) -> None:
+    assert known(lit(vector(tmp_path / "a"))).clock_ms is None
+    # The B200's sheet prints no clock: what its rates would be at another one is unknown.
+    found = known(lit(matmul(tmp_path / "b", "bfloat16"), "NVIDIA B200", sm_clock_mhz=1500.0, time_ms=9.0))
+    assert found.spec_ms is not None
+    assert found.clock_ms is None
+
+
+def test_measured_ceilings_bound_a_gpu_that_has_no_datasheet(tmp_path: Path) -> None:
+    measured = peak(dram_read=2.0e12, dram_copy=1.5e12, bf16_dense=500e12, launch_empty=2e-6)
+    moved = known(lit(vector(tmp_path / "a"), UNKNOWN, measured))
+    assert (moved.spec_ms, moved.clock_ms, moved.limiter) == (None, None, Limiter.BYTES)
+    assert moved.measured_ms == pytest.approx((8 << 26) / 2.0e12 * 1e3)  # the fastest way to move bytes
+    product = known(lit(matmul(tmp_path / "b", "bfloat16"), UNKNOWN, measured, time_ms=9.0))
+    assert product.measured_ms == pytest.approx(2 * 8192**3 / 500e12 * 1e3)
+    assert product.limiter is Limiter.FLOPS
+    assert lit(matmul(tmp_path / "c", "float32"), UNKNOWN, measured) is None  # fp32 was not measured
+
+
+def test_a_short_call_at_a_high_clock_is_not_held_to_a_throttled_ceiling(tmp_path: Path) -> None:
+    """The ceiling ran at 1600 MHz under sustained load; at 2000 MHz the same cycles take four fifths of the time."""
+    measured = peak(dram_read=3e12, bf16_dense=500e12)
+    found = known(lit(matmul(tmp_path, "bfloat16"), H100, measured, sm_clock_mhz=2000.0, time_ms=9.0))
+    assert found.measured_ms == pytest.approx(2 * 8192**3 / 500e12 * 1e3 * 0.8)
+
+
+def test_the_limiter_is_of_the_measured_bound_where_there_is_one(tmp_path: Path) -> None:
+    # 68.7 Gflop are 69.5 us by the sheet; 151 MB are 45 us by the sheet and 151 us at 1 TB/s.
+    target = matmul(tmp_path, "bfloat16", k=512)
+    assert known(lit(target)).limiter is Limiter.FLOPS
+    slow_memory = peak(dram_read=1.0e12, bf16_dense=989e12)
+    assert known(lit(target, H100, slow_memory)).limiter is Limiter.BYTES
+
+
+def test_a_call_smaller_than_a_launch_is_limited_by_the_launch(tmp_path: Path) -> None:
+    measured = peak(dram_read=3e12, launch_empty=2.5e-6, launch_graph_node=1.0e-6)
+    tiny = vector(tmp_path, 4096)  # 32 KB: 11 ns of bandwidth
+    one = known(lit(tiny, H100, measured, time_ms=0.004))
+    assert one.measured_ms == pytest.approx(2.5e-3)
+    assert one.limiter is Limiter.LAUNCH
+    assert one.spec_ms == pytest.approx(32768 / 3.35e12 * 1e3)
+    in_graph = known(lit(tiny, H100, measured, time_ms=0.004, timing=Timing.COLD_GRAPH))
+    assert in_graph.measured_ms == pytest.approx(1.0e-3)
+    assert in_graph.limiter is Limiter.LAUNCH
+    large = known(lit(vector(tmp_path / "b"), H100, measured))
+    assert large.limiter is Limiter.BYTES
+
+
+@pytest.mark.parametrize(
+    ("timing", "host_ms", "time_ms", "limiter"),
+    [
+        (Timing.COLD_SYNC, 0.9, 1.0, Limiter.HOST),
+        (Timing.WARM_SYNC, 0.9, 1.0, Limiter.HOST),
+        (Timing.COLD_SYNC, 0.7, 1.0, Limiter.BYTES),  # the host explains too little of it
+        (Timing.COLD_SYNC, None, 1.0, Limiter.BYTES),  # unknown
+        (Timing.COLD, 0.9, 1.0, Limiter.BYTES),  # held: host time is not in the sample
+        (Timing.COLD_SYNC, 0.3, 0.3, Limiter.BYTES),  # it waited for a GPU that was busy over half of the time
+    ],
+)
+def test_the_host_limits_what_it_was_waited_for(
+    tmp_path: Path, timing: Timing, host_ms: float | None, time_ms: float, limiter: Limiter
+) -> None:
+    """The bound is 0.16 ms by the datasheet."""
+    found = known(lit(vector(tmp_path), timing=timing, host_ms=host_ms, time_ms=time_ms))
+    if timing is Timing.WARM_SYNC:
+        assert found.spec_ms == pytest.approx(((8 << 26) - (50 << 20)) / 3.35e12 * 1e3)
+    assert found.limiter is limiter
+
+
+@pytest.mark.parametrize("timing", [Timing.HOST, Timing.NONE])
+def test_what_ran_on_the_host_has_no_speed_of_light(tmp_path: Path, timing: Timing) -> None:
+    assert lit(vector(tmp_path), H100, peak(dram_read=3e12), timing=timing) is None
+
+
+def test_a_warm_call_may_find_its_bytes_in_the_l2(tmp_path: Path) -> None:
+    """Held to the memory's bandwidth it would be faster than physics."""
+    fits = vector(tmp_path / "a", 1 << 20)  # 8 MB
+    assert lit(fits, H100, timing=Timing.WARM) is None
+    measured = peak(dram_read=3e12, l2_read=6e12, launch_empty=1e-9)
+    inside = known(lit(fits, H100, measured, timing=Timing.WARM))
+    assert inside.measured_ms == pytest.approx((8 << 20) / 6e12 * 1e3)
+    cold = known(lit(fits, H100, measured))
+    assert cold.measured_ms == pytest.approx((8 << 20) / 3e12 * 1e3)
+    large = known(lit(vector(tmp_path / "b"), H100, timing=Timing.WARM))  # all but the L2's 50 MiB must be moved
+    assert large.spec_ms == pytest.approx(((8 << 26) - (50 << 20)) / 3.35e12 * 1e3)
+
+
+def test_the_score_is_a_half_at_the_baseline_and_none_below_the_bound(tmp_path: Path) -> None:
+    target = vector(tmp_path)
+    measured = peak(dram_read=(8 << 26) / 1e-3)  # a bound of exactly 1 ms
+    assert known(lit(target, H100, measured, time_ms=3.0, base_ms=3.0)).score == pytest.approx(0.5)
+    assert known(lit(target, H100, measured, time_ms=2.0, base_ms=3.0)).score == pytest.approx(1 / 1.5)
+    assert known(lit(target, H100, measured, time_ms=1.0, base_ms=3.0)).score == pytest.approx(1.0)
+    assert known(lit(target, H100, measured, time_ms=0.9, base_ms=3.0)).score is None  # a finding, not a score
+    assert known(lit(target, H100, measured, time_ms=3.0, base_ms=None)).score is None  # the baseline itself
+    assert known(lit(target, H100, measured, time_ms=2.0, base_ms=1.0)).score is None  # nothing to gain
+
+
+# -- the roofline --------------------------------------------------------------------------------------------------
+
+
+def test_a_roofline_has_both_roofs_and_where_the_case_stands(tmp_path: Path) -> None:
+    target = matmul(tmp_path, "bfloat16", k=512)
+    found = roofline(target, target.case("default"), H100, peak(dram_copy=3.0e12, bf16_dense=750e12))
+    assert found is not None
+    assert (found.precision, found.flops) == ("bf16", 2 * 8192 * 8192 * 512)
+    assert found.bytes == (2 * 8192 * 512 + 8192 * 8192) * 2
+    assert found.intensity == pytest.approx(found.flops / found.bytes)
+    assert (found.spec_bandwidth, found.spec_flops) == (3.35e12, 989.4e12)
+    assert (found.measured_bandwidth, found.measured_flops) == (3.0e12, 750e12)
+    assert found.spec_ridge == pytest.approx(989.4 / 3.35)
+    assert found.measured_ridge == pytest.approx(250.0)
+
+
+def test_a_roof_that_is_not_known_is_a_dash(tmp_path: Path) -> None:
+    target = matmul(tmp_path / "a", "bfloat16")
+    case = target.case("default")
+    of_sheet = roofline(target, case, H100, None)
+    assert of_sheet is not None and of_sheet.measured_flops is None and of_sheet.measured_ridge is None
+    measured = roofline(target, case, UNKNOWN, peak(dram_read=1e12))
+    assert measured is not None and measured.spec_flops is None and measured.spec_ridge is None
+    assert (measured.measured_bandwidth, measured.measured_flops) == (1e12, None)
+    no_arithmetic = vector(tmp_path / "b")
+    assert roofline(no_arithmetic, no_arithmetic.case("default"), H100, None) is None
+
+
+def test_every_precision_of_a_lesson_has_a_rate_somewhere() -> None:
+    assert set(PRECISION_OF.values()) <= set(PRECISIONS)
+    for precision in set(PRECISION_OF.values()):
+        assert any(precision in sheet.rates for sheet in DATASHEETS), precision
+    assert {f"{precision} dense" for precision in DENSE} <= set(CEILINGS)
+    assert {*DRAM, LAUNCH_EMPTY, LAUNCH_GRAPH_NODE} <= set(CEILINGS)
+    for target in catalog.load().targets:
+        assert work(target, target.cases[0]).precision in PRECISIONS
+
+
+# -- the datasheets ------------------------------------------------------------------------------------------------
+
+# Dense operations per clock and SM: bf16 on tensor cores and fp32 on the ordinary ones, by the architecture papers.
+PER_CLOCK = {"Hopper": (4096, 256), "A100": (2048, 128), "GA10x": (1024, 256), "AD102": (1024, 256)}
+GEFORCE = ("GeForce RTX 4090", "GeForce RTX 3060 12 GB")  # half rate with an fp32 accumulator
+
+
+@pytest.mark.parametrize("sheet", DATASHEETS, ids=lambda sheet: sheet.name)
+def test_a_datasheet_has_sources_and_rates_that_fit_each_other(sheet: Datasheet) -> None:
+    assert sheet.sources
+    for source in sheet.sources:
+        assert source.title and 2020 <= source.year <= 2026 and source.url.startswith("https://")
+        assert "nvidia.com/" in source.url
+    assert sheet.names and all(name == name.strip() for name in sheet.names)
+    assert 100e9 < sheet.memory_bytes_per_s < 1e13
+    assert set(sheet.rates) <= set(PRECISIONS) and {"fp64", "fp32", "tf32", "bf16", "fp16"} <= set(sheet.rates)
+    assert sheet.rates["fp64"] <= sheet.rates["fp32"] <= sheet.rates["tf32"] <= sheet.rates["bf16"]
+    assert sheet.rates["bf16"] == sheet.rates["fp16"] == pytest.approx(2 * sheet.rates["tf32"], rel=0.02)
+    assert set(sheet.sparse) == set(sheet.rates) - {"fp64", "fp32"}
+    for precision, sparse in sheet.sparse.items():
+        assert sparse == pytest.approx(2 * sheet.rates[precision], rel=0.03), f"{precision} is not dense"
+
+
+@pytest.mark.parametrize("sheet", [s for s in DATASHEETS if s.sm_count], ids=lambda sheet: sheet.name)
+def test_a_rate_is_its_sms_times_operations_times_the_clock_it_is_printed_at(sheet: Datasheet) -> None:
+    assert sheet.sm_count is not None
+    kind = {"Hopper": "Hopper", "Ada": "AD102"}.get(sheet.architecture, "A100" if "A100" in sheet.name else "GA10x")
+    tensor, ordinary = PER_CLOCK[kind]
+    tensor //= 2 if sheet.name in GEFORCE else 1
+    for precision, operations in (("bf16", tensor), ("fp32", ordinary)):
+        clock = sheet.clock_mhz(precision)
+        assert clock is not None
+        expected = sheet.sm_count * operations * clock * 1e6
+        assert sheet.rates[precision] == pytest.approx(expected, rel=0.015), precision
+
+
+def test_each_name_of_a_gpu_leads_to_one_datasheet() -> None:
+    names = [name for sheet in DATASHEETS for name in sheet.names]
+    assert len(set(names)) == len(names)
     for sheet in DATASHEETS:
-        assert sheet.source
-        assert 1e12 < sheet.bandwidth_bytes_per_s < 1e13
-        assert sheet.flops_per_s["float64"] <= sheet.flops_per_s["float32"] < sheet.flops_per_s["bfloat16"]
-    assert len({sheet.name for sheet in DATASHEETS}) == len(DATASHEETS)
+        for name in sheet.names:
+            assert datasheet(name) is sheet
+    wanted = {
+        "NVIDIA H100 80GB HBM3", "NVIDIA H100 PCIe", "NVIDIA H100 NVL", "NVIDIA H200", "NVIDIA B200",
+        "NVIDIA A100-SXM4-80GB", "NVIDIA A100-SXM4-40GB", "NVIDIA A100 80GB PCIe", "NVIDIA A100-PCIE-40GB",
+        "NVIDIA L40S", "NVIDIA A10", "NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 3060",
+    }  # fmt: skip
+    assert wanted <= set(names)
+
+
+def test_an_h100_has_two_boost_clocks() -> None:
+    sheet = datasheet(H100)
+    assert sheet is not None
+    assert (sheet.clock_mhz("bf16"), sheet.clock_mhz("tf32"), sheet.clock_mhz("fp32"), sheet.clock_mhz("fp64")) == (
+        1830, 1830, 1980, 1980,
+    )  # fmt: skip
+
+
+def test_what_a_datasheet_does_not_print_is_a_dash_in_the_table() -> None:
+    lines = datasheets.table().splitlines()
+    head = [cell.strip() for cell in lines[0].strip("|").split("|")]
+    b200 = next(line for line in lines if line.startswith("| B200 |"))
+    cells = dict(zip(head, (cell.strip() for cell in b200.strip("|").split("|")), strict=True))
+    assert cells["L2 MiB"] == cells["SMs"] == cells["boost MHz"] == "–"
+    assert cells["bf16 Tflop/s"] == "2250"
+    assert sum(line.startswith("| ") for line in lines) == len(DATASHEETS) + 2
+    for sheet in DATASHEETS:
+        assert any(line.startswith(f"- **{sheet.name}**") and sheet.sources[0].url in line for line in lines)
+
+
+def test_the_table_in_the_documentation_is_the_one_of_the_code() -> None:
+    text = (DOCS / "ceilings.md").read_text(encoding="utf-8")
+    start, end = "<!-- datasheets: begin -->\n", "<!-- datasheets: end -->"
+    assert text.count(start) == text.count(end) == 1
+    assert text.partition(start)[2].partition(end)[0].strip() == datasheets.table().strip()
+
+
+def test_every_ceiling_is_explained_in_the_documentation() -> None:
+    text = (DOCS / "ceilings.md").read_text(encoding="utf-8")
+    for name in CEILINGS:
+        assert f"`{name}`" in text, name
+
+
+def test_a_datasheet_cannot_be_changed() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        DATASHEETS[0].power_w = 1.0  # type: ignore[misc]
+
+
+def test_faces_may_import_both_at_no_cost() -> None:
+    code = (
+        "import sys, engine.speed_of_light, engine.datasheets; "
+        "print([m for m in ('numpy', 'torch', 'triton', 'msgspec', 'sqlite3', 'asyncio') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("dram copy", 3.35e12), ("fp8 dense", 1978.9e12), ("pcie h2d pinned", 64e9), ("peer copy", 450e9),
+     ("l2 read", None), ("launch empty", None), ("fp4 dense", None)],
+)  # fmt: skip
+def test_a_datasheet_says_of_a_ceiling_what_it_says_and_no_more(name: str, expected: float | None) -> None:
+    assert ceiling_value("NVIDIA H100 80GB HBM3", name) == expected
+    assert ceiling_value("NVIDIA of next year", name) is None

@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import gc
+import math
 import sys
 import time
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
-from engine.worker.timers import LEAKED, MAX_HOLD_MS, CudaTimer, HostTimer, _until_steady
+from engine.worker import timers
+from engine.worker.probe import ClockProbe, clock_mhz
+from engine.worker.timers import (
+    LEAKED,
+    MAX_HOLD_MS,
+    CaptureError,
+    CudaTimer,
+    HostTimer,
+    Shot,
+    WarmedUp,
+    _smallest_step,
+    _until_steady,
+    batch,
+    single,
+)
 from store.outcomes import Timing
 from store.records import DISCARDED
 
 CYCLES_PER_MS = 1000.0
+EMPTY_MS = 0.00128
 
 
 class Gpu:
@@ -21,9 +42,11 @@ class Gpu:
 
     Attributes:
         log: what happened.
-        device_ms: what the events say of each call.
-        host_ms: how long the host takes for a call, on the clock that the timer reads.
+        device_ms: how long the GPU works on each call.
+        host_ms: how long the host takes to launch a call, on the clock that the timer reads.
         waits: whether the call waits for the GPU itself, and so always outlasts the hold.
+        captures: whether it can be captured into a graph.
+        kernels: in a call.
     """
 
     int32 = "int32"
@@ -33,10 +56,13 @@ class Gpu:
         self.device_ms = 1.0
         self.host_ms = 0.05
         self.waits = False
+        self.captures = True
+        self.kernels = 1
         self.now_ns = 0
         self.flushed_bytes = 0
+        self.work_ms = 0.0
         self._held_until_ns = 0
-        self._calibrating = True
+        self._capturing = False
         self.cuda = self
 
     # torch
@@ -55,15 +81,41 @@ class Gpu:
 
     def _sleep(self, cycles: int) -> None:
         self.log.append("hold")
+        self.work_ms += cycles / CYCLES_PER_MS
         self._held_until_ns = self.now_ns + int(cycles / CYCLES_PER_MS * 1e6)
 
     def synchronize(self) -> None:
         self.log.append("synchronize")
 
+    def CUDAGraph(self, *, keep_graph: bool) -> Gpu:
+        assert keep_graph
+        return self
+
+    @contextlib.contextmanager
+    def graph(self, captured: Gpu) -> Iterator[None]:
+        self._capturing, captured.captured_calls = True, 0
+        try:
+            yield
+        finally:
+            self._capturing = False
+
+    def replay(self) -> None:
+        self.log.append("replay")
+        self.now_ns += 10_000
+        self.work_ms += self.device_ms * self.captured_calls
+
     # the call that is timed
+    captured_calls = 0
+
     def call(self) -> tuple[Any, ...]:
+        if self._capturing:
+            if not self.captures:
+                raise RuntimeError("operation not permitted when stream is capturing")
+            self.captured_calls += 1
+            return ("output",)
         self.log.append("call")
         self.now_ns += int(self.host_ms * 1e6)
+        self.work_ms += self.device_ms
         if self.waits:
             self.now_ns = max(self.now_ns, self._held_until_ns + 1)
         return ("output",)
@@ -83,19 +135,35 @@ class Gpu:
 class Event:
     def __init__(self, gpu: Gpu) -> None:
         self.gpu = gpu
+        self.at_ms = 0.0
 
     def record(self) -> None:
         self.gpu.log.append("record")
+        self.at_ms = self.gpu.work_ms
 
     def query(self) -> bool:
         self.gpu.log.append("query")
         return self.gpu.released
 
     def elapsed_time(self, end: Event) -> float:
-        if self.gpu._calibrating:
-            self.gpu._calibrating = False
-            return 2_000_000 / CYCLES_PER_MS
-        return self.gpu.device_ms
+        return end.at_ms - self.at_ms + EMPTY_MS
+
+
+class Probe(ClockProbe):
+    """Tells the clock that it is given."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        self.gpu = gpu
+        self.mhz = 1980.0
+
+    def before(self) -> None:
+        self.gpu.log.append("clock")
+
+    def after(self) -> None:
+        self.gpu.log.append("clock")
+
+    def read_mhz(self) -> float:
+        return self.mhz
 
 
 @pytest.fixture
@@ -103,6 +171,14 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
     made = Gpu()
     monkeypatch.setitem(sys.modules, "torch", made)
     monkeypatch.setattr(time, "perf_counter_ns", lambda: made.now_ns)
+    monkeypatch.setattr(timers, "free_persisting_lines", lambda: made.log.append("persisting"))
+    monkeypatch.setattr(timers, "node_count", lambda captured: captured.captured_calls * made.kernels)
+    return made
+
+
+def timer_on(gpu: Gpu, l2_bytes: int = 0, **options: bool) -> CudaTimer:
+    made = CudaTimer(l2_bytes, probe=Probe(gpu), **options)
+    gpu.log.clear()
     return made
 
 
@@ -110,87 +186,238 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
 
 
 def test_a_cold_sample_is_refill_flush_hold_event_call_event(gpu: Gpu) -> None:
-    timer = CudaTimer(50 << 20)
-    gpu.log.clear()
-    found = timer.sample(gpu.call, gpu.refill)
-    assert gpu.log == ["refill", "flush", "hold", "record", "call", "record", "query", "synchronize"]
-    assert (found.device_ms, found.host_ms, found.discarded, found.outputs) == (1.0, 0.05, 0, ("output",))
-    assert timer.timing == Timing.COLD
+    timer = timer_on(gpu)
+    found = timer.sample(single(gpu.call), gpu.refill)
+    assert gpu.log == [
+        *("refill", "persisting", "flush", "hold", "clock"),
+        *("record", "call", "record"),
+        *("query", "clock", "synchronize"),
+    ]
+    assert found.device_ms == pytest.approx(1.0 + EMPTY_MS)
+    assert (found.host_ms, found.discarded, found.outputs) == (0.05, 0, (("output",),))
+    assert (found.sm_clock_mhz, timer.timing) == (1980.0, Timing.COLD)
+
+
+def test_a_warm_sample_runs_the_same_call_just_before_and_flushes_nothing(gpu: Gpu) -> None:
+    timer = timer_on(gpu, warm=True)
+    found = timer.sample(single(gpu.call), gpu.refill)
+    assert gpu.log == ["refill", "call", "hold", "clock", "record", "call", "record", "query", "clock", "synchronize"]
+    assert found.device_ms == pytest.approx(1.0 + EMPTY_MS)  # one call, not two
+    assert timer.timing == Timing.WARM
 
 
 def test_the_flush_is_at_least_twice_the_cache(gpu: Gpu) -> None:
-    CudaTimer(50 << 20)
+    timer_on(gpu, 50 << 20)
     assert gpu.flushed_bytes == 100 << 20
-    CudaTimer(1 << 20)
+    timer_on(gpu, 1 << 20)
     assert gpu.flushed_bytes == 64 << 20  # where the driver tells too little
-    CudaTimer(0)
+    timer_on(gpu, 0)
     assert gpu.flushed_bytes == 64 << 20
 
 
 def test_the_time_is_the_devices_and_not_the_hosts(gpu: Gpu) -> None:
-    timer = CudaTimer(0)
+    timer = timer_on(gpu)
     gpu.device_ms, gpu.host_ms = 7.25, 0.2
-    found = timer.sample(gpu.call, gpu.refill)
-    assert (found.device_ms, found.host_ms) == (7.25, 0.2)
+    found = timer.sample(single(gpu.call), gpu.refill)
+    assert (found.device_ms, found.host_ms) == (pytest.approx(7.25 + EMPTY_MS), 0.2)
+
+
+def test_what_an_empty_pair_reads_is_taken_off(gpu: Gpu) -> None:
+    timer = timer_on(gpu)
+    timer.warm_up(single(gpu.call), gpu.refill, budget_ms=1000)
+    assert timer.overhead_ms == pytest.approx(EMPTY_MS)
+    assert timer.sample(single(gpu.call), gpu.refill).device_ms == pytest.approx(1.0)
+
+
+def test_a_call_that_does_nothing_takes_one_step_of_the_clock_and_never_less(gpu: Gpu) -> None:
+    timer = timer_on(gpu)
+    gpu.device_ms = 0.0
+    timer.warm_up(single(gpu.call), gpu.refill, budget_ms=1000)
+    assert timer.sample(single(gpu.call), gpu.refill).device_ms > 0
 
 
 @pytest.mark.parametrize("impossible", [0.0, -1.0, float("nan")])
 def test_a_time_that_no_clock_gives_is_handed_on_for_the_engine_to_refuse(gpu: Gpu, impossible: float) -> None:
     """Mended here, a patched elapsed_time would look like the fastest kernel of all."""
-    timer = CudaTimer(0)
-    gpu.device_ms = impossible
-    assert repr(timer.sample(gpu.call, gpu.refill).device_ms) == repr(impossible)
+    timer = timer_on(gpu)
+    timer.warm_up(single(gpu.call), gpu.refill, budget_ms=1000)
+    timer._start.elapsed_time = lambda end: impossible
+    assert repr(timer.sample(single(gpu.call), gpu.refill).device_ms) == repr(impossible)
 
 
 def test_a_hold_that_was_too_short_marks_its_sample_and_grows(gpu: Gpu) -> None:
-    timer = CudaTimer(0)
+    timer = timer_on(gpu)
     gpu.host_ms = 0.4  # longer than the first hold of 0.3 ms
-    first = timer.sample(gpu.call, gpu.refill)
-    second = timer.sample(gpu.call, gpu.refill)
+    first = timer.sample(single(gpu.call), gpu.refill)
+    second = timer.sample(single(gpu.call), gpu.refill)
     assert (first.discarded, second.discarded) == (LEAKED, 0)
     assert DISCARDED[LEAKED] == "host time leaked into the sample"
 
 
 def test_warming_up_finds_a_hold_that_outlasts_the_launch(gpu: Gpu) -> None:
-    timer = CudaTimer(0)
+    timer = timer_on(gpu)
     gpu.host_ms = 1.5
-    per_call_ms, calls = timer.warm_up(gpu.call, gpu.refill, budget_ms=1000)
-    assert (per_call_ms, timer.timing) == (1.0, "cold")
-    assert calls == 10  # two groups that agree
-    assert timer.sample(gpu.call, gpu.refill).discarded == 0
+    found = timer.warm_up(single(gpu.call), gpu.refill, budget_ms=1000)
+    assert (found.per_call_ms, timer.timing) == (pytest.approx(1.0), Timing.COLD)
+    assert found.calls == 10  # two groups that agree
+    assert timer.sample(single(gpu.call), gpu.refill).discarded == 0
     assert gpu.held_ms > 1.0  # room for a launch that takes longer than usual
 
 
 def test_a_call_that_waits_for_the_gpu_is_timed_with_its_host_and_says_so(gpu: Gpu) -> None:
-    timer = CudaTimer(0)
+    timer = timer_on(gpu)
     gpu.waits = True
-    timer.warm_up(gpu.call, gpu.refill, budget_ms=1000)
-    assert timer.timing == Timing.COLD_SYNC
+    timer.warm_up(single(gpu.call), gpu.refill, budget_ms=1000)
+    assert (timer.timing, timer.overhead_ms) == (Timing.COLD_SYNC, None)
     gpu.log.clear()
-    found = timer.sample(gpu.call, gpu.refill)
+    found = timer.sample(single(gpu.call), gpu.refill)
     assert found.discarded == 0
     # Not held, so the flush must be over before the first launch.
-    assert gpu.log == ["refill", "flush", "synchronize", "record", "call", "record", "synchronize"]
+    assert gpu.log[:6] == ["refill", "persisting", "flush", "synchronize", "clock", "record"]
 
 
 def test_a_launch_slower_than_the_longest_hold_is_timed_with_its_host(gpu: Gpu) -> None:
-    timer = CudaTimer(0)
+    timer = timer_on(gpu)
     gpu.host_ms = 2 * MAX_HOLD_MS
-    timer.warm_up(gpu.call, gpu.refill, budget_ms=1000)
+    timer.warm_up(single(gpu.call), gpu.refill, budget_ms=1000)
     assert timer.timing == Timing.COLD_SYNC
 
 
 def test_a_latency_lesson_is_never_held(gpu: Gpu) -> None:
-    timer = CudaTimer(0, latency=True)
+    timer = timer_on(gpu, latency=True)
+    timer.sample(single(gpu.call), gpu.refill)
+    assert (timer.timing, "hold" in gpu.log) == (Timing.COLD_SYNC, False)
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "timing"),
+    [
+        ({}, "single", Timing.COLD),
+        ({}, "graph", Timing.COLD_GRAPH),
+        ({}, "batch", Timing.COLD_BATCH),
+        ({"latency": True}, "single", Timing.COLD_SYNC),
+        ({"warm": True}, "single", Timing.WARM),
+        ({"warm": True}, "graph", Timing.WARM_GRAPH),
+        ({"warm": True}, "batch", Timing.WARM_BATCH),
+        ({"warm": True, "latency": True}, "single", Timing.WARM_SYNC),
+    ],
+)
+def test_every_number_says_how_it_was_taken(gpu: Gpu, options: dict[str, bool], kind: str, timing: Timing) -> None:
+    timer = timer_on(gpu, **options)
+    timer.sample(Shot(lambda: [gpu.call()], 1, kind), gpu.refill)
+    assert timer.timing is timing
+
+
+def test_the_clock_under_light_load_is_the_reference(gpu: Gpu) -> None:
+    probe = Probe(gpu)
+    timer = CudaTimer(0, probe=probe)
+    assert timer.reference_mhz == 1980.0
+    probe.mhz = 1200.0  # the GPU is hot by now
+    timer.warm_up(single(gpu.call), gpu.refill, budget_ms=1000)
+    assert timer.reference_mhz == 1980.0
+    assert timer.sample(single(gpu.call), gpu.refill).sm_clock_mhz == 1200.0
+
+
+# -- calls too short for one pair of events ----------------------------------------------------------------------------
+
+
+def test_a_graph_of_eight_calls_tells_the_time_of_one(gpu: Gpu) -> None:
+    timer = timer_on(gpu)
+    gpu.device_ms = 0.004
+    timer.warm_up(single(gpu.call), gpu.refill, budget_ms=1000)
+    shot = timer.graph([gpu.call] * 8)
     gpu.log.clear()
-    timer.warm_up(gpu.call, gpu.refill, budget_ms=1000)
-    timer.sample(gpu.call, gpu.refill)
-    assert timer.timing == Timing.COLD_SYNC
-    assert "hold" not in gpu.log
+    found = timer.sample(shot, gpu.refill)
+    assert (shot.kind, shot.calls, gpu.log.count("replay"), gpu.log.count("call")) == ("graph", 8, 1, 0)
+    assert found.device_ms == pytest.approx(0.004)
+    assert found.host_ms == pytest.approx(0.01 / 8)
+    assert list(found.outputs) == [("output",)] * 8
 
 
-def test_every_way_of_timing_has_a_name_in_the_store(gpu: Gpu) -> None:
-    assert {CudaTimer(0).timing, CudaTimer(0, latency=True).timing, HostTimer.timing} <= {t.value for t in Timing}
+def test_a_call_of_several_kernels_is_not_put_into_a_graph_which_would_shorten_their_gaps(gpu: Gpu) -> None:
+    timer = timer_on(gpu)
+    gpu.kernels = 3
+    with pytest.raises(CaptureError, match="a call is 3 kernels"):
+        timer.graph([gpu.call] * 4)
+
+
+def test_a_graph_keeps_what_its_calls_read(gpu: Gpu) -> None:
+    """It knows addresses only: memory given back under it would be read all the same."""
+
+    class Buffer:
+        pass
+
+    buffer = Buffer()
+    alive = weakref.ref(buffer)
+    shot = timer_on(gpu).graph([functools.partial(lambda kept: gpu.call(), buffer)])
+    del buffer
+    gc.collect()
+    assert alive() is not None
+    del shot
+    gc.collect()
+    assert alive() is None
+
+
+def test_a_batch_is_launched_behind_one_hold(gpu: Gpu) -> None:
+    timer = timer_on(gpu)
+    gpu.device_ms = 0.004
+    timer.warm_up(batch([gpu.call] * 6), gpu.refill, budget_ms=1000)
+    gpu.log.clear()
+    found = timer.sample(batch([gpu.call] * 6), gpu.refill)
+    assert (gpu.log.count("hold"), gpu.log.count("call"), gpu.log.count("flush")) == (1, 6, 1)
+    assert found.device_ms == pytest.approx(0.004)
+    assert found.discarded == 0  # the hold has grown to six launches
+
+
+def test_calls_that_cannot_be_captured_say_so(gpu: Gpu) -> None:
+    timer = timer_on(gpu)
+    gpu.captures = False
+    with pytest.raises(CaptureError, match="not permitted when stream is capturing"):
+        timer.graph([gpu.call] * 4)
+
+
+# -- the clock ---------------------------------------------------------------------------------------------------------
+
+
+def readings(sms: int, cycles: list[int], ns: list[int]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    first = np.zeros((sms, 2), np.int64)
+    second = np.zeros((sms, 2), np.int64)
+    for sm, (more, later) in enumerate(zip(cycles, ns, strict=True)):
+        first[sm] = (10_000_000 * (sm + 1), 5_000)  # each SM counts from a start of its own
+        second[sm] = first[sm] + (more, later)
+    return first, second
+
+
+def test_the_clock_is_cycles_over_time_of_the_same_sm() -> None:
+    assert clock_mhz(*readings(8, [19_800] * 6, [10_000] * 6)) == pytest.approx(1980.0)
+
+
+def test_one_sm_that_says_something_else_does_not_matter() -> None:
+    assert clock_mhz(*readings(8, [19_800] * 5 + [90_000], [10_000] * 6)) == pytest.approx(1980.0)
+
+
+def test_too_few_readings_are_no_clock() -> None:
+    assert math.isnan(clock_mhz(*readings(8, [], [])))
+    assert math.isnan(clock_mhz(*readings(8, [19_800] * 3, [10_000] * 3)))
+    assert math.isnan(clock_mhz(*readings(8, [19_800] * 6, [0] * 6)))
+
+
+def test_without_a_gpu_the_clock_is_unknown_and_says_why() -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    probe = ClockProbe()
+    probe.before()
+    probe.after()
+    assert math.isnan(probe.read_mhz())
+    assert probe.note
+
+
+def test_the_smallest_step_is_not_rounding() -> None:
+    assert _smallest_step([1.248e-3, 1.28e-3, 1.28e-3, 1.312e-3], 1e-5) == pytest.approx(3.2e-5)
+    assert _smallest_step([20.0, 20.000002, 20.5], 1e-5) == pytest.approx(0.5, abs=1e-4)
+    assert _smallest_step([1.0, 1.0], 1e-5) is None
 
 
 # -- on a CPU ----------------------------------------------------------------------------------------------------------
@@ -210,49 +437,58 @@ def test_a_sample_on_the_cpu_leaves_the_refill_out(monkeypatch: pytest.MonkeyPat
         return work
 
     monkeypatch.setattr(time, "perf_counter_ns", lambda: now)
-    found = HostTimer().sample(spend("call", 3.5), spend("refill", 1000.0))  # type: ignore[arg-type]
+    monkeypatch.setattr(time, "process_time_ns", lambda: 2 * now)  # two threads at work
+    found = HostTimer().sample(single(spend("call", 3.5)), spend("refill", 1000.0))  # type: ignore[arg-type]
     assert log == ["refill", "call"]
-    assert (found.device_ms, found.host_ms, found.discarded, found.outputs) == (3.5, 3.5, 0, ("call",))
+    assert (found.device_ms, found.host_ms, found.discarded) == (3.5, 7.0, 0)
+    assert found.outputs == (("call",),)
+    assert math.isnan(found.sm_clock_mhz)
 
 
 def test_a_clock_that_stands_still_is_handed_on_as_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "perf_counter_ns", lambda: 5)
-    assert HostTimer().sample(lambda: (), lambda: None).device_ms == 0
+    assert HostTimer().sample(single(lambda: ()), lambda: None).device_ms == 0
 
 
 def test_samples_end_in_order_on_the_clock_that_telemetry_uses() -> None:
     before = time.monotonic_ns()
-    ends = [HostTimer().sample(lambda: (), lambda: None).end_ns for _ in range(5)]
+    ends = [HostTimer().sample(single(lambda: ()), lambda: None).end_ns for _ in range(5)]
     assert before <= ends[0]
     assert ends == sorted(ends)
     assert ends[-1] <= time.monotonic_ns()
 
 
+def test_the_cpus_clock_tells_its_smallest_step() -> None:
+    resolution_ms = HostTimer().resolution_ms
+    assert resolution_ms is not None
+    assert 0 < resolution_ms < 0.1
+
+
 # -- until it is steady ------------------------------------------------------------------------------------------------
 
 
-def steady(times: list[float], budget_ms: float = 1e6) -> tuple[float, int]:
+def steady(times: list[float], budget_ms: float = 1e6) -> WarmedUp:
     """Warm-up over calls that take these times; the last one for ever."""
     given = iter(times)
     return _until_steady(lambda: next(given, times[-1]), budget_ms)
 
 
 def test_it_ends_when_two_groups_of_five_agree() -> None:
-    assert steady([2.0]) == (2.0, 10)
+    assert steady([2.0]) == WarmedUp(2.0, 10)
     # Compilation and caches: falling times are waited out.
-    assert steady([500.0, 50.0, 9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.5, 2.0]) == (2.0, 20)
+    assert steady([500.0, 50.0, 9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.5, 2.0]) == WarmedUp(2.0, 20)
 
 
 def test_one_interrupted_call_in_a_group_does_not_matter() -> None:
-    assert steady([1.0, 1.0, 90.0, 1.0, 1.0, 1.0, 1.0, 1.0, 70.0, 1.0]) == (1.0, 10)
+    assert steady([1.0, 1.0, 90.0, 1.0, 1.0, 1.0, 1.0, 1.0, 70.0, 1.0]) == WarmedUp(1.0, 10)
 
 
 def test_it_ends_with_its_budget_where_nothing_gets_steady() -> None:
     swing = [1.0, 1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0, 2.0] * 100_000
-    per_call_ms, calls = steady(swing, budget_ms=20)
-    assert per_call_ms in (1.0, 2.0)
-    assert 1 <= calls < 1_000_000
+    found = steady(swing, budget_ms=20)
+    assert found.per_call_ms in (1.0, 2.0)
+    assert 1 <= found.calls < 1_000_000
 
 
 def test_a_call_that_takes_longer_than_the_whole_budget_is_made_once() -> None:
-    assert steady([5.0], budget_ms=-1.0) == (5.0, 1)
+    assert steady([5.0], budget_ms=-1.0) == WarmedUp(5.0, 1)

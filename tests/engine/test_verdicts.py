@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from engine import verdicts
 from engine.arms import TWIN_SUFFIX, Arm
 from kernels.catalog.model import Kind, Needs, Role, Rung
 from store.outcomes import Correctness, State, Timing, Verdict
-from store.records import ArmRecord, ComparisonRecord
+from store.records import ArmRecord, ComparisonRecord, Light
 
 
 def rung(name: str) -> Rung:
@@ -31,6 +32,7 @@ def arm(
     replicas: int = 3,
     discarded: int = 0,
     timed: bool = True,
+    clock_mhz: float = math.nan,
 ) -> Arm:
     """An arm that took `ms` per call, give or take 0.2 %, in 4 rounds of 5 samples per replica."""
     made = Arm(name, rung(name.removesuffix(TWIN_SUFFIX)), "cuda", timed, state=state, correctness=correctness)
@@ -47,19 +49,36 @@ def arm(
             log.replica += [replica] * 5
             log.inputs += [0] * 5
             log.discarded += [discarded] * 5
+            log.sm_clock_mhz += (clock_mhz * np.exp(random.normal(0, 0.001, 5))).tolist()
     return made
 
 
-def verdict_of(arms: list[Arm], name: str, *, quick: bool = False) -> ComparisonRecord:
-    (found,) = [c for c in verdicts.comparisons(arms, quick=quick) if c.rung == name and c.baseline == "baseline"]
-    return found
+def mixed(first: Arm, second: Arm) -> Arm:
+    """The first arm with the second's samples as well."""
+    for name in first.samples.__slots__:
+        getattr(first.samples, name).extend(getattr(second.samples, name))
+    return first
+
+
+def record_of(arm: Arm, *, bound_ms: float | None = None) -> ArmRecord:
+    """Its record, under a lamp that knows one bound."""
+    return verdicts.arm_record(
+        arm, source=b"", light=None if bound_ms is None else lambda **_: Light(spec_ms=bound_ms), base_ms=None
+    )
+
+
+def verdict_of(arms: list[Arm], name: str, *, quick: bool = False, interleaved: bool = True) -> ComparisonRecord:
+    found = verdicts.comparisons(arms, quick=quick, interleaved=interleaved)
+    (only,) = [c for c in found if c.rung == name and c.baseline == "baseline"]
+    return only
 
 
 # -- an arm's figures --------------------------------------------------------------------------------------------------
 
 
 def test_a_correct_arm_has_its_median_interval_and_share_of_the_speed_of_light() -> None:
-    found = verdicts.arm_record(arm("optimized", 2.0), bound_ms=1.5, source=b"def run(): ...")
+    light = Light(spec_ms=1.2, measured_ms=1.5)
+    found = verdicts.arm_record(arm("optimized", 2.0), source=b"def run(): ...", light=lambda **_: light, base_ms=3.0)
     assert found.median_ms == pytest.approx(2.0, rel=2e-3)
     assert found.low_ms is not None
     assert found.high_ms is not None
@@ -67,11 +86,52 @@ def test_a_correct_arm_has_its_median_interval_and_share_of_the_speed_of_light()
     assert found.low_ms <= found.median_ms <= found.high_ms
     assert (found.sample_count, found.timing) == (60, Timing.COLD)
     assert found.sol == pytest.approx(0.75, rel=2e-3)
+    assert found.light is light
     assert found.sources == hashlib.sha256(b"def run(): ...").hexdigest()
 
 
+def test_the_lamp_is_given_what_the_arm_measured() -> None:
+    asked: list[dict[str, object]] = []
+
+    def lamp(**given: object) -> None:
+        asked.append(given)
+
+    measured = arm("optimized", 2.0, clock_mhz=1755.0, timing=Timing.COLD_GRAPH)
+    measured.calls = 16
+    found = verdicts.arm_record(measured, source=b"", light=lamp, base_ms=3.0)
+    assert (found.light, found.sol, found.calls) == (None, None, 16)
+    assert found.sm_clock_mhz == pytest.approx(1755.0, rel=1e-3)
+    (given,) = asked
+    assert given == {
+        "time_ms": found.median_ms,
+        "base_ms": 3.0,
+        "timing": Timing.COLD_GRAPH,
+        "host_ms": pytest.approx(2.0, rel=2e-3),
+        "sm_clock_mhz": found.sm_clock_mhz,
+    }
+
+
+def test_an_arm_without_a_clock_has_none_and_the_lamp_is_told_so() -> None:
+    asked: list[dict[str, object]] = []
+    found = verdicts.arm_record(arm("optimized"), source=b"", light=lambda **given: asked.append(given), base_ms=None)
+    assert found.sm_clock_mhz is None
+    assert (asked[0]["sm_clock_mhz"], asked[0]["base_ms"]) == (None, None)
+
+
+def test_a_record_says_how_good_its_samples_are() -> None:
+    measured = mixed(arm("optimized", 1.0), arm("optimized", 1.4, discarded=1))
+    measured.resolution_ms, measured.overhead_ms = 3.2e-5, 1.28e-3
+    found = record_of(measured).quality
+    assert found is not None
+    assert found.throttled_share == 0.5
+    assert (found.resolution_ms, found.overhead_ms) == (3.2e-5, 1.28e-3)
+    assert found.drift == pytest.approx(0.0, abs=0.004)
+    assert found.low_mode_ms is None
+
+
 def test_where_the_bound_is_not_known_the_share_is_a_dash() -> None:
-    assert verdicts.arm_record(arm("optimized"), bound_ms=None, source=b"").sol is None
+    found = record_of(arm("optimized"))
+    assert (found.sol, found.light) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -85,31 +145,45 @@ def test_where_the_bound_is_not_known_the_share_is_a_dash() -> None:
     ],
 )
 def test_an_arm_that_failed_has_no_number_however_many_samples_it_took(state: State, correctness: Correctness) -> None:
-    found = verdicts.arm_record(arm("optimized", state=state, correctness=correctness), bound_ms=1.0, source=b"")
+    found = record_of(arm("optimized", state=state, correctness=correctness, clock_mhz=1500.0), bound_ms=1.0)
     assert (found.median_ms, found.low_ms, found.high_ms, found.sol) == (None, None, None, None)
-    assert found.timing is Timing.NONE
+    assert (found.timing, found.light, found.quality, found.calls, found.sm_clock_mhz) == (Timing.NONE, *[None] * 4)
 
 
-def test_discarded_samples_do_not_count() -> None:
-    mixed = arm("optimized", 1.0)
-    spoiled = arm("optimized", 50.0, discarded=2)
-    for name in mixed.samples.__slots__:
-        getattr(mixed.samples, name).extend(getattr(spoiled.samples, name))
-    found = verdicts.arm_record(mixed, bound_ms=None, source=b"")
+@pytest.mark.parametrize("code", [1, 2])
+def test_discarded_samples_do_not_count(code: int) -> None:
+    measured = mixed(arm("optimized", 1.0), arm("optimized", 50.0, discarded=code))
+    found = record_of(measured)
     assert found.median_ms == pytest.approx(1.0, rel=2e-3)
+    assert found.high_ms is not None
+    assert found.high_ms < 1.01
     assert found.sample_count == 60
 
 
+def test_samples_set_aside_for_a_low_clock_move_no_comparison_and_no_clock() -> None:
+    """Half of the rung's samples ran at 0.7 of the clock and took longer for it."""
+    slow = arm("optimized", 1 / 0.7, discarded=1, clock_mhz=0.7 * 1980)
+    arms = [arm("baseline", 1.0, clock_mhz=1980.0), mixed(arm("optimized", 1.0, clock_mhz=1980.0), slow)]
+    found = verdict_of(arms, "optimized")
+    assert found.verdict is Verdict.SAME
+    assert found.speedup == pytest.approx(1.0, rel=3e-3)
+    assert found.cycles == pytest.approx(1.0, rel=3e-3)
+    assert found.note == ""
+    assert record_of(arms[1]).sm_clock_mhz == pytest.approx(1980.0, rel=1e-3)
+
+
 def test_an_arm_whose_samples_were_all_discarded_has_no_number_and_says_why() -> None:
-    arms = [arm("baseline"), arm("optimized", discarded=2)]
-    found = verdicts.arm_record(arms[1], bound_ms=1.0, source=b"")
-    assert (found.median_ms, found.sample_count, found.timing) == (None, 0, Timing.NONE)
+    arms = [arm("baseline"), arm("optimized", discarded=1)]
+    found = record_of(arms[1], bound_ms=1.0)
+    assert (found.median_ms, found.sample_count, found.timing, found.light) == (None, 0, Timing.NONE, None)
+    assert found.quality is not None
+    assert found.quality.throttled_share == 1.0
     assert verdict_of(arms, "optimized").note == "optimized: every sample was discarded"
 
 
 def test_an_arm_that_is_only_checked_has_no_number() -> None:
-    found = verdicts.arm_record(arm("optimized", replicas=0, timing=Timing.NONE, timed=False), bound_ms=1.0, source=b"")
-    assert (found.median_ms, found.sample_count) == (None, 0)
+    found = record_of(arm("optimized", replicas=0, timing=Timing.NONE, timed=False), bound_ms=1.0)
+    assert (found.median_ms, found.sample_count, found.quality) == (None, 0, None)
 
 
 # -- comparisons -------------------------------------------------------------------------------------------------------
@@ -164,6 +238,165 @@ def test_arms_that_were_timed_in_different_ways_are_told_apart() -> None:
     found = verdict_of([arm("baseline"), arm("optimized", 0.5, timing=Timing.COLD_SYNC)], "optimized")
     assert found.verdict is Verdict.FASTER
     assert found.note == "optimized is timed cold+host, baseline cold"
+
+
+def test_how_many_calls_a_sample_holds_is_told_where_the_arms_differ_in_it() -> None:
+    graph, single = arm("optimized", 0.5, timing=Timing.COLD_GRAPH), arm("baseline")
+    graph.calls = 16
+    found = verdict_of([single, graph], "optimized")
+    assert found.note == "optimized is timed cold graph (16 calls a sample), baseline cold"
+    single.calls, single.timing = 16, Timing.COLD_GRAPH
+    assert verdict_of([single, graph], "optimized").note == ""
+    single.calls = 8
+    assert verdict_of([single, graph], "optimized").note == (
+        "optimized is timed cold graph (16 calls a sample), baseline cold graph (8 calls a sample)"
+    )
+
+
+# -- clocks ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_speed_up_in_time_and_in_cycles_is_faster_and_both_are_told() -> None:
+    arms = [arm("baseline", 2.0, clock_mhz=1800.0), arm("optimized", 1.0, clock_mhz=1791.0)]
+    found = verdict_of(arms, "optimized")
+    assert found.verdict is Verdict.FASTER
+    assert found.speedup == pytest.approx(2.0, rel=3e-3)
+    assert found.cycles == pytest.approx(2.0 * 1800 / 1791, rel=3e-3)
+    assert found.cycles is not None
+    assert found.cycles_low is not None
+    assert found.cycles_high is not None
+    assert found.cycles_low <= found.cycles <= found.cycles_high
+    assert found.note == ""
+
+
+def test_what_only_a_higher_clock_made_faster_is_undecided_and_both_clocks_are_named() -> None:
+    """The same number of cycles, at 1890 and 1800 MHz."""
+    arms = [arm("baseline", 1.05, clock_mhz=1800.0), arm("optimized", 1.0, clock_mhz=1890.0)]
+    found = verdict_of(arms, "optimized")
+    assert found.speedup == pytest.approx(1.05, rel=3e-3)
+    assert found.cycles == pytest.approx(1.0, rel=3e-3)
+    assert found.verdict is Verdict.UNDECIDED
+    assert found.p_value is not None
+    assert found.p_value > 0.5
+    clocks, _, reason = found.note.partition("; ")
+    words = clocks.split()
+    assert [words[0], *words[2:4], words[4], words[-1]] == ["optimized", "at", words[3], "MHz,", "MHz"]
+    assert abs(int(words[3]) - 1890) <= 2
+    assert abs(int(words[-2]) - 1800) <= 2
+    assert reason.startswith("faster in time, but not in SM cycles (")
+    assert reason.endswith("): the clock may have done it")
+
+
+def test_a_difference_beyond_what_the_clocks_differ_stands_and_the_clocks_are_still_named() -> None:
+    arms = [arm("baseline", 2.0, clock_mhz=1600.0), arm("optimized", 1.0, clock_mhz=1800.0)]
+    found = verdict_of(arms, "optimized")
+    assert found.verdict is Verdict.FASTER
+    assert found.note.startswith("optimized ran at 1")
+    assert ", baseline at 1" in found.note
+
+
+def test_clocks_within_two_per_cent_are_not_worth_a_word() -> None:
+    arms = [arm("baseline", 2.0, clock_mhz=1800.0), arm("optimized", 1.0, clock_mhz=1830.0)]
+    assert verdict_of(arms, "optimized").note == ""
+
+
+def test_arms_without_a_clock_have_no_cycles_and_time_alone_decides() -> None:
+    for other in (math.nan, 1800.0):
+        found = verdict_of([arm("baseline", 2.0), arm("optimized", 1.0, clock_mhz=other)], "optimized")
+        assert (found.cycles, found.cycles_low, found.cycles_high) == (None, None, None)
+        assert (found.verdict, found.note) == (Verdict.FASTER, "")
+
+
+def test_samples_whose_clock_is_unknown_count_in_time_and_not_in_cycles() -> None:
+    part = mixed(arm("optimized", 1.0, clock_mhz=1800.0), arm("optimized", 1.0, seed=1))
+    found = verdict_of([arm("baseline", 2.0, clock_mhz=1800.0), part], "optimized")
+    assert found.speedup == pytest.approx(2.0, rel=3e-3)
+    assert found.cycles == pytest.approx(2.0, rel=3e-3)
+    assert record_of(part).sample_count == 120
+
+
+# -- arms that did not take turns --------------------------------------------------------------------------------------
+
+
+def test_arms_that_ran_one_after_the_other_are_compared_by_replica_and_it_is_said() -> None:
+    late = arm("optimized", 0.5)
+    late.samples.round = [number + 100 for number in late.samples.round]
+    assert verdict_of([arm("baseline"), late], "optimized").note == "no round has both arms"
+    found = verdict_of([arm("baseline"), late], "optimized", interleaved=False)
+    assert found.speedup == pytest.approx(2.0, rel=3e-3)
+    assert (found.verdict, found.note) == (Verdict.FASTER, "arms ran one after the other")
+    apart = arm("optimized")
+    apart.samples.replica = [number + 10 for number in apart.samples.replica]
+    assert verdict_of([arm("baseline"), apart], "optimized", interleaved=False).note == "no replica has both arms"
+
+
+# -- p-values ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_comparison_has_the_p_value_of_a_difference_beyond_the_floor() -> None:
+    arms = [arm("baseline", 2.0), arm("optimized", 1.0), arm("optimized_same", 2.0)]
+    assert verdict_of(arms, "optimized").p_value == pytest.approx(2 / 2001)
+    same = verdict_of(arms, "optimized_same").p_value
+    assert same is not None
+    assert same > 0.5
+    none = verdict_of([arm("baseline"), arm("optimized", replicas=0, state=State.RUNNING)], "optimized")
+    assert none.p_value is None
+
+
+def test_preliminary_figures_take_fewer_draws_and_the_last_ones_all() -> None:
+    arms = [arm("baseline", 2.0), arm("optimized", 1.0, state=State.RUNNING)]
+    assert verdict_of(arms, "optimized").p_value == pytest.approx(2 / 401)
+
+
+# -- the stop rule -----------------------------------------------------------------------------------------------------
+
+
+def running(name: str, rounds: int, spread: float, *, replica: int = 0) -> Arm:
+    """An arm with three samples in each round of one replica; odd rounds are slower by `spread`."""
+    made = Arm(name, rung(name.removesuffix(TWIN_SUFFIX)), "cuda", True, state=State.RUNNING)
+    for number in range(rounds):
+        made.samples.device_ms += [math.exp(spread * number)] * 3
+        made.samples.round += [number] * 3
+        made.samples.replica += [replica] * 3
+        made.samples.discarded += [0, 0, 0]
+    return made
+
+
+def test_the_widest_interval_is_that_of_the_rung_that_varies_most() -> None:
+    arms = [
+        running("baseline", 6, 0.0),
+        running("optimized", 6, 0.002),
+        running("optimized_late", 6, 0.004),
+        running("baseline" + TWIN_SUFFIX, 6, 0.9),
+    ]
+    assert verdicts.widest(arms, 0) == pytest.approx(math.expm1(0.004 * 5 / 2))
+    assert verdicts.widest(arms[:2], 0) == pytest.approx(math.expm1(0.002 * 5 / 2))
+
+
+def test_there_is_no_widest_interval_before_three_rounds_or_without_a_rung() -> None:
+    assert verdicts.widest([running("baseline", 2, 0.0), running("optimized", 2, 0.0)], 0) is None
+    assert verdicts.widest([running("baseline", 6, 0.0)], 0) is None
+    assert verdicts.widest([running("baseline", 6, 0.0), running("optimized", 6, 0.0)], 1) is None
+    half = [running("baseline", 6, 0.0), running("optimized", 6, 0.0), running("optimized_late", 0, 0.0)]
+    assert verdicts.widest(half, 0) is None
+
+
+def test_only_the_replica_that_runs_counts_and_only_arms_that_still_run() -> None:
+    old, new = running("optimized", 6, 0.1), running("optimized", 6, 0.001, replica=1)
+    base_old, base_new = running("baseline", 6, 0.0), running("baseline", 6, 0.0, replica=1)
+    ended = running("optimized_late", 2, 0.0, replica=1)
+    ended.state = State.INCORRECT
+    arms = [mixed(base_old, base_new), mixed(old, new), ended]
+    assert verdicts.widest(arms, 1) == pytest.approx(math.expm1(0.001 * 5 / 2))
+
+
+def test_samples_set_aside_do_not_widen_it() -> None:
+    wild = running("optimized", 6, 0.0)
+    wild.samples.device_ms += [9.0] * 12
+    wild.samples.round += [0, 1, 2, 3] * 3
+    wild.samples.replica += [0] * 12
+    wild.samples.discarded += [1] * 12
+    assert verdicts.widest([running("baseline", 6, 0.0), wild], 0) == 0.0
 
 
 def test_without_a_baseline_there_is_nothing_to_compare() -> None:

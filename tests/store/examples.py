@@ -8,10 +8,14 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from store.outcomes import Correctness, State, Timing, Trigger, Validity, Verdict
+from store.outcomes import Correctness, Limiter, State, Timing, Trigger, Validity, Verdict
 from store.records import (
     ArmRecord,
+    Ceiling,
     ComparisonRecord,
+    Light,
+    Peak,
+    Quality,
     RunRecord,
     Samples,
     StepRecord,
@@ -103,6 +107,52 @@ def finished(run: RunRecord, *, speedup: float = 2.0, samples: int = 100, **chan
     return replace(end, **changes)
 
 
+def measured(run: RunRecord, **changes: Any) -> RunRecord:
+    """The same run, well ended, with all that is known of a short kernel: clocks, cycles, bounds and quality."""
+    end = finished(run, **changes)
+    baseline, optimized = end.arms
+    quality = Quality(
+        drift=-0.0012, autocorrelation=0.1, throttled_share=0.0625, resolution_ms=3.2e-05, overhead_ms=0.00128
+    )
+    modes = replace(quality, low_mode_ms=0.49, high_mode_ms=0.56, high_share=0.25)
+    bound = Light(spec_ms=0.4, clock_ms=0.41, measured_ms=0.45, limiter=Limiter.BYTES)
+    ratio = end.comparisons[0]
+    return replace(
+        end,
+        arms=(
+            replace(baseline, timing=Timing.COLD_GRAPH, calls=16, sm_clock_mhz=1935.0, light=bound, quality=quality),
+            replace(
+                optimized,
+                timing=Timing.COLD_GRAPH,
+                calls=16,
+                sm_clock_mhz=1980.0,
+                light=replace(bound, score=0.9167),
+                quality=modes,
+            ),
+        ),
+        comparisons=(replace(ratio, cycles=1.95, cycles_low=1.91, cycles_high=1.99, p_value=0.0001),),
+    )
+
+
+def peak_of(gpu_uuid: str = "GPU-0", **changes: Any) -> Peak:
+    """Ceilings of a GPU, one of which could not be measured."""
+    peak = Peak(
+        id=new_ulid(),
+        gpu="NVIDIA H100 80GB HBM3",
+        gpu_uuid=gpu_uuid,
+        wall="2026-05-04T10:00:00.000+00:00",
+        environment="",
+        ceilings=(
+            Ceiling("dram read", 2.9e12, "bytes/s", 1755.0, 2619.0, 2**31),
+            Ceiling("dram read", 3.05e12, "bytes/s", 1755.0, 2619.0, 2**32),
+            Ceiling("bf16 dense", 7.2e14, "flop/s", 1410.0, 2619.0),
+            Ceiling("launch graph node", 1.1e-06, "s", note="64 empty kernels in one graph"),
+            Ceiling("nvlink read", None, "bytes/s", note="no other GPU is linked to this one"),
+        ),
+    )
+    return replace(peak, **changes)
+
+
 def samples_of(count: int, seed: int = 0) -> Samples:
     """`count` samples that depend on `seed` alone."""
     random = np.random.default_rng(seed)
@@ -115,7 +165,13 @@ def samples_of(count: int, seed: int = 0) -> Samples:
         replica=index // 50,
         inputs=index % 3,
         discarded=(index % 17 == 5).astype(np.int64),
+        sm_clock_mhz=np.where(index % 5 == 3, np.nan, random.normal(1755.0, 5.0, count).round()),
     )
+
+
+def without_clocks(samples: Samples) -> Samples:
+    """The same samples as a store before schema version 3 kept them."""
+    return replace(samples, sm_clock_mhz=np.full(len(samples), np.nan))
 
 
 def telemetry_of(count: int) -> Telemetry:
@@ -149,6 +205,7 @@ _INT64 = st.integers(-(2**63), 2**63 - 1)
 _POSITIVE = st.floats(1e-9, 1e9)
 _ANY_FLOAT = st.floats(allow_nan=False)
 _MS = st.floats(0, 1e9)
+_FINITE = st.floats(allow_nan=False, allow_infinity=False)
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
@@ -158,6 +215,43 @@ _JSON = st.recursive(
 
 def _optional(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.none() | strategy
+
+
+def _qualities() -> st.SearchStrategy[Quality]:
+    return st.builds(Quality, **{name: _optional(_FINITE) for name in Quality.__slots__})
+
+
+def _lights() -> st.SearchStrategy[Light]:
+    bounds = {name: _optional(_FINITE) for name in ("spec_ms", "clock_ms", "measured_ms")}
+    score = _optional(st.floats(0, 1, exclude_min=True))
+    return st.builds(Light, **bounds, limiter=_optional(st.sampled_from(Limiter)), score=score)
+
+
+@st.composite
+def peaks(draw: st.DrawFn) -> Peak:
+    """A peak with any ceilings, with a new id."""
+    ceilings = []
+    for _ in range(draw(st.integers(0, 4))):
+        value = draw(_optional(st.floats(5e-324, allow_infinity=False)))
+        ceilings.append(
+            Ceiling(
+                name=draw(_NAME),
+                value=value,
+                unit=draw(st.sampled_from(["bytes/s", "flop/s", "s"])),
+                sm_clock_mhz=draw(_optional(_POSITIVE)),
+                memory_clock_mhz=draw(_optional(_POSITIVE)),
+                footprint_bytes=draw(_optional(st.integers(0, 2**63 - 1))),
+                note=draw(_NAME if value is None else _TEXT),
+            )
+        )
+    return Peak(
+        id=new_ulid(),
+        gpu=draw(_TEXT),
+        gpu_uuid=draw(_TEXT),
+        wall=draw(_TEXT),
+        environment=draw(_TEXT),
+        ceilings=tuple(ceilings),
+    )
 
 
 @st.composite
@@ -187,7 +281,11 @@ def arm_records(draw: st.DrawFn, rung: str, states: tuple[State, ...]) -> ArmRec
         rung=rung,
         state=state,
         correctness=correctness,
+        calls=draw(_optional(st.integers(1, 2**40))),
+        sm_clock_mhz=draw(_optional(_POSITIVE)),
         sol=draw(_optional(_ANY_FLOAT)),
+        light=draw(_optional(_lights())),
+        quality=draw(_optional(_qualities())),
         max_error=draw(_optional(_ANY_FLOAT)),
         peak_bytes=draw(_optional(_INT64)),
         exit_code=draw(_optional(st.integers(-255, 255))),
@@ -219,6 +317,10 @@ def comparison_records(draw: st.DrawFn) -> ComparisonRecord:
         low=low if known else None,
         high=high if known else None,
         floor=draw(_optional(_ANY_FLOAT)),
+        cycles=draw(_optional(_POSITIVE)),
+        cycles_low=draw(_optional(_POSITIVE)),
+        cycles_high=draw(_optional(_POSITIVE)),
+        p_value=draw(_optional(st.floats(0, 1))),
         note=draw(_TEXT),
     )
 
@@ -294,4 +396,5 @@ def sample_arrays(draw: st.DrawFn) -> Samples:
         replica=ints(),
         inputs=ints(),
         discarded=ints(),
+        sm_clock_mhz=floats(st.floats()),
     )

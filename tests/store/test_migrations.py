@@ -8,26 +8,45 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from store import ForeignDatabaseError, History, NewerSchemaError, Store, StoreFullError, migrations
 from store.outcomes import State
 from store.records import RunRecord
-from tests.store.examples import equal_arrays, finished, planned, samples_of, telemetry_of
+from tests.store.examples import (
+    equal_arrays,
+    finished,
+    measured,
+    peak_of,
+    planned,
+    samples_of,
+    telemetry_of,
+    without_clocks,
+)
 
-V1 = Path(__file__).with_name("schema_v1.sql")
 DONE, RUNNING = "01J00000000000000000000001", "01J00000000000000000000002"
+
+
+def kept(version: int, path: Path) -> Path:
+    """Make the file at `path` as that schema version left it."""
+    with sqlite3.connect(path) as connection:
+        connection.executescript(Path(__file__).with_name(f"schema_v{version}.sql").read_text())
+    connection.close()
+    return path
 
 
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
     """A file as schema version 1 left it."""
-    path = tmp_path / "aisp.db"
-    with sqlite3.connect(path) as connection:
-        connection.executescript(V1.read_text())
-    connection.close()
-    return path
+    return kept(1, tmp_path / "aisp.db")
+
+
+@pytest.fixture(params=[1, 2])
+def older(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A file of every older schema version that there was, one after the other."""
+    return kept(request.param, tmp_path / "aisp.db")
 
 
 def schema(path: Path) -> dict[str, str]:
@@ -61,8 +80,8 @@ def test_an_older_store_is_copied_and_then_brought_up_to_date(old: Path) -> None
         wanted = planned(id=DONE, snapshot=run.snapshot, environment=run.environment)
         assert run == expected(wanted)
         read = history.samples(DONE)
-        assert equal_arrays(read["baseline"], samples_of(6))
-        assert equal_arrays(read["optimized"], samples_of(6, 1))
+        assert equal_arrays(read["baseline"], without_clocks(samples_of(6)))
+        assert equal_arrays(read["optimized"], without_clocks(samples_of(6, 1)))
         gpu = history.telemetry(DONE)
         assert gpu is not None
         assert equal_arrays(gpu, telemetry_of(3))
@@ -76,6 +95,86 @@ def test_an_older_store_is_copied_and_then_brought_up_to_date(old: Path) -> None
         assert len(list(old.parent.glob("*.bak"))) == 1
 
 
+def ended(history: History) -> list[RunRecord]:
+    return [run for run in history.newest() if run.state.final]
+
+
+def test_runs_of_any_older_schema_are_whole_before_and_after_migration(older: Path) -> None:
+    with History(older) as history:
+        before = history.newest()
+        arrays = {run.id: history.samples(run.id) for run in before}
+        assert ended(history)
+        assert all(history.verify(run.id) for run in before)
+    Store.open(older).close()
+    with History(older) as history:
+        assert history.newest() == before
+        assert all(history.verify(run.id) for run in before)
+        for run in before:
+            after = history.samples(run.id)
+            assert list(after) == list(arrays[run.id])
+            assert all(equal_arrays(after[rung], arrays[run.id][rung]) for rung in after)
+        assert history.damaged == {}
+
+
+def test_what_an_older_run_did_not_measure_is_unknown(older: Path) -> None:
+    for migrate in (False, True):
+        if migrate:
+            Store.open(older).close()
+        with History(older) as history:
+            for run in ended(history):
+                for arm in run.arms:
+                    assert (arm.calls, arm.sm_clock_mhz, arm.light, arm.quality) == (None, None, None, None)
+                for ratio in run.comparisons:
+                    assert (ratio.cycles, ratio.cycles_low, ratio.cycles_high, ratio.p_value) == (None,) * 4
+            read = history.samples(DONE)["baseline"]
+            assert equal_arrays(read, without_clocks(samples_of(6)))
+
+
+def test_an_older_store_has_no_peaks_until_it_is_migrated(older: Path) -> None:
+    with History(older) as history:
+        assert history.peaks() == []
+        assert history.peaks("GPU-0") == []
+        assert history.peak("01ARZ3NDEKTSV4RRFFQ69G5FAV") is None
+        with Store.open(older) as store:
+            assert store.latest_peak("GPU-0") is None
+            peak = peak_of("GPU-0")
+            store.put_peak(peak)
+        assert history.peaks() == [peak]
+
+
+def test_a_migrated_store_takes_new_runs_and_refuses_what_cannot_be(older: Path) -> None:
+    with Store.open(older) as store, History(older) as history:
+        run = planned()
+        store.plan([run])
+        end = measured(run, samples=6)
+        store.finish(end, {"baseline": samples_of(6)}, telemetry_of(3))
+        assert history.run(run.id) == end
+        assert equal_arrays(history.samples(run.id)["baseline"], samples_of(6))
+        assert history.verify(run.id)
+        connection = store._db.conn
+        for change in ("median_ms = -1", "calls = 0", "sample_count = 0", "timing = 'none'", "correctness = 'unknown'"):
+            with pytest.raises(sqlite3.IntegrityError, match="CHECK"):
+                connection.execute(f"UPDATE arms SET {change} WHERE median_ms IS NOT NULL")
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE arms SET calls = 2",
+        "UPDATE arms SET light = '{}'",
+        "UPDATE comparisons SET p_value = 0.5",
+        "UPDATE samples SET sm_clock_mhz = device_ms",
+        "UPDATE arms SET median_ms = median_ms * 0.999",
+    ],
+)
+def test_a_change_of_an_older_run_is_found_after_migration(older: Path, change: str) -> None:
+    with Store.open(older) as store, History(older) as history:
+        assert store._db.conn.execute(change).rowcount > 0
+        assert not history.verify(DONE)
+
+
 def test_an_older_store_can_be_read_before_any_engine_opens_it(old: Path) -> None:
     before = old.read_bytes()
     with History(old) as history:
@@ -87,24 +186,22 @@ def test_an_older_store_can_be_read_before_any_engine_opens_it(old: Path) -> Non
     assert old.read_bytes() == before
 
 
-def test_a_migrated_store_and_a_new_one_have_the_same_schema(old: Path, tmp_path: Path) -> None:
+def test_a_migrated_store_and_a_new_one_have_the_same_schema(older: Path, tmp_path: Path) -> None:
     new = tmp_path / "new.db"
     Store.open(new).close()
-    Store.open(old).close()
-    assert schema(old) == schema(new)
+    Store.open(older).close()
+    assert schema(older) == schema(new)
     assert versions(new) == migrations.LATEST
     assert not list(tmp_path.glob("new.db*.bak"))  # there was nothing to keep
 
 
-def test_a_shipped_step_is_never_edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(migrations, "STEPS", migrations.STEPS[:1])
-    monkeypatch.setattr(migrations, "LATEST", 1)
-    made, kept = tmp_path / "made.db", tmp_path / "kept.db"
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_shipped_step_is_never_edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int) -> None:
+    monkeypatch.setattr(migrations, "STEPS", migrations.STEPS[:version])
+    monkeypatch.setattr(migrations, "LATEST", version)
+    made = tmp_path / "made.db"
     Store.open(made).close()
-    with sqlite3.connect(kept) as connection:
-        connection.executescript(V1.read_text())
-    connection.close()
-    assert schema(made) == schema(kept)
+    assert schema(made) == schema(kept(version, tmp_path / "kept.db"))
 
 
 def test_a_newer_store_is_refused_with_a_sentence_and_left_as_it_is(tmp_path: Path) -> None:
@@ -147,39 +244,46 @@ KILLED = """
 import os, signal, sys
 from store import Store, migrations
 
-whole = migrations.STEPS[1]
+number = int(sys.argv[2])
+whole = migrations.STEPS[number - 1]
 
 def killed(db):
     whole(db)
     os.kill(os.getpid(), signal.SIGKILL)
 
-migrations.STEPS = (migrations.STEPS[0], killed)
+migrations.STEPS = (*migrations.STEPS[: number - 1], killed)
 Store.open(sys.argv[1])
 """
 
 
-def test_a_migration_that_is_killed_has_not_happened(old: Path) -> None:
-    killed = subprocess.run([sys.executable, "-c", KILLED, str(old)], timeout=60)
+@pytest.mark.parametrize(("step", "table", "column"), [(2, "runs", "folder_label"), (3, "arms", "quality")])
+def test_a_migration_that_is_killed_has_not_happened(old: Path, step: int, table: str, column: str) -> None:
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(old), str(step)], timeout=60)
     assert killed.returncode == -signal.SIGKILL
-    assert versions(old) == 1
-    assert "folder_label" not in schema(old)["runs"]
+    assert versions(old) == step - 1
+    assert column not in schema(old)[table]
     with Store.open(old) as store, History(old) as history:
-        assert store.opened.migrated_from == 1
+        assert store.opened.migrated_from == step - 1
         assert history.verify(DONE)
     assert versions(old) == migrations.LATEST
     assert len(list(old.parent.glob("*.bak"))) == 2
 
 
-def test_a_step_that_fails_is_undone_whole(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(db: object) -> None:
-        migrations._indices_and_folder_label(db)
+@pytest.mark.parametrize(("step", "table", "column"), [(2, "runs", "folder_label"), (3, "arms", "quality")])
+def test_a_step_that_fails_is_undone_whole(
+    old: Path, monkeypatch: pytest.MonkeyPatch, step: int, table: str, column: str
+) -> None:
+    whole = migrations.STEPS[step - 1]
+
+    def broken(db: Any) -> None:
+        whole(db)
         raise sqlite3.OperationalError("no")
 
-    monkeypatch.setattr(migrations, "STEPS", (migrations.STEPS[0], broken))
+    monkeypatch.setattr(migrations, "STEPS", (*migrations.STEPS[: step - 1], broken))
     with pytest.raises(Exception, match="no"):
         Store.open(old)
-    assert versions(old) == 1
-    assert "folder_label" not in schema(old)["runs"]
+    assert versions(old) == step - 1
+    assert column not in schema(old)[table]
 
 
 def test_without_room_for_the_copy_nothing_is_migrated(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from store import ContradictionError, History, Store, StoreCorruptError, StoreUn
 from store.outcomes import Correctness, State, Verdict
 from store.records import RunRecord
 from store.ulid import UlidMaker
-from tests.store.examples import finished, planned, samples_of, telemetry_of
+from tests.store.examples import finished, measured, planned, samples_of, telemetry_of
 
 
 @pytest.fixture
@@ -196,6 +196,16 @@ def test_rows_that_contradict_each_other_never_come_back_as_a_record(
         "UPDATE runs SET sha256 = '0'",
         "UPDATE arms SET median_ms = median_ms * 0.999",
         "UPDATE arms SET sol = NULL WHERE position = 1",
+        "UPDATE arms SET calls = 8",
+        "UPDATE arms SET sm_clock_mhz = NULL",
+        "UPDATE arms SET light = NULL",
+        "UPDATE arms SET light = json_set(light, '$.score', 0.9)",
+        "UPDATE arms SET quality = json_remove(quality, '$.drift')",
+        'UPDATE arms SET quality = \'{"drift":"none"}\'',
+        "UPDATE comparisons SET cycles_low = 1.92",
+        "UPDATE comparisons SET p_value = NULL",
+        "UPDATE samples SET sm_clock_mhz = NULL",
+        "UPDATE samples SET sm_clock_mhz = device_ms",
         "UPDATE comparisons SET speedup = 2.001",
         "UPDATE comparisons SET note = 'well'",
         "UPDATE steps SET duration_ms = duration_ms + 1",
@@ -216,7 +226,7 @@ def test_rows_that_contradict_each_other_never_come_back_as_a_record(
 )
 def test_any_change_after_the_fact_is_found(path: Path, store: Store, history: History, change: str) -> None:
     snapshot = store.put_snapshot({"a.py": b"x = 1", "b.py": b"y = 1"})
-    run = finished(planned(snapshot=snapshot, environment=store.put_environment({"gpu": "none"})))
+    run = measured(planned(snapshot=snapshot, environment=store.put_environment({"gpu": "none"})))
     store.finish(run, {"baseline": samples_of(9), "optimized": samples_of(9, 1)}, telemetry_of(9))
     assert history.verify(run.id)
     connection = store._db.conn

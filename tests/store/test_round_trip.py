@@ -14,11 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from store import History, Store
-from store.outcomes import Correctness, State
-from store.records import RunRecord, Samples
+from store.outcomes import Correctness, Limiter, State
+from store.records import Light, Peak, Quality, RunRecord, Samples
 from tests.store.examples import (
     equal_arrays,
     finished,
+    measured,
+    peaks,
     planned,
     run_records,
     sample_arrays,
@@ -60,6 +62,66 @@ def test_every_record_comes_back_equal(pair: tuple[Store, History], run: RunReco
     assert history.verify(run.id)
 
 
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(peak=peaks())
+def test_every_peak_comes_back_equal(pair: tuple[Store, History], peak: Peak) -> None:
+    store, history = pair
+    store.put_peak(peak)
+    assert history.peak(peak.id) == peak
+    assert history.peaks(peak.gpu_uuid, 1) == [peak]
+    assert store.latest_peak(peak.gpu_uuid) == peak
+    assert history.verify_peak(peak.id)
+
+
+def test_bounds_and_quality_come_back_bit_for_bit_and_the_unknown_stays_unknown(pair: tuple[Store, History]) -> None:
+    store, history = pair
+    light = Light(
+        spec_ms=0.1 + 0.2, clock_ms=5e-324, measured_ms=1.7976931348623157e308, limiter=Limiter.HOST, score=1 / 3
+    )
+    quality = Quality(drift=-0.0, autocorrelation=-1 / 3, low_mode_ms=1e-9, resolution_ms=3.2e-05)
+    first, second = measured(planned()).arms
+    end = measured(planned())
+    end = replace(
+        end, arms=(replace(first, light=light, quality=quality), replace(second, light=Light(), quality=None))
+    )
+    store.finish(end, {}, None)
+    read = history.run(end.id).arms
+
+    def bits(record: object, names: tuple[str, ...]) -> list[str | None]:
+        values = [getattr(record, name) for name in names]
+        return [value.hex() if isinstance(value, float) else value for value in values]
+
+    for wrote, found in ((light, read[0].light), (quality, read[0].quality)):
+        assert bits(found, type(wrote).__slots__) == bits(wrote, type(wrote).__slots__)
+    assert read[0].light is not None
+    assert read[0].light.limiter is Limiter.HOST
+    assert read[0].quality is not None
+    assert read[0].quality.high_share is None
+    assert read[1].light == Light()
+    assert read[1].quality is None
+    assert history.verify(end.id)
+
+
+def test_a_bound_that_is_no_number_is_unknown(pair: tuple[Store, History]) -> None:
+    store, history = pair
+    end = measured(planned())
+    light, quality = Light(spec_ms=float("inf"), clock_ms=1.5), Quality(drift=float("nan"), overhead_ms=0.001)
+    end = replace(end, arms=(replace(end.arms[0], light=light, quality=quality), end.arms[1]))
+    store.finish(end, {}, None)
+    arm = history.run(end.id).arms[0]
+    assert (arm.light, arm.quality) == (Light(clock_ms=1.5), Quality(overhead_ms=0.001))
+
+
+def test_a_clock_that_is_not_known_comes_back_as_nan(pair: tuple[Store, History]) -> None:
+    store, history = pair
+    run = planned()
+    taken = samples_of(5)
+    store.finish(finished(run), {"baseline": taken}, None)
+    read = history.samples(run.id)["baseline"]
+    assert np.isnan(read.sm_clock_mhz).tolist() == [False, False, False, True, False]
+    assert read.sm_clock_mhz.tobytes() == taken.sm_clock_mhz.tobytes()
+
+
 def test_a_million_samples_come_back(pair: tuple[Store, History]) -> None:
     store, history = pair
     run = planned()
@@ -84,6 +146,7 @@ def test_narrower_arrays_are_widened_not_refused(pair: tuple[Store, History]) ->
         replica=wide.replica.astype(np.uint8),
         inputs=wide.inputs.astype(">i8"),
         discarded=wide.discarded.astype(bool),
+        sm_clock_mhz=wide.sm_clock_mhz.astype(np.float32),
     )
     store.finish(finished(run), {"baseline": narrow}, None)
     assert equal_arrays(history.samples(run.id)["baseline"], wide)

@@ -24,11 +24,12 @@ from store import (
     StoreFullError,
     StoreLockedError,
     StoreUnwritableError,
+    migrations,
     snapshot_hash,
 )
 from store.outcomes import Correctness, State, Timing, Trigger, Validity, Verdict
 from store.records import Samples
-from tests.store.examples import EPOCH, finished, planned, samples_of, telemetry_of
+from tests.store.examples import EPOCH, finished, measured, peak_of, planned, samples_of, telemetry_of
 
 
 @pytest.fixture
@@ -371,6 +372,60 @@ def test_the_tables_know_every_word_of_the_vocabulary(store: Store, history: His
             assert history.run(run.id) == run
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"calls": 0}, "0 calls in one sample"),
+        ({"sm_clock_mhz": 0.0}, "0.0 MHz is no clock"),
+        ({"sm_clock_mhz": math.nan}, "nan MHz is no clock"),
+    ],
+)
+def test_an_arm_without_calls_or_clock_is_refused(change: dict[str, Any], said: str) -> None:
+    with pytest.raises(ContradictionError, match=said):
+        replace(measured(planned()).arms[0], **change)
+
+
+def test_a_p_value_is_a_probability() -> None:
+    for bad in (-0.01, 1.01, math.nan):
+        with pytest.raises(ContradictionError, match="a p-value lies in"):
+            replace(measured(planned()).comparisons[0], p_value=bad)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE arms SET calls = 0",
+        "UPDATE arms SET sm_clock_mhz = 0.0",
+        "UPDATE arms SET sm_clock_mhz = 9e999",
+        "UPDATE arms SET light = 'fast'",
+        "UPDATE arms SET light = '[]'",
+        "UPDATE arms SET quality = ''",
+        "UPDATE arms SET quality = '1'",
+        "UPDATE arms SET timing = ''",
+        "UPDATE arms SET median_ms = 0",
+        "UPDATE comparisons SET cycles = 0",
+        "UPDATE comparisons SET cycles_low = -1",
+        "UPDATE comparisons SET cycles_high = 9e999",
+        "UPDATE comparisons SET p_value = 1.5",
+        "UPDATE comparisons SET p_value = -0.5",
+        "UPDATE samples SET sm_clock_mhz = x'00'",
+        "UPDATE ceilings SET value = 0",
+        "UPDATE ceilings SET value = 9e999",
+        "UPDATE ceilings SET value = NULL, note = ''",
+        "UPDATE ceilings SET sm_clock_mhz = 0.0",
+        "UPDATE ceilings SET footprint_bytes = -1",
+        "UPDATE ceilings SET name = ''",
+        "UPDATE peaks SET sha256 = ''",
+    ],
+)
+def test_the_schema_refuses_what_cannot_be(path: Path, store: Store, change: str) -> None:
+    store.finish(measured(planned()), {"baseline": samples_of(4)})
+    store.put_peak(peak_of())
+    with raw(path) as other, pytest.raises(sqlite3.DatabaseError, match="CHECK"):
+        other.execute(change)
+    other.close()
+
+
 def test_samples_may_not_be_zero_nor_negative_nor_unreal() -> None:
     good = samples_of(3)
     for bad in (0.0, -1.0, math.nan, math.inf):
@@ -482,7 +537,7 @@ def test_a_backup_is_whole_and_may_not_replace_a_file(path: Path, store: Store, 
         store.backup(copy)
     beside = store.backup()
     assert beside.parent == path.parent
-    assert beside.name.startswith("aisp.db.v2-")
+    assert beside.name.startswith(f"aisp.db.v{migrations.LATEST}-")
     with History(beside) as new:
         assert new.run(run.id).state is State.OK
     assert not list(tmp_path.glob("*.partial*"))

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import math
 import os
 import subprocess
 import sys
@@ -123,6 +124,52 @@ def wait_for(true: Callable[[], bool], what: str, patience_s: float = 20.0) -> N
         time.sleep(0.01)
 
 
+# What a GPU adds to an arm and a comparison: outcome "gpu". The rung ran at a lower clock than the baseline.
+GPU_ARMS: dict[str, dict[str, Any]] = {
+    "baseline": {
+        "timing": "cold",
+        "calls": 1,
+        "sm_clock_mhz": 1980.0,
+        "light": events.ArmLight(spec_ms=0.2, clock_ms=0.2, measured_ms=0.248, limiter="bytes"),
+        "quality": events.ArmQuality(
+            drift=0.001, autocorrelation=0.1, throttled_share=0.0, resolution_ms=3.2e-5, overhead_ms=1.28e-3
+        ),
+    },
+    "optimized": {
+        "timing": "cold graph",
+        "calls": 16,
+        "sm_clock_mhz": 1755.0,
+        "light": events.ArmLight(spec_ms=0.2, clock_ms=0.21, measured_ms=0.248, limiter="bytes", score=0.784),
+        "quality": events.ArmQuality(
+            drift=0.023,
+            autocorrelation=0.62,
+            low_mode_ms=0.39,
+            high_mode_ms=0.45,
+            high_share=0.31,
+            throttled_share=0.04,
+            resolution_ms=3.2e-5,
+            overhead_ms=1.28e-3,
+        ),
+    },
+}
+GPU_CYCLES: dict[str, Any] = {"cycles": 2.25, "cycles_low": 2.2, "cycles_high": 2.3, "note": "clocks differed"}
+
+# What a measurement of ceilings finds; one of them cannot be measured here.
+CEILINGS: list[dict[str, Any]] = [
+    {
+        "name": "dram read",
+        "value": 3.02e12,
+        "unit": "bytes/s",
+        "sm_clock_mhz": 1980.0,
+        "memory_clock_mhz": 2619.0,
+        "footprint_bytes": 2**30,
+    },
+    {"name": "bf16 dense", "value": 7.2e14, "unit": "flop/s", "sm_clock_mhz": 1575.0, "memory_clock_mhz": 2619.0},
+    {"name": "launch graph node", "value": 1.5e-6, "unit": "s", "sm_clock_mhz": 1980.0},
+    {"name": "nvlink read", "value": None, "unit": "bytes/s", "note": "there is no peer"},
+]
+
+
 def scripted(run_id: str, outcome: str, rungs: list[str]) -> Iterator[events.Event]:
     """The events of a run between its plan and its end, the end included, but for "hang"."""
     now = time.monotonic_ns()
@@ -203,6 +250,7 @@ def scripted(run_id: str, outcome: str, rungs: list[str]) -> Iterator[events.Eve
             device_ms=[ms] * 50,
             end_ns=[now] * 50,
             discarded=[0] * 50,
+            sm_clock_mhz=[math.nan] * 50,
         )
     if outcome == "hang":
         return
@@ -212,12 +260,12 @@ def scripted(run_id: str, outcome: str, rungs: list[str]) -> Iterator[events.Eve
             arm=arm,
             state="ok",
             correctness="correct",
-            timing="host",
             median_ms=ms,
             low_ms=ms * 0.99,
             high_ms=ms * 1.01,
             samples=50,
             sol=0.31,
+            **(GPU_ARMS[arm] if outcome == "gpu" else {"timing": "host"}),
         )
     yield events.ComparisonUpdate(
         run_id=run_id,
@@ -228,6 +276,8 @@ def scripted(run_id: str, outcome: str, rungs: list[str]) -> Iterator[events.Eve
         low=1.96,
         high=2.04,
         floor=0.005,
+        p_value=0.0005,
+        **(GPU_CYCLES if outcome == "gpu" else {}),
     )
     suspect = outcome == "suspect"
     yield events.RunFinished(
@@ -251,7 +301,10 @@ class FakeEngine:
         protocol: what the welcome says; another number than ours plays an engine of another version.
         refuse: when not empty, the error that every Reply carries.
         drop_after: close all connections after so many broadcast events.
-        lose_end: leave out RunFinished and send a Gap in its place.
+        lose_end: leave out RunFinished and PeakFinished and send a Gap in their place.
+        peak_from: number of the first ceiling that a viewer still hears of.
+        peak_reason: why ceilings could not be measured to the end.
+        hold_peak: ceilings are measured and the end does not come, nor after a cancel with hold_cancel.
     """
 
     def __init__(self) -> None:
@@ -264,6 +317,10 @@ class FakeEngine:
         self.detail = ""
         self.drop_after: int | None = None
         self.lose_end = False
+        self.peak_reason = ""
+        self.hold_peak = False
+        self.hold_cancel = False
+        self.peak_from = 1
         self.stopping: asyncio.Event | None = None
         self.ready = threading.Event()
         self._history: list[events.Event] = []
@@ -280,6 +337,7 @@ class FakeEngine:
             requests.Restore: self._restore,
             requests.GetStatus: self._status,
             requests.Shutdown: self._shutdown,
+            requests.MeasurePeak: self._measure_peak,
         }
 
     # -- life ------------------------------------------------------------------------------------------------
@@ -371,6 +429,8 @@ class FakeEngine:
             reply = await self._handlers[type(request)](request)
         if reply is not None:
             writer.write(self._encoder.frame(reply))
+        if isinstance(request, requests.MeasurePeak) and not self.refuse:
+            self._play_peak()
         if isinstance(request, requests.StartRuns) and not self.refuse:
             for run_id, target in list(self._runs.items())[-len(request.targets) :]:
                 self._play(run_id, target)
@@ -422,7 +482,25 @@ class FakeEngine:
                     continue
             self._broadcast(event)
 
+    async def _measure_peak(self, request: requests.MeasurePeak) -> events.Event:
+        return events.Reply(to=request.seq, run_ids=["01PEAK"], detail=self.detail)
+
+    def _play_peak(self) -> None:
+        gpu = "NVIDIA H100 80GB HBM3"
+        for number, ceiling in enumerate(CEILINGS, 1):
+            if number < self.peak_from:
+                continue
+            self._broadcast(
+                events.PeakCeiling(peak_id="01PEAK", gpu=gpu, position=number, count=len(CEILINGS), **ceiling)
+            )
+        if self.lose_end:
+            self._broadcast(events.Gap(first=len(self._history), last=len(self._history) + 1))
+        elif not self.hold_peak:
+            self._broadcast(events.PeakFinished(peak_id="01PEAK", gpu=gpu, reason=self.peak_reason))
+
     async def _cancel(self, request: requests.Cancel) -> events.Event:
+        if request.run_id == "01PEAK" and not self.hold_cancel:
+            self._broadcast(events.PeakFinished(peak_id="01PEAK", gpu="", reason="cancelled; nothing was stored"))
         target = self._runs.pop(request.run_id, None)
         if target is not None:
             self._broadcast(
@@ -518,8 +596,13 @@ def remember(
     environment: dict[str, object] | None = None,
     sm_clock_mhz: float | None = None,
     flags: tuple[str, ...] = (),
+    arms: dict[str, dict[str, Any]] | None = None,
+    comparison: dict[str, Any] | None = None,
 ) -> RunRecord:
-    """Put a run of `target` into the store as the engine would: planned, then finished with its samples."""
+    """Put a run of `target` into the store as the engine would: planned, then finished with its samples.
+
+    `arms`, by rung, and `comparison` hold further fields of the records.
+    """
     state_dir.mkdir(mode=0o700, exist_ok=True)
     count = 20
     with Store.open(state_dir / "aisp.db") as store:
@@ -561,12 +644,12 @@ def remember(
                     rung=rung,
                     state=State.OK,
                     correctness=Correctness.CORRECT,
-                    timing=Timing.HOST,
                     median_ms=ms,
                     low_ms=0.99 * ms,
                     high_ms=1.01 * ms,
                     sample_count=count,
                     sol=0.82,
+                    **{"timing": Timing.HOST, **(arms or {}).get(rung, {})},
                 )
                 for rung, ms in times.items()
             ),
@@ -579,6 +662,7 @@ def remember(
                     low=speedup * 0.98,
                     high=speedup * 1.02,
                     floor=0.005,
+                    **(comparison or {}),
                 ),
             ),
         )
@@ -591,6 +675,7 @@ def remember(
                 replica=np.zeros(count, np.int64),
                 inputs=np.zeros(count, np.int64),
                 discarded=np.zeros(count, np.int64),
+                sm_clock_mhz=np.full(count, np.nan),
             )
             for rung, ms in times.items()
         }

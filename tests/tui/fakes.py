@@ -111,6 +111,8 @@ class FakeLink:
             return answer
         if isinstance(message, requests.StartRuns):
             return events.Reply(to=message.seq, run_ids=[f"NEW{i}" for i, _ in enumerate(message.targets)])
+        if isinstance(message, requests.MeasurePeak):
+            return events.Reply(to=message.seq, run_ids=["01P"])
         if isinstance(message, requests.Restore):
             return events.Reply(to=message.seq, detail="kept0123")
         return events.Reply(to=message.seq)
@@ -226,8 +228,9 @@ def batch_event(
     timing: str = "host",
     period_ns: int = 0,
     discarded: Sequence[int] = (),
+    sm_clock_mhz: Sequence[float] = (),
 ) -> events.SampleBatch:
-    """One batch of samples, `period_ns` apart (by default as long as they took)."""
+    """One batch of samples, `period_ns` apart (by default as long as they took); clocks are unknown where not given."""
     times = wave(count, median_ms, phase=round * count)
     end_ns, ends = start_ns, []
     for device_ms in times:
@@ -242,6 +245,7 @@ def batch_event(
         device_ms=times,
         end_ns=ends,
         discarded=list(discarded) or [0] * count,
+        sm_clock_mhz=list(sm_clock_mhz) or [math.nan] * count,
     )
 
 
@@ -455,6 +459,75 @@ def failing_run_events(
     ]
 
 
+def sample_clock_mhz(round: int, sample: int) -> float:
+    """What the GPU's counters said during a sample of `gpu_run_events`: low in those that are set aside."""
+    if round == 2 and sample < 3:
+        return 1380.0
+    return (1980.0 if round < 2 else 1755.0) - 5.0 * (sample % 3)
+
+
+GPU_LIGHT = {"baseline": 0.161, "optimized": 0.161, "optimized_swizzled": 0.161, AA_ARM: 0.161}
+
+
+def gpu_arm_facts(arm: str) -> dict[str, Any]:
+    """How the arms of `gpu_run_events` were timed, and what their samples say."""
+    scores = {"optimized": 0.91, "optimized_swizzled": 0.96}
+    return {
+        "calls": 1,
+        "sm_clock_mhz": 1755.0 if arm == "optimized_swizzled" else 1975.0,
+        "light": events.ArmLight(
+            spec_ms=0.1502, clock_ms=0.1502, measured_ms=GPU_LIGHT[arm], limiter="bytes", score=scores.get(arm)
+        ),
+        "quality": events.ArmQuality(
+            drift=0.021 if arm == "baseline" else 0.001,
+            autocorrelation=0.1,
+            low_mode_ms=0.168 if arm == "optimized_swizzled" else None,
+            high_mode_ms=0.183 if arm == "optimized_swizzled" else None,
+            high_share=0.2 if arm == "optimized_swizzled" else None,
+            throttled_share=0.015,
+            resolution_ms=3.2e-5,
+            overhead_ms=1.28e-3,
+        ),
+    }
+
+
+CLOCKS_NOTE = (
+    "the clocks differed: 1975 MHz for baseline, 1755 MHz for optimized_swizzled; "
+    "in cycles it is faster beyond the floor too"
+)
+
+
+def peak_events(*, peak_id: str = "01P", finished: bool = True, reason: str = "", count: int = 6) -> list[events.Event]:
+    """A measurement of the ceilings of an H100, one of which could not be taken."""
+    rows: list[tuple[str, float | None, str, int | None, str]] = [
+        ("launch empty", 1.28e-6, "s", None, ""),
+        ("dram read", 3.02e12, "bytes/s", 4 << 30, ""),
+        ("dram copy", 2.81e12, "bytes/s", 4 << 30, ""),
+        ("bf16 dense", 688e12, "flop/s", None, "8192 x 8192 x 8192, random normal data"),
+        ("fp32 dense", 51e12, "flop/s", None, ""),
+        ("peer copy", None, "bytes/s", None, "there is one GPU here, and a copy between peers takes two"),
+    ]
+    story: list[events.Event] = [
+        events.PeakCeiling(
+            peak_id=peak_id,
+            gpu=GPU.name,
+            position=position,
+            count=len(rows),
+            name=name,
+            value=value,
+            unit=unit,
+            sm_clock_mhz=1605.0 if name == "bf16 dense" else 1980.0,
+            memory_clock_mhz=2619.0,
+            footprint_bytes=footprint,
+            note=note,
+        )
+        for position, (name, value, unit, footprint, note) in enumerate(rows[:count], 1)
+    ]
+    if finished:
+        story.append(events.PeakFinished(peak_id=peak_id, gpu=GPU.name, reason=reason))
+    return story
+
+
 def gpu_run_events(
     target: str = "ch07:transpose",
     *,
@@ -499,6 +572,7 @@ def gpu_run_events(
                     timing="cold",
                     period_ns=5_000_000,
                     discarded=[1 if round == 2 and k < 3 else 0 for k in range(50)],
+                    sm_clock_mhz=[sample_clock_mhz(round, k) for k in range(50)],
                 )
             )
         story.append(telemetry_event(measure_ns, 20, first=20 * round))
@@ -510,6 +584,7 @@ def gpu_run_events(
                     state="running",
                     correctness="correct",
                     timing="cold",
+                    **gpu_arm_facts(arm),
                     median_ms=median[arm],
                     low_ms=median[arm] * 0.995,
                     high_ms=median[arm] * 1.005,
@@ -529,6 +604,7 @@ def gpu_run_events(
                 state="ok",
                 correctness="correct",
                 timing="cold",
+                **gpu_arm_facts(arm),
                 median_ms=median[arm],
                 low_ms=median[arm] * 0.995,
                 high_ms=median[arm] * 1.005,
@@ -549,6 +625,11 @@ def gpu_run_events(
                 low=ratio * 0.99,
                 high=ratio * 1.01,
                 floor=0.003,
+                cycles=ratio * 0.97,
+                cycles_low=ratio * 0.96,
+                cycles_high=ratio * 0.98,
+                p_value=0.0005,
+                note=CLOCKS_NOTE if rung == "optimized_swizzled" else "",
             )
         )
     story.append(

@@ -65,6 +65,8 @@ OPENED_BY = {
     "history": ("t", "HistoryScreen"),
     "run": ("r", "RunScreen"),
     "watch": ("w", "WatchScreen"),
+    "roofline": ("f", "RooflineScreen"),
+    "ceilings": ("c", "CeilingsScreen"),
     "enginelog": ("l", "EngineLogScreen"),
     "help": ("question_mark", "HelpScreen"),
 }
@@ -92,7 +94,7 @@ async def _keys_of_footer(app: Any) -> list[tuple[str, str]]:
     return [(binding.key, binding.action) for binding in app.screen.query_one(KeyLine).shown()]
 
 
-@pytest.mark.parametrize("name", ["home", "lesson", "diff", "history"])
+@pytest.mark.parametrize("name", ["home", "lesson", "diff", "history", "roofline", "ceilings"])
 async def test_every_key_of_the_footer_does_something(name: str, tmp_path: Path) -> None:
     fill_store()
     async with opened(tmp_path, size=(200, 50)) as (app, pilot):
@@ -109,7 +111,7 @@ async def test_every_key_of_the_footer_does_something(name: str, tmp_path: Path)
 async def _footer_of(app: Any, pilot: Any, name: str) -> list[tuple[str, str]]:
     await _show(app, pilot, name)
     keys = await _keys_of_footer(app)
-    assert len(keys) >= 6
+    assert len(keys) >= 4
     # What leaves the app comes last.
     return sorted(keys, key=lambda pair: pair[1] == "leave")
 
@@ -124,7 +126,7 @@ async def _show(app: Any, pilot: Any, name: str) -> None:
     app.screen.table.move_to("target ch07:transpose")
     await pilot.pause()
     if name != "home":
-        app.open_screen(name, target_id="ch07:transpose")
+        app.open_screen(name, **({} if name == "ceilings" else {"target_id": "ch07:transpose"}))
         await pilot.pause(0.3)
         if name == "lesson":
             await pilot.press("tab")
@@ -160,7 +162,7 @@ async def test_tab_moves_between_panes_and_z_zooms_the_focused_one(tmp_path: Pat
     async with opened(tmp_path) as (app, pilot):
         assert app.screen.focused is app.screen.table  # type: ignore[attr-defined]
         await pilot.press("tab")
-        assert app.screen.focused.id == "details"  # type: ignore[union-attr]
+        assert app.screen.focused.id == "details"
         await pilot.press("z")
         await pilot.pause()
         zoomed = screen_text(app)
@@ -215,8 +217,20 @@ def test_the_palette_offers_every_action_of_the_table() -> None:
     app = Workbench(link=make_link(told=False), settings=Settings())  # type: ignore[arg-type]
     app._screen_stacks["_default"] = [Screen()]  # type: ignore[list-item]
     titles = [command.title for command in commands(app)]
-    for word in ("Run ch07:gather", "Full run", "Diff", "Watch", "History", "Lesson", "Edit", "Cancel", "Engine log"):
+    for word in (
+        "Run ch07:gather",
+        "Full run",
+        "Diff",
+        "Watch",
+        "History",
+        "Lesson",
+        "Edit",
+        "Cancel",
+        "Engine log",
+        "Roofline",
+    ):
         assert any(title.startswith(word) for title in titles), word
+    assert "Ceilings of this GPU" in titles and "Measure the ceilings of this GPU" in titles
     for word in ("Theme aisp-safe", "Graph style ascii", "Export screenshot (SVG)", "Restart engine when idle", "Quit"):
         assert word in titles
     assert len(titles) == len(set(titles))

@@ -22,6 +22,7 @@ from tests.tui.app_support import (
     told,
     until,
 )
+from tests.tui.roof_support import GEMM, counted_catalog, fill_roofs
 from tui.app import Workbench
 from tui.screens import Source
 from tui.screens.confirm import ConfirmScreen
@@ -52,6 +53,33 @@ async def test_the_lesson_shows_its_text_and_its_rungs_with_results(size: tuple[
         drawn = screen_text(app)
         assert "optimized" in drawn and "0.1870" in drawn and "▲ 2.20" in drawn and "86 %" in drawn
         assert "reference.py" in drawn or size == (80, 24)
+
+
+async def test_i_shows_what_the_last_runs_samples_say_of_the_rung(tmp_path: Path) -> None:
+    fill_roofs(GEMM, (0.52, 0.228))
+    async with opened(tmp_path, size=(140, 40), catalog=counted_catalog(tmp_path), link=make_link(told=False)) as (
+        app,
+        pilot,
+    ):
+        highlight(app, GEMM)
+        await pilot.press("enter", "tab", "right_square_bracket")
+        await until(pilot, lambda: "cold graph x16 · SM 1755 MHz" in screen_text(app))
+        beside = screen_text(app)
+        assert "90 % of the measured ceilings" in beside and "limit flops, score 0.81" in beside
+        await pilot.press("i")
+        await until(pilot, lambda: "What the samples say" in screen_text(app))
+        drawn = " ".join(screen_text(app).replace("│", " ").split())
+        assert "the clocks differed: 1975 MHz for baseline, 1755 MHz for optimized" in drawn
+        assert "around a graph of 16 calls" in drawn and "times rise by 2.4 %" in drawn
+        await pilot.press("i")
+        await until(pilot, lambda: "touches 32 cache lines" in screen_text(app))
+
+
+async def test_i_without_a_run_says_how_to_get_one(tmp_path: Path) -> None:
+    async with opened(tmp_path, link=make_link(told=False)) as (app, pilot):
+        highlight(app)
+        await pilot.press("enter", "i")
+        await until(pilot, lambda: "No run of this target has ended yet" in screen_text(app))
 
 
 async def test_each_rungs_source_is_shown_highlighted_and_m_goes_back(tmp_path: Path) -> None:

@@ -27,6 +27,20 @@ def test_a_number_shows_the_digits_that_count(value: float | None, text: str) ->
 
 
 @pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (3.02e12, "bytes/s", "3.02 TB/s"), (5.12e10, "bytes/s", "51.2 GB/s"), (8.12e14, "flop/s", "812 TFLOP/s"),
+        (1.98e15, "flop/s", "1.98 PFLOP/s"), (1.28e-6, "s", "1.28 us"), (2.5e-3, "s", "2.50 ms"),
+        (3.2e-8, "s", "0.0320 us"),
+        (12.0, "s", "12.0 s"), (1e6, "flop", "1.00 MFLOP"), (999.0, "bytes", "999 B"), (3.0, "apples", "3.00 apples"),
+        (None, "s", "-"), (NAN, "bytes/s", "-"),
+    ],
+)  # fmt: skip
+def test_a_ceiling_is_said_in_the_unit_that_people_use(value: float | None, unit: str, text: str) -> None:
+    assert plain.quantity(value, unit) == text
+
+
+@pytest.mark.parametrize(
     ("seconds", "text"),
     [
         (0.0008, "0.8 ms"), (0.34, "340 ms"), (1.24, "1.2 s"), (59.97, "1 min 00 s"), (184, "3 min 04 s"),
@@ -48,6 +62,9 @@ def test_unknown_is_a_dash_everywhere_and_never_zero() -> None:
     assert plain.change(1.0, None) == "-"
     assert plain.change(1.0, 0.0) == "-"
     assert plain.local_time("") == "-"
+    assert plain.megahertz(None) == "-"
+    assert plain.megahertz(NAN) == "-"
+    assert plain.megahertz(1754.6) == "1755"
 
 
 def test_intervals_stand_behind_their_number() -> None:

@@ -92,6 +92,79 @@ def test_the_options_reach_the_engine(root: str) -> None:
     )
 
 
+def test_warm_caches_and_arms_one_after_the_other_are_asked_for_by_name(root: str) -> None:
+    with FakeEngine() as engine:
+        run(root, "--targets", "mine:one", "--warm", "--no-interleave")
+        run(root, "--targets", "mine:one")
+    asked = [(request.warm, request.interleave) for request in engine.asked(requests.StartRuns)]
+    assert asked == [(True, False), (False, True)]
+
+
+def test_a_run_on_a_gpu_shows_how_it_was_timed_its_clocks_and_what_light_allows(root: str) -> None:
+    with FakeEngine() as engine:
+        engine.outcomes["mine:one"] = "gpu"
+        shown = run(root, "--targets", "mine:one")
+    cells = [re.split(r"\s{2,}", line.strip()) for line in shown.stdout.splitlines()]
+    assert ["rung", "ms [low..high]", "n", "speed-up [low..high]", "verdict", "SOL", "correct"] in cells
+    assert ["rung", "timing", "SM MHz", "limit", "spec ms", "clock ms", "measured ms", "score"] in cells
+    assert ["baseline", "cold", "1980", "bytes", "0.2000", "0.2000", "0.2480", "-"] in cells
+    assert ["optimized", "cold graph x16", "1755", "bytes", "0.2000", "0.2100", "0.2480", "0.78"] in cells
+
+
+def test_what_must_be_known_of_the_samples_is_told_in_words_and_only_of_the_arm_concerned(root: str) -> None:
+    with FakeEngine() as engine:
+        engine.outcomes["mine:one"] = "gpu"
+        shown = run(root, "--targets", "mine:one")
+    notes = [line for line in shown.stdout.splitlines() if line.startswith(("optimized: ", "baseline: "))]
+    assert notes == [
+        "optimized: clocks differed",
+        "optimized: in SM cycles, which clocks cannot move, 2.25x [2.20..2.30]",
+        "optimized: times rise by 2.3 % within a replica",
+        "optimized: two modes, 0.3900 and 0.4500 ms (31 % in the slower)",
+        "optimized: successive samples hang together (autocorrelation 0.62)",
+        "optimized: 4.0 % of the samples set aside: clock below 75 % of the reference",
+    ]
+
+
+def test_the_json_of_a_run_on_a_gpu_carries_bounds_quality_and_cycles(root: str) -> None:
+    with FakeEngine() as engine:
+        engine.outcomes["mine:one"] = "gpu"
+        found = json.loads(run(root, "--targets", "mine:one", "--json").stdout)
+    arms = {arm["rung"]: arm for arm in found["arms"]}
+    optimized = arms["optimized"]
+    assert (optimized["timing"], optimized["calls"], optimized["sm_clock_mhz"]) == ("cold graph", 16, 1755.0)
+    assert optimized["light"] == {
+        "spec_ms": 0.2, "clock_ms": 0.21, "measured_ms": 0.248, "limiter": "bytes", "score": 0.784
+    }  # fmt: skip
+    assert optimized["quality"] == {
+        "drift": 0.023, "autocorrelation": 0.62, "low_mode_ms": 0.39, "high_mode_ms": 0.45, "high_share": 0.31,
+        "throttled_share": 0.04, "resolution_ms": 3.2e-5, "overhead_ms": 1.28e-3,
+    }  # fmt: skip
+    assert (arms["baseline (A/A)"]["light"], arms["baseline (A/A)"]["quality"]) == (None, None)
+    (comparison,) = found["comparisons"]
+    assert (comparison["cycles"], comparison["cycles_low"], comparison["cycles_high"]) == (2.25, 2.2, 2.3)
+    assert comparison["p_value"] == 0.0005
+
+
+def test_several_targets_end_with_their_line_as_a_suite(root: str) -> None:
+    with FakeEngine() as engine:
+        engine.outcomes["mine:two"] = "wrong"
+        shown = run(root, "--targets", "all", "--quick")
+        as_json = run(root, "--targets", "all", "--json")
+        alone = run(root, "--targets", "mine:one")
+    left_out, line, confirmed = shown.stdout.splitlines()[-3:]
+    assert left_out == "left out, incorrect: mine:two"
+    assert line == "=> all: geometric mean 2.00x [1.97..2.03] over 2 targets, quick: one process each"
+    assert confirmed == "   2 of 2 FASTER or SLOWER confirmed (Benjamini-Hochberg, 5 %)"
+    assert "geometric mean" not in alone.stdout
+    assert [json.loads(line)["target"] for line in as_json.stdout.splitlines()] == [
+        "mine:one",
+        "mine:three",
+        "mine:two",
+    ]
+    assert "=> all: geometric mean 2.00x" in as_json.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
@@ -327,15 +400,21 @@ def test_the_headline_is_the_best_optimized_rung_over_the_first_baseline() -> No
     assert "1.33x" in rows["optimized"]
 
 
-def test_notes_stand_once_and_only_where_there_is_no_verdict() -> None:
-    run = RunView("01")
-    for rung in ("baseline", "optimized", "optimized_wide", "optimized_tall"):
+def test_a_note_stands_once_and_that_a_run_is_quick_is_not_said_again() -> None:
+    run = RunView("01", quick=True)
+    for rung, note in {
+        "baseline": "",
+        "optimized": "a note",
+        "optimized_wide": "quick: one replica",
+        "optimized_tall": "a note; quick: one replica",
+    }.items():
         run.arm(rung)
-    for rung, verdict in {"optimized": "undecided", "optimized_wide": "faster", "optimized_tall": "undecided"}.items():
-        run.comparisons[rung, "baseline"] = events.ComparisonUpdate(
-            run_id="01", rung=rung, baseline="baseline", verdict=verdict, speedup=2.0, low=1.5, high=3.0, note="a note"
-        )
-    assert [line for line in result_lines(run) if "a note" in line] == ["optimized, optimized_tall: a note"]
+        if note:
+            run.comparisons[rung, "baseline"] = events.ComparisonUpdate(
+                run_id="01", rung=rung, baseline="baseline", verdict="faster", speedup=2.0, low=1.5, high=3.0, note=note
+            )
+    assert [line for line in result_lines(run) if "note" in line] == ["optimized, optimized_tall: a note"]
+    assert not any("one replica" in line for line in result_lines(run))
 
 
 def test_a_baselines_time_never_stands_for_optimized_rungs_that_have_none() -> None:
@@ -346,6 +425,25 @@ def test_a_baselines_time_never_stands_for_optimized_rungs_that_have_none() -> N
     assert run.best_ms == 4.0
     run.arm("optimized").known = events.ArmUpdate(run_id="01", arm="optimized", state="incorrect", correctness="wrong")
     assert run.best_ms is None
+
+
+def test_the_tables_of_a_gpu_fit_80_columns() -> None:
+    run = RunView("01")
+    for rung in ("baseline", "optimized_with_a_very_long_name"):
+        run.arm(rung).known = events.ArmUpdate(
+            run_id="01", arm=rung, state="ok", correctness="correct", timing="cold batch", calls=32,
+            sm_clock_mhz=1980.0,
+            median_ms=0.0123456, low_ms=0.0121, high_ms=0.0129, samples=12345, sol=0.5,
+            light=events.ArmLight(spec_ms=0.01234, clock_ms=0.01235, measured_ms=0.01236, limiter="launch", score=0.5),
+        )  # fmt: skip
+        run.comparisons[rung, "baseline"] = events.ComparisonUpdate(
+            run_id="01", rung=rung, baseline="baseline", verdict="undecided", speedup=1.01, low=0.98, high=1.04
+        )
+    lines = result_lines(run, width=80)
+    assert max(len(line) for line in lines) <= 80
+    assert "cold batch x32" in "\n".join(lines)
+    assert "0.01235 [0.01210..0.01290]" in "\n".join(lines)
+    assert "launch" in "\n".join(lines)
 
 
 def test_the_table_fits_80_columns() -> None:

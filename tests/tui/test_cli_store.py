@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
-from store.outcomes import State, Validity, Verdict
+from store.outcomes import Limiter, State, Timing, Validity, Verdict
+from store.records import Light, Quality
 from tests.tui.fake_engine import isolate, make_target, remember
 from tui.cli import cli
 from tui.commands.compare import judge
@@ -59,6 +62,53 @@ def test_history_of_a_target_that_never_ran_ends_with_1() -> None:
     assert (shown.exit_code, shown.stdout) == (1, "")
     assert "no run of mine:none is stored yet" in shown.stderr
     assert json.loads(bench("history", "mine:none", "--json").stdout) == []
+
+
+def test_history_of_a_run_shows_it_whole(state: Path) -> None:
+    arms = {
+        "baseline": {"timing": Timing.COLD, "sm_clock_mhz": 1980.0},
+        "optimized": {
+            "timing": Timing.COLD_GRAPH,
+            "calls": 16,
+            "sm_clock_mhz": 1755.0,
+            "light": Light(spec_ms=0.2, clock_ms=0.21, measured_ms=0.248, limiter=Limiter.BYTES, score=0.784),
+            "quality": Quality(drift=0.004, autocorrelation=0.2, resolution_ms=3.2e-5, overhead_ms=1.28e-3),
+        },
+    }
+    comparison = {"cycles": 2.25, "cycles_low": 2.2, "cycles_high": 2.3, "p_value": 0.0004}
+    run = remember(state, "mine:one", device="cuda", environment=H100, arms=arms, comparison=comparison)
+    shown = bench("history", run.id[:20])
+    assert shown.exit_code == 0
+    cells = [re.split(r"\s{2,}", line.strip()) for line in shown.stdout.splitlines()]
+    assert ["optimized", "cold graph x16", "1755", "bytes", "0.2000", "0.2100", "0.2480", "0.78"] in cells
+    assert ["optimized", "20", "0.4 %", "0.20", "-", "-", "0.0320 us", "1.28 us"] in cells
+    assert [
+        "optimized", "baseline", "2.00x [1.96..2.04]", "2.25x [2.20..2.30]", "0.50 %", "0.0004", "faster"
+    ] in cells  # fmt: skip
+    assert ["gpu", "NVIDIA H100 80GB HBM3"] in cells
+    told = json.loads(bench("history", run.id, "--json").stdout)
+    assert (told["run_id"], told["environment"]["gpu_uuid"], told["manifest"]) == (run.id, "GPU-1", {})
+    optimized = next(arm for arm in told["arms"] if arm["rung"] == "optimized")
+    assert (optimized["calls"], optimized["light"]["limiter"], optimized["quality"]["drift"]) == (16, "bytes", 0.004)
+    assert told["comparisons"][0]["cycles_high"] == 2.3
+    (listed,) = json.loads(bench("history", "mine:one", "--json").stdout)
+    assert listed == {key: value for key, value in told.items() if key not in ("manifest", "environment")}
+
+
+def test_history_of_a_run_that_is_not_there_is_wrong_usage(state: Path) -> None:
+    remember(state, "mine:one", run_id="01AAAAAAAAAAAAAAAAAAAAAAAA")
+    shown = bench("history", "01C")
+    assert (shown.exit_code, shown.stdout) == (2, "")
+    assert "no run '01C'" in shown.stderr
+
+
+def test_compare_goes_by_the_clocks_during_the_samples_before_the_drivers(state: Path) -> None:
+    alike: dict[str, Any] = {"device": "cuda", "environment": H100, "sm_clock_mhz": 1980.0}
+    slow = {rung: {"sm_clock_mhz": 1575.0} for rung in ("baseline", "optimized")}
+    a = remember(state, "mine:one", **alike)
+    b = remember(state, "mine:one", **alike, arms=slow)
+    found = json.loads(bench("compare", a.id, b.id, "--json").stdout)
+    assert (found["a"]["sm_clock_mhz"], found["b"]["sm_clock_mhz"], found["comparable"]) == (1980.0, 1575.0, False)
 
 
 def test_compare_puts_two_like_runs_side_by_side_with_a_verdict(state: Path) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from engine.protocol import events, requests
 from tests.tui.app_support import fill_store, opened, screen_name, screen_text, told, until
 from tests.tui.fakes import (
+    CLOCKS_NOTE,
     START_NS,
     FakeLink,
     batch_event,
@@ -19,6 +21,7 @@ from tests.tui.fakes import (
     telemetry_event,
 )
 from tests.tui.live_support import SIZES, check_snapshot, isolate
+from tui import readings
 from tui.screens import run as run_module
 from tui.screens.run import RunScreen
 from tui.widgets.logpane import LogPane
@@ -93,22 +96,110 @@ async def test_a_run_that_is_opened_before_it_is_planned_appears(tmp_path: Path)
         await until(pilot, lambda: "▲ 2.31× faster" in screen_text(app))
 
 
-async def test_clocks_stand_beside_the_times_and_m_changes_the_metric(tmp_path: Path) -> None:
-    async with opened(tmp_path, size=(120, 40), link=link_with(gpu_run_events(), gpu=True)) as (app, pilot):
+async def test_clocks_stand_below_the_times_and_m_changes_which_comes_first(tmp_path: Path) -> None:
+    async with opened(tmp_path, link=link_with(gpu_run_events(), gpu=True)) as (app, pilot):
         app.open_screen("run", run_id="G1")
-        await until(pilot, lambda: "SM clo" in screen_text(app) and "power cap" in screen_text(app))
+        await until(pilot, lambda: "SM clock MHz" in screen_text(app))
         drawn = screen_text(app)
-        assert "1755 MHz" in drawn and "2619 MHz" in drawn and "700 W" in drawn
-        assert "power cap" in drawn
+        assert "SM 1755 MHz" in drawn and "mem 2619 MHz" in drawn and "700 W" in drawn
         assert "12 samples discarded: clock too low" in drawn and "clocks=unlocked" in drawn
-        legends = []
-        for _ in range(4):
+        titles = []
+        for _ in range(5):
+            lines = app.screen.query_one(LivePlot).lines
+            titles.append(next(line for line in lines if "├─" in line).split("─ ")[1].split("  ")[0])
+            assert any("power cap" in line for line in lines)  # the marks stay, whatever is shown
             await pilot.press("m")
             await pilot.pause(0.05)
-            legends.append(app.screen.query_one(LivePlot).lines[0])
-    assert [legend.split()[-1] for legend in legends] == ["MHz", "C", "W", "MHz"]
-    names = ("mem", "tem", "power", "SM")
-    assert all(f"□ {name}" in legend for name, legend in zip(names, legends, strict=True))
+    assert titles == ["SM clock MHz", "memory clock MHz", "temperature C", "power W", "SM clock MHz"]
+
+
+async def test_readings_stand_in_the_same_columns_as_the_samples(tmp_path: Path) -> None:
+    async with opened(tmp_path, size=(200, 50), link=link_with(gpu_run_events(), gpu=True)) as (app, pilot):
+        app.open_screen("run", run_id="G1")
+        await until(pilot, lambda: "power W" in screen_text(app))
+        lines = app.screen.query_one(LivePlot).lines
+    heads = [number for number, line in enumerate(lines) if "├─" in line]
+    assert [lines[at].split("─ ")[1].split("  ")[0].split(" ─")[0].strip() for at in heads] == [
+        "SM clock MHz",
+        "memory clock MHz",
+        "temperature C",
+        "power W",
+    ]
+    # The power cap bites at the second second, and so do the marks: where the axis says 2.
+    axis = next(line for line in lines if "└" in line)
+    two_s = lines[-1].index("2.0") + 1
+    assert axis[two_s] == "┬"
+    flags = next(line for line in lines[heads[0] : heads[1]] if line.count("◆") > 20)
+    assert abs(flags.index("◆") - two_s) <= 1
+    # The samples that were set aside are the first of each turn in the third second.
+    aside = [line.index("■") for line in lines[1 : heads[0]] if "■" in line]
+    assert min(aside) >= two_s - 1
+    # Their clocks, by the GPU's counters, lie low in the same columns, though the driver's reading does not.
+    low = lines[heads[0] + 2]
+    assert {column for column, sign in enumerate(low[6:], 6) if sign not in " │"} & set(
+        range(min(aside) - 1, min(aside) + 2)
+    )
+
+
+async def test_i_says_what_the_samples_say_and_shows_the_whole_note(tmp_path: Path) -> None:
+    async with opened(tmp_path, link=link_with(gpu_run_events(), gpu=True)) as (app, pilot):
+        app.open_screen("run", run_id="G1")
+        await until(pilot, lambda: "i: note" in screen_text(app))
+        assert "the clocks differed" not in screen_text(app)
+        await pilot.press("i")
+        await until(pilot, lambda: "what the samples say" in screen_text(app))
+        await pilot.pause(0.1)
+        drawn = " ".join(screen_text(app).split())
+        assert app.screen.rung_name == "optimized_swizzled"  # type: ignore[attr-defined]
+        assert CLOCKS_NOTE in drawn
+        assert "in SM cycles 2.34x [2.31..2.36]" in drawn
+        assert "cold: L2 flushed before; the stream was held" in drawn
+        assert "1755 MHz during the samples, by the GPU's own counters" in drawn
+        lines = "\n".join(readings.sample_lines(app.screen.run_view, True))  # type: ignore[attr-defined]
+        assert "limited by bytes" in lines and "94 % of what is possible by the measured ceilings" in lines
+        assert "score 0.96" in lines
+        assert "two modes, 0.1680 and 0.1830 ms (20 % in the slower)" in lines
+        assert "times rise by 2.1 % within a replica" in lines
+        assert "12 samples of the run were set aside: clock too low" in lines
+        await pilot.press("i")
+        await pilot.pause(0.1)
+        assert "what the samples say" not in screen_text(app)
+        assert app.screen.query_one("#plot").display
+
+
+async def test_a_note_that_fits_stands_in_the_verdict(tmp_path: Path) -> None:
+    async with opened(tmp_path, size=(200, 50), link=link_with(gpu_run_events(), gpu=True)) as (app, pilot):
+        app.open_screen("run", run_id="G1")
+        await until(pilot, lambda: CLOCKS_NOTE in screen_text(app))
+        assert "i: note" not in screen_text(app)
+
+
+async def test_a_wide_table_says_how_each_arm_was_timed_and_what_limits_it(tmp_path: Path) -> None:
+    story = gpu_run_events()
+    for event in story:
+        if isinstance(event, events.ArmUpdate) and event.arm == "optimized":
+            event.timing, event.calls = "cold graph", 16
+            event.light = events.ArmLight(spec_ms=0.15, limiter="launch")
+    async with opened(tmp_path, size=(200, 50), link=link_with(story, gpu=True)) as (app, pilot):
+        app.open_screen("run", run_id="G1")
+        await until(pilot, lambda: "SOL by" in screen_text(app))
+        table = app.screen.query_one("#arms", LiveTable)
+        heads = [column.key for column in table.columns]
+        cells = [str(cell) for cell in table.row("optimized") or []]
+        other = [str(cell) for cell in table.row("optimized_swizzled") or []]
+    shown = dict(zip(heads, cells, strict=True))
+    assert (shown["timing"], shown["clock"], shown["sol"]) == ("cold graph x16", "1975", "86 %")
+    assert (shown["limiter"], shown["against"], shown["score"]) == ("launch", "datasheet", "-")
+    assert dict(zip(heads, other, strict=True))["against"] == "measured"
+
+
+async def test_f_opens_the_roofline_of_this_run(tmp_path: Path) -> None:
+    async with opened(tmp_path, link=link_with(gpu_run_events(), gpu=True)) as (app, pilot):
+        app.open_screen("run", run_id="G1")
+        await pilot.pause(0.1)
+        await pilot.press("f")
+        await until(pilot, lambda: screen_name(app) == "RooflineScreen")
+        assert app.screen.opened_with == {"target_id": "ch07:transpose", "run_id": "G1"}  # type: ignore[attr-defined]
 
 
 async def test_m_without_a_gpu_says_why_there_is_nothing_to_show(tmp_path: Path) -> None:
@@ -251,7 +342,7 @@ class Plotted:
         self.until_s: list[float] = []
         show = LivePlot.show
 
-        def noted(plot: LivePlot, series: list[Series], **labels: str) -> None:
+        def noted(plot: LivePlot, series: list[Series], **labels: Any) -> None:
             self.until_s.append(max(item.x[-1] for item in series))
             show(plot, series, **labels)
 
@@ -412,7 +503,7 @@ async def test_a_resize_changes_the_layout_and_keeps_the_run(tmp_path: Path) -> 
         app.open_screen("run", run_id="R1")
         await pilot.pause(0.1)
         await pilot.resize_terminal(130, 40)
-        await until(pilot, lambda: "error/tol" in screen_text(app))
+        await until(pilot, lambda: "error/tol" in screen_text(app) and "timing" in screen_text(app))
         await pilot.resize_terminal(80, 24)
         await until(pilot, lambda: "error/tol" not in screen_text(app))
         assert "▲ 2.31× faster" in screen_text(app)
@@ -424,7 +515,7 @@ async def test_a_flood_costs_one_redraw_per_tick_and_bounded_points(
     draws: list[int] = []
     show = LivePlot.show
 
-    def counted(self: LivePlot, series: list[object], **labels: str) -> None:
+    def counted(self: LivePlot, series: list[object], **labels: Any) -> None:
         draws.append(max((len(item.x) for item in series), default=0))  # type: ignore[attr-defined]
         show(self, series, **labels)  # type: ignore[arg-type]
 

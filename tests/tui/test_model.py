@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from engine.protocol import events
 from store.outcomes import Correctness, State, Timing, Validity, Verdict
+from tests.store.examples import measured, planned, samples_of
 from tests.tui.fakes import (
     NOW_NS,
     START_NS,
@@ -13,6 +16,7 @@ from tests.tui.fakes import (
     failing_run_events,
     gpu_run_events,
     numbered,
+    peak_events,
     planned_event,
     quick_run_events,
     telemetry_event,
@@ -28,6 +32,7 @@ from tui.model import (
     Model,
     PointLog,
     TelemetryLog,
+    stored_run,
     thin,
     throttle_words,
 )
@@ -310,20 +315,51 @@ def test_short_times_are_shown_in_microseconds() -> None:
     assert unit.name == "µs"
     cells = dict(readings.arm_rows(run, 80, unit, False))["optimized"]
     assert "10.0 [9.90..10.1]" in cells
-    series = readings.run_series(run, readings.METRICS[0], 100, unit)
+    series = readings.run_series(run, 100, unit)
     assert 9 < series[1].y[0] < 11
 
 
-def test_series_share_one_time_axis_and_name_the_throttling() -> None:
+def test_samples_and_readings_share_one_time_axis() -> None:
     model = Model()
     model.apply(gpu_run_events())
     run = model.runs["G1"]
-    series = {item.name: item for item in readings.run_series(run, readings.METRICS[0], 200, readings.Unit("ms", 1))}
-    assert list(series) == ["baseline", "optimized", "swizzled", "A/A", "discarded", "SM clock", "power cap"]
-    assert series["SM clock"].axis == "right"
-    assert series["SM clock"].x[0] == 0.0 and math.isclose(series["SM clock"].x[40], 2.0)
-    assert math.isclose(min(series["power cap"].x), 2.0)
-    assert len(series["discarded"].x) == 12
+    series = {item.name: item for item in readings.run_series(run, 200, readings.Unit("ms", 1))}
+    assert list(series) == ["baseline", "optimized", "swizzled", "A/A", "set aside: clock too low"]
+    aside = series["set aside: clock too low"]
+    assert (len(aside.x), aside.mark) == (12, "signs")
+    lanes = readings.run_lanes(run, 0, 10_000)
+    assert [lane.title for lane in lanes] == ["SM clock MHz", "memory clock MHz", "temperature C", "power W"]
+    driver, counters, cap = lanes[0].series
+    assert driver.x[0] == 0.0 and math.isclose(driver.x[40], 2.0) and driver.y[40] == 1755.0
+    assert (cap.name, cap.mark) == ("power cap", "flags")
+    assert math.isclose(next(x for x, y in zip(cap.x, cap.y, strict=True) if y > 0), 2.0)
+    # The counters saw in each sample that was set aside what the driver's reading did not: its clock was low.
+    low = [x for x, y in zip(counters.x, counters.y, strict=True) if y < 1500]
+    assert sorted(low) == list(aside.x) and min(driver.y) == 1755.0
+
+
+def test_an_answer_that_the_driver_did_not_give_is_a_gap_in_its_lane() -> None:
+    model = Model()
+    model.apply(gpu_run_events(finished=False, rounds=1))
+    silent = telemetry_event(START_NS + 2_000_000_000, 3)
+    silent.power_w, silent.throttle, silent.temperature_c = [math.nan, 500.0, math.nan], [-1, 4, -1], [math.nan] * 3
+    model.apply([silent])
+    lanes = {lane.title: lane for lane in readings.run_lanes(model.runs["G1"], 0, 200)}
+    power = list(lanes["power W"].series[0].y[-3:])
+    assert math.isnan(power[0]) and power[1] == 500.0 and math.isnan(power[2])
+    flags = list(lanes["SM clock MHz"].series[-1].y[-3:])
+    assert math.isnan(flags[0]) and flags[1] == 1.0 and math.isnan(flags[2])
+
+
+def test_a_reading_that_never_came_has_no_lane() -> None:
+    model = Model()
+    story = gpu_run_events(rounds=1)
+    for event in story:
+        if isinstance(event, events.TelemetryBatch):
+            event.memory_clock_mhz = [math.nan] * len(event.at_ns)
+    model.apply(story)
+    titles = [lane.title for lane in readings.run_lanes(model.runs["G1"], 0, 200)]
+    assert titles == ["SM clock MHz", "temperature C", "power W"]
 
 
 def test_telemetry_before_the_measuring_is_not_on_its_axis() -> None:
@@ -331,4 +367,72 @@ def test_telemetry_before_the_measuring_is_not_on_its_axis() -> None:
     model.apply(gpu_run_events(rounds=1, finished=False)[:3])
     model.apply([telemetry_event(START_NS, 10)])
     assert len(model.runs["G1"].telemetry) == 10
-    assert readings.run_series(model.runs["G1"], readings.METRICS[0], 100, readings.Unit("ms", 1)) == []
+    assert readings.run_series(model.runs["G1"], 100, readings.Unit("ms", 1)) == []
+    assert readings.run_lanes(model.runs["G1"], 0, 100) == []
+
+
+def test_clocks_of_samples_are_kept_and_unknown_ones_are_no_points() -> None:
+    model = Model()
+    batch = batch_event("R1", "baseline", START_NS, 0.2, count=4, sm_clock_mhz=[1980.0, math.nan, 1500.0, 1970.0])
+    batch.discarded = [0, 0, 1, 0]
+    model.apply([batch])
+    arm = model.runs["R1"].arms["baseline"]
+    assert list(arm.clocks.y) == [1980.0, 1500.0, 1970.0]
+    assert (arm.points.count, list(arm.discarded_points), arm.discarded_points[1].count) == (3, [1], 1)
+    assert arm.discarded_points[1].x[0] == arm.clocks.x[1]
+
+
+def test_an_arm_keeps_how_it_was_timed_its_light_and_its_quality() -> None:
+    model = Model()
+    light = events.ArmLight(measured_ms=0.1, limiter="bytes", score=0.9)
+    quality = events.ArmQuality(drift=0.02)
+    model.apply(
+        [
+            events.ArmUpdate(
+                run_id="R1", arm="optimized", state="ok", correctness="correct", timing="warm graph", calls=16,
+                median_ms=0.11, sm_clock_mhz=1755.0, light=light, quality=quality,
+            ),
+            events.ComparisonUpdate(
+                run_id="R1", rung="optimized", baseline="baseline", verdict="faster", cycles=1.9, cycles_low=1.8,
+                cycles_high=2.0, p_value=0.001,
+            ),
+        ]
+    )  # fmt: skip
+    arm = model.runs["R1"].arms["optimized"]
+    assert (arm.timing, arm.calls, arm.sm_clock_mhz) == (Timing.WARM_GRAPH, 16, 1755.0)
+    assert (arm.light, arm.quality) == (light, quality)
+    item = model.runs["R1"].comparisons["optimized", "baseline"]
+    assert (item.cycles, item.cycles_low, item.cycles_high, item.p_value) == (1.9, 1.8, 2.0, 0.001)
+
+
+def test_a_measurement_of_ceilings_grows_and_ends() -> None:
+    model = Model()
+    story = peak_events()
+    assert model.apply(story[:2]) == {"peak"}
+    assert model.peak is not None
+    assert (model.peak.id, model.peak.count, len(model.peak.ceilings), model.peak.finished) == ("01P", 6, 2, False)
+    model.apply(story[2:])
+    assert (len(model.peak.ceilings), model.peak.finished, model.peak.reason) == (6, True, "")
+    model.apply(peak_events(peak_id="02P", count=1, reason="the GPU fell off the bus"))
+    assert (model.peak.id, len(model.peak.ceilings), model.peak.reason) == ("02P", 1, "the GPU fell off the bus")
+
+
+def test_a_measurement_under_way_is_lost_with_its_engine() -> None:
+    model = Model()
+    model.apply([welcome_event(), *peak_events(finished=False)])
+    model.apply([welcome_event(epoch="another")])
+    assert model.peak is not None
+    assert (model.peak.finished, model.peak.reason) == (True, "the engine ended while this was under way")
+
+
+def test_a_stored_run_carries_clocks_light_and_quality() -> None:
+    record = measured(planned())
+    samples = {arm.rung: samples_of(50) for arm in record.arms}
+    run = stored_run(record, samples)
+    arm = run.arms["optimized"]
+    assert (arm.timing, arm.calls, arm.sm_clock_mhz) == (Timing.COLD_GRAPH, 16, 1980.0)
+    assert arm.light is not None and (arm.light.limiter, arm.light.measured_ms) == ("bytes", 0.45)
+    assert arm.quality is not None and (arm.quality.high_mode_ms, arm.quality.overhead_ms) == (0.56, 0.00128)
+    known = int(np.isfinite(samples["optimized"].sm_clock_mhz).sum())
+    assert arm.clocks.count == known
+    assert run.comparisons["optimized", "baseline"].cycles == 1.95

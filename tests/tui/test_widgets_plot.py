@@ -12,6 +12,8 @@ from textual.geometry import Region
 from tui import themes
 from tui.widgets.glyphs import GraphStyle
 from tui.widgets.plot import (
+    Frame,
+    Lane,
     LivePlot,
     Row,
     Series,
@@ -307,3 +309,74 @@ async def test_a_name_from_outside_cannot_reach_the_terminal() -> None:
         legend = drawn(app)[0]
         assert "\x1b" not in legend and "\x07" not in legend and "\n" not in legend
         assert "[bold]b" in legend
+
+
+# -- lanes -------------------------------------------------------------------------------------------------
+
+
+SECONDS = [number / 10 for number in range(101)]
+TIMES = Series("baseline", SECONDS, [1.0 + 0.01 * (number % 5) for number in range(101)])
+
+
+def lane(values: list[float], *more: Series, title: str = "SM clock MHz") -> Lane:
+    return Lane(title, [Series("driver", SECONDS, values, mark="line"), *more])
+
+
+def lane_rows(frame: Frame, at: int = 0) -> list[str]:
+    """The rows of a lane's values, without its title."""
+    texts = [row.text for row in frame.rows]
+    heads = [number for number, text in enumerate(texts) if "├─" in text]
+    end = heads[at + 1] if at + 1 < len(heads) else next(n for n, text in enumerate(texts) if "└" in text)
+    return texts[heads[at] + 1 : end]
+
+
+def drawn_columns(rows: list[str], left: int) -> set[int]:
+    return {column for row in rows for column, sign in enumerate(row) if column > left and sign not in " │"}
+
+
+def test_a_lane_has_the_columns_of_the_plot_above_it() -> None:
+    step = [2000.0 if at < 4.0 else 1000.0 for at in SECONDS]
+    frame = draw([TIMES], 80, 20, GraphStyle.BRAILLE, lanes=[lane(step)])
+    rows = lane_rows(frame)
+    axis = frame.rows[-2].text
+    left, middle = axis.index("└"), frame.rows[-1].text.index("4")
+    top, bottom = drawn_columns(rows[:1], left), drawn_columns(rows[-1:], left)
+    assert abs(max(top) - middle) <= 1 and abs(min(bottom) - middle) <= 1
+    assert rows[0].startswith("2000│") and rows[-1].startswith("1000│")
+
+
+def test_an_unknown_reading_is_a_gap_in_a_lane_and_never_zero() -> None:
+    values = [math.nan if 3.0 < at < 7.0 else 1980.0 for at in SECONDS]
+    frame = draw([TIMES], 80, 20, GraphStyle.BRAILLE, lanes=[lane(values)])
+    axis, numbers = frame.rows[-2].text, frame.rows[-1].text
+    columns = drawn_columns(lane_rows(frame), axis.index("└"))
+    assert not columns & set(range(numbers.index("4"), numbers.index("6") + 1))
+    assert frame.lanes[0] is not None and frame.lanes[0].low > 1000
+
+
+def test_flags_stand_in_a_row_of_their_own_while_they_hold() -> None:
+    cap = Series("power cap", SECONDS, [math.nan if at < 2 else float(4 <= at < 6) for at in SECONDS], mark="flags")
+    frame = draw([TIMES], 80, 20, GraphStyle.BRAILLE, lanes=[lane([1980.0] * 101, cap)])
+    rows, numbers = lane_rows(frame), frame.rows[-1].text
+    marks = {column for column, sign in enumerate(rows[-1]) if sign == "○"}
+    assert marks == set(range(min(marks), max(marks) + 1))
+    assert abs(min(marks) - numbers.index("4")) <= 1 and abs(max(marks) - numbers.index("6")) <= 1
+    assert all("○" not in row for row in rows[:-1])
+
+
+def test_as_many_lanes_are_drawn_as_leave_the_plot_its_rows() -> None:
+    lanes = [lane([1.0] * 101, title=f"lane {number}") for number in range(4)]
+    shown = {}
+    for height in (6, 11, 14, 40):
+        texts = [row.text for row in draw([TIMES], 80, height, GraphStyle.BRAILLE, lanes=lanes).rows]
+        assert len(texts) == height
+        shown[height] = [number for number in range(4) if any(f"lane {number}" in text for text in texts)]
+        first = next((at for at, text in enumerate(texts) if "├─" in text), height)
+        assert first - 1 >= 5 or height == 6
+    assert shown == {6: [], 11: [0], 14: [0, 1], 40: [0, 1, 2, 3]}
+
+
+def test_points_with_signs_are_told_apart_without_colour() -> None:
+    aside = Series("set aside", [2.0, 5.0, 8.0], [1.02, 1.02, 1.02], mark="signs")
+    frame = draw([TIMES, aside], 80, 12, GraphStyle.BRAILLE)
+    assert sum(row.text.count("○") for row in frame.rows[1:]) == 3

@@ -3,7 +3,7 @@
 Two runs were not measured in the same rounds, so the rule is stricter than the engine's within a run:
 
 * both runs ended well, were not quick (one process says nothing about the next), and their times are valid;
-* the same target, case and device, the same host and hardware, SM clocks within `CLOCK_BAND`, the same
+* the same target, case and device, the same host and hardware, SM clocks within `results.CLOCK_BAND`, the same
   timing;
 * the ratio's interval is the widest that both intervals allow, A.low / B.high to A.high / B.low, and it must
   clear the larger of the two runs' noise floors. Where no floor is known there is no verdict.
@@ -22,13 +22,11 @@ from store.outcomes import State, Validity, Verdict
 from tui import plain
 from tui.commands import common
 from tui.commands.follow import A_A, RunView
+from tui.results import clocks_differ
 
 if TYPE_CHECKING:
     from store import History
     from store.records import RunRecord
-
-CLOCK_BAND = 0.02
-"""How far two runs' median SM clocks may differ, as a share of the higher one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +41,8 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A stored run with what it ran on. `sm_clock_mhz` is the median while it ran, None where not sampled."""
+    """A stored run with what it ran on. `sm_clock_mhz` is the median over its arms, of the clocks during their samples;
+    else the driver's readings while it ran; None where neither was had."""
 
     run: RunView
     environment: Mapping[str, object]
@@ -97,8 +96,9 @@ def _side(opened: History, record: RunRecord) -> Side:
 
     from tui.commands import stored
 
-    telemetry = opened.telemetry(record.id)
-    clock: float | None = None
+    clocks = [arm.sm_clock_mhz for arm in record.arms if arm.sm_clock_mhz is not None]
+    clock = float(np.median(clocks)) if clocks else None
+    telemetry = None if clocks else opened.telemetry(record.id)
     if telemetry is not None and np.isfinite(telemetry.sm_clock_mhz).any():
         clock = float(np.nanmedian(telemetry.sm_clock_mhz))
     return Side(stored.view(record), stored.environment(opened, record), clock)
@@ -131,11 +131,7 @@ def differing(a: Side, b: Side) -> list[Difference]:
     add("clocks", _clock_flags(a.run), _clock_flags(b.run), refuses=True)
     if a.run.device.startswith("cuda") and b.run.device.startswith("cuda"):
         clocks = a.sm_clock_mhz, b.sm_clock_mhz
-        if (
-            clocks[0] is None
-            or clocks[1] is None
-            or abs(clocks[0] - clocks[1]) > CLOCK_BAND * max(clocks[0], clocks[1])
-        ):
+        if None in clocks or clocks_differ(*clocks):
             found.append(Difference("SM clock", _mhz(clocks[0]), _mhz(clocks[1]), refuses=True))
     left, right = flat(a.environment), flat(b.environment)
     if not left or not right:

@@ -15,6 +15,7 @@ from engine.clean import clean, clean_line
 from engine.protocol import events
 from store.outcomes import Correctness, State, Timing, Validity, Verdict
 from tui import plain
+from tui.results import clocks_differ, quality_notes, timing_words
 
 A_A = "(A/A)"
 """Ends the name of the arm that runs the baseline against itself."""
@@ -228,13 +229,20 @@ def result_lines(run: RunView, *, width: int | None = None) -> list[str]:
     head = f"{clean_line(run.target or run.id)}  {clean_line(run.title)}".rstrip()
     facts = [run.device or plain.DASH, f"case {run.case}" if run.case else "", "quick" if run.quick else ""]
     lines = [head, "  ".join(clean_line(f) for f in [*facts, f"run {run.id}"] if f)]
-    rows = [_row(run, arm) for arm in run.arms.values() if not arm.rung.endswith(A_A)]
-    if rows:
+    shown = [arm for arm in run.arms.values() if not arm.rung.endswith(A_A)]
+    light = light_lines(shown, width=width)
+    if shown:
         heads = ["rung", "ms [low..high]", "n", "timing", "speed-up [low..high]", "verdict", "SOL", "correct"]
+        rows = [_row(run, arm) for arm in shown]
+        if light:  # which says the timing too, and leaves this one room
+            column = heads.index("timing")
+            heads, rows = _without(heads, column), [_without(row, column) for row in rows]
         lines += [
             "",
             *plain.table(heads, rows, right=["n", "SOL"], width=width, shrink="rung", drop=["correct", "SOL", "n"]),
         ]
+    if light:
+        lines += ["", *light]
     for arm in run.arms.values():
         known = arm.known
         if known is None or not (known.reason or known.detail):
@@ -252,16 +260,9 @@ def result_lines(run: RunView, *, width: int | None = None) -> list[str]:
                 "  last lines that it printed:",
                 *(plain.indent(clean(text), 4) for text in arm.output),
             ]
-    notes: dict[str, list[str]] = {}
-    for arm in run.arms.values():
-        against = run.against_baseline(arm.rung)
-        # A quick run says so at its head; a note under every row would say it again.
-        if arm.known is not None and arm.known.state != State.OK:
-            continue  # its own reason was told above
-        if against is not None and against.note and against.verdict in (Verdict.UNDECIDED, Verdict.NONE):
-            notes.setdefault(clean_line(against.note, limit=2000), []).append(clean_line(arm.rung))
+    notes = _notes(run)
     if notes:
-        lines += ["", *(f"{', '.join(rungs)}: {note}" for note, rungs in notes.items())]
+        lines += ["", *notes]
     lines += ["", f"=> {summary(run)}"]
     if end is not None:
         floors = [c.floor for c in run.comparisons.values() if c.floor is not None]
@@ -273,6 +274,67 @@ def result_lines(run: RunView, *, width: int | None = None) -> list[str]:
         ]
         lines.append("   " + ", ".join(part for part in tail if part))
     return lines
+
+
+def light_lines(arms: Sequence[ArmView], *, width: int | None = None) -> list[str]:
+    """The table of arms against the speed of light: how they were timed, the SM clock during their samples, what
+    limits them, the least time by the datasheet, at that clock and by the measured ceilings, and the score. Empty
+    where none of this is known, as on a CPU."""
+    if not any(arm.known and (arm.known.light or arm.known.sm_clock_mhz is not None) for arm in arms):
+        return []
+    rows = []
+    for arm in arms:
+        known = arm.known
+        light = known.light if known else None
+        row = [
+            arm.rung,
+            timing_words(known.timing, known.calls) if known else plain.DASH,
+            plain.megahertz(known.sm_clock_mhz if known else None),
+            (light.limiter if light else "") or plain.DASH,
+            plain.number(light.spec_ms if light else None),
+            plain.number(light.clock_ms if light else None),
+            plain.number(light.measured_ms if light else None),
+            plain.DASH if light is None or light.score is None else f"{light.score:.2f}",
+        ]
+        rows.append([clean_line(cell) for cell in row])
+    heads = ["rung", "timing", "SM MHz", "limit", "spec ms", "clock ms", "measured ms", "score"]
+    return plain.table(
+        heads, rows, right=["SM MHz", *heads[4:]], width=width, shrink="rung", drop=["clock ms", "spec ms", "score"]
+    )
+
+
+def _without(row: Sequence[str], column: int) -> list[str]:
+    return [*row[:column], *row[column + 1 :]]
+
+
+def _notes(run: RunView) -> list[str]:
+    """Sentences about rungs: why there is no verdict, that the clocks differed, what their samples say of themselves.
+    Rungs of which the same is to be told share a line."""
+    notes: dict[str, list[str]] = {}
+
+    def add(note: str, rung: str) -> None:
+        notes.setdefault(clean_line(note, limit=2000), []).append(clean_line(rung))
+
+    for arm in run.arms.values():
+        known = arm.known
+        if known is not None and known.state != State.OK:
+            continue  # its own reason was told above
+        against = run.against_baseline(arm.rung)
+        if against is not None:
+            other = run.arms.get(against.baseline)
+            base = other.known.sm_clock_mhz if other and other.known else None
+            differ = clocks_differ(known.sm_clock_mhz if known else None, base)
+            # A quick run says so at its head; a note under every decided row would say it again.
+            note = against.note.removesuffix("quick: one replica").rstrip("; ") if run.quick else against.note
+            if note:
+                add(note, arm.rung)
+            if differ and against.cycles is not None:
+                cycles = plain.speedup(against.cycles, against.cycles_low, against.cycles_high)
+                add(f"in SM cycles, which clocks cannot move, {cycles}", arm.rung)
+        if known is not None:
+            for note in quality_notes(known.quality, known.median_ms, known.calls):
+                add(note, arm.rung)
+    return [f"{', '.join(rungs)}: {note}" for note, rungs in notes.items()]
 
 
 def _row(run: RunView, arm: ArmView) -> Sequence[str]:
@@ -298,7 +360,7 @@ def _row(run: RunView, arm: ArmView) -> Sequence[str]:
         clean_line(arm.rung),
         plain.milliseconds(known.median_ms, known.low_ms, known.high_ms),
         plain.count(known.samples),
-        plain.DASH if known.timing == Timing.NONE else clean_line(known.timing),
+        clean_line(timing_words(known.timing, known.calls)),
         plain.DASH if against is None else plain.speedup(against.speedup, against.low, against.high),
         clean_line(verdict),
         plain.percent(known.sol),
@@ -333,6 +395,10 @@ def run_json(run: RunView) -> dict[str, Any]:
                 "low": c.low,
                 "high": c.high,
                 "floor": c.floor,
+                "cycles": c.cycles,
+                "cycles_low": c.cycles_low,
+                "cycles_high": c.cycles_high,
+                "p_value": c.p_value,
                 "verdict": c.verdict,
                 "note": c.note,
             }
@@ -353,11 +419,38 @@ def _arm_json(arm: ArmView) -> dict[str, Any]:
         "low_ms": known.low_ms if known else None,
         "high_ms": known.high_ms if known else None,
         "samples": known.samples if known else 0,
+        "calls": known.calls if known else None,
+        "sm_clock_mhz": known.sm_clock_mhz if known else None,
         "sol": known.sol if known else None,
+        "light": _light_json(known.light) if known and known.light else None,
+        "quality": _quality_json(known.quality) if known and known.quality else None,
         "max_error": known.max_error if known else None,
         "peak_bytes": known.peak_bytes if known else None,
         "reason": known.reason if known else "",
         "detail": known.detail if known else "",
+    }
+
+
+def _light_json(light: events.ArmLight) -> dict[str, Any]:
+    return {
+        "spec_ms": light.spec_ms,
+        "clock_ms": light.clock_ms,
+        "measured_ms": light.measured_ms,
+        "limiter": light.limiter or None,
+        "score": light.score,
+    }
+
+
+def _quality_json(quality: events.ArmQuality) -> dict[str, Any]:
+    return {
+        "drift": quality.drift,
+        "autocorrelation": quality.autocorrelation,
+        "low_mode_ms": quality.low_mode_ms,
+        "high_mode_ms": quality.high_mode_ms,
+        "high_share": quality.high_share,
+        "throttled_share": quality.throttled_share,
+        "resolution_ms": quality.resolution_ms,
+        "overhead_ms": quality.overhead_ms,
     }
 
 

@@ -1,8 +1,9 @@
-"""`aisp bench history`: a target's earlier runs, or everybody's newest, from the store."""
+"""`aisp bench history`: a target's earlier runs, everybody's newest, or one run whole, from the store."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,10 +11,12 @@ from engine.clean import clean_line
 from store.outcomes import State
 from tui import plain
 from tui.commands import common
-from tui.commands.follow import RunView, run_json
+from tui.commands.follow import RunView, result_lines, run_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from store import History
 
 
 DROPPED = ("best rung", "mode", "on", "ms [low..high]", "when")
@@ -21,27 +24,31 @@ DROPPED = ("best rung", "mode", "on", "ms [low..high]", "when")
 
 
 @click.command()
-@click.argument("target_id", metavar="[TARGET]", required=False)
+@click.argument("wanted", metavar="[TARGET|RUN]", required=False)
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="At most so many runs.")
 @common.json_option
 @click.pass_context
-def command(ctx: click.Context, target_id: str | None, limit: int, as_json: bool) -> None:
-    """Show the newest runs of TARGET, or of all targets, newest first.
+def command(ctx: click.Context, wanted: str | None, limit: int, as_json: bool) -> None:
+    """Show the newest runs of TARGET, or of all targets, newest first; or one RUN whole.
 
-    The store is asked, not the catalogue: a target that was deleted keeps its history.
+    A run is named by its id or the beginning of it. The store is asked, not the catalogue: a target that was
+    deleted keeps its history.
 
-    Exit status: 0; 1 nothing was run yet.
+    Exit status: 0; 1 nothing was run yet; 2 no such run.
     """
     from tui.commands import stored  # the store and numpy
 
     with stored.history() as opened:
-        runs = [stored.view(record) for record in opened.newest(limit, target_id)]
+        if wanted is not None and ":" not in wanted:  # every target's id has one, no run's id does
+            show(opened, wanted, as_json=as_json)
+            return
+        runs = [stored.view(record) for record in opened.newest(limit, wanted)]
     if as_json:
         common.say_document([run_json(run) for run in runs])
     elif runs:
-        common.say("\n".join(lines(runs, with_target=target_id is None, width=common.terminal_width())))
+        common.say("\n".join(lines(runs, with_target=wanted is None, width=common.terminal_width())))
     else:
-        what = f"no run of {clean_line(target_id)}" if target_id else "no run"
+        what = f"no run of {clean_line(wanted)}" if wanted else "no run"
         common.note(f"aisp: {what} is stored yet; `aisp bench run --targets ID` makes one")
     ctx.exit(0 if runs else 1)
 
@@ -85,3 +92,112 @@ def lines(runs: Sequence[RunView], *, with_target: bool, width: int | None) -> l
         heads.remove("target")
         rows = [[*row[:2], *row[3:]] for row in rows]
     return plain.table(heads, rows, width=width, shrink="best rung", drop=DROPPED)
+
+
+def show(opened: History, run_id: str, *, as_json: bool) -> None:
+    """Print one run with everything that is kept of it but its single samples. Raises LookupError for an unknown
+    id."""
+    from tui.commands import stored  # already imported with the store
+
+    record = opened.run(run_id)
+    run = stored.view(record)
+    environment = stored.environment(opened, record)
+    if as_json:
+        common.say_document({**run_json(run), "manifest": record.manifest, "environment": environment})
+        return
+    common.say("\n".join(whole_lines(run, record.manifest, environment, width=common.terminal_width())))
+
+
+def whole_lines(
+    run: RunView, manifest: Mapping[str, object], environment: Mapping[str, object], *, width: int | None
+) -> list[str]:
+    """One run for people: what `bench run` printed, then samples, comparisons, steps, plan and machine."""
+    parts = [
+        result_lines(run, width=width),
+        _samples(run, width=width),
+        _comparisons(run, width=width),
+        plain.table(
+            ["step", "arm", "took"],
+            [
+                [clean_line(step.name), clean_line(step.arm), plain.duration((step.duration_ms or 0.0) / 1e3)]
+                for step in run.steps
+            ],
+            right=["took"],
+            width=width,
+            shrink="arm",
+        )
+        if run.steps
+        else [],
+        _facts("planned", manifest, width=width),
+        _facts("ran on", environment, width=width),
+    ]
+    return "\n\n".join("\n".join(part) for part in parts if part).splitlines()
+
+
+def _samples(run: RunView, *, width: int | None) -> list[str]:
+    """What each arm's samples say of themselves, the A/A arm's too."""
+    rows = []
+    for arm in run.arms.values():
+        known = arm.known
+        quality = known.quality if known else None
+        if known is None or quality is None:
+            continue
+        modes = plain.DASH
+        if quality.low_mode_ms is not None:
+            low, high = plain.number(quality.low_mode_ms), plain.number(quality.high_mode_ms)
+            modes = f"{low}, {high} ({plain.percent(quality.high_share)})"
+        row = [
+            arm.rung,
+            plain.count(known.samples),
+            plain.percent(quality.drift, 1),
+            plain.DASH if quality.autocorrelation is None else f"{quality.autocorrelation:.2f}",
+            modes,
+            plain.percent(quality.throttled_share, 1),
+            _short(quality.resolution_ms),
+            _short(quality.overhead_ms),
+        ]
+        rows.append([clean_line(cell) for cell in row])
+    if not rows:
+        return []
+    heads = ["samples of", "n", "drift", "lag 1", "modes ms (slower)", "throttled", "step", "empty pair"]
+    return plain.table(
+        heads,
+        rows,
+        right=["n", "drift", "lag 1", "throttled", "step", "empty pair"],
+        width=width,
+        shrink="samples of",
+        drop=["empty pair", "step"],
+    )
+
+
+def _short(time_ms: float | None) -> str:
+    return plain.quantity(None if time_ms is None else time_ms / 1e3, "s")
+
+
+def _comparisons(run: RunView, *, width: int | None) -> list[str]:
+    """Every comparison in time and in cycles, the A/A arm's and those with further baselines too."""
+    if not run.comparisons:
+        return []
+    rows = []
+    for c in run.comparisons.values():
+        row = [
+            c.rung,
+            c.baseline,
+            plain.speedup(c.speedup, c.low, c.high),
+            plain.speedup(c.cycles, c.cycles_low, c.cycles_high),
+            plain.percent(c.floor, 2),
+            plain.DASH if c.p_value is None else f"{c.p_value:.2g}",
+            plain.DASH if c.verdict == "none" else c.verdict,
+        ]
+        rows.append([clean_line(cell) for cell in row])
+    heads = ["rung", "against", "in time", "in cycles", "floor", "p", "verdict"]
+    return plain.table(
+        heads, rows, right=["floor", "p"], width=width, shrink="rung", drop=["against", "floor", "in cycles"]
+    )
+
+
+def _facts(head: str, facts: Mapping[str, Any], *, width: int | None) -> list[str]:
+    from tui.commands.stored import flat  # already imported with the store
+
+    rows = [[clean_line(key), clean_line(str(value), limit=2000)] for key, value in sorted(flat(facts).items())]
+    return plain.table([head, ""], rows, width=width, shrink="") if rows else []

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     metavar="N",
     help="Fresh processes per arm; the engine's default else.",
 )
+@click.option("--warm", is_flag=True, help="Time with warm caches: the same call runs just before, untimed.")
+@click.option("--no-interleave", is_flag=True, help="One arm after the other, where they share a resource.")
 @common.device_option
 @click.option("--case", metavar="NAME", help="Which case of the target; the device's timed one by default.")
 @common.roots_option
@@ -55,6 +57,8 @@ def command(
     rungs: str | None,
     quick: bool,
     replicas: int | None,
+    warm: bool,
+    no_interleave: bool,
     device: str,
     case: str | None,
     roots: tuple[str, ...],
@@ -92,10 +96,14 @@ def command(
         case=case or "",
         quick=quick,
         replicas=replicas or 0,
+        warm=warm,
+        interleave=not no_interleave,
         trigger="cli",
     )
     session = Session(request, as_json=as_json)
     interrupted = asyncio.run(session.run())
+    if len(session.runs) > 1:
+        session.report_suite()
     ctx.exit(EXIT_INTERRUPTED if interrupted else exit_status(session.runs, required=named))
 
 
@@ -255,6 +263,19 @@ class Session:
                 else:
                     common.say(line)
             common.say()
+
+    def report_suite(self) -> None:
+        """The runs together, after the last of them: on stdout for people, beside the JSON else."""
+        from tui.commands import suite  # only where there are several targets
+
+        parts = suite.of_runs(self.runs)
+        score = suite.together(parts)
+        if not score.count:
+            return
+        mode = ", quick: one process each" if self._request.quick else ""
+        say = common.note if self._as_json else common.say
+        for line in [*suite.left_out_lines(parts, score), *suite.summary_lines(score, head="all: ", tail=mode)]:
+            say(line)
 
     async def _catch_up(self, engine: Connection) -> None:
         """After a gap: a run that the engine no longer has in its queue ended unheard, so the store is

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -17,7 +18,7 @@ from engine.clean import clean_line
 from engine.protocol import events
 from store import History
 from store.errors import StoreError
-from store.records import ContradictionError, RunRecord
+from store.records import ContradictionError, Light, RunRecord
 from tui.cli import NotHereError
 from tui.commands import common
 from tui.commands.follow import RunView
@@ -66,7 +67,11 @@ def view(record: RunRecord) -> RunView:
             low_ms=arm.low_ms,
             high_ms=arm.high_ms,
             samples=arm.sample_count,
+            calls=arm.calls,
+            sm_clock_mhz=arm.sm_clock_mhz,
             sol=arm.sol,
+            light=_light(arm.light) if arm.light else None,
+            quality=events.ArmQuality(**asdict(arm.quality)) if arm.quality else None,
             max_error=arm.max_error,
             peak_bytes=arm.peak_bytes,
             reason=arm.reason,
@@ -82,6 +87,10 @@ def view(record: RunRecord) -> RunView:
             low=other.low,
             high=other.high,
             floor=other.floor,
+            cycles=other.cycles,
+            cycles_low=other.cycles_low,
+            cycles_high=other.cycles_high,
+            p_value=other.p_value,
             note=other.note,
         )
     for step in record.steps:
@@ -107,6 +116,16 @@ def view(record: RunRecord) -> RunView:
             flags=list(record.flags),
         )
     return run
+
+
+def _light(light: Light) -> events.ArmLight:
+    return events.ArmLight(
+        spec_ms=light.spec_ms,
+        clock_ms=light.clock_ms,
+        measured_ms=light.measured_ms,
+        limiter=light.limiter.value if light.limiter else "",
+        score=light.score,
+    )
 
 
 def finished_view(run_id: str) -> RunView | None:

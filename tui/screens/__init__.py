@@ -62,6 +62,14 @@ SCREENS: Mapping[str, ScreenEntry] = {
     "run": ScreenEntry(
         "tui.screens.run", "RunScreen", "Run", "r", "One run: every iteration's time, clocks and the verdict."
     ),
+    # target_id, run_id: str = "" for the newest run on a GPU
+    "roofline": ScreenEntry(
+        "tui.screens.roofline", "RooflineScreen", "Roofline", "f", "The rungs of a run under the roofs of its GPU."
+    ),
+    # no arguments
+    "ceilings": ScreenEntry(
+        "tui.screens.ceilings", "CeilingsScreen", "Ceilings", "c", "What this GPU does at most, and its datasheet."
+    ),
     # target_id
     "watch": ScreenEntry(
         "tui.screens.watch", "WatchScreen", "Watch", "w", "Runs a target again after each save of its files."

@@ -412,6 +412,14 @@ class WorkScreen(Screen[None]):
         """Open the target's runs."""
         self._open_for_target("history")
 
+    def action_roofline(self) -> None:
+        """Open the roofline of the target's newest run."""
+        self._open_for_target("roofline")
+
+    def action_ceilings(self) -> None:
+        """Open the ceilings of this GPU."""
+        self.workbench.open_screen("ceilings")
+
     def action_edit(self) -> None:
         """Open the rung's file in the person's editor."""
         self.workbench.edit(self.target_id, self.rung_name)

@@ -19,13 +19,15 @@ from textual.widgets import ContentSwitcher, Markdown, Static
 
 from engine.clean import clean, clean_line
 from kernels.catalog.model import Role
-from tui import plain
+from tui import plain, readings
 from tui.aside import aside, begin
 from tui.keymap import TARGET, bind
-from tui.results import STATE_WORDS, Result, newest
+from tui.model import RunView, stored_run
+from tui.results import STATE_WORDS, Result, newest, quality_notes, timing_words
 from tui.screens.base import WorkScreen
 from tui.screens.source import SourceView
 from tui.themes import verdict_text
+from tui.widgets.logpane import LogPane
 from tui.widgets.table import Cell, Column, LiveTable
 
 if TYPE_CHECKING:
@@ -62,27 +64,31 @@ class LessonText(VerticalScroll):
 class LessonScreen(WorkScreen):
     """See the module."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bind("source", "lesson_text", "next_rung", "previous_rung", *TARGET)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bind("source", "lesson_text", "next_rung", "previous_rung", "lesson_samples", *TARGET)
+    ]
     DEFAULT_CSS = """
     LessonScreen #panes { height: 1fr; layout: vertical; }
     LessonScreen #side { height: auto; max-height: 40%; width: 100%; }
     LessonScreen #rungs { height: 8; }
     LessonScreen #rung-about { height: auto; padding: 0 1; display: none; }
     LessonScreen #main { height: 1fr; width: 1fr; }
-    LessonScreen #text, LessonScreen #source { height: 1fr; width: 1fr; }
+    LessonScreen #text, LessonScreen #source, LessonScreen #samples { height: 1fr; width: 1fr; }
     LessonScreen #markdown { padding: 0 1; }
     LessonScreen MarkdownH1 { content-align: left middle; margin: 0 0 1 0; }
     LessonScreen MarkdownH2 { margin: 1 0; }
     LessonScreen.-wide #panes { layout: horizontal; }
     LessonScreen.-wide #side { width: 50; height: 1fr; max-height: 100%; dock: right; }
     LessonScreen.-wide #rungs { height: 1fr; }
-    LessonScreen.-wide #rung-about { display: block; height: 12; }
+    LessonScreen.-wide #rung-about { display: block; height: 14; }
     """
 
     def __init__(self, target_id: str) -> None:
         super().__init__()
         self._target_id = target_id
         self._shown = ""  # name of the source in the pane
+        self._run: RunView | None = None  # the last run, whole but for its samples
+        self._told_samples: tuple[object, ...] = ()
 
     @property
     def target_id(self) -> str:
@@ -103,6 +109,7 @@ class LessonScreen(WorkScreen):
                 with LessonText(id="text", classes="pane"):
                     yield Markdown("", id="markdown", open_links=False)
                 yield SourceView(id="source", classes="pane")
+                yield LogPane(id="samples", classes="pane", empty="nothing here")
             with Container(id="side"):
                 table = LiveTable(id="rungs", classes="pane", empty="Reading the catalogue")
                 table.border_title = "Rungs and files"
@@ -148,7 +155,26 @@ class LessonScreen(WorkScreen):
         )
         return newest(self.workbench.board.get(self._target_id), live)
 
+    def _find_run(self) -> None:
+        """The run whose results are shown: the model's, else from the store, read in a thread."""
+        result = self._result()
+        if result is None or (self._run is not None and self._run.id == result.run_id and self._run.state.final):
+            return
+        live = self.workbench.model.runs.get(result.run_id)
+        if live is not None and live.state.final:
+            self._run = live
+            return
+        begin(self, partial(self._read_run, result.run_id), group="run", exclusive=True)
+
+    async def _read_run(self, run_id: str) -> None:
+        try:
+            self._run = await self.workbench.stored(lambda history: stored_run(history.run(run_id), {}))
+        except LookupError:
+            return  # it was removed from the store meanwhile: its figures in the table are all there is
+        self._about()
+
     def _fill(self) -> None:
+        self._find_run()
         target = self.workbench.target(self._target_id)
         if target is None:
             if self.workbench.catalog is not None and not self._told:
@@ -213,15 +239,65 @@ class LessonScreen(WorkScreen):
                 arm = result.arm(rung.name) if result is not None else None
                 if arm is not None and arm.median_ms is not None:
                     text.append(f"{plain.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms)} ms\n")
+                    text.append("\n".join(self._short(rung.name)) + "\n")
                 if arm is not None and arm.reason:
                     text.append(f"{clean_line(arm.reason)}\n")
         self.query_one("#rung-about", Static).update(text)
+        self._tell_samples()
+
+    def _short(self, rung: str) -> list[str]:
+        """How the rung's time was taken and what limits it, in a few words; the `i` pane has the sentences."""
+        arm = self._run.arms.get(rung) if self._run is not None else None
+        if arm is None:
+            return []
+        parts = [timing_words(arm.timing, arm.calls)]
+        if arm.sm_clock_mhz is not None:
+            parts.append(f"SM {plain.megahertz(arm.sm_clock_mhz)} MHz")
+        lines = [" \u00b7 ".join(parts) if not self.workbench.ascii else " | ".join(parts)]
+        if arm.light is not None:
+            basis = {"measured": "measured ceilings", "datasheet": "datasheet"}.get(readings.sol_basis(arm), plain.DASH)
+            lines.append(f"{plain.percent(arm.sol)} of the {basis}")
+            lines.append(f"limit {readings.limiter_word(arm)}, score {readings.score_word(arm)}")
+        notes = quality_notes(arm.quality, arm.median_ms, arm.calls)
+        item = self._run.comparison(rung) if self._run is not None else None
+        if notes or (item is not None and item.note):
+            lines.append("i: what the samples say")
+        return lines
+
+    def _tell_samples(self) -> None:
+        """Fill the pane of `i`, where it is shown."""
+        if self.query_one("#main", ContentSwitcher).current != "samples":
+            return
+        pane, run = self.query_one("#samples", LogPane), self._run
+        name = self.rung_name
+        lines = ["No run of this target has ended yet: r runs it quickly, R in full."]
+        if run is not None:
+            lines = readings.sample_lines(run, self.workbench.ascii, name if name in run.arms else None)
+        width = max(20, pane.size.width - 1)
+        told = (width, *lines)
+        if told != self._told_samples:
+            self._told_samples = told
+            pane.clear()
+            pane.extend(readings.wrapped(lines, width, labelled=True))
+            pane.action_oldest()
+        when = f", {plain.local_time(run.wall)}" if run is not None and run.wall else ""
+        pane.border_title = Content(f"What the samples say{when}")
+
+    def action_samples(self) -> None:
+        """Show what the samples say, or the lesson's text again."""
+        switcher = self.query_one("#main", ContentSwitcher)
+        switcher.current = "text" if switcher.current == "samples" else "samples"
+        if self.focused is not self.table:
+            self.query_one(f"#{switcher.current}").focus()
+        self.call_after_refresh(self._tell_samples)  # its width is known then
 
     def copy_text(self) -> str:
         """The source where one is shown, else the lesson."""
         switcher = self.query_one("#main", ContentSwitcher)
         if switcher.current == "source":
             return self.query_one(SourceView).source
+        if switcher.current == "samples" and self._run is not None:
+            return "\n".join(readings.sample_lines(self._run, True, self.rung_name))
         target = self.workbench.target(self._target_id)
         return clean(target.lesson) if target is not None else ""
 

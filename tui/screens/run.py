@@ -43,7 +43,15 @@ class RunScreen(WorkScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("x", "cancel", "cancel", id="run_cancel", tooltip="Cancel this run, planned or running."),
-        *bind(*(name for name in TARGET if name != "cancel")),
+        *bind("run_quick", "run_full"),
+        Binding(
+            "i",
+            "samples",
+            "samples",
+            id="run_samples",
+            tooltip="Show what the samples say: how taken, at which clock, speed of light, quality, all notes in full.",
+        ),
+        *bind(*(name for name in TARGET if name not in ("cancel", "run_quick", "run_full"))),
         Binding("o", "output", "output", id="run_output", tooltip="Show what the kernels printed, and back."),
         Binding("s", "steps", "steps", id="run_steps", tooltip="Show every step with its duration, and back."),
         Binding(
@@ -51,7 +59,7 @@ class RunScreen(WorkScreen):
             "metric",
             "metric",
             id="run_metric",
-            tooltip="Put the next reading on the right axis: SM clock, memory clock, temperature, power.",
+            tooltip="Put the next reading right below the samples: SM clock, memory clock, temperature, power.",
         ),
         Binding(
             "p",
@@ -73,6 +81,7 @@ class RunScreen(WorkScreen):
     RunScreen #text { height: 1fr; min-height: 3; display: none; border-top: solid $panel; border-title-color: $text; }
     RunScreen #text:focus { border-top: solid $accent; }
     RunScreen.-text #text { display: block; }
+    RunScreen.-reading #upper { display: none; }
     RunScreen.-untimed #plot { display: none; }
     RunScreen.-untimed #upper { height: 2; min-height: 2; }
     RunScreen.-wide #upper { layout: horizontal; height: 2fr; }
@@ -86,7 +95,7 @@ class RunScreen(WorkScreen):
         self.run_id = run_id
         self.metric = 0
         self.paused = False
-        self.mode = ""  # what the pane of text shows: "detail", "steps", "output"; "" for what fits the run
+        self.mode = ""  # what the pane of text shows: "detail", "samples", "steps", "output"; "" for what fits the run
         self._stored: RunView | None = None
         self._looked = False  # whether the store was asked
         self._problem = ""
@@ -198,7 +207,7 @@ class RunScreen(WorkScreen):
             arms = self.query_one("#arms", LiveTable)
             width = self.size.width
             unit = readings.time_unit(run, self.workbench.ascii)
-            columns = readings.arm_columns(width, unit)
+            columns = readings.arm_columns(width, unit, gpu=readings.on_gpu(run))
             if columns != arms.columns:
                 arms.columns = columns
             arms.show(readings.arm_rows(run, width, unit, self.workbench.ascii))
@@ -217,7 +226,7 @@ class RunScreen(WorkScreen):
 
     def _draw_head(self, run: RunView) -> None:
         self._draw_title(run)
-        self.query_one("#verdict", TextRows).show([readings.verdict_row(run, self.workbench.ascii)])
+        self.query_one("#verdict", TextRows).show([readings.verdict_row(run, self.workbench.ascii, self.size.width)])
         note = readings.note_row(run)
         row = self.query_one("#note", TextRows)
         row.set_class(bool(note.plain), "-shown")
@@ -245,11 +254,10 @@ class RunScreen(WorkScreen):
             self._plot_timer = None
         self._plotted_s = time.monotonic()
         plot = self.query_one("#plot", RunPlot)
-        metric = readings.METRICS[self.metric]
         unit = readings.time_unit(run, self.workbench.ascii)
         columns = max(16, plot.size.width * plot.graph_style.dots[0])
-        series = readings.run_series(run, metric, columns, unit)
-        plot.show(series, y_label=unit.name, y_right_label=metric.unit)
+        lanes = readings.run_lanes(run, self.metric, columns)
+        plot.show(readings.run_series(run, columns, unit), y_label=unit.name, lanes=lanes)
 
     def _draw_facts(self, run: RunView) -> None:
         facts = self.query_one("#facts", TextRows)
@@ -268,7 +276,7 @@ class RunScreen(WorkScreen):
         if readings.detail_lines(run):
             return "detail"
         if self.has_class("-wide") and self.size.height >= TALL_ROWS:
-            return "output" if run.output_count else "steps"
+            return "output" if run.output_count else "samples" if run.comparisons and run.state.final else "steps"
         return ""
 
     def _draw_text(self, run: RunView) -> None:
@@ -290,13 +298,18 @@ class RunScreen(WorkScreen):
             title = f"output: {run.output_count} lines{dropped}"
         else:
             chosen = self.query_one("#arms", LiveTable).cursor_key
-            lines = readings.step_lines(run) if mode == "steps" else readings.detail_lines(run, chosen)
-            title = "steps" if mode == "steps" else "why"
+            if mode == "steps":
+                title, lines = "steps", readings.step_lines(run)
+            elif mode == "samples":
+                picked = chosen if self.mode or chosen != BASELINE else None
+                title, lines = "what the samples say", readings.sample_lines(run, self.workbench.ascii, picked)
+            else:
+                title, lines = "why", readings.detail_lines(run, chosen)
             key: tuple[object, ...] = (mode, *lines)
             if key != self._shown:
                 pane.clear()
                 width = max(20, (pane.size.width or self.size.width) - 1)
-                pane.extend(readings.wrapped(lines, width) or ["nothing went wrong"])
+                pane.extend(readings.wrapped(lines, width, labelled=mode == "samples") or ["nothing went wrong"])
                 pane.action_oldest()
                 self._shown = key
         entitle(pane, title)
@@ -306,9 +319,11 @@ class RunScreen(WorkScreen):
         run = self.run_view
         if run is None:
             return
-        timed = any(arm.points.count or arm.discarded_points.count for arm in run.arms.values())
+        timed = any(arm.points.count or arm.discarded for arm in run.arms.values())
         self.set_class(run.state.final and not timed, "-untimed")
         self.set_class(bool(self._mode(run)), "-text")
+        # Sentences need rows: on a low screen they take those of the plot while they are read.
+        self.set_class(self.mode == "samples" and self.size.height < TALL_ROWS, "-reading")
         self.query_one("#arms", LiveTable).styles.height = min(len(run.arms), 8) + 1
 
     def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
@@ -382,6 +397,19 @@ class RunScreen(WorkScreen):
         """Show what the kernels printed."""
         self._toggle("output")
 
+    def action_samples(self) -> None:
+        """Show what the samples say: of the highlighted rung first, of the fastest where none was highlighted yet."""
+        run = self.run_view
+        if run is not None and run.lead is not None and self.rung_name == BASELINE:
+            self.query_one("#arms", LiveTable).move_to(run.lead.rung)
+        self._toggle("samples")
+
+    def action_roofline(self) -> None:
+        """Show this run's rungs under the roofs of its GPU."""
+        run = self.run_view
+        if run is not None and run.target:
+            self.workbench.open_screen("roofline", target_id=run.target, run_id=run.id)
+
     def action_steps(self) -> None:
         """Show every step."""
         self._toggle("steps")
@@ -395,14 +423,14 @@ class RunScreen(WorkScreen):
             self._draw_text(run)
 
     def action_metric(self) -> None:
-        """Put the next reading on the right axis."""
+        """Put the next reading right below the samples."""
         self.metric = (self.metric + 1) % len(readings.METRICS)
         run = self.run_view
         if run is None:
             return
         self._draw_plot(run)
         missing = readings.no_readings(run, self.workbench.model.status)
-        text = missing or f"right axis: {readings.METRICS[self.metric].name}"
+        text = missing or f"below the samples: {readings.METRICS[self.metric].name}"
         self.notify(text, timeout=2, markup=False)
 
     def action_pause(self) -> None:

@@ -8,6 +8,9 @@ arrives mostly changes one cell.
 Some samples are always hundreds of times slower than the rest (a page fault, a neighbour). They must not
 flatten the rest and must not vanish: an axis ends near the 99.5th percentile when the extreme lies far
 beyond, points outside are drawn on the edge as ▲ or ▼, and the legend counts them.
+
+Below the plot there can be lanes: low plots of other quantities on exactly the same x axis, column for column, so
+that what happened at one moment stands in one column. As many are drawn as there is room for, the first ones first.
 """
 
 from __future__ import annotations
@@ -56,7 +59,8 @@ class Series:
         x: ascending; in the unit of the plot's `x_label`.
         y: as long as x; in the unit of the label of its axis.
         style: a Rich style or a theme variable ("$series-2"); "" takes the next colour of the theme.
-        mark: "dots", or "line" between neighbours.
+        mark: "dots"; "line" between neighbours; "signs" for the legend's sign at every point; in a lane also "flags":
+            a row of signs of its own wherever y is above zero, until the next x.
         axis: "left" or "right".
     """
 
@@ -66,6 +70,28 @@ class Series:
     style: str = ""
     mark: str = "dots"
     axis: str = "left"
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A low plot below the main one, on its x axis. All of its series are drawn on the left axis.
+
+    Attributes:
+        title: what it shows, with its unit: "SM clock MHz".
+        series: in the order of its legend.
+    """
+
+    title: str
+    series: Sequence[Series]
+
+    @property
+    def flag_rows(self) -> int:
+        """Rows that its flags take; more than two kinds share the second."""
+        return min(2, sum(item.mark == "flags" for item in self.series))
+
+
+# A lane has a title's row and at least LEAST_LANE_ROWS for its values; the main plot keeps LEAST_MAIN_ROWS.
+LEAST_LANE_ROWS, MOST_LANE_ROWS, LEAST_MAIN_ROWS = 2, 5, 5
 
 
 @dataclass(frozen=True)
@@ -103,6 +129,7 @@ class Frame:
     x: Span | None = None
     left: Span | None = None
     right: Span | None = None
+    lanes: tuple[Span | None, ...] = ()
     clipped: int = 0
     names: tuple[str, ...] = field(default=())
 
@@ -143,12 +170,12 @@ def tick_labels(span: Span, steps: int) -> list[tuple[float, str]]:
         if step < 1e-5:
             text = f"{value:.2g}"
         else:
-            text = _trimmed(value / unit, step / unit) + letter
+            text = trimmed(value / unit, step / unit) + letter
         labels.append((value, "0" if abs(value) < step * 1e-6 else text))
     return labels
 
 
-def _trimmed(value: float, step: float) -> str:
+def trimmed(value: float, step: float) -> str:
     places = 0
     while places < 6 and abs(step * 10**places - round(step * 10**places)) > 1e-6 * step * 10**places:
         places += 1
@@ -206,7 +233,7 @@ def _settled(needed: Span | None, before: Span | None, steps: int) -> Span | Non
 # -- drawing -----------------------------------------------------------------------------------------------
 
 
-class _Canvas:
+class Canvas:
     """Dots on a grid of cells; the newest series owns a cell."""
 
     def __init__(self, columns: int, rows: int, style: GraphStyle) -> None:
@@ -276,6 +303,7 @@ def draw(
     mono: bool = False,
     empty: str = "no data yet",
     before: Frame | None = None,
+    lanes: Sequence[Lane] = (),
 ) -> Frame:
     """Draw `series` into `width` x `height` cells.
 
@@ -284,23 +312,25 @@ def draw(
 
     Args:
         before: the previous frame, whose ranges are kept while they fit.
+        lanes: low plots below, the most wanted first; owners of their cells count on after `series`.
         empty: what stands in the middle while there is no point.
     """
     ascii_only = style is GraphStyle.ASCII
     signs = SIGNS_ASCII if ascii_only else SIGNS
-    names = tuple(item.name for item in series)
+    names = tuple(item.name for item in (*series, *(own for lane in lanes for own in lane.series)))
     if width < 1 or height < 1:
         return Frame([])
     axes = ("left", "right")
     values = [finite(item.y[: len(item.x)]) for item in series]
     if not any(values):
-        return Frame(_message(empty, width, height), names=names)
+        return Frame(message_rows(empty, width, height), names=names)
     if before is not None and before.names != names:
         before = None
 
     legend_rows = 1 if height >= 4 else 0
     axis_rows = 2 if height >= 6 else 1 if height >= 3 else 0
-    plot_rows = height - legend_rows - axis_rows
+    plot_rows, lane_rows, lane_count = _share_rows(height - legend_rows - axis_rows, lanes)
+    lanes = lanes[:lane_count]
     y_steps, x_steps = max(2, min(8, plot_rows // 3)), max(2, width // 14)
 
     spans: dict[str, Span | None] = {}
@@ -311,21 +341,28 @@ def draw(
             kept,
             10,
         )
-    x_span = _settled(_x_range(series), None if before is None else before.x, 8)
+    shown = (*series, *(item for lane in lanes for item in lane.series))
+    x_span = _settled(_x_range(shown), None if before is None else before.x, 8)
     if x_span is None:
-        return Frame(_message(empty, width, height), names=names)
+        return Frame(message_rows(empty, width, height), names=names)
 
     labels = {axis: tick_labels(span, y_steps) if (span := spans[axis]) else [] for axis in axes}
     # A gutter is only worth its columns where the plot stays at least twice as wide.
-    left = max((len(text) for _, text in labels["left"]), default=0) + 1
+    lane_spans = [
+        _settled(_lane_range(lane), before.lanes[at] if before is not None and at < len(before.lanes) else None, 4)
+        for at, lane in enumerate(lanes)
+    ]
+    lane_labels = [_end_labels(span) for span in lane_spans]
+    texts = [text for _, text in labels["left"]] + [text for ends in lane_labels for text in ends]
+    left = max((len(text) for text in texts), default=0) + 1
     right = max((len(text) for _, text in labels["right"]), default=0) + 1 if labels["right"] else 0
     if width < 3 * left:
         left = 0
     if width < 2 * left + 3 * right:
         right = 0
     columns = width - left - right
-    canvas = _Canvas(columns, plot_rows, style)
-    clipped = _plot(canvas, series, x_span, spans, signs, mono)
+    canvas = Canvas(columns, plot_rows, style)
+    clipped = _plot(canvas, list(enumerate(series)), x_span, spans, signs, mono)
 
     rows: list[Row] = []
     if legend_rows:
@@ -348,9 +385,113 @@ def draw(
             characters += [tick_right if label else bar, *gutter]
             owners += [AXIS] + [LABEL] * (right - 1)
         rows.append(Row(characters, owners))
+    first = len(series)
+    for lane, span, ends in zip(lanes, lane_spans, lane_labels, strict=True):
+        rows += _lane(lane, span, ends, x_span, first, lane_rows, (left, columns, right), style, mono)
+        first += len(lane.series)
     if axis_rows:
         rows += _x_axis(x_span, x_steps, left, columns, right, x_label, axis_rows == 2, ascii_only)
-    return Frame(rows, x_span, spans["left"], spans["right"], sum(clipped), names)
+    return Frame(rows, x_span, spans["left"], spans["right"], tuple(lane_spans), sum(clipped), names)
+
+
+def _share_rows(rows: int, lanes: Sequence[Lane]) -> tuple[int, int, int]:
+    """Rows of the main plot, rows of each lane's values, and how many lanes are drawn at all."""
+    count = len(lanes)
+
+    def left_over(count: int, each: int) -> int:
+        return rows - sum(1 + each + lane.flag_rows for lane in lanes[:count])
+
+    while count and left_over(count, LEAST_LANE_ROWS) < LEAST_MAIN_ROWS:
+        count -= 1
+    each = LEAST_LANE_ROWS
+    while count and each < MOST_LANE_ROWS and left_over(count, each + 1) >= max(LEAST_MAIN_ROWS, rows * 0.45):
+        each += 1
+    return left_over(count, each), each, count
+
+
+def _lane_range(lane: Lane) -> Span | None:
+    """The whole range of a lane's values: a fall of the clock is what it is there to show."""
+    values = [v for item in lane.series if item.mark != "flags" for v in finite(item.y[: len(item.x)])]
+    return Span(min(values), max(values)) if values else None
+
+
+def _end_labels(span: Span | None) -> tuple[str, ...]:
+    """What stands at the top and at the bottom of a lane."""
+    if span is None:
+        return ()
+    return f"{round(span.high, 6):g}", f"{round(span.low, 6):g}"
+
+
+def _lane(
+    lane: Lane,
+    span: Span | None,
+    ends: tuple[str, ...],
+    x_span: Span,
+    first: int,
+    value_rows: int,
+    gutters: tuple[int, int, int],
+    style: GraphStyle,
+    mono: bool,
+) -> list[Row]:
+    """A lane's title row and its plot. `first` is the owner of its first series, `gutters` the columns left of the
+    plot, of the plot, and right of it."""
+    left, columns, right = gutters
+    ascii_only = style is GraphStyle.ASCII
+    signs = SIGNS_ASCII if ascii_only else SIGNS
+    flat, corner_left, corner_right, bar = ("-", "+", "+", "|") if ascii_only else ("─", "├", "┤", "│")
+    edge = left > 0
+    parts: list[tuple[str, int]] = [(" " * (left - 1), LABEL)] if edge else []
+    parts += [
+        (corner_left if edge else "", AXIS),
+        (f"{flat} ", AXIS),
+        (f"{clean_line(lane.title)} {' ' * (len(lane.series) > 1)}", LABEL),
+    ]
+    # A single series is what the title names.
+    for number, item in enumerate(lane.series if len(lane.series) > 1 else ()):
+        parts += [(signs[number % len(signs)], first + number), (f" {clean_line(item.name)}  ", LABEL)]
+    used = sum(cell_len(text) for text, _ in parts)
+    room = left + columns - used
+    if room > 0:
+        parts.append((flat * room, AXIS))
+    head = text_row(parts, left + columns)
+    tail = [corner_right, *" " * (right - 1)] if right else []
+    rows = [Row(head.characters + tail, head.owners + [AXIS] * len(tail))]
+
+    flag_rows = lane.flag_rows
+    canvas = Canvas(columns, value_rows + flag_rows, style)
+    values = [(number, item) for number, item in enumerate(lane.series) if item.mark != "flags"]
+    flags = [(number, item) for number, item in enumerate(lane.series) if item.mark == "flags"]
+    _plot(canvas, values, x_span, {"left": span, "right": span}, signs, mono, first=first, rows=value_rows)
+    for at, (number, item) in enumerate(flags):
+        row = (value_rows + min(at, flag_rows - 1)) * canvas.down
+        for x in _flagged(item, x_span, columns):
+            canvas.mark(x * canvas.across, row, signs[number % len(signs)], first + number)
+    last = value_rows - 1
+    for number in range(value_rows + flag_rows):
+        characters, owners = canvas.row(number, signs)
+        if edge:
+            label = ""
+            if ends and number in (0, last):
+                label = ends[0] if number == 0 else ends[1]
+            characters[:0] = [*label.rjust(left - 1), bar]
+            owners[:0] = [LABEL] * (left - 1) + [AXIS]
+        if right:
+            characters += [bar, *" " * (right - 1)]
+            owners += [AXIS] + [LABEL] * (right - 1)
+        rows.append(Row(characters, owners))
+    return rows
+
+
+def _flagged(item: Series, x_span: Span, columns: int) -> set[int]:
+    """The columns in which a flag was set: each answer holds until the next; NaN is no answer."""
+    scale = (columns - 1) / x_span.length
+    found: set[int] = set()
+    for at, (x, y) in enumerate(zip(item.x, item.y, strict=False)):
+        if y > 0 and x_span.low <= x <= x_span.high:
+            begin = int((x - x_span.low) * scale + 0.5)
+            until = item.x[at + 1] if at + 1 < len(item.x) else x
+            found.update(range(begin, max(begin + 1, min(columns, int((until - x_span.low) * scale + 0.5)))))
+    return found
 
 
 def _axis(item: Series) -> str:
@@ -380,26 +521,35 @@ def _dot_row(value: float, span: Span | None, height: int) -> int:
 
 
 def _plot(
-    canvas: _Canvas,
-    series: Sequence[Series],
+    canvas: Canvas,
+    series: Sequence[tuple[int, Series]],
     x_span: Span,
     spans: dict[str, Span | None],
     signs: str,
     mono: bool,
+    *,
+    first: int = 0,
+    rows: int = 0,
 ) -> tuple[int, int]:
-    """Put all points on the canvas; return how many lie above and below what is shown."""
+    """Put all points on the canvas; return how many lie above and below what is shown.
+
+    Args:
+        series: each with its place in the legend.
+        first: owner of the series whose place is 0.
+        rows: rows of the canvas to use, from the top; 0 for all.
+    """
     above = below = 0
     ends: list[tuple[int, int, str, int]] = []
     edges: list[tuple[int, int, str]] = []
     up, down = ("^", "v") if canvas.style is GraphStyle.ASCII else ("▲", "▼")
-    last_row = canvas.height - 1
-    for number, item in enumerate(series):
+    last_row = (rows * canvas.down or canvas.height) - 1
+    for place, item in series:
         span = spans[_axis(item)]
         if span is None:
             continue
         low, high, x_low = span.low, span.high, x_span.low
         x_scale, y_scale = (canvas.width - 1) / x_span.length, last_row / span.length
-        sign = signs[number % len(signs)]
+        sign, number = signs[place % len(signs)], first + place
         runs: list[list[tuple[int, int]]] = [[]]
         gap = False
         for x, y in zip(item.x, item.y, strict=False):
@@ -424,7 +574,8 @@ def _plot(
         if not runs[0]:
             continue
         as_line = item.mark == "line"
-        if mono and number and not as_line:
+        as_signs = item.mark == "signs" or (mono and place > 0 and not as_line)
+        if as_signs:
             for run in runs:
                 for column, row in run:
                     canvas.mark(column, row, sign, number)
@@ -434,11 +585,11 @@ def _plot(
                 for start, end in itertools.pairwise(run):
                     if start != end:
                         canvas.line(start, end, number)
-            elif not (mono and number):
+            elif not as_signs:
                 canvas.dots(run, number)
-            if mono and number and as_line:
+            if mono and place and as_line:
                 for column, row in run:
-                    if (column // canvas.across + 3 * number) % 8 == 0:
+                    if (column // canvas.across + 3 * place) % 8 == 0:
                         canvas.mark(column, row, sign, number)
         ends.append((*runs[-1][-1], sign, number))
     # Signs lie above dots, and what was clipped above signs: it is the rarest and must be seen.
@@ -449,18 +600,18 @@ def _plot(
     return above, below
 
 
-def _message(text: str, width: int, height: int) -> list[Row]:
+def message_rows(text: str, width: int, height: int) -> list[Row]:
     """A sentence in the middle of nothing."""
     rows = [Row([" "] * width, [BLANK] * width) for _ in range(height)]
     text = clean_line(text)
     if cell_len(text) > width:
         text = set_cell_size(text, width)
     start = (width - cell_len(text)) // 2
-    rows[height // 2] = _row([(" " * start, BLANK), (text, LABEL)], width)
+    rows[height // 2] = text_row([(" " * start, BLANK), (text, LABEL)], width)
     return rows
 
 
-def _row(parts: Sequence[tuple[str, int]], width: int) -> Row:
+def text_row(parts: Sequence[tuple[str, int]], width: int) -> Row:
     """A row from texts and their owners, cut or filled to `width` cells."""
     characters: list[str] = []
     owners: list[int] = []
@@ -513,7 +664,7 @@ def _legend(
     room = width - used - cell_len(right_label)
     if right_label and room >= 1:
         parts += [(" " * room, BLANK), (right_label, LABEL)]
-    return _row(parts, width)
+    return text_row(parts, width)
 
 
 def _x_axis(
@@ -541,21 +692,17 @@ def _x_axis(
         edge_left = [" "] * (left - 1) + [corner_left] if left else []
         edge_right = [corner_right] + [" "] * (right - 1) if right else []
         rows.append(Row(edge_left + line + edge_right, [AXIS] * (left + columns + right)))
-    rows.append(_row([("".join(numbers), LABEL)], left + columns + right))
+    rows.append(text_row([("".join(numbers), LABEL)], left + columns + right))
     return rows
 
 
 # -- the widget --------------------------------------------------------------------------------------------
 
 
-class LivePlot(Widget):
-    """A plot for live data. `show` may be called ten times a second; it sends only the cells that changed."""
+class FrameView(Widget):
+    """A widget that draws a `Frame` and sends the terminal only the cells that changed."""
 
     ALLOW_SELECT = False
-
-    DEFAULT_CSS = """
-    LivePlot { height: 1fr; min-height: 3; }
-    """
 
     def __init__(
         self,
@@ -566,7 +713,7 @@ class LivePlot(Widget):
         id: str | None = None,
         classes: str | None = None,
     ) -> None:
-        """Make an empty plot.
+        """Make an empty one.
 
         Args:
             empty: the sentence shown while there is no point.
@@ -575,9 +722,12 @@ class LivePlot(Widget):
         super().__init__(name=name, id=id, classes=classes)
         self.empty = empty
         self._chosen_style = graph_style
-        self._series: list[Series] = []
-        self._labels = ("s", "ms", "")
+        self._styles: list[str] = []  # by owner; "" for the next colour of the theme
         self._frame = Frame([])
+
+    def make_frame(self, width: int, height: int, before: Frame) -> Frame:
+        """Draw into `width` x `height` cells; `before` is the frame that is shown."""
+        raise NotImplementedError
 
     @property
     def graph_style(self) -> GraphStyle:
@@ -588,7 +738,7 @@ class LivePlot(Widget):
     def graph_style(self, style: GraphStyle | None) -> None:
         self._chosen_style = style
         if self.is_mounted:
-            self._redraw()
+            self.redraw()
 
     @property
     def clipped(self) -> int:
@@ -600,26 +750,6 @@ class LivePlot(Widget):
         """What is shown, as text."""
         return [row.text for row in self._frame.rows]
 
-    def show(
-        self,
-        series: Sequence[Series],
-        *,
-        x_label: str = "s",
-        y_label: str = "ms",
-        y_right_label: str = "",
-    ) -> None:
-        """Draw `series`. The sequences are read now and again on a resize; they may grow in between.
-
-        Args:
-            series: in the order of the legend; the last lies on top.
-            x_label: unit of all x.
-            y_label: unit of the left axis.
-            y_right_label: unit of the right axis, shown when a series uses it.
-        """
-        self._series = list(series)
-        self._labels = (x_label, y_label, y_right_label)
-        self._redraw()
-
     def on_mount(self) -> None:
         self.app.theme_changed_signal.subscribe(self, self._theme_changed)
 
@@ -627,25 +757,13 @@ class LivePlot(Widget):
         self.refresh()
 
     def on_resize(self, _event: events.Resize) -> None:
-        self._redraw()
+        self.redraw()
 
     def _draw(self) -> None:
         width, height = self.size
-        x_label, y_label, y_right_label = self._labels
-        self._frame = draw(
-            self._series,
-            width,
-            height,
-            self.graph_style,
-            x_label=x_label,
-            y_label=y_label,
-            y_right_label=y_right_label,
-            mono=self.app.no_color,
-            empty=self.empty,
-            before=self._frame,
-        )
+        self._frame = self.make_frame(width, height, self._frame)
 
-    def _redraw(self) -> None:
+    def redraw(self) -> None:
         """Draw, and repaint what differs."""
         if not self.is_attached:
             return  # drawn when it is first rendered: then there is a size and an app
@@ -688,13 +806,75 @@ class LivePlot(Widget):
 
     def _style(self, owner: int) -> Style:
         if owner >= 0:
-            given = self._series[owner].style if owner < len(self._series) else ""
+            given = self._styles[owner] if owner < len(self._styles) else ""
             return style_of(self.app, given or f"$series-{owner % 6 + 1}")
         if owner == CLIPPED:
             return style_of(self.app, "bold $warning")
         if owner == AXIS:
             return style_of(self.app, "dim")
         return style_of(self.app, "")
+
+
+class LivePlot(FrameView):
+    """A plot for live data. `show` may be called ten times a second; it sends only the cells that changed."""
+
+    DEFAULT_CSS = """
+    LivePlot { height: 1fr; min-height: 3; }
+    """
+
+    def __init__(
+        self,
+        *,
+        empty: str = "no data yet",
+        graph_style: GraphStyle | None = None,
+        name: str | None = None,
+        id: str | None = None,
+        classes: str | None = None,
+    ) -> None:
+        """Make an empty plot; see FrameView."""
+        super().__init__(empty=empty, graph_style=graph_style, name=name, id=id, classes=classes)
+        self._series: list[Series] = []
+        self._lanes: list[Lane] = []
+        self._labels = ("s", "ms", "")
+
+    def show(
+        self,
+        series: Sequence[Series],
+        *,
+        x_label: str = "s",
+        y_label: str = "ms",
+        y_right_label: str = "",
+        lanes: Sequence[Lane] = (),
+    ) -> None:
+        """Draw `series`. The sequences are read now and again on a resize; they may grow in between.
+
+        Args:
+            series: in the order of the legend; the last lies on top.
+            x_label: unit of all x.
+            y_label: unit of the left axis.
+            y_right_label: unit of the right axis, shown when a series uses it.
+            lanes: other quantities on the same x axis; as many are drawn as there is room for.
+        """
+        self._series, self._lanes = list(series), list(lanes)
+        self._styles = [item.style for item in (*series, *(own for lane in lanes for own in lane.series))]
+        self._labels = (x_label, y_label, y_right_label)
+        self.redraw()
+
+    def make_frame(self, width: int, height: int, before: Frame) -> Frame:
+        x_label, y_label, y_right_label = self._labels
+        return draw(
+            self._series,
+            width,
+            height,
+            self.graph_style,
+            x_label=x_label,
+            y_label=y_label,
+            y_right_label=y_right_label,
+            mono=self.app.no_color,
+            empty=self.empty,
+            before=before,
+            lanes=self._lanes,
+        )
 
 
 def _changed_columns(was: Row, now: Row) -> tuple[int, int] | None:

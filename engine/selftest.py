@@ -1,0 +1,447 @@
+"""How often the statistics err, found with times whose truth is known. No GPU, no process but this one.
+
+Made-up streams of samples go through the code that judges real ones: rounds and replicas up to the stop rule, ratios
+within rounds, the A/A arm's floor, the bootstrap, the verdict in time and in cycles. For identical arms any FASTER or
+SLOWER is false; for an arm that is truly faster the share of FASTER is the power.
+
+    python -m engine.selftest [--json] [--trials N] [--seed N] [--streams A,B]
+
+Exit status: 0, or 1 when a rate is out of its band. The same seed gives the same rates.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from engine import statistics
+from engine.statistics import Floats, Ints
+from engine.turns import THROTTLED_BELOW, StopRule
+from store.outcomes import Verdict
+
+EFFECTS = (0.005, 0.01, 0.02, 0.05, 0.10)
+LEVEL = 0.05
+TRIALS = 400
+SEED = 20240229
+DRAWS = statistics.LIVE_RESAMPLES  # of a bootstrap: the rates are the same with more, to within their own error
+SAMPLES = 12  # of one arm in one round
+BASE_MS = 0.1
+BOOST_MHZ = 1980.0
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """The order in which a run's samples are taken, and its source of chance.
+
+    Attributes:
+        random: of this trial alone.
+        shape: (replicas, rounds, arms, samples in a turn).
+        moment: int64 [shape], position of each sample in its replica.
+        length: samples of all arms in one replica.
+    """
+
+    random: np.random.Generator
+    shape: tuple[int, int, int, int]
+    moment: Ints
+    length: int
+
+    @staticmethod
+    def of(random: np.random.Generator, replicas: int, rounds: int, arms: int) -> Session:
+        """Arms take turns in a random order, and in its reverse in the next round."""
+        shape = (replicas, rounds, arms, SAMPLES)
+        order = np.argsort(random.random((replicas, (rounds + 1) // 2, arms)), axis=2)
+        position = np.stack([order, arms - 1 - order], axis=2).reshape(replicas, -1, arms)[:, :rounds]
+        turn = np.arange(rounds)[:, None] * arms + position
+        return Session(random, shape, turn[..., None] * SAMPLES + np.arange(SAMPLES), rounds * arms * SAMPLES)
+
+    def noise(self, spread: float) -> Floats:
+        """Of every sample by itself, normal, as a log: [shape]."""
+        return self.random.normal(0.0, spread, self.shape)
+
+    def machine(self, series: Floats) -> Floats:
+        """A state of the machine at each moment of each replica, [replicas, length], as the arms meet it: [shape]."""
+        found = np.take_along_axis(series, self.moment.reshape(self.shape[0], -1), axis=1)
+        return np.asarray(found.reshape(self.shape), np.float64)
+
+    def process(self, values: Floats) -> Floats:
+        """One value for each process, [replicas, arms], for each of its samples: [shape]."""
+        return np.broadcast_to(values[:, None, :, None], self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Samples of arms that do the same work: the baseline, the rung and, in the full protocol, the baseline again.
+
+    Attributes:
+        logs: float64 [replicas, rounds, arms, samples], log of time over `BASE_MS`.
+        clock_mhz: the same shape, or None where no clock is known.
+    """
+
+    logs: Floats
+    clock_mhz: Floats | None = None
+
+
+def _ar1(random: np.random.Generator, count: int, length: int, memory: float, spread: float) -> Floats:
+    """Stationary AR(1) series: [count, length], standard deviation `spread`."""
+    pushes = random.normal(0.0, spread * math.sqrt(1 - memory**2), (count, length))
+    pushes[:, 0] /= math.sqrt(1 - memory**2)
+    powers = memory ** np.arange(length)  # 0.9 to the 720th is 1e-33, far from the least float64
+    return np.asarray(np.cumsum(pushes / powers, axis=1) * powers, np.float64)
+
+
+def _iid(session: Session) -> Stream:
+    return Stream(session.noise(0.01))
+
+
+def _ramp(session: Session) -> Stream:
+    replicas = session.shape[0]
+    within = 0.2 * np.arange(session.length) / session.length
+    over = 0.1 * np.arange(replicas) / replicas
+    return Stream(session.noise(0.005) + session.machine(within + over[:, None]))
+
+
+def _transient(session: Session) -> Stream:
+    """The warm-up was too short: 30 % slow at first, and a third of that is left after two rounds."""
+    _, _, arms, samples = session.shape
+    decay = 0.3 * np.exp(-np.arange(session.length) / (2 * arms * samples))
+    return Stream(session.noise(0.005) + session.machine(np.tile(decay, (session.shape[0], 1))))
+
+
+def _two_modes(session: Session) -> Stream:
+    """Three samples in ten are 5 % slower."""
+    return Stream(session.noise(0.005) + 0.05 * (session.random.random(session.shape) < 0.3))
+
+
+def _process_modes(session: Session) -> Stream:
+    """Each process is fast, or 5 % slower, for all of its life: where its memory came to lie, say."""
+    replicas, _, arms, _ = session.shape
+    slow = session.random.random((replicas, arms)) < 0.5
+    return Stream(session.noise(0.005) + session.process(np.where(slow, 0.05, 0.0)))
+
+
+def _processes(session: Session) -> Stream:
+    """Each process has a speed of its own, with a standard deviation of 1 %."""
+    replicas, _, arms, _ = session.shape
+    return Stream(session.noise(0.005) + session.process(session.random.normal(0.0, 0.01, (replicas, arms))))
+
+
+def _autoregressive(session: Session) -> Stream:
+    """The machine's state drifts with a memory of ten samples, and each process's own with one of twenty."""
+    replicas, rounds, arms, samples = session.shape
+    machine = session.machine(_ar1(session.random, replicas, session.length, 0.9, 0.02))
+    own = _ar1(session.random, replicas * arms, rounds * samples, 0.95, 0.005).reshape(replicas, arms, rounds, samples)
+    return Stream(session.noise(0.003) + machine + own.transpose(0, 2, 1, 3))
+
+
+def _heavy_tails(session: Session) -> Stream:
+    """Student's t with 2 degrees of freedom, and one sample in twenty takes up to three times as long."""
+    tails = 0.005 * session.random.standard_t(2, session.shape)
+    slow = math.log(3) * session.random.random(session.shape)
+    return Stream(np.clip(tails, -0.5, 3.0) + np.where(session.random.random(session.shape) < 0.05, slow, 0.0))
+
+
+def _uneven_turns(session: Session) -> Stream:
+    """The noise of a turn is 0.5 %, or a fifth or five times of it."""
+    spread = 0.005 * 5.0 ** session.random.uniform(-1.0, 1.0, (*session.shape[:3], 1))
+    return Stream(session.random.normal(0.0, 1.0, session.shape) * spread)
+
+
+def _clock_steps(session: Session) -> Stream:
+    """The clock steps at random moments for whoever is at work, now and then under what counts."""
+    replicas = session.shape[0]
+    clocks = np.empty((replicas, session.length))
+    levels = BOOST_MHZ * np.array([1.0, 0.95, 0.9, 0.85, 0.8, 0.68])
+    for replica in range(replicas):
+        moments = np.sort(session.random.integers(0, session.length, session.random.poisson(8)))
+        level = session.random.choice(levels, len(moments) + 1, p=(0.3, 0.2, 0.2, 0.1, 0.1, 0.1))
+        clocks[replica] = level[np.searchsorted(moments, np.arange(session.length), side="right")]
+    true = session.machine(clocks)
+    return Stream(session.noise(0.005) + np.log(BOOST_MHZ / true), true * np.exp(session.noise(0.003)))
+
+
+def _clocks_apart(session: Session) -> Stream:
+    """The same work at clocks that are 3 % apart: in time one is faster, in cycles none is."""
+    clocks = BOOST_MHZ * np.array([0.95, 0.98, 0.95])[: session.shape[2]]
+    true = np.broadcast_to(clocks[None, None, :, None], session.shape)
+    return Stream(session.noise(0.005) + np.log(BOOST_MHZ / true), true * np.exp(session.noise(0.003)))
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A kind of stream and what is asked of the verdicts on it.
+
+    Attributes:
+        make: samples of a session.
+        least_power: by effect, of the full protocol: a rule that never decides errs too.
+        quick_band: false positives of one replica, least and most. At most 5 % where one process can show what varies;
+            where processes differ it cannot, and the band says how bad that is.
+        quick_power: as least_power, of the quick protocol.
+    """
+
+    make: Callable[[Session], Stream]
+    least_power: dict[float, float]
+    quick_band: tuple[float, float] = (0.0, LEVEL)
+    quick_power: dict[float, float] = field(default_factory=lambda: {0.10: 0.95})
+
+
+STREAMS: dict[str, Shape] = {
+    "iid": Shape(_iid, {0.01: 0.5, 0.02: 0.95}),
+    "ramp": Shape(_ramp, {0.02: 0.95}),
+    "transient": Shape(_transient, {0.02: 0.95}),
+    "two-modes": Shape(_two_modes, {0.02: 0.95}),
+    # Half of the processes are 5 % slower: the floor rises above that, and only what is clear of it is told.
+    "process-modes": Shape(_process_modes, {0.10: 0.1}, quick_band=(0.35, 0.65)),
+    "processes": Shape(_processes, {0.05: 0.6, 0.10: 0.95}, quick_band=(0.1, 0.4)),
+    "ar1": Shape(_autoregressive, {0.02: 0.15, 0.05: 0.95}),
+    "heavy-tails": Shape(_heavy_tails, {0.02: 0.95}),
+    "uneven-turns": Shape(_uneven_turns, {0.02: 0.95}),
+    # One replica often loses rounds to clocks that do not count.
+    "clock-steps": Shape(_clock_steps, {0.02: 0.95}, quick_power={0.10: 0.65}),
+    "clocks-apart": Shape(_clocks_apart, {0.02: 0.95}),
+}
+
+FULL_BAND = (0.0, LEVEL)
+PROTOCOLS = {"full": StopRule.of(quick=False, replicas=0), "quick": StopRule.of(quick=True, replicas=0)}
+
+
+# -- one trial ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The bootstrap of one trial and its floor, in time and, where clocks are known, in cycles."""
+
+    time: tuple[statistics.Draws, float]
+    cycles: tuple[statistics.Draws, float] | None
+    quick: bool
+
+    def verdict(self, effect: float) -> Verdict:
+        """On a rung that is truly faster by `effect`: the ratio of the same samples moves by that much."""
+        by = math.log1p(effect)
+        found, *confirming = [
+            statistics.decide(draws.shifted(by), floor, quick=self.quick)
+            for draws, floor in (self.time, *([self.cycles] if self.cycles else []))
+        ]
+        return statistics.confirmed(found, confirming[0] if confirming else None).verdict
+
+
+def trial(shape: Shape, rule: StopRule, random: np.random.Generator) -> Judged | None:
+    """One run of identical arms, up to the verdict; None where no round was left to compare."""
+    quick = rule.replicas == 1
+    session = Session.of(random, rule.replicas, rule.most_rounds, 2 if quick else 3)
+    stream = shape.make(session)
+    times = BASE_MS * np.exp(stream.logs)
+    kept = np.ones(session.shape, np.bool_)
+    if stream.clock_mhz is not None:
+        kept = stream.clock_mhz >= THROTTLED_BELOW * BOOST_MHZ
+    base, rung, *twin = _arms(times, kept)
+    last = _last_rounds(base, rung, rule)
+    base, rung, *twin = (_until(arm, last) for arm in (base, rung, *twin))
+    time_judged = _judged(base, rung, twin, quick)
+    if time_judged is None:
+        return None
+    cycles_judged = None
+    if stream.clock_mhz is not None:
+        cycles = (_until(arm, last) for arm in _arms(times * stream.clock_mhz, kept))
+        base, rung, *twin = cycles
+        cycles_judged = _judged(base, rung, twin, quick)
+    return Judged(time_judged, cycles_judged, quick)
+
+
+def _arms(values: Floats, kept: npt.NDArray[np.bool_]) -> list[statistics.ByRound]:
+    """Values of the samples that count, arm by arm."""
+    replica, rounds = (index.astype(np.int64) for index in np.indices(values.shape)[:2])
+    found = []
+    for arm in range(values.shape[2]):
+        chosen = kept[:, :, arm]
+        own = values[:, :, arm][chosen]
+        found.append(statistics.by_round(own, replica[:, :, arm][chosen], rounds[:, :, arm][chosen]))
+    return found
+
+
+def _last_rounds(base: statistics.ByRound, rung: statistics.ByRound, rule: StopRule) -> Ints:
+    """How many rounds each replica has had when the stop rule ends it: int64 [replicas]."""
+    found = np.full(rule.replicas, rule.most_rounds, np.int64)
+    for replica in range(rule.replicas):
+        own, other = (arm.of(arm.replica == replica) for arm in (base, rung))
+        rounds = np.intersect1d(own.round, other.round, assume_unique=True)
+        (ratios,) = statistics.log_ratios(own, other) or [np.empty(0)]
+        for done in range(rule.least_rounds, rule.most_rounds, 2):
+            if statistics.half_width(ratios[rounds < done]) <= rule.half_width:
+                found[replica] = done
+                break
+    return found
+
+
+def _until(arm: statistics.ByRound, last: Ints) -> statistics.ByRound:
+    return arm.of(arm.round < last[arm.replica])
+
+
+def _judged(
+    base: statistics.ByRound, rung: statistics.ByRound, twin: Sequence[statistics.ByRound], quick: bool
+) -> tuple[statistics.Draws, float] | None:
+    """The draws of the ratio and the floor beside them."""
+    found = statistics.ratio_draws(base, rung, draws=DRAWS)
+    again = statistics.ratio_draws(base, twin[0], seed=1, draws=DRAWS) if twin else None
+    return None if found is None else (found, statistics.noise_floor(again, quick=quick))
+
+
+# -- rates -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What became of the trials of one stream under one protocol.
+
+    Attributes:
+        false_positive_rate: share of FASTER or SLOWER for identical arms.
+        interval: its own 95 % interval for so many trials (Wilson).
+        band: where the rate must lie.
+        power: by true effect, share of FASTER.
+        least_power: what it must reach.
+        same_rate: share of SAME for identical arms.
+        wrong_sign_rate: share of SLOWER over all true effects.
+    """
+
+    name: str
+    protocol: str
+    trials: int
+    false_positive_rate: float
+    interval: tuple[float, float]
+    band: tuple[float, float]
+    power: dict[float, float]
+    least_power: dict[float, float]
+    same_rate: float
+    wrong_sign_rate: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether every rate lies in its band."""
+        low, high = self.band
+        powerful = all(self.power[effect] >= least for effect, least in self.least_power.items())
+        return low <= self.false_positive_rate <= high and powerful
+
+    def document(self) -> dict[str, object]:
+        """For JSON."""
+        return {
+            "name": self.name if self.protocol == "full" else f"{self.name} ({self.protocol})",
+            "protocol": self.protocol,
+            "false_positive_rate": self.false_positive_rate,
+            "interval": list(self.interval),
+            "band": list(self.band),
+            "power": {str(effect): rate for effect, rate in self.power.items()},
+            "least_power": {str(effect): rate for effect, rate in self.least_power.items()},
+            "same_rate": self.same_rate,
+            "wrong_sign_rate": self.wrong_sign_rate,
+            "ok": self.ok,
+        }
+
+
+def wilson(hits: int, trials: int) -> tuple[float, float]:
+    """95 % interval of a rate (Wilson, 1927)."""
+    z = 1.959963984540054
+    rate = hits / trials
+    middle = (rate + z * z / (2 * trials)) / (1 + z * z / trials)
+    reach = z / (1 + z * z / trials) * math.sqrt(rate * (1 - rate) / trials + z * z / (4 * trials**2))
+    return max(0.0, middle - reach), min(1.0, middle + reach)
+
+
+def rates(name: str, protocol: str, trials: int, seed: int) -> Rates:
+    """The rates of one stream under one protocol. A trial depends on seed, stream, protocol and its number alone."""
+    shape, rule = STREAMS[name], PROTOCOLS[protocol]
+    own = [seed, list(STREAMS).index(name), list(PROTOCOLS).index(protocol)]
+    idle: list[Verdict] = []
+    truly: dict[float, list[Verdict]] = {effect: [] for effect in EFFECTS}
+    for number in range(trials):
+        judged = trial(shape, rule, np.random.default_rng([*own, number]))
+        idle.append(judged.verdict(0.0) if judged else Verdict.NONE)
+        for effect in EFFECTS:
+            truly[effect].append(judged.verdict(effect) if judged else Verdict.NONE)
+    false = sum(verdict in (Verdict.FASTER, Verdict.SLOWER) for verdict in idle)
+    return Rates(
+        name,
+        protocol,
+        trials,
+        false / trials,
+        wilson(false, trials),
+        FULL_BAND if protocol == "full" else shape.quick_band,
+        {effect: found.count(Verdict.FASTER) / trials for effect, found in truly.items()},
+        shape.least_power if protocol == "full" else shape.quick_power,
+        idle.count(Verdict.SAME) / trials,
+        sum(found.count(Verdict.SLOWER) for found in truly.values()) / (trials * len(EFFECTS)),
+    )
+
+
+# -- the command -------------------------------------------------------------------------------------------------------
+
+
+def document(found: Sequence[Rates], trials: int, seed: int) -> dict[str, object]:
+    """The result as plain data: the schema of `aisp bench selftest --json`."""
+    return {
+        "streams": [one.document() for one in found],
+        "trials": trials,
+        "seed": seed,
+        "replicas": PROTOCOLS["full"].replicas,
+        "level": LEVEL,
+        "ok": all(one.ok for one in found),
+    }
+
+
+def table(found: Sequence[Rates], trials: int, seed: int) -> list[str]:
+    """The result for people, as lines."""
+    heads = "".join(f"{f'{effect:.1%}':>8}" for effect in EFFECTS)
+    lines = [
+        f"{trials} trials a row, seed {seed}. false: FASTER or SLOWER for identical arms, same: SAME for them;",
+        "by true effect: the share called FASTER. quick: one replica, which cannot see how processes differ.",
+        "",
+        f"{'stream':<15}{'protocol':<10}{'false':>7}  {'95 % interval':<16}{'band':<14}{'same':>6} {heads}",
+    ]
+    for one in found:
+        interval = f"{one.interval[0]:.1%}..{one.interval[1]:.1%}"
+        band = f"{one.band[0]:.0%}..{one.band[1]:.0%}"
+        power = "".join(f"{one.power[effect]:>8.0%}" for effect in EFFECTS)
+        end = "" if one.ok else "  out of its band"
+        lines.append(
+            f"{one.name:<15}{one.protocol:<10}{one.false_positive_rate:>7.1%}  {interval:<16}{band:<14}"
+            f"{one.same_rate:>6.0%} {power}{end}"
+        )
+    return lines
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m engine.selftest", description=__doc__.split("\n\n")[0])
+    parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    parser.add_argument("--trials", type=int, default=TRIALS, help=f"for each stream and protocol; {TRIALS}")
+    parser.add_argument("--seed", type=int, default=SEED, help="the same seed gives the same rates")
+    parser.add_argument("--streams", default=",".join(STREAMS), metavar="A,B", help="some of " + ", ".join(STREAMS))
+    given = parser.parse_args(arguments)
+    names = [name.strip() for name in given.streams.split(",") if name.strip()]
+    unknown = [name for name in names if name not in STREAMS]
+    if unknown or not names:
+        parser.error(f"no stream named {', '.join(unknown) or '(nothing)'}; there are {', '.join(STREAMS)}")
+    if given.trials < 1 or given.seed < 0:
+        parser.error(f"trials must be at least 1 and the seed at least 0, not {given.trials} and {given.seed}")
+    found: list[Rates] = []
+    start = time.monotonic()
+    for position, name in enumerate(names, start=1):
+        sys.stderr.write(f"[{position}/{len(names)}] {name}, {time.monotonic() - start:.0f} s\n")
+        sys.stderr.flush()
+        found += [rates(name, protocol, given.trials, given.seed) for protocol in PROTOCOLS]
+    lines = table(found, given.trials, given.seed)
+    if given.json:
+        lines = [json.dumps(document(found, given.trials, given.seed))]
+    sys.stdout.write("\n".join(lines) + "\n")
+    return 0 if all(one.ok for one in found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,274 @@
+"""Taking the samples of one run: when measuring ends, how a sample is taken, who is next, and waiting for a hot GPU.
+
+The stop rule is written into the run's manifest before the first sample. Whether short calls are timed in company is
+decided once, in the first replica, from what the warm-up found, for all arms alike: what is timed in two ways is not
+compared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from engine.arms import Arm, ArmEnd, ask, expect, explain, oom_kills
+from engine.clean import clean_line
+from engine.protocol import events, jobs, reports
+from engine.spawner import Child, ChildGoneError, ChildTimeoutError, OutputLimitError
+from store.outcomes import State, Timing
+
+SHORT_MS = 0.060  # a faster call is timed in company: an event pair around it is off by over 2 %
+COMPANY_BELOW_MS = 0.200  # so are its rivals, up to here; above, the way of timing makes under 1 % of difference
+SAMPLE_MS = 0.3  # what one sample of several calls should last
+CALLS = (8, 32)  # least and most calls in it
+THROTTLED = 1  # store.records.DISCARDED
+THROTTLED_BELOW = 0.75  # of the reference clock
+LEAST_SAMPLES = 3  # in a turn, where the budget allows
+
+
+@dataclass(frozen=True, slots=True)
+class StopRule:
+    """When measuring ends; written into the manifest before the first sample.
+
+    Attributes:
+        replicas: fresh processes for every arm.
+        least_rounds, most_rounds: in each replica. Between them it ends as soon as the interval of every comparison,
+            over the rounds of this replica, is no wider than `half_width` on either side.
+        half_width: relative.
+        budget_s: for the rounds of one replica; no round beyond the least begins after it. It starts after the
+            warm-up, however long that took.
+        turn_ms: of one arm in one round; at least three samples, at most `turn_samples`.
+        input_sets: how many sets of values the timed calls draw from.
+        cooling_s: the most that a run waits for a GPU whose clock has fallen.
+        warm: the caches are as the call before left them, instead of the L2 flushed.
+        interleaved: arms take turns; else one arm is measured after the other.
+    """
+
+    replicas: int
+    least_rounds: int
+    most_rounds: int
+    half_width: float
+    budget_s: float
+    turn_ms: float
+    turn_samples: int
+    input_sets: int
+    warm_up_ms: float
+    cooling_s: float
+    warm: bool = False
+    interleaved: bool = True
+
+    @staticmethod
+    def of(*, quick: bool, replicas: int, warm: bool = False, interleaved: bool = True) -> StopRule:
+        """The rule of a mode; `replicas` overrides its number of fresh processes, 0 does not."""
+        if quick:
+            return StopRule(replicas or 1, 4, 8, 0.01, 4.0, 20.0, 64, 2, 40.0, 3.0, warm, interleaved)
+        return StopRule(replicas or 5, 6, 12, 0.01, 20.0, 40.0, 128, 3, 200.0, 30.0, warm, interleaved)
+
+    def manifest(self) -> dict[str, object]:
+        """As plain data."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def calls_for(per_call_ms: float) -> int:
+    """How many calls one sample should time: a power of two, so that rivals of like speed have like company."""
+    least, most = CALLS
+    wanted = math.ceil(SAMPLE_MS / max(per_call_ms, 1e-6))
+    return min(max(1 << (wanted - 1).bit_length(), least), most)
+
+
+class ArmFailure(Exception):
+    """One of several arms came to its end."""
+
+    def __init__(self, arm: Arm, end: ArmEnd) -> None:
+        super().__init__(arm.name)
+        self.arm = arm
+        self.end = end
+
+
+class Turns:
+    """Serves one run. Whatever goes wrong with an arm is raised as ArmEnd; the run decides what that ends.
+
+    Args:
+        run_id: for the events.
+        case: the timed case.
+        rule: of the run.
+        order: the run's own source of chance.
+        publish: where events go.
+        patience_s: how long a process may give no sign.
+    """
+
+    def __init__(
+        self,
+        run_id: str,
+        case: str,
+        rule: StopRule,
+        order: random.Random,
+        publish: Callable[[events.Event], None],
+        patience_s: float,
+    ) -> None:
+        self._run_id = run_id
+        self._case = case
+        self._rule = rule
+        self._order = order
+        self._publish = publish
+        self._patience_s = patience_s
+        self._kind = ""  # "graph", "batch" or "single" once it is decided
+        self._calls: dict[str, int] = {}
+        self._last_order: list[Arm] = []
+        self._cooling_left_s = rule.cooling_s
+        self.reference_mhz = math.nan
+        self.notes: list[str] = []
+
+    # -- how a sample is taken -------------------------------------------------------------------------------------
+
+    async def warm_up(self, arm: Arm, child: Child) -> None:
+        """Bring one arm's process to a steady state."""
+        job = jobs.WarmUp(case=self._case, budget_ms=self._rule.warm_up_ms, warm=self._rule.warm)
+        warmed = await ask(child, job, reports.WarmedUp, self._patience_s, arm.name)
+        self._set_timing(arm, warmed.timing)
+        arm.per_call_ms = warmed.per_call_ms
+        arm.per_sample_ms = warmed.per_sample_ms
+        arm.resolution_ms = warmed.resolution_ms
+        arm.overhead_ms = warmed.overhead_ms
+        if not warmed.reference_mhz <= self.reference_mhz:  # either may be NaN
+            self.reference_mhz = warmed.reference_mhz
+
+    def _set_timing(self, arm: Arm, told: str) -> None:
+        timing = Timing(told)
+        if arm.samples.device_ms and arm.timing is not timing and not (timing.held and arm.timing.held):
+            # One process held the stream and another could not: the weaker word holds for all.
+            timing = timing if not timing.held else arm.timing
+        arm.timing = timing
+
+    async def choose(self, arms: Sequence[Arm], child_of: Callable[[Arm], Child]) -> None:
+        """Let short calls be timed in company: as a graph, else one by one behind the hold, else alone.
+
+        All arms under COMPANY_BELOW_MS are timed the same way, so one that cannot follow keeps the others back.
+        """
+        if not self._rule.interleaved or any(not arm.timing.held for arm in arms):
+            return
+        if not self._kind:
+            self._kind = "graph" if min(arm.per_call_ms for arm in arms) < SHORT_MS else "single"
+            for arm in arms:
+                if arm.per_call_ms < COMPANY_BELOW_MS:
+                    self._calls[arm.rung.name] = calls_for(arm.per_call_ms)
+        if self._kind == "single":
+            return
+        short = [arm for arm in arms if arm.rung.name in self._calls]
+        while True:
+            asked = self._kind
+            answers = [await self._group(arm, child_of(arm)) for arm in short]
+            weaker = [answer for answer in answers if answer.kind != asked]
+            if not weaker:
+                return
+            self._kind = "single" if asked == "batch" or any(a.kind == "single" for a in weaker) else "batch"
+            reasons = {f"{a.name}: {r.note}" for a, r in zip(short, answers, strict=True) if r.kind != asked}
+            self.notes = [f"short calls timed as {self._kind}; {clean_line('; '.join(sorted(reasons)))}"]
+
+    async def _group(self, arm: Arm, child: Child) -> reports.Grouped:
+        job = jobs.Group(case=self._case, kind=self._kind, calls=self._calls[arm.rung.name])
+        try:
+            grouped = await ask(child, job, reports.Grouped, self._patience_s, arm.name)
+            if grouped.calls < 1:
+                raise ArmEnd(State.INFRA_ERROR, f"{arm.name} answered with {grouped.calls} calls in a sample")
+        except ArmEnd as end:
+            raise ArmFailure(arm, end) from None
+        self._set_timing(arm, grouped.timing)
+        arm.calls = grouped.calls
+        arm.per_sample_ms = grouped.per_sample_ms
+        return grouped
+
+    # -- turns -----------------------------------------------------------------------------------------------------
+
+    def in_order(self, arms: Sequence[Arm], number: int) -> Sequence[Arm]:
+        """The arms in random order where `number` is even, else in the reverse of the order before (ABBA)."""
+        if number % 2 == 0:
+            self._last_order = list(arms)
+            self._order.shuffle(self._last_order)
+        else:
+            self._last_order = self._last_order[::-1]
+        wanted = {id(arm) for arm in arms}
+        return [arm for arm in self._last_order if id(arm) in wanted]
+
+    def over(self, done: int, started_s: float, widest: float | None) -> bool:
+        """Whether a replica has had rounds enough.
+
+        Args:
+            done: rounds.
+            started_s: time.monotonic() at the first.
+            widest: half-width of the widest interval of this replica; None where there is nothing to compare.
+        """
+        if done < self._rule.least_rounds:
+            return False
+        if done >= self._rule.most_rounds or time.monotonic() - started_s > self._rule.budget_s:
+            return True
+        # An even number of rounds: each order has had its reverse.
+        return done % 2 == 0 and widest is not None and widest <= self._rule.half_width
+
+    async def turn(self, arm: Arm, child: Child, number: int, replica: int) -> None:
+        """One arm's samples of one round. A GPU whose clock has fallen is given time before the next sample."""
+        rule = self._rule
+        wanted = max(LEAST_SAMPLES, min(rule.turn_samples, int(rule.turn_ms / max(arm.per_sample_ms, 0.01))))
+        sets = [self._order.randrange(rule.input_sets) for _ in range(wanted * arm.calls)]
+        # Slow calls get three samples a turn; nothing gets more than its share of time beyond that.
+        budget_ms = max(4 * rule.turn_ms, 4 * arm.per_sample_ms)
+        least_mhz = 0.0 if math.isnan(self.reference_mhz) else THROTTLED_BELOW * self.reference_mhz
+        pause_s = 0.1
+        while sets:
+            job = jobs.Measure(
+                case=self._case, round=number, sets=sets, budget_ms=budget_ms, least_mhz=round(least_mhz, 3)
+            )
+            taken, throttled = await self._samples(arm, child, job, replica)
+            sets = sets[taken * arm.calls :]
+            if not throttled or not sets or self._cooling_left_s <= 0:
+                return
+            start = time.monotonic_ns()
+            pause_s = min(pause_s, self._cooling_left_s)
+            await asyncio.sleep(pause_s)
+            self._cooling_left_s -= pause_s
+            self._publish(
+                events.Step(
+                    run_id=self._run_id,
+                    name="cooling",
+                    arm=arm.name,
+                    start_ns=start,
+                    duration_ms=(time.monotonic_ns() - start) / 1e6,
+                    detail=f"SM clock under {least_mhz:.0f} MHz",
+                )
+            )
+            pause_s = min(2 * pause_s, 1.0)
+
+    async def _samples(self, arm: Arm, child: Child, job: jobs.Measure, replica: int) -> tuple[int, bool]:
+        """How many samples came, and whether the last of them was set aside for a low clock."""
+        taken = 0
+        report: reports.Report = await ask(child, job, reports.Samples, self._patience_s, arm.name)
+        while True:
+            batch = expect(report, reports.Samples, arm.name)
+            arm.take(batch, replica)
+            taken += len(batch.device_ms)
+            self._publish(
+                events.SampleBatch(
+                    run_id=self._run_id,
+                    arm=arm.name,
+                    replica=replica,
+                    round=batch.round,
+                    timing=arm.timing.value,
+                    device_ms=batch.device_ms,
+                    end_ns=batch.end_ns,
+                    discarded=batch.discarded,
+                    sm_clock_mhz=batch.sm_clock_mhz,
+                )
+            )
+            if batch.last:
+                return taken, batch.discarded[-1:] == [THROTTLED]
+            report = await self._receive(child, arm)
+
+    async def _receive(self, child: Child, arm: Arm) -> reports.Report:
+        before = oom_kills()
+        try:
+            return await child.receive(self._patience_s)
+        except (ChildGoneError, ChildTimeoutError, OutputLimitError) as error:
+            raise await explain(child, error, arm.name, before) from None

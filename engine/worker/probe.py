@@ -1,0 +1,114 @@
+"""What the GPU says of itself around a sample: its SM clock by its own counters, and its cache set free.
+
+Before and after the timed region one block per SM notes that SM's cycle counter and the nanosecond timer that all SMs
+share; cycles over nanoseconds is the clock while the work ran. Only readings of the same SM are compared, since each
+counts from a start of its own. The driver's 20 readings a second cannot see a sample of 100 us; this can (on an H100
+the timer steps in 32 ns, which is 0.3 % over 10 us).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+_SOURCE = r"""
+extern "C" __global__ void read_clocks(unsigned long long* out) {
+    if (threadIdx.x != 0) return;
+    unsigned sm;
+    unsigned long long cycles, ns;
+    asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
+    asm volatile("mov.u64 %0, %%clock64;" : "=l"(cycles));
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
+    out[2 * sm] = cycles;
+    out[2 * sm + 1] = ns;
+}
+"""
+# Blocks are dealt out to SMs one each; SM numbers may have holes, so there is room for more than there are blocks.
+_MOST_SMS = 512
+_LEAST_READINGS = 4
+
+
+class ClockProbe:
+    """Reads the SM clock over a piece of GPU work on the current stream.
+
+    Without cuda.core, NVRTC or a GPU that has these counters it measures nothing and `note` says why: the clock is
+    unknown, which is no reason not to time.
+    """
+
+    def __init__(self) -> None:
+        self.note = ""
+        self._torch: Any = None
+        try:
+            import torch
+
+            from kernels import cuda
+
+            self._launch = cuda.launch
+            self._kernel = cuda.Kernel("read_clocks.cu", _SOURCE, "read_clocks", digest="aisp read_clocks")
+            self._blocks = torch.cuda.get_device_properties(0).multi_processor_count
+            # Before and after, [2, SM, (cycles, ns)]; zero where no block ran.
+            self._readings = torch.zeros((2, _MOST_SMS, 2), dtype=torch.int64, device="cuda")
+            self._host = torch.zeros_like(self._readings, device="cpu").pin_memory()
+            self._torch = torch
+            self.before()
+            self.after()
+            torch.cuda.synchronize()
+        except Exception as error:
+            # Whatever is missing, of three libraries and a driver: the clock stays unknown, and that is all.
+            self._torch = None
+            self.note = f"{type(error).__name__}: {error}"
+
+    def before(self) -> None:
+        """Enqueue the first reading."""
+        if self._torch is not None:
+            self._readings.zero_()  # an SM that gets no block must not show what it said last time
+        self._read(0)
+
+    def after(self) -> None:
+        """Enqueue the second reading, and its way to the host."""
+        self._read(1)
+        if self._torch is not None:
+            self._host.copy_(self._readings, non_blocking=True)
+
+    def _read(self, which: int) -> None:
+        if self._torch is not None:
+            self._launch(self._kernel, self._blocks, 32, self._readings[which])
+
+    def read_mhz(self) -> float:
+        """SM clock between the two readings, in MHz, median over SMs; NaN where unknown. Synchronise before."""
+        if self._torch is None:
+            return math.nan
+        first, second = self._host.numpy()
+        return clock_mhz(first, second)
+
+
+def clock_mhz(first: Any, second: Any) -> float:
+    """Median over SMs of cycles per microsecond.
+
+    Args:
+        first, second: int64 [SM, 2], cycles and nanoseconds; zeros where an SM had no block.
+    """
+    import numpy as np  # torch has it loaded
+
+    ran = (first[:, 1] > 0) & (second[:, 1] > first[:, 1]) & (second[:, 0] > first[:, 0])
+    if int(ran.sum()) < _LEAST_READINGS:
+        return math.nan
+    elapsed = (second - first)[ran].astype(np.float64)
+    return float(np.median(elapsed[:, 0] / elapsed[:, 1]) * 1e3)
+
+
+def free_persisting_lines() -> bool:
+    """Give lines that a kernel asked the L2 to keep back to ordinary use; whether there could be any.
+
+    Lines persist only where a part of the L2 was set aside for them, which is asked first: it costs nothing.
+    """
+    try:
+        from cuda.bindings import driver
+
+        status, size = driver.cuCtxGetLimit(driver.CUlimit.CU_LIMIT_PERSISTING_L2_CACHE_SIZE)
+    except (ImportError, RuntimeError):  # no bindings, or no driver under them
+        return False
+    if status != driver.CUresult.CUDA_SUCCESS or not size:
+        return False
+    driver.cuCtxResetPersistingL2Cache()
+    return True

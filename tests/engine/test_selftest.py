@@ -1,0 +1,204 @@
+"""The self-test of the statistics: rates within their bands with fewer trials too, and what it is there to notice."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from engine import selftest, statistics
+from engine.selftest import PROTOCOLS, SAMPLES, STREAMS, Session, rates, trial, wilson
+from engine.statistics import Draws
+
+SEED = 7
+TRIALS = 60
+
+# -- the bands ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_the_full_protocol_errs_at_most_in_one_of_twenty(name: str) -> None:
+    """And has the power that it must have: a rule that never decides would err never."""
+    found = rates(name, "full", TRIALS, SEED)
+    assert found.false_positive_rate <= selftest.LEVEL
+    assert found.wrong_sign_rate == 0.0
+    assert found.band == (0.0, selftest.LEVEL)
+    assert found.ok, found
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_the_quick_protocol_errs_as_often_as_its_band_says(name: str) -> None:
+    found = rates(name, "quick", 2 * TRIALS, SEED)
+    assert found.band == STREAMS[name].quick_band
+    assert found.ok, found
+
+
+def test_one_process_cannot_see_that_processes_differ_and_the_band_says_so() -> None:
+    assert STREAMS["process-modes"].quick_band[0] > 0.3
+    assert STREAMS["processes"].quick_band[0] >= 0.1
+    others = [shape.quick_band for name, shape in STREAMS.items() if name not in ("process-modes", "processes")]
+    assert set(others) == {(0.0, selftest.LEVEL)}
+
+
+# -- it notices what it is there for -----------------------------------------------------------------------------------
+
+
+def test_a_bootstrap_that_forgets_processes_leaves_its_band(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All rounds of all replicas in one pot, and no floor from the A/A arm."""
+    honest = statistics.ratio_draws
+
+    def pooled(base: statistics.ByRound, rung: statistics.ByRound, *, seed: int = 0, draws: int = 400) -> Draws | None:
+        def one(arm: statistics.ByRound) -> statistics.ByRound:
+            return statistics.ByRound(
+                np.zeros_like(arm.replica), arm.replica * 1000 + arm.round, arm.count, arm.ordered, arm.median
+            )
+
+        return honest(one(base), one(rung), seed=seed, draws=draws)
+
+    monkeypatch.setattr(statistics, "ratio_draws", pooled)
+    monkeypatch.setattr(statistics, "noise_floor", lambda twins, quick: 0.005)
+    found = rates("processes", "full", TRIALS, SEED)
+    assert found.false_positive_rate > selftest.LEVEL
+    assert not found.ok
+
+
+def test_without_confirmation_in_cycles_a_higher_clock_is_called_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert rates("clocks-apart", "full", 20, SEED).false_positive_rate == 0.0
+    monkeypatch.setattr(statistics, "confirmed", lambda time, cycles: time)
+    found = rates("clocks-apart", "full", 20, SEED)
+    assert found.false_positive_rate == 1.0
+    assert not found.ok
+
+
+def test_rounds_that_are_not_paired_lose_the_power_to_see_through_a_drift(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = statistics.ratio_draws
+    monkeypatch.setattr(statistics, "ratio_draws", lambda base, rung, **kw: honest(base, rung, paired=False, **kw))
+    assert not rates("ramp", "full", TRIALS, SEED).ok
+
+
+def test_samples_at_a_low_clock_that_are_kept_are_seen_in_the_spread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the share set to nothing all samples of the clock steps are kept."""
+    random = [np.random.default_rng([SEED, number]) for number in (1, 1)]
+    set_aside = trial(STREAMS["clock-steps"], PROTOCOLS["full"], random[0])
+    monkeypatch.setattr(selftest, "THROTTLED_BELOW", 0.0)
+    kept = trial(STREAMS["clock-steps"], PROTOCOLS["full"], random[1])
+    assert set_aside is not None
+    assert kept is not None
+    assert kept.time[0].drawn.std() != set_aside.time[0].drawn.std()
+
+
+def test_a_rule_that_never_decides_is_out_of_its_band(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statistics, "noise_floor", lambda twins, quick: 0.5)
+    found = rates("iid", "full", 10, SEED)
+    assert found.false_positive_rate == 0.0
+    assert not found.ok
+
+
+# -- streams -----------------------------------------------------------------------------------------------------------
+
+
+def test_arms_take_turns_in_an_order_that_the_next_round_reverses() -> None:
+    session = Session.of(np.random.default_rng(0), 2, 6, 3)
+    turn = session.moment[..., 0] // SAMPLES
+    place = turn % 3
+    assert (place[:, 0::2] + place[:, 1::2] == 2).all()
+    for replica in range(2):
+        assert sorted(session.moment[replica].ravel().tolist()) == list(range(session.length))
+    assert len({tuple(order) for order in place[:, 0::2].reshape(-1, 3).tolist()}) > 1
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_arms_of_a_stream_do_the_same_work(name: str) -> None:
+    """Over many sessions no arm is faster than another: in cycles, where clocks differ."""
+    differences = []
+    for number in range(60):
+        session = Session.of(np.random.default_rng([3, number]), 5, 6, 3)
+        stream = STREAMS[name].make(session)
+        logs = stream.logs if stream.clock_mhz is None else stream.logs + np.log(stream.clock_mhz)
+        medians = np.median(logs, axis=(0, 1, 3))
+        differences.append(medians - medians[0])
+    spread = np.std(differences, axis=0) / math.sqrt(60)
+    assert (np.abs(np.mean(differences, axis=0)) <= 4 * spread + 1e-9).all()
+
+
+def test_the_autoregressive_series_has_the_memory_and_spread_that_it_is_given() -> None:
+    series = selftest._ar1(np.random.default_rng(1), 400, 720, 0.9, 0.02)
+    assert series.std() == pytest.approx(0.02, rel=0.03)
+    assert series[:, 0].std() == pytest.approx(0.02, rel=0.15)
+    assert np.corrcoef(series[:, 1:].ravel(), series[:, :-1].ravel())[0, 1] == pytest.approx(0.9, abs=0.01)
+
+
+def test_the_stop_rule_is_the_one_that_runs_follow() -> None:
+    """Calm streams end at the least rounds, wild ones at the most."""
+    rule = PROTOCOLS["full"]
+    session = Session.of(np.random.default_rng(0), rule.replicas, rule.most_rounds, 2)
+    kept = np.ones(session.shape, np.bool_)
+    for spread, wanted in ((0.001, rule.least_rounds), (0.5, rule.most_rounds)):
+        base, rung = selftest._arms(np.exp(session.noise(spread)), kept)
+        assert selftest._last_rounds(base, rung, rule).tolist() == [wanted] * rule.replicas
+
+
+def test_an_effect_moves_the_verdict_of_the_same_samples() -> None:
+    judged = trial(STREAMS["iid"], PROTOCOLS["full"], np.random.default_rng(1))
+    assert judged is not None
+    assert [judged.verdict(effect) for effect in (0.0, 0.10, -0.10)] == ["same", "faster", "slower"]
+
+
+# -- the command -------------------------------------------------------------------------------------------------------
+
+
+def test_the_rates_own_interval_is_wilsons() -> None:
+    assert wilson(0, 400) == pytest.approx((0.0, 0.00951), abs=1e-5)
+    assert wilson(20, 400) == pytest.approx((0.03258, 0.07596), abs=1e-4)
+
+
+def test_the_same_seed_gives_the_same_rates_whatever_else_is_asked_for() -> None:
+    assert rates("ar1", "quick", 20, 3) == rates("ar1", "quick", 20, 3)
+    assert rates("ar1", "quick", 20, 3) != rates("ar1", "quick", 20, 4)
+
+
+def test_json_has_the_promised_fields_and_progress_is_told_aside(capsys: pytest.CaptureFixture[str]) -> None:
+    status = selftest.main(["--json", "--trials", "20", "--seed", "5", "--streams", "iid, two-modes"])
+    told = capsys.readouterr()
+    found = json.loads(told.out)
+    assert status == 0
+    assert [stream["name"] for stream in found["streams"]] == [
+        "iid", "iid (quick)", "two-modes", "two-modes (quick)"
+    ]  # fmt: skip
+    assert (found["trials"], found["seed"], found["replicas"], found["level"], found["ok"]) == (20, 5, 5, 0.05, True)
+    first = found["streams"][0]
+    assert first["band"] == [0.0, 0.05]
+    assert list(first["power"]) == ["0.005", "0.01", "0.02", "0.05", "0.1"]
+    assert first["power"]["0.1"] == 1.0
+    assert first["ok"] is True
+    assert [line.split(",")[0] for line in told.err.splitlines()] == ["[1/2] iid", "[2/2] two-modes"]
+
+
+def test_a_rate_out_of_its_band_ends_in_status_one_and_is_marked(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(statistics, "confirmed", lambda time, cycles: time)
+    assert selftest.main(["--trials", "5", "--streams", "clocks-apart"]) == 1
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("clocks-apart")]
+    assert len(rows) == 2
+    assert rows[0].endswith("out of its band")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--streams", "iid,nope"], "no stream named nope; there are iid, ramp"),
+        (["--streams", ""], "no stream named (nothing)"),
+        (["--trials", "0"], "trials must be at least 1"),
+        (["--seed", "-1"], "the seed at least 0"),
+    ],
+)
+def test_a_wrong_request_says_what_would_work(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        selftest.main(arguments)
+    assert end.value.code == 2
+    assert words in capsys.readouterr().err

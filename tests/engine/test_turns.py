@@ -1,0 +1,352 @@
+"""Who is timed how, who is next, when it ends, and what a hot GPU gets: with processes that answer by a script."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.arms import Arm, ArmEnd
+from engine.protocol import events, jobs, reports
+from engine.turns import CALLS, COMPANY_BELOW_MS, SHORT_MS, ArmFailure, StopRule, Turns
+from kernels.catalog.model import Kind, Needs, Role, Rung
+from store.outcomes import State, Timing
+from store.records import DISCARDED
+
+
+class Scripted:
+    """A worker process that measures what it is told to.
+
+    Attributes:
+        ms: per call.
+        strongest: the best kind of company it can be timed in.
+        clocks: SM clock of the samples to come, in MHz; the last one for ever.
+    """
+
+    def __init__(self, ms: float = 1.0, strongest: str = "graph", timing: str = "cold") -> None:
+        self.ms = ms
+        self.strongest = strongest
+        self.timing = timing
+        self.clocks = [1980.0]
+        self.reference_mhz = 1980.0
+        self.asked: list[Any] = []
+        self.calls = 1
+
+    async def ask(self, job: jobs.AnyJob, patience_s: float) -> reports.Report:
+        self.asked.append(job)
+        match job:
+            case jobs.WarmUp():
+                return reports.WarmedUp(
+                    per_call_ms=self.ms,
+                    per_sample_ms=self.ms,
+                    calls=10,
+                    timing=self.timing,
+                    reference_mhz=self.reference_mhz,
+                    resolution_ms=3.2e-5,
+                    overhead_ms=1.28e-3,
+                )
+            case jobs.Group():
+                order = ["graph", "batch", "single"]
+                kind = order[max(order.index(job.kind), order.index(self.strongest))]
+                self.calls = 1 if kind == "single" else job.calls
+                return reports.Grouped(
+                    kind=kind,
+                    calls=self.calls,
+                    per_sample_ms=self.ms * self.calls,
+                    timing="cold" if kind == "single" else f"cold {kind}",
+                    note="" if kind == job.kind else f"only {kind}",
+                )
+            case jobs.Measure():
+                return self._measure(job)
+        raise AssertionError(job)
+
+    def _measure(self, job: jobs.Measure) -> reports.Samples:
+        clocks: list[float] = []
+        for _ in range(len(job.sets) // self.calls):
+            clocks.append(self.clocks.pop(0) if len(self.clocks) > 1 else self.clocks[0])
+            if clocks[-1] < job.least_mhz:
+                break
+        return reports.Samples(
+            round=job.round,
+            calls=self.calls,
+            sets=job.sets[: len(clocks) * self.calls],
+            device_ms=[self.ms] * len(clocks),
+            host_ms=[0.01] * len(clocks),
+            end_ns=[time.monotonic_ns()] * len(clocks),
+            discarded=[int(mhz < job.least_mhz) for mhz in clocks],
+            sm_clock_mhz=clocks,
+            fingerprints=[0.0] * 3 * self.calls * len(clocks),
+            width=3,
+            last=True,
+        )
+
+
+def arm_of(name: str = "baseline", child: Scripted | None = None) -> Arm:
+    rung = Rung(name.removesuffix(" (A/A)"), Role.BASELINE, Kind.TORCH, Path("x.py"), Needs())
+    arm = Arm(name, rung, "cuda", True, State.RUNNING)
+    arm.child = child  # type: ignore[assignment]
+    arm.verified = {number: [0.0, 0.0, 0.0] for number in range(9)}
+    return arm
+
+
+class Scene:
+    """Arms over scripted processes, and the Turns that serve them."""
+
+    def __init__(self, *children: Scripted, rule: StopRule | None = None) -> None:
+        self.told: list[events.Event] = []
+        self.children = children
+        self.arms = [arm_of(f"arm{n}", child) for n, child in enumerate(children)]
+        self.rule = rule or StopRule.of(quick=False, replicas=0)
+        self.turns = Turns("run", "default", self.rule, random.Random(1), self.told.append, 5.0)
+
+    @staticmethod
+    def child_of(arm: Arm) -> Any:
+        return arm.child
+
+    async def warmed(self) -> Scene:
+        for arm in self.arms:
+            await self.turns.warm_up(arm, self.child_of(arm))
+        return self
+
+    async def chosen(self) -> list[tuple[Timing, int]]:
+        await self.warmed()
+        await self.turns.choose(self.arms, self.child_of)
+        return [(arm.timing, arm.calls) for arm in self.arms]
+
+    async def turn(self, number: int = 0) -> list[jobs.Measure]:
+        (arm,) = self.arms
+        await self.turns.turn(arm, self.child_of(arm), number, 0)
+        return [job for job in self.children[0].asked if isinstance(job, jobs.Measure)]
+
+
+@pytest.fixture
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Pauses are noted instead of waited for."""
+    waited: list[float] = []
+
+    async def note(seconds: float) -> None:
+        waited.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", note)
+    return waited
+
+
+# -- how a sample is taken ---------------------------------------------------------------------------------------------
+
+
+async def test_short_calls_are_timed_as_a_graph_of_as_many_as_fill_a_sample() -> None:
+    found = await Scene(Scripted(0.002), Scripted(0.02), Scripted(0.05)).chosen()
+    assert found == [(Timing.COLD_GRAPH, CALLS[1]), (Timing.COLD_GRAPH, 16), (Timing.COLD_GRAPH, CALLS[0])]
+
+
+async def test_calls_that_are_long_enough_are_timed_alone_and_nothing_is_asked() -> None:
+    scene = Scene(Scripted(SHORT_MS), Scripted(4.0))
+    assert await scene.chosen() == [(Timing.COLD, 1)] * 2
+    assert not any(isinstance(job, jobs.Group) for child in scene.children for job in child.asked)
+
+
+async def test_a_long_rival_of_a_short_call_stays_alone() -> None:
+    found = await Scene(Scripted(COMPANY_BELOW_MS), Scripted(0.01), Scripted(0.19)).chosen()
+    assert found == [(Timing.COLD, 1), (Timing.COLD_GRAPH, 32), (Timing.COLD_GRAPH, 8)]
+
+
+async def test_one_that_cannot_be_captured_keeps_the_others_back() -> None:
+    scene = Scene(Scripted(0.01), Scripted(0.01, "batch"))
+    assert await scene.chosen() == [(Timing.COLD_BATCH, 32)] * 2
+    assert scene.turns.notes == ["short calls timed as batch; arm1: only batch"]
+
+
+async def test_one_that_can_only_be_timed_alone_leaves_all_alone() -> None:
+    scene = Scene(Scripted(0.01, "batch"), Scripted(0.01, "single"))
+    assert await scene.chosen() == [(Timing.COLD, 1)] * 2
+    assert scene.turns.notes == ["short calls timed as single; arm0: only batch; arm1: only single"]
+
+
+async def test_a_call_that_waits_for_the_gpu_leaves_all_alone() -> None:
+    scene = Scene(Scripted(0.01, timing="cold+host"), Scripted(0.01))
+    assert await scene.chosen() == [(Timing.COLD_SYNC, 1), (Timing.COLD, 1)]
+
+
+async def test_the_next_replica_is_timed_like_the_first_whatever_it_warms_up_to() -> None:
+    scene = Scene(Scripted(0.01))
+    assert await scene.chosen() == [(Timing.COLD_GRAPH, 32)]
+    scene.children[0].ms = 0.5
+    assert await scene.chosen() == [(Timing.COLD_GRAPH, 32)]
+    long = Scene(Scripted(0.5))
+    assert await long.chosen() == [(Timing.COLD, 1)]
+    long.children[0].ms = 0.01
+    assert await long.chosen() == [(Timing.COLD, 1)]
+
+
+async def test_arms_that_run_one_after_the_other_are_timed_alone() -> None:
+    rule = StopRule.of(quick=False, replicas=0, interleaved=False)
+    assert await Scene(Scripted(0.01), rule=rule).chosen() == [(Timing.COLD, 1)]
+
+
+async def test_an_arm_that_dies_while_this_is_settled_is_named() -> None:
+    scene = Scene(Scripted(0.01), Scripted(0.01))
+
+    async def fail(job: jobs.AnyJob, patience_s: float) -> reports.Report:
+        return reports.Failed(job="Group", kind="user", summary="no", traceback="")
+
+    await scene.warmed()
+    scene.children[1].ask = fail  # type: ignore[method-assign]
+    with pytest.raises(ArmFailure) as failed:
+        await scene.turns.choose(scene.arms, scene.child_of)
+    assert (failed.value.arm.name, failed.value.end.state) == ("arm1", State.USER_ERROR)
+
+
+async def test_a_process_that_waits_for_the_gpu_in_one_replica_marks_the_arm_for_good() -> None:
+    scene = await Scene(Scripted(1.0)).warmed()
+    await scene.turn()
+    scene.children[0].timing = "cold+host"
+    await scene.warmed()
+    assert scene.arms[0].timing is Timing.COLD_SYNC
+    scene.children[0].timing = "cold"
+    await scene.warmed()
+    assert scene.arms[0].timing is Timing.COLD_SYNC
+
+
+async def test_warm_caches_are_asked_of_the_process() -> None:
+    scene = await Scene(Scripted(), rule=StopRule.of(quick=True, replicas=0, warm=True)).warmed()
+    assert scene.children[0].asked[0].warm
+
+
+# -- a turn ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("ms", "samples"), [(0.001, 128), (1.0, 40), (8.0, 5), (500.0, 3)])
+async def test_a_turn_fills_its_time_with_three_to_128_samples(ms: float, samples: int) -> None:
+    scene = await Scene(Scripted(ms)).warmed()
+    (job,) = await scene.turn()
+    assert len(job.sets) == samples
+    assert job.budget_ms == max(160.0, 4 * ms)  # the slowest call still gets three of them
+
+
+async def test_every_call_of_a_sample_has_a_set_of_its_own() -> None:
+    scene = Scene(Scripted(0.01))
+    await scene.chosen()
+    (job,) = await scene.turn()
+    assert len(job.sets) == 125 * 32  # 0.32 ms a sample
+    assert set(job.sets) == {0, 1, 2}
+    assert scene.arms[0].samples.inputs == [-1] * 125
+
+
+async def test_faces_hear_of_every_sample_with_its_clock() -> None:
+    scene = await Scene(Scripted(10.0)).warmed()
+    scene.children[0].clocks = [1980.0, 1965.0]
+    await scene.turn(4)
+    (batch,) = [event for event in scene.told if isinstance(event, events.SampleBatch)]
+    assert (batch.round, batch.sm_clock_mhz) == (4, [1980.0, 1965.0, 1965.0, 1965.0])
+    assert scene.arms[0].samples.sm_clock_mhz == batch.sm_clock_mhz
+
+
+def test_rounds_are_shuffled_and_each_is_reversed_by_the_next() -> None:
+    scene = Scene(*(Scripted() for _ in range(4)))
+    names = [[arm.name for arm in scene.turns.in_order(scene.arms, number)] for number in range(40)]
+    assert all(sorted(order) == ["arm0", "arm1", "arm2", "arm3"] for order in names)
+    assert all(later == earlier[::-1] for earlier, later in zip(names[::2], names[1::2], strict=True))
+    assert len({tuple(order) for order in names[::2]}) > 8  # of 24
+    scene.turns.in_order(scene.arms, 0)
+    left = [arm.name for arm in scene.turns.in_order(scene.arms[:2], 1)]
+    assert sorted(left) == ["arm0", "arm1"]  # the others failed meanwhile
+
+
+# -- a GPU that gets hot -----------------------------------------------------------------------------------------------
+
+
+async def test_throttled_samples_are_set_aside_and_the_next_one_waits(no_waiting: list[float]) -> None:
+    scene = await Scene(Scripted(8.0)).warmed()
+    scene.children[0].clocks = [1980.0, 1484.0, 1400.0, 1486.0]
+    asked = await scene.turn()
+    assert [job.least_mhz for job in asked] == [1485.0] * 3  # three quarters of the reference
+    assert scene.arms[0].samples.discarded == [0, 1, 1, 0, 0]
+    assert scene.arms[0].samples.device_ms == [8.0] * 5  # nothing is thrown away
+    assert DISCARDED[1] == "clock below 75 % of the reference"
+    assert no_waiting == [0.1, 0.2]
+    cooling = [event for event in scene.told if isinstance(event, events.Step)]
+    assert [(step.name, step.detail) for step in cooling] == [("cooling", "SM clock under 1485 MHz")] * 2
+
+
+async def test_a_gpu_that_never_gets_cool_is_waited_for_so_long_and_no_longer(no_waiting: list[float]) -> None:
+    scene = await Scene(Scripted(8.0)).warmed()
+    scene.children[0].clocks = [900.0]
+    for number in range(60):
+        await scene.turn(number)
+    assert sum(no_waiting) == pytest.approx(scene.rule.cooling_s)
+    assert set(scene.arms[0].samples.discarded) == {1}
+
+
+async def test_the_reference_is_the_highest_clock_that_any_process_saw() -> None:
+    cool, hot = Scripted(), Scripted()
+    hot.reference_mhz = 1400.0
+    scene = await Scene(cool, hot).warmed()
+    assert scene.turns.reference_mhz == 1980.0
+    scene = await Scene(hot, cool).warmed()
+    assert scene.turns.reference_mhz == 1980.0
+
+
+async def test_where_the_clock_is_unknown_nothing_is_set_aside() -> None:
+    scene = Scene(Scripted(8.0))
+    scene.children[0].reference_mhz = math.nan
+    scene.children[0].clocks = [math.nan]
+    await scene.warmed()
+    (job,) = await scene.turn()
+    assert job.least_mhz == 0.0
+    assert scene.arms[0].samples.discarded == [0] * 5
+
+
+# -- when it ends ------------------------------------------------------------------------------------------------------
+
+
+def over(done: int, widest: float | None, elapsed_s: float = 0.0, *, quick: bool = False) -> bool:
+    scene = Scene(rule=StopRule.of(quick=quick, replicas=0))
+    return scene.turns.over(done, time.monotonic() - elapsed_s, widest)
+
+
+def test_least_rounds_are_made_whatever_happened_before() -> None:
+    rule = StopRule.of(quick=False, replicas=0)
+    assert not any(over(done, 0.0, elapsed_s=1e6) for done in range(rule.least_rounds))
+
+
+def test_it_ends_when_the_widest_interval_is_narrow_enough_after_whole_pairs_of_rounds() -> None:
+    rule = StopRule.of(quick=False, replicas=0)
+    assert over(rule.least_rounds, 0.01)
+    assert not over(rule.least_rounds, 0.0101)
+    assert not over(rule.least_rounds + 1, 0.001)  # its reverse is still to come
+    assert over(rule.least_rounds + 2, 0.001)
+    assert not over(rule.least_rounds, None)  # nothing to compare
+
+
+def test_it_ends_with_its_budget_or_the_most_rounds() -> None:
+    rule = StopRule.of(quick=False, replicas=0)
+    assert over(rule.most_rounds, 1.0)
+    assert not over(rule.most_rounds - 1, 1.0)
+    assert over(rule.least_rounds + 1, 1.0, elapsed_s=rule.budget_s + 1)
+
+
+def test_the_rule_is_plain_data_for_the_manifest() -> None:
+    manifest = StopRule.of(quick=True, replicas=3, warm=True, interleaved=False).manifest()
+    assert (manifest["replicas"], manifest["warm"], manifest["interleaved"]) == (3, True, False)
+    assert manifest["half_width"] == 0.01
+
+
+@pytest.mark.parametrize("tear", ["sets", "sm_clock_mhz", "fingerprints"])
+async def test_a_torn_batch_is_refused(tear: str) -> None:
+    scene = await Scene(Scripted(8.0)).warmed()
+    measure: Callable[[jobs.Measure], reports.Samples] = scene.children[0]._measure
+
+    async def torn(job: jobs.Measure, patience_s: float) -> reports.Report:
+        whole = measure(job)
+        fields = {name: getattr(whole, name) for name in whole.__struct_fields__}
+        return reports.Samples(**{**fields, tear: getattr(whole, tear)[:-1]})
+
+    scene.children[0].ask = torn  # type: ignore[assignment, method-assign]
+    with pytest.raises(ArmEnd, match="torn"):
+        await scene.turn()

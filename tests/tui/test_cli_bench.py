@@ -1,0 +1,554 @@
+"""`aisp bench suite | peak | roofline | selftest`: many targets at once, ceilings, roofs, the statistics' own test."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from engine.protocol import events, requests
+from store import Store
+from store.outcomes import State, Validity
+from store.records import Ceiling, Peak
+from tests.tui.fake_engine import (
+    CEILINGS,
+    MAIN,
+    FakeEngine,
+    aisp,
+    isolate,
+    make_target,
+    remember,
+    start_aisp,
+)
+from tui.cli import cli
+from tui.commands import roofline, selftest
+from tui.commands.follow import RunView
+from tui.commands.roofline import Roof, labels_apart
+
+GPU = "NVIDIA H100 80GB HBM3"
+H100: dict[str, object] = {"host": "atlas", "gpu": GPU, "gpu_uuid": "GPU-1"}
+LAPTOP: dict[str, object] = {"host": "ada", "gpu": "", "cpu": "a CPU"}
+CERTAIN = {"p_value": 0.0001}
+
+
+@pytest.fixture(autouse=True)
+def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    return isolate(monkeypatch, tmp_path)
+
+
+def cells(text: str) -> list[list[str]]:
+    """The words of each line."""
+    return [line.split() for line in text.splitlines()]
+
+
+def bench(*words: str) -> Result:
+    return CliRunner().invoke(cli, ["bench", *words])
+
+
+def on_h100(folder: Path, target: str, **changes: Any) -> Any:
+    return remember(folder, target, **{"device": "cuda", "environment": H100, "comparison": CERTAIN, **changes})
+
+
+# -- suite -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_suite_is_the_geometric_mean_of_the_last_full_runs(state: Path) -> None:
+    on_h100(state, "mine:one", speedup=16.0)  # an older run of the same target does not count
+    on_h100(state, "mine:one", speedup=2.0)
+    on_h100(state, "mine:two", speedup=8.0)
+    shown = bench("suite", "--json")
+    assert shown.exit_code == 0
+    found = json.loads(shown.stdout)
+    assert (found["on"], found["count"], found["level"]) == (GPU, 2, 0.05)
+    assert found["geometric_mean"] == pytest.approx(4.0)
+    assert 3.8 < found["low"] < 4.0 < found["high"] < 4.2
+    assert found["confirmed"] == ["mine:one", "mine:two"]
+    assert [result["speedup"] for result in found["results"]] == [2.0, 8.0]
+    lines = bench("suite").stdout.splitlines()
+    assert lines[0] == f"last full runs on {GPU}"
+    assert lines[-2].startswith("=> geometric mean 4.00x [3.")
+    assert lines[-2].endswith("over 2 targets")
+    assert lines[-1] == "   2 of 2 FASTER or SLOWER confirmed (Benjamini-Hochberg, 5 %)"
+
+
+def test_a_verdict_that_many_comparisons_make_doubtful_is_not_confirmed(state: Path) -> None:
+    on_h100(state, "mine:one", comparison=CERTAIN)
+    on_h100(state, "mine:two", comparison={"p_value": 0.06})
+    found = json.loads(bench("suite", "--json").stdout)
+    assert (found["confirmed"], found["not_confirmed"]) == (["mine:one"], ["mine:two"])
+    assert {result["target"]: result["confirmed"] for result in found["results"]} == {
+        "mine:one": True, "mine:two": False
+    }  # fmt: skip
+    rows = {line.split()[0]: line.split() for line in bench("suite").stdout.splitlines() if line.startswith("mine:")}
+    assert rows["mine:one"][4:6] == ["faster", "yes"]
+    assert rows["mine:two"][4:6] == ["faster", "no"]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"quick": True}, f"no full run on {GPU}"),
+        ({"environment": LAPTOP, "device": "cpu"}, f"no full run on {GPU}"),
+        ({"state": State.INCORRECT}, "incorrect"),
+        ({"state": State.CANCELLED}, f"no full run on {GPU}"),
+        ({"validity": Validity.SUSPECT}, "its times are suspect"),
+    ],
+    ids=["quick", "elsewhere", "incorrect", "cancelled", "suspect"],
+)
+def test_a_target_that_cannot_count_is_named_with_its_reason(state: Path, change: dict[str, Any], reason: str) -> None:
+    on_h100(state, "mine:two", **change)
+    if change.get("state") is State.CANCELLED:  # the board is of runs that came to their own end
+        on_h100(state, "mine:two", quick=True)
+    on_h100(state, "mine:one", speedup=2.0)
+    found = json.loads(bench("suite", "--json").stdout)
+    assert found["geometric_mean"] == pytest.approx(2.0)
+    assert found["left_out"] == [{"target": "mine:two", "reason": reason}]
+    assert f"left out, {reason}: mine:two" in bench("suite").stdout
+
+
+def test_a_suite_on_named_hardware_takes_the_runs_there(state: Path) -> None:
+    remember(state, "mine:one", speedup=3.0, environment=LAPTOP, comparison=CERTAIN)
+    on_h100(state, "mine:one", speedup=2.0)
+    assert json.loads(bench("suite", "--on", "CPU", "--json").stdout)["geometric_mean"] == pytest.approx(3.0)
+    assert json.loads(bench("suite", "--on", "H100", "--json").stdout)["geometric_mean"] == pytest.approx(2.0)
+
+
+def test_targets_of_a_suite_are_chosen_by_id_or_chapter(state: Path) -> None:
+    for target, speedup in (("mine:one", 2.0), ("mine:two", 2.0), ("ch07:three", 8.0)):
+        on_h100(state, target, speedup=speedup)
+    chosen = json.loads(bench("suite", "--targets", "mine", "--json").stdout)
+    assert [result["target"] for result in chosen["results"]] == ["mine:one", "mine:two"]
+    both = json.loads(bench("suite", "--targets", "mine:one,ch07:three", "--json").stdout)
+    assert both["geometric_mean"] == pytest.approx(4.0)
+    shown = bench("suite", "--targets", "mine:on")
+    assert shown.exit_code == 2
+    assert "no run of 'mine:on' is stored; did you mean mine:one" in shown.stderr
+
+
+def test_a_suite_without_a_full_run_ends_with_1(state: Path) -> None:
+    assert bench("suite").exit_code == 1
+    remember(state, "mine:one", quick=True)
+    shown = bench("suite")
+    assert (shown.exit_code, shown.stdout) == (1, "")
+    assert "left out, no full run: mine:one" in shown.stderr
+    assert json.loads(bench("suite", "--json").stdout)["geometric_mean"] is None
+
+
+# -- peak --------------------------------------------------------------------------------------------------------------
+
+
+def test_ceilings_are_measured_by_the_engine_and_shown_beside_the_datasheet() -> None:
+    with FakeEngine() as engine:
+        shown = bench("peak")
+    assert shown.exit_code == 0
+    assert len(engine.asked(requests.MeasurePeak)) == 1
+    assert shown.stdout.startswith(f"{GPU}  ")
+    expected = """
+        dram read (1.0 GiB) 3.02 TB/s 3.35 TB/s 90 % 1980 2619
+        bf16 dense 720 TFLOP/s 989 TFLOP/s 73 % 1575 2619
+        launch graph node 1.50 us - - 1980 -
+        nvlink read - - - - -
+
+        nvlink read: there is no peer"""
+    assert cells(shown.stdout)[-6:] == cells(expected)[1:]
+    assert "[2/4] bf16 dense  720 TFLOP/s" in shown.stderr.splitlines()
+
+
+def test_the_json_of_ceilings_carries_the_documented_keys() -> None:
+    with FakeEngine():
+        found = json.loads(bench("peak", "--json").stdout)
+    assert (found["peak_id"], found["gpu"]) == ("01PEAK", GPU)
+    read, dense, launch, link = found["ceilings"]
+    assert read == {
+        "name": "dram read", "value": 3.02e12, "unit": "bytes/s", "clock_mhz": 1980.0, "memory_clock_mhz": 2619.0,
+        "footprint_bytes": 2**30, "datasheet": 3.35e12, "note": "",
+    }  # fmt: skip
+    assert dense["datasheet"] == 989.4e12
+    assert (launch["unit"], launch["datasheet"]) == ("s", None)
+    assert (link["value"], link["note"]) == (None, "there is no peer")
+
+
+def test_a_machine_without_a_gpu_says_so_in_the_drivers_words() -> None:
+    with FakeEngine() as engine:
+        engine.refuse = "there is no GPU: NVML Shared Library Not Found"
+        shown = bench("peak", "--json")
+    assert (shown.exit_code, shown.stdout) == (3, "")
+    assert "aisp: there is no GPU: NVML Shared Library Not Found" in shown.stderr
+
+
+def test_ceilings_that_were_cut_short_are_shown_with_the_reason_and_end_with_3() -> None:
+    with FakeEngine() as engine:
+        engine.peak_reason = "the GPU fell off the bus"
+        shown = bench("peak")
+    assert shown.exit_code == 3
+    assert "3.02 TB/s" in shown.stdout
+    assert "the GPU fell off the bus" in shown.stderr
+
+
+def test_an_engine_that_dies_while_it_measures_ends_the_command_with_3() -> None:
+    with FakeEngine() as engine:
+        engine.drop_after = 2
+        shown = bench("peak")
+    assert shown.exit_code == 3
+    assert "the engine went away" in shown.stderr
+
+
+@pytest.mark.parametrize("others", [False, True], ids=["ours", "somebody else's"])
+def test_ctrl_c_cancels_the_measurement_unless_it_was_somebody_elses(others: bool) -> None:
+    with FakeEngine() as engine:
+        engine.hold_peak = True
+        engine.detail = "under way already" if others else ""
+        process = start_aisp("bench", "peak")
+        assert process.stderr is not None
+        while "nvlink" not in process.stderr.readline():
+            pass
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    assert (process.returncode, out) == (130, "")
+    assert [request.run_id for request in engine.asked(requests.Cancel)] == ([] if others else ["01PEAK"])
+    assert ("aisp: left" if others else "aisp: cancelled") in err
+    assert "Traceback" not in err
+
+
+def test_a_second_ctrl_c_leaves_the_measurement_to_the_engine() -> None:
+    with FakeEngine() as engine:
+        engine.hold_peak = engine.hold_cancel = True
+        process = start_aisp("bench", "peak")
+        assert process.stderr is not None
+        while "nvlink" not in process.stderr.readline():
+            pass
+        process.send_signal(signal.SIGINT)
+        while "cancelling" not in process.stderr.readline():
+            pass
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "`aisp bench peak --stored`" in err
+
+
+def test_whoever_comes_to_a_measurement_under_way_gets_all_of_its_ceilings(state: Path) -> None:
+    put_peak(state)
+    with FakeEngine() as engine:
+        engine.detail = "under way already"
+        engine.peak_from = 3
+        found = json.loads(bench("peak", "--json").stdout)
+    assert [ceiling["name"] for ceiling in found["ceilings"]] == [ceiling["name"] for ceiling in CEILINGS]
+
+
+def put_peak(state: Path, peak_id: str = "01PEAK", *, gpu: str = GPU, uuid: str = "GPU-1", scale: float = 1.0) -> Peak:
+    fields = [{key: value for key, value in ceiling.items() if key != "name"} for ceiling in CEILINGS]
+    for field in fields:
+        if field["value"] is not None:
+            field["value"] *= scale
+    state.mkdir(mode=0o700, exist_ok=True)
+    with Store.open(state / "aisp.db") as store:
+        peak = Peak(
+            id=peak_id,
+            gpu=gpu,
+            gpu_uuid=uuid,
+            wall="2026-01-02T03:04:05+00:00",
+            environment=store.put_environment(H100),
+            ceilings=tuple(Ceiling(name=c["name"], **f) for c, f in zip(CEILINGS, fields, strict=True)),
+        )
+        store.put_peak(peak)
+    return peak
+
+
+def test_stored_ceilings_are_shown_without_an_engine(state: Path) -> None:
+    shown = bench("peak", "--stored")
+    assert (shown.exit_code, shown.stdout) == (1, "")
+    assert "`aisp bench peak` measures them" in shown.stderr
+    put_peak(state, "01A", scale=0.5)
+    put_peak(state, "01B")
+    found = json.loads(bench("peak", "--stored", "--json").stdout)
+    assert (found["peak_id"], found["wall"]) == ("01B", "2026-01-02T03:04:05+00:00")
+    assert [c["value"] for c in found["ceilings"]] == [3.02e12, 7.2e14, 1.5e-6, None]
+    assert not (state / "engine.log").exists()
+
+
+def test_ceilings_whose_end_was_lost_in_a_gap_are_read_from_the_store(state: Path) -> None:
+    put_peak(state)
+    with FakeEngine() as engine:
+        engine.lose_end = True
+        shown = bench("peak", "--json")
+    assert shown.exit_code == 0
+    assert len(json.loads(shown.stdout)["ceilings"]) == len(CEILINGS)
+
+
+# -- roofline ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> str:
+    """A target of 1e6 flops over 8e6 bytes a call: 1/8 flop/byte, in fp32."""
+    folder = make_target(tmp_path / "mine", "one")
+    lesson = (folder / "lesson.md").read_text()
+    (folder / "lesson.md").write_text(lesson.replace("{ N = 64 }", "{ N = 1000000 }"))
+    still = make_target(tmp_path / "mine", "still")
+    lesson = (still / "lesson.md").read_text()
+    (still / "lesson.md").write_text(lesson.replace('flops      = "N"', 'flops      = "0"'))
+    return str(tmp_path / "mine")
+
+
+def test_a_roofline_holds_each_rung_against_the_measured_roof_and_the_datasheets(state: Path, root: str) -> None:
+    run = on_h100(state, "mine:one", case="default", baseline_ms=0.01, speedup=2.0)
+    put_peak(state)
+    shown = bench("roofline", "mine:one", "--root", root, "--json")
+    assert shown.exit_code == 0
+    found = json.loads(shown.stdout)
+    assert (found["run_id"], found["gpu"], found["precision"], found["case"]) == (run.id, GPU, "fp32", "default")
+    assert (found["flops"], found["bytes"], found["intensity"]) == (1e6, 8e6, 0.125)
+    measured, datasheet = found["roofs"]
+    # fp32 was not measured, so how high that roof is here is not known.
+    assert (measured["name"], measured["bandwidth_bytes_per_s"], measured["flops_per_s"]) == ("measured", 3.02e12, None)
+    assert (datasheet["bandwidth_bytes_per_s"], datasheet["attainable"]) == (3.35e12, pytest.approx(3.35e12 / 8))
+    optimized = next(point for point in found["points"] if point["rung"] == "optimized")
+    assert optimized["flops_per_s"] == pytest.approx(1e6 / 5e-6)
+    assert optimized["bytes_per_s"] == pytest.approx(8e6 / 5e-6)
+    assert optimized["share_of_datasheet"] == pytest.approx(8e6 / 5e-6 / 3.35e12)
+    table = bench("roofline", "mine:one", "--root", root).stdout
+    assert "1.00 MFLOP and 8.00 MB per call: 0.125 flop/byte" in table
+    assert "datasheet  3.35 TB/s  66.9 TFLOP/s             20.0  419 GFLOP/s" in table
+    assert f"run {run.id} of " in table
+
+
+def test_a_case_without_arithmetic_is_held_against_the_bandwidth(state: Path, root: str) -> None:
+    on_h100(state, "mine:still", case="default", baseline_ms=1e-6)
+    put_peak(state)
+    found = json.loads(bench("roofline", "mine:still", "--root", root, "--json").stdout)
+    assert (found["intensity"], found["precision"]) == (0.0, None)
+    assert [roof["attainable"] for roof in found["roofs"]] == [3.02e12, 3.35e12]
+    baseline = found["points"][0]
+    assert (baseline["flops_per_s"], baseline["bytes_per_s"]) == (None, pytest.approx(512 / 1e-9))
+    assert baseline["share_of_measured"] == pytest.approx(512 / 1e-9 / 3.02e12)
+    assert "arithmetic" not in bench("roofline", "mine:still", "--root", root).stdout
+
+
+def test_the_roofs_are_of_the_gpu_that_ran(state: Path, root: str) -> None:
+    on_h100(state, "mine:one", case="default", environment={**H100, "gpu_uuid": "GPU-2"})
+    put_peak(state)
+    shown = bench("roofline", "mine:one", "--root", root)
+    found = json.loads(bench("roofline", "mine:one", "--root", root, "--json").stdout)
+    assert [roof["name"] for roof in found["roofs"]] == ["datasheet"]
+    assert "the ceilings of this GPU were not measured; `aisp bench peak` does" in shown.stdout
+
+
+def test_a_roofline_of_what_was_not_timed_on_a_known_gpu_ends_with_1(state: Path, root: str) -> None:
+    remember(state, "mine:one", environment=LAPTOP)
+    shown = bench("roofline", "mine:one", "--root", root)
+    assert (shown.exit_code, shown.stdout) == (1, "")
+    assert "no timed run of mine:one on a GPU is stored" in shown.stderr
+    on_h100(state, "mine:one", environment={"gpu": "NVIDIA of next year", "gpu_uuid": "GPU-9"})
+    shown = bench("roofline", "mine:one", "--root", root)
+    assert shown.exit_code == 1
+    assert "nothing is known of NVIDIA of next year" in shown.stderr
+    assert bench("roofline", "mine:tow", "--root", root).exit_code == 2
+
+
+def test_the_picture_is_a_png_of_a_useful_size(state: Path, root: str, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    for target in ("mine:one", "mine:still"):
+        on_h100(state, target, case="default", baseline_ms=0.01)
+        file = tmp_path / f"{target[5:]}.png"
+        shown = bench("roofline", target, "--root", root, "--png", str(file), "--json")
+        assert shown.exit_code == 0, shown.output
+        assert json.loads(shown.stdout)["png"] == str(file)
+        data = file.read_bytes()
+        assert data.startswith(b"\x89PNG\r\n")
+        width, height = struct.unpack(">II", data[16:24])
+        assert width >= 1200
+        assert height >= 700
+    shown = bench("roofline", "mine:one", "--root", root, "--png", str(tmp_path / "none" / "x.png"))
+    assert shown.exit_code == 2
+    assert "cannot be written: No such file" in shown.stderr
+
+
+def test_the_picture_says_what_it_shows_and_no_two_labels_overlap(root: str) -> None:
+    pytest.importorskip("matplotlib")
+    from matplotlib.text import Text
+
+    from kernels import catalog
+    from tui.commands import roofline_picture
+
+    target = catalog.load([Path(root)]).find("mine:one")
+    run = RunView(
+        "01RUN", target="mine:one", device="cuda", case="default", wall="2026-01-02T13:04:05+00:00", state="ok"
+    )
+    # Six rungs within a percent of each other, and under the roof.
+    for number in range(6):
+        run.arm(f"optimized_{number}").known = events.ArmUpdate(
+            run_id="01RUN", arm=f"optimized_{number}", state="ok", correctness="correct", timing="cold",
+            median_ms=0.003 * (1 + number / 1000), low_ms=0.0029, high_ms=0.0031, samples=10,
+        )  # fmt: skip
+    chart, why = roofline.chart(target, run, H100, None)
+    assert chart is not None, why
+    figure = roofline_picture.picture(chart)
+    (axes,) = figure.axes
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    assert "flop/byte" in axes.get_xlabel()
+    assert "FLOP/s" in axes.get_ylabel()
+    texts = {text.get_text(): text for text in axes.texts}
+    assert "mine:one" in texts
+    title = axes.get_title(loc="left")
+    assert GPU in title
+    assert "2026-01-02" in title
+    assert "datasheet 3.35 TB/s" in texts
+    assert "datasheet 66.9 TFLOP/s" in texts
+    figure.draw_without_rendering()
+    # Without the thin lines to the points.
+    boxes = [Text.get_window_extent(text) for label, text in texts.items() if label.startswith("optimized_")]
+    assert len(boxes) == 6
+    boxes.sort(key=lambda box: box.y0)
+    assert all(low.y1 <= high.y0 for low, high in pairwise(boxes))
+    assert all(box.x1 <= figure.bbox.x1 and box.y0 >= 0 for box in boxes)
+
+
+def test_labels_keep_their_order_and_their_distance_and_stay_under_the_roof() -> None:
+    assert labels_apart([0.0, 100.0], 10) == [0.0, 100.0]
+    assert labels_apart([50.0, 50.0, 52.0], 10) == pytest.approx([50.667 - 10, 50.667, 50.667 + 10], abs=0.01)
+    placed = labels_apart([3.0, 1.0, 2.0, 30.0], 10, ceiling=20.0)
+    assert placed[3] == 20.0
+    ordered = [placed[1], placed[2], placed[0], placed[3]]
+    assert all(high - low >= 10 - 1e-9 for low, high in pairwise(ordered))
+    assert labels_apart([], 10) == []
+
+
+def test_a_roof_is_the_lower_of_its_slope_and_its_flat_part() -> None:
+    roof = Roof(True, 2e12, 1e14)
+    assert roof.ridge == 50.0
+    assert roof.attainable(10) == 2e13
+    assert roof.attainable(1000) == 1e14
+    assert roof.attainable(0) == 2e12
+    assert replace(roof, flops_per_s=None).attainable(10) is None
+    assert Roof(False, None, 1e14).attainable(10) is None
+
+
+_LOADED = """
+import atexit, os, sys
+def report():
+    open(os.environ["MODULES_FILE"], "w").write("yes" if "matplotlib" in sys.modules else "no")
+atexit.register(report)
+from tui.cli import main
+main()
+"""
+
+
+def loads_matplotlib(tmp_path: Path, *words: str) -> bool:
+    file = tmp_path / "modules"
+    done = subprocess.run(
+        [sys.executable, "-c", _LOADED, *words],
+        cwd=MAIN, env={**os.environ, "MODULES_FILE": str(file)}, stdin=subprocess.DEVNULL, capture_output=True,
+        text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return file.read_text() == "yes"
+
+
+def test_only_a_picture_loads_matplotlib(state: Path, root: str, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    on_h100(state, "mine:one", case="default")
+    words = ["bench", "roofline", "mine:one", "--root", root]
+    assert not loads_matplotlib(tmp_path, *words)
+    assert not loads_matplotlib(tmp_path, "bench", "list-targets")
+    assert not loads_matplotlib(tmp_path, "bench", "history", "mine:one")
+    assert loads_matplotlib(tmp_path, *words, "--png", str(tmp_path / "x.png"))
+
+
+def test_a_picture_without_matplotlib_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, state: Path, root: str, tmp_path: Path
+) -> None:
+    on_h100(state, "mine:one", case="default")
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    shown = bench("roofline", "mine:one", "--root", root, "--png", str(tmp_path / "x.png"))
+    assert shown.exit_code == 3
+    assert "a picture needs matplotlib" in shown.stderr
+    assert not (tmp_path / "x.png").exists()
+
+
+# -- selftest ----------------------------------------------------------------------------------------------------------
+
+STREAMS = [
+    {"name": "iid", "false_positive_rate": 0.012, "band": [0.0, 0.05], "power": {"0.01": 0.4, "0.1": 1.0}, "ok": True},
+    {"name": "modes", "false_positive_rate": 0.01, "band": [0.0, 0.05], "power": {"0.01": 0, "0.1": 0.2}, "ok": False},
+    {"name": "ar1", "false_positive_rate": 0.09, "band": [0.0, 0.05], "power": {"0.01": 0.7, "0.1": 1.0}, "ok": False},
+]
+
+
+def plays(monkeypatch: pytest.MonkeyPatch, streams: list[dict[str, Any]], status: int) -> None:
+    """Put a script in the self-test's place, which answers so and repeats what it was asked on stderr."""
+    found = {"streams": streams, "trials": 1200, "seed": 7, "replicas": 5, "level": 0.05, "ok": status == 0}
+    script = f"import sys; sys.stderr.write(' '.join(sys.argv[1:])); print({json.dumps(found)!r}); sys.exit({status})"
+    monkeypatch.setattr(selftest, "PROGRAM", (sys.executable, "-c", script))
+
+
+def test_the_self_tests_rates_stand_in_a_table_with_their_bands(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    plays(monkeypatch, STREAMS[:1], 0)
+    shown = bench("selftest", "--trials", "1200", "--seed", "7")
+    assert shown.exit_code == 0
+    lines = shown.stdout.splitlines()
+    assert lines[0] == "1,200 trials, 5 replicas, seed 7; found FASTER by size of effect:"
+    assert lines[2].split() == ["stream", "false", "pos.", "band", "1", "%", "10", "%"]
+    assert " ".join(lines[3].split()) == "iid 1.2 % 0.0..5.0 % 40 % 100 % ok"
+    assert lines[-1] == "=> 1 streams, every rate as it must be"
+    assert capfd.readouterr().err == "--json --trials 1200 --seed 7"  # its progress passes through
+
+
+def test_a_rate_out_of_its_band_and_a_lack_of_power_end_with_1_and_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    plays(monkeypatch, STREAMS, 1)
+    shown = bench("selftest")
+    assert shown.exit_code == 1
+    assert shown.stdout.splitlines()[-1] == "=> out of band: ar1; too little power: modes"
+    assert [line.split()[-1] for line in shown.stdout.splitlines()[3:6]] == ["ok", "WEAK", "OUT"]
+    shown = bench("selftest", "--json")
+    assert shown.exit_code == 1
+    assert json.loads(shown.stdout)["streams"] == STREAMS
+
+
+@pytest.mark.parametrize("script", ["raise SystemExit(9)", "print('[]')", "print('no')"])
+def test_a_self_test_without_an_answer_ends_with_3(monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    monkeypatch.setattr(selftest, "PROGRAM", (sys.executable, "-c", script))
+    shown = bench("selftest")
+    assert (shown.exit_code, shown.stdout) == (3, "")
+    assert "the self-test gave no answer" in shown.stderr
+
+
+def test_the_self_test_itself_answers_without_a_gpu_and_from_any_folder(tmp_path: Path) -> None:
+    done = aisp("bench", "selftest", "--trials", "1", "--seed", "3", "--json")
+    assert done.returncode in (0, 1), done.stderr  # a single trial says nothing of a rate
+    found = json.loads(done.stdout)
+    assert (found["trials"], found["seed"]) == (1, 3)
+    assert {"iid", "ramp", "ar1"} <= {stream["name"] for stream in found["streams"]}
+    assert done.stderr
+
+
+def test_the_command_line_simulates_nothing_itself() -> None:
+    code = """
+import sys
+from tui.commands import selftest
+from tui.cli import main
+selftest.PROGRAM = (sys.executable, "-c", "print('{\\"streams\\": []}')")
+sys.argv = ["aisp", "bench", "selftest"]
+try:
+    main()
+except SystemExit as end:
+    assert end.code == 0
+assert not {"numpy", "engine.selftest"} & set(sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=MAIN, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "0 streams" in done.stdout

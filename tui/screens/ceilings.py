@@ -1,0 +1,254 @@
+"""What a GPU was measured to do at most, beside its datasheet; and a measurement as it goes on, ceiling by ceiling."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from engine.clean import clean_line
+from engine.protocol.events import PeakCeiling
+from tui import plain
+from tui.aside import begin
+from tui.keymap import bind
+from tui.model import PeakView, stored_peak
+from tui.screens.base import WorkScreen
+from tui.widgets.logpane import LogPane
+from tui.widgets.table import Cell, Column, LiveTable
+from tui.widgets.textrows import TextRows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from store import History
+
+WIDE_COLUMNS = 110
+
+
+class CeilingsScreen(WorkScreen):
+    """See the module."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*bind("measure")]
+    own_keys_first = True
+    DEFAULT_CSS = """
+    CeilingsScreen #title { background: $surface; text-style: bold; }
+    CeilingsScreen #state { background: $surface; }
+    CeilingsScreen #table { height: 1fr; }
+    CeilingsScreen #note { height: 4; border-top: solid $panel; border-title-color: $text; }
+    CeilingsScreen #note:focus { border-top: solid $accent; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._stored: PeakView | None = None
+        self._looked = False
+        self._problem = ""
+        self._asked = ""  # why the engine refused a measurement
+        self._sheet: Callable[[str, str], float | None] | None = None
+        self._sheet_name = ""
+
+    @property
+    def header_title(self) -> str:
+        return "Ceilings of the GPU"
+
+    @property
+    def table(self) -> LiveTable:
+        """One row per ceiling."""
+        return self.query_one("#table", LiveTable)
+
+    def compose_body(self) -> ComposeResult:
+        yield TextRows(id="title")
+        yield TextRows(id="state")
+        yield LiveTable(id="table", empty="Reading the store")
+        yield LogPane(id="note", empty="")
+
+    def on_mount(self) -> None:
+        self.query_one("#note").border_title = "note"
+        self.table.focus()
+        self._load()
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.call_after_refresh(self._draw)
+
+    def refresh_from(self, names: set[str]) -> None:
+        super().refresh_from(names)
+        if not self.is_mounted:
+            return
+        live = self.workbench.model.peak
+        if not names or "status" in names or ("peak" in names and live is not None and live.finished):
+            self._load()
+        elif "peak" in names or "connection" in names:
+            self._draw()
+
+    # -- what is known ----------------------------------------------------------------------------------
+
+    def _load(self) -> None:
+        begin(self, self._read, group="ceilings", exclusive=True)
+
+    async def _read(self) -> None:
+        status = self.workbench.model.status
+        gpus = [device for device in status.devices if device.index >= 0] if status is not None else []
+        uuid = gpus[0].uuid if gpus else ""
+
+        def newest(history: History) -> PeakView | None:
+            found = next(iter(history.peaks(uuid, 1)), None)
+            return stored_peak(found) if found is not None else None
+
+        try:
+            self._stored = await self.workbench.stored(newest)
+            self._problem = ""
+        except Exception as error:
+            self._problem = clean_line(f"{error}")
+        self._looked = True
+        from engine.datasheets import ceiling_value, datasheet  # data of fifteen GPUs, for this screen only
+
+        self._sheet = ceiling_value
+        peak = self.peak
+        sheet = datasheet(peak.gpu if peak is not None and peak.gpu else gpus[0].name if gpus else "")
+        self._sheet_name = sheet.name if sheet is not None else ""
+        self._draw()
+
+    @property
+    def peak(self) -> PeakView | None:
+        """What is shown: a measurement under way, or one that failed; else the newest that is stored."""
+        live = self.workbench.model.peak
+        if live is not None and (self._stored is None or live.id >= self._stored.id):
+            whole = self._stored if self._stored is not None and self._stored.id == live.id else None
+            return whole or live
+        return self._stored
+
+    def _state_text(self) -> Text:
+        """How things stand: under way, stored, or why there is nothing."""
+        status, live, peak = self.workbench.model.status, self.workbench.model.peak, self.peak
+        if live is not None and not live.finished:
+            done = len(live.ceilings)
+            name = live.ceilings[-1].name if live.ceilings else "waiting for the GPU"
+            return Text(f"measuring: {done} of {live.count or '?'}, last {name}", style="bold")
+        if live is not None and live.reason:
+            return Text(f"not measured: {live.reason}", style="bold")
+        if self._asked:
+            return Text(f"not measured: {self._asked}", style="bold")
+        if self._problem:
+            return Text(self._problem, style="bold")
+        gpu_note = status.gpu_note if status is not None else ""
+        no_gpu = f"no GPU here: {clean_line(gpu_note)}" if gpu_note else ""
+        if peak is None:
+            return Text(
+                no_gpu or ("nothing was measured yet: r measures it, in about a minute" if self._looked else "")
+            )
+        return Text(no_gpu or "measured at the clocks that ran; r measures again")
+
+    # -- drawing ----------------------------------------------------------------------------------------
+
+    def _draw(self) -> None:
+        if not self.is_mounted:
+            return
+        peak, table = self.peak, self.table
+        title = Text("no ceilings are stored")
+        if peak is not None:
+            when = f"  {plain.local_time(peak.wall)}" if peak.wall else ""
+            title = Text(f"{peak.gpu or 'the GPU'}{when}")
+            title.append(f"  datasheet: {self._sheet_name or 'none is known'}", style="not bold")
+        self.query_one("#title", TextRows).show([title])
+        state = self._state_text()
+        self.query_one("#state", TextRows).show([state])
+        table.empty = "no ceilings to show" if self._looked else "Reading the store"
+        wide = self.size.width >= WIDE_COLUMNS
+        columns = [
+            Column("name", "ceiling", 22 if not wide else 26),
+            Column("footprint", "footprint", 10, "right"),
+            Column("measured", "measured", 12, "right"),
+            Column("sheet", "datasheet", 12, "right"),
+            Column("share", "share", 6, "right"),
+            Column("clock", "SM MHz", 6, "right"),
+        ]
+        if not wide:
+            del columns[1]
+        else:
+            columns += [Column("memory", "mem MHz", 7, "right"), Column("note", "note", None, ratio=1)]
+        if columns != table.columns:
+            table.columns = columns
+        table.show([self._row(peak, item, columns) for item in peak.ceilings] if peak is not None else [])
+        self._tell_note()
+
+    def _row(self, peak: PeakView, item: PeakCeiling, columns: list[Column]) -> tuple[str, list[Cell]]:
+        sheet = self._sheet(peak.gpu, item.name) if self._sheet is not None else None
+        # Narrow, the same ceiling at several footprints is told apart by its name.
+        apart = item.footprint_bytes is not None and all(column.key != "footprint" for column in columns)
+        footprint = f" ({plain.size(item.footprint_bytes)})" if apart else ""
+        cells: dict[str, Cell] = {
+            "name": Text(item.name + footprint),
+            "footprint": plain.size(item.footprint_bytes),
+            "measured": Text(plain.quantity(item.value, item.unit), "bold"),
+            "sheet": plain.quantity(sheet, item.unit),
+            "share": plain.percent(item.value / sheet if item.value and sheet else None),
+            "clock": plain.megahertz(item.sm_clock_mhz),
+            "memory": plain.megahertz(item.memory_clock_mhz),
+            "note": Text(item.note),
+        }
+        return f"{item.position} {item.name}", [cells[column.key] for column in columns]
+
+    def _chosen(self) -> PeakCeiling | None:
+        key, peak = self.table.cursor_key, self.peak
+        if peak is None or key is None:
+            return None
+        return next((item for item in peak.ceilings if f"{item.position} {item.name}" == key), None)
+
+    def _tell_note(self) -> None:
+        """The highlighted ceiling's note in full: at 80 columns it has no column."""
+        pane, item = self.query_one("#note", LogPane), self._chosen()
+        pane.clear()
+        if item is None:
+            return
+        facts = [item.note] if item.note else []
+        if item.footprint_bytes is not None:
+            facts.append(f"footprint {plain.size(item.footprint_bytes)}")
+        if item.memory_clock_mhz is not None:
+            facts.append(f"memory clock {plain.megahertz(item.memory_clock_mhz)} MHz")
+        text = f"{item.name}: {', '.join(facts) or plain.DASH}"
+        from tui.readings import wrapped  # the live screens' module: only this line needs it
+
+        pane.extend(wrapped([text], max(20, self.size.width - 2)))
+
+    def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
+        message.stop()
+        self._tell_note()
+
+    # -- keys -------------------------------------------------------------------------------------------
+
+    def action_measure(self) -> None:
+        """Ask the engine to measure."""
+        live = self.workbench.model.peak
+        if live is not None and not live.finished:
+            self.notify("A measurement is under way", timeout=3, markup=False)
+            return
+        self.workbench.measure_ceilings()
+
+    def say_refused(self, why: str) -> None:
+        """The engine refused a measurement: this stays on the screen when the message is gone."""
+        self._asked = clean_line(why)
+        self._draw()
+
+    def copy_text(self) -> str:
+        peak = self.peak
+        if peak is None:
+            return self._state_text().plain
+        rows = []
+        for item in peak.ceilings:
+            sheet = self._sheet(peak.gpu, item.name) if self._sheet is not None else None
+            rows.append(
+                [
+                    item.name,
+                    plain.size(item.footprint_bytes),
+                    plain.quantity(item.value, item.unit),
+                    plain.quantity(sheet, item.unit),
+                    plain.megahertz(item.sm_clock_mhz),
+                    plain.megahertz(item.memory_clock_mhz),
+                    item.note,
+                ]
+            )
+        heads = ["ceiling", "footprint", "measured", "datasheet", "SM MHz", "memory MHz", "note"]
+        return "\n".join([f"{peak.gpu}  {peak.wall}", "", *plain.table(heads, rows, right=heads[1:6])])

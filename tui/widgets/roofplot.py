@@ -1,0 +1,303 @@
+"""A roofline: how fast work can go by how much of it there is per byte, both axes logarithmic.
+
+A roof rises with the bandwidth until it meets the rate of the arithmetic, and is flat from there. Measured roofs are
+solid lines, those of the datasheet dashed: the two can be told apart without colour. Points carry letters, for a
+legend beside the plot. `draw_roofs` makes a frame from numbers and needs no screen. Work without arithmetic has no
+place on such a plot: `bar_rows` draws its bandwidths as bars.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.style import Style
+from rich.text import Text
+
+from tui import plain
+from tui.widgets.glyphs import GraphStyle
+from tui.widgets.plot import AXIS, BLANK, LABEL, Canvas, Frame, FrameView, Row, Span, message_rows, text_row
+
+MEASURED, DATASHEET = 0, 1  # owners of the cells of the two roofs; points count on from 2
+_PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+_DASH_DOTS = 3  # dots of a dash, and of the gap behind it
+
+
+@dataclass(frozen=True, slots=True)
+class Roof:
+    """What a GPU can do at most; None where it is not known.
+
+    Attributes:
+        bandwidth: bytes/s of device memory.
+        flops: flop/s.
+        measured: on this GPU; else of the datasheet, which is drawn dashed.
+    """
+
+    bandwidth: float | None
+    flops: float | None
+    measured: bool
+
+    @property
+    def ridge(self) -> float | None:
+        """Intensity in flop/byte from which arithmetic is the limit."""
+        return self.flops / self.bandwidth if self.flops and self.bandwidth else None
+
+    def attainable(self, intensity: float) -> float | None:
+        """flop/s at an intensity above zero, in flop/byte; bytes/s at zero. None where a rate that it takes is not
+        known."""
+        if intensity <= 0:
+            return self.bandwidth
+        if self.bandwidth is None or self.flops is None:
+            return None
+        return min(self.flops, intensity * self.bandwidth)
+
+    def height(self, intensity: float) -> float | None:
+        """Where its line is drawn: by whichever of the two rates is known."""
+        parts = [intensity * self.bandwidth if self.bandwidth else None, self.flops]
+        return min((part for part in parts if part is not None), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class RoofPoint:
+    """A rung: its letter, its work per byte in flop/byte, its flop/s."""
+
+    letter: str
+    intensity: float
+    flops_per_s: float
+
+
+def prefixed(value: float) -> str:
+    """A round number with its prefix: 2e12 -> "2 T", 0.25 -> "0.25"."""
+    scale, prefix = next(((scale, prefix) for scale, prefix in _PREFIXES if value >= scale * 0.999), (1.0, ""))
+    return f"{value / scale:.3g}{' ' + prefix if prefix else ''}"
+
+
+def log_ticks(span: Span, most: int) -> list[float]:
+    """Round numbers within a span of decimal logarithms: decades, every few decades where there are many of them, with
+    2 and 5 between where there are few."""
+    first, last = math.ceil(span.low - 1e-9), math.floor(span.high + 1e-9)
+    decades = list(range(first, last + 1))
+    if len(decades) * 3 <= most:
+        within = [
+            base * 10.0**power for power in range(math.floor(span.low), last + 1) for base in (1.0, 2.0, 5.0)
+        ]  # fmt: skip
+        return [value for value in within if span.low - 1e-9 <= math.log10(value) <= span.high + 1e-9]
+    step = max(1, math.ceil(len(decades) / max(1, most)))
+    return [10.0**power for power in decades if (power - first) % step == 0]
+
+
+def _spans(roofs: Sequence[Roof], points: Sequence[RoofPoint], intensity: float | None) -> tuple[Span, Span] | None:
+    """Decimal logarithms of what the two axes show; None where there is no roof."""
+    places = [p.intensity for p in points] + [r.ridge for r in roofs if r.ridge] + ([intensity] if intensity else [])
+    known = [value for value in places if value and value > 0]
+    if not known:
+        return None
+    x = Span(math.log10(min(known)) - 0.7, math.log10(max(known)) + 0.7)
+    heights = [p.flops_per_s for p in points if p.flops_per_s > 0]
+    tops = [h for roof in roofs if (h := roof.height(10**x.high))]
+    feet = [h for roof in roofs if (h := roof.height(10**x.low))]
+    if not tops:
+        return None
+    low = min([*heights, *feet])
+    # A foot far below everything that is to be seen only makes the rest small.
+    if heights:
+        low = max(low, min(min(heights), max(tops)) * 1e-2)
+    return x, Span(math.log10(low) - 0.25, math.log10(max([*tops, *heights])) + 0.25)
+
+
+def draw_roofs(
+    roofs: Sequence[Roof],
+    points: Sequence[RoofPoint],
+    width: int,
+    height: int,
+    style: GraphStyle,
+    *,
+    intensity: float | None = None,
+    empty: str = "no roofs are known",
+) -> Frame:
+    """Draw roofs and points into `width` x `height` cells.
+
+    Args:
+        intensity: where the case stands, in flop/byte: a dotted line upright, also without a point; None for none.
+    """
+    if width < 1 or height < 1:
+        return Frame([])
+    spans = _spans(roofs, points, intensity)
+    if spans is None or height < 5 or width < 30:
+        return Frame(message_rows(empty if spans is None else "too small to draw", width, height))
+    x_span, y_span = spans
+    ascii_only = style is GraphStyle.ASCII
+    plot_rows = height - 3  # legend, line, numbers
+    y_ticks = log_ticks(y_span, max(2, plot_rows // 2))
+    left = max((len(prefixed(value)) for value in y_ticks), default=0) + 1
+    columns = width - left
+    canvas = Canvas(columns, plot_rows, style)
+
+    def at(value: float, span: Span, size: int) -> int:
+        return round((math.log10(value) - span.low) / span.length * (size - 1))
+
+    for roof in sorted(roofs, key=lambda roof: roof.measured):
+        _draw_roof(canvas, roof, x_span, y_span)
+    rows = [canvas.row(number, "#-") for number in range(plot_rows)]
+    upright = intensity if intensity else points[0].intensity if points else None
+    if upright is not None:
+        column = at(upright, x_span, columns)
+        tops = [h for roof in roofs if (h := roof.height(upright))]
+        top = plot_rows - 1 - at(max(tops), y_span, plot_rows) if tops else 0
+        for number in range(max(0, top), plot_rows):
+            characters, owners = rows[number]
+            if characters[column] == " ":
+                characters[column], owners[column] = (":" if ascii_only else "┊"), AXIS
+    taken: set[tuple[int, int]] = set()
+    for number, point in enumerate(points):
+        column = max(0, min(columns - 1, at(point.intensity, x_span, columns)))
+        row = max(0, min(plot_rows - 1, plot_rows - 1 - at(point.flops_per_s, y_span, plot_rows)))
+        while (row, column) in taken and column < columns - 1:
+            column += 1  # two rungs alike stand beside each other
+        taken.add((row, column))
+        characters, owners = rows[row]
+        characters[column], owners[column] = point.letter, number + 2
+
+    labels = {plot_rows - 1 - at(value, y_span, plot_rows): prefixed(value) for value in y_ticks}
+    bar, tick = ("|", "+") if ascii_only else ("│", "┤")
+    out = [_legend(roofs, bool(points), width, ascii_only)]
+    for number, (characters, owners) in enumerate(rows):
+        label = labels.get(number)
+        out.append(
+            Row(
+                [*(label or "").rjust(left - 1), tick if label else bar, *characters],
+                [LABEL] * (left - 1) + [AXIS] + owners,
+            )
+        )
+    out += _x_axis(x_span, left, columns, ascii_only)
+    return Frame(out)
+
+
+def _draw_roof(canvas: Canvas, roof: Roof, x_span: Span, y_span: Span) -> None:
+    """One roof's line, dot by dot; what lies below the plot is left out."""
+    owner = MEASURED if roof.measured else DATASHEET
+    last = canvas.height - 1
+    before: tuple[int, int] | None = None
+    for x in range(canvas.width):
+        value = roof.height(10 ** (x_span.low + x_span.length * x / max(1, canvas.width - 1)))
+        if value is None:
+            return
+        y = round((y_span.high - math.log10(value)) / y_span.length * last)
+        if y > last:
+            before = None
+            continue
+        # Characters in place of dots are wider, and so are their dashes.
+        shown = roof.measured or (x // _DASH_DOTS) % 2 == 0
+        if shown:
+            canvas.line(before or (x, y), (x, y), owner)
+        before = (x, y) if shown else None
+
+
+def _legend(roofs: Sequence[Roof], points: bool, width: int, ascii_only: bool) -> Row:
+    solid, dashed = ("##", "- -") if ascii_only else ("━━", "╍╍")
+    parts: list[tuple[str, int]] = [("FLOP/s  ", LABEL)]
+    if any(roof.measured for roof in roofs):
+        parts += [(solid, MEASURED), (" measured  ", LABEL)]
+    if any(not roof.measured for roof in roofs):
+        parts += [(dashed, DATASHEET), (" datasheet  ", LABEL)]
+    if points:
+        parts.append(("letters: the rungs below", LABEL))
+    return text_row(parts, width)
+
+
+def _x_axis(span: Span, left: int, columns: int, ascii_only: bool) -> list[Row]:
+    flat, tick, corner = ("-", "+", "+") if ascii_only else ("─", "┬", "└")
+    unit = "FLOP/byte"
+    line, numbers = [flat] * columns, [" "] * (left + columns)
+    room = len(numbers) - len(unit) - 1
+    end = 0
+    for value in log_ticks(span, max(2, columns // 9)):
+        column = round((math.log10(value) - span.low) / span.length * (columns - 1))
+        line[column] = tick
+        text = prefixed(value)
+        start = left + column - (len(text) - 1) // 2
+        if start < end or start + len(text) > room:
+            continue
+        numbers[start : start + len(text)] = text
+        end = start + len(text) + 1
+    numbers[len(numbers) - len(unit) :] = unit
+    return [
+        Row([" "] * (left - 1) + [corner, *line], [BLANK] * (left - 1) + [AXIS] * (columns + 1)),
+        Row(numbers, [LABEL] * len(numbers)),
+    ]
+
+
+class RoofPlot(FrameView, can_focus=True):
+    """The plot as a pane."""
+
+    DEFAULT_CSS = """
+    RoofPlot { height: 1fr; min-height: 5; }
+    """
+
+    def __init__(self, *, empty: str = "no roofs are known", id: str | None = None) -> None:
+        super().__init__(empty=empty, id=id)
+        self._roofs: list[Roof] = []
+        self._points: list[RoofPoint] = []
+        self._intensity: float | None = None
+
+    def show(self, roofs: Sequence[Roof], points: Sequence[RoofPoint], *, intensity: float | None = None) -> None:
+        """Draw these roofs and points; see `draw_roofs`."""
+        self._roofs, self._points, self._intensity = list(roofs), list(points), intensity
+        self._styles = ["bold $foreground", "$foreground", *(f"bold $series-{n % 6 + 1}" for n in range(len(points)))]
+        self.redraw()
+
+    def make_frame(self, width: int, height: int, before: Frame) -> Frame:
+        return draw_roofs(
+            self._roofs,
+            self._points,
+            width,
+            height,
+            self.graph_style,
+            intensity=self._intensity,
+            empty=self.empty,
+        )
+
+
+def bar_rows(
+    roofs: Sequence[Roof],
+    bars: Sequence[tuple[str, str, float]],
+    width: int,
+    *,
+    ascii_only: bool,
+    styles: Sequence[Style | str] = (),
+) -> list[Text]:
+    """Bandwidths as bars, those of the roofs below: measured solid, datasheet dashed.
+
+    Args:
+        bars: letter, rung and bytes/s.
+        styles: of the bars; none where there are fewer.
+    """
+    full, eighths = ("#", "") if ascii_only else ("█", "▏▎▍▌▋▊▉")
+    known = [(roof, roof.bandwidth) for roof in roofs if roof.bandwidth]
+    top = max([rate for _, _, rate in bars] + [bandwidth for _, bandwidth in known], default=0.0)
+    if top <= 0:
+        return []
+    # Below 100 columns the rung's name stands in the table only.
+    named = max((plain.cells(name) + 2 for _, name, _ in bars), default=0) if width >= 100 else 0
+    named = max(named, len("datasheet"))
+    room = max(8, width - named - 2 - 13)
+    rows = []
+    for number, (letter, name, rate) in enumerate(bars):
+        cells = rate / top * room
+        bar = full * int(cells)
+        if eighths and (part := int(cells % 1 * 8)) > 0:
+            bar += eighths[part - 1]
+        shown = f"{letter} {name}" if width >= 100 else letter
+        row = Text(plain.fit(shown, named).ljust(named) + "  ")
+        row.append(bar.ljust(room), style=styles[number] if number < len(styles) else "")
+        row.append(plain.quantity(rate, "bytes/s").rjust(12), style="bold")
+        rows.append(row)
+    for roof, bandwidth in sorted(known, key=lambda pair: not pair[0].measured):
+        sign = ("=" if roof.measured else "- ") if ascii_only else ("━" if roof.measured else "╍")
+        cells = int(bandwidth / top * room)
+        row = Text(("measured" if roof.measured else "datasheet").ljust(named) + "  ")
+        row.append((sign * room)[:cells].ljust(room))
+        row.append(plain.quantity(bandwidth, "bytes/s").rjust(12))
+        rows.append(row)
+    return rows
