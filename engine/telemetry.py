@@ -11,7 +11,6 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -206,9 +205,3 @@ def _text(value: bytes | str) -> str:
 
 def _number(value: float | None) -> float:
     return math.nan if value is None else float(value)
-
-
-def clock_range_mhz(clocks: Sequence[float]) -> tuple[float, float] | None:
-    """Lowest and highest known clock, or None."""
-    known = [clock for clock in clocks if not math.isnan(clock)]
-    return (min(known), max(known)) if known else None

@@ -61,7 +61,9 @@ def speedup(value: float | None, low: float | None = None, high: float | None = 
 
 def percent(share: float | None, digits: int = 0) -> str:
     """A share of one as a percentage: 0.631 -> "63 %"."""
-    return DASH if share is None or math.isnan(share) else f"{share * 100:.{digits}f} %"
+    if share is None or math.isnan(share):
+        return DASH
+    return f"{round(share * 100, digits) + 0.0:.{digits}f} %"  # a rounded -0.0 is 0
 
 
 _SHORT = {"bytes": "B", "bytes/s": "B/s", "flop": "FLOP", "flop/s": "FLOP/s"}

@@ -30,6 +30,7 @@ STREAM_EVERY_NS = 40_000_000  # samples leave the process at least this often wh
 THROTTLED = 1  # store.records.DISCARDED: the clock was low
 LEAST_GROUP = 4  # fewer calls in one sample gain nothing over one
 GROUP_MEMORY_SHARE = 0.25  # of the free device memory, for the buffers of a group
+ALIKE = 1e-2  # of a fingerprint's norm; the engine judges strictly, here only company is decided
 GROUP_PREPARE_S = 2.0  # for prepare() on every set of buffers
 
 
@@ -291,6 +292,9 @@ class Arm:
                 lacking = "memory" if wanted < LEAST_GROUP else "time for prepare()"
                 alone.note = f"there is not enough {lacking} for {LEAST_GROUP} sets of buffers"
                 return alone
+        if not warm and not self._each_for_itself(bound, calls, buffers):
+            alone.note = "its calls share memory (an output that is kept, a prepare() for one set of buffers only)"
+            return alone
         self._fill_every(bound, buffers, [0] * len(calls))
         if job.kind == "graph":
             try:
@@ -298,6 +302,21 @@ class Arm:
             except CaptureError as error:
                 return _Group(batch(calls), buffers, str(error))
         return _Group(batch(calls), buffers)
+
+    def _each_for_itself(self, bound: _Bound, calls: list[Callable[[], Any]], buffers: list[list[object]]) -> bool:
+        """Whether calls made one after the other leave each its own outputs, those of its own inputs.
+
+        A rung may well keep one output buffer, or what prepare() made, in a global: alone it is right.
+        """
+        own = self._callable(bound)
+        wanted: list[list[float]] = []
+        for number in range(len(bound.sets)):
+            self._refill(bound, number)
+            wanted.append(self._fingerprint(self._outputs(bound, own(*bound.buffers))))
+        sets = [number % len(bound.sets) for number in range(len(calls))]
+        self._fill_every(bound, buffers, sets)
+        outputs = [self._outputs(bound, call()) for call in calls]
+        return all(alike(wanted[number], self._fingerprint(found)) for number, found in zip(sets, outputs, strict=True))
 
     def _affordable(self, bound: _Bound, wanted: int) -> int:
         """How many sets of buffers and outputs there is memory for; at most `wanted`."""
@@ -470,6 +489,16 @@ class Arm:
     def _synchronize(self) -> None:
         if self._device == "cuda":
             self._torch.cuda.synchronize()
+
+
+def alike(wanted: list[float], found: list[float]) -> bool:
+    """Whether two fingerprints are of the same outputs but for rounding, atomics included."""
+    for start in range(0, len(wanted), 3):
+        scale = math.sqrt(abs(wanted[start + 2]))
+        for offset, unit in ((0, scale), (1, scale), (2, abs(wanted[start + 2]))):
+            if not abs(wanted[start + offset] - found[start + offset]) <= ALIKE * unit:
+                return False
+    return True
 
 
 def _made_finite(output: torch.Tensor) -> torch.Tensor:

@@ -281,7 +281,7 @@ def rows(edits: list[Edit], cold: list[float], where: str) -> Iterator[Row]:
     for name in dict.fromkeys(name for part in parts for name in part):
         yield Row(NAME, f"  of which {name}, {where}", "ms", tuple(part[name] for part in parts if name in part))
     ended = tuple((edit.finished_ns - edit.saved_ns) / 1e9 for edit in edits if edit.finished_ns is not None)
-    yield Row(NAME, f"save to stored verdict, {where}", "s", ended, note="quick run, six rounds of 20 ms a turn")
+    yield Row(NAME, f"save to stored verdict, {where}", "s", ended, note="quick run, four rounds or more")
 
 
 def measure(*, quick: bool) -> Iterator[Row]:

@@ -434,7 +434,12 @@ def tell_company(root: Path) -> dict[str, Any]:
     own = 'x = "float32 [N] normal"\nw = "float32 [N] normal static"'
     plain = "def run(x, w):\n    return x * w * 2\n"
     files = {"reference.py": plain, "baseline.py": plain, "optimized.py": plain, "optimized_prepared.py": scale}
-    play = Play(root, files | {"optimized_slow.py": sleeper}, inputs=own)
+    keeps = "kept = []\n\n\ndef run(x, w):\n    if not kept:\n        kept.append(x * 0)\n"
+    keeps += "    kept[0].copy_(x * w * 2)\n    return kept[0]\n"
+    once = "made = {}\n\n\ndef prepare(x, w):\n    made['x'] = x\n    return lambda x, w: made['x'] * w * 2\n"
+    once += "\n\ndef run(x, w):\n    return x\n"
+    more = {"optimized_slow.py": sleeper, "optimized_keeps.py": keeps, "optimized_once.py": once}
+    play = Play(root, files | more, inputs=own)
 
     def ready(rung: str, **timer: bool) -> Arm:
         arm = play.arm(rung)
@@ -465,6 +470,8 @@ def tell_company(root: Path) -> dict[str, Any]:
         "batch": told(batched),
         "warm": [told(warm), judged(warm, [0, 1, 1, 0, 0, 1])],
         "slow": told(slow),
+        "keeps": [play.right(ready("optimized_keeps"), 1), *told(ready("optimized_keeps"))],
+        "once": [play.right(ready("optimized_once"), 1), *told(ready("optimized_once"))],
         "small": told(ready("optimized"), free_bytes=room_for_three),
         "alone_again": told(graph, "single"),
     }

@@ -154,6 +154,14 @@ def test_with_warm_caches_all_calls_of_a_sample_read_the_same_values(told: Told)
     assert told["company"]["warm"] == [["graph", 6, "warm graph", ""], [6, 1, True, [1] * 6]]
 
 
+@pytest.mark.parametrize("kind", ["keeps", "once"])
+def test_a_rung_that_keeps_one_output_or_one_preparation_is_right_alone_and_left_alone(told: Told, kind: str) -> None:
+    right, *found = told["company"][kind]
+    assert right
+    assert found[:3] == ["single", 1, "cold"]
+    assert "share memory" in found[3]
+
+
 def test_what_cannot_be_timed_in_company_says_why(told: Told) -> None:
     found = told["company"]
     assert found["batch"] == ["batch", 6, "cold batch", "not while capturing"]

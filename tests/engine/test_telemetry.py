@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from engine.telemetry import Readings, clock_range_mhz
+from engine.telemetry import Readings
 from tests.engine.fake_nvml import FakeNvml, ask
 
 LOOK = """
@@ -309,10 +309,3 @@ def test_readings_become_an_event_of_the_same_lists() -> None:
     event = readings.event(2)
     assert (event.gpu, event.at_ns, event.sm_clock_mhz, event.throttle) == (2, [1], [1980.0], [-1])
     assert (event.memory_clock_mhz, event.temperature_c, event.power_w) == ([2619.0], [41.0], [350.0])
-
-
-def test_the_range_of_clocks_leaves_out_what_is_unknown() -> None:
-    nan = float("nan")
-    assert clock_range_mhz([nan, 1980.0, 1200.0, nan]) == (1200.0, 1980.0)
-    assert clock_range_mhz([nan, nan]) is None
-    assert clock_range_mhz([]) is None
