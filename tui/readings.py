@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 import textwrap
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 
 from rich.text import Text
 
@@ -471,28 +472,83 @@ def reading_rows(run: RunView, status: events.Status | None, width: int) -> list
 # -- the plot of a run ----------------------------------------------------------------------------------
 
 
-def run_series(run: RunView, columns: int, unit: Unit) -> list[Series]:
+PAUSE_S = 1.0  # without a sample: longer pauses are folded
+FOLDED_SHARE = 0.02  # of the time with samples, that a folded pause keeps
+
+
+class Folding:
+    """The seconds of a run with the pauses between its samples shortened: fresh processes take ten times as long to
+    start as they measure. All that is plotted over time goes through the same folding.
+    """
+
+    def __init__(self, times_s: Sequence[float] = ()) -> None:
+        """Fold the pauses between these moments.
+
+        Args:
+            times_s: of all samples, in any order.
+        """
+        ordered = sorted(times_s)
+        pauses = [(a, b) for a, b in pairwise(ordered) if b - a > PAUSE_S]
+        measured_s = (ordered[-1] - ordered[0] if ordered else 0.0) - sum(b - a for a, b in pauses)
+        kept_s = max(FOLDED_SHARE * measured_s, 1e-3)
+        # Pieces of straight line: where each begins, before and after folding, and its slope.
+        self._begins, self._folded, self._slopes = [0.0], [0.0], [1.0]
+        for a, b in pauses:
+            for begin, slope in ((a, min(1.0, kept_s / (b - a))), (b, 1.0)):
+                self._folded.append(self._folded[-1] + (begin - self._begins[-1]) * self._slopes[-1])
+                self._begins.append(begin)
+                self._slopes.append(slope)
+
+    @staticmethod
+    def of(run: RunView) -> Folding:
+        """That of a run's samples, kept or set aside, and of the time since the last where it goes on."""
+        logs = [log for arm in run.arms.values() for log in (arm.points, *arm.discarded_points.values())]
+        times_s = [x for log in logs for x in log.points()[0]]
+        if times_s and run.origin_ns is not None and not run.state.final and len(run.telemetry):
+            times_s.append(run.telemetry.at_s[-1] - run.origin_ns / 1e9)  # the pause that lasts
+        return Folding(times_s)
+
+    @property
+    def x_label(self) -> str:
+        """What the axis says of its seconds."""
+        return "s" if len(self._begins) == 1 else "s, pauses folded"
+
+    def __call__(self, times_s: Iterable[float]) -> list[float]:
+        """These moments, folded; their order stays."""
+        found = []
+        for at_s in times_s:
+            piece = max(0, bisect_right(self._begins, at_s) - 1)
+            found.append(self._folded[piece] + (at_s - self._begins[piece]) * self._slopes[piece])
+        return found
+
+
+UNFOLDED = Folding()
+
+
+def run_series(run: RunView, columns: int, unit: Unit, fold: Folding = UNFOLDED) -> list[Series]:
     """What the live plot shows above: each arm's samples, and those that were set aside, with a sign each.
 
     Args:
         columns: dots across; no series has more than two points per dot.
+        fold: of the time axis.
     """
     series: list[Series] = []
     for rung, arm in run.arms.items():
         if arm.points.count:
-            x, y = thin(*arm.points.points(), columns)
+            taken_s, taken_ms = arm.points.points()
+            x, y = thin(fold(taken_s), taken_ms, columns)
             name = "A/A" if rung == AA_ARM else rung.removeprefix("optimized_")
             series.append(Series(name, x, [value * unit.per_ms for value in y]))
     for code in sorted({code for arm in run.arms.values() for code in arm.discarded_points}):
         logs = [arm.discarded_points[code] for arm in run.arms.values() if code in arm.discarded_points]
         points = sorted(point for log in logs for point in zip(*log.points(), strict=True))
-        x, y = thin([point[0] for point in points], [point[1] for point in points], columns)
+        x, y = thin(fold(point[0] for point in points), [point[1] for point in points], columns)
         name = "set aside: " + DISCARDED_WORDS.get(code, f"reason {code}")
         series.append(Series(name, x, [value * unit.per_ms for value in y], "bold $warning", "signs"))
     return series
 
 
-def run_lanes(run: RunView, metric: int, columns: int) -> list[Lane]:
+def run_lanes(run: RunView, metric: int, columns: int, fold: Folding = UNFOLDED) -> list[Lane]:
     """The GPU's readings as lanes below the samples, on the same seconds, that of METRICS[metric] first.
 
     The first lane also has the marks for what slowed the clocks down. A reading that the driver never gave has no
@@ -507,8 +563,8 @@ def run_lanes(run: RunView, metric: int, columns: int) -> list[Lane]:
         latest_s = max((arm.points.x[-1] for arm in run.arms.values() if len(arm.points.x)), default=0.0)
         if run.state.final and latest_s > 0:
             # Processes take seconds to leave; a clock that goes on without samples would squeeze them.
-            stop = bisect_right(log.at_s, origin_s + 1.05 * latest_s)
-        times = [at_s - origin_s for at_s in log.at_s[start:stop]]
+            stop = bisect_right(log.at_s, origin_s + latest_s + 0.05 * fold([latest_s])[0])
+        times = fold(at_s - origin_s for at_s in log.at_s[start:stop])
     lanes: list[Lane] = []
     for number in range(len(METRICS)):
         item = METRICS[(metric + number) % len(METRICS)]
@@ -522,7 +578,7 @@ def run_lanes(run: RunView, metric: int, columns: int) -> list[Lane]:
         if item.key == "sm_clock_mhz":
             points = sorted(point for arm in run.arms.values() for point in zip(*arm.clocks.points(), strict=True))
             if points:
-                x, y = thin([point[0] for point in points], [point[1] for point in points], columns)
+                x, y = thin(fold(point[0] for point in points), [point[1] for point in points], columns)
                 series.append(Series("GPU's counters, each sample", x, y, "$series-3"))
         if series:
             lanes.append(Lane(f"{item.name} {item.unit}", series))

@@ -354,7 +354,10 @@ def sample_at(seconds: int) -> events.SampleBatch:
 
 
 def newest_s(link: FakeLink) -> float:
-    return max(float(arm.points.points()[0][-1]) for arm in link.model.runs["R1"].arms.values() if arm.points.count)
+    """Where the newest sample stands on the axis, whose pauses are folded."""
+    run = link.model.runs["R1"]
+    newest = max(float(arm.points.points()[0][-1]) for arm in run.arms.values() if arm.points.count)
+    return readings.Folding.of(run)([newest])[0]
 
 
 async def test_the_plot_waits_for_its_time_but_not_when_the_run_pauses_or_ends(

@@ -338,6 +338,34 @@ def test_samples_and_readings_share_one_time_axis() -> None:
     assert sorted(low) == list(aside.x) and min(driver.y) == 1755.0
 
 
+def test_pauses_between_samples_are_folded_and_order_and_measuring_stay_as_they_are() -> None:
+    fold = readings.Folding([0.0, 0.5, 1.0, 21.0, 21.5, 22.0, 52.0, 53.0])
+    assert fold.x_label == "s, pauses folded"
+    moments = fold([0.0, 0.5, 1.0, 11.0, 21.0, 22.0, 37.0, 52.0, 53.0, 54.0])
+    kept = readings.FOLDED_SHARE * 3.0
+    wanted = [0.0, 0.5, 1.0, 1 + kept / 2, 1 + kept, 2 + kept, 2 + 1.5 * kept, 2 + 2 * kept, 3 + 2 * kept, 4 + 2 * kept]
+    assert all(math.isclose(found, due) for found, due in zip(moments, wanted, strict=True))
+
+
+def test_without_pauses_seconds_are_seconds() -> None:
+    for fold in (readings.Folding(), readings.Folding([0.0, 0.9, 1.8]), readings.UNFOLDED):
+        assert (fold.x_label, fold([0.0, 0.9, 7.5])) == ("s", [0.0, 0.9, 7.5])
+
+
+def test_samples_and_readings_are_folded_alike() -> None:
+    model = Model()
+    model.apply(gpu_run_events())
+    run = model.runs["G1"]
+    fold = readings.Folding([0.0, 40.0])  # one pause, over everything
+    unit = readings.Unit("ms", 1)
+    for plain, folded in zip(
+        readings.run_series(run, 10_000, unit), readings.run_series(run, 10_000, unit, fold), strict=True
+    ):
+        assert list(folded.x) == fold(plain.x) and list(folded.y) == list(plain.y)
+    for lane, under in zip(readings.run_lanes(run, 0, 10_000), readings.run_lanes(run, 0, 10_000, fold), strict=True):
+        assert [list(s.x) for s in under.series] == [fold(s.x) for s in lane.series]
+
+
 def test_an_answer_that_the_driver_did_not_give_is_a_gap_in_its_lane() -> None:
     model = Model()
     model.apply(gpu_run_events(finished=False, rounds=1))

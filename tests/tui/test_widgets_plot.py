@@ -211,6 +211,15 @@ def test_ticks_are_round_numbers() -> None:
     assert [text for _, text in tick_labels(Span(1410, 1980), 3)] == ["1600", "1800"]
 
 
+@pytest.mark.parametrize("label", ["s", "s, pauses folded"])
+@pytest.mark.parametrize("width", [40, 61, 80, 133])
+def test_the_unit_of_x_is_always_told(label: str, width: int) -> None:
+    series = [Series("t", [float(x) for x in range(8)], [1.0] * 8)]
+    numbers = draw(series, width, 12, GraphStyle.BRAILLE, x_label=label).rows[-1].text
+    assert f" {label}" in numbers and len(numbers) == width
+    assert numbers.split()[0] == "0"
+
+
 def test_the_axis_holds_still_while_points_still_fit() -> None:
     first = draw([Series("t", [0.0, 1.0], [1.0, 1.9])], 80, 20, GraphStyle.BRAILLE)
     later = draw([Series("t", [0.0, 1.0, 1.0], [1.0, 1.9, 1.7])], 80, 20, GraphStyle.BRAILLE, before=first)

@@ -256,8 +256,10 @@ class RunScreen(WorkScreen):
         plot = self.query_one("#plot", RunPlot)
         unit = readings.time_unit(run, self.workbench.ascii)
         columns = max(16, plot.size.width * plot.graph_style.dots[0])
-        lanes = readings.run_lanes(run, self.metric, columns)
-        plot.show(readings.run_series(run, columns, unit), y_label=unit.name, lanes=lanes)
+        fold = readings.Folding.of(run)
+        lanes = readings.run_lanes(run, self.metric, columns, fold)
+        series = readings.run_series(run, columns, unit, fold)
+        plot.show(series, x_label=fold.x_label, y_label=unit.name, lanes=lanes)
 
     def _draw_facts(self, run: RunView) -> None:
         facts = self.query_one("#facts", TextRows)

@@ -674,19 +674,29 @@ def _x_axis(
     flat, tick, corner_left, corner_right = ("-", "+", "+", "+") if ascii_only else ("─", "┬", "└", "┘")
     line = [flat] * columns
     numbers = [" "] * (left + columns + right)
-    labels = tick_labels(span, steps)
-    end = 0
-    for value, text in labels:
-        column = round((value - span.low) / span.length * (columns - 1))
+    labels = [
+        (round((value - span.low) / span.length * (columns - 1)), text) for value, text in tick_labels(span, steps)
+    ]
+    for column, _ in labels:
         line[column] = tick
-        start = left + column - (len(text) - 1) // 2
-        if value == labels[-1][0] and label:
-            text = f"{text} {label}"
-        start = max(0, min(start, len(numbers) - cell_len(text)))
-        if start < end or start + cell_len(text) > len(numbers):
-            continue
+    # The unit stands at the last number beside which there is room for it; what would come after is left out.
+    while True:
+        places: list[tuple[int, str]] = []
+        end = 0
+        for column, text in labels:
+            start = left + column - (len(text) - 1) // 2
+            if column == labels[-1][0] and label:
+                text = f"{text} {label}"
+            start = max(0, min(start, len(numbers) - cell_len(text)))
+            if start < end or start + cell_len(text) > len(numbers):
+                continue
+            places.append((start, text))
+            end = start + len(text) + 1
+        if not label or len(labels) < 2 or (places and places[-1][1].endswith(label)):
+            break
+        labels.pop()
+    for start, text in places:
         numbers[start : start + len(text)] = text
-        end = start + len(text) + 1
     rows = []
     if with_line:
         edge_left = [" "] * (left - 1) + [corner_left] if left else []
