@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 import signal
 import struct
 import time
@@ -19,6 +18,7 @@ from typing import TypeVar
 import numpy as np
 
 from engine.clean import clean
+from engine.paths import positive_setting
 from engine.protocol import jobs, reports
 from engine.spawner import Child, ChildGoneError, ChildTimeoutError, OutputLimitError
 from kernels.catalog.model import Rung
@@ -42,18 +42,10 @@ class Limits:
     @staticmethod
     def from_environment() -> Limits:
         """Defaults, or AISP_COMPILE_LIMIT_S, AISP_PROGRESS_LIMIT_S and AISP_TOTAL_LIMIT_S."""
-
-        def given(name: str, default: float) -> float:
-            try:
-                value = float(os.environ.get(name, ""))
-            except ValueError:
-                return default
-            return value if value > 0 else default
-
         return Limits(
-            compile_s=given("AISP_COMPILE_LIMIT_S", 300.0),
-            progress_s=given("AISP_PROGRESS_LIMIT_S", 60.0),
-            total_s=given("AISP_TOTAL_LIMIT_S", 3600.0),
+            compile_s=positive_setting("AISP_COMPILE_LIMIT_S", 300.0),
+            progress_s=positive_setting("AISP_PROGRESS_LIMIT_S", 60.0),
+            total_s=positive_setting("AISP_TOTAL_LIMIT_S", 3600.0),
         )
 
 

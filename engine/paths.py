@@ -6,12 +6,15 @@ a private folder in the temporary directory that is gone after a reboot (`state_
 Socket: in `$XDG_RUNTIME_DIR/aisp`, else in a private 0700 folder `aisp-UID` in the temporary directory, named
 after a hash of the state directory, so that its path stays under the 107 bytes a Unix socket may have and two
 state directories have an engine each. A pointer file in the state directory tells where it was bound.
+
+Also here, because everything reads the environment through it: the numbers that tests set.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import os
 import stat
 import tempfile
@@ -146,3 +149,12 @@ def snapshots_dir() -> Path:
 def journal_dir() -> Path:
     """The event journal of the running engine."""
     return make_private(state_dir() / "journal")
+
+
+def positive_setting(name: str, default: float) -> float:
+    """A number above zero from the environment; anything else that stands there counts as not given."""
+    try:
+        value = float(os.environ.get(name, ""))
+    except ValueError:
+        return default
+    return value if 0 < value < math.inf else default

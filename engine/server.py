@@ -48,7 +48,7 @@ log = logging.getLogger("aisp.engine")
 
 WARM_PROCESSES = 3  # a baseline, a rung and the verifier
 WARM_IDLE_S = 600.0
-HOUSEKEEPING_S = float(os.environ.get("AISP_HOUSEKEEPING_S", "0")) or 5.0  # tests shorten it
+HOUSEKEEPING_S = paths.positive_setting("AISP_HOUSEKEEPING_S", 5.0)  # tests shorten it
 REMEMBERED_REPLIES = 256
 LOG_LINES = 2000
 MOST_PLANNED = 1000

@@ -21,12 +21,13 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
+from engine import paths
 from engine.protocol import jobs, reports
 from engine.protocol.framing import Decoder, Encoder, FrameError
 
 PR_SET_CHILD_SUBREAPER = 36
 RING_BYTES = 64 * 1024
-OUTPUT_LIMIT_BYTES = int(os.environ.get("AISP_OUTPUT_LIMIT_BYTES", "0")) or 1 << 30  # tests lower it
+OUTPUT_LIMIT_BYTES = int(paths.positive_setting("AISP_OUTPUT_LIMIT_BYTES", 1 << 30))  # tests lower it
 OUTPUT_RATE_BYTES_PER_S = 50_000_000
 OUTPUT_RATE_PATIENCE_S = 10.0
 READY_PATIENCE_S = 120.0

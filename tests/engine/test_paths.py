@@ -269,3 +269,17 @@ def test_the_log_tail_is_the_last_lines_whatever_bytes_they_hold(bare: Path, mon
     assert paths.log_tail(5) == ""
     paths.log_file().write_bytes(b"x" * 200_000 + b"\none\ntwo \xff\nthree\n")
     assert paths.log_tail(2) == "two \\xff\nthree"
+
+
+@pytest.mark.parametrize(
+    ("given", "found"), [("2.5", 2.5), ("1e3", 1000.0), ("", 7.0), ("soon", 7.0), ("0", 7.0), ("-1", 7.0), ("nan", 7.0),
+                         ("inf", 7.0)]
+)  # fmt: skip
+def test_a_setting_that_is_no_number_above_zero_counts_as_not_given(
+    monkeypatch: pytest.MonkeyPatch, given: str, found: float
+) -> None:
+    """A typing error in a shell's profile must not keep the engine from starting."""
+    monkeypatch.setenv("AISP_HOUSEKEEPING_S", given)
+    assert paths.positive_setting("AISP_HOUSEKEEPING_S", 7.0) == found
+    monkeypatch.delenv("AISP_HOUSEKEEPING_S")
+    assert paths.positive_setting("AISP_HOUSEKEEPING_S", 7.0) == 7.0
