@@ -18,6 +18,7 @@ from typing import TypeVar
 import numpy as np
 
 from engine.clean import clean
+from engine.fingerprints import NUMBERS, first_difference
 from engine.paths import positive_setting
 from engine.protocol import jobs, reports
 from engine.spawner import Child, ChildGoneError, ChildTimeoutError, OutputLimitError
@@ -174,22 +175,17 @@ class Arm:
         if wanted is None or len(wanted) != len(found):
             raise ArmEnd(State.INFRA_ERROR, f"a timed call ran on set {number}, which was not verified")
         tolerance = INEXACT_TOLERANCE if self.rung.inexact else FINGERPRINT_TOLERANCE
-        for start in range(0, len(wanted), 3):
-            scale = math.sqrt(abs(wanted[start + 2]))
-            for offset, unit in ((0, scale), (1, scale), (2, abs(wanted[start + 2]))):
-                if not math.isfinite(unit):
-                    unit = 0.0  # within a tolerance of infinity lies everything
-                old, new = wanted[start + offset], found[start + offset]
-                same = old == new or (math.isnan(old) and math.isnan(new))
-                if not same and not abs(old - new) <= tolerance * unit:
-                    raise ArmEnd(
-                        State.INCORRECT,
-                        "a timed call's output differs from the verified one for the same input; "
-                        "the work must be done in every call (declare `inexact = true` for atomics)",
-                        f"set {number}, output {start // 3}: fingerprint {found[start : start + 3]}, "
-                        f"verified {wanted[start : start + 3]}",
-                        correctness=Correctness.WRONG,
-                    )
+        output = first_difference(wanted, found, tolerance)
+        if output is not None:
+            start = NUMBERS * output
+            raise ArmEnd(
+                State.INCORRECT,
+                "a timed call's output differs from the verified one for the same input; "
+                "the work must be done in every call (declare `inexact = true` for atomics)",
+                f"set {number}, output {output}: fingerprint {found[start : start + NUMBERS]}, "
+                f"verified {wanted[start : start + NUMBERS]}",
+                correctness=Correctness.WRONG,
+            )
 
     def begin_replica(self, child: Child) -> None:
         """A fresh process: its fingerprints and counts start anew."""

@@ -22,6 +22,7 @@ from engine.protocol import events, jobs, reports
 from engine.spawner import Child, ChildGoneError, ChildTimeoutError
 from engine.speed_of_light import CEILINGS
 from engine.telemetry import Readings, Sampler
+from engine.telling import ceiling_event
 from store.errors import StoreError
 from store.outcomes import State
 from store.records import Ceiling, Peak
@@ -133,7 +134,7 @@ async def _measure_all(services: Services, peak_id: str, clocks: _Clocks) -> _Pr
                     if position < len(plan.items) and deaths < MOST_DEATHS:
                         child = await _fresh(services)
             progress.ceilings.append(ceiling)
-            services.publish(_event(peak_id, progress.gpu, position, len(plan.items), ceiling))
+            services.publish(ceiling_event(peak_id, progress.gpu, position, len(plan.items), ceiling))
         if not any(ceiling.value is not None for ceiling in progress.ceilings):
             notes = "; ".join(dict.fromkeys(ceiling.note for ceiling in progress.ceilings))
             raise PeakError(f"no ceiling could be measured: {notes[:1000]}")
@@ -183,22 +184,6 @@ def _with_memory_clock(ceiling: Ceiling, clocks: list[float]) -> Ceiling:
     if ceiling.value is None or not known:
         return ceiling
     return replace(ceiling, memory_clock_mhz=statistics.median(known))
-
-
-def _event(peak_id: str, gpu: str, position: int, count: int, ceiling: Ceiling) -> events.PeakCeiling:
-    return events.PeakCeiling(
-        peak_id=peak_id,
-        gpu=gpu,
-        position=position,
-        count=count,
-        name=ceiling.name,
-        value=ceiling.value,
-        unit=ceiling.unit,
-        sm_clock_mhz=ceiling.sm_clock_mhz,
-        memory_clock_mhz=ceiling.memory_clock_mhz,
-        footprint_bytes=ceiling.footprint_bytes,
-        note=ceiling.note,
-    )
 
 
 class _Clocks:

@@ -1,11 +1,14 @@
-"""Records as events: what the store keeps of a run, in the words in which faces are told of it."""
+"""Records as events: what the store keeps, in the words in which faces are told of it, live or from the store."""
 
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 from engine.protocol import events
-from store import records
+
+if TYPE_CHECKING:
+    from store import records  # its arrays need numpy, which faces do without
 
 
 def arm_event(run_id: str, arm: records.ArmRecord) -> events.ArmUpdate:
@@ -23,8 +26,8 @@ def arm_event(run_id: str, arm: records.ArmRecord) -> events.ArmUpdate:
         calls=arm.calls,
         sm_clock_mhz=arm.sm_clock_mhz,
         sol=arm.sol,
-        light=light_of(arm),
-        quality=quality_of(arm),
+        light=light_event(arm.light),
+        quality=quality_event(arm.quality),
         max_error=arm.max_error,
         peak_bytes=arm.peak_bytes,
         reason=arm.reason,
@@ -32,21 +35,21 @@ def arm_event(run_id: str, arm: records.ArmRecord) -> events.ArmUpdate:
     )
 
 
-def light_of(arm: records.ArmRecord) -> events.ArmLight | None:
+def light_event(light: records.Light | None) -> events.ArmLight | None:
     """An arm's bounds as they travel."""
-    if arm.light is None:
+    if light is None:
         return None
-    fields = {field.name: getattr(arm.light, field.name) for field in dataclasses.fields(arm.light)}
-    return events.ArmLight(**{**fields, "limiter": (arm.light.limiter or "")})
+    return events.ArmLight(**{**dataclasses.asdict(light), "limiter": light.limiter.value if light.limiter else ""})
 
 
-def quality_of(arm: records.ArmRecord) -> events.ArmQuality | None:
+def quality_event(quality: records.Quality | None) -> events.ArmQuality | None:
     """What an arm's samples say of themselves, as it travels."""
-    if arm.quality is None:
-        return None
-    return events.ArmQuality(
-        **{field.name: getattr(arm.quality, field.name) for field in dataclasses.fields(arm.quality)}
-    )
+    return None if quality is None else events.ArmQuality(**dataclasses.asdict(quality))
+
+
+def ceiling_event(peak_id: str, gpu: str, position: int, count: int, ceiling: records.Ceiling) -> events.PeakCeiling:
+    """A measured ceiling as an event."""
+    return events.PeakCeiling(peak_id=peak_id, gpu=gpu, position=position, count=count, **dataclasses.asdict(ceiling))
 
 
 def finished_event(record: records.RunRecord) -> events.RunFinished:

@@ -21,12 +21,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from engine import telling
 from engine.clean import clean, clean_line
 from engine.protocol import events
 from store.outcomes import Correctness, State, Timing, Validity, Verdict
 
 if TYPE_CHECKING:
-    from store.records import Light, Peak, Quality, RunRecord, Samples, Telemetry
+    from store.records import Peak, RunRecord, Samples, Telemetry
 
 MAX_POINTS = 2048
 MAX_READINGS = 4096
@@ -443,6 +444,11 @@ class PeakView:
     finished: bool = False
     reason: str = ""  # why it was not stored
 
+    def take(self, event: events.PeakCeiling) -> None:
+        """One more ceiling, its texts cleaned."""
+        event.name, event.unit, event.note = (clean_line(text) for text in (event.name, event.unit, event.note))
+        self.ceilings.append(event)
+
 
 @dataclass(slots=True)
 class ConnectionView:
@@ -463,50 +469,10 @@ class ConnectionView:
 def stored_peak(peak: Peak) -> PeakView:
     """A measurement of the store in the shape of a live one."""
     count = len(peak.ceilings)
-    return PeakView(
-        peak.id,
-        clean_line(peak.gpu),
-        clean_line(peak.wall),
-        count,
-        [
-            events.PeakCeiling(
-                peak_id=peak.id,
-                gpu=clean_line(peak.gpu),
-                position=position,
-                count=count,
-                name=clean_line(ceiling.name),
-                value=ceiling.value,
-                unit=clean_line(ceiling.unit),
-                sm_clock_mhz=ceiling.sm_clock_mhz,
-                memory_clock_mhz=ceiling.memory_clock_mhz,
-                footprint_bytes=ceiling.footprint_bytes,
-                note=clean_line(ceiling.note),
-            )
-            for position, ceiling in enumerate(peak.ceilings, 1)
-        ],
-        finished=True,
-    )
-
-
-def stored_light(light: Light | None) -> events.ArmLight | None:
-    """An arm's light of the store in the shape of a live one."""
-    if light is None:
-        return None
-    return events.ArmLight(
-        spec_ms=light.spec_ms,
-        clock_ms=light.clock_ms,
-        measured_ms=light.measured_ms,
-        limiter=light.limiter.value if light.limiter is not None else "",
-        score=light.score,
-    )
-
-
-def stored_quality(quality: Quality | None) -> events.ArmQuality | None:
-    """What an arm's samples say of themselves, of the store, in the shape of a live one."""
-    if quality is None:
-        return None
-    names = events.ArmQuality.__struct_fields__
-    return events.ArmQuality(**{name: getattr(quality, name) for name in names})
+    view = PeakView(peak.id, clean_line(peak.gpu), clean_line(peak.wall), count, finished=True)
+    for position, ceiling in enumerate(peak.ceilings, 1):
+        view.take(telling.ceiling_event(peak.id, view.gpu, position, count, ceiling))
+    return view
 
 
 def stored_run(record: RunRecord, samples: Mapping[str, Samples], telemetry: Telemetry | None = None) -> RunView:
@@ -551,8 +517,8 @@ def stored_run(record: RunRecord, samples: Mapping[str, Samples], telemetry: Tel
             found.calls,
             found.sm_clock_mhz,
             found.sol,
-            stored_light(found.light),
-            stored_quality(found.quality),
+            telling.light_event(found.light),
+            telling.quality_event(found.quality),
             found.max_error,
             found.peak_bytes,
             clean_line(found.reason),
@@ -890,8 +856,7 @@ class Model:
         peak = self._peak(event.peak_id, event.gpu)
         peak.count = event.count
         if len(peak.ceilings) < MAX_CEILINGS:
-            event.name, event.unit, event.note = (clean_line(text) for text in (event.name, event.unit, event.note))
-            peak.ceilings.append(event)
+            peak.take(event)
         names.add("peak")
 
     def _on_peak_finished(self, event: events.PeakFinished, names: set[str]) -> None:

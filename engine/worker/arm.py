@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from checks import inputs as checks_inputs
+from engine.fingerprints import NUMBERS, first_difference
 from engine.protocol import jobs, reports
 from engine.worker import tensors
 from engine.worker.loading import LessonError, callable_of, import_module
@@ -316,7 +317,10 @@ class Arm:
         sets = [number % len(bound.sets) for number in range(len(calls))]
         self._fill_every(bound, buffers, sets)
         outputs = [self._outputs(bound, call()) for call in calls]
-        return all(alike(wanted[number], self._fingerprint(found)) for number, found in zip(sets, outputs, strict=True))
+        return all(
+            first_difference(wanted[number], self._fingerprint(found), ALIKE) is None
+            for number, found in zip(sets, outputs, strict=True)
+        )
 
     def _affordable(self, bound: _Bound, wanted: int) -> int:
         """How many sets of buffers and outputs there is memory for; at most `wanted`."""
@@ -417,7 +421,7 @@ class Arm:
             discarded=[discarded for _, _, discarded, _ in pending],
             sm_clock_mhz=[found.sm_clock_mhz for _, found, _, _ in pending],
             fingerprints=[value for _, _, _, fingerprints in pending for value in fingerprints],
-            width=3 * len(self._target.outputs),
+            width=NUMBERS * len(self._target.outputs),
             last=last,
         )
 
@@ -455,7 +459,7 @@ class Arm:
         numbers = self._torch.cat(parts).tolist() if alike else [n for part in parts for n in part.tolist()]
         found: list[float] = []
         for position, output in enumerate(outputs):
-            three = numbers[3 * position : 3 * position + 3]
+            three = numbers[NUMBERS * position : NUMBERS * (position + 1)]
             if not math.isfinite(three[2]):
                 # A NaN or an infinity would drown all the rest, and so would squares beyond fp32.
                 three = self._project(_made_finite(output)).tolist()
@@ -489,16 +493,6 @@ class Arm:
     def _synchronize(self) -> None:
         if self._device == "cuda":
             self._torch.cuda.synchronize()
-
-
-def alike(wanted: list[float], found: list[float]) -> bool:
-    """Whether two fingerprints are of the same outputs but for rounding, atomics included."""
-    for start in range(0, len(wanted), 3):
-        scale = math.sqrt(abs(wanted[start + 2]))
-        for offset, unit in ((0, scale), (1, scale), (2, abs(wanted[start + 2]))):
-            if not abs(wanted[start + offset] - found[start + offset]) <= ALIKE * unit:
-                return False
-    return True
 
 
 def _made_finite(output: torch.Tensor) -> torch.Tensor:

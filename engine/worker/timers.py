@@ -18,7 +18,8 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -160,7 +161,7 @@ class CudaTimer:
         self._probe = probe or ClockProbe()
         self._held = not latency
         self._hold_ms = 0.3
-        self._readings_ms: list[float] = []
+        self._readings_ms: deque[float] = deque(maxlen=200)
         self.resolution_ms: float | None = None
         self.overhead_ms: float | None = None
         self.reference_mhz = math.nan
@@ -252,7 +253,7 @@ class CudaTimer:
             free_persisting_lines()
             self._flush.zero_()
         pair_ms, host_ms, leaked, outputs = self._pair(shot)
-        self._readings_ms = [*self._readings_ms[-200:], pair_ms]
+        self._readings_ms.append(pair_ms)
         net_ms = pair_ms
         if self._held and self.overhead_ms is not None and pair_ms > 0:  # else it is the engine's to refuse
             net_ms = max(pair_ms - self.overhead_ms, self.resolution_ms or EVENT_ROUNDING_MS)
@@ -300,7 +301,7 @@ def node_count(captured: torch.cuda.CUDAGraph) -> int:
     return int(count)
 
 
-def _smallest_step(readings_ms: Sequence[float], rounding_ms: float) -> float | None:
+def _smallest_step(readings_ms: Iterable[float], rounding_ms: float) -> float | None:
     """Smallest difference between two readings that differ by more than rounding; None where none do."""
     ordered = sorted(set(readings_ms))
     steps = [b - a for a, b in itertools.pairwise(ordered) if b - a > rounding_ms]

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from engine import telling
 from engine.clean import clean_line
 from engine.protocol import events
 from tui import plain
 from tui.cli import EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_HERE, NotHereError
 from tui.commands import common
+from tui.commands.interruptible import Interruptible
 
 if TYPE_CHECKING:
     from engine.client import Connection
@@ -71,8 +73,7 @@ def command(ctx: click.Context, from_store: bool, as_json: bool) -> None:
         view = stored_view(stored_peak)
     else:
         measurement = Measurement()
-        asyncio.run(measurement.run())
-        if measurement.interrupts or measurement.view is None:
+        if asyncio.run(measurement.run()) or measurement.view is None:
             ctx.exit(EXIT_INTERRUPTED)
         view = measurement.view
     if as_json:
@@ -101,64 +102,32 @@ def stored_view(peak: Peak) -> PeakView:
         wall=peak.wall,
         count=count,
         ceilings=[
-            events.PeakCeiling(
-                peak_id=peak.id,
-                gpu=peak.gpu,
-                position=number,
-                count=count,
-                name=ceiling.name,
-                value=ceiling.value,
-                unit=ceiling.unit,
-                sm_clock_mhz=ceiling.sm_clock_mhz,
-                memory_clock_mhz=ceiling.memory_clock_mhz,
-                footprint_bytes=ceiling.footprint_bytes,
-                note=ceiling.note,
-            )
+            telling.ceiling_event(peak.id, peak.gpu, number, count, ceiling)
             for number, ceiling in enumerate(peak.ceilings, 1)
         ],
         finished=events.PeakFinished(peak_id=peak.id, gpu=peak.gpu),
     )
 
 
-class Measurement:
+class Measurement(Interruptible):
     """One `bench peak` from the request to the last ceiling."""
 
     TICK_S = 0.25
+    LEFT = "`aisp bench peak --stored` shows the ceilings once they are measured"
 
     def __init__(self) -> None:
+        super().__init__()
         self.view: PeakView | None = None
-        self.interrupts = 0
-        self._progress = common.Progress()
-        self._engine: Connection | None = None
         self._ours = False  # this command's request began it: only then is it ours to cancel
-        self._cancelling: asyncio.Task[None] | None = None
 
-    async def run(self) -> None:
-        """Ask, and follow to the end; Ctrl-C may come first."""
-        import signal  # asyncio has it already
+    @property
+    def cancellable(self) -> bool:
+        """See Interruptible."""
+        return self.view is not None and self._ours
 
-        loop = asyncio.get_running_loop()
-        work = asyncio.create_task(self._work())
-
-        def interrupt() -> None:
-            self.interrupts += 1
-            self._progress.clear()
-            if self.interrupts > 1 or self._engine is None or self.view is None or not self._ours:
-                work.cancel()
-                return
-            common.note("aisp: cancelling; Ctrl-C again leaves at once and the engine goes on by itself")
-            self._cancelling = asyncio.create_task(self._cancel())
-
-        loop.add_signal_handler(signal.SIGINT, interrupt)
-        try:
-            await work
-        except asyncio.CancelledError:
-            if not self.interrupts:
-                raise
-            common.note("aisp: left; `aisp bench peak --stored` shows the ceilings once they are measured")
-        finally:
-            loop.remove_signal_handler(signal.SIGINT)
-            self._progress.clear()
+    def to_cancel(self) -> list[str]:
+        """See Interruptible."""
+        return [self.view.id] if self.view is not None else []
 
     async def _work(self) -> None:
         from engine.protocol import requests  # msgspec: only once there is something to send
@@ -181,16 +150,6 @@ class Measurement:
             raise NotHereError("the engine went away before the end; `aisp engine logs` may say why")
         if self.interrupts:
             common.note("aisp: cancelled")
-
-    async def _cancel(self) -> None:
-        from engine.client import EngineUnavailableError  # already imported by the connection
-        from engine.protocol import requests
-
-        assert self._engine is not None
-        assert self.view is not None
-        # An engine that goes away meanwhile ends `_work` with a message of its own.
-        with contextlib.suppress(EngineUnavailableError):
-            await self._engine.request(requests.Cancel(seq=self._engine.next_seq(), run_id=self.view.id))
 
     async def _follow(self, engine: Connection, view: PeakView) -> None:
         async for batch in engine.batches():

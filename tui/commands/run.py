@@ -7,8 +7,6 @@ asks the engine to cancel it.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import signal
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -20,6 +18,7 @@ from tui import plain
 from tui.cli import EXIT_INTERRUPTED, NotHereError
 from tui.commands import common
 from tui.commands.follow import Follower, RunView, exit_status, progress_line, result_lines, run_json, summary
+from tui.commands.interruptible import Interruptible
 
 if TYPE_CHECKING:
     from engine.client import Connection
@@ -131,50 +130,31 @@ def select(catalog: Catalog, selectors: Sequence[str]) -> tuple[list[Target], li
     return list(chosen.values()), named
 
 
-class Session:
+class Session(Interruptible):
     """One `bench run` from the request to the last table."""
 
     TICK_S = 0.25  # how often the live line's clock moves while nothing arrives
+    LEFT = "`aisp engine status` shows what still runs"
 
     def __init__(self, request: requests.StartRuns, *, as_json: bool) -> None:
+        super().__init__()
         self._request = request
         self._as_json = as_json
-        self._progress = common.Progress()
         self._follower = Follower([])
-        self._interrupts = 0
-        self._engine: Connection | None = None
-        self._cancelling: asyncio.Task[None] | None = None
 
     @property
     def runs(self) -> list[RunView]:
         """The runs in the order in which they were planned."""
         return list(self._follower.runs.values())
 
-    async def run(self) -> bool:
-        """Send the request, follow its runs to their ends, print them; whether Ctrl-C ended it."""
-        loop = asyncio.get_running_loop()
-        work = asyncio.create_task(self._work())
+    @property
+    def cancellable(self) -> bool:
+        """See Interruptible."""
+        return bool(self.runs)
 
-        def interrupt() -> None:
-            self._interrupts += 1
-            self._progress.clear()
-            if self._interrupts > 1 or self._engine is None or not self.runs:
-                work.cancel()
-                return
-            common.note("aisp: cancelling; Ctrl-C again leaves at once and the engine goes on by itself")
-            self._cancelling = asyncio.create_task(self._cancel())
-
-        loop.add_signal_handler(signal.SIGINT, interrupt)
-        try:
-            await work
-        except asyncio.CancelledError:
-            if not self._interrupts:
-                raise
-            common.note("aisp: left; `aisp engine status` shows what still runs")
-        finally:
-            loop.remove_signal_handler(signal.SIGINT)
-            self._progress.clear()
-        return self._interrupts > 0
+    def to_cancel(self) -> list[str]:
+        """See Interruptible."""
+        return [run.id for run in self.runs if run.finished is None]
 
     async def _work(self) -> None:
         from msgspec import structs  # already imported with the request
@@ -206,19 +186,8 @@ class Session:
                 "the engine went away before the end; `aisp engine logs` may say why, "
                 "and `aisp bench history` shows what it had finished"
             )
-        if self._interrupts:
+        if self.interrupts:
             common.note("aisp: cancelled")
-
-    async def _cancel(self) -> None:
-        from engine.client import EngineUnavailableError  # already imported by the connection
-        from engine.protocol import requests
-
-        assert self._engine is not None
-        for run in self.runs:
-            if run.finished is None:
-                # An engine that goes away meanwhile ends `_work` with a message of its own.
-                with contextlib.suppress(EngineUnavailableError):
-                    await self._engine.request(requests.Cancel(seq=self._engine.next_seq(), run_id=run.id))
 
     async def _tick(self, started: float) -> None:
         while True:

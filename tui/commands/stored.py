@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from typing import Any
 
 import click
 
-from engine import paths
+from engine import paths, telling
 from engine.clean import clean_line
 from engine.protocol import events
 from store import History
 from store.errors import StoreError
-from store.records import ContradictionError, Light, RunRecord
+from store.records import ContradictionError, RunRecord
 from tui.cli import NotHereError
 from tui.commands import common
 from tui.commands.follow import RunView
@@ -57,42 +56,9 @@ def view(record: RunRecord) -> RunView:
     for arm in record.arms:
         held = run.arm(arm.rung)
         held.samples_seen = arm.sample_count
-        held.known = events.ArmUpdate(
-            run_id=record.id,
-            arm=arm.rung,
-            state=arm.state,
-            correctness=arm.correctness,
-            timing=arm.timing,
-            median_ms=arm.median_ms,
-            low_ms=arm.low_ms,
-            high_ms=arm.high_ms,
-            samples=arm.sample_count,
-            calls=arm.calls,
-            sm_clock_mhz=arm.sm_clock_mhz,
-            sol=arm.sol,
-            light=_light(arm.light) if arm.light else None,
-            quality=events.ArmQuality(**asdict(arm.quality)) if arm.quality else None,
-            max_error=arm.max_error,
-            peak_bytes=arm.peak_bytes,
-            reason=arm.reason,
-            detail=arm.detail,
-        )
+        held.known = telling.arm_event(record.id, arm)
     for other in record.comparisons:
-        run.comparisons[other.rung, other.baseline] = events.ComparisonUpdate(
-            run_id=record.id,
-            rung=other.rung,
-            baseline=other.baseline,
-            verdict=other.verdict,
-            speedup=other.speedup,
-            low=other.low,
-            high=other.high,
-            floor=other.floor,
-            cycles=other.cycles,
-            cycles_low=other.cycles_low,
-            cycles_high=other.cycles_high,
-            p_value=other.p_value,
-            note=other.note,
-        )
+        run.comparisons[other.rung, other.baseline] = telling.comparison_event(record.id, other)
     for step in record.steps:
         run.steps.append(
             events.Step(
@@ -104,28 +70,8 @@ def view(record: RunRecord) -> RunView:
             )
         )
     if record.state.final:
-        run.finished = events.RunFinished(
-            run_id=record.id,
-            target=record.target,
-            state=record.state,
-            correctness=record.correctness,
-            validity=record.validity,
-            verdict=record.verdict,
-            duration_ms=record.duration_ms,
-            reason=record.reason,
-            flags=list(record.flags),
-        )
+        run.finished = telling.finished_event(record)
     return run
-
-
-def _light(light: Light) -> events.ArmLight:
-    return events.ArmLight(
-        spec_ms=light.spec_ms,
-        clock_ms=light.clock_ms,
-        measured_ms=light.measured_ms,
-        limiter=light.limiter.value if light.limiter else "",
-        score=light.score,
-    )
 
 
 def finished_view(run_id: str) -> RunView | None:
