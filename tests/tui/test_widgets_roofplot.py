@@ -66,6 +66,18 @@ def test_a_letter_stands_where_its_rate_and_intensity_are() -> None:
     assert abs(columns["A"] - (frame.rows[-1].text.index("1 k") + 1)) <= 1
 
 
+@pytest.mark.parametrize("style", [GraphStyle.BRAILLE, GraphStyle.ASCII])
+@pytest.mark.parametrize("size", [(80, 13), (80, 16), (100, 21), (200, 35)])
+@pytest.mark.parametrize("rate", [300e12, 700e12, 989e12])
+def test_a_letter_on_the_roof_stands_in_the_roofs_row(size: tuple[int, int], style: GraphStyle, rate: float) -> None:
+    roof = Roof(3.0e12, rate, True)
+    frame = draw_roofs([roof], [RoofPoint("A", 1000.0, rate)], *size, style, intensity=1000.0)
+    (row,) = (at for at, cells in enumerate(frame.rows[1:-2], 1) if "A" in cells.characters[6:])
+    column = frame.rows[row].characters.index("A", 6)
+    line = cells_of(frame, MEASURED)
+    assert {column - 1, column + 1} <= set(line[row])
+
+
 def test_rungs_that_are_alike_stand_beside_each_other() -> None:
     points = [RoofPoint("A", 1000.0, 400e12), RoofPoint("B", 1000.0, 401e12)]
     frame = draw_roofs([MEASURED_ROOF], points, 80, 24, GraphStyle.BRAILLE, intensity=1000.0)

@@ -9,7 +9,7 @@ place on such a plot: `bar_rows` draws its bandwidths as bars.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rich.style import Style
@@ -134,32 +134,39 @@ def draw_roofs(
     columns = width - left
     canvas = Canvas(columns, plot_rows, style)
 
-    def at(value: float, span: Span, size: int) -> int:
-        return round((math.log10(value) - span.low) / span.length * (size - 1))
+    def at(value: float, span: Span, cells: int, dots: int) -> int:
+        """The cell that holds the dot of a value: of the same dots that the roofs are drawn with."""
+        return round((math.log10(value) - span.low) / span.length * (dots - 1)) * cells // dots
+
+    def column_of(value: float) -> int:
+        return at(value, x_span, columns, canvas.width)
+
+    def row_of(value: float) -> int:
+        return plot_rows - 1 - at(value, y_span, plot_rows, canvas.height)
 
     for roof in sorted(roofs, key=lambda roof: roof.measured):
         _draw_roof(canvas, roof, x_span, y_span)
     rows = [canvas.row(number, "#-") for number in range(plot_rows)]
     upright = intensity if intensity else points[0].intensity if points else None
     if upright is not None:
-        column = at(upright, x_span, columns)
+        column = column_of(upright)
         tops = [h for roof in roofs if (h := roof.height(upright))]
-        top = plot_rows - 1 - at(max(tops), y_span, plot_rows) if tops else 0
+        top = row_of(max(tops)) if tops else 0
         for number in range(max(0, top), plot_rows):
             characters, owners = rows[number]
             if characters[column] == " ":
                 characters[column], owners[column] = (":" if ascii_only else "┊"), AXIS
     taken: set[tuple[int, int]] = set()
     for number, point in enumerate(points):
-        column = max(0, min(columns - 1, at(point.intensity, x_span, columns)))
-        row = max(0, min(plot_rows - 1, plot_rows - 1 - at(point.flops_per_s, y_span, plot_rows)))
+        column = max(0, min(columns - 1, column_of(point.intensity)))
+        row = max(0, min(plot_rows - 1, row_of(point.flops_per_s)))
         while (row, column) in taken and column < columns - 1:
             column += 1  # two rungs alike stand beside each other
         taken.add((row, column))
         characters, owners = rows[row]
         characters[column], owners[column] = point.letter, number + 2
 
-    labels = {plot_rows - 1 - at(value, y_span, plot_rows): prefixed(value) for value in y_ticks}
+    labels = {row_of(value): prefixed(value) for value in y_ticks}
     bar, tick = ("|", "+") if ascii_only else ("│", "┤")
     out = [_legend(roofs, bool(points), width, ascii_only)]
     for number, (characters, owners) in enumerate(rows):
@@ -170,7 +177,7 @@ def draw_roofs(
                 [LABEL] * (left - 1) + [AXIS] + owners,
             )
         )
-    out += _x_axis(x_span, left, columns, ascii_only)
+    out += _x_axis(x_span, left, columns, column_of, ascii_only)
     return Frame(out)
 
 
@@ -206,14 +213,14 @@ def _legend(roofs: Sequence[Roof], points: bool, width: int, ascii_only: bool) -
     return text_row(parts, width)
 
 
-def _x_axis(span: Span, left: int, columns: int, ascii_only: bool) -> list[Row]:
+def _x_axis(span: Span, left: int, columns: int, column_of: Callable[[float], int], ascii_only: bool) -> list[Row]:
     flat, tick, corner = ("-", "+", "+") if ascii_only else ("─", "┬", "└")
     unit = "FLOP/byte"
     line, numbers = [flat] * columns, [" "] * (left + columns)
     room = len(numbers) - len(unit) - 1
     end = 0
     for value in log_ticks(span, max(2, columns // 9)):
-        column = round((math.log10(value) - span.low) / span.length * (columns - 1))
+        column = column_of(value)
         line[column] = tick
         text = prefixed(value)
         start = left + column - (len(text) - 1) // 2
