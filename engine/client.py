@@ -109,7 +109,9 @@ class Connection:
         try:
             self._writer.write(self._encoder.frame(request))
             await self._writer.drain()
-            return await asyncio.wait_for(future, patience_s)
+            # wait_for of Python 3.11 loses a Ctrl-C that comes together with the answer.
+            async with asyncio.timeout(patience_s):
+                return await future
         except TimeoutError:
             raise EngineUnavailableError(
                 f"the engine (pid {self.welcome.pid}) did not answer for {patience_s:.0f} s; "
