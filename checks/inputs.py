@@ -139,6 +139,31 @@ def grammar_inputs(target: Target, case: Case, seed: int, set_index: int) -> dic
     return made
 
 
+def changed_inputs(target: Target, case: Case, seed: int, set_index: int, like: int) -> dict[str, torch.Tensor]:
+    """The values of set `like`, but one element of every input that is not static has another value.
+
+    Which element, and what it becomes, follow from the seed and `set_index`. A permutation has two of its elements
+    exchanged. An input with one value only (ones, an empty one) stays as it is.
+    """
+    found = grammar_inputs(target, case, seed, like)
+    others = grammar_inputs(target, case, seed, set_index)
+    for spec in target.inputs:
+        if spec.made or "static" in spec.flags or not found[spec.name].numel():
+            continue
+        flat, other = found[spec.name].reshape(-1), others[spec.name].reshape(-1)
+        word = subseed(seed, target.id, case.name, set_index, spec.name, "changed")[0]
+        place = word % flat.numel()
+        if spec.distribution == "permutation":
+            partner = (place + 1) % flat.numel()
+            flat[place], flat[partner] = flat[partner].clone(), flat[place].clone()
+            continue
+        # The first value of the other set, from there on, that is not what stands here.
+        differing = (other != flat[place]).nonzero().reshape(-1)
+        if differing.numel():
+            flat[place] = other[differing[word % differing.numel()]]
+    return found
+
+
 def made_inputs(
     target: Target, case: Case, seed: int, device: str, make: Callable[..., Mapping[str, object]]
 ) -> dict[str, object]:

@@ -13,18 +13,20 @@ import struct
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
+from checks.registry import Refusal, Surprises, Sustained
 from engine.clean import clean
 from engine.fingerprints import NUMBERS, first_difference
 from engine.paths import positive_setting
 from engine.protocol import jobs, reports
-from engine.spawner import Child, ChildGoneError, ChildTimeoutError, OutputLimitError
+from engine.ranks import Process
+from engine.spawner import ChildGoneError, ChildTimeoutError, ForgedReportError, OutputLimitError
 from kernels.catalog.model import Rung
 from store.outcomes import Correctness, State, Timing
-from store.records import Samples
+from store.records import Naive, Samples
 
 TWIN_SUFFIX = " (A/A)"
 FINGERPRINT_TOLERANCE = 1e-6
@@ -51,7 +53,7 @@ class Limits:
 
 
 class ArmEnd(Exception):
-    """An arm came to its end before its work was done."""
+    """An arm came to its end before its work was done; `check` names the check in whose name it was refused."""
 
     def __init__(
         self,
@@ -63,6 +65,7 @@ class ArmEnd(Exception):
         signal_number: int | None = None,
         exit_code: int | None = None,
         max_error: float | None = None,
+        check: str = "",
     ) -> None:
         super().__init__(reason)
         self.state = state
@@ -72,6 +75,7 @@ class ArmEnd(Exception):
         self.signal_number = signal_number
         self.exit_code = exit_code
         self.max_error = max_error
+        self.check = check
 
 
 @dataclass(slots=True)
@@ -126,11 +130,19 @@ class Arm:
     signal: int | None = None
     signal_sent_by_us: bool = False
     dirty_exit: bool = False
-    child: Child | None = None
+    child: Process | None = None
     verified: dict[int, list[float]] = field(default_factory=dict)  # set -> fingerprint of the verified outputs
     sent: int = 0
     digest: hashlib._Hash = field(default_factory=hashlib.sha256)
     started_ns: int = 0
+    without: frozenset[str] = frozenset()  # checks that were left out on request
+    refusal: Refusal | None = None
+    sensed: list[dict[str, dict[str, Any]]] = field(default_factory=list)  # per replica
+    compared: list[dict[str, float]] = field(default_factory=list)  # per full comparison
+    sustained: list[Sustained] = field(default_factory=list)
+    surprises: list[Surprises] = field(default_factory=list)
+    naive: Naive | None = None
+    cost_us: dict[str, float] = field(default_factory=dict)  # of each sensor around one sample
 
     @property
     def running(self) -> bool:
@@ -148,12 +160,13 @@ class Arm:
         lists = (batch.host_ms, batch.end_ns, batch.discarded, batch.sm_clock_mhz)
         whole = all(len(part) == count for part in lists) and len(batch.sets) == count * batch.calls
         if not whole or batch.calls != self.calls or len(batch.fingerprints) != len(batch.sets) * batch.width:
-            raise ArmEnd(State.INFRA_ERROR, "a batch of samples was torn")
+            raise ArmEnd(State.INFRA_ERROR, "a batch of samples was torn", check="evaluation.result_channel")
         if not all(math.isfinite(ms) and ms > 0 for ms in batch.device_ms):
             raise ArmEnd(
                 State.INFRA_ERROR,
                 "a time that is zero, negative or not a number was reported, which no clock gives; "
                 "look for code that replaces or sets a clock",
+                check="timing.clock_sanity",
             )
         self.digest.update(struct.pack(f"<{count}d", *batch.device_ms))
         self.sent += count
@@ -176,7 +189,7 @@ class Arm:
             raise ArmEnd(State.INFRA_ERROR, f"a timed call ran on set {number}, which was not verified")
         tolerance = INEXACT_TOLERANCE if self.rung.inexact else FINGERPRINT_TOLERANCE
         output = first_difference(wanted, found, tolerance)
-        if output is not None:
+        if output is not None and "output.timed_calls" not in self.without:
             start = NUMBERS * output
             raise ArmEnd(
                 State.INCORRECT,
@@ -185,9 +198,16 @@ class Arm:
                 f"set {number}, output {output}: fingerprint {found[start : start + NUMBERS]}, "
                 f"verified {wanted[start : start + NUMBERS]}",
                 correctness=Correctness.WRONG,
+                check="output.timed_calls",
             )
 
-    def begin_replica(self, child: Child) -> None:
+    def note_cost(self, cost_us: dict[str, float]) -> None:
+        """Keep what the sensors cost around a sample, the most of any replica."""
+        for name, us in cost_us.items():
+            if math.isfinite(us):
+                self.cost_us[name] = max(self.cost_us.get(name, 0.0), us)
+
+    def begin_replica(self, child: Process) -> None:
         """A fresh process: its fingerprints and counts start anew."""
         self.child = child
         self.verified = {}
@@ -200,7 +220,7 @@ class Arm:
 Answer = TypeVar("Answer", bound=reports.Report)
 
 
-async def ask(child: Child, job: jobs.AnyJob, want: type[Answer], patience_s: float, whose: str) -> Answer:
+async def ask(child: Process, job: jobs.AnyJob, want: type[Answer], patience_s: float, whose: str) -> Answer:
     """One job, one answer of the wanted type. Raises ArmEnd for everything else."""
     oom_before = oom_kills()
     try:
@@ -235,7 +255,9 @@ def failure(report: reports.Failed, whose: str) -> ArmEnd:
         case "unsupported":
             return ArmEnd(State.UNAVAILABLE, summary, detail)
         case "form":
-            return ArmEnd(State.INCORRECT, f"{whose}: {summary}", detail, correctness=Correctness.WRONG)
+            return ArmEnd(
+                State.INCORRECT, f"{whose}: {summary}", detail, correctness=Correctness.WRONG, check="output.form"
+            )
         case "user":
             place = "; the trace below ends at the line to mend" if detail else ""
             return ArmEnd(State.USER_ERROR, f"{whose}: {summary}{place}", detail)
@@ -243,7 +265,7 @@ def failure(report: reports.Failed, whose: str) -> ArmEnd:
             return ArmEnd(State.INFRA_ERROR, f"{whose}: {summary}", detail)
 
 
-async def explain(child: Child, error: Exception, whose: str, oom_before: int) -> ArmEnd:
+async def explain(child: Process, error: Exception, whose: str, oom_before: int) -> ArmEnd:
     """Why a process gave no answer; ends it."""
     if isinstance(error, ChildTimeoutError):
         await child.end()
@@ -255,6 +277,14 @@ async def explain(child: Child, error: Exception, whose: str, oom_before: int) -
     if isinstance(error, OutputLimitError):
         await child.end(gently=False)
         return ArmEnd(State.OUTPUT_LIMIT, f"{whose} {error}; it was killed. Print less", tail(child))
+    if isinstance(error, ForgedReportError):
+        await child.end(gently=False)
+        return ArmEnd(
+            State.INFRA_ERROR,
+            f"{whose} wrote to the engine's line what it was not asked for ({error}); it was killed",
+            tail(child),
+            check="evaluation.result_channel",
+        )
     code = await child.wait(1.0)
     if code is None:
         await child.end(gently=False)
@@ -295,7 +325,7 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def tail(child: Child) -> str:
+def tail(child: Process) -> str:
     """The end of what a process wrote to stderr, cleaned."""
     return clean(child.stderr.text()[-4000:])
 
@@ -319,10 +349,12 @@ def check_done(arm: Arm, done: reports.Done, wall_ms: float) -> None:
         raise ArmEnd(
             State.INFRA_ERROR,
             f"{arm.name} sent {done.samples} samples, {arm.sent} arrived or their hash differs",
+            check="evaluation.result_channel",
         )
     measured_ms = sum(arm.samples.device_ms[len(arm.samples.device_ms) - arm.sent :]) * arm.calls
     if measured_ms > wall_ms:
         raise ArmEnd(
             State.INFRA_ERROR,
             f"{arm.name} reports {measured_ms:.1f} ms of samples within {wall_ms:.1f} ms of wall clock",
+            check="timing.clock_sanity",
         )

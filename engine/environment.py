@@ -1,22 +1,40 @@
-"""What a result depends on beside the sources: host, kernel, driver, libraries, git revision. Names and versions
-only; of the environment variables, a fixed list of names and nothing else.
+"""What a result depends on beside the sources.
+
+`describe` is what a run is remembered with: host, kernel, driver, libraries, git revision. `observe` is what can change
+while a run lasts: clocks, limits, load, counters; called before its first and after its last process, in a few
+milliseconds, and nothing is ever set. Names and versions only; of the environment variables, a fixed list of names
+with their values, and of the others that matter the bare names.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
 import platform
 import re
 import sqlite3
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from engine.clean import clean_line
 from engine.protocol import reports
+
+if TYPE_CHECKING:
+    from engine.telemetry import Nvml, User
 
 VARIABLE_NAMES = (
     "CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "PYTORCH_CUDA_ALLOC_CONF",
     "PYTORCH_ALLOC_CONF", "TORCH_CUDNN_SDPA_DEPRIORITIZED", "NVIDIA_TF32_OVERRIDE", "NCCL_NVLS_ENABLE",
 )  # fmt: skip
+
+VARIABLE_PREFIXES = (
+    "CUDA", "NVIDIA_", "NCCL_", "NVSHMEM_", "CUBLAS", "CUDNN_", "TORCH", "PYTORCH_", "TRITON_", "OMP_", "KMP_", "GOMP_",
+    "MKL_", "OPENBLAS_", "MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHON", "AISP_",
+)  # fmt: skip
+MOST_TRACKED_FILES = 5000  # of a checkout that is looked through for changes: 3 us each
+ROOT = Path("/")
 
 
 def describe(ready: reports.Ready, driver: str, folder: Path) -> dict[str, object]:
@@ -90,3 +108,425 @@ def _read(path: Path) -> str:
 
 def _is_hash(text: str) -> bool:
     return re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", text) is not None
+
+
+# -- what can change while a run lasts ---------------------------------------------------------------------------------
+
+
+def observe(nvml: Nvml, gpu_index: int, *, folder: Path | None = None, root: Path = ROOT) -> dict[str, object]:
+    """The machine as it is now, as plain data. What is not told is None or absent, never 0.
+
+    Counters (`*_s`, `swapped_*`, `throttled_*`) are raw: the difference of two observations is what happened between.
+
+    Args:
+        nvml: the driver.
+        gpu_index: of the GPU that is measured on, by NVML's count.
+        folder: of the target; its checkout is looked at as well.
+        root: where /proc and /sys are.
+    """
+    proc, sys = root / "proc", root / "sys"
+    cores = sorted(os.sched_getaffinity(0))
+    gpu = nvml.state(gpu_index)
+    users = nvml.users(gpu_index)
+    ours = _descendants(proc, os.getpid())
+    found: dict[str, object] = {
+        "at_ns": time.monotonic_ns(),
+        "wall_us": time.time_ns() // 1000,
+        "gpu": gpu,
+        "gpu_count": nvml.count,
+        "gpu_note": nvml.note or None,
+        "gpu_processes": None if users is None else [_neighbour(proc, user) for user in users if user.pid not in ours],
+        # In a container the driver may count processes as the host does; then none of ours is among them.
+        "gpu_pids_are_ours": None if not users else any(user.pid in ours for user in users),
+        "mps": _mps(root),
+        "gpu_numa_node": _whole(_read(sys / "bus/pci/devices" / _pci(gpu.get("pci")) / "numa_node"), least=0),
+        "driver_module": _driver_module(proc),
+        "allowed_cores": _ranges(cores),
+        "governors": _by_core(sys, cores, "scaling_governor"),
+        "cpu_most_khz": _by_core(sys, cores, "scaling_max_freq"),
+        "turbo": _turbo(sys),
+        "smt": _truth(_read(sys / "devices/system/cpu/smt/active")),
+        "numa": _numa(sys),
+        "isolated_cores": _known(sys / "devices/system/cpu/isolated"),
+        "clocksource": _text(sys / "devices/system/clocksource/clocksource0/current_clocksource"),
+        "huge_pages": _chosen(_read(sys / "kernel/mm/transparent_hugepage/enabled")),
+        "load": _load(proc),
+        "pressure": {name: _pressure(proc / "pressure" / name) for name in ("cpu", "memory", "io")},
+        "nice": os.getpriority(os.PRIO_PROCESS, 0),
+        "policy": POLICIES.get(os.sched_getscheduler(0)),
+        "virtual": _virtual(root),
+        "container": _container(root),
+        "limits": _limits(root),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "variables": {name: clean_line(os.environ[name]) for name in VARIABLE_NAMES if name in os.environ},
+        "variable_names": sorted(clean_line(name) for name in os.environ if name.startswith(VARIABLE_PREFIXES)),
+    }
+    found |= _memory(proc)
+    found |= _processor_time(proc, ours)
+    if folder is not None:
+        found["git"] = git_revision(folder) or None
+        found["git_changed"] = git_changed(folder)
+    return found
+
+
+POLICIES = {0: "other", 1: "fifo", 2: "round robin", 3: "batch", 5: "idle", 6: "deadline"}
+
+
+# -- processes ---------------------------------------------------------------------------------------------------------
+
+
+def _descendants(proc: Path, pid: int) -> set[int]:
+    """This process and all that it started, and they."""
+    found, ahead = {pid}, [pid]
+    while ahead:
+        tasks = proc / str(ahead.pop()) / "task"
+        with contextlib.suppress(OSError):
+            for task in tasks.iterdir():
+                for child in _read(task / "children").split():
+                    if int(child) not in found:
+                        found.add(int(child))
+                        ahead.append(int(child))
+    return found
+
+
+def _neighbour(proc: Path, user: User) -> dict[str, object]:
+    """A process on the GPU that is not ours. `here` is False where no such pid runs here: it may be ours after all,
+    under the number that the host of a container gives it."""
+    return {
+        "pid": user.pid,
+        "here": (proc / str(user.pid)).exists(),
+        "memory_bytes": user.memory_bytes,
+        "sm_share_pct": user.sm_share_pct,
+        "busy_at_us": user.busy_at_us,
+    }
+
+
+def _processor_time(proc: Path, ours: set[int]) -> dict[str, object]:
+    """Seconds of all cores together since the start of the machine, and of ours, living and reaped."""
+    tick_s = 1.0 / os.sysconf("SC_CLK_TCK")
+    total = next((line.split()[1:] for line in _read(proc / "stat").splitlines() if line.startswith("cpu ")), [])
+    if len(total) < 8 or not all(field.isdigit() for field in total):
+        return {"busy_s": None, "idle_s": None, "steal_s": None, "own_s": None}
+    user, nice, system, idle, waiting, hard, soft, steal = (int(field) * tick_s for field in total[:8])
+    own = 0
+    for pid in ours:
+        fields = _read(proc / str(pid) / "stat").rpartition(")")[2].split()
+        # Its own time; for us the time of the children too that were waited for.
+        wanted = fields[11:15] if pid == os.getpid() else fields[11:13]
+        own += sum(int(field) for field in wanted)
+    return {
+        "busy_s": user + nice + system + hard + soft,
+        "idle_s": idle + waiting,
+        "steal_s": steal,
+        "own_s": own * tick_s if own else None,
+    }
+
+
+# -- memory and limits -------------------------------------------------------------------------------------------------
+
+
+def _memory(proc: Path) -> dict[str, object]:
+    sizes: dict[str, int] = {}
+    for line in _read(proc / "meminfo").splitlines():
+        name, _, rest = line.partition(":")
+        amount = rest.split()
+        if amount and amount[0].isdigit():
+            sizes[name] = int(amount[0]) * 1024
+    counts = dict(line.split()[:2] for line in _read(proc / "vmstat").splitlines() if line.count(" ") == 1)
+    swap = sizes["SwapTotal"] - sizes["SwapFree"] if {"SwapTotal", "SwapFree"} <= sizes.keys() else None
+    return {
+        "memory_total_bytes": sizes.get("MemTotal"),
+        "memory_available_bytes": sizes.get("MemAvailable"),
+        "memory_promised_bytes": sizes.get("Committed_AS"),
+        "swap_bytes": sizes.get("SwapTotal"),
+        "swap_used_bytes": swap,
+        "swapped_in_pages": _whole(counts.get("pswpin", "")),
+        "swapped_out_pages": _whole(counts.get("pswpout", "")),
+        "oom_kills": _whole(counts.get("oom_kill", "")),
+        "overcommit": OVERCOMMIT.get(_read(proc / "sys/vm/overcommit_memory")),
+    }
+
+
+OVERCOMMIT = {"0": "heuristic", "1": "always", "2": "never"}
+
+
+def _limits(root: Path) -> dict[str, object]:
+    """What the control groups allow, the tightest of all levels, and how often they stepped in. Versions 1 and 2.
+
+    A container sees its own group as the root, or names from outside that do not exist here: what exists is read.
+    """
+    unified = ""
+    by_name: dict[str, str] = {}
+    for line in _read(root / "proc/self/cgroup").splitlines():
+        _, names, path = (*line.split(":", 2), "", "")[:3]
+        if names:
+            by_name |= dict.fromkeys(names.split(","), path)
+        else:
+            unified = path
+    base = root / "sys/fs/cgroup"
+    found: dict[str, object] = {
+        "cpus": None,
+        "memory_bytes": None,
+        "cores": None,
+        "periods": None,
+        "throttled_periods": None,
+        "throttled_s": None,
+    }
+    if (base / "cgroup.controllers").exists():
+        for level in _levels(base, unified):
+            quota, _, period = _read(level / "cpu.max").partition(" ")
+            _tighten(found, level, quota, period, "throttled_usec", 1e-6)
+            _least(found, "memory_bytes", _whole(_read(level / "memory.max")))
+            found["cores"] = found["cores"] or _text(level / "cpuset.cpus.effective")
+        return found
+    for level in _levels(base / "cpu", by_name.get("cpu", "")):
+        quota, period = _read(level / "cpu.cfs_quota_us"), _read(level / "cpu.cfs_period_us")
+        _tighten(found, level, quota, period, "throttled_time", 1e-9)
+    for level in _levels(base / "memory", by_name.get("memory", "")):
+        bytes_ = _whole(_read(level / "memory.limit_in_bytes"))
+        _least(found, "memory_bytes", bytes_ if bytes_ is not None and bytes_ < 1 << 60 else None)  # "none" is huge
+    for level in _levels(base / "cpuset", by_name.get("cpuset", "")):
+        found["cores"] = found["cores"] or _text(level / "cpuset.effective_cpus") or _text(level / "cpuset.cpus")
+    return found
+
+
+def _levels(base: Path, path: str) -> list[Path]:
+    """The group and all above it, as far as they exist here; the mount itself last."""
+    below = Path(path.strip("/"))
+    if ".." in below.parts:
+        return [base]
+    inner = [base / part for part in (below, *below.parents) if part != Path()]
+    return [level for level in inner if level.is_dir()] + [base]
+
+
+def _tighten(found: dict[str, object], level: Path, quota: str, period: str, counter: str, unit_s: float) -> None:
+    """Keep this level's limit and its counters where it is the tightest so far."""
+    if not (quota.isdigit() and period.isdigit() and int(period)):
+        return
+    cpus = int(quota) / int(period)
+    best = found["cpus"]
+    if isinstance(best, float) and best <= cpus:
+        return
+    counts = dict(line.split()[:2] for line in _read(level / "cpu.stat").splitlines() if line.count(" ") == 1)
+    spent = _whole(counts.get(counter, ""))
+    found["cpus"] = cpus
+    found["periods"] = _whole(counts.get("nr_periods", ""))
+    found["throttled_periods"] = _whole(counts.get("nr_throttled", ""))
+    found["throttled_s"] = None if spent is None else spent * unit_s
+
+
+def _least(found: dict[str, object], name: str, value: int | None) -> None:
+    before = found[name]
+    if value is not None and (not isinstance(before, int) or value < before):
+        found[name] = value
+
+
+# -- processor ---------------------------------------------------------------------------------------------------------
+
+
+def _by_core(sys: Path, cores: list[int], name: str) -> dict[str, str] | None:
+    """A setting of the frequency driver as {value: cores}; None where there is no such driver, as in most guests."""
+    values: dict[str, list[int]] = {}
+    for core in cores:
+        value = _read(sys / f"devices/system/cpu/cpu{core}/cpufreq/{name}")
+        if value:
+            values.setdefault(clean_line(value), []).append(core)
+    return {value: _ranges(which) for value, which in sorted(values.items())} or None
+
+
+def _turbo(sys: Path) -> bool | None:
+    off = _truth(_read(sys / "devices/system/cpu/intel_pstate/no_turbo"))
+    return not off if off is not None else _truth(_read(sys / "devices/system/cpu/cpufreq/boost"))
+
+
+def _numa(sys: Path) -> dict[str, str] | None:
+    """{node: its cores}."""
+    nodes: dict[str, str] = {}
+    with contextlib.suppress(OSError):
+        for folder in sorted((sys / "devices/system/node").iterdir()):
+            if re.fullmatch(r"node\d+", folder.name):
+                nodes[folder.name.removeprefix("node")] = _read(folder / "cpulist")
+    return nodes or None
+
+
+def _load(proc: Path) -> list[float] | None:
+    fields = _read(proc / "loadavg").split()[:3]
+    try:
+        return [float(field) for field in fields] or None
+    except ValueError:
+        return None
+
+
+def _pressure(path: Path) -> dict[str, float] | None:
+    """Share of the last ten seconds in which some task waited, in per cent, and the time waited in all, in s."""
+    found = re.search(r"^some avg10=([\d.]+) .*total=(\d+)", _read(path), re.MULTILINE)
+    return {"some_avg10_pct": float(found[1]), "total_s": int(found[2]) / 1e6} if found else None
+
+
+# -- kind of machine ---------------------------------------------------------------------------------------------------
+
+
+def _virtual(root: Path) -> dict[str, object]:
+    """Whether a hypervisor says that it is there, and who made the machine by its own words."""
+    flags: bool | None = None
+    with contextlib.suppress(OSError), (root / "proc/cpuinfo").open("rb") as file:
+        head = file.read(8192).decode(errors="replace")  # the first core: all of them take long to write
+        line = next((text for text in head.splitlines() if text.startswith(("flags", "Features"))), "")
+        if line.startswith("flags"):  # x86; other processors do not tell
+            flags = "hypervisor" in line.split()
+    dmi = root / "sys/class/dmi/id"
+    return {
+        "hypervisor": flags,
+        "vendor": _text(dmi / "sys_vendor"),
+        "product": _text(dmi / "product_name"),
+        "type": _text(root / "sys/hypervisor/type"),
+    }
+
+
+def _container(root: Path) -> str | None:
+    """By what sign this is a container; None where there is no sign."""
+    for name in (".dockerenv", "run/.containerenv"):
+        if (root / name).exists():
+            return "/" + name
+    first = _read(root / "proc/1/cgroup")
+    word = re.search(r"docker|kubepods|containerd|lxc|podman", first)
+    return f"{word[0]} in /proc/1/cgroup" if word else None
+
+
+def _mps(root: Path) -> str | None:
+    """The pipe folder of NVIDIA's multi-process service, where there is one."""
+    named = os.environ.get("CUDA_MPS_PIPE_DIRECTORY")
+    folder = root / (named or "/tmp/nvidia-mps").lstrip("/")
+    return clean_line(str(folder)) if (folder / "control").exists() else None
+
+
+def _driver_module(proc: Path) -> str | None:
+    """Version of the NVIDIA kernel module that is loaded."""
+    found = re.search(r"\b(\d{3,}\.\d+(?:\.\d+)?)\b", _read(proc / "driver/nvidia/version").partition("\n")[0])
+    return found[1] if found else None
+
+
+def _pci(address: object) -> str:
+    """NVML writes the domain with eight digits, the kernel with four."""
+    text = address if isinstance(address, str) else ""
+    return text[4:] if re.fullmatch(r"0000[0-9a-f]{4}:.*", text) else (text or "none")
+
+
+# -- the checkout ------------------------------------------------------------------------------------------------------
+
+
+def git_changed(folder: Path) -> bool | None:
+    """Whether tracked files of the checkout differ from what git has noted of them; None where that cannot be told.
+
+    Read from .git/index without running git: size and time of each file, and its hash where these differ. Files that
+    git does not know do not count. Changes that are staged but not committed make the answer None.
+    """
+    for place in (folder, *folder.parents):
+        git = place / ".git"
+        pointer = _read(git)
+        if pointer.startswith("gitdir:"):
+            git = place / pointer.partition(":")[2].strip()
+        if not (git / "HEAD").exists():
+            continue
+        try:
+            index = (git / "index").read_bytes()
+            entries, rest = _index_entries(index)
+        except (OSError, ValueError, IndexError):
+            return None
+        if any(_differs(place / os.fsdecode(name), size, mtime_ns, blob) for name, size, mtime_ns, blob in entries):
+            return True
+        return False if _tree_is_whole(rest) else None
+    return None
+
+
+def _index_entries(index: bytes) -> tuple[list[tuple[bytes, int, int, bytes]], bytes]:
+    """(name, size, time, SHA-1) of every file that version 2 or 3 of git's index lists, and the extensions behind.
+
+    The layout is that of git's Documentation/gitformat-index. Raises ValueError for what it does not know.
+    """
+    version, count = int.from_bytes(index[4:8], "big"), int.from_bytes(index[8:12], "big")
+    if index[:4] != b"DIRC" or version not in (2, 3) or count > MOST_TRACKED_FILES:
+        raise ValueError("not an index that is read here")
+    entries: list[tuple[bytes, int, int, bytes]] = []
+    at = 12
+    for _ in range(count):
+        head = index[at : at + 62]
+        if len(head) < 62:
+            raise ValueError("cut short")
+        flags = int.from_bytes(head[60:62], "big")
+        start = at + (64 if flags & 0x4000 else 62)
+        end = index.index(b"\0", start)
+        mode = int.from_bytes(head[24:28], "big")
+        mtime_ns = int.from_bytes(head[8:12], "big") * 10**9 + int.from_bytes(head[12:16], "big")
+        if flags & 0x3000:
+            raise ValueError("a merge is not over")
+        if mode >> 12 == 0o10:  # plain files; links and submodules are left out
+            entries.append((index[start:end], int.from_bytes(head[36:40], "big"), mtime_ns, head[40:60]))
+        at += (end - at + 8) & ~7  # 1 to 8 NULs end an entry at a multiple of eight bytes from its start
+    return entries, index[at:]
+
+
+def _differs(path: Path, size: int, mtime_ns: int, blob: bytes) -> bool:
+    try:
+        found = path.lstat()
+        if found.st_size != size:
+            return True
+        if found.st_mtime_ns == mtime_ns:
+            return False
+        content = path.read_bytes()
+    except OSError:
+        return True
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).digest() != blob
+
+
+def _tree_is_whole(extensions: bytes) -> bool:
+    """Whether the index says that it was written out as a tree since it last changed: nothing is staged."""
+    if extensions[:4] != b"TREE":
+        return False
+    return not extensions[8:].partition(b"\0")[2].startswith(b"-")
+
+
+# -- small readings ----------------------------------------------------------------------------------------------------
+
+
+def _text(path: Path) -> str | None:
+    """A file's text on one line, None where there is none."""
+    return clean_line(_read(path)) or None
+
+
+def _known(path: Path) -> str | None:
+    """The same, but "" where the file is there and empty."""
+    return clean_line(_read(path)) if path.exists() else None
+
+
+def _whole(text: str, *, least: int | None = None) -> int | None:
+    """A whole number, None where it is none, or below `least`."""
+    if re.fullmatch(r"-?\d+", text) is None:
+        return None
+    value = int(text)
+    return None if least is not None and value < least else value
+
+
+def _truth(text: str) -> bool | None:
+    return {"0": False, "1": True}.get(text)
+
+
+def _chosen(text: str) -> str | None:
+    """The word in brackets of "always [madvise] never"."""
+    found = re.search(r"\[(\w+)\]", text)
+    return found[1] if found else None
+
+
+def _ranges(cores: list[int]) -> str:
+    """0, 1, 2, 5 as "0-2,5"."""
+    parts: list[str] = []
+    start = last = None
+    for core in [*cores, None]:
+        if last is not None and core == last + 1:
+            last = core
+            continue
+        if start is not None:
+            parts.append(f"{start}-{last}" if last != start else f"{start}")
+        start = last = core
+    return ",".join(parts)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import datetime
+import difflib
+import hashlib
 import importlib.metadata
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from checks import registry
 from engine.clean import clean_line
 from engine.protocol import events
 from engine.runs import Plan, new_seed
@@ -112,12 +115,18 @@ def plan(
     warm: bool = False,
     interleave: bool = True,
     trigger: Trigger = Trigger.CLI,
+    validity: str = "strict",
+    without: Sequence[str] = (),
+    naive: bool | None = None,
 ) -> Plan:
     """Decide everything about one run.
 
     Raises:
-        PlanError: an unknown rung, case, device, or a negative number of replicas.
+        PlanError: an unknown rung, case, device, check or kind of validity, or a negative number of replicas.
     """
+    if validity not in ("strict", "portable"):
+        raise PlanError(f"no validity {clean_line(validity)!r}; strict or portable")
+    _check_ids(without)
     if device not in ("auto", "cuda", "cpu"):
         raise PlanError(f"no device {clean_line(device)!r}; auto, cuda or cpu")
     if not 0 <= replicas <= 100:
@@ -150,12 +159,44 @@ def plan(
             "axes": dict(chosen_case.axes),
             "tolerance": {spec.dtype: target.tolerance[spec.dtype] for spec in target.outputs},
             "rungs": [rung.name for rung in chosen],
+            "code": code_digest(files),
+            "validity": validity,
+            "without": sorted(without),
         },
     )
     obstacles = {rung.name: found for rung in chosen if (found := _obstacle(rung, chosen_device, hardware))}
     if problem:
         obstacles = {}  # it says more
-    return Plan(record, target, chosen_case, chosen, rule, files, problem, obstacles)
+    return Plan(
+        record,
+        target,
+        chosen_case,
+        chosen,
+        rule,
+        files,
+        problem,
+        obstacles,
+        frozenset(without),
+        not quick if naive is None else naive,
+    )
+
+
+def code_digest(files: Mapping[str, bytes]) -> str:
+    """sha256 over everything in a snapshot but its prose: what a rung that was caught must change."""
+    digest = hashlib.sha256()
+    for name in sorted(name for name in files if not name.endswith(".md")):
+        digest.update(f"{name}\0{len(files[name])}\0".encode("utf-8", "surrogateescape"))
+        digest.update(files[name])
+    return digest.hexdigest()
+
+
+def _check_ids(names: Sequence[str]) -> None:
+    known = [check.id for check in registry.checks()]
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+            hint = f"did you mean {' or '.join(near)}?" if near else "`aisp bench checks` lists them"
+            raise PlanError(f"no check {clean_line(name)!r}; {hint}")
 
 
 def _rungs(target: Target, names: Sequence[str]) -> tuple[Rung, ...]:
@@ -169,10 +210,12 @@ def _rungs(target: Target, names: Sequence[str]) -> tuple[Rung, ...]:
 def _place(target: Target, hardware: Hardware, device: str, case: str) -> tuple[str, Case, str]:
     """Device, case, and why it cannot run there ("" where it can)."""
     if device == "auto":
-        device = "cpu" if target.on_host or not hardware.gpus else "cuda"
+        device = "cpu" if target.on_host or hardware.gpus < max(target.ranks, 1) else "cuda"
     names = {found.name for found in target.cases}
     if device == "cuda":
         chosen = target.case(case or "default")
+        if 0 < hardware.gpus < target.ranks:
+            return device, chosen, f"needs {target.ranks} GPUs, one for each rank; there is {hardware.gpus}"
         if not hardware.gpus:
             return device, chosen, f"needs a GPU: {hardware.note}"
         return device, chosen, target.needs.missing(sm=hardware.sm, gpus=hardware.gpus) or ""

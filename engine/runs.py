@@ -21,16 +21,19 @@ from typing import Any
 
 import numpy as np
 
-from engine import environment, snapshots, speed_of_light, verdicts
+from checks.compare import Finding
+from checks.registry import Refusal
+from engine import challenges, environment, facts, snapshots, speed_of_light, verdicts
 from engine.arms import TWIN_SUFFIX, Arm, ArmEnd, Limits, ask, check_done, tail
 from engine.clean import clean, clean_line
 from engine.pool import Pool
 from engine.protocol import events, jobs, reports
+from engine.ranks import Process, Ranks
 from engine.spawner import Child, ChildGoneError, ChildTimeoutError
 from engine.telemetry import Nvml, Readings, Sampler
-from engine.telling import arm_event, comparison_event, finished_event
+from engine.telling import arm_event, comparison_event, findings_event, finished_event
 from engine.turns import ArmFailure, StopRule, Turns
-from kernels.catalog.model import Case, Kind, Rung, Target
+from kernels.catalog.model import Case, Flag, Kind, Role, Rung, Target
 from store import records
 from store.outcomes import Correctness, State, Validity, Verdict
 
@@ -38,6 +41,15 @@ log = logging.getLogger("aisp.runs")
 
 OUTPUT_LINES_PER_EVENT = 200
 DRAIN_S = 0.1
+FIRST_SURPRISE = 1000  # numbers of the sets that no process sees before it is surprised with them
+NAIVE_PATIENCE_S = 60.0
+
+
+_WHEN = {
+    "output.last_call": " in the last timed call",
+    "output.fresh_values": " on values that it had never seen",
+    "output.moved_buffers": " on the same values in other buffers",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +64,8 @@ class Plan:
     files: dict[str, bytes]
     problem: str = ""  # why it cannot run here ("needs sm_90")
     obstacles: Mapping[str, str] = field(default_factory=dict)  # by rung: why that rung cannot run here
+    without: frozenset[str] = frozenset()  # checks that are left out on request
+    naive: bool = False  # ask what a careless evaluator would say
 
 
 @dataclass(slots=True)
@@ -101,6 +115,11 @@ class Execution:
         self._arena = Arena()
         self._inputs: dict[tuple[str, int], jobs.Blob] = {}
         self._expected: asyncio.Task[None] | None = None
+        self._folder: Path | None = None  # where the snapshot lies
+        self._before: dict[str, Any] = {}  # engine.environment.observe
+        self._own_sources = ""
+        self._task_facts: dict[str, Any] = {}
+        self._meetings: list[Path] = []
         self._steps: list[records.StepRecord] = []
         self._readings = Readings()
         self._flags: list[str] = []
@@ -130,7 +149,7 @@ class Execution:
     async def run(self) -> records.RunRecord:
         """Carry it out; the final record, committed. Cancelling this task ends the run as `cancelled`."""
         self._started = time.monotonic_ns()
-        self._arms = self._make_arms()
+        self._make_arms()
         sampler = Sampler(self._services.nvml, self._services.gpu)
         drain = asyncio.create_task(self._drain(sampler))
         try:
@@ -176,24 +195,25 @@ class Execution:
         self._flush(sampler)
         return await self._conclude()
 
-    def _make_arms(self) -> list[Arm]:
-        made: list[Arm] = []
+    def _make_arms(self) -> None:
+        made = self._arms
         for rung in self.plan.rungs:
             timed = not (self._device == "cpu" and rung.kind is Kind.TRITON)
-            arm = Arm(rung.name, rung, self._device, timed)
+            arm = Arm(rung.name, rung, self._device, timed, without=self.plan.without)
+            made.append(arm)
             if rung.name in self.plan.obstacles:
                 self._end_arm(arm, ArmEnd(State.UNAVAILABLE, self.plan.obstacles[rung.name]))
-            made.append(arm)
         if self.plan.rule.replicas > 1 and made and made[0].running and made[0].timed:
             base = made[0]
-            made.append(Arm(base.name + TWIN_SUFFIX, base.rung, self._device, True))
-        return made
+            made.append(Arm(base.name + TWIN_SUFFIX, base.rung, self._device, True, without=self.plan.without))
 
     async def _measure_all(self) -> None:
         if not any(arm.running for arm in self._arms):
             self._state = State.UNAVAILABLE
             self._reason = "; ".join(sorted({arm.reason for arm in self._arms}))
             return
+        self._own_sources = await asyncio.to_thread(snapshots.own_sources)
+        self._before = await asyncio.to_thread(self._observe)
         for replica in range(self.plan.rule.replicas):
             taking_part = [arm for arm in self._arms if arm.running and (arm.timed or not replica)]
             if self.plan.rule.interleaved:
@@ -202,6 +222,9 @@ class Execution:
                 groups = [[arm] for arm in self._turns.in_order(taking_part, replica)]
             for arms in groups:
                 await self._replica(arms, replica)
+        if self.plan.naive:
+            await self._ask_naively()
+        self._task_facts = await self._about_the_task()
 
     async def _replica(self, taking_part: list[Arm], replica: int) -> None:
         """One fresh process per arm: verified, warmed up, measured in turns, and thrown away."""
@@ -227,9 +250,10 @@ class Execution:
                 timed = [arm for arm in timed if arm.running]
                 async with self._step("measure"):
                     await self._take_turns(timed, replica)
-                for arm in timed:
-                    if arm.running:
-                        await self._guarded(arm, self._verify_last)
+                async with self._step("challenge"):
+                    for arm in timed:
+                        if arm.running:
+                            await self._guarded(arm, lambda a: self._challenge(a, replica))
         await self._each(taking_part, self._finish_process)
         await self._tell()
 
@@ -237,7 +261,7 @@ class Execution:
         """Take standbys, give them their roles. The verifier stays for all replicas."""
         pool, plan = self._services.pool, self.plan
         interpret = self._device == "cpu" and any(rung.kind is Kind.TRITON for rung in plan.rungs)
-        folder = await asyncio.to_thread(
+        folder = self._folder = await asyncio.to_thread(
             snapshots.lay_out,
             self._services.snapshots_dir,
             plan.record.snapshot,
@@ -262,6 +286,9 @@ class Execution:
                 target_id=plan.target.id,
                 module=module,
                 device=self._device,
+                without=sorted(plan.without),
+                ranks=plan.target.ranks if module != "reference" else 1,
+                meeting=self._meeting() if plan.target.ranks > 1 and module != "reference" else "",
             )
 
         async def start_judge() -> None:
@@ -274,7 +301,7 @@ class Execution:
             await ask(child, load("reference"), reports.Loaded, self._services.limits.compile_s, "reference.py")
 
         async def start_arm(arm: Arm) -> None:
-            child = await take(arm.name)
+            child = await self._company(lambda: take(arm.name))
             arm.begin_replica(child)
             arm.state = State.RUNNING
             self._listen(child, arm.name)
@@ -287,6 +314,26 @@ class Execution:
         for result in results:
             if isinstance(result, BaseException):
                 raise result
+
+    async def _company(self, take: Callable[[], Awaitable[Child]]) -> Process:
+        """As many processes as a rung of this target has ranks, standing for one."""
+        if self.plan.target.ranks == 1:
+            return await take()
+        taken: list[Child] = []
+        try:
+            while len(taken) < self.plan.target.ranks:
+                taken.append(await take())
+        except BaseException:
+            await asyncio.gather(*(child.end(gently=False) for child in taken))
+            raise
+        return Ranks(taken)
+
+    def _meeting(self) -> str:
+        """A path under the snapshots' folder that no file has; whatever the ranks put there goes with the run."""
+        self._services.snapshots_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = self._services.snapshots_dir / f".meeting-{self._id}-{len(self._meetings)}"
+        self._meetings.append(path)
+        return str(path)
 
     async def _describe(self) -> None:
         judge = self._judge
@@ -304,18 +351,34 @@ class Execution:
         if not first:
             return
         for case, number in self._sets(gate=True):
-            blob = self._arena.blob()
-            made = await self._ask_judge(
-                jobs.MakeInputs(case=case.name, set_index=number, seed=self.plan.record.seed, blob=blob),
-                reports.InputsMade,
-                "the inputs",
-            )
-            self._inputs[case.name, number] = made.blob
+            await self._make_set(case, number)
         self._expected = asyncio.create_task(self._expect())
+
+    async def _make_set(self, case: Case, number: int, like: int | None = None) -> None:
+        job = jobs.MakeInputs(
+            case=case.name, set_index=number, seed=self.plan.record.seed, blob=self._arena.blob(), like=like
+        )
+        made = await self._ask_judge(job, reports.InputsMade, "the inputs")
+        self._inputs[case.name, number] = made.blob
 
     async def _expect(self) -> None:
         for case, number in self._sets(gate=True):
             await self._ask_judge(jobs.Expect(case=case.name, set_index=number), reports.Expected, "reference.py")
+        # Made while the arms compile and warm up, and handed over at the moment of the surprise.
+        case = self.plan.case
+        for number, like in self._surprises():
+            await self._make_set(case, number, like)
+            await self._ask_judge(jobs.Expect(case=case.name, set_index=number), reports.Expected, "reference.py")
+
+    def _surprises(self) -> list[tuple[int, int | None]]:
+        """Sets that come unforeseen: wholly new values, and those of set 0 but for one element of every input.
+
+        One a replica, in turns; both where there is one replica only. None where no input is ever refilled.
+        """
+        if not any(not spec.made and Flag.STATIC not in spec.flags for spec in self.plan.target.inputs):
+            return []
+        count = max(self.plan.rule.replicas, 2)
+        return [(FIRST_SURPRISE + number, None if number % 2 == 0 else 0) for number in range(count)]
 
     def _gate(self) -> list[Case]:
         """Cases that every arm must get right before the timed one: the untimed ones."""
@@ -360,6 +423,8 @@ class Execution:
             arm.correctness = end.correctness
         if end.correctness is Correctness.WRONG:
             arm.max_error = end.max_error  # None where a wrong output has no finite error
+        if end.check:
+            arm.refusal = Refusal(end.check, clean_line(end.detail.splitlines()[0] if end.detail else end.reason))
         self._tell_arm(arm)
 
     async def _end_process(self, arm: Arm) -> None:
@@ -389,7 +454,7 @@ class Execution:
                 return
             await asyncio.sleep(0.05)
 
-    def _child(self, arm: Arm) -> Child:
+    def _child(self, arm: Arm) -> Process:
         if arm.child is None:
             raise ArmEnd(State.INFRA_ERROR, f"{arm.name} has no process")
         return arm.child
@@ -427,30 +492,47 @@ class Execution:
                         limits.progress_s,
                         arm.name,
                     )
-                    await self._judge_outputs(arm, case_name, number, executed.outputs)
+                    await self._judge_outputs(arm, case_name, number, executed.outputs, "output.values")
                     if case_name == self.plan.case.name:
                         arm.verified[number] = executed.fingerprint
                         if executed.peak_bytes is not None:
                             arm.peak_bytes = max(arm.peak_bytes or 0, executed.peak_bytes)
+                if case_name == self.plan.case.name and gate and b"def prepare" not in self._source(arm):
+                    job = jobs.Execute(case=case_name, set_index=numbers[-1], outputs=outputs, moved=True)
+                    moved = await ask(child, job, reports.Executed, limits.progress_s, arm.name)
+                    await self._judge_outputs(arm, case_name, numbers[-1], moved.outputs, "output.moved_buffers")
         arm.correctness = Correctness.CORRECT
         self._tell_arm(arm)
 
-    async def _judge_outputs(self, arm: Arm, case_name: str, number: int, outputs: jobs.Blob) -> None:
+    def _source(self, arm: Arm) -> bytes:
+        return self.plan.files.get(f"{arm.rung.name}.py", b"")
+
+    async def _judge_outputs(self, arm: Arm, case_name: str, number: int, outputs: jobs.Blob, check: str) -> None:
+        """Judge one call's outputs in full; what is wrong ends the arm in the name of `check`."""
         if self._expected is not None:
             await asyncio.shield(self._expected)
         judged: reports.Compared = await self._ask_judge(
             jobs.Compare(case=case_name, set_index=number, outputs=outputs), reports.Compared, "the verifier"
         )
+        arm.compared.append(judged.figures)
+        if judged.finding in (Finding.NAN, Finding.INF):
+            check = "output.nonfinite"
+        elif not judged.right and judged.finding != Finding.VALUES:
+            check = "output.form"
+        if not judged.right and check in self.plan.without:
+            return
         if judged.max_error is not None:
             arm.max_error = max(arm.max_error or 0.0, judged.max_error)
         if not judged.right:
             place = "" if case_name == self.plan.case.name else f" (case {case_name})"
+            place += _WHEN.get(check, "")
             raise ArmEnd(
                 State.INCORRECT,
                 f"wrong {judged.finding}{place}: {clean_line(judged.detail)}",
                 clean(judged.detail),
                 correctness=Correctness.WRONG,
                 max_error=judged.max_error,
+                check=check,
             )
 
     async def _warm_up(self, arm: Arm) -> None:
@@ -485,6 +567,32 @@ class Execution:
                 await self._tell()
             number += 1
 
+    async def _challenge(self, arm: Arm, replica: int) -> None:
+        """What the last timed call left is judged in full; then come the engine's own clock, and unseen values."""
+        await self._verify_last(arm)
+        child, case, patience_s = self._child(arm), self.plan.case.name, self._services.limits.progress_s
+        arm.sustained.append(await challenges.sustain(arm, child, case, replica, patience_s))
+        surprises = self._surprises()
+        if self.plan.rule.replicas > 1:
+            surprises = surprises[replica : replica + 1]
+        if self._expected is not None:
+            await asyncio.shield(self._expected)
+        found: list[reports.Surprised] = []
+        for position, (number, _) in enumerate(surprises):
+            count = challenges.pairs(arm.per_sample_ms) if position == 0 else 1
+            job = jobs.Surprise(
+                case=case,
+                blob=self._inputs[case, number],
+                seen=[random.randrange(self.plan.rule.input_sets) for _ in range(count)],
+                shifts=[random.randrange(1, 1 << 20) for _ in range(count - 1)],
+                outputs=self._arena.blob(),
+            )
+            surprised = await ask(child, job, reports.Surprised, patience_s, arm.name)
+            await self._judge_outputs(arm, case, number, surprised.outputs, "output.fresh_values")
+            found.append(surprised)
+        if found:
+            arm.surprises.append(challenges.together(found, len(found)))
+
     async def _verify_last(self, arm: Arm) -> None:
         """What the last timed call left behind is judged in full."""
         surrendered = await ask(
@@ -496,11 +604,16 @@ class Execution:
         )
         if surrendered.set_index < 0:
             raise ArmEnd(State.INFRA_ERROR, f"{arm.name} took no sample")
-        await self._judge_outputs(arm, self.plan.case.name, surrendered.set_index, surrendered.outputs)
+        await self._judge_outputs(
+            arm, self.plan.case.name, surrendered.set_index, surrendered.outputs, "output.last_call"
+        )
 
     async def _finish_process(self, arm: Arm) -> None:
         """The done frame, exit status 0, no signal: only then is the arm's part a success."""
         child = self._child(arm)
+        inspected = await ask(child, jobs.Inspect(), reports.Inspected, self._services.limits.progress_s, arm.name)
+        arm.sensed += [inspected.facts, *inspected.others]
+        arm.note_cost(inspected.cost_us)
         done = await ask(child, jobs.Finish(), reports.Done, self._services.limits.progress_s, arm.name)
         check_done(arm, done, (time.monotonic_ns() - arm.started_ns) / 1e6)
         code = await child.wait(self._services.limits.finish_s)
@@ -510,6 +623,62 @@ class Execution:
             arm.exit_code = code if code is not None and code > 0 else None
             arm.detail = tail(child)
         await self._end_process(arm)
+
+    # -- beside the arms -------------------------------------------------------------------------------------------
+
+    async def _ask_naively(self) -> None:
+        """What a careless evaluator would have said of every rung, each in a process of its own."""
+        base = self.plan.rungs[0]
+        case = self.plan.case.name
+        for arm in self._arms:
+            asked = arm.rung.role in (Role.OPTIMIZED, Role.PEER, Role.CHEAT, Role.WRONG)
+            if not asked or arm.state is State.UNAVAILABLE or (case, 0) not in self._inputs:
+                continue
+            if not arm.timed:
+                arm.naive = records.Naive(note="not timed: Triton's interpreter says nothing of a GPU's time")
+                continue
+            async with self._step("naive", arm):
+                arm.naive = await self._naive(base, arm.rung, case)
+
+    async def _naive(self, base: Rung, rung: Rung, case: str) -> records.Naive:
+        if self._folder is None:
+            return records.Naive(note="the sources were never laid out")
+        job = jobs.Naive(
+            folder=os.fsencode(self._folder),
+            root=os.fsencode(self.plan.target.root),
+            chapter=self.plan.target.chapter,
+            device=self._device,
+            case=case,
+            seed=self.plan.record.seed,
+            sets=[self._inputs[case, 0]],
+            baseline=base.name,
+            rung=rung.name,
+            ranks=self.plan.target.ranks,
+            meeting=self._meeting() if self.plan.target.ranks > 1 else "",
+        )
+        interpret = self._device == "cpu" and any(r.kind is Kind.TRITON for r in self.plan.rungs)
+        try:
+            child = await self._company(lambda: self._services.pool.take(interpret=interpret))
+        except (ChildGoneError, ChildTimeoutError) as error:
+            return records.Naive(note=clean_line(f"no process could be made ready: {error}"))
+        try:
+            found = await ask(child, job, reports.NaiveMeasured, NAIVE_PATIENCE_S, rung.name)
+        except ArmEnd as end:
+            return records.Naive(note=clean_line(end.reason))
+        finally:
+            await child.end(gently=False)
+        note = clean_line(found.note) or ("" if found.time_ms and found.base_ms else "its clock did not advance")
+        return records.Naive(found.base_ms, found.time_ms, found.accepts, note)
+
+    async def _about_the_task(self) -> dict[str, Any]:
+        """What the verifier says of the task itself; nothing where it cannot."""
+        if self._judge is None:
+            return {}
+        try:
+            inspected = await self._ask_judge(jobs.Inspect(), reports.Inspected, "the verifier")
+        except ArmEnd as end:
+            return {"failed": clean_line(end.reason)}
+        return dict(inspected.facts.get("task", {}))
 
     # -- telling ---------------------------------------------------------------------------------------------------
 
@@ -531,7 +700,7 @@ class Execution:
                 events.Step(run_id=self._id, name=name, arm=whose, start_ns=start, duration_ms=took_ms)
             )
 
-    def _listen(self, child: Child, whose: str) -> None:
+    def _listen(self, child: Process, whose: str) -> None:
         def heard(stream: str, data: bytes) -> None:
             kept = self._output.setdefault((whose, stream), bytearray())
             room = 256 * 1024 - len(kept)
@@ -597,9 +766,10 @@ class Execution:
             light = functools.partial(
                 speed_of_light.light, self.plan.target, self.plan.case, self._ready.gpu_name, self._services.peak()
             )
-        source = self.plan.files.get(f"{arm.rung.name}.py", b"")
         base = arm is self._arms[0]
-        record = verdicts.arm_record(arm, source=source, light=light, base_ms=None if base else self._base_ms)
+        record = verdicts.arm_record(
+            arm, source=self._source(arm), light=light, base_ms=None if base else self._base_ms
+        )
         if base:
             self._base_ms = record.median_ms
         return record
@@ -615,6 +785,8 @@ class Execution:
             judge, self._judge = self._judge, None
             await asyncio.shield(judge.end(gently=False))
         self._arena.close()
+        for meeting in self._meetings:
+            meeting.unlink(missing_ok=True)
 
     async def _conclude(self) -> records.RunRecord:
         start = time.monotonic_ns()
@@ -630,10 +802,14 @@ class Execution:
         correctness = verdicts.overall(arms)
         if state is State.OK and correctness is not Correctness.CORRECT:
             state, reason = State.UNAVAILABLE, "no rung could run here"
-        validity = Validity.VALID if any(arm.median_ms for arm in arms) else Validity.UNKNOWN
-        if any(arm.sol is not None and arm.sol > 1.05 for arm in arms):
-            validity = Validity.SUSPECT
-            self._flags.append("faster than the speed of light")
+        telemetry = self._telemetry()
+        findings = await self._examine(arms, telemetry)
+        validity = facts.overall(findings, arms, left_out=bool(self.plan.without))
+        code = str(self.plan.record.manifest.get("code", ""))
+        quarantines = await self._services.store("quarantines", self.plan.record.folder, code)
+        comparisons = facts.without_doubted(comparisons, facts.doubted(findings, quarantines, code))
+        if self.plan.without:
+            self._flags.append(f"without {', '.join(sorted(self.plan.without))}")
         if any(arm.dirty_exit for arm in arms):
             self._flags.append("dirty_exit")
         self._flags += self._turns.notes
@@ -653,21 +829,12 @@ class Execution:
             arms=arms,
             comparisons=comparisons,
             steps=tuple(self._steps),
+            findings=findings,
         )
         samples = {arm.name: arm.samples.freeze() for arm in self._arms if arm.samples.device_ms}
-        readings = self._readings
-        telemetry = None
-        if readings.at_ns:
-            telemetry = records.Telemetry(
-                at_ns=np.array(readings.at_ns, np.int64),
-                sm_clock_mhz=np.array(readings.sm_clock_mhz, np.float64),
-                memory_clock_mhz=np.array(readings.memory_clock_mhz, np.float64),
-                temperature_c=np.array(readings.temperature_c, np.float64),
-                power_w=np.array(readings.power_w, np.float64),
-                throttle=np.array(readings.throttle, np.int64),
-            )
         await self._services.store("finish", record, samples, telemetry)
         self._publish_figures(arms, comparisons)
+        self._services.publish(findings_event(record))
         self._services.publish(
             events.Step(
                 run_id=self._id,
@@ -679,6 +846,50 @@ class Execution:
         )
         self._services.publish(finished_event(record))
         return record
+
+    def _telemetry(self) -> records.Telemetry | None:
+        readings = self._readings
+        if not readings.at_ns:
+            return None
+        return records.Telemetry(
+            at_ns=np.array(readings.at_ns, np.int64),
+            sm_clock_mhz=np.array(readings.sm_clock_mhz, np.float64),
+            memory_clock_mhz=np.array(readings.memory_clock_mhz, np.float64),
+            temperature_c=np.array(readings.temperature_c, np.float64),
+            power_w=np.array(readings.power_w, np.float64),
+            throttle=np.array(readings.throttle, np.int64),
+        )
+
+    def _observe(self) -> dict[str, object]:
+        services = self._services
+        return environment.observe(services.nvml, services.gpu, folder=self.plan.target.folder)
+
+    async def _examine(
+        self, arms: Sequence[records.ArmRecord], telemetry: records.Telemetry | None
+    ) -> tuple[records.FindingRecord, ...]:
+        """Ask every check. Nothing is asked of a run that never began."""
+        if not self._before:
+            return ()
+        history = await self._services.store("earlier", self.plan.record)
+
+        def work() -> tuple[records.FindingRecord, ...]:
+            intact: bool | None = None
+            if self._folder is not None:
+                same = self._own_sources == snapshots.own_sources()
+                intact = same and snapshots.intact(self._folder, self.plan.files)
+            known = facts.run_facts(
+                self.plan,
+                [facts.arm_facts(a, r, self._source(a)) for a, r in zip(self._arms, arms, strict=True)],
+                before=self._before,
+                after=self._observe(),
+                telemetry=telemetry,
+                task=self._task_facts,
+                files_intact=intact,
+                history=history,
+            )
+            return facts.examine(known, self.plan.without)
+
+        return await asyncio.to_thread(work)
 
     def _final_state(self, arms: tuple[records.ArmRecord, ...]) -> tuple[State, str]:
         """The run's state: our own if we ended it, else that of the first arm that did not end well."""

@@ -577,6 +577,9 @@ class Engine:
                     warm=request.warm,
                     interleave=request.interleave,
                     trigger=trigger,
+                    validity=request.validity,
+                    without=request.without,
+                    naive=request.naive,
                 )
             )
         await self._enqueue(plans)

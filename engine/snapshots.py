@@ -2,25 +2,39 @@
 
 A folder under the state directory is named after the snapshot's hash; it holds one folder of the target's own name,
 so that a worker finds the same target id. Oldest layouts are removed when there are too many.
+
+Kernels run under the same account as the engine, so a layout that lies there already may have been rewritten by one.
+None is used before its content was compared with the files of the snapshot; one that differs is laid out anew. Files
+are read-only, which keeps accidents out; that they were left alone is looked up after the run (`intact`), as is our
+own code (`own_sources`). Folders stay writable: `rm -r` of the state must work.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import shutil
+import stat
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 KEPT_LAYOUTS = 32
+READ_ONLY = 0o400
+IMPORTABLE = (".py", ".pyc", ".pth", ".so")  # a new file of this kind could be taken for a module that others import
+COMPILED = "__pycache__"  # Python's own, in processes that a lesson starts; a layout that has one is not reused
+OWN_SOURCES = ("checks", "engine", "store", "kernels/catalog", "kernels/cuda.py")
+GALLERY = "gallery"  # lessons that cheat: each is a target with a snapshot of its own
+
+_digests: dict[str, tuple[tuple[int, ...], bytes]] = {}  # of own sources: what stat() said then, and the content's
 
 
 def lay_out(base: Path, snapshot: str, name: str, files: Mapping[str, bytes]) -> Path:
-    """Write the files below `base`/`snapshot`/`name` unless they are there already; the folder."""
+    """Write the files below `base`/`snapshot`/`name` unless exactly they are there already; the folder."""
     home = base / snapshot[:24]
     folder = home / name
-    if folder.is_dir():
+    if _holds(folder, files):
         with contextlib.suppress(OSError):
             os.utime(home)
         return folder
@@ -35,17 +49,121 @@ def lay_out(base: Path, snapshot: str, name: str, files: Mapping[str, bytes]) ->
                 raise ValueError(f"a file named {relative!r} would lie outside of its snapshot")
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.write_bytes(data)
+            path.chmod(READ_ONLY)
         # Two targets may have the same sources: their layouts share the home, each under its own name.
         home.mkdir(mode=0o700, exist_ok=True)
-        try:
-            whole.rename(folder)
-        except OSError:
-            if not folder.is_dir():
-                raise
+        _put(whole, folder, partial / "was", files)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     _prune(base, keep=home)
     return folder
+
+
+def _put(whole: Path, folder: Path, was: Path, files: Mapping[str, bytes]) -> None:
+    """Move the layout to its place. Whoever else laid out the same files is as good; what differs makes room."""
+    for _ in range(3):
+        try:
+            whole.rename(folder)
+        except OSError:
+            if _holds(folder, files):
+                return
+            if not os.path.lexists(folder):
+                raise
+        else:
+            return
+        with contextlib.suppress(FileNotFoundError):
+            folder.rename(was)
+            _remove(was)
+    raise OSError(f"{folder} is changed by somebody while it is laid out")
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def _holds(folder: Path, files: Mapping[str, bytes]) -> bool:
+    """Whether the folder has these files as they were given, and nothing else whatever."""
+    found = _found(folder)
+    return found is not None and set(found) == set(files) and intact(folder, files)
+
+
+def intact(folder: Path, files: Mapping[str, bytes]) -> bool:
+    """Whether a layout still has every file as it was given, and no new one that could be imported instead."""
+    found = _found(folder)
+    if found is None or not found.keys() >= files.keys():
+        return False
+    for name in found.keys() - files.keys():
+        if name.endswith(IMPORTABLE) and COMPILED not in Path(name).parts[:-1]:
+            return False
+    return all(_same(folder / name, data) for name, data in files.items())
+
+
+def _found(folder: Path) -> dict[str, os.stat_result] | None:
+    """Everything below a folder that is not a folder itself, by relative name; None where it is not one."""
+    found: dict[str, os.stat_result] = {}
+    pending = [(folder, "")]
+    try:
+        if not stat.S_ISDIR(folder.lstat().st_mode):
+            return None
+        while pending:
+            where, prefix = pending.pop()
+            with os.scandir(where) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append((Path(entry.path), f"{prefix}{entry.name}/"))
+                    else:
+                        found[prefix + entry.name] = entry.stat(follow_symlinks=False)
+    except OSError:
+        return None
+    return found
+
+
+def _same(path: Path, data: bytes) -> bool:
+    """Whether a regular file, no link, holds exactly these bytes."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        return stat.S_ISREG(found.st_mode) and found.st_size == len(data) and file.read(len(data) + 1) == data
+
+
+def own_sources() -> str:
+    """A digest over the source files that judge and measure. 3 ms where none has changed since it was last asked."""
+    digest = hashlib.blake2b(digest_size=16)
+    for path in sorted(_own_files()):
+        digest.update(path.encode("utf-8", "surrogateescape") + b"\0" + _digest(path))
+    return digest.hexdigest()
+
+
+def _own_files() -> Iterator[str]:
+    root = Path(__file__).parent.parent
+    for part in OWN_SOURCES:
+        start = root / part
+        if start.is_file():
+            yield str(start)
+        for where, folders, names in os.walk(start):
+            folders[:] = [name for name in folders if name not in (COMPILED, GALLERY)]
+            yield from (os.path.join(where, name) for name in names if name.endswith(".py"))  # noqa: PTH118  hot path
+
+
+def _digest(path: str) -> bytes:
+    """Of one file's content, read again only where stat() says that it may be another."""
+    try:
+        found = os.stat(path)  # noqa: PTH116  hot path
+        # The change time cannot be set back by whoever rewrites a file and restores its modification time.
+        now = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        known = _digests.get(path)
+        if known is None or known[0] != now:
+            known = now, hashlib.blake2b(Path(path).read_bytes(), digest_size=16).digest()
+            _digests[path] = known
+    except OSError:
+        return b"gone"
+    return known[1]
 
 
 def _prune(base: Path, keep: Path) -> None:

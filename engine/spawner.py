@@ -1,9 +1,10 @@
 """Child processes of the engine: started, listened to, and always brought to an end.
 
 Shape of a child: its own session, killed by the kernel when the engine dies, first in line when memory runs out,
-stdout and stderr drained into rings of bounded size, its reports on a socket of its own. All are started from the
-engine's one main thread (the parent-death signal is tied to the thread that forked). The engine is subreaper: what
-a child leaves behind becomes the engine's child, and is swept.
+stdout and stderr drained into rings of bounded size, its reports sealed (engine.protocol.framing) on a socket of its
+own, so that nothing that a kernel prints, writes to a descriptor or leaves as a status counts as one. All are
+started from the engine's one main thread (the parent-death signal is tied to the thread that forked). The engine is
+subreaper: what a child leaves behind becomes the engine's child, and is swept.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import asyncio
 import contextlib
 import ctypes
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -23,7 +25,17 @@ from pathlib import Path
 
 from engine import paths
 from engine.protocol import jobs, reports
-from engine.protocol.framing import Decoder, Encoder, FrameError
+from engine.protocol.framing import (
+    JOBS,
+    KEY_BYTES,
+    REPORTS,
+    Decoder,
+    Encoder,
+    ForgedFrameError,
+    FrameError,
+    Opener,
+    sealing,
+)
 
 PR_SET_CHILD_SUBREAPER = 36
 RING_BYTES = 64 * 1024
@@ -86,6 +98,10 @@ class ChildGoneError(Exception):
     """The child ended, or broke the protocol, while an answer was expected."""
 
 
+class ForgedReportError(ChildGoneError):
+    """What came on the child's line was not sent by our code in it, or not in this place."""
+
+
 class ChildTimeoutError(Exception):
     """The child gave no sign of progress in time."""
 
@@ -98,7 +114,7 @@ class Child:
     """One worker or verifier process."""
 
     def __init__(
-        self, process: subprocess.Popen[bytes], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, process: subprocess.Popen[bytes], reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: bytes
     ) -> None:
         self.pid = process.pid
         self.ready: reports.Ready | None = None
@@ -111,8 +127,8 @@ class Child:
         self._process = process
         self._reader = reader
         self._writer = writer
-        self._encoder = Encoder()
-        self._decoder: Decoder[reports.AnyReport] = Decoder(reports.AnyReport)
+        self._encoder = Encoder(sealing(key, JOBS))
+        self._decoder: Decoder[reports.AnyReport] = Decoder(reports.AnyReport, Opener(key, REPORTS))
         self._arrived: deque[reports.AnyReport] = deque()
         self._rate_window: tuple[float, int] = (time.monotonic(), 0)
         self._loop = asyncio.get_running_loop()
@@ -140,6 +156,7 @@ class Child:
         Raises:
             ChildTimeoutError: none came within `patience_s`.
             OutputLimitError: it printed too much.
+            ForgedReportError: bytes came that our code in it has not sent, or not in this place.
             ChildGoneError: it ended, or what it sent was no report.
         """
         deadline = self._loop.time() + patience_s
@@ -148,6 +165,10 @@ class Child:
                 raise OutputLimitError(self.over_limit)
             left = deadline - self._loop.time()
             if left <= 0:
+                if self._decoder.pending_bytes:  # our code writes a report in one go
+                    raise ForgedReportError(
+                        f"{self._decoder.pending_bytes} bytes came that begin a report, and the rest never did"
+                    )
                 raise ChildTimeoutError(f"no sign of progress for {patience_s:.0f} s")
             try:
                 data = await asyncio.wait_for(self._reader.read(1 << 18), min(left, 0.5))
@@ -156,9 +177,12 @@ class Child:
             except OSError as error:
                 raise ChildGoneError(str(error)) from None
             if not data:
-                raise ChildGoneError("the line to the process was closed")
+                cut = " in the middle of a report" if self._decoder.pending_bytes else ""
+                raise ChildGoneError(f"the line to the process was closed{cut}")
             try:
                 self._arrived.extend(self._decoder.feed(data))
+            except ForgedFrameError as error:
+                raise ForgedReportError(f"a report was forged or torn: {error}") from None
             except FrameError as error:
                 raise ChildGoneError(f"what it sent is no report: {error}") from None
         return self._arrived.popleft()
@@ -274,6 +298,8 @@ async def spawn(*, interpret: bool) -> Child:
         interpret: have Triton's interpreter run its kernels; decided here, because Triton decides at import.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    key = secrets.token_bytes(KEY_BYTES)
+    ours.sendall(key)  # before anything of a lesson is loaded: the process reads it first of all
     environment = {name: os.environ[name] for name in ENVIRONMENT_NAMES if name in os.environ}
     environment["PYTHONPATH"] = os.pathsep.join(
         part for part in (str(Path(__file__).parent.parent), environment.get("PYTHONPATH", "")) if part
@@ -309,7 +335,7 @@ async def spawn(*, interpret: bool) -> Child:
         _children.discard(process.pid)
         ours.close()
         raise
-    child = Child(process, reader, writer)
+    child = Child(process, reader, writer, key)
     child.exited.add_done_callback(lambda _: _children.discard(process.pid))
     return child
 

@@ -18,6 +18,8 @@ from engine.protocol import events
 
 log = logging.getLogger("aisp.telemetry")
 PERIOD_S = 0.05
+UNKNOWN_MEMORY = (1 << 64) - 1  # NVML's way to say that a process's memory cannot be told
+COMPUTE_MODES = {0: "default", 1: "exclusive thread", 2: "prohibited", 3: "exclusive process"}
 
 
 @dataclass(slots=True)
@@ -47,6 +49,24 @@ class Readings:
         """Append later readings."""
         for name in self.__slots__:
             getattr(self, name).extend(getattr(other, name))
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A process with a context on a GPU.
+
+    Attributes:
+        pid: as the driver counts; in a container it may be a number of the host's.
+        memory_bytes: on the GPU, None where it is not told.
+        busy_at_us: when the driver's newest reading above 0 was taken, in microseconds since 1970; None where there
+            is none.
+        sm_share_pct: of the multiprocessors' time, in that reading.
+    """
+
+    pid: int
+    memory_bytes: int | None = None
+    busy_at_us: int | None = None
+    sm_share_pct: int | None = None
 
 
 class Nvml:
@@ -116,6 +136,75 @@ class Nvml:
             return None
         found = self._ask("nvmlDeviceGetComputeRunningProcesses", self._handles[gpu])
         return None if found is None else {process.pid for process in found}
+
+    def users(self, gpu: int) -> list[User] | None:
+        """Who has a context on the GPU, or None where the driver does not say."""
+        handle = self._handle_of(gpu)
+        found = None if handle is None else self._ask("nvmlDeviceGetComputeRunningProcesses", handle)
+        if found is None:
+            return None
+        # Readings of the last seconds, some of them of processes that are gone; many drivers do not tell.
+        readings = self._ask("nvmlDeviceGetProcessUtilization", handle, 0) or []
+        busy: dict[int, tuple[int, int]] = {}
+        for reading in readings:
+            at_us, share = int(reading.timeStamp), int(reading.smUtil)
+            if share > 0 and at_us > busy.get(int(reading.pid), (0, 0))[0]:
+                busy[int(reading.pid)] = (at_us, share)
+        users: list[User] = []
+        for process in found:
+            memory = process.usedGpuMemory
+            known = memory is not None and int(memory) != UNKNOWN_MEMORY
+            seen = busy.get(int(process.pid))
+            users.append(User(int(process.pid), int(memory) if known else None, *(seen or (None, None))))
+        return users
+
+    def state(self, gpu: int) -> dict[str, object]:
+        """What of the GPU can change and what it is set to: settings, limits, clocks. None where it is not told.
+
+        Some 20 questions of some us each; an empty mapping where there is no such GPU.
+        """
+        handle = self._handle_of(gpu)
+        if handle is None:
+            return {}
+        nvml, ask = self._nvml, self._ask
+        sm, memory = nvml.NVML_CLOCK_SM, nvml.NVML_CLOCK_MEM
+        pci = ask("nvmlDeviceGetPciInfo", handle)
+        mig = ask("nvmlDeviceGetMigMode", handle)
+        ecc = ask("nvmlDeviceGetEccMode", handle)
+        limits = ask("nvmlDeviceGetPowerManagementLimitConstraints", handle)
+        throttle = ask("nvmlDeviceGetCurrentClocksEventReasons", handle)
+        if throttle is None:
+            throttle = ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
+        uuid = ask("nvmlDeviceGetUUID", handle)
+        energy_mj = ask("nvmlDeviceGetTotalEnergyConsumption", handle)
+        driver = ask("nvmlSystemGetDriverVersion")
+        return {
+            "index": gpu,
+            "uuid": None if uuid is None else _text(uuid),
+            "pci": None if pci is None else _text(pci.busId).lower(),
+            "driver": None if driver is None else _text(driver),
+            "sm_clock_mhz": ask("nvmlDeviceGetClockInfo", handle, sm),
+            "memory_clock_mhz": ask("nvmlDeviceGetClockInfo", handle, memory),
+            "most_sm_clock_mhz": ask("nvmlDeviceGetMaxClockInfo", handle, sm),
+            "most_memory_clock_mhz": ask("nvmlDeviceGetMaxClockInfo", handle, memory),
+            "application_sm_clock_mhz": ask("nvmlDeviceGetApplicationsClock", handle, sm),
+            "application_memory_clock_mhz": ask("nvmlDeviceGetApplicationsClock", handle, memory),
+            "power_w": _thousandth(ask("nvmlDeviceGetPowerUsage", handle)),
+            "power_limit_w": _thousandth(ask("nvmlDeviceGetPowerManagementLimit", handle)),
+            "enforced_power_limit_w": _thousandth(ask("nvmlDeviceGetEnforcedPowerLimit", handle)),
+            "default_power_limit_w": _thousandth(ask("nvmlDeviceGetPowerManagementDefaultLimit", handle)),
+            "most_power_limit_w": None if limits is None else _thousandth(limits[1]),
+            "energy_j": _thousandth(energy_mj),
+            "temperature_c": ask("nvmlDeviceGetTemperature", handle, nvml.NVML_TEMPERATURE_GPU),
+            "throttle": None if throttle is None else int(throttle),
+            "ecc": None if ecc is None else bool(ecc[0]),
+            "mig": None if mig is None else bool(mig[0]),
+            "persistence": _flag(ask("nvmlDeviceGetPersistenceMode", handle)),
+            "compute_mode": COMPUTE_MODES.get(ask("nvmlDeviceGetComputeMode", handle)),
+        }
+
+    def _handle_of(self, gpu: int) -> Any:
+        return self._handles[gpu] if 0 <= gpu < len(self._handles) else None
 
     def read(self, gpu: int, into: Readings) -> bool:
         """Append one reading. False where the GPU did not answer at all: a gap, not zeros."""
@@ -205,3 +294,12 @@ def _text(value: bytes | str) -> str:
 
 def _number(value: float | None) -> float:
     return math.nan if value is None else float(value)
+
+
+def _thousandth(value: int | None) -> float | None:
+    """mW in W, mJ in J."""
+    return None if value is None else value / 1e3
+
+
+def _flag(value: int | None) -> bool | None:
+    return None if value is None else bool(value)

@@ -28,6 +28,7 @@ def arm_event(run_id: str, arm: records.ArmRecord) -> events.ArmUpdate:
         sol=arm.sol,
         light=light_event(arm.light),
         quality=quality_event(arm.quality),
+        naive=naive_event(arm.naive),
         max_error=arm.max_error,
         peak_bytes=arm.peak_bytes,
         reason=arm.reason,
@@ -45,6 +46,22 @@ def light_event(light: records.Light | None) -> events.ArmLight | None:
 def quality_event(quality: records.Quality | None) -> events.ArmQuality | None:
     """What an arm's samples say of themselves, as it travels."""
     return None if quality is None else events.ArmQuality(**dataclasses.asdict(quality))
+
+
+def naive_event(naive: records.Naive | None) -> events.ArmNaive | None:
+    """What a careless evaluator says, as it travels."""
+    return None if naive is None else events.ArmNaive(**dataclasses.asdict(naive), speedup=naive.speedup)
+
+
+def findings_event(record: records.RunRecord) -> events.Findings:
+    """What every check said of a run, as an event."""
+    return events.Findings(
+        run_id=record.id,
+        items=[
+            events.FindingItem(check=f.check, arm=f.arm, status=f.status.value, evidence=f.evidence)
+            for f in record.findings
+        ],
+    )
 
 
 def ceiling_event(peak_id: str, gpu: str, position: int, count: int, ceiling: records.Ceiling) -> events.PeakCeiling:

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from engine.arms import Arm, ArmEnd, ask, expect, explain, oom_kills
 from engine.clean import clean_line
 from engine.protocol import events, jobs, reports
-from engine.spawner import Child, ChildGoneError, ChildTimeoutError, OutputLimitError
+from engine.ranks import Process
+from engine.spawner import ChildGoneError, ChildTimeoutError, OutputLimitError
 from store.outcomes import State, Timing
 
 SHORT_MS = 0.060  # a faster call is timed in company: an event pair around it is off by over 2 %
@@ -124,7 +125,7 @@ class Turns:
 
     # -- how a sample is taken -------------------------------------------------------------------------------------
 
-    async def warm_up(self, arm: Arm, child: Child) -> None:
+    async def warm_up(self, arm: Arm, child: Process) -> None:
         """Bring one arm's process to a steady state."""
         job = jobs.WarmUp(case=self._case, budget_ms=self._rule.warm_up_ms, warm=self._rule.warm)
         warmed = await ask(child, job, reports.WarmedUp, self._patience_s, arm.name)
@@ -143,7 +144,7 @@ class Turns:
             timing = timing if not timing.held else arm.timing
         arm.timing = timing
 
-    async def choose(self, arms: Sequence[Arm], child_of: Callable[[Arm], Child]) -> None:
+    async def choose(self, arms: Sequence[Arm], child_of: Callable[[Arm], Process]) -> None:
         """Let short calls be timed in company: as a graph, else one by one behind the hold, else alone.
 
         All arms under COMPANY_BELOW_MS are timed the same way, so one that cannot follow keeps the others back.
@@ -168,7 +169,7 @@ class Turns:
             reasons = {f"{a.name}: {r.note}" for a, r in zip(short, answers, strict=True) if r.kind != asked}
             self.notes = [f"short calls timed as {self._kind}; {clean_line('; '.join(sorted(reasons)))}"]
 
-    async def _group(self, arm: Arm, child: Child) -> reports.Grouped:
+    async def _group(self, arm: Arm, child: Process) -> reports.Grouped:
         job = jobs.Group(case=self._case, kind=self._kind, calls=self._calls[arm.rung.name])
         try:
             grouped = await ask(child, job, reports.Grouped, self._patience_s, arm.name)
@@ -208,7 +209,7 @@ class Turns:
         # An even number of rounds: each order has had its reverse.
         return done % 2 == 0 and widest is not None and widest <= self._rule.half_width
 
-    async def turn(self, arm: Arm, child: Child, number: int, replica: int) -> None:
+    async def turn(self, arm: Arm, child: Process, number: int, replica: int) -> None:
         """One arm's samples of one round. A GPU whose clock has fallen is given time before the next sample."""
         rule = self._rule
         wanted = max(LEAST_SAMPLES, min(rule.turn_samples, int(rule.turn_ms / max(arm.per_sample_ms, 0.01))))
@@ -241,7 +242,7 @@ class Turns:
             )
             pause_s = min(2 * pause_s, 1.0)
 
-    async def _samples(self, arm: Arm, child: Child, job: jobs.Measure, replica: int) -> tuple[int, bool]:
+    async def _samples(self, arm: Arm, child: Process, job: jobs.Measure, replica: int) -> tuple[int, bool]:
         """How many samples came, and whether the last of them was set aside for a low clock."""
         taken = 0
         report: reports.Report = await ask(child, job, reports.Samples, self._patience_s, arm.name)
@@ -266,7 +267,7 @@ class Turns:
                 return taken, batch.discarded[-1:] == [THROTTLED]
             report = await self._receive(child, arm)
 
-    async def _receive(self, child: Child, arm: Arm) -> reports.Report:
+    async def _receive(self, child: Process, arm: Arm) -> reports.Report:
         before = oom_kills()
         try:
             return await child.receive(self._patience_s)

@@ -78,6 +78,7 @@ def arm_record(arm: Arm, *, source: bytes, light: Lamp | None, base_ms: float | 
         sol=bound_ms / summary.median_ms if summary and bound_ms is not None else None,
         light=lit,
         quality=quality,
+        naive=arm.naive,
         max_error=arm.max_error,
         peak_bytes=arm.peak_bytes,
         exit_code=arm.exit_code,

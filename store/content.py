@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import operator
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,9 @@ SAMPLE_FLOATS = ("device_ms", "host_ms", "sm_clock_mhz")
 SAMPLE_INTS = ("end_ns", "round", "replica", "inputs", "discarded")
 TELEMETRY_FLOATS = ("sm_clock_mhz", "memory_clock_mhz", "temperature_c", "power_w")
 TELEMETRY_INTS = ("at_ns", "throttle")
+
+FINDINGS_BYTES = 16 * 2**20
+"""Most that the findings of one run may take as JSON: ten times what 400 checks with the longest evidence do."""
 
 
 def label(text: str) -> str:
@@ -152,3 +156,53 @@ def unpack_telemetry(row: Mapping[str, Any]) -> Telemetry:
     floats, ints = _unpack(row, TELEMETRY_FLOATS, TELEMETRY_INTS)
     arrays: dict[str, Any] = {**floats, **ints}
     return Telemetry(**arrays)
+
+
+def pack_findings(items: Sequence[Sequence[str]], notable: Collection[str]) -> dict[str, Any]:
+    """The row of a run's findings: `count`, `notable` (JSON text) and `others` (deflated JSON).
+
+    Args:
+        items: check, arm, status, evidence; in the order of the record.
+        notable: statuses that stand in the text.
+
+    Raises:
+        ContradictionError: more than `FINDINGS_BYTES`.
+    """
+    parts: tuple[list[list[object]], list[list[object]]] = ([], [])
+    for position, item in enumerate(items):
+        parts[item[2] not in notable].append([position, *item])
+    text, others = (json.dumps(part, ensure_ascii=False, separators=(",", ":")) for part in parts)
+    plain = others.encode("utf-8")
+    if len(plain) + len(text.encode("utf-8")) > FINDINGS_BYTES:
+        raise ContradictionError(f"{len(items)} findings take more than {FINDINGS_BYTES} bytes")
+    return {"count": len(items), "notable": text, "others": zlib.compress(plain, 6)}
+
+
+def unpack_findings(row: Mapping[str, Any]) -> list[list[str]]:
+    """The inverse; only the notable ones where `others` is None.
+
+    Raises ValueError where it is not what `pack_findings` made.
+    """
+    found = json.loads(row["notable"])
+    if row["others"] is not None:
+        found = sorted(found + json.loads(_inflated(row["others"])), key=operator.itemgetter(0))
+        if [item[0] for item in found] != list(range(row["count"])):
+            raise ValueError(f"there are not {row['count']} findings in their order")
+    return [item[1:] for item in found]
+
+
+def findings_hash(row: Mapping[str, Any]) -> str:
+    """sha256 over a row of findings, whatever the compressor. Raises ValueError for what does not unpack."""
+    return sha256(row["notable"].encode("utf-8") + b"\0" + _inflated(row["others"]))
+
+
+def _inflated(blob: bytes) -> bytes:
+    inflater = zlib.decompressobj()
+    try:
+        # The bound is on what a damaged blob can make us allocate.
+        plain = inflater.decompress(blob, FINDINGS_BYTES + 1)
+    except zlib.error as error:
+        raise ValueError(f"the findings do not unpack: {error}") from None
+    if not inflater.eof or inflater.unused_data:
+        raise ValueError("the findings do not end where they should")
+    return plain

@@ -235,6 +235,49 @@ CREATE TABLE ceilings (
 CREATE INDEX peaks_gpu ON peaks (gpu_uuid);
 """
 
+# What a check says beside `passed` and the like is read with every list, so it stands apart, as text; the rest, some
+# hundreds of sentences a run, is deflated. `hidden` is the one place that says which figures nobody may be shown.
+_V4 = """
+ALTER TABLE arms ADD COLUMN naive TEXT
+    CHECK (naive IS NULL OR (json_valid(naive) AND json_type(naive) = 'object'));
+
+CREATE TABLE findings (
+    run INTEGER PRIMARY KEY REFERENCES runs (number) ON DELETE CASCADE,
+    count INTEGER NOT NULL CHECK (count > 0),
+    notable TEXT NOT NULL CHECK (json_valid(notable) AND json_type(notable) = 'array'),
+    others BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE quarantines (
+    number INTEGER PRIMARY KEY,
+    folder BLOB NOT NULL,
+    rung TEXT NOT NULL CHECK (rung <> ''),
+    code TEXT NOT NULL,
+    target TEXT NOT NULL,
+    device TEXT NOT NULL,
+    run TEXT NOT NULL CHECK (run <> ''),
+    "check" TEXT NOT NULL CHECK ("check" <> ''),
+    evidence TEXT NOT NULL,
+    wall TEXT NOT NULL,
+    ended_by TEXT CHECK (ended_by <> ''),
+    UNIQUE (folder, rung, code)
+) STRICT;
+
+CREATE INDEX quarantines_in_force ON quarantines (folder) WHERE ended_by IS NULL;
+
+CREATE VIEW hidden AS
+SELECT comparisons.run AS run, comparisons.position AS position, quarantines.rung AS rung,
+    quarantines."check" AS "check", quarantines.evidence AS evidence
+FROM comparisons
+JOIN runs ON runs.number = comparisons.run
+JOIN manifests ON manifests.hash = runs.manifest
+JOIN quarantines ON quarantines.folder = runs.folder
+    AND quarantines.rung IN (replace(comparisons.rung, ' (A/A)', ''), replace(comparisons.baseline, ' (A/A)', ''))
+    AND quarantines.code <> ''
+    AND quarantines.code = json_extract(manifests.content, '$.code')
+WHERE comparisons.speedup IS NOT NULL OR comparisons.verdict <> 'none';
+"""
+
 
 def _initial(db: Database) -> None:
     """v1: everything that a run leaves behind."""
@@ -257,7 +300,17 @@ def _clocks_quality_and_peaks(db: Database) -> None:
     db.executescript(_V3)
 
 
-STEPS: tuple[Callable[[Database], None], ...] = (_initial, _indices_and_folder_label, _clocks_quality_and_peaks)
+def _findings_and_quarantines(db: Database) -> None:
+    """v4: what every check said of a run, what a careless evaluator says of an arm, and rungs that were caught."""
+    db.executescript(_V4)
+
+
+STEPS: tuple[Callable[[Database], None], ...] = (
+    _initial,
+    _indices_and_folder_label,
+    _clocks_quality_and_peaks,
+    _findings_and_quarantines,
+)
 LATEST = len(STEPS)
 """The schema version that this aisp writes."""
 

@@ -49,6 +49,16 @@ class Validity(enum.StrEnum):
     CAUGHT = "caught"
 
 
+class FindingStatus(enum.StrEnum):
+    """What one check found in a run."""
+
+    PASSED = "passed"
+    CAUGHT = "caught"
+    SUSPECT = "suspect"
+    NOT_APPLICABLE = "not_applicable"
+    UNAVAILABLE = "unavailable"
+
+
 class Verdict(enum.StrEnum):
     """What a comparison says."""
 

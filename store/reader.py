@@ -7,6 +7,9 @@ first call, and again when another one has taken its place; where there is none,
 Safe from any thread: calls are serialised by a lock, so a face uses one worker thread and its event loop
 never waits.
 
+No figure of a quarantined rung leaves this module: its comparisons come without them, in the runs from before it was
+caught too, where the same code ran. What is sealed, and verified, is what was written.
+
 A run whose rows contradict each other is never returned. The lists leave it out and name it in `damaged`;
 `run()` raises. Sample and telemetry arrays and the ceilings of a peak are checked against their hash whenever they are
 read.
@@ -26,8 +29,20 @@ from urllib.parse import quote
 
 from store import content, migrations
 from store.errors import NewerSchemaError, StoreCorruptError, StoreError, typed_errors
-from store.records import ContradictionError, Peak, RunRecord, Samples, Telemetry
-from store.rows import NEEDED_COLUMNS, PEAKS_SINCE, RunRows, array_hashes, fetch, load_peaks, load_runs
+from store.records import ContradictionError, Peak, Quarantine, RunRecord, Samples, Telemetry
+from store.rows import (
+    IN_FORCE,
+    NEEDED_COLUMNS,
+    PEAKS_SINCE,
+    RunRows,
+    array_hashes,
+    fetch,
+    load_hidden,
+    load_peaks,
+    load_quarantines,
+    load_runs,
+    masked,
+)
 
 log = logging.getLogger(__name__)
 
@@ -91,13 +106,17 @@ class History:
 
     # -- runs ------------------------------------------------------------------------------------------------
 
-    def newest(self, limit: int = 50, target: str | None = None, before: str | None = None) -> list[RunRecord]:
+    def newest(
+        self, limit: int = 50, target: str | None = None, before: str | None = None, *, all_findings: bool = True
+    ) -> list[RunRecord]:
         """Runs in any state, the one planned last first.
 
         Args:
             limit: at most that many.
             target: of this target only.
             before: planned before the run of this id (or unique beginning of one): the next page.
+            all_findings: with every check's finding (a millisecond per run); else with those that are CAUGHT or
+                SUSPECT, which is what a list shows.
 
         Raises:
             LookupError: no run `before`.
@@ -107,8 +126,8 @@ class History:
                 return []
             below = _NO_LIMIT if before is None else self._number(connection, before)
             if target is None:
-                return self._records(connection, NEWEST_SQL, [below, limit])
-            return self._records(connection, NEWEST_OF_TARGET_SQL, [content.label(target), below, limit])
+                return self._records(connection, NEWEST_SQL, [below, limit], all_findings)
+            return self._records(connection, NEWEST_OF_TARGET_SQL, [content.label(target), below, limit], all_findings)
 
     def run(self, run_id: str) -> RunRecord:
         """The run of that id, or of the one id that begins so.
@@ -120,21 +139,30 @@ class History:
         with self._reading() as connection:
             number = self._number(connection, run_id)
             assert connection is not None  # _number found a row in it
-            return load_runs(connection, [number])[number].record()
+            record = load_runs(connection, [number])[number].record()
+            return masked(record, load_hidden(connection, [number]).get(number, {}))
 
-    def board(self) -> dict[str, RunRecord]:
-        """The newest run of every target that came to an end of its own: neither cancelled nor lost."""
+    def board(self, *, all_findings: bool = True) -> dict[str, RunRecord]:
+        """The newest run of every target that came to an end of its own: neither cancelled nor lost.
+
+        `all_findings` is explained at `newest`.
+        """
         with self._reading() as connection:
             if connection is None:
                 return {}
-            return {run.target: run for run in self._records(connection, BOARD_SQL, [])}
+            return {run.target: run for run in self._records(connection, BOARD_SQL, [], all_findings)}
 
-    def history(self, target: str, limit: int = 200) -> list[RunRecord]:
-        """The newest `limit` runs of a target that have ended, oldest first."""
+    def history(self, target: str, limit: int = 200, *, all_findings: bool = True) -> list[RunRecord]:
+        """The newest `limit` runs of a target that have ended, oldest first. `all_findings` as in `newest`."""
         with self._reading() as connection:
             if connection is None:
                 return []
-            return self._records(connection, HISTORY_SQL, [content.label(target), limit])[::-1]
+            return self._records(connection, HISTORY_SQL, [content.label(target), limit], all_findings)[::-1]
+
+    def quarantines(self) -> list[Quarantine]:
+        """Every rung that was caught and has not passed since with other code, the newest first."""
+        with self._reading() as connection:
+            return [] if connection is None else load_quarantines(connection, IN_FORCE, [])
 
     def count(self) -> int:
         """How many runs there are, in any state."""
@@ -299,11 +327,15 @@ class History:
         self._version = found
         return True
 
-    def _records(self, connection: sqlite3.Connection, sql: str, parameters: Sequence[object]) -> list[RunRecord]:
+    def _records(
+        self, connection: sqlite3.Connection, sql: str, parameters: Sequence[object], all_findings: bool
+    ) -> list[RunRecord]:
         records = []
-        for rows in load_runs(connection, _numbers(connection, sql, parameters)).values():
+        numbers = _numbers(connection, sql, parameters)
+        hidden = load_hidden(connection, numbers)
+        for number, rows in load_runs(connection, numbers, all_findings=all_findings).items():
             try:
-                records.append(rows.record())
+                records.append(masked(rows.record(), hidden.get(number, {})))
             except ContradictionError as error:
                 _note_damage(self.damaged, str(rows.run["id"]), error)
         return records

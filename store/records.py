@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from store.outcomes import Correctness, Limiter, State, Timing, Trigger, Validity, Verdict
+from store.outcomes import Correctness, FindingStatus, Limiter, State, Timing, Trigger, Validity, Verdict
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -122,6 +122,64 @@ class Light:
 
 
 @dataclass(frozen=True, slots=True)
+class Naive:
+    """What a careless evaluator would have said of a rung: baseline and rung in one process, the same inputs for every
+    call, one pair of events around ten calls, torch.allclose with rtol = atol = 1e-2 on one shape.
+
+    Attributes:
+        base_ms, time_ms: of the baseline and of the rung, per call.
+        accepts: whether allclose found the rung's outputs equal to the baseline's.
+        note: why there are no times, "" where there are.
+    """
+
+    base_ms: float | None = None
+    time_ms: float | None = None
+    accepts: bool | None = None
+    note: str = ""
+
+    @property
+    def speedup(self) -> float | None:
+        """Baseline time over rung time, right or wrong."""
+        if self.base_ms is None or not self.time_ms:
+            return None
+        return self.base_ms / self.time_ms
+
+
+@dataclass(frozen=True, slots=True)
+class FindingRecord:
+    """What one check (checks.registry) said of one arm, or of the whole run where `arm` is ""."""
+
+    check: str
+    arm: str
+    status: FindingStatus
+    evidence: str  # a sentence with figures; cleaned
+
+    def __post_init__(self) -> None:
+        if self.status is not FindingStatus.PASSED and not self.evidence:
+            raise ContradictionError(f"{self.check}: {self.status} without a word of evidence")
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    """A rung that was caught. It stays marked until its code changes and a run with every check finds nothing.
+
+    Attributes:
+        folder: of the target, as in RunRecord.
+        code: digest of the target's code as it was caught (RunRecord.manifest["code"]).
+        run_id, check, evidence, wall: where, by what, what was seen, when.
+    """
+
+    target: str
+    folder: bytes
+    rung: str
+    code: str
+    run_id: str
+    check: str
+    evidence: str
+    wall: str
+
+
+@dataclass(frozen=True, slots=True)
 class ArmRecord:
     """One rung's part in a run. `rung` is the file's name; the A/A arm is "baseline (A/A)"."""
 
@@ -138,6 +196,7 @@ class ArmRecord:
     sol: float | None = None  # share of the speed of light, light.bound_ms / median_ms (above 1.05 is a finding)
     light: Light | None = None
     quality: Quality | None = None
+    naive: Naive | None = None  # what a careless evaluator says; None where it was not asked (quick runs)
     max_error: float | None = None  # worst error in units of the tolerance; above 1 is wrong
     peak_bytes: int | None = None  # most device memory held during a call, beyond the inputs
     exit_code: int | None = None
@@ -350,6 +409,11 @@ class RunRecord:
     arms: tuple[ArmRecord, ...] = ()
     comparisons: tuple[ComparisonRecord, ...] = ()
     steps: tuple[StepRecord, ...] = ()
+    findings: tuple[FindingRecord, ...] = ()
+
+    def caught(self, rung: str) -> FindingRecord | None:
+        """The first finding for which this arm's time is not a result, None where there is none."""
+        return next((f for f in self.findings if f.arm == rung and f.status is FindingStatus.CAUGHT), None)
 
     def __post_init__(self) -> None:
         if self.state is State.OK:
@@ -362,6 +426,10 @@ class RunRecord:
             raise ContradictionError(f"run {self.id}: incorrect, but {self.correctness}")
         if self.verdict in (Verdict.FASTER, Verdict.SLOWER) and self.validity is Validity.CAUGHT:
             raise ContradictionError(f"run {self.id}: a verdict on a time that was caught cheating")
+        caught = {f.arm for f in self.findings if f.status is FindingStatus.CAUGHT}
+        told = [c.rung for c in self.comparisons if c.speedup is not None and {c.rung, c.baseline, ""} & caught]
+        if told:
+            raise ContradictionError(f"run {self.id}: a speed-up of {', '.join(told)}, which was caught")
         if not self.state.final and (self.duration_ms is not None or self.comparisons):
             raise ContradictionError(f"run {self.id}: results before its end")
         if self.state.final and self.state is not State.OK and not self.reason:

@@ -1,32 +1,37 @@
 """Records to rows and back, and the hash over the rows of a run or a peak. The one place that knows both shapes.
 
 A value that SQLite cannot hold is made one that it can, before it is hashed: NaN becomes NULL (unknown), half
-of a surrogate pair an escape, -0.0 becomes 0.0. Everything else comes back equal, bit for bit. `light` and `quality`
-are JSON objects without what is unknown, so that a member added later does not change older hashes; JSON has no
-infinity, which becomes unknown there.
+of a surrogate pair an escape, -0.0 becomes 0.0, and evidence beyond `EVIDENCE_CHARS` is cut. Everything else comes back
+equal, bit for bit. `light`, `quality` and `naive` are JSON objects without what is unknown, so that a member added
+later does not change older hashes; JSON has no infinity, which becomes unknown there.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
 import operator
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from store.content import canonical_json, label, sha256
-from store.outcomes import Correctness, Limiter, State, Timing, Trigger, Validity, Verdict
+from store.content import canonical_json, findings_hash, label, pack_findings, sha256, unpack_findings
+from store.migrations import version as schema_version
+from store.outcomes import Correctness, FindingStatus, Limiter, State, Timing, Trigger, Validity, Verdict
 from store.records import (
     ArmRecord,
     Ceiling,
     ComparisonRecord,
     ContradictionError,
+    FindingRecord,
     Light,
+    Naive,
     Peak,
     Quality,
+    Quarantine,
     RunRecord,
     StepRecord,
 )
@@ -59,12 +64,27 @@ CEILING_COLUMNS = tuple(field.name for field in dataclasses.fields(Ceiling))
 PEAK_COLUMNS = ("id", "gpu", "gpu_uuid", "wall", "environment")
 LIGHT_MEMBERS = tuple(field.name for field in dataclasses.fields(Light))
 QUALITY_MEMBERS = tuple(field.name for field in dataclasses.fields(Quality))
+NAIVE_MEMBERS = tuple(field.name for field in dataclasses.fields(Naive))
+FINDINGS_COLUMNS = ("run", "count", "notable", "others")
+QUARANTINE_COLUMNS = ("folder", "rung", "code", "target", "run", "check", "evidence", "wall")
+
+EVIDENCE_CHARS = 2000
+"""Longest evidence of a finding; what goes beyond is cut, with an ellipsis."""
+NOTABLE = frozenset({FindingStatus.CAUGHT.value, FindingStatus.SUSPECT.value})
+"""Findings that every list carries; the others are read where all are asked for."""
 
 PEAKS_SINCE = 3
 """Schema version from which there are the tables peaks and ceilings."""
-_SINCE: Mapping[str, tuple[int, frozenset[str]]] = {
-    "arms": (3, frozenset({"calls", "sm_clock_mhz", "light", "quality"})),
-    "comparisons": (3, frozenset({"cycles", "cycles_low", "cycles_high", "p_value"})),
+IN_FORCE = "ended_by IS NULL"
+"""Condition of a quarantine that has neither been lifted nor given way to a newer one."""
+FINDINGS_SINCE = 4
+"""Schema version from which there are the tables findings and quarantines, and the view hidden."""
+_SINCE: Mapping[str, tuple[tuple[int, frozenset[str]], ...]] = {
+    "arms": (
+        (3, frozenset({"calls", "sm_clock_mhz", "light", "quality"})),
+        (4, frozenset({"naive"})),
+    ),
+    "comparisons": ((3, frozenset({"cycles", "cycles_low", "cycles_high", "p_value"})),),
 }
 """Columns that an older file lacks, by table, with the schema version that brought them."""
 
@@ -75,6 +95,9 @@ NEEDED_COLUMNS: Mapping[str, frozenset[str]] = {
     "arms": frozenset({"run", "position", *ARM_COLUMNS}),
     "comparisons": frozenset({"run", "position", *COMPARISON_COLUMNS}),
     "steps": frozenset({"run", "position", *STEP_COLUMNS}),
+    "findings": frozenset(FINDINGS_COLUMNS),
+    "quarantines": frozenset({"number", "ended_by", *QUARANTINE_COLUMNS}),
+    "hidden": frozenset({"run", "position", "rung", "check", "evidence"}),
     "snapshot_files": frozenset({"snapshot", "name", "source"}),
     "snapshots": frozenset({"hash"}),
     "sources": frozenset({"sha256", "content"}),
@@ -100,7 +123,7 @@ def _column(name: str, value: object) -> int | float | str | bytes | None:
         return value
     if isinstance(value, str):
         return label(value)
-    if isinstance(value, Light | Quality):
+    if isinstance(value, Light | Quality | Naive):
         return _json(value)
     if name in _REAL:
         number = float(value)  # type: ignore[arg-type]
@@ -114,12 +137,15 @@ def _column(name: str, value: object) -> int | float | str | bytes | None:
     return whole
 
 
-def _json(record: Light | Quality) -> str:
+def _json(record: Light | Quality | Naive) -> str:
     members: dict[str, str | float] = {}
     for field in dataclasses.fields(record):
         value = getattr(record, field.name)
         if isinstance(value, str):
-            members[field.name] = str(value)
+            if value:
+                members[field.name] = label(str(value))
+        elif isinstance(value, bool):
+            members[field.name] = value
         elif value is not None and math.isfinite(value):
             members[field.name] = float(value)
     return json.dumps(members, sort_keys=True, separators=(",", ":"))
@@ -129,8 +155,14 @@ def _members(text: str, names: Sequence[str]) -> dict[str, Any]:
     found = json.loads(text)
     if not isinstance(found, dict):
         raise ValueError(f"{text!r} is no JSON object")
-    made = {"limiter": Limiter}  # the others are numbers
+    made: dict[str, Callable[[Any], Any]] = {"limiter": Limiter, "accepts": _truth, "note": str}  # others are numbers
     return {name: made.get(name, float)(found[name]) for name in names if name in found}
+
+
+def _truth(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"{value!r} is neither true nor false")
+    return value
 
 
 def _light(text: str | None) -> Light | None:
@@ -139,6 +171,25 @@ def _light(text: str | None) -> Light | None:
 
 def _quality(text: str | None) -> Quality | None:
     return None if text is None else Quality(**_members(text, QUALITY_MEMBERS))
+
+
+def _naive(text: str | None) -> Naive | None:
+    return None if text is None else Naive(**_members(text, NAIVE_MEMBERS))
+
+
+def _findings(findings: Sequence[FindingRecord]) -> Row | None:
+    items = [[label(f.check), label(f.arm), f.status.value, label(_cut(f.evidence))] for f in findings]
+    return pack_findings(items, NOTABLE) if items else None
+
+
+def _cut(evidence: str) -> str:
+    return evidence if len(evidence) <= EVIDENCE_CHARS else evidence[: EVIDENCE_CHARS - 1] + "…"
+
+
+# Most of what checks say is the same in run after run, and a record is frozen: one may stand in many.
+@functools.lru_cache(maxsize=4096)
+def _finding(check: str, arm: str, status: str, evidence: str) -> FindingRecord:
+    return FindingRecord(check, arm, FindingStatus(status), evidence)
 
 
 def _rows(records: Iterable[Any], columns: Sequence[str]) -> list[Row]:
@@ -150,18 +201,22 @@ def _rows(records: Iterable[Any], columns: Sequence[str]) -> list[Row]:
 
 @dataclass(slots=True)
 class RunRows:
-    """A run as it lies in the tables; `run` has RUN_COLUMNS, `manifest` is the JSON that its hash names."""
+    """A run as it lies in the tables; `run` has RUN_COLUMNS, `manifest` is the JSON that its hash names.
+
+    `findings` is None where there are none; its "others" are None where they were not read.
+    """
 
     run: Row
     manifest: str
     arms: list[Row]
     comparisons: list[Row]
     steps: list[Row]
+    findings: Row | None = None
 
     @classmethod
     def of(cls, record: RunRecord) -> RunRows:
-        """The rows of a record. Raises ContradictionError for two arms of one name, ValueError for a manifest
-        that JSON cannot say."""
+        """The rows of a record. Raises ContradictionError for two arms of one name or findings without end,
+        ValueError for a manifest that JSON cannot say."""
         rungs = [label(arm.rung) for arm in record.arms]
         twice = sorted({rung for rung in rungs if rungs.count(rung) > 1})
         if twice:
@@ -179,6 +234,7 @@ class RunRows:
             arms=_rows(record.arms, ARM_COLUMNS),
             comparisons=_rows(record.comparisons, COMPARISON_COLUMNS),
             steps=_rows(record.steps, STEP_COLUMNS),
+            findings=_findings(record.findings),
         )
 
     def record(self) -> RunRecord:
@@ -203,6 +259,7 @@ class RunRows:
                 arms=tuple(_arm(row) for row in self.arms),
                 comparisons=tuple(_comparison(row) for row in self.comparisons),
                 steps=tuple(StepRecord(**{name: row[name] for name in STEP_COLUMNS}) for row in self.steps),
+                findings=tuple(_finding(*item) for item in unpack_findings(self.findings)) if self.findings else (),
             )
         except (ValueError, TypeError, KeyError) as error:
             raise ContradictionError(
@@ -213,7 +270,8 @@ class RunRows:
     def digest(self, samples: Mapping[str, str], telemetry: str) -> str:
         """sha256 over the run's content.
 
-        NULL and empty text are left out, so that a column added later does not change older hashes.
+        NULL, empty text and findings that there are not are left out, so that what is added later does not change
+        older hashes. Raises ValueError for findings that do not unpack.
 
         Args:
             samples: sha256 of the arrays by rung.
@@ -227,6 +285,8 @@ class RunRows:
             "samples": dict(samples),
             "telemetry": telemetry,
         }
+        if self.findings:
+            content["findings"] = findings_hash(self.findings)
         return _sealed(content)
 
 
@@ -278,6 +338,7 @@ def _arm(row: Row) -> ArmRecord:
             "timing": Timing(row["timing"]),
             "light": _light(row["light"]),
             "quality": _quality(row["quality"]),
+            "naive": _naive(row["naive"]),
             "signal_sent_by_us": bool(row["signal_sent_by_us"]),
             "dirty_exit": bool(row["dirty_exit"]),
         }
@@ -295,14 +356,16 @@ def fetch(connection: sqlite3.Connection, sql: str, parameters: Sequence[object]
     return [dict(zip(names, values, strict=True)) for values in cursor.fetchall()]
 
 
-def load_runs(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, RunRows]:
+def load_runs(
+    connection: sqlite3.Connection, numbers: Sequence[int], *, all_findings: bool = True
+) -> dict[int, RunRows]:
     """The rows of the runs with these numbers, in the order of `numbers`; unknown numbers are left out.
 
     Call it inside a transaction, so that all tables are seen at one moment. What an older file has no
-    column for is None.
+    column for is None. Without `all_findings` only the notable ones are read; such rows have no digest.
     """
     found: dict[int, RunRows] = {}
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    version = schema_version(connection)
     columns = ", ".join(f'runs."{name}" AS "{name}"' for name in RUN_COLUMNS)
     for start in range(0, len(numbers), _CHUNK):
         chunk = numbers[start : start + _CHUNK]
@@ -320,8 +383,9 @@ def load_runs(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[in
             ("comparisons", COMPARISON_COLUMNS),
             ("steps", STEP_COLUMNS),
         ):
-            since, added = _SINCE.get(table, (0, frozenset()))
-            lacking = dict.fromkeys(added if version < since else ())
+            lacking: Row = {}
+            for since, added in _SINCE.get(table, ()):
+                lacking |= dict.fromkeys(added if version < since else ())
             names = ", ".join(f'"{name}"' for name in ("run", "position", *kept) if name not in lacking)
             for row in fetch(
                 connection,
@@ -331,6 +395,15 @@ def load_runs(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[in
                 number = row.pop("run")
                 if number in found:  # a child without its run is damage that quick_check does not look for
                     getattr(found[number], table).append(row | lacking)
+        if version < FINDINGS_SINCE:
+            continue
+        others = "others" if all_findings else "NULL AS others"
+        for row in fetch(
+            connection, f"SELECT run, count, notable, {others} FROM findings WHERE run IN ({marks})", chunk
+        ):
+            number = row.pop("run")
+            if number in found:
+                found[number].findings = row
     return {number: found[number] for number in numbers if number in found}
 
 
@@ -342,6 +415,48 @@ def array_hashes(connection: sqlite3.Connection, number: int) -> tuple[dict[str,
     }
     telemetry = fetch(connection, "SELECT sha256 FROM telemetry WHERE run = ?", [number])
     return samples, telemetry[0]["sha256"] if telemetry else ""
+
+
+def load_hidden(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, dict[int, str]]:
+    """Comparisons whose figures nobody may be shown: by run and position, with what to say instead."""
+    found: dict[int, dict[int, str]] = {}
+    if schema_version(connection) < FINDINGS_SINCE or not fetch(connection, "SELECT 1 FROM quarantines LIMIT 1"):
+        return found
+    for start in range(0, len(numbers), _CHUNK):
+        chunk = numbers[start : start + _CHUNK]
+        marks = ", ".join("?" * len(chunk))
+        sql = f'SELECT run, position, "check", evidence FROM hidden WHERE run IN ({marks}) ORDER BY run, position, rung'
+        for row in fetch(connection, sql, chunk):
+            told = f"quarantined: {row['check']}: {row['evidence']}"
+            found.setdefault(row["run"], {}).setdefault(row["position"], told)
+    return found
+
+
+def masked(record: RunRecord, hidden: Mapping[int, str]) -> RunRecord:
+    """The record without the figures that nobody may be shown, and then without a verdict of its own.
+
+    Args:
+        record: as it was written.
+        hidden: positions of comparisons and what to say instead, see `load_hidden`.
+    """
+    if not hidden:
+        return record
+    comparisons = tuple(
+        ComparisonRecord(ratio.rung, ratio.baseline, Verdict.NONE, note=hidden[position])
+        if position in hidden
+        else ratio
+        for position, ratio in enumerate(record.comparisons)
+    )
+    return dataclasses.replace(record, comparisons=comparisons, verdict=Verdict.NONE)
+
+
+def load_quarantines(connection: sqlite3.Connection, condition: str, parameters: Sequence[object]) -> list[Quarantine]:
+    """Quarantines for which the SQL condition holds, newest first; none in a file from before there were any."""
+    if schema_version(connection) < FINDINGS_SINCE:
+        return []
+    columns = ", ".join(f'"{name}"' for name in QUARANTINE_COLUMNS)
+    rows = fetch(connection, f"SELECT {columns} FROM quarantines WHERE {condition} ORDER BY number DESC", parameters)
+    return [Quarantine(**{"run_id" if name == "run" else name: value for name, value in row.items()}) for row in rows]
 
 
 def load_peaks(connection: sqlite3.Connection, numbers: Sequence[int]) -> Iterator[tuple[PeakRows, str]]:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import json
 import os
 import shutil
 import sqlite3
@@ -33,9 +34,9 @@ from typing import TYPE_CHECKING, Any
 
 from store import content, migrations
 from store.errors import StoreCorruptError, StoreError, typed, typed_errors
-from store.outcomes import State
-from store.records import ContradictionError, Peak, RunRecord, Samples, Telemetry
-from store.rows import PeakRows, RunRows, array_hashes, load_runs
+from store.outcomes import FindingStatus, State
+from store.records import ContradictionError, Peak, Quarantine, RunRecord, Samples, Telemetry
+from store.rows import IN_FORCE, PeakRows, RunRows, array_hashes, load_quarantines, load_runs
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
@@ -47,6 +48,11 @@ _UNFINISHED = "state IN ('planned', 'starting', 'running')"  # as in the index r
 # Asked for the order of number, SQLite would rather walk through all runs than sort a handful.
 UNFINISHED_SQL = f"SELECT number FROM runs WHERE {_UNFINISHED} AND epoch <> ?"
 _SIDE_FILES = ("", "-wal", "-shm")
+
+SECOND_OF_BASELINE = " (A/A)"
+"""What the name of the arm that is the baseline once more ends with."""
+_OF_RUNG = f"WHERE {IN_FORCE} AND folder = ? AND rung = ?"
+_OF_CODE = "WHERE folder = ? AND rung = ? AND code = ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +160,10 @@ class Store:
                 raise ContradictionError(f"run {run_id} ended {found[0]} and cannot become {state}")
 
     def finish(self, run: RunRecord, samples: Mapping[str, Samples], telemetry: Telemetry | None = None) -> None:
-        """Write a run's end: record, arms, comparisons, steps, samples, telemetry and the hash over them.
+        """Write a run's end: record, arms, comparisons, steps, findings, samples, telemetry and the hash over them.
+
+        In the same transaction, rungs that a check caught are put into quarantine, and those that are there and pass
+        with other code are released.
 
         A run that was never planned here (the file was set aside meanwhile) is written all the same.
         Finishing again with equal content changes nothing, so a caller may repeat what it is not sure of.
@@ -190,6 +199,7 @@ class Store:
                 db["samples"].insert(row)
             if gpu:
                 db["telemetry"].insert({"run": number, "count": gpu[0], **gpu[1], "sha256": gpu[2]})
+            self._quarantine(db, run, content.unpack_findings(rows.findings) if rows.findings else [])
 
     def mark_lost(self, epoch: str) -> list[str]:
         """End every unfinished run of other engines as engine_lost. Returns their ids, oldest first."""
@@ -213,6 +223,70 @@ class Store:
                     self._insert(db, after, digest, number)
                 lost.append(str(rows.run["id"]))
         return lost
+
+    # -- quarantine ------------------------------------------------------------------------------------------
+
+    def quarantines(self, folder: bytes, code: str = "") -> dict[str, Quarantine]:
+        """Rungs of the target in `folder` that were caught and have not passed since with other code, by name.
+
+        Args:
+            folder: of the target, as in RunRecord.
+            code: digest of the target's code. Given, a rung that was caught with this very code is among them even
+                where it has passed with another one meanwhile: what was caught stays caught.
+        """
+        with self._lock, typed_errors(self.path):
+            found = load_quarantines(
+                self._db.conn,
+                f"folder = ? AND ({IN_FORCE} OR (code = ? AND code <> ''))",
+                [folder, content.label(code)],
+            )
+        by_rung: dict[str, Quarantine] = {}
+        for quarantine in found:
+            if quarantine.rung not in by_rung or quarantine.code == code:
+                by_rung[quarantine.rung] = quarantine
+        return by_rung
+
+    # -- history ---------------------------------------------------------------------------------------------
+
+    def earlier(self, run: RunRecord, limit: int = 20) -> list[dict[str, Any]]:
+        """What the checks over the history look at: finished runs of this run's target on its device, newest first.
+
+        Each has "id", "wall", "quick", "case", "verdict", "validity", "environment" (a mapping, empty where none was
+        kept or it is not what was written) and "arms" (name to "median_ms" and "sources").
+        """
+        with self._lock, typed_errors(self.path):
+            connection = self._db.conn
+            rows = connection.execute(
+                'SELECT number, id, wall, quick, "case", verdict, validity, environment FROM runs '
+                "WHERE folder = ? AND target = ? AND device = ? AND state = 'ok' AND id <> ? "
+                "ORDER BY number DESC LIMIT ?",
+                [run.folder, content.label(run.target), run.device, run.id, limit],
+            ).fetchall()
+            known: dict[str, Any] = {}
+            found: list[dict[str, Any]] = []
+            for number, run_id, wall, quick, case, verdict, validity, environment in rows:
+                if environment not in known:
+                    text = connection.execute(
+                        "SELECT content FROM environments WHERE hash = ?", [environment]
+                    ).fetchone()
+                    whole = text is not None and content.sha256(text[0].encode("utf-8")) == environment
+                    known[environment] = json.loads(text[0]) if whole else {}
+                arms = connection.execute(
+                    "SELECT rung, median_ms, sources FROM arms WHERE run = ? ORDER BY position", [number]
+                ).fetchall()
+                found.append(
+                    {
+                        "id": run_id,
+                        "wall": wall,
+                        "quick": bool(quick),
+                        "case": case,
+                        "verdict": verdict,
+                        "validity": validity,
+                        "environment": known[environment],
+                        "arms": {rung: {"median_ms": ms, "sources": sources} for rung, ms, sources in arms},
+                    }
+                )
+        return found
 
     # -- ceilings --------------------------------------------------------------------------------------------
 
@@ -350,6 +424,67 @@ class Store:
         }
         for table, children_rows in children.items():
             db[table].insert_all({"run": inserted, **child} for child in children_rows)
+        if rows.findings:
+            db["findings"].insert({"run": inserted, **rows.findings})
+
+    def _quarantine(self, db: Database, run: RunRecord, findings: Sequence[Sequence[str]]) -> None:
+        """Put the rungs that this run caught into quarantine, and release those that it clears."""
+        code, by = content.label(_code(run)), content.label(run.id)
+        caught = _caught(findings)
+        for rung, (check, evidence) in caught.items():
+            # One is in force at a time: it gives way to what was seen last, but goes on hiding its own code's figures.
+            db.execute(f"UPDATE quarantines SET ended_by = ? {_OF_RUNG}", [by, run.folder, rung])
+            row = {
+                **{"folder": run.folder, "rung": rung, "code": code, "target": content.label(run.target)},
+                **{"device": run.device, "run": by, "check": check, "evidence": evidence},
+                **{"wall": content.label(run.wall), "ended_by": None},
+            }
+            db["quarantines"].insert(row, replace=True)
+        if not code:
+            return
+        for rung in {content.label(arm.rung) for arm in run.arms} - set(caught):
+            known = [run.folder, rung, code]
+            if db.execute(f"SELECT 1 FROM quarantines {_OF_CODE}", known).fetchone():
+                # Code that was caught is back, whatever it does this time.
+                db.execute(f"UPDATE quarantines SET ended_by = ? {_OF_RUNG} AND code <> ?", [by, *known])
+                db.execute(f"UPDATE quarantines SET ended_by = NULL {_OF_CODE}", known)
+                continue
+            there = db.execute(f'SELECT "check", device FROM quarantines {_OF_RUNG}', [run.folder, rung]).fetchone()
+            if there and _clears(run, rung, findings, *there):
+                db.execute(f"UPDATE quarantines SET ended_by = ? {_OF_RUNG}", [by, run.folder, rung])
+
+
+def _code(run: RunRecord) -> str:
+    """Digest of the code that ran; "" where the manifest does not say."""
+    code = run.manifest.get("code")
+    return code if isinstance(code, str) else ""
+
+
+def _caught(findings: Sequence[Sequence[str]]) -> dict[str, tuple[str, str]]:
+    """(check, evidence) of the first finding for which a rung goes into quarantine."""
+    found: dict[str, tuple[str, str]] = {}
+    for check, arm, status, evidence in findings:
+        rung = arm.removesuffix(SECOND_OF_BASELINE)
+        # A lesson's wrong rungs and the gallery's cheats are there to be caught.
+        if status == FindingStatus.CAUGHT and rung and not rung.startswith(("cheat", "wrong_")):
+            found.setdefault(rung, (check, evidence))
+    return found
+
+
+def _clears(run: RunRecord, rung: str, findings: Sequence[Sequence[str]], check: str, device: str) -> bool:
+    """Whether a run of other code lets a rung out that this check has caught on this device: asked there, and well."""
+    names = (rung, rung + SECOND_OF_BASELINE)
+    said = {(name, status) for name, arm, status, _ in findings if arm in names}
+    statuses = {status for _, status in said}
+    return (
+        run.device == device
+        and not run.manifest.get("without")
+        and all(arm.state is State.OK for arm in run.arms if content.label(arm.rung) in names)
+        and run.caught("") is None
+        and bool(said)
+        and not {FindingStatus.CAUGHT, FindingStatus.SUSPECT} & statuses
+        and (check, FindingStatus.UNAVAILABLE) not in said
+    )
 
 
 def _lost(run: RunRecord) -> RunRecord:

@@ -13,6 +13,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from engine import trust
 from engine.protocol import requests
 from store.records import Light, Quality
 from tests.tui.fake_engine import MAIN, FakeEngine, isolate, make_target, remember, start_aisp, wait_for
@@ -48,7 +49,7 @@ def test_every_option_of_a_command_is_documented_and_no_other(words: str) -> Non
         name
         for parameter in ALL[words].get_params(context)
         if isinstance(parameter, click.Option)
-        for name in parameter.opts
+        for name in (*parameter.opts, *parameter.secondary_opts)
     } - {"--help", "-h"}
     rows = re.findall(r"^\| (`-[^|]*(?:\\\|[^|]*)*)\|", SECTIONS[words], re.MULTILINE)
     documented = {name for row in rows for name in re.findall(r"(?<![\w-])--?[a-z][a-z-]*", row)}
@@ -147,12 +148,14 @@ def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tm
     check("aisp bench suite")
     check("aisp bench roofline", "mine:one", "--root", root)
     check("aisp bench selftest", "--trials", "1")
+    check("aisp bench checks", a.id)
     with FakeEngine() as fake:
         fake.watched["mine:one"] = root
         fake._runs["01RUN"] = "mine:one"
         fake.detail = "ab" * 32
         check("aisp bench peak")
         check("aisp bench run", "--targets", "mine:one", "--root", root)
+        check("aisp bench audit", trust.fixtures()[0].target_id)
         check("aisp engine start")
         check("aisp engine status")
         check("aisp restore", "mine:one", "best", "--root", root, "--yes")

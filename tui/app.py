@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -30,10 +31,11 @@ from textual.binding import BindingType
 from engine import paths
 from engine.clean import clean_line
 from engine.protocol import requests
+from kernels.catalog.model import Role
 from tui import themes
 from tui.aside import aside, begin
 from tui.keymap import bind
-from tui.model import Model
+from tui.model import BASELINE, Model, QuarantineView, caught_in
 from tui.results import Result as RunResult
 from tui.screens import SCREENS, Source
 from tui.settings import Settings, editor_command, load_settings, save_setting
@@ -67,6 +69,7 @@ class Workbench(App[None]):
         model: what the engine told.
         link: the connection to the engine.
         board: the newest stored run of each target, by target id; empty until it is loaded.
+        machines: the GPU (or "the CPU") that each run of the board was measured on, by run id; "" unknown.
         settings: as read, with the command line's options on top.
         graph_style: which glyphs plots and signs are drawn with.
     """
@@ -102,6 +105,8 @@ class Workbench(App[None]):
         self.graph_style = self._graph_style()
         self.catalog = catalog
         self.board: dict[str, RunResult] = {}
+        self.machines: dict[str, str] = {}
+        self._caught: dict[str, dict[str, str]] = {}  # of the board's runs: by run id, rung to check and evidence
         self._link = link
         self.model: Model = link.model if link is not None else Model()
         self._settled: set[str] = set()  # runs that had ended when the board was read last
@@ -171,9 +176,7 @@ class Workbench(App[None]):
 
     async def _load_board(self) -> None:
         try:
-            rows = await self.stored(
-                lambda history: {run.target: RunResult.of(run) for run in history.board().values()}
-            )
+            found = await self.stored(_read_board)
         except Exception as error:
             self.notify(
                 clean_line(f"Earlier results could not be read: {error}; `aisp store info` tells where they lie"),
@@ -182,9 +185,9 @@ class Workbench(App[None]):
                 markup=False,
             )
             return
-        if rows is not None:
-            self.board = rows
-            self._forward({"board"})
+        if found is not None:
+            self.board, self._caught, self.machines, held = found
+            self._forward({"board"} | self.model.set_quarantines(held))
 
     def reload(self) -> None:
         """Read the catalogue and the last results again."""
@@ -251,6 +254,37 @@ class Workbench(App[None]):
         sms = [device.sm for device in gpus if device.sm is not None]
         return target.needs.missing(sm=max(sms, default=None), gpus=len(gpus)) or ""
 
+    def caught(self, result: RunResult) -> dict[str, str]:
+        """Rungs that were caught in a run, each with the check and its evidence."""
+        live = self.model.runs.get(result.run_id)
+        if live is not None and live.findings is not None:
+            return caught_in(live)
+        return self._caught.get(result.run_id, {})
+
+    def held(self, target: Target) -> dict[str, QuarantineView]:
+        """Rungs of a target that are in quarantine."""
+        if not self.model.quarantines:
+            return {}
+        return self.model.held(clean_line(os.fsencode(target.folder)))
+
+    def pair_of(self, target_id: str, rung: str = "") -> tuple[str, str]:
+        """What the diff of a target shows: the baseline and the rung; of a cheat its honest twin and the cheat.
+
+        Args:
+            rung: the highlighted one; "" (or the baseline) for what the target is about.
+        """
+        target = self.target(target_id)
+        rungs = target.rungs if target is not None else ()
+        first = {role: next((r.name for r in rungs if r.role is role), "") for role in Role}
+        cheats = [r.name for r in rungs if r.role is Role.CHEAT]
+        known = [r.name for r in rungs]
+        if cheats and (
+            rung in cheats or rung not in known or rung.startswith(BASELINE) or rung == first[Role.OPTIMIZED]
+        ):
+            return first[Role.OPTIMIZED] or BASELINE, rung if rung in cheats else cheats[0]
+        chosen = rung if rung in known and not rung.startswith(BASELINE) else first[Role.OPTIMIZED] or "optimized"
+        return BASELINE, chosen
+
     def queue_counts(self) -> tuple[int, int]:
         """Runs under way, and runs waiting."""
         active = self.model.active_runs()
@@ -312,20 +346,34 @@ class Workbench(App[None]):
     async def _start_runs(self, target_ids: list[str], quick: bool) -> None:
         found = [target for target_id in target_ids if (target := self.target(target_id)) is not None]
         roots = list(dict.fromkeys(str(target.root) for target in found))
-        reply = await self.ask_engine(
-            "The run was not started",
-            requests.StartRuns,
-            roots=roots,
-            targets=target_ids,
-            quick=quick,
-            trigger="tui",
-        )
-        if reply is None:
-            return
-        if reply.run_ids:
-            self.open_screen("run", run_id=reply.run_ids[0])
-        if len(reply.run_ids) > 1:
-            self.notify(f"{len(reply.run_ids)} runs are planned; this is the first", markup=False)
+        run_ids: list[str] = []
+        # Neighbours that run the same rungs go into one request: lessons all together, targets with cheats by those.
+        for fields, some in groupby(target_ids, self.run_fields):
+            reply = await self.ask_engine(
+                "The run was not started",
+                requests.StartRuns,
+                roots=roots,
+                targets=list(some),
+                quick=quick,
+                trigger="tui",
+                **fields,
+            )
+            if reply is None:
+                break
+            if not run_ids and reply.run_ids:
+                self.open_screen("run", run_id=reply.run_ids[0])
+            run_ids += reply.run_ids
+        if len(run_ids) > 1:
+            self.notify(f"{len(run_ids)} runs are planned; this is the first", markup=False)
+
+    def run_fields(self, target_id: str) -> dict[str, Any]:
+        """Fields of a StartRuns beyond the usual: cheats run too, to see what a careless timer makes of them."""
+        target = self.target(target_id)
+        cheats = [rung.name for rung in target.rungs if rung.role is Role.CHEAT] if target is not None else []
+        if target is None or not cheats:
+            return {}
+        honest = [rung.name for rung in target.honest_rungs if rung.role is not Role.BASELINE]
+        return {"rungs": [*honest, *cheats], "naive": True}
 
     def cancel_runs(self, target_ids: Iterable[str]) -> None:
         """Cancel what is planned or running for these targets."""
@@ -513,6 +561,28 @@ class Workbench(App[None]):
             return None
         self.notify(clean_line(f"Saved {file}"), markup=False)
         return file
+
+
+def _read_board(
+    history: History,
+) -> tuple[dict[str, RunResult], dict[str, dict[str, str]], dict[str, str], list[QuarantineView]]:
+    """The newest run of every target; who was caught in it; what it was measured on; what is in quarantine."""
+    runs = list(history.board(all_findings=False).values())
+    caught = {run.id: caught_in(run) for run in runs}
+    gpus = {digest: _gpu_of(history, digest) for digest in {run.environment for run in runs}}
+    machines = {run.id: "the CPU" if run.device == "cpu" else gpus[run.environment] for run in runs}
+    held = [QuarantineView.of(item) for item in history.quarantines()]
+    return {run.target: RunResult.of(run) for run in runs}, caught, machines, held
+
+
+def _gpu_of(history: History, digest: str) -> str:
+    """The GPU that an environment names, "" where it names none or is not stored."""
+    if not digest:
+        return ""
+    try:
+        return clean_line(str(history.environment(digest).get("gpu") or ""))
+    except LookupError:
+        return ""
 
 
 def refusal() -> str:

@@ -55,6 +55,8 @@ TREE: Mapping[str, Entry] = {
             "suite": Entry("Put many targets' results together.", "tui.commands.suite:command"),
             "peak": Entry("Measure what this GPU can do at most.", "tui.commands.peak:command"),
             "roofline": Entry("Show a target's rungs under the GPU's ceilings.", "tui.commands.roofline:command"),
+            "checks": Entry("List what is checked, and what each check said last.", "tui.commands.checks:command"),
+            "audit": Entry("Run every cheat and its honest twin through the engine.", "tui.commands.audit:command"),
             "selftest": Entry("Try the statistics on streams whose truth is known.", "tui.commands.selftest:command"),
         },
     ),

@@ -45,12 +45,24 @@ def commands(app: Workbench) -> Iterator[Command]:
     if not target_id:
         # Still found, so that a person learns what they need.
         tell = partial(app.notify, "Highlight a target first", severity="warning", markup=False)
-        for name in ("run_quick", "run_full", "lesson", "diff", "watch", "history", "roofline", "edit", "cancel"):
+        for name in (
+            "run_quick",
+            "run_full",
+            "lesson",
+            "diff",
+            "watch",
+            "history",
+            "trust",
+            "roofline",
+            "edit",
+            "cancel",
+        ):
             yield Command(
                 f"{KEYS[name].label.capitalize()} the highlighted target", KEYS[name].sentence, tell, key(name)
             )
     else:
-        opening = {"lesson": "Lesson", "diff": "Diff", "watch": "Watch", "history": "History", "roofline": "Roofline"}
+        opening = {"lesson": "Lesson", "diff": "Diff", "watch": "Watch", "history": "History", "trust": "Trust"}
+        opening["roofline"] = "Roofline"
         yield Command(
             f"Run {target_id}", KEYS["run_quick"].sentence,
             partial(app.start_runs, [target_id], quick=True), key("run_quick"),
@@ -90,6 +102,7 @@ def commands(app: Workbench) -> Iterator[Command]:
                     f"Go to {target.id}", target.title, partial(app.open_screen, "lesson", target_id=target.id)
                 )
     yield Command("Catalogue", "Go to the chapters and targets.", partial(app.open_screen, "home"))
+    yield Command("Checks", KEYS["checks"].sentence, partial(app.open_screen, "checks"), key("checks"))
     yield Command(
         "Ceilings of this GPU", KEYS["ceilings"].sentence, partial(app.open_screen, "ceilings"), key("ceilings")
     )

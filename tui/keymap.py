@@ -89,6 +89,10 @@ KEYS: Mapping[str, Key] = {
         "Show what this GPU was measured to do at most, beside its datasheet.",
         footer=False,
     ),
+    "trust": Key(
+        "trust", "v", "trust", "Show whether the last run may be believed: a careless timer's number, and every check."
+    ),
+    "checks": Key("checks", "V", "checks", "List every check, with what it did in the last run.", footer=False),
     # catalogue
     "lesson": Key(
         "lesson", "enter", "lesson", "Read the target's lesson; on a chapter, fold or unfold it.", display="⏎"
@@ -112,6 +116,38 @@ KEYS: Mapping[str, Key] = {
     ),
     "lesson_samples": Key(
         "samples", "i", "samples", "Show what the last run's samples say of the highlighted rung, and back."
+    ),
+    # trust and checks
+    "evidence": Key(
+        "evidence",
+        "enter",
+        "evidence",
+        "Read all about the highlighted row, and go back; fold or unfold a category.",
+        display="⏎",
+    ),
+    "only": Key(
+        "only", "o", "only", "Show every check, only what is not passed, or only what was caught or is suspect."
+    ),
+    "issues": Key("issues", "i", "issues", "List the issues with what answers them, or the checks again."),
+    "proof": Key("proof", "p", "proof", "Open the lesson of the cheat that proves the highlighted check."),
+    "next_check": Key("step_check(1)", "right_square_bracket", "check", "Go to the next check.", display="[ ]"),
+    "previous_check": Key(
+        "step_check(-1)", "left_square_bracket", "check before", "Go to the check before.", display="[", footer=False
+    ),
+    "fold_category": Key("fold", "left,h", "fold", "Fold the category.", footer=False),
+    "unfold_category": Key("unfold", "right", "unfold", "Unfold the category.", footer=False),
+    "toggle_category": Key("toggle_fold", "space", "fold or unfold", "Fold or unfold the category.", footer=False),
+    "fold_categories": Key(
+        "fold_all", "minus", "fold all", "Fold every category, or unfold them all.", footer=False, display="-"
+    ),
+    "run_trust": Key(
+        "trust", "v", "trust", "Show whether this run may be believed: a careless timer's number, and every check."
+    ),
+    "diff_twin": Key(
+        "diff",
+        "d",
+        "diff",
+        "Compare the baseline (of a cheat: its honest twin) with the highlighted rung, as they ran.",
     ),
     # roofline and ceilings
     "open_last_run": Key("open_run", "enter", "open run", "Open the run whose rungs are shown.", display="⏎"),
@@ -173,7 +209,19 @@ EVERYWHERE = (
     "next_pane",
     "previous_pane",
 )
-TARGET = ("run_quick", "run_full", "cancel", "diff", "watch", "history", "edit", "roofline", "ceilings")
+TARGET = (
+    "run_quick",
+    "run_full",
+    "cancel",
+    "diff",
+    "watch",
+    "history",
+    "trust",
+    "edit",
+    "roofline",
+    "ceilings",
+    "checks",
+)
 
 
 def bind(*names: str) -> list[BindingType]:
@@ -232,6 +280,8 @@ DOCUMENTED: tuple[tuple[str, str, str], ...] = (
     ("Diff", "tui.screens.diff", "DiffScreen"),
     ("History", "tui.screens.history", "HistoryScreen"),
     ("Run", "tui.screens.run", "RunScreen"),
+    ("Trust", "tui.screens.trust", "TrustScreen"),
+    ("Checks", "tui.screens.checks", "ChecksScreen"),
     ("Roofline", "tui.screens.roofline", "RooflineScreen"),
     ("Ceilings", "tui.screens.ceilings", "CeilingsScreen"),
     ("Watch", "tui.screens.watch", "WatchScreen"),

@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from engine import telling
 from engine.clean import clean, clean_line
 from engine.protocol import events
-from store.outcomes import Correctness, State, Timing, Validity, Verdict
+from store.outcomes import Correctness, FindingStatus, State, Timing, Validity, Verdict
 
 if TYPE_CHECKING:
-    from store.records import Peak, RunRecord, Samples, Telemetry
+    from store.records import FindingRecord, Peak, Quarantine, RunRecord, Samples, Telemetry
 
 MAX_POINTS = 2048
 MAX_READINGS = 4096
@@ -40,6 +40,9 @@ MAX_CEILINGS = 500
 
 BASELINE = "baseline"
 AA_ARM = "baseline (A/A)"
+AA_SUFFIX = " (A/A)"
+CHEAT = "cheat"
+_NO_LEADS = (BASELINE, "peer_", "wrong_", CHEAT)  # beginnings of rungs that no run is about
 
 # NVML's clocks-event-reasons bits, in words. Bits 0, 1 and 8 are how a GPU idles or was set, not a slow-down.
 THROTTLE_WORDS: Mapping[int, str] = {
@@ -267,6 +270,59 @@ class ComparisonView:
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class FindingView:
+    """What one check said of one arm, or of the whole run where `arm` is ""."""
+
+    check: str
+    arm: str
+    status: FindingStatus
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantineView:
+    """store.records.Quarantine, its texts cleaned; `folder` is the target's as text."""
+
+    target: str
+    folder: str
+    rung: str
+    code: str
+    run_id: str
+    check: str
+    evidence: str
+    wall: str
+
+    @staticmethod
+    def of(found: Quarantine) -> QuarantineView:
+        """As the store has it."""
+        return QuarantineView(
+            clean_line(found.target),
+            clean_line(found.folder),
+            clean_line(found.rung),
+            found.code,
+            clean_line(found.run_id, limit=64),
+            clean_line(found.check),
+            clean_line(found.evidence, limit=4000),
+            clean_line(found.wall),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """Why no figure of a rung may be shown as a speed-up.
+
+    Attributes:
+        word: "caught" in this run, or "quarantined" by an earlier one.
+        rung: whose fault it is: the rung's own, the baseline's that it is compared with, or "" the whole run's.
+    """
+
+    word: str
+    rung: str
+    check: str
+    evidence: str
+
+
 @dataclass(slots=True)
 class ArmView:
     """One rung's part in a run."""
@@ -284,6 +340,7 @@ class ArmView:
     sol: float | None = None
     light: events.ArmLight | None = None
     quality: events.ArmQuality | None = None
+    naive: events.ArmNaive | None = None  # what a careless evaluator says; None where it was not asked
     max_error: float | None = None
     peak_bytes: int | None = None
     reason: str = ""
@@ -335,6 +392,10 @@ class RunView:
     output_count: int = 0  # lines that ever came, so that a pane can fetch the new ones only
     output_dropped: int = 0  # lines that the engine thinned away
     gaps: list[tuple[int, int]] = field(default_factory=list)
+    findings: tuple[FindingView, ...] | None = None  # None: the checks have not been asked yet
+    code: str = ""  # digest of the target's code as it ran; "" where this face was not told (live)
+    without: tuple[str, ...] = ()  # checks that were left out on request, as far as the store says
+    quarantined: dict[str, QuarantineView] = field(default_factory=dict)  # by rung; see Model.mark
     start_ns: int | None = None  # when it left the queue
     origin_ns: int | None = None  # when its measuring began: 0 on the time axis
     whole: bool = True  # False: points, telemetry and output were let go; the store has them
@@ -359,6 +420,35 @@ class RunView:
             return found
         return next((item for item in self.comparisons.values() if item.rung == rung), None)
 
+    def bar(self, rung: str) -> Bar | None:
+        """Why this rung's figures are no result: it was caught in this run, or it is in quarantine."""
+        rung = rung.removesuffix(AA_SUFFIX)
+        for found in self.findings or ():
+            if found.status is FindingStatus.CAUGHT and found.arm.removesuffix(AA_SUFFIX) in (rung, ""):
+                return Bar("caught", rung if found.arm else "", found.check, found.evidence)
+        held = self.quarantined.get(rung)
+        return Bar("quarantined", rung, held.check, held.evidence) if held is not None else None
+
+    def barred(self, item: ComparisonView) -> Bar | None:
+        """Why a comparison's figures are no result: the rung's fault, or the baseline's."""
+        return self.bar(item.rung) or self.bar(item.baseline)
+
+    def missed(self, rung: str) -> bool:
+        """Whether a cheat came through with a time that no check took for one."""
+        arm = self.arms.get(rung)
+        ended = arm is not None and self.state.final and arm.median_ms is not None
+        return ended and rung.startswith(CHEAT) and self.bar(rung) is None
+
+    def unjudged(self, rung: str) -> bool:
+        """Whether this is a cheat of which the checks have not spoken yet: what it came to is nobody's speed-up."""
+        return rung.startswith(CHEAT) and not self.state.final and self.findings is None
+
+    @property
+    def bars(self) -> list[Bar]:
+        """Of every rung that has one, in the run's order; one that bars the whole run stands alone."""
+        found = [bar for rung in self.arms if rung != AA_ARM and (bar := self.bar(rung)) is not None]
+        return [bar for bar in found if not bar.rung][:1] or found
+
     @property
     def running_step(self) -> StepView | None:
         """The newest step that has not ended."""
@@ -369,10 +459,14 @@ class RunView:
 
     @property
     def lead(self) -> ArmView | None:
-        """The fastest correct `optimized*` arm with a time; else the first such arm without one."""
+        """The fastest correct `optimized*` arm with a time; else the first such arm without one.
+
+        One whose figures are no result leads only where there is no other.
+        """
         arms = [arm for name, arm in self.arms.items() if name.startswith("optimized")]
         if not arms:
-            arms = [arm for name, arm in self.arms.items() if not name.startswith(("baseline", "peer_", "wrong_"))]
+            arms = [arm for name, arm in self.arms.items() if not name.startswith(_NO_LEADS)]
+        arms = [arm for arm in arms if self.bar(arm.rung) is None] or arms
         timed = [arm for arm in arms if arm.median_ms is not None]
         if timed:
             return min(timed, key=lambda arm: arm.median_ms or math.inf)
@@ -466,6 +560,17 @@ class ConnectionView:
         return f"{self.state}: {self.why}" if self.why else self.state
 
 
+def caught_in(run: RunView | RunRecord) -> dict[str, str]:
+    """Rungs that were caught in a run, each with the first check that did it and its evidence; "" is the whole run."""
+    told: Sequence[FindingView | FindingRecord] = run.findings or ()
+    caught: dict[str, str] = {}
+    for found in told:
+        if found.status is FindingStatus.CAUGHT:
+            rung = clean_line(found.arm).removesuffix(AA_SUFFIX)
+            caught.setdefault(rung, clean_line(f"{found.check}: {found.evidence}", limit=4000))
+    return caught
+
+
 def stored_peak(peak: Peak) -> PeakView:
     """A measurement of the store in the shape of a live one."""
     count = len(peak.ceilings)
@@ -496,6 +601,14 @@ def stored_run(record: RunRecord, samples: Mapping[str, Samples], telemetry: Tel
         record.duration_ms,
         clean_line(record.reason),
         tuple(clean_line(flag) for flag in record.flags),
+        findings=tuple(
+            FindingView(
+                clean_line(item.check), clean_line(item.arm), item.status, clean_line(item.evidence, limit=4000)
+            )
+            for item in record.findings
+        ),
+        code=_text(record.manifest.get("code")),
+        without=_texts(record.manifest.get("without")),
         start_ns=record.start_ns,
         stored=True,
     )
@@ -519,6 +632,7 @@ def stored_run(record: RunRecord, samples: Mapping[str, Samples], telemetry: Tel
             found.sol,
             telling.light_event(found.light),
             telling.quality_event(found.quality),
+            telling.naive_event(found.naive),
             found.max_error,
             found.peak_bytes,
             clean_line(found.reason),
@@ -571,6 +685,14 @@ def outcome(kind: type[Outcome], value: str, unknown: Outcome) -> Outcome:
         return unknown
 
 
+def _text(value: object) -> str:
+    return clean_line(value) if isinstance(value, str) else ""
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(_text(item) for item in value) if isinstance(value, (list, tuple)) else ()
+
+
 def _line(text: str) -> str:
     """One line of output, cleaned, with its indentation kept."""
     return clean(text, limit=2000).replace("\n", " ").expandtabs(8)
@@ -595,6 +717,7 @@ class Model:
         self.gaps: list[tuple[int, int]] = []
         self.samples_applied = 0
         self.peak: PeakView | None = None  # the newest measurement of ceilings that was heard of
+        self.quarantines: dict[tuple[str, str], QuarantineView] = {}  # by folder and rung, as the store last said
         self._handlers: dict[type[events.Event], Callable[[Any, set[str]], None]] = {
             events.Welcome: self._on_welcome,
             events.Status: self._on_status,
@@ -609,6 +732,7 @@ class Model:
             events.TelemetryBatch: self._on_telemetry,
             events.ArmUpdate: self._on_arm,
             events.ComparisonUpdate: self._on_comparison,
+            events.Findings: self._on_findings,
             events.PeakCeiling: self._on_peak_ceiling,
             events.PeakFinished: self._on_peak_finished,
             events.RunFinished: self._on_finished,
@@ -647,6 +771,28 @@ class Model:
         elif state == "mismatch":
             self.banners["engine"] = BannerView("engine", f"engine mismatch: {self.connection.why}", "error")
         return {"connection", "banners"}
+
+    def set_quarantines(self, found: Iterable[QuarantineView]) -> set[str]:
+        """Take what the store says is in quarantine; returns {"quarantines"} where that changed."""
+        fresh = {(item.folder, item.rung): item for item in found}
+        if fresh == self.quarantines:
+            return set()
+        self.quarantines = fresh
+        for run in self.runs.values():
+            self.mark(run)
+        return {"quarantines"}
+
+    def mark(self, run: RunView) -> None:
+        """Note in a run which of its rungs are in quarantine. One that ran as other code than was caught is not."""
+        run.quarantined = {
+            rung: held
+            for (folder, rung), held in self.quarantines.items()
+            if folder == run.folder and rung in run.arms and run.code in ("", held.code)
+        }
+
+    def held(self, folder: str) -> dict[str, QuarantineView]:
+        """Rungs of the target in this folder that are in quarantine."""
+        return {rung: held for (where, rung), held in self.quarantines.items() if where == folder}
 
     def now_ns(self) -> int:
         """CLOCK_MONOTONIC now."""
@@ -750,6 +896,7 @@ class Model:
         run.snapshot, run.wall, run.epoch = clean_line(event.snapshot), clean_line(event.wall), event.epoch
         for rung in event.rungs:
             run.arm(clean_line(rung))
+        self.mark(run)
         names.update(("runs", f"run:{run.id}"))
 
     def _on_run_state(self, event: events.RunState, names: set[str]) -> None:
@@ -820,7 +967,7 @@ class Model:
         arm.median_ms, arm.low_ms = _finite(event.median_ms), _finite(event.low_ms)
         arm.high_ms, arm.sample_count = _finite(event.high_ms), event.samples
         arm.calls, arm.sm_clock_mhz = event.calls, _finite(event.sm_clock_mhz)
-        arm.light, arm.quality = event.light, event.quality
+        arm.light, arm.quality, arm.naive = event.light, event.quality, event.naive
         arm.sol, arm.max_error, arm.peak_bytes = event.sol, event.max_error, event.peak_bytes
         arm.reason, arm.detail = clean_line(event.reason), clean(event.detail)
         names.update(("runs", f"run:{run.id}"))
@@ -841,6 +988,19 @@ class Model:
             _finite(event.cycles_high),
             _finite(event.p_value),
             clean_line(event.note),
+        )
+        names.update(("runs", f"run:{run.id}"))
+
+    def _on_findings(self, event: events.Findings, names: set[str]) -> None:
+        run = self._run(event.run_id, names)
+        run.findings = tuple(
+            FindingView(
+                clean_line(item.check),
+                clean_line(item.arm),
+                outcome(FindingStatus, item.status, FindingStatus.UNAVAILABLE),
+                clean_line(item.evidence, limit=4000),
+            )
+            for item in event.items
         )
         names.update(("runs", f"run:{run.id}"))
 

@@ -18,14 +18,16 @@ from rich.text import Text
 
 from engine.clean import clean_line
 from engine.protocol import events
-from store.outcomes import Correctness, State, Timing, Validity, Verdict
+from store.outcomes import Correctness, FindingStatus, State, Timing, Validity, Verdict
 from tui import plain
+from tui.findings import bar_sentence, bar_text, missed_text
 from tui.model import (
     AA_ARM,
     BASELINE,
     SLOWING_BITS,
     THROTTLE_WORDS,
     ArmView,
+    Bar,
     ComparisonView,
     EditView,
     Model,
@@ -112,9 +114,14 @@ def _interval(item: ComparisonView) -> str:
     return f" [{low}..{high}]"
 
 
-def comparison_text(item: ComparisonView, ascii: bool, *, with_note: bool = True) -> Text:
-    """A comparison in a sentence: "optimized \u25b2 2.31\u00d7 faster [2.28..2.35], floor 0.5 %"."""
+def comparison_text(item: ComparisonView, ascii: bool, *, with_note: bool = True, bar: Bar | None = None) -> Text:
+    """A comparison in a sentence: "optimized \u25b2 2.31\u00d7 faster [2.28..2.35], floor 0.5 %".
+
+    With a bar, what it says instead.
+    """
     text = Text(f"{item.rung} ", style="bold")
+    if bar is not None:
+        return text.append_text(bar_text(bar, item.rung, ascii))
     if item.verdict is Verdict.NONE:
         text.append_text(verdict_text("none", None, ascii))
         text.append(f" no verdict{': ' + item.note if item.note and with_note else ''}")
@@ -150,6 +157,16 @@ def verdict_row(run: RunView, ascii: bool, width: int | None = None) -> Text:
 
 def _verdict(run: RunView, ascii: bool, *, with_note: bool) -> Text:
     item = run.headline
+    bars = run.bars
+    bar = run.barred(item) if item is not None else None
+    if bar is not None or (bars and (item is None or run.validity is Validity.CAUGHT)):
+        text = Text(" | " if ascii else " \u00b7 ", style="bold").join(
+            Text(f"{one.rung or 'the run'} ", style="bold").append_text(bar_text(one, one.rung, ascii)) for one in bars
+        )
+        if item is None or bar is not None:
+            return text.append(": no speed-up of it is one; v says more", "not bold")
+        rest = comparison_text(item, ascii, with_note=False)
+        return rest.append(" | " if ascii else " \u00b7 ", "not bold").append_text(text)
     if run.validity is Validity.CAUGHT:
         return Text(f"caught: {run.reason or 'a check refused the times'}; there is no verdict", style="bold")
     if run.state.final and run.state is not State.OK:
@@ -184,6 +201,10 @@ def note_row(run: RunView) -> Text:
     flags = [flag for flag in run.flags if flag != "quick"]
     if flags:
         parts.append("flags: " + ", ".join(flags))
+    suspects = sorted({found.check for found in run.findings or () if found.status is FindingStatus.SUSPECT})
+    if suspects:
+        more = f" and {len(suspects) - 2} more" if len(suspects) > 2 else ""
+        parts.append(f"suspect: {', '.join(suspects[:2])}{more}; v says why")
     return Text(" \u00b7 ".join(parts))
 
 
@@ -309,7 +330,14 @@ def arm_rows(run: RunView, width: int, unit: Unit, ascii: bool) -> list[tuple[st
         speed: Cell = plain.DASH
         if rung == BASELINE and arm.median_ms is not None:
             speed = Text("1", style="dim")
-        elif item is not None and item.verdict is not Verdict.NONE:
+        bar = run.barred(item) if item is not None else run.bar(rung)
+        if bar is not None:
+            speed = bar_text(bar, rung, ascii, with_check=False)
+        elif run.unjudged(rung):
+            speed = Text("a cheat", "dim")
+        elif run.missed(rung):
+            speed = missed_text(run, rung, ascii)
+        elif rung != BASELINE and item is not None and item.verdict is not Verdict.NONE:
             speed = verdict_text(item.verdict.value, item.speedup, ascii)
             speed.append(_interval(item), style="not bold")
         count = max(arm.sample_count, arm.points.count)
@@ -652,9 +680,12 @@ def arm_lines(run: RunView, arm: ArmView, ascii: bool) -> list[str]:
         return [f"{arm.rung}: no time{reason}"]
     interval = plain.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms)
     lines = [f"{arm.rung}: {interval} ms, {plain.count(count)} samples"]
-    for item in run.comparisons.values():
-        if item.rung == arm.rung:
-            lines += comparison_lines(item, ascii)
+    own = [item for item in run.comparisons.values() if item.rung == arm.rung]
+    bar = run.bar(arm.rung) or next((found for item in own if (found := run.barred(item)) is not None), None)
+    if bar is not None:
+        lines += _labelled("result", [f"{bar_sentence(bar)}; no speed-up is one"])
+    for item in own if bar is None else []:
+        lines += comparison_lines(item, ascii)
     sentence = TIMING_SENTENCES.get(arm.timing, "").format(calls=arm.calls or "several")
     lines += _labelled("timing", [f"{timing_words(arm.timing, arm.calls)}: {sentence}"])
     if arm.sm_clock_mhz is not None:
@@ -757,6 +788,7 @@ def summary_lines(run: RunView, now_ns: int) -> list[str]:
     rows = []
     for rung, arm in run.arms.items():
         item = run.comparison(rung)
+        bar = run.barred(item) if item is not None else run.bar(rung)
         rows.append(
             [
                 rung,
@@ -764,7 +796,7 @@ def summary_lines(run: RunView, now_ns: int) -> list[str]:
                 CORRECT_WORDS[arm.correctness],
                 plain.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms),
                 plain.count(max(arm.sample_count, arm.points.count)),
-                plain.speedup(item.speedup, item.low, item.high) if item else plain.DASH,
+                bar.word if bar else plain.speedup(item.speedup, item.low, item.high) if item else plain.DASH,
                 plain.percent(arm.sol),
                 limiter_word(arm),
                 sol_basis(arm),
@@ -798,7 +830,9 @@ def edit_median(model: Model, edit: EditView) -> float | None:
     if run.state.final and run.state is not State.OK:
         return None
     lead = run.lead
-    return lead.median_ms if lead is not None and lead.correctness is Correctness.CORRECT else None
+    if lead is None or lead.correctness is not Correctness.CORRECT or run.bar(lead.rung) is not None:
+        return None
+    return lead.median_ms
 
 
 def best_edit(model: Model, watch: WatchView) -> EditView | None:
@@ -879,6 +913,10 @@ def edit_note(model: Model, edit: EditView) -> str:
     if not run.state.final:
         step = run.running_step
         return f"{run.state.value}{': ' + step.name if step is not None else ''}"
+    lead = run.lead
+    bar = run.bar(lead.rung) if lead is not None and run.state.final else None
+    if bar is not None:
+        return bar_sentence(bar)
     if run.state is State.OK:
         return "correct" if run.validity is not Validity.SUSPECT else "correct, but the times are suspect"
     word = STATE_WORDS.get(run.state, run.state.value)
@@ -899,6 +937,8 @@ def edit_rows(
         run = model.runs.get(edit.run_id)
         item = run.headline if run is not None else None
         failed = bool(edit.error) or (run is not None and run.state.final and run.state is not State.OK)
+        bar = run.barred(item) if run is not None and item is not None else None
+        failed = failed or bar is not None
         signs = (star if edit is best else "") + ("m" if edit.number == marked else "")
         cells: dict[str, Cell] = {
             "number": Text(f"{signs} {edit.number}".strip(), "bold" if edit is best else ""),

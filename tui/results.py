@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from store.outcomes import State, Timing, Verdict
+from store.outcomes import FindingStatus, State, Timing, Verdict
 from tui import plain
 
 AA_SUFFIX = "(A/A)"
+_NO_LEADS = ("baseline", "peer_", "wrong_", "cheat")  # beginnings of rungs that no run is about
 
 # A word for a state in a narrow column.
 STATE_WORDS: Mapping[State, str] = {
@@ -142,7 +143,7 @@ class ComparisonResult:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A run's outcome."""
+    """A run's outcome. `marked` are rungs whose figures are no result: caught by a check, or in quarantine."""
 
     run_id: str
     target: str
@@ -157,10 +158,12 @@ class Result:
     reason: str
     arms: tuple[ArmResult, ...]
     comparisons: tuple[ComparisonResult, ...]
+    marked: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, run: Any) -> Result:
         """From a RunRecord or a RunView."""
+        marked = _marked(run)
         return cls(
             run_id=run.id,
             target=run.target,
@@ -177,18 +180,8 @@ class Result:
                 ArmResult(arm.rung, State(arm.state), arm.median_ms, arm.low_ms, arm.high_ms, arm.sol, arm.reason)
                 for arm in _values(run.arms)
             ),
-            comparisons=tuple(
-                ComparisonResult(
-                    item.rung,
-                    item.baseline,
-                    Verdict(item.verdict),
-                    item.speedup,
-                    item.low,
-                    item.high,
-                    item.note,
-                )
-                for item in _values(run.comparisons)
-            ),
+            comparisons=tuple(_comparison(item, marked) for item in _values(run.comparisons)),
+            marked=marked,
         )
 
     def arm(self, rung: str) -> ArmResult | None:
@@ -197,13 +190,11 @@ class Result:
 
     @property
     def lead(self) -> ArmResult | None:
-        """The arm that the run is about: the fastest timed `optimized*`, else the first of them."""
+        """The arm that the run is about: the fastest timed `optimized*` that is not marked, else the first of them."""
         arms = [arm for arm in self.arms if arm.rung.startswith("optimized")] or [
-            arm
-            for arm in self.arms
-            if not arm.rung.startswith(("baseline", "peer_", "wrong_")) and not arm.rung.endswith(AA_SUFFIX)
+            arm for arm in self.arms if not arm.rung.startswith(_NO_LEADS) and not arm.rung.endswith(AA_SUFFIX)
         ]
-        timed = [(arm.median_ms, arm) for arm in arms if arm.median_ms is not None]
+        timed = [(arm.median_ms, arm) for arm in arms if arm.median_ms is not None and arm.rung not in self.marked]
         if timed:
             return min(timed, key=lambda pair: pair[0])[1]
         return arms[0] if arms else None
@@ -229,6 +220,22 @@ class Result:
     def sol(self) -> float | None:
         """The lead arm's share of the speed of light."""
         return self.lead.sol if self.lead is not None else None
+
+
+def _marked(run: Any) -> frozenset[str]:
+    """Rungs that a check caught in this run, all of them where it caught the run, and those that are in quarantine."""
+    caught = {found.arm for found in getattr(run, "findings", None) or () if found.status == FindingStatus.CAUGHT}
+    rungs = {arm.rung for arm in _values(run.arms)} if "" in caught else caught
+    return frozenset(name.removesuffix(f" {AA_SUFFIX}") for name in [*rungs, *getattr(run, "quarantined", ())])
+
+
+def _comparison(item: Any, marked: frozenset[str]) -> ComparisonResult:
+    """A comparison, without figures where one of its rungs is marked."""
+    if {name.removesuffix(f" {AA_SUFFIX}") for name in (item.rung, item.baseline)} & marked:
+        return ComparisonResult(item.rung, item.baseline, Verdict.NONE, None, None, None, item.note)
+    return ComparisonResult(
+        item.rung, item.baseline, Verdict(item.verdict), item.speedup, item.low, item.high, item.note
+    )
 
 
 def _values(found: Any) -> Iterable[Any]:

@@ -196,6 +196,32 @@ class ArmLight(msgspec.Struct, frozen=True, kw_only=True):
     score: float | None = None
 
 
+class ArmNaive(msgspec.Struct, frozen=True, kw_only=True):
+    """store.records.Naive, which explains each; `speedup` is its base_ms / time_ms."""
+
+    base_ms: float | None = None
+    time_ms: float | None = None
+    accepts: bool | None = None
+    speedup: float | None = None
+    note: str = ""
+
+
+class FindingItem(msgspec.Struct, frozen=True, kw_only=True):
+    """store.records.FindingRecord."""
+
+    check: str
+    arm: str
+    status: str
+    evidence: str
+
+
+class Findings(Event, tag="findings", kw_only=True):
+    """What every check said of a run, before its RunFinished."""
+
+    run_id: str
+    items: list[FindingItem]
+
+
 class ArmUpdate(Event, tag="arm", kw_only=True):
     """What is known of an arm so far: sent when something changes, and once more at its end."""
 
@@ -213,6 +239,7 @@ class ArmUpdate(Event, tag="arm", kw_only=True):
     sol: float | None = None
     light: ArmLight | None = None
     quality: ArmQuality | None = None
+    naive: ArmNaive | None = None
     max_error: float | None = None
     peak_bytes: int | None = None
     reason: str = ""
@@ -338,6 +365,7 @@ AnyEvent: TypeAlias = (
     | TelemetryBatch
     | ArmUpdate
     | ComparisonUpdate
+    | Findings
     | PeakCeiling
     | PeakFinished
     | RunFinished

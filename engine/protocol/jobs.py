@@ -40,6 +40,9 @@ class Load(Job, tag="load", frozen=True, kw_only=True):
         target_id, chapter, root: the target's identity, as the catalogue gave it.
         module: "reference" in a verifier, else the rung's name.
         device: "cuda" or "cpu".
+        without: ids of checks (checks.registry) whose sensors and defences are left out on request.
+        rank, ranks: this process among those of the arm (engine.ranks).
+        meeting: a path that no file has yet, where they find one another.
     """
 
     folder: bytes
@@ -48,15 +51,24 @@ class Load(Job, tag="load", frozen=True, kw_only=True):
     target_id: str
     module: str
     device: str
+    without: list[str] = []
+    rank: int = 0
+    ranks: int = 1
+    meeting: str = ""
 
 
 class MakeInputs(Job, tag="make_inputs", frozen=True, kw_only=True):
-    """Verifier: make one set of a case's inputs from the seed, and write them into the blob."""
+    """Verifier: make one set of a case's inputs from the seed, and write them into the blob.
+
+    Attributes:
+        like: the set whose values it has but for one element of every input; None for values of its own.
+    """
 
     case: str
     set_index: int
     seed: int
     blob: Blob
+    like: int | None = None
 
 
 class Expect(Job, tag="expect", frozen=True, kw_only=True):
@@ -89,11 +101,16 @@ class Prepare(Job, tag="prepare", frozen=True, kw_only=True):
 
 
 class Execute(Job, tag="execute", frozen=True, kw_only=True):
-    """Worker: refill from a set, call once, write the outputs into the blob."""
+    """Worker: refill from a set, call once, write the outputs into the blob.
+
+    Attributes:
+        moved: call with other buffers, which hold the same values.
+    """
 
     case: str
     set_index: int
     outputs: Blob
+    moved: bool = False
 
 
 class WarmUp(Job, tag="warm_up", frozen=True, kw_only=True):
@@ -135,6 +152,62 @@ class Measure(Job, tag="measure", frozen=True, kw_only=True):
     least_mhz: float = 0.0
 
 
+class Sustain(Job, tag="sustain", frozen=True, kw_only=True):
+    """Worker: call `calls` times one after the other, nothing held and nothing flushed, wait for the device, answer.
+
+    The engine's own clock runs from the job to the answer.
+    """
+
+    case: str
+    calls: int
+
+
+class Surprise(Job, tag="surprise", frozen=True, kw_only=True):
+    """Worker: time samples on values that this process has not seen, each right after one on values that it has.
+
+    The first unseen values are `blob`'s, and that sample's outputs go into `outputs` whole; further ones are mixed from
+    two known sets, element by element, so that any table of known inputs misses.
+
+    Attributes:
+        blob: a set that was made for this moment.
+        seen: numbers of known sets, one per pair.
+        shifts: one per pair after the first: decides the mixture.
+    """
+
+    case: str
+    blob: Blob
+    seen: list[int]
+    shifts: list[int]
+    outputs: Blob
+
+
+class Inspect(Job, tag="inspect", frozen=True, kw_only=True):
+    """Say what the sensors noted (worker), or what the task itself is like (verifier)."""
+
+
+class Naive(Job, tag="naive", frozen=True, kw_only=True):
+    """A process of its own: evaluate a rung as a careless harness would (store.records.Naive).
+
+    Attributes:
+        sets: one set of the case's inputs, as for TakeInputs.
+        baseline, rung: modules; both are imported into this one process.
+        rank, ranks, meeting: as for Load.
+    """
+
+    folder: bytes
+    root: bytes
+    chapter: str
+    device: str
+    case: str
+    seed: int
+    sets: list[Blob]
+    baseline: str
+    rung: str
+    rank: int = 0
+    ranks: int = 1
+    meeting: str = ""
+
+
 class Surrender(Job, tag="surrender", frozen=True, kw_only=True):
     """Worker: write the outputs of the last timed call, as they are now, into the blob."""
 
@@ -167,6 +240,10 @@ AnyJob: TypeAlias = (
     | WarmUp
     | Group
     | Measure
+    | Sustain
+    | Surprise
+    | Inspect
+    | Naive
     | Surrender
     | PlanPeak
     | MeasureCeiling

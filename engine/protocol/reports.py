@@ -4,7 +4,7 @@ clocks and hashes, and the verifier judges the outputs.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -56,6 +56,7 @@ class Compared(Report, tag="compared", frozen=True, kw_only=True):
     finding: str  # checks.compare.Finding of the first output that is not right
     max_error: float | None  # worst over outputs in units of the tolerance; None where not comparable or infinite
     detail: str
+    figures: dict[str, float] = {}  # of the outputs, for checks (ArmFacts.compared)
 
 
 class Taken(Report, tag="taken", frozen=True, kw_only=True):
@@ -135,6 +136,40 @@ class Samples(Report, tag="samples", frozen=True, kw_only=True):
     last: bool
 
 
+class Sustained(Report, tag="sustained", frozen=True, kw_only=True):
+    """The calls were made and the device is idle."""
+
+    calls: int
+
+
+class Surprised(Report, tag="surprised", frozen=True, kw_only=True):
+    """Pairs of samples, times per call; the outputs of the first unseen one lie in the blob."""
+
+    seen_ms: list[float]
+    unseen_ms: list[float]
+    outputs: Blob
+
+
+class Inspected(Report, tag="inspected", frozen=True, kw_only=True):
+    """Facts by sensor, plain data; {"failed": why} where a sensor raised.
+
+    `cost_us`: mean time that a sensor took around one sample. `others`: facts of the ranks after the first.
+    """
+
+    facts: dict[str, dict[str, Any]]
+    others: list[dict[str, dict[str, Any]]] = []
+    cost_us: dict[str, float] = {}
+
+
+class NaiveMeasured(Report, tag="naive_measured", frozen=True, kw_only=True):
+    """See store.records.Naive."""
+
+    base_ms: float | None
+    time_ms: float | None
+    accepts: bool | None
+    note: str = ""
+
+
 class Surrendered(Report, tag="surrendered", frozen=True, kw_only=True):
     """The last timed call's outputs, and the set it ran on (-1: nothing was timed)."""
 
@@ -208,6 +243,10 @@ AnyReport: TypeAlias = (
     | WarmedUp
     | Grouped
     | Samples
+    | Sustained
+    | Surprised
+    | Inspected
+    | NaiveMeasured
     | Surrendered
     | PeakPlan
     | CeilingMeasured

@@ -49,6 +49,9 @@ class StartRuns(Request, tag="start_runs", frozen=True, kw_only=True):
         warm: time with the caches as the call before left them, instead of with the L2 flushed.
         interleave: arms take turns; else one arm is measured after the other, as where they share a resource.
         trigger: "cli" or "tui".
+        validity: "strict" or "portable": what an environment that is not fit for measuring does (checks.environment).
+        without: ids of checks to leave out, to see what they are good for; such a run is SUSPECT and has no verdict.
+        naive: also ask what a careless evaluator would say; None for "in full runs".
     """
 
     seq: int
@@ -62,6 +65,9 @@ class StartRuns(Request, tag="start_runs", frozen=True, kw_only=True):
     warm: bool = False
     interleave: bool = True
     trigger: str = "cli"
+    validity: str = "strict"
+    without: list[str] = []
+    naive: bool | None = None
 
 
 class MeasurePeak(Request, tag="measure_peak", frozen=True, kw_only=True):

@@ -190,6 +190,11 @@ def serve(channel: Channel, l2_bytes: int) -> int:
                 from engine.worker.peak import answer  # only the process that measures ceilings needs it
 
                 channel.send(answer(job))
+            elif isinstance(job, jobs.Naive):
+                from engine.worker import naive  # only the process that plays the careless evaluator needs it
+
+                folder = Path(os.fsdecode(job.folder))
+                channel.send(naive.answer(job))
             elif isinstance(job, jobs.Finish):
                 channel.send(role.done() if isinstance(role, Arm) else reports.Done(samples=0, sha256=""))
                 return 0
@@ -224,13 +229,19 @@ def answer_arm(channel: Channel, arm: Arm, job: jobs.AnyJob) -> None:
                 channel.send(batch)
         case jobs.Surrender():
             channel.send(arm.surrender(job))
+        case jobs.Sustain():
+            channel.send(arm.sustain(job))
+        case jobs.Surprise():
+            channel.send(arm.surprise(job))
+        case jobs.Inspect():
+            channel.send(arm.inspect())
         case _:
             raise RuntimeError(f"an arm does not serve {type(job).__name__}")
 
 
 def answer_judge(channel: Channel, judge: Judge, job: jobs.AnyJob) -> None:
     """One job of the verifier."""
-    from engine.protocol import jobs
+    from engine.protocol import jobs, reports
 
     match job:
         case jobs.MakeInputs():
@@ -239,6 +250,8 @@ def answer_judge(channel: Channel, judge: Judge, job: jobs.AnyJob) -> None:
             channel.send(judge.expect(job))
         case jobs.Compare():
             channel.send(judge.compare(job))
+        case jobs.Inspect():
+            channel.send(reports.Inspected(facts={"task": dict(judge.inspect())}))
         case _:
             raise RuntimeError(f"a verifier does not serve {type(job).__name__}")
 

@@ -12,17 +12,31 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from checks import inputs as checks_inputs
+from checks import registry
 from engine.fingerprints import NUMBERS, first_difference
 from engine.protocol import jobs, reports
 from engine.worker import tensors
+from engine.worker.group import Ranks
 from engine.worker.loading import LessonError, callable_of, import_module
-from engine.worker.timers import CaptureError, CudaTimer, HostTimer, Outputs, Sample, Shot, Timer, batch, single
+from engine.worker.timers import (
+    CaptureError,
+    CudaTimer,
+    HostTimer,
+    Outputs,
+    Sample,
+    Shot,
+    Timer,
+    WarmedUp,
+    batch,
+    single,
+)
 from kernels import catalog
-from kernels.catalog.model import Case, Flag, Goal, Target
+from kernels.catalog.model import Case, Flag, Goal, Target, TensorSpec
 
 if TYPE_CHECKING:
     import torch
@@ -32,11 +46,85 @@ THROTTLED = 1  # store.records.DISCARDED: the clock was low
 LEAST_GROUP = 4  # fewer calls in one sample gain nothing over one
 GROUP_MEMORY_SHARE = 0.25  # of the free device memory, for the buffers of a group
 ALIKE = 1e-2  # of a fingerprint's norm; the engine judges strictly, here only company is decided
+RANKS_WARM_UP_CALLS = 12
 GROUP_PREPARE_S = 2.0  # for prepare() on every set of buffers
+MARGIN_BYTES = 256  # before and behind every input, inside its storage: whoever writes past an end writes there
+POISON_BYTE = 0x7F  # for what is no floating-point number; NaN for what is
 
 
 class FormError(Exception):
     """What run() returned has not the declared number, type, shape or dtype."""
+
+
+class _Sensors:
+    """The sensors of all checks that are asked, and what they cost. One that raises is asked no more."""
+
+    def __init__(self, site: registry.Site) -> None:
+        self._failed: dict[str, str] = {}
+        self._spent_ns: dict[str, int] = {}
+        self._samples = 0
+        self.all: list[registry.Sensor] = []
+        for check, kind in registry.sensors():
+            wanted = [c for c in registry.checks() if c.sensor is kind and c.id not in site.without]
+            if not wanted or (registry.Need.GPU in check.needs and site.device != "cuda"):
+                continue
+            try:
+                self.all.append(kind(site))
+            except Exception as error:  # see _told
+                self._failed[kind.name] = _told(error)
+        self._around = [s for s in self.all if _overrides(s, "before_call")]
+        self._behind = [s for s in self.all if _overrides(s, "after_call")]
+
+    def tell(self, hook: str, *arguments: object) -> None:
+        """Call one hook of every sensor."""
+        for sensor in self.all:
+            self._ask(sensor, hook, *arguments)
+
+    def before(self, call: registry.Call) -> None:
+        """Values are about to be refilled."""
+        self._samples += 1
+        for sensor in self._around:
+            self._ask(sensor, "before_call", call)
+
+    def after(self, call: registry.Call) -> None:
+        """The device is idle and the outputs stand."""
+        for sensor in self._behind:
+            self._ask(sensor, "after_call", call)
+
+    def _ask(self, sensor: registry.Sensor, hook: str, *arguments: object) -> None:
+        if sensor.name in self._failed:
+            return
+        start = time.perf_counter_ns()
+        try:
+            getattr(sensor, hook)(*arguments)
+        except Exception as error:  # see _told
+            self._failed[sensor.name] = f"{hook}: {_told(error)}"
+        if hook in ("before_call", "after_call"):
+            self._spent_ns[sensor.name] = self._spent_ns.get(sensor.name, 0) + time.perf_counter_ns() - start
+
+    def facts(self) -> dict[str, dict[str, Any]]:
+        """What all of them noted."""
+        found: dict[str, dict[str, Any]] = {}
+        for sensor in self.all:
+            if sensor.name not in self._failed:
+                try:
+                    found[sensor.name] = dict(sensor.facts())
+                except Exception as error:  # see _told
+                    self._failed[sensor.name] = f"facts: {_told(error)}"
+        return found | {name: {"failed": why} for name, why in self._failed.items()}
+
+    def cost_us(self) -> dict[str, float]:
+        """Mean time around one sample."""
+        return {name: spent / 1e3 / max(self._samples, 1) for name, spent in self._spent_ns.items()}
+
+
+def _told(error: Exception) -> str:
+    """Whatever a sensor stumbles over must not end the run; its check becomes UNAVAILABLE and says this."""
+    return f"{type(error).__name__}: {error}"[:300]
+
+
+def _overrides(sensor: registry.Sensor, hook: str) -> bool:
+    return getattr(type(sensor), hook) is not getattr(registry.Sensor, hook)
 
 
 class _Bound:
@@ -78,12 +166,21 @@ class Arm:
         self._timer: Timer | None = None
         self._group: _Group | None = None
         self._last: tuple[int, Outputs] | None = None
+        self._poisonable: list[torch.Tensor] = []
         self._weights: dict[int, torch.Tensor] = {}
         self._sent = 0
         self._digest = hashlib.sha256()
+        self._without = frozenset(job.without)
+        self._poison_calls = 0
+        self._poison_kept = 0  # calls whose outputs lay where those of the call before had lain
+        self._site = registry.Site(job.device, self._folder, target, target.rung(job.module), self._without)
+        self._sensors = _Sensors(self._site)
+        self._sensors.tell("before_import")
+        self._ranks = Ranks(job.rank, job.ranks, job.meeting, job.device)
         module = import_module(self._folder, job.module)
         self._run: Any = callable_of(module, "run")
         self._prepare: Any = getattr(module, "prepare", None)
+        self._sensors.tell("after_import")
 
     # -- inputs ----------------------------------------------------------------------------------------------------
 
@@ -91,7 +188,7 @@ class Arm:
         """Make buffers at lasting addresses and hold each set's values beside them."""
         target = self._target
         case = target.case(job.case)
-        arrived = [dict(zip((s.name for s in b.slots), tensors.read(b), strict=True)) for b in job.sets]
+        arrived = [self._mine(blob) for blob in job.sets]
         made = self._made(case, job.seed)
         buffers: list[object] = []
         sets: list[dict[int, torch.Tensor]] = [{} for _ in arrived]
@@ -103,10 +200,7 @@ class Arm:
             host = Flag.CPU in spec.flags or Flag.PINNED in spec.flags or self._device == "cpu"
             first = arrived[0][spec.name]
             pinned = Flag.PINNED in spec.flags and self._device == "cuda"
-            buffer = self._torch.empty(
-                first.shape, dtype=first.dtype, device="cpu" if host else self._device, pin_memory=pinned
-            )
-            buffer.copy_(first)
+            buffer = self._with_margins(first, "cpu" if host else self._device, pinned=pinned)
             buffers.append(buffer)
             held += buffer.numel() * buffer.element_size()
             if Flag.STATIC in spec.flags:
@@ -119,6 +213,21 @@ class Arm:
         self._bound[case.name] = _Bound(case, buffers, sets)
         self._synchronize()
         return reports.Taken(nbytes=held)
+
+    def _mine(self, blob: jobs.Blob) -> dict[str, torch.Tensor]:
+        """What lies in a blob by name; of several ranks, this one's slices."""
+        names = (slot.name for slot in blob.slots)
+        return {name: self._ranks.part(whole) for name, whole in zip(names, tensors.read(blob), strict=True)}
+
+    def _shape(self, spec: TensorSpec, case: Case) -> tuple[int, ...]:
+        return self._ranks.shape(catalog.shape(spec, case.axes))
+
+    def _with_margins(self, values: torch.Tensor, device: str, *, pinned: bool) -> torch.Tensor:
+        """A copy of `values` with MARGIN_BYTES of its own storage on either side."""
+        nbytes = values.numel() * values.element_size()
+        raw = self._torch.zeros(nbytes + 2 * MARGIN_BYTES, dtype=self._torch.uint8, device=device, pin_memory=pinned)
+        buffer = raw[MARGIN_BYTES : MARGIN_BYTES + nbytes].view(values.dtype).view(values.shape)
+        return buffer.copy_(values)
 
     def _made(self, case: Case, seed: int) -> dict[str, object]:
         if not any(spec.made for spec in self._target.inputs):
@@ -141,6 +250,7 @@ class Arm:
         start = time.perf_counter()
         self._check_arguments(self._prepare or self._run, len(bound.buffers))
         bound.call = self._prepared(bound.buffers)
+        self._sensors.tell("after_prepare", bound.case, bound.buffers)
         self._refill(bound, 0)
         self._outputs(bound, bound.call(*bound.buffers))
         self._synchronize()
@@ -171,35 +281,100 @@ class Arm:
         if len(outputs) != len(specs):
             wanted = ", ".join(spec.name for spec in specs)
             raise FormError(f"run() returned {len(outputs)} outputs, lesson.md declares {len(specs)} ({wanted})")
+        if "output.form" in self._without:
+            return self._forced(bound, outputs)
         for spec, output in zip(specs, outputs, strict=True):
             if type(output) is not torch.Tensor:
                 raise FormError(f"{spec.name}: {type(output).__name__}, not a plain torch.Tensor")
-            shape = catalog.shape(spec, bound.case.axes)
-            if tuple(output.shape) != tuple(shape):
+            shape = self._shape(spec, bound.case)
+            if tuple(output.shape) != shape:
                 raise FormError(f"{spec.name}: shape {list(output.shape)}, lesson.md declares {list(shape)}")
             dtype = str(output.dtype).removeprefix("torch.")
             if dtype != spec.dtype:
                 raise FormError(f"{spec.name}: dtype {dtype}, lesson.md declares {spec.dtype}")
+            if output.layout is not torch.strided or not output.is_contiguous():
+                how = f"strides {list(output.stride())}" if output.layout is torch.strided else str(output.layout)
+                raise FormError(f"{spec.name}: {how}, not contiguous: what it leaves undone, its reader must do")
+            if output.device.type not in self._places:
+                raise FormError(f"{spec.name}: it lies on {output.device}, the run is on {self._device}")
         return outputs
+
+    @functools.cached_property
+    def _places(self) -> frozenset[str]:
+        """Types of device on which outputs may lie: the run's, and the host's where inputs lie there too."""
+        host = {Flag.CPU, Flag.PINNED}
+        on_host = any(host & spec.flags for spec in self._target.inputs)
+        return frozenset({self._device, "cpu"} if on_host else {self._device})
+
+    def _forced(self, bound: _Bound, outputs: tuple[Any, ...]) -> Outputs:
+        """What a reader who does not look at the form would make of these outputs."""
+        torch = self._torch
+        found: list[Any] = []
+        for spec, output in zip(self._target.outputs, outputs, strict=True):
+            shape = list(self._shape(spec, bound.case))
+            tensor = torch.as_tensor(output).to(getattr(torch, spec.dtype)).as_subclass(torch.Tensor)
+            same = tensor.numel() == math.prod(shape)
+            found.append((tensor.reshape(shape) if same else tensor.expand(shape)).contiguous())
+        return tuple(found)
 
     def execute(self, job: jobs.Execute) -> reports.Executed:
         """One call on one set, its outputs handed over whole."""
         torch = self._torch
         bound = self._bound[job.case]
         call = self._callable(bound)
-        self._refill(bound, job.set_index)
+        buffers = self._moved(bound) if job.moved else bound.buffers
+        seen = registry.Call("verify", bound.case, [buffers])
+        self._poison_last()
+        self._sensors.before(seen)
+        self._fill(bound, buffers, job.set_index)
         cuda = self._device == "cuda"
         held = 0
         if cuda:
             torch.cuda.synchronize()
             torch.cuda.reset_peak_memory_stats()
             held = torch.cuda.memory_allocated()
-        outputs = self._outputs(bound, call(*bound.buffers))
+        outputs = self._outputs(bound, call(*buffers))
         self._synchronize()  # an output in host memory may still be on its way
         fingerprint = self._fingerprint(outputs)
         peak = max(0, torch.cuda.max_memory_allocated() - held) if cuda else None
         blob = self._hand_over(outputs, job.outputs.path)
+        self._sensors.after(replace(seen, outputs=[outputs]))
+        self._keep(seen.buffers, [outputs])
         return reports.Executed(outputs=blob, fingerprint=fingerprint, peak_bytes=peak)
+
+    def _moved(self, bound: _Bound) -> list[object]:
+        """Other buffers with the same values: whoever goes by addresses takes them for others."""
+        moved: list[object] = []
+        for spec, buffer in zip(self._target.inputs, bound.buffers, strict=True):
+            if spec.made:
+                moved.append(buffer)
+                continue
+            tensor: Any = buffer
+            moved.append(self._with_margins(tensor, tensor.device.type, pinned=tensor.is_pinned()))
+        return moved
+
+    # -- poison ----------------------------------------------------------------------------------------------------
+
+    def _keep(self, buffers: Sequence[Sequence[object]], outputs: Sequence[Outputs]) -> None:
+        """Remember outputs that are poisoned before the next call: those that share no memory with an input."""
+        if "output.poison" in self._without:
+            return
+        taken = {b.untyped_storage().data_ptr() for own in buffers for b in own if isinstance(b, self._torch.Tensor)}
+        fresh = [o.detach() for some in outputs for o in some if o.untyped_storage().data_ptr() not in taken]
+        last = {o.data_ptr() for o in self._poisonable}
+        self._poison_kept += any(o.data_ptr() in last for o in fresh)
+        self._poisonable = fresh
+
+    def _poison_last(self) -> None:
+        """Overwrite what the call before returned. Who hands it back unwritten hands back poison."""
+        if not self._poisonable:
+            return
+        self._poison_calls += 1
+        for output in self._poisonable:
+            if output.is_floating_point() and output.element_size() > 1:
+                output.fill_(math.nan)
+            elif output.numel():
+                output.reshape(-1).view(self._torch.uint8).fill_(1 if output.dtype is self._torch.bool else POISON_BYTE)
 
     def _callable(self, bound: _Bound) -> Callable[..., Any]:
         if bound.call is None:
@@ -208,7 +383,8 @@ class Arm:
 
     def _hand_over(self, outputs: Outputs, path: str) -> jobs.Blob:
         names = [spec.name for spec in self._target.outputs]
-        return tensors.write(path, {n: o.detach() for n, o in zip(names, outputs, strict=True)})
+        mine = {n: o.detach() for n, o in zip(names, outputs, strict=True)}
+        return tensors.write(path, mine, rank=self._ranks.rank, ranks=self._ranks.ranks)
 
     # -- timing ----------------------------------------------------------------------------------------------------
 
@@ -217,14 +393,19 @@ class Arm:
         bound = self._bound[job.case]
         call = self._callable(bound)
         if self._timer is None:
-            latency = self._target.goal is Goal.LATENCY
+            # A held rank would keep the others waiting: what several do together is timed as it happens.
+            latency = self._target.goal is Goal.LATENCY or self._ranks.several
             self._timer = (
                 CudaTimer(self._l2_bytes, latency=latency, warm=job.warm) if self._device == "cuda" else HostTimer()
             )
         timer = self._timer
+        self._sensors.tell("before_timing")
         gc.freeze()  # a full collection takes 100 ms; it was done while standing by
         self._group = _Group(single(lambda: call(*bound.buffers)), [bound.buffers])
-        warmed = timer.warm_up(self._group.shot, lambda: self._refill(bound, 0), job.budget_ms)
+        if self._ranks.several:
+            warmed = self._warm_up_together(timer, bound)
+        else:
+            warmed = timer.warm_up(self._group.shot, lambda: self._refill(bound, 0), job.budget_ms)
         return reports.WarmedUp(
             per_call_ms=warmed.per_call_ms,
             per_sample_ms=max(self._sample_wall_ms(bound), warmed.per_call_ms),
@@ -234,6 +415,15 @@ class Arm:
             resolution_ms=timer.resolution_ms,
             overhead_ms=timer.overhead_ms,
         )
+
+    def _warm_up_together(self, timer: Timer, bound: _Bound) -> WarmedUp:
+        """A fixed number of samples: ranks that stopped at different ones would wait for each other for ever."""
+        times = [self._take(bound, [0])[0].device_ms for _ in range(RANKS_WARM_UP_CALLS)]
+        return WarmedUp(sorted(times)[len(times) // 2], len(times))
+
+    def _fill_and_meet(self, bound: _Bound, sets: list[int]) -> None:
+        self._fill_all(bound, sets)
+        self._ranks.meet()
 
     def _sample_wall_ms(self, bound: _Bound) -> float:
         """Wall clock of one sample as the turns will take them, to know how many fit into one."""
@@ -365,14 +555,20 @@ class Arm:
         for to, values in pairs:
             to.copy_(values)  # type: ignore[attr-defined]
 
-    def _take(self, bound: _Bound, sets: list[int]) -> tuple[Sample, list[Outputs], list[float]]:
+    def _take(self, bound: _Bound, sets: list[int], stage: str = "timed") -> tuple[Sample, list[Outputs], list[float]]:
         """One sample on these sets, its outputs in the declared form, and their fingerprints."""
         timer = self._timer
         if timer is None:
             raise RuntimeError("measuring before warm-up")
-        found = timer.sample(self._grouped.shot, lambda: self._fill_all(bound, sets))
+        seen = registry.Call(stage, bound.case, self._grouped.buffers)
+        self._poison_last()
+        self._sensors.before(seen)
+        found = timer.sample(self._grouped.shot, lambda: self._fill_and_meet(bound, sets))
         outputs = [self._outputs(bound, returned) for returned in found.outputs]
-        return found, outputs, self._fingerprints(outputs)
+        fingerprints = self._fingerprints(outputs)
+        self._sensors.after(replace(seen, outputs=outputs, sample=found))
+        self._keep(seen.buffers, outputs)
+        return found, outputs, fingerprints
 
     def measure(self, job: jobs.Measure) -> Iterator[reports.Samples]:
         """Take samples until all sets are served or the budget is spent, sending them as they come."""
@@ -396,8 +592,10 @@ class Arm:
                 pending.append((sets, found, found.discarded or (THROTTLED if throttled else 0), fingerprints))
                 self._last = (sets[-1], outputs[-1])
                 now = time.monotonic_ns()
-                last = start + calls >= len(job.sets) or now > deadline_ns or throttled
-                if last or now - sent_ns > STREAM_EVERY_NS:
+                last = start + calls >= len(job.sets)
+                if not self._ranks.several:  # they take the same samples and tell of them together
+                    last = last or now > deadline_ns or throttled
+                if last or (now - sent_ns > STREAM_EVERY_NS and not self._ranks.several):
                     yield self._batch(job.round, pending, last)
                     pending, sent_ns = [], now
                 if last:
@@ -425,6 +623,78 @@ class Arm:
             last=last,
         )
 
+    def sustain(self, job: jobs.Sustain) -> reports.Sustained:
+        """Call after call, and wait for the device; whoever asks has the clock."""
+        bound = self._bound[job.case]
+        call = self._callable(bound)
+        self._refill(bound, 0)
+        self._ranks.meet()
+        for _ in range(job.calls):
+            call(*bound.buffers)
+        self._synchronize()
+        return reports.Sustained(calls=job.calls)
+
+    def surprise(self, job: jobs.Surprise) -> reports.Surprised:
+        """Samples on values that were never here before, each after one on values that were."""
+        bound = self._bound[job.case]
+        calls = self._grouped.shot.calls
+        seen_ms: list[float] = []
+        unseen_ms: list[float] = []
+        blob = job.outputs
+        gc.disable()
+        try:
+            for number, known in enumerate(job.seen):
+                unseen = self._unseen(bound, job, number)  # made first: it leaves the caches alike for both
+                seen_ms.append(self._take(bound, [known] * calls, "surprise")[0].device_ms)
+                bound.sets.append(unseen)
+                try:
+                    found, outputs, _ = self._take(bound, [len(bound.sets) - 1] * calls, "surprise")
+                finally:
+                    bound.sets.pop()
+                unseen_ms.append(found.device_ms)
+                if number == 0:
+                    blob = self._hand_over(outputs[-1], job.outputs.path)
+                self._last = None
+        finally:
+            gc.enable()
+        return reports.Surprised(seen_ms=seen_ms, unseen_ms=unseen_ms, outputs=blob)
+
+    def _unseen(self, bound: _Bound, job: jobs.Surprise, number: int) -> dict[int, torch.Tensor]:
+        """The blob's values first, then every element of one of two known sets; permutations are moved round."""
+        if number:
+            shift, first = job.shifts[number - 1], job.seen[number]
+            second = bound.sets[(first + 1) % len(bound.sets)]
+            generator = self._torch.Generator("cpu").manual_seed(shift)
+            mixed: dict[int, torch.Tensor] = {}
+            for index, values in bound.sets[first].items():
+                if self._target.inputs[index].distribution == "permutation" or len(bound.sets) < 2:
+                    mixed[index] = values.reshape(-1).roll(shift).reshape(values.shape)
+                    continue
+                ours = self._torch.rand(values.shape, generator=generator).to(values.device) < 0.5
+                mixed[index] = self._torch.where(ours, values, second[index])
+            return mixed
+        arrived = self._mine(job.blob)
+        return {
+            index: arrived[self._target.inputs[index].name].to(values.device) for index, values in bound.sets[0].items()
+        }
+
+    def inspect(self) -> reports.Inspected:
+        """What the sensors noted."""
+        timed = next((b for b in self._bound.values() if b.call is not None), None)
+        if self._timer is not None and timed is not None:
+            self._site.call_once = functools.partial(self._call_once, timed)
+            self._sensors.tell("after_timing")
+        facts = self._sensors.facts()
+        if "output.poison" not in self._without:
+            facts["poison"] = {"calls": self._poison_calls, "kept": self._poison_kept}
+        return reports.Inspected(facts=facts, cost_us=self._sensors.cost_us())
+
+    def _call_once(self, bound: _Bound) -> None:
+        self._refill(bound, 0)
+        self._synchronize()
+        self._callable(bound)(*bound.buffers)
+        self._synchronize()
+
     def surrender(self, job: jobs.Surrender) -> reports.Surrendered:
         """Hand over what the last timed call left behind."""
         if self._last is None:
@@ -434,6 +704,7 @@ class Arm:
 
     def done(self) -> reports.Done:
         """What was sent in all. Compile helpers are sent home first: left alone, they keep the process for seconds."""
+        self._ranks.leave()
         inductor = sys.modules.get("torch._inductor.async_compile")
         if inductor is not None:
             inductor.shutdown_compile_workers()

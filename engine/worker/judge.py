@@ -9,6 +9,8 @@ import copy
 import ctypes
 import math
 import os
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +20,14 @@ from engine.protocol import jobs, reports
 from engine.worker import tensors
 from engine.worker.loading import LessonError, callable_of, import_module
 from kernels import catalog
-from kernels.catalog.model import Flag, Target
+from kernels.catalog.model import Case, Flag, Target, TensorSpec
 
 if TYPE_CHECKING:
     import torch
 
 PR_SET_DUMPABLE = 4
+LOOKED_AT = 1 << 16  # elements of an output whose figures are taken, evenly spread
+INSPECT_BUDGET_S = 1.0  # for what inspect() lets the reference compute again
 
 
 class Judge:
@@ -41,11 +45,20 @@ class Judge:
         self._inputs: dict[tuple[str, int], dict[str, torch.Tensor]] = {}
         self._made: dict[str, dict[str, object]] = {}
         self._expected: dict[tuple[str, int], tuple[torch.Tensor, ...]] = {}
+        self._seeds: dict[str, int] = {}
+        self._made_s: dict[str, float] = {}  # making one set of inputs, by case
+        self._took_s: dict[str, float] = {}  # that and the reference, by case
 
     def make_inputs(self, job: jobs.MakeInputs) -> reports.InputsMade:
         """Make a set and put it where workers can read it. Static inputs are written with set 0 only."""
         case = self._target.case(job.case)
-        made = checks_inputs.grammar_inputs(self._target, case, job.seed, job.set_index)
+        self._seeds[job.case] = job.seed
+        start = time.monotonic()
+        if job.like is None:
+            made = checks_inputs.grammar_inputs(self._target, case, job.seed, job.set_index)
+        else:
+            made = checks_inputs.changed_inputs(self._target, case, job.seed, job.set_index, job.like)
+        self._made_s[job.case] = time.monotonic() - start
         self._inputs[job.case, job.set_index] = made
         if case.name not in self._made and any(spec.made for spec in self._target.inputs):
             make: Any = callable_of(import_module(self._folder, "inputs"), "make")
@@ -71,31 +84,37 @@ class Judge:
 
     def expect(self, job: jobs.Expect) -> reports.Expected:
         """Compute the reference for a set, in fp64 on this run's device."""
-        torch, target = self._torch, self._target
+        target = self._target
         case = target.case(job.case)
-        arrived = self._inputs.pop((job.case, job.set_index))
-        arguments: list[object] = []
-        for spec in target.inputs:
-            if spec.made:
-                arguments.append(copy.deepcopy(self._made[case.name][spec.name]))
-                continue
-            tensor = arrived[spec.name].to(self._device)
-            # An fp64 copy, so that a reference that writes into its inputs spoils nothing.
-            arguments.append(tensor.to(torch.float64) if tensor.is_floating_point() else tensor.clone())
-        with torch.no_grad():
-            returned = self._reference(*arguments)
-        outputs = tuple(returned) if isinstance(returned, (tuple, list)) else (returned,)
+        start = time.monotonic()
+        outputs = self._referred(case, self._inputs.pop((job.case, job.set_index)))
         if len(outputs) != len(target.outputs):
             raise LessonError(f"reference.py returned {len(outputs)} outputs, lesson.md declares {len(target.outputs)}")
         held = 0
         for spec, output in zip(target.outputs, outputs, strict=True):
             wanted = catalog.shape(spec, case.axes)
-            if not isinstance(output, torch.Tensor) or tuple(output.shape) != tuple(wanted):
-                found = list(output.shape) if isinstance(output, torch.Tensor) else type(output).__name__
+            if not isinstance(output, self._torch.Tensor) or tuple(output.shape) != tuple(wanted):
+                found = list(output.shape) if isinstance(output, self._torch.Tensor) else type(output).__name__
                 raise LessonError(f"reference.py: {spec.name} is {found}, lesson.md declares {list(wanted)}")
             held += output.numel() * output.element_size()
         self._expected[job.case, job.set_index] = tuple(output.to(self._device) for output in outputs)
+        self._took_s[job.case] = self._made_s.get(job.case, 0.0) + time.monotonic() - start
         return reports.Expected(nbytes=held)
+
+    def _referred(self, case: Case, arrived: Mapping[str, torch.Tensor]) -> tuple[Any, ...]:
+        """What the reference returns for these inputs, in fp64 on this run's device."""
+        torch = self._torch
+        arguments: list[object] = []
+        for spec in self._target.inputs:
+            if spec.made:
+                arguments.append(copy.deepcopy(self._made[case.name][spec.name]))
+                continue
+            tensor = arrived[spec.name].to(self._device)
+            # A copy, so that a reference that writes into its inputs spoils nothing.
+            arguments.append(tensor.to(torch.float64) if tensor.is_floating_point() else tensor.clone())
+        with torch.no_grad():
+            returned = self._reference(*arguments)
+        return tuple(returned) if isinstance(returned, (tuple, list)) else (returned,)
 
     def compare(self, job: jobs.Compare) -> reports.Compared:
         """Judge one call's outputs. The first output that is not right decides the finding."""
@@ -112,6 +131,7 @@ class Judge:
             )
         worst: float | None = None
         bad: Comparison | None = None
+        found: dict[str, float] = {}
         for spec, slot, actual, want in zip(target.outputs, job.outputs.slots, given, expected, strict=True):
             shape = catalog.shape(spec, case.axes)
             judged = form(spec.name, tuple(slot.shape), slot.dtype, tuple(shape), spec.dtype)
@@ -120,6 +140,7 @@ class Judge:
                 # A copy of its own: the worker could still write into the shared file.
                 private = actual.to(self._device) if self._device != "cpu" else actual.clone()
                 judged = compare(spec.name, private, want, tolerance=tolerance)
+                found |= figures(spec.name, private, want)
             if judged.max_error is not None:
                 worst = max(worst or 0.0, judged.max_error)
             if not judged.right and bad is None:
@@ -129,4 +150,149 @@ class Judge:
             finding=bad.finding if bad else Finding.NOTHING,
             max_error=worst if worst is not None and math.isfinite(worst) else None,
             detail=bad.detail if bad else "",
+            figures=found,
         )
+
+    # -- the task itself -------------------------------------------------------------------------------------------
+
+    def inspect(self) -> dict[str, Any]:
+        """What the task is like, for RunFacts.task; what could not be found within INSPECT_BUDGET_S is absent.
+
+        zeros_pass, constant_pass, half_pass: whether the comparator takes zeros, the truth's mean in every place, or
+            the truth with the second half of its rows zero, for the timed case's set 0.
+        unused_inputs: names of inputs that may change without the reference changing, on the smallest case.
+        reference_repeats: whether the reference gives the same for the same inputs.
+        probed: the case that the last two were found on.
+        """
+        facts: dict[str, Any] = {}
+        timed = self._timed()
+        if timed is None:
+            return facts
+        truth = self._expected[timed, 0]
+        for name, standing_in in (("zeros_pass", _zeros), ("constant_pass", _means), ("half_pass", _half)):
+            facts[name] = all(
+                self._accepts(spec, want, standing_in) for spec, want in zip(self._target.outputs, truth, strict=True)
+            )
+        return facts | self._probed()
+
+    def _timed(self) -> str | None:
+        """The case that was given the most sets, the first of several."""
+        cases = [case for case, _ in self._expected]
+        found = max(dict.fromkeys(cases), key=cases.count, default=None)
+        return found if found is not None and (found, 0) in self._expected else None
+
+    def _accepts(self, spec: TensorSpec, truth: torch.Tensor, standing_in: Callable[[torch.Tensor], Any]) -> bool:
+        dtype: torch.dtype = getattr(self._torch, spec.dtype)
+        given = standing_in(truth).to(dtype)
+        return compare(spec.name, given, truth, tolerance=self._target.tolerance[spec.dtype]).right
+
+    def _probed(self) -> dict[str, Any]:
+        """What asking the reference again tells, on the cheapest case that it has answered."""
+        started = time.monotonic()
+        usable = [name for name in self._took_s if (name, 0) in self._expected]
+        if not usable:
+            return {}
+        name = min(usable, key=self._took_s.__getitem__)
+        each_s = self._took_s[name]
+        if each_s > INSPECT_BUDGET_S / 2:
+            return {}
+        case, seed = self._target.case(name), self._seeds[name]
+        inputs = checks_inputs.grammar_inputs(self._target, case, seed, 0)
+        again = self._on_device(self._referred(case, inputs))
+        facts: dict[str, Any] = {"probed": name, "reference_repeats": self._same(again, self._expected[name, 0])}
+        if not facts["reference_repeats"]:
+            return facts  # then a difference says nothing about the inputs
+        others = checks_inputs.grammar_inputs(self._target, case, seed ^ 1, 0)
+        unused: list[str] = []
+        for spec in self._target.inputs:
+            if spec.made or self._torch.equal(inputs[spec.name], others[spec.name]):
+                continue  # nothing to change it to
+            if time.monotonic() - started + each_s > INSPECT_BUDGET_S:
+                return facts
+            changed = self._on_device(self._referred(case, {**inputs, spec.name: others[spec.name]}))
+            if self._same(changed, again):
+                unused.append(spec.name)
+        return facts | {"unused_inputs": unused}
+
+    def _on_device(self, outputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        return tuple(output.to(self._device) for output in outputs)
+
+    def _same(self, one: Sequence[torch.Tensor], other: Sequence[torch.Tensor]) -> bool:
+        """Bit for bit but for the sign of zero; NaN where NaN stands."""
+        return all(
+            a.shape == b.shape and bool(((a == b) | ((a != a) & (b != b))).all())
+            for a, b in zip(one, other, strict=True)
+        )
+
+
+def figures(name: str, actual: torch.Tensor, truth: torch.Tensor) -> dict[str, float]:
+    """Figures of one output that checks read (ArmFacts.compared), keyed "name.what"; {} for an empty output.
+
+    Taken over at most LOOKED_AT elements, evenly spread; `_truth` stands for the truth rounded to the output's dtype.
+
+        count: elements looked at.
+        zero, zero_truth, nan, nan_truth: shares of them.
+        dropped: share that is exactly zero where the truth is above 1/1000 of its RMS.
+        rms_error: RMS of the difference over the RMS of the truth, finite elements only.
+        subnormal, subnormal_truth: shares below the least normal number of the output's dtype, zeros not counted.
+        fp16, bf16, fp32, fp16_truth ...: shares of the finite elements other than zero that are exactly representable
+            in that dtype, where the output's is wider.
+    """
+    import torch  # only verifiers judge
+
+    count = actual.numel()
+    if not count:
+        return {}
+    step = max(1, count // LOOKED_AT)
+    got, want = actual.reshape(-1)[::step], truth.reshape(-1)[::step]
+    if not actual.dtype.is_floating_point:
+        shares = {"count": float(got.numel()), "zero": _share(got == 0), "zero_truth": _share(want == 0)}
+        return {f"{name}.{what}": value for what, value in shares.items()}
+    rounded = want.to(actual.dtype)
+    tiny = torch.finfo(actual.dtype).tiny
+    # In fp64 every one of these dtypes is exact, and all operators exist.
+    wide, exact = got.to(torch.float64), rounded.to(torch.float64)
+    found = {"count": float(got.numel())}
+    for suffix, values in (("", wide), ("_truth", exact)):
+        size = values.abs()
+        found[f"nan{suffix}"] = _share(torch.isnan(values))
+        found[f"zero{suffix}"] = _share(values == 0)
+        found[f"subnormal{suffix}"] = _share((size > 0) & (size < tiny))
+        solid = values[torch.isfinite(values) & (size > 0)]
+        if actual.dtype.itemsize >= 4 and solid.numel():
+            dtypes = [("fp16", torch.float16), ("bf16", torch.bfloat16)]
+            for what, narrow in dtypes + [("fp32", torch.float32)] * (actual.dtype.itemsize > 4):
+                found[f"{what}{suffix}"] = _share(solid.to(narrow).to(torch.float64) == solid)
+    both = torch.isfinite(wide) & torch.isfinite(exact)
+    truly = want.to(torch.float64)
+    scale = float(truly[both].square().mean().sqrt()) if bool(both.any()) else 0.0
+    if scale > 0 and math.isfinite(scale):
+        found["rms_error"] = float((wide[both] - truly[both]).square().mean().sqrt()) / scale
+        found["dropped"] = _share((wide == 0) & (exact.abs() > max(scale * 1e-3, tiny)))
+    return {f"{name}.{what}": value for what, value in found.items() if math.isfinite(value)}
+
+
+def _share(mask: torch.Tensor) -> float:
+    return float(mask.sum()) / max(mask.numel(), 1)
+
+
+def _zeros(truth: torch.Tensor) -> torch.Tensor:
+    return truth.new_zeros(truth.shape)
+
+
+def _means(truth: torch.Tensor) -> torch.Tensor:
+    """The mean of what is finite, in every place; of whole numbers the nearest one."""
+    import torch  # only verifiers judge
+
+    wide = truth.to(torch.float64)
+    finite = wide[torch.isfinite(wide)]
+    mean = finite.mean() if finite.numel() else wide.new_zeros(())
+    return (mean if truth.is_floating_point() else mean.round()).expand(truth.shape).contiguous()
+
+
+def _half(truth: torch.Tensor) -> torch.Tensor:
+    """The first half of the rows (of the elements, where there is one row or none), zeros behind it."""
+    kept = truth.clone()
+    rows = kept if kept.dim() and kept.shape[0] > 1 else kept.reshape(-1)
+    rows[(len(rows) + 1) // 2 :] = 0
+    return kept

@@ -1,15 +1,24 @@
-"""What the GPU says of itself around a sample: its SM clock by its own counters, and its cache set free.
+"""What stands around a sample on the GPU: a hold over all of its SMs, its clock by its own counters, a free cache.
 
 Before and after the timed region one block per SM notes that SM's cycle counter and the nanosecond timer that all SMs
 share; cycles over nanoseconds is the clock while the work ran. Only readings of the same SM are compared, since each
 counts from a start of its own. The driver's 20 readings a second cannot see a sample of 100 us; this can (on an H100
 the timer steps in 32 ns, which is 0.3 % over 10 us).
+
+The hold takes every thread slot of every SM: two blocks of half an SM's threads each, of which one thread looks at the
+timer now and then and all others wait for it. Beside such blocks no block of another kernel fits, so that work on other
+streams starts after the hold as well. It uses no shared memory, hence the caches are split as they were. Copies are
+not kept from running: the engines that make them are no SMs.
 """
 
 from __future__ import annotations
 
 import math
 from typing import Any
+
+import numpy as np
+
+from kernels import cuda
 
 _SOURCE = r"""
 extern "C" __global__ void read_clocks(unsigned long long* out) {
@@ -23,6 +32,23 @@ extern "C" __global__ void read_clocks(unsigned long long* out) {
     out[2 * sm + 1] = ns;
 }
 """
+_HOLD_SOURCE = r"""
+// At most 32 registers a thread, so that two blocks of 1024 threads fit into an SM.
+extern "C" __global__ void __launch_bounds__(1024, 2) aisp_hold(unsigned long long ns, unsigned long long most_cycles) {
+    if (threadIdx.x == 0) {
+        unsigned long long start, now, first, cycles;
+        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
+        asm volatile("mov.u64 %0, %%clock64;" : "=l"(first));
+        do {
+            __nanosleep(500);
+            asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+            asm volatile("mov.u64 %0, %%clock64;" : "=l"(cycles));
+        } while (now - start < ns && cycles - first < most_cycles);
+    }
+    __syncthreads();
+}
+"""
+MOST_CLOCK_HZ = 4e9  # no GPU is faster: a hold ends by its cycles where the timer stands still
 # Blocks are dealt out to SMs one each; SM numbers may have holes, so there is room for more than there are blocks.
 _MOST_SMS = 512
 _LEAST_READINGS = 4
@@ -40,8 +66,6 @@ class ClockProbe:
         self._torch: Any = None
         try:
             import torch
-
-            from kernels import cuda
 
             self._launch = cuda.launch
             self._kernel = cuda.Kernel("read_clocks.cu", _SOURCE, "read_clocks", digest="aisp read_clocks")
@@ -82,14 +106,45 @@ class ClockProbe:
         return clock_mhz(first, second)
 
 
+class Hold:
+    """Keeps every SM busy for a given time, from the current stream.
+
+    Where the kernel cannot be had it launches nothing, and `note` says why.
+    """
+
+    def __init__(self) -> None:
+        self.note = ""
+        self._blocks = 0
+        try:
+            import torch
+
+            properties = torch.cuda.get_device_properties(0)
+            self._threads = int(properties.max_threads_per_multi_processor) // 2
+            self._launch = cuda.launch
+            self._kernel = cuda.Kernel("aisp_hold.cu", _HOLD_SOURCE, "aisp_hold", digest="aisp hold")
+            self._blocks = 2 * int(properties.multi_processor_count)
+            self.launch(0.0)  # compiles
+            torch.cuda.synchronize()
+        except Exception as error:
+            # Whatever is missing, of three libraries and a driver: the caller has another way.
+            self._blocks = 0
+            self.note = f"only the timed stream is held ({type(error).__name__}: {error})"
+
+    def launch(self, ms: float) -> bool:
+        """Enqueue a hold of so many ms; False where there is no kernel for it."""
+        if not self._blocks:
+            return False
+        most_cycles = np.uint64(ms / 1e3 * MOST_CLOCK_HZ)
+        self._launch(self._kernel, self._blocks, self._threads, np.uint64(ms * 1e6), most_cycles)
+        return True
+
+
 def clock_mhz(first: Any, second: Any) -> float:
     """Median over SMs of cycles per microsecond.
 
     Args:
         first, second: int64 [SM, 2], cycles and nanoseconds; zeros where an SM had no block.
     """
-    import numpy as np  # torch has it loaded
-
     ran = (first[:, 1] > 0) & (second[:, 1] > first[:, 1]) & (second[:, 0] > first[:, 0])
     if int(ran.sum()) < _LEAST_READINGS:
         return math.nan

@@ -16,17 +16,20 @@ if TYPE_CHECKING:
 ALIGNMENT_BYTES = 256
 
 
-def write(path: str, tensors: Mapping[str, torch.Tensor]) -> Blob:
-    """Size the shared file to hold `tensors`, copy them in (from any device), and describe what lies where."""
+def write(path: str, tensors: Mapping[str, torch.Tensor], *, rank: int = 0, ranks: int = 1) -> Blob:
+    """Size the shared file to hold `tensors`, copy them in (from any device), and describe what lies where.
+
+    With several ranks the file has room for a tensor of each, stacked, and only this one's are copied in.
+    """
     slots: list[Slot] = []
     offset = 0
     for name, tensor in tensors.items():
-        nbytes = tensor.numel() * tensor.element_size()
+        nbytes = tensor.numel() * tensor.element_size() * ranks
         slots.append(
             Slot(
                 name=name,
                 dtype=str(tensor.dtype).removeprefix("torch."),
-                shape=list(tensor.shape),
+                shape=list(tensor.shape) if ranks == 1 else [ranks, *tensor.shape],
                 offset=offset,
                 nbytes=nbytes,
             )
@@ -34,7 +37,7 @@ def write(path: str, tensors: Mapping[str, torch.Tensor]) -> Blob:
         offset += -(-nbytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
     blob = Blob(path=path, slots=slots)
     for view, tensor in zip(read(blob, size=offset), tensors.values(), strict=True):
-        view.copy_(tensor)
+        (view if ranks == 1 else view[rank]).copy_(tensor)
     return blob
 
 

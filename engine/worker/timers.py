@@ -1,9 +1,13 @@
 """Taking one sample. Everything that is not the call stands outside the two time stamps.
 
-On a GPU, cold: refill the inputs, flush the L2, hold the stream until the host has launched everything, event, calls,
-event. The hold is a kernel that spins for a while: the launch cost of a call that is all kernels never shows. A call
-that waits for the GPU itself outlasts any hold; that is noticed, and its samples say so. What an empty event pair
-reads is taken off (1.28 us on an H100; a pair around a kernel still reads some 1.2 us more than the profiler).
+On a GPU, cold: refill the inputs, flush the L2, hold the GPU until the host has launched everything, event, calls,
+event. The hold is a kernel that fills every SM for a while: the launch cost of a call that is all kernels never shows,
+and no kernel of any other stream can start before the clock does. A call that waits for the GPU itself outlasts any
+hold; that is noticed, and its samples say so. What an empty event pair reads is taken off (1.28 us on an H100; a pair
+around a kernel still reads some 1.2 us more than the profiler).
+
+What ends after the second event is not in the time, so it is looked for: how long the whole device stays busy after
+the timed stream is done (lag), and whether Python threads go on working when the call has returned.
 
 A call of a few microseconds is timed in company: a replayed graph of several calls between one pair of events, each
 on buffers of its own, so that the data of every one is cold. Where capture is impossible, or a call has more than one
@@ -11,19 +15,25 @@ kernel, they are launched one by one behind the hold (some 0.7 us more per call 
 would shorten the gaps between the kernels of a call, which are the call's own.
 
 On a CPU: refill, monotonic clock, call, monotonic clock. The caches are as the refill left them.
+
+Clocks and events are called by references that were taken before any lesson was imported, those of torch below its
+Python classes: a lesson that replaces `time.perf_counter_ns` or `torch.cuda.Event.elapsed_time` changes no number.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+import os
+import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from engine.worker.probe import ClockProbe, free_persisting_lines
+from engine.worker.probe import ClockProbe, Hold, free_persisting_lines
 from store.outcomes import Timing
 
 if TYPE_CHECKING:
@@ -34,6 +44,20 @@ MAX_HOLD_MS = 20.0
 LEAKED = 2  # store.records.DISCARDED: host time leaked into the sample
 EMPTY_PAIRS = 25
 EVENT_ROUNDING_MS = 1e-5  # event times come as float32: smaller steps are rounding
+
+# The originals, whatever a lesson makes of these names later.
+_perf_counter_ns = time.perf_counter_ns
+_process_time_ns = time.process_time_ns
+_monotonic_ns = time.monotonic_ns
+_current_frames = sys._current_frames
+_thread_clock = time.pthread_getcpuclockid
+_clock_ns = time.clock_gettime_ns
+_get_ident = threading.get_ident
+_sleep = time.sleep
+_stat, _listdir = os.stat, os.listdir
+_TASKS = "/proc/self/task"
+LEFT_ENOUGH_MS = 1.0
+LEFT_WAIT_NS = 10_000_000
 
 
 class CaptureError(Exception):
@@ -69,7 +93,16 @@ def batch(calls: Sequence[Callable[[], Outputs]]) -> Shot:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One sample: times per call; `discarded` is 0 or why it does not count; outputs of every call."""
+    """One sample: times per call; `discarded` is 0 or why it does not count; outputs of every call.
+
+    Attributes:
+        lag_ms: how long the whole device was busy after the timed stream was done; NaN on a CPU.
+        usual_lag_ms: the same where nothing was called: what asking takes on this machine; NaN before the warm-up.
+        beside_ms: processor time that other Python threads of this process took since the sample before, outside of
+            timed regions; 0 for the first.
+        left_ms: processor time that threads which began during the calls went on to use when these had returned; no
+            further than LEFT_ENOUGH_MS.
+    """
 
     device_ms: float
     host_ms: float
@@ -77,6 +110,10 @@ class Sample:
     discarded: int
     sm_clock_mhz: float
     outputs: Sequence[Outputs]
+    lag_ms: float = math.nan
+    usual_lag_ms: float = math.nan
+    beside_ms: float = 0.0
+    left_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +148,83 @@ class Timer(Protocol):
         ...
 
 
+class Beside:
+    """Threads of this process that work while the call does not.
+
+    Of the threads that live on between calls those count that run Python; native ones of OpenMP spin for a while when
+    there is nothing left to do. Of threads that begin during a call all count: whoever is about to end does so at once.
+    """
+
+    def __init__(self) -> None:
+        self._clocks: dict[int, int] = {}  # of Python threads, by their number
+        self._after: dict[int, int] = {}
+        self._known: frozenset[str] = frozenset()  # all threads, as the kernel numbers them
+        self._count = 0
+
+    def look(self) -> dict[int, int]:
+        """Processor time in ns of every Python thread but this one."""
+        alive = _current_frames()
+        if len(alive) == 1:
+            return {}
+        found: dict[int, int] = {}
+        own = _get_ident()
+        for ident in alive:
+            if ident == own:
+                continue
+            try:
+                if ident not in self._clocks:
+                    self._clocks[ident] = _thread_clock(ident)
+                found[ident] = _clock_ns(self._clocks[ident])
+            except OSError:  # it ended meanwhile, and its number may be another's one day
+                self._clocks.pop(ident, None)
+        return found
+
+    def before(self) -> float:
+        """The calls come next; the time in ms that threads took since `after`."""
+        count = _thread_count()
+        if count != self._count:
+            self._known, self._count = _threads(), count
+        now = self.look()
+        return sum(max(0, ns - self._after.get(ident, ns)) for ident, ns in now.items()) / 1e6
+
+    def after(self) -> float:
+        """The calls have returned; the time in ms that threads which began meanwhile still use."""
+        used_ms = 0.0
+        if _thread_count() > self._count:
+            start_ns = {name: ns for name in _threads() - self._known if (ns := _used_ns(name)) is not None}
+            deadline_ns = _monotonic_ns() + LEFT_WAIT_NS
+            while start_ns and used_ms < LEFT_ENOUGH_MS and _monotonic_ns() < deadline_ns:
+                _sleep(1e-4)  # they may need the interpreter to come to an end
+                used_ns = {name: ns for name in start_ns if (ns := _used_ns(name)) is not None}
+                used_ms = max(used_ms, sum(ns - start_ns[name] for name, ns in used_ns.items()) / 1e6)
+                start_ns = {name: start_ns[name] for name in used_ns}
+            if start_ns:
+                used_ms = LEFT_ENOUGH_MS  # asleep or at work: whoever is about to end is gone by now
+        self._after = self.look()
+        return used_ms
+
+
+def _thread_count() -> int:
+    """How many threads this process has, by one system call; 0 where there is no /proc."""
+    try:
+        return _stat(_TASKS).st_nlink - 2
+    except OSError:
+        return 0
+
+
+def _threads() -> frozenset[str]:
+    return frozenset(_listdir(_TASKS))
+
+
+def _used_ns(thread: str) -> int | None:
+    """Processor time of a thread; None when it has ended."""
+    try:
+        # The kernel's name for the clock of one thread: its number inverted, then 110 for "per thread, as scheduled".
+        return _clock_ns((~int(thread) << 3) | 6)
+    except OSError:
+        return None
+
+
 class HostTimer:
     """CPU targets."""
 
@@ -119,7 +233,8 @@ class HostTimer:
     reference_mhz = math.nan
 
     def __init__(self) -> None:
-        self.resolution_ms: float | None = _smallest_step([time.perf_counter_ns() / 1e6 for _ in range(1000)], 0.0)
+        self.resolution_ms: float | None = _smallest_step([_perf_counter_ns() / 1e6 for _ in range(1000)], 0.0)
+        self._beside = Beside()
 
     def warm_up(self, shot: Shot, refill: Callable[[], None], budget_ms: float) -> WarmedUp:
         """See Timer."""
@@ -128,14 +243,90 @@ class HostTimer:
     def sample(self, shot: Shot, refill: Callable[[], None]) -> Sample:
         """See Timer. `host_ms` is the CPU time of the whole process, all threads together."""
         refill()
-        cpu_start = time.process_time_ns()
-        start = time.perf_counter_ns()
+        beside_ms = self._beside.before()
+        cpu_start = _process_time_ns()
+        start = _perf_counter_ns()
         outputs = shot.launch()
-        end = time.perf_counter_ns()
-        cpu_end = time.process_time_ns()
+        end = _perf_counter_ns()
+        cpu_end = _process_time_ns()
+        left_ms = self._beside.after()
         # A clock that does not advance is the engine's to refuse, not ours to mend.
         elapsed_ms = (end - start) / 1e6 / shot.calls
-        return Sample(elapsed_ms, (cpu_end - cpu_start) / 1e6 / shot.calls, time.monotonic_ns(), 0, math.nan, outputs)
+        cpu_ms = (cpu_end - cpu_start) / 1e6 / shot.calls
+        return Sample(elapsed_ms, cpu_ms, _monotonic_ns(), 0, math.nan, outputs, beside_ms=beside_ms, left_ms=left_ms)
+
+
+class Grip:
+    """What of torch a sample needs, as it was before any lesson was imported.
+
+    The functions are those of the C extension: their Python wrappers can be given another body, these cannot. Events
+    go to one stream, the default one of one device, whatever a lesson makes the current stream or device.
+    """
+
+    def __init__(self, torch: Any) -> None:
+        event = torch._C._CudaEventBase
+        self.event = event
+        self.zero = torch.Tensor.zero_
+        self.query = event.query
+        self.elapsed_ms = event.elapsed_time
+        self.wait = event.synchronize
+        self._record = event.record
+        self._sleep = torch._C._cuda_sleep
+        self._synchronize = torch._C._cuda_synchronize
+        self._set_device = torch._C._cuda_setDevice
+        self._set_stream = torch._C._cuda_setStream
+        self._in_use = torch._C._cuda_hasPrimaryContext  # of a device
+        self.device = torch.cuda.current_device()
+        self.stream = torch.cuda.default_stream(self.device)
+        self._others = [index for index in range(torch.cuda.device_count()) if index != self.device]
+
+    def settle(self) -> None:
+        """Make our device and stream the current ones."""
+        self._set_device(self.device)
+        self._set_stream(
+            stream_id=self.stream.stream_id,
+            device_index=self.stream.device_index,
+            device_type=self.stream.device_type,
+        )
+
+    def record(self, event: Any) -> None:
+        """Enqueue an event on our stream."""
+        self._record(event, self.stream)
+
+    def sleep(self, cycles: int) -> None:
+        """One thread that spins on the current stream."""
+        self._sleep(cycles)
+
+    def synchronize(self) -> None:
+        """Wait for all streams of our device, and of every other that this process has used."""
+        for index in self._others:
+            if self._in_use(index):
+                self._set_device(index)
+                self._synchronize()
+        self._set_device(self.device)
+        self._synchronize()
+
+
+@dataclass(frozen=True, slots=True)
+class Instruments:
+    """Everything on a GPU that a lesson could tamper with, made before there is one."""
+
+    grip: Grip
+    probe: ClockProbe
+    hold: Hold
+
+
+_instruments: Instruments | None = None
+
+
+def stand_ready() -> Instruments:
+    """Make the instruments of this process, once: call it before a lesson is imported. Needs a GPU."""
+    global _instruments
+    if _instruments is None:
+        import torch  # a process without a GPU never needs it here
+
+        _instruments = Instruments(Grip(torch), ClockProbe(), Hold())
+    return _instruments
 
 
 class CudaTimer:
@@ -145,20 +336,25 @@ class CudaTimer:
         l2_bytes: size of the cache to flush.
         latency: never hold the stream: what the host takes to launch is what the lesson is about.
         warm: do not flush; the same shot runs just before, untimed.
-        probe: reads the SM clock; a new one by default.
+        instruments: this process's by default.
     """
 
     def __init__(
-        self, l2_bytes: int, *, latency: bool = False, warm: bool = False, probe: ClockProbe | None = None
+        self, l2_bytes: int, *, latency: bool = False, warm: bool = False, instruments: Instruments | None = None
     ) -> None:
         import torch
 
+        found = instruments or stand_ready()
         self._torch = torch
+        self._grip, self._probe, self._hold = found.grip, found.probe, found.hold
+        self._beside = Beside()
         self._warm = warm
+        self._grip.settle()
         self._flush = torch.empty(max(2 * l2_bytes, 64 << 20) // 4, dtype=torch.int32, device="cuda")
-        self._start = torch.cuda.Event(enable_timing=True)
-        self._end = torch.cuda.Event(enable_timing=True)
-        self._probe = probe or ClockProbe()
+        self._start = self._grip.event(enable_timing=True)
+        self._end = self._grip.event(enable_timing=True)
+        self._done = self._grip.event(enable_timing=True)
+        self._usual_lag_ms = math.nan
         self._held = not latency
         self._hold_ms = 0.3
         self._readings_ms: deque[float] = deque(maxlen=200)
@@ -176,18 +372,19 @@ class CudaTimer:
 
     def _calibrate(self) -> float:
         """Spin cycles in a millisecond at the clock that runs now, which is also the clock under light load."""
-        torch, cycles = self._torch, 2_000_000
-        torch.cuda._sleep(cycles)
+        grip, cycles = self._grip, 2_000_000
+        grip.settle()
+        grip.sleep(cycles)
         self._probe.before()
-        self._start.record()
-        torch.cuda._sleep(cycles)
-        self._end.record()
+        grip.record(self._start)
+        grip.sleep(cycles)
+        grip.record(self._end)
         self._probe.after()
-        torch.cuda.synchronize()
+        grip.synchronize()
         found = self._probe.read_mhz()
         if not found <= self.reference_mhz:  # either may be NaN
             self.reference_mhz = found
-        return cycles / max(float(self._start.elapsed_time(self._end)), 1e-3)
+        return cycles / max(float(grip.elapsed_ms(self._start, self._end)), 1e-3)
 
     def graph(self, calls: Sequence[Callable[[], Outputs]]) -> Shot:
         """Several calls as one graph. Their outputs lie at the same addresses after every replay.
@@ -231,11 +428,14 @@ class CudaTimer:
             self._hold_ms = min(MAX_HOLD_MS, max(2 * self._hold_ms, 2 * found.host_ms * shot.calls))
         if leaks >= 8:
             self._held = False
-        if self._held and self.overhead_ms is None:
+        if math.isnan(self._usual_lag_ms):
             empty = Shot(lambda: ())
-            readings_ms = sorted(self._pair(empty)[0] for _ in range(EMPTY_PAIRS))
-            self.overhead_ms = readings_ms[EMPTY_PAIRS // 2]
-            self.resolution_ms = _smallest_step(readings_ms, EVENT_ROUNDING_MS)
+            pairs = [self._pair(empty) for _ in range(EMPTY_PAIRS)]
+            self._usual_lag_ms = sorted(pair.lag_ms for pair in pairs)[EMPTY_PAIRS // 2]
+            if self._held:
+                readings_ms = sorted(pair.ms for pair in pairs)
+                self.overhead_ms = readings_ms[EMPTY_PAIRS // 2]
+                self.resolution_ms = _smallest_step(readings_ms, EVENT_ROUNDING_MS)
         result = _until_steady(lambda: self.sample(shot, refill).device_ms, budget_ms)
         if self._held:
             typical_ms = min(self.sample(shot, refill).host_ms for _ in range(3)) * shot.calls
@@ -246,47 +446,70 @@ class CudaTimer:
 
     def sample(self, shot: Shot, refill: Callable[[], None]) -> Sample:
         """See Timer."""
+        self._grip.settle()
         refill()
         if self._warm:
             shot.launch()
         else:
             free_persisting_lines()
-            self._flush.zero_()
-        pair_ms, host_ms, leaked, outputs = self._pair(shot)
-        self._readings_ms.append(pair_ms)
-        net_ms = pair_ms
-        if self._held and self.overhead_ms is not None and pair_ms > 0:  # else it is the engine's to refuse
-            net_ms = max(pair_ms - self.overhead_ms, self.resolution_ms or EVENT_ROUNDING_MS)
-        if leaked:
+            self._grip.zero(self._flush)
+        beside_ms = self._beside.before()
+        found = self._pair(shot)
+        self._readings_ms.append(found.ms)
+        net_ms = found.ms
+        if self._held and self.overhead_ms is not None and found.ms > 0:  # else it is the engine's to refuse
+            net_ms = max(found.ms - self.overhead_ms, self.resolution_ms or EVENT_ROUNDING_MS)
+        if found.leaked:
             self._hold_ms = min(MAX_HOLD_MS, self._hold_ms * 1.5)
         self.timing = self._timing(shot.kind)
         return Sample(
             net_ms / shot.calls,
-            host_ms / shot.calls,
-            time.monotonic_ns(),
-            LEAKED if leaked else 0,
+            found.host_ms / shot.calls,
+            _monotonic_ns(),
+            LEAKED if found.leaked else 0,
             self._probe.read_mhz(),
-            outputs,
+            found.outputs,
+            lag_ms=found.lag_ms,
+            usual_lag_ms=self._usual_lag_ms,
+            beside_ms=beside_ms,
+            left_ms=found.left_ms,
         )
 
-    def _pair(self, shot: Shot) -> tuple[float, float, bool, Sequence[Outputs]]:
-        """Event time in ms, host time in ms, whether the hold was too short, and the outputs."""
-        torch = self._torch
-        if self._held:
-            torch.cuda._sleep(int(self._hold_ms * self._cycles_per_ms))
-        else:
-            torch.cuda.synchronize()  # else the flush would hide the first launches
+    def _pair(self, shot: Shot) -> _Pair:
+        grip = self._grip
+        if not self._held:
+            grip.synchronize()  # else the flush would hide the first launches
+        elif not self._hold.launch(self._hold_ms):
+            grip.sleep(int(self._hold_ms * self._cycles_per_ms))
         self._probe.before()
-        self._start.record()
-        before = time.perf_counter_ns()
+        grip.record(self._start)
+        before = _perf_counter_ns()
         outputs = shot.launch()
-        host_ms = (time.perf_counter_ns() - before) / 1e6
-        self._end.record()
+        host_ms = (_perf_counter_ns() - before) / 1e6
+        grip.record(self._end)
         # The start event has passed although the host has only now finished launching: the hold was too short.
-        leaked = self._held and bool(self._start.query())
+        leaked = self._held and bool(grip.query(self._start))
+        grip.settle()  # the call may have left another stream or device
         self._probe.after()
-        torch.cuda.synchronize()
-        return float(self._start.elapsed_time(self._end)), host_ms, leaked, outputs
+        grip.record(self._done)
+        grip.wait(self._done)
+        done = _perf_counter_ns()
+        grip.synchronize()
+        lag_ms = (_perf_counter_ns() - done) / 1e6
+        left_ms = self._beside.after()
+        return _Pair(float(grip.elapsed_ms(self._start, self._end)), host_ms, leaked, lag_ms, left_ms, outputs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """What one pair of events says: their time in ms, the host's, whether the hold was too short; see Sample."""
+
+    ms: float
+    host_ms: float
+    leaked: bool
+    lag_ms: float
+    left_ms: float
+    outputs: Sequence[Outputs]
 
 
 def node_count(captured: torch.cuda.CUDAGraph) -> int:
@@ -310,7 +533,7 @@ def _smallest_step(readings_ms: Iterable[float], rounding_ms: float) -> float | 
 
 def _until_steady(once: Callable[[], float], budget_ms: float) -> WarmedUp:
     """Call until the medians of two successive groups of five differ by under 3 %, or the budget is spent."""
-    deadline = time.monotonic() + budget_ms / 1e3
+    deadline_ns = _monotonic_ns() + int(budget_ms * 1e6)
     times: list[float] = []
     while True:
         times.append(once())
@@ -318,7 +541,7 @@ def _until_steady(once: Callable[[], float], budget_ms: float) -> WarmedUp:
             new, old = sorted(times[-5:])[2], sorted(times[-10:-5])[2]
             if abs(new - old) < 0.03 * old:
                 break
-        if time.monotonic() > deadline:
+        if _monotonic_ns() > deadline_ns:
             break
     tail = sorted(times[-5:])
     return WarmedUp(tail[len(tail) // 2], len(times))

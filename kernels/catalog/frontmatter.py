@@ -19,9 +19,10 @@ from .tensors import DEFAULT_TOLERANCE, check_values, parse_tensor, shape
 
 MAX_LESSON_BYTES = 2**20
 MAX_AXIS = 2**48
+MAX_RANKS = 8
 
 KEYS = (
-    *("title", "techniques", "goal", "needs", "axes", "flops", "bytes", "tolerance", "expect"),
+    *("title", "techniques", "goal", "needs", "ranks", "axes", "flops", "bytes", "tolerance", "expect"),
     *("inputs", "outputs", "cases", "rungs"),
 )
 _NEEDS_KEYS = ("sm", "gpus")
@@ -66,6 +67,7 @@ class FrontMatter:
     outputs: tuple[TensorSpec, ...] = ()
     cases: tuple[Case, ...] = ()
     rungs: dict[str, RungNotes] = field(default_factory=dict)
+    ranks: int = 1
     lesson: str = ""
 
 
@@ -113,7 +115,23 @@ class _Reader:
         matter.flops = self._expression(content, "flops", cases)
         matter.bytes = self._expression(content, "bytes", cases)
         self._rungs(content, matter)
+        self._ranks(content, matter)
         return matter
+
+    def _ranks(self, content: dict[str, object], matter: FrontMatter) -> None:
+        """How many processes a rung has; each gets its slice of every tensor."""
+        fix = f"write ranks = 2 (1 to {MAX_RANKS}), or leave it out where one process does all"
+        given = self.take(content, "ranks", (int,), "ranks", fix)
+        if not isinstance(given, int):
+            return
+        if not 1 <= given <= MAX_RANKS:
+            self.wrong("ranks", f"{given} ranks", fix)
+            return
+        matter.ranks = given
+        for spec in (*matter.inputs, *matter.outputs) if given > 1 else ():
+            if spec.made or not spec.dims or spec.dims[0] != str(given):
+                told = f"{spec.name} has no leading dimension of {given}"
+                self.wrong("ranks", told, f"write [{given}, ...]: every rank gets its slice of every tensor")
 
     def _words(self, content: dict[str, object], matter: FrontMatter) -> None:
         fix = 'write title = "what the optimized version does differently"'

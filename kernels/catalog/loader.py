@@ -26,7 +26,9 @@ _ROLES = (
     ("optimized", Role.OPTIMIZED),
     ("peer", Role.PEER),
     ("wrong", Role.WRONG),
+    ("cheat", Role.CHEAT),
 )
+_WITHOUT_SUFFIX = (Role.BASELINE, Role.OPTIMIZED, Role.CHEAT)  # may stand alone: baseline.py
 # Any of these makes a folder one that somebody meant as a target.
 _SIGNS = (sources.LESSON, "baseline.py", "optimized.py", "reference.py")
 MAX_README_BYTES = 2**20
@@ -105,7 +107,7 @@ def load_target(folder: Path, *, root: Path, chapter: str) -> Target | list[Prob
     for rung in matter.rungs:
         if rung not in roles:
             told = f"there is no file {rung}.py that is a rung"
-            fix = _nearest(rung, list(roles), "rungs are baseline*, optimized*, peer_* and wrong_*")
+            fix = _nearest(rung, list(roles), "rungs are baseline*, optimized*, peer_*, wrong_* and cheat*")
             problems.append(Problem(lesson, f"rungs.{rung}", told, fix))
     made = [spec.name for spec in matter.inputs if spec.made]
     if made and "inputs.py" not in files:
@@ -137,6 +139,7 @@ def load_target(folder: Path, *, root: Path, chapter: str) -> Target | list[Prob
         ),
         expect=matter.expect,
         lesson=matter.lesson,
+        ranks=matter.ranks,
         files=files,
     )
 
@@ -164,7 +167,7 @@ def _rungs(files: tuple[str, ...]) -> dict[str, Role]:
     """Names of the rungs among `files`, in the order in which they are shown."""
     found: dict[str, Role] = {}
     for prefix, role in _ROLES:
-        if role in (Role.BASELINE, Role.OPTIMIZED) and f"{prefix}.py" in files:
+        if role in _WITHOUT_SUFFIX and f"{prefix}.py" in files:
             found[prefix] = role
         for name in files:
             if name.startswith(f"{prefix}_") and name.endswith(".py") and "/" not in name:

@@ -28,6 +28,7 @@ class Role(enum.StrEnum):
     OPTIMIZED = "optimized"  # optimized.py and optimized_*.py
     PEER = "peer"  # peer_*.py: somebody else's library, for comparison
     WRONG = "wrong"  # wrong_*.py: the oracle must refuse it
+    CHEAT = "cheat"  # cheat.py, cheat_*.py, in the gallery: looks faster than it is, and must be refused
 
 
 class Kind(enum.StrEnum):
@@ -150,9 +151,10 @@ class Target:
     flops: str  # axes expression
     bytes: str  # axes expression; "" means derived from inputs and outputs
     tolerance: Mapping[str, float]  # by dtype name, relative to max(RMS of the reference, |reference|)
-    rungs: tuple[Rung, ...]  # baseline first, then baseline_*, optimized, optimized_*, peer_*, wrong_*
+    rungs: tuple[Rung, ...]  # baseline first, then baseline_*, optimized, optimized_*, peer_*, wrong_*, cheat*
     expect: Expectation | None
     lesson: str  # Markdown below the front matter
+    ranks: int = 1  # processes of every rung; above 1 the leading dimension of all inputs and outputs
     files: tuple[str, ...] = field(default=())  # every file a run depends on, relative to folder, sorted
 
     def rung(self, name: str) -> Rung:
@@ -177,8 +179,8 @@ class Target:
 
     @property
     def honest_rungs(self) -> tuple[Rung, ...]:
-        """The rungs that a run times: all but the wrong ones."""
-        return tuple(rung for rung in self.rungs if rung.role is not Role.WRONG)
+        """The rungs that a run times unless others are named: all but the wrong ones and the cheats."""
+        return tuple(rung for rung in self.rungs if rung.role not in (Role.WRONG, Role.CHEAT))
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,3 +161,71 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned* count, Proce
     }
     return 0;
 }
+
+int nvmlDeviceGetMaxClockInfo(void* device, int domain, unsigned* clock) {  // most.sm, most.memory
+    *clock = (unsigned)(domain == 1 ? number("most.sm", 1980) : number("most.memory", 2619));
+    return error_for("DeviceGetMaxClockInfo", device);
+}
+
+int nvmlDeviceGetApplicationsClock(void* device, int domain, unsigned* clock) {  // application.sm, application.memory
+    *clock = (unsigned)(domain == 1 ? number("application.sm", 1980) : number("application.memory", 2619));
+    return error_for("DeviceGetApplicationsClock", device);
+}
+
+int nvmlDeviceGetPowerManagementLimit(void* device, unsigned* milliwatts) {  // limit, in mW
+    *milliwatts = (unsigned)number("limit", 700000);
+    return error_for("DeviceGetPowerManagementLimit", device);
+}
+
+int nvmlDeviceGetPowerManagementDefaultLimit(void* device, unsigned* milliwatts) {
+    *milliwatts = 700000;
+    return error_for("DeviceGetPowerManagementDefaultLimit", device);
+}
+
+int nvmlDeviceGetEccMode(void* device, int* current, int* pending) {  // ecc
+    *current = *pending = (int)number("ecc", 1);
+    return error_for("DeviceGetEccMode", device);
+}
+
+int nvmlDeviceGetMigMode(void* device, unsigned* current, unsigned* pending) {  // mig
+    *current = *pending = (unsigned)number("mig", 0);
+    return error_for("DeviceGetMigMode", device);
+}
+
+int nvmlDeviceGetPersistenceMode(void* device, int* mode) {  // persistence
+    *mode = (int)number("persistence", 1);
+    return error_for("DeviceGetPersistenceMode", device);
+}
+
+int nvmlDeviceGetComputeMode(void* device, int* mode) {  // compute_mode
+    *mode = (int)number("compute_mode", 0);
+    return error_for("DeviceGetComputeMode", device);
+}
+
+typedef struct {
+    unsigned pid;
+    unsigned long long timestamp_us;
+    unsigned sm, memory, encoder, decoder;
+} Utilisation;
+
+int nvmlDeviceGetProcessUtilization(void* device, Utilisation* into, unsigned* count, unsigned long long since) {
+    // used N, used.I PID, used.I.at US, used.I.sm PERCENT
+    (void)since;
+    int error = error_for("DeviceGetProcessUtilization", device);
+    if (error) return error;
+    unsigned room = *count, held = (unsigned)number("used", 0);
+    *count = held;
+    if (!held) return 6;  // not found
+    if (held > room || !into) return 7;
+    for (unsigned i = 0; i < held; i++) {
+        char name[64];
+        memset(&into[i], 0, sizeof into[i]);
+        snprintf(name, sizeof name, "used.%u", i);
+        into[i].pid = (unsigned)number(name, 0);
+        snprintf(name, sizeof name, "used.%u.at", i);
+        into[i].timestamp_us = number(name, 0);
+        snprintf(name, sizeof name, "used.%u.sm", i);
+        into[i].sm = (unsigned)number(name, 0);
+    }
+    return 0;
+}

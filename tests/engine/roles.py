@@ -18,9 +18,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+import msgspec
 import torch
 
+from checks import registry
 from engine import arms
 from engine.protocol import jobs, reports
 from engine.worker import tensors
@@ -36,6 +39,7 @@ from tests.engine.targets import write_target
 SEED = 20240229
 _held: list[int] = []
 
+SENSED = [check.id for check in registry.checks() if check.sensor is not None]
 RAGGED = '\n[[cases]]\nname = "ragged"\naxes = { N = 5 }\ntimed = false\n'
 
 
@@ -62,6 +66,7 @@ class Play:
             self.judge.expect(jobs.Expect(case=case, set_index=number))
 
     def load(self, module: str) -> jobs.Load:
+        """Without sensors: they watch a whole process, and here a hundred arms share one."""
         return jobs.Load(
             folder=os.fsencode(self.target.folder),
             root=os.fsencode(self.target.root),
@@ -69,6 +74,7 @@ class Play:
             target_id=self.target.id,
             module=module,
             device="cpu",
+            without=SENSED,
         )
 
     def arm(self, rung: str = "optimized", *, prepared: bool = True) -> Arm:
@@ -552,7 +558,7 @@ def tell_forms(root: Path) -> dict[str, Any]:
 
 def tell_a_form_that_changes_while_timed(root: Path) -> dict[str, Any]:
     counted = "calls = 0\n\n\ndef run(x):\n    global calls\n    calls += 1\n    y = x * 2\n"
-    code = f"{counted}    return y if calls < 60 else y[:3]\n"
+    code = f"{counted}    return y if calls < 20_000 else y[:3]\n"
     play = Play(root, {"optimized.py": code})
     arm = play.arm()
     play.warm(arm)
@@ -732,14 +738,198 @@ def run(x):
     endless = play.arm("baseline", prepared=False)._run
     told["endless"] = traced(lambda: endless(0))
     (folder / "deep" / "broken.py").write_text("def run(x):\n    return x *\n")
-    (folder / "wrong.py").write_text("import deep.broken\n")
-    told["syntax"] = traced(lambda: Arm(play.load("wrong"), play.target, 0))
+    (folder / "optimized.py").write_text("import deep.broken\n")
+    told["syntax"] = traced(lambda: Arm(play.load("optimized"), play.target, 0))
     told["suppressed"] = traced(suppressed)
     told["circular"] = traced(circular)
     told["long"] = len(traced(long_winded))
     told["recursive"] = len(traced(recursive))
     told["foreign"] = traced(lambda: json.loads("{"))
     return told
+
+
+# -- defences ----------------------------------------------------------------------------------------------------------
+
+KEPT = """
+import torch
+
+kept = None
+
+def run(x):
+    global kept
+    if kept is None:
+        kept = torch.empty_like(x)
+        kept.copy_(x * 2)
+    return kept
+"""
+REWRITTEN = """
+import torch
+
+kept = None
+
+def run(x):
+    global kept
+    if kept is None:
+        kept = torch.empty_like(x)
+    torch.mul(x, 2, out=kept)
+    return kept
+"""
+BY_CONTENT = """
+import time
+
+known = {}
+
+def run(x):
+    key = x.sum().item()
+    if key not in known:
+        time.sleep(0.004)
+        known[key] = x * 2
+    return known[key].clone()
+"""
+BY_ADDRESS = """
+known = {}
+
+def run(x):
+    if x.data_ptr() not in known:
+        known[x.data_ptr()] = len(known)
+    return x * 2 + known[x.data_ptr()]
+"""
+
+
+def tell_poison(root: Path) -> dict[str, Any]:
+    """The same set again and again: without poison a kept output would be right by chance."""
+    told: dict[str, Any] = {}
+    for name, code in (("kept", KEPT), ("rewritten", REWRITTEN)):
+        play = Play(root / name, {"optimized.py": code}, sets=1)
+        arm = play.arm()
+        told[name] = [play.right(arm), play.right(arm)]
+        told[f"{name}_facts"] = arm.inspect().facts["poison"]
+    integers = "def run(x):\n    return x > 0\n"
+    files = {"reference.py": integers, "baseline.py": integers, "optimized.py": integers}
+    play = Play(root / "bool", files, outputs='y = "bool [N]"', sets=1)
+    arm = play.arm()
+    told["bool"] = [play.right(arm), play.right(arm)]
+    return told
+
+
+def tell_surprise(root: Path) -> dict[str, Any]:
+    told: dict[str, Any] = {}
+    for name, code in (("honest", "def run(x):\n    return x * 2\n"), ("by_content", BY_CONTENT)):
+        play = Play(root / name, {"optimized.py": code})
+        new = jobs.MakeInputs(case="default", set_index=7, seed=SEED, blob=blob(), like=0)
+        made = play.judge.make_inputs(new).blob
+        play.judge.expect(jobs.Expect(case="default", set_index=7))
+        old, changed = (tensors.read(one)[0] for one in (play.inputs[0], made))
+        told["differing"] = int((old != changed).sum())
+        arm = play.arm()
+        for number in (0, 1):
+            play.execute(arm, number)
+        play.warm(arm)
+        play.measure(arm, [0, 1])
+        job = jobs.Surprise(case="default", blob=made, seen=[0, 1, 0], shifts=[3, 5], outputs=blob())
+        found = arm.surprise(job)
+        told[name] = {
+            "right": play.verdict(found.outputs, 7).right,
+            "of_another_set": play.verdict(found.outputs, 0).right,
+            "pairs": [len(found.seen_ms), len(found.unseen_ms)],
+            "slower": all(new > 2 * old for old, new in zip(found.seen_ms, found.unseen_ms, strict=True)),
+            "sets": len(arm._bound["default"].sets),
+        }
+        told[f"{name}_sustained"] = arm.sustain(jobs.Sustain(case="default", calls=4)).calls
+    return told
+
+
+def tell_moved_buffers(root: Path) -> dict[str, Any]:
+    play = Play(root, {"optimized.py": BY_ADDRESS})
+    arm = play.arm()
+    moved = arm.execute(jobs.Execute(case="default", set_index=1, outputs=blob(), moved=True))
+    return {"in_place": play.right(arm, 1), "moved": play.verdict(moved.outputs, 1).right}
+
+
+def tell_margins(root: Path) -> dict[str, Any]:
+    code = (
+        "def run(x):\n    raw = x.untyped_storage()\n    return x * 2 + (raw.nbytes() - x.numel() * 4 - "
+        "2 * 256) + x.storage_offset() * 4 - 256\n"
+    )
+    play = Play(root, {"optimized.py": code})
+    return {"right": play.right(play.arm())}
+
+
+def tell_left_out(root: Path) -> dict[str, Any]:
+    """Without the check of the form a reader takes what he gets."""
+    code = "def run(x):\n    return (x * 2).double()\n"
+    play = Play(root, {"optimized.py": code})
+    told = {"with": error_of(lambda: play.arm())["kind"]}
+    arm = Arm(msgspec.structs.replace(play.load("optimized"), without=["output.form", "output.poison"]), play.target, 0)
+    arm.take_inputs(jobs.TakeInputs(case="default", seed=SEED, sets=play.inputs))
+    arm.prepare(jobs.Prepare(case="default"))
+    return told | {"without": play.right(arm), "poison": "poison" in arm.inspect().facts}
+
+
+def tell_a_sensor_that_fails(root: Path) -> dict[str, Any]:
+    class Clumsy(registry.Sensor):
+        name = "clumsy"
+
+        def after_call(self, call: registry.Call) -> None:
+            raise ValueError("its own fault")
+
+    class Witness(registry.Sensor):
+        name = "witness"
+
+        def __init__(self, site: registry.Site) -> None:
+            super().__init__(site)
+            self.seen: list[str] = []
+
+        def before_import(self) -> None:
+            self.seen.append(("optimized" in sys.modules and "import too late") or "before_import")
+
+        def after_import(self) -> None:
+            self.seen.append("after_import")
+
+        def after_prepare(self, case: Any, buffers: Any) -> None:
+            self.seen.append("after_prepare")
+
+        def before_timing(self) -> None:
+            self.seen.append("before_timing")
+
+        def before_call(self, call: registry.Call) -> None:
+            self.seen.append(f"before {call.stage} {len(call.outputs)}")
+
+        def after_call(self, call: registry.Call) -> None:
+            self.seen.append(f"after {call.stage} {len(call.outputs)} {call.sample is not None}")
+
+        def after_timing(self) -> None:
+            self.seen.append("after_timing")
+            if self.site.call_once is not None:
+                self.site.call_once()
+
+        def facts(self) -> dict[str, Any]:
+            return {"seen": self.seen}
+
+    def passes(arm: Any, run: Any) -> Any:
+        return registry.passed("fine")
+
+    made = [
+        registry.Check(f"output.{kind.name}", "", "", (), registry.When.EACH_SAMPLE, arm=passes, sensor=kind)
+        for kind in (Clumsy, Witness)
+    ]
+    sys.modules.pop("optimized", None)
+    with mock.patch.object(registry, "checks", lambda: made):
+        play = Play(root, {})
+        arm = play.arm()
+        right = play.right(arm)
+        play.warm(arm)
+        before = len(arm._sensors.all[1].seen)  # type: ignore[attr-defined]
+        play.measure(arm, [0])
+        inspected = arm.inspect()
+    seen = inspected.facts["witness"]["seen"]
+    return {
+        "right": right,
+        "clumsy": inspected.facts["clumsy"],
+        "first": seen[:6],
+        "timed": seen[before:],
+        "cost": sorted(inspected.cost_us),
+    }
 
 
 def main() -> None:

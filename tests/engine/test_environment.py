@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from engine import environment
-from engine.environment import VARIABLE_NAMES, describe, git_revision
+from engine.environment import VARIABLE_NAMES, describe, git_changed, git_revision, observe
 from engine.protocol.reports import Ready
+from engine.telemetry import Nvml, User
 
 READY = Ready(
     pid=1,
@@ -181,3 +186,202 @@ def test_what_is_unknown_is_none_and_not_zero(tmp_path: Path) -> None:
 def test_a_machine_without_proc_has_no_cpu_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "Path", lambda name: Path("/nowhere") / str(name).lstrip("/"))
     assert environment._cpu_name() == ""
+
+
+# -- changes of a checkout ---------------------------------------------------------------------------------------------
+
+
+def test_a_clean_checkout_an_edited_file_and_a_touched_one(repository: Path) -> None:
+    assert git_changed(repository / "deep") is False
+    file = repository / "file"
+    os.utime(file, ns=(1, 1))  # another time, the same text
+    assert git_changed(repository) is False
+    file.write_text("2")
+    assert git_changed(repository) is True
+    file.unlink()
+    assert git_changed(repository) is True
+
+
+def test_a_file_that_git_does_not_know_changes_nothing_and_a_staged_one_is_not_judged(repository: Path) -> None:
+    (repository / "deep" / "new").write_text("1")
+    assert git_changed(repository) is False
+    git(repository, "add", "-A")
+    assert git_changed(repository) is None
+
+
+def test_an_index_that_cannot_be_read_gives_no_answer(repository: Path, tmp_path: Path) -> None:
+    index = repository / ".git" / "index"
+    whole = index.read_bytes()
+    for broken in (b"", b"nonsense" * 20, whole[:40], whole.replace(b"\0\0\0\2", b"\0\0\0\4", 1)):
+        index.write_bytes(broken)
+        assert git_changed(repository) is None
+    (tmp_path / "elsewhere").mkdir()
+    assert git_changed(tmp_path / "elsewhere") is None
+
+
+# -- what can change while a run lasts ---------------------------------------------------------------------------------
+
+
+class FakeDriver:
+    """Answers as engine.telemetry.Nvml does."""
+
+    note, count = "", 1
+
+    def __init__(self, state: Mapping[str, object], users: list[User] | None) -> None:
+        self._state, self._users = state, users
+
+    def state(self, gpu: int) -> dict[str, object]:
+        return dict(self._state) if gpu == 0 else {}
+
+    def users(self, gpu: int) -> list[User] | None:
+        return self._users if gpu == 0 else None
+
+
+NO_DRIVER = cast(Nvml, FakeDriver({}, None))
+
+
+def lay(root: Path, files: Mapping[str, str]) -> Path:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    """A server with two nodes, a container of control group version 2, and some load."""
+    pid = os.getpid()
+    own = f"{pid} (a ) name) R 1 1 1 0 -1 0 0 0 0 0 100 50 30 20 0 0 0 0"
+    child = f"4242 (worker) S {pid} 1 1 0 -1 0 0 0 0 0 300 100 7 7 0 0 0 0"
+    files = {
+        f"proc/{pid}/stat": own,
+        f"proc/{pid}/task/{pid}/children": "4242",
+        "proc/4242/stat": child,
+        "proc/4242/task/4242/children": "",
+        "proc/99/stat": "99 (other) R 1",
+        "proc/stat": "cpu  1000 200 300 4000 500 10 20 700 0 0\ncpu0 1 2 3\n",
+        "proc/meminfo": "MemTotal: 1000 kB\nMemAvailable: 400 kB\nSwapTotal: 64 kB\nSwapFree: 48 kB\nHugePages: 0\n",
+        "proc/vmstat": "pswpin 12\npswpout 34\noom_kill 1\n",
+        "proc/loadavg": "1.50 0.75 0.25 2/100 4\n",
+        "proc/pressure/cpu": "some avg10=3.50 avg60=1.00 avg300=0.10 total=2500000\n",
+        "proc/sys/vm/overcommit_memory": "1\n",
+        "proc/self/cgroup": "0::/pod/one\n",
+        "proc/cpuinfo": "processor : 0\nflags : fpu hypervisor sse\n",
+        "proc/1/cgroup": "0::/kubepods/pod1\n",
+        "proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release\n",
+        "sys/fs/cgroup/cgroup.controllers": "cpu memory\n",
+        "sys/fs/cgroup/pod/cpu.max": "150000 100000\n",
+        "sys/fs/cgroup/pod/cpu.stat": "nr_periods 50\nnr_throttled 7\nthrottled_usec 2500000\n",
+        "sys/fs/cgroup/pod/one/cpu.max": "max 100000\n",
+        "sys/fs/cgroup/pod/one/memory.max": "1048576\n",
+        "sys/fs/cgroup/pod/memory.max": "max\n",
+        "sys/fs/cgroup/pod/one/cpuset.cpus.effective": "0-3\n",
+        "sys/devices/system/cpu/intel_pstate/no_turbo": "1\n",
+        "sys/devices/system/cpu/smt/active": "1\n",
+        "sys/devices/system/cpu/isolated": "\n",
+        "sys/devices/system/node/node0/cpulist": "0-1\n",
+        "sys/devices/system/node/node1/cpulist": "2-3\n",
+        "sys/devices/system/node/possible": "0-1\n",
+        "sys/devices/system/clocksource/clocksource0/current_clocksource": "tsc\n",
+        "sys/bus/pci/devices/0000:17:00.0/numa_node": "1\n",
+        "sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n",
+        "sys/class/dmi/id/sys_vendor": "Amazon EC2\n",
+        "tmp/nvidia-mps/control": "",
+    }
+    for core in os.sched_getaffinity(0):
+        files[f"sys/devices/system/cpu/cpu{core}/cpufreq/scaling_governor"] = "powersave\n"
+        files[f"sys/devices/system/cpu/cpu{core}/cpufreq/scaling_max_freq"] = "3500000\n"
+    return lay(tmp_path / "machine", files)
+
+
+def test_the_machine_is_told_as_it_is(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_MPS_PIPE_DIRECTORY", raising=False)
+    users = [User(4242, 5), User(99, 7, 900, 30), User(31337, None)]
+    driver = cast(Nvml, FakeDriver({"uuid": "GPU-1", "pci": "00000000:17:00.0"}, users))
+    found: dict[str, Any] = observe(driver, 0, root=machine)
+    json.dumps(found)
+    assert found["gpu"]["uuid"] == "GPU-1"
+    assert found["gpu_processes"] == [
+        {"pid": 99, "here": True, "memory_bytes": 7, "sm_share_pct": 30, "busy_at_us": 900},
+        {"pid": 31337, "here": False, "memory_bytes": None, "sm_share_pct": None, "busy_at_us": None},
+    ]
+    assert found["gpu_pids_are_ours"] is True
+    assert (found["gpu_numa_node"], found["driver_module"]) == (1, "580.65.06")
+    assert found["mps"] is not None
+    cores = environment._ranges(sorted(os.sched_getaffinity(0)))
+    assert (found["governors"], found["cpu_most_khz"]) == ({"powersave": cores}, {"3500000": cores})
+    assert (found["turbo"], found["smt"], found["isolated_cores"], found["clocksource"]) == (False, True, "", "tsc")
+    assert (found["numa"], found["huge_pages"]) == ({"0": "0-1", "1": "2-3"}, "madvise")
+    assert found["load"] == [1.5, 0.75, 0.25]
+    assert found["pressure"] == {"cpu": {"some_avg10_pct": 3.5, "total_s": 2.5}, "memory": None, "io": None}
+    assert (found["memory_total_bytes"], found["memory_available_bytes"]) == (1024000, 409600)
+    assert (found["swap_bytes"], found["swap_used_bytes"], found["overcommit"]) == (65536, 16384, "always")
+    assert (found["swapped_in_pages"], found["swapped_out_pages"], found["oom_kills"]) == (12, 34, 1)
+    assert found["limits"] == {
+        "cpus": 1.5, "memory_bytes": 1048576, "cores": "0-3", "periods": 50, "throttled_periods": 7, "throttled_s": 2.5,
+    }  # fmt: skip
+    assert found["virtual"] == {"hypervisor": True, "vendor": "Amazon EC2", "product": None, "type": None}
+    assert found["container"] == "kubepods in /proc/1/cgroup"
+
+
+def test_processor_time_is_raw_and_ours_is_that_of_all_our_children(machine: Path) -> None:
+    found: dict[str, Any] = observe(NO_DRIVER, 0, root=machine)
+    tick_s = 1 / os.sysconf("SC_CLK_TCK")
+    assert found["busy_s"] == pytest.approx(1530 * tick_s)
+    assert (found["idle_s"], found["steal_s"]) == (pytest.approx(4500 * tick_s), pytest.approx(700 * tick_s))
+    assert found["own_s"] == pytest.approx((100 + 50 + 30 + 20 + 300 + 100) * tick_s)
+
+
+def test_limits_of_version_1_are_read_where_the_group_is_named_from_outside(tmp_path: Path) -> None:
+    lay(
+        tmp_path,
+        {
+            "proc/self/cgroup": "4:memory:/host/name\n2:cpu,cpuacct:/host/name\n3:cpuset:/\n",
+            "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "200000\n",
+            "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n",
+            "sys/fs/cgroup/cpu/cpu.stat": "nr_periods 9\nnr_throttled 3\nthrottled_time 1500000000\n",
+            "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
+            "sys/fs/cgroup/cpuset/cpuset.effective_cpus": "0-1\n",
+        },
+    )
+    assert observe(NO_DRIVER, 0, root=tmp_path)["limits"] == {
+        "cpus": 2.0, "memory_bytes": None, "cores": "0-1", "periods": 9, "throttled_periods": 3, "throttled_s": 1.5,
+    }  # fmt: skip
+
+
+def test_a_machine_that_tells_nothing_gives_none_and_no_zero(tmp_path: Path) -> None:
+    found = observe(NO_DRIVER, 0, root=tmp_path)
+    known = {"at_ns", "wall_us", "gpu_count", "allowed_cores", "nice", "policy", "kernel", "python", "variables"}
+    for name, value in found.items():
+        if name not in known | {"variable_names", "gpu", "virtual", "limits", "pressure"}:
+            assert value is None, name
+    for name in ("virtual", "limits", "pressure"):
+        group = found[name]
+        assert isinstance(group, dict)
+        assert set(group.values()) == {None}, name
+
+
+def test_of_variables_that_matter_only_the_names_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TRITON_TOKEN", "s3cr3t")
+    monkeypatch.setenv("SOMEBODYS_SECRET", "s3cr3t")
+    found = observe(NO_DRIVER, 0, root=tmp_path)
+    assert "TRITON_TOKEN" in cast(list[str], found["variable_names"])
+    assert "s3cr3t" not in json.dumps(found)
+    assert "SOMEBODYS_SECRET" not in json.dumps(found)
+
+
+def test_this_machine_is_observed_and_nothing_of_it_is_changed() -> None:
+    nice, cores = os.getpriority(os.PRIO_PROCESS, 0), os.sched_getaffinity(0)
+    first: dict[str, Any] = observe(Nvml(), 0, folder=Path(__file__).parent)
+    time.sleep(0.01)
+    second: dict[str, Any] = observe(Nvml(), 0)
+    assert second["at_ns"] > first["at_ns"]
+    assert second["busy_s"] >= first["busy_s"] > 0
+    assert second["own_s"] >= first["own_s"]
+    assert (os.getpriority(os.PRIO_PROCESS, 0), os.sched_getaffinity(0)) == (nice, cores)
+    assert first["git"] == (git_revision(Path(__file__).parent) or None)
+
+
+@pytest.mark.parametrize(("cores", "text"), [([], ""), ([3], "3"), ([0, 1, 2, 5, 7, 8], "0-2,5,7-8")])
+def test_cores_are_written_as_ranges(cores: list[int], text: str) -> None:
+    assert environment._ranges(cores) == text

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from engine import snapshots
-from engine.snapshots import KEPT_LAYOUTS, lay_out
+from engine.snapshots import KEPT_LAYOUTS, intact, lay_out
 
 HASH = "ab" * 32
 FILES = {
@@ -154,3 +156,109 @@ def test_two_threads_at_once_both_get_the_whole(tmp_path: Path) -> None:
         for thread in threads:
             thread.join()
     assert wrong == []
+
+
+# -- what a kernel may have done to them -------------------------------------------------------------------------------
+
+
+def rewrite(path: Path, data: bytes) -> None:
+    path.chmod(0o600)
+    path.write_bytes(data)
+
+
+def link(path: Path) -> None:
+    path.rename(path.parent.parent / path.name)
+    path.symlink_to(path.parent.parent / path.name)
+
+
+def make_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "rewritten": lambda folder: rewrite(folder / "baseline.py", b"def run(): 1/0\n"),
+    "rewritten to the same length": lambda folder: rewrite(folder / "baseline.py", b"def run(): \\\n1\n"),
+    "removed": lambda folder: (folder / "empty.py").unlink(),
+    "a new module": lambda folder: (folder / "numpy.py").write_bytes(b""),
+    "a new module below": lambda folder: (folder / "deep" / "torch.py").write_bytes(b""),
+    "a link to the same bytes": lambda folder: link(folder / "bin.cu"),
+    "a folder instead of a file": lambda folder: make_folder(folder / "empty.py"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_layout_that_was_changed_is_not_intact_and_is_laid_out_anew(tmp_path: Path, change: str) -> None:
+    folder = lay_out(tmp_path, HASH, "one", FILES)
+    assert intact(folder, FILES)
+    CHANGES[change](folder)
+    assert not intact(folder, FILES)
+    assert lay_out(tmp_path, HASH, "one", FILES) == folder
+    assert tree(folder) == FILES
+    assert intact(folder, FILES)
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_a_layout_behind_a_link_is_not_used(tmp_path: Path) -> None:
+    folder = lay_out(tmp_path / "s", HASH, "one", FILES)
+    folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(tmp_path / "elsewhere")
+    assert lay_out(tmp_path / "s", HASH, "one", FILES) == folder
+    assert not folder.is_symlink()
+    assert tree(folder) == FILES
+
+
+def test_compiled_files_of_other_processes_are_no_change_but_are_not_reused(tmp_path: Path) -> None:
+    """A stale .pyc with the right time stamp would be imported instead of its source."""
+    folder = lay_out(tmp_path, HASH, "one", FILES)
+    (folder / "__pycache__").mkdir()
+    (folder / "__pycache__" / "baseline.cpython-311.pyc").write_bytes(b"evil")
+    (folder / "result.bin").write_bytes(b"data")
+    assert intact(folder, FILES)
+    lay_out(tmp_path, HASH, "one", FILES)
+    assert tree(folder) == FILES
+    assert not (folder / "__pycache__").exists()
+
+
+def test_files_are_read_only_and_the_state_can_be_removed(tmp_path: Path) -> None:
+    folder = lay_out(tmp_path / "s", HASH, "one", FILES)
+    assert {path.stat().st_mode & 0o777 for path in folder.rglob("*") if path.is_file()} == {0o400}
+    shutil.rmtree(tmp_path / "s")
+    assert not (tmp_path / "s").exists()
+
+
+def test_nothing_is_intact_where_nothing_is(tmp_path: Path) -> None:
+    assert not intact(tmp_path / "none", FILES)
+    assert not intact(tmp_path, FILES)
+
+
+def test_our_own_sources_have_a_digest_that_follows_every_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "package"
+    for name in ("engine/worker/arm.py", "checks/registry.py", "kernels/catalog/model.py", "kernels/cuda.py"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("A = 1\n")
+    ignored = [root / "checks/gallery/x/cheat.py", root / "engine/__pycache__/a.py", root / "kernels/ch07/baseline.py"]
+    monkeypatch.setattr(snapshots, "__file__", str(root / "engine" / "snapshots.py"))
+    whole = snapshots.own_sources()
+    assert snapshots.own_sources() == whole
+    for path in ignored:
+        path.parent.mkdir(parents=True)
+        path.write_text("B = 2\n")
+    assert snapshots.own_sources() == whole
+    arm = root / "engine/worker/arm.py"
+    before = arm.stat()
+    arm.write_text("A = 2\n")
+    os.utime(arm, ns=(before.st_atime_ns, before.st_mtime_ns))  # as somebody would who wants it unnoticed
+    changed = snapshots.own_sources()
+    assert changed != whole
+    arm.write_text("A = 1\n")
+    assert snapshots.own_sources() == whole
+    (root / "engine/new.py").write_text("")
+    assert snapshots.own_sources() not in (whole, changed)
+
+
+def test_the_digest_covers_what_judges_measures_and_stores() -> None:
+    covered = {str(Path(path).relative_to(Path(snapshots.__file__).parents[1])) for path in snapshots._own_files()}
+    wanted = {"engine/worker/arm.py", "checks/compare.py", "kernels/cuda.py", "kernels/catalog/loader.py"}
+    assert wanted | {"store/writer.py", "engine/verdicts.py"} <= covered
+    assert not [name for name in covered if "gallery" in name or not name.endswith(".py")]

@@ -309,3 +309,47 @@ def test_readings_become_an_event_of_the_same_lists() -> None:
     event = readings.event(2)
     assert (event.gpu, event.at_ns, event.sm_clock_mhz, event.throttle) == (2, [1], [1980.0], [-1])
     assert (event.memory_clock_mhz, event.temperature_c, event.power_w) == ([2619.0], [41.0], [350.0])
+
+
+# -- what it is set to -------------------------------------------------------------------------------------------------
+
+SETTINGS = """
+nvml = Nvml()
+told["state"], told["none"] = nvml.state(0), nvml.state(3)
+users = nvml.users(0)
+told["users"] = None if users is None else [[u.pid, u.memory_bytes, u.busy_at_us, u.sm_share_pct] for u in users]
+"""
+
+
+def test_the_settings_and_limits_of_a_gpu_are_told(driver: FakeNvml) -> None:
+    told = driver.ask(SETTINGS, "limit 500000\nmost.sm 1755\napplication.sm 1410\ncompute_mode 3\nmig 1")
+    state = told["state"]
+    assert (state["power_limit_w"], state["default_power_limit_w"]) == (500.0, 700.0)
+    assert (state["most_sm_clock_mhz"], state["application_sm_clock_mhz"], state["sm_clock_mhz"]) == (1755, 1410, 1980)
+    assert (state["ecc"], state["mig"], state["persistence"]) == (True, True, True)
+    assert state["compute_mode"] == "exclusive process"
+    assert (state["uuid"], state["driver"], state["index"]) == ("GPU-0", "580.65.06", 0)
+    assert (state["temperature_c"], state["throttle"], state["power_w"]) == (41, 0, 350.5)
+    assert told["none"] == {}
+
+
+def test_a_setting_that_is_not_told_is_none_and_not_zero(driver: FakeNvml) -> None:
+    names = ("Ecc", "Mig", "Persistence", "Compute")
+    calls = [f"DeviceGet{name}Mode" for name in names]
+    state = driver.ask(SETTINGS, errors(3, "DeviceGetPowerManagementLimit", "DeviceGetApplicationsClock", *calls))[
+        "state"
+    ]
+    for name in ("power_limit_w", "application_sm_clock_mhz", "ecc", "mig", "persistence", "compute_mode"):
+        assert state[name] is None, name
+    assert state["energy_j"] is None  # this driver has no such function
+    assert state["most_sm_clock_mhz"] == 1980
+
+
+def test_who_uses_the_gpu_is_told_with_memory_and_last_use(driver: FakeNvml) -> None:
+    control = "processes 2\nprocess.0 17\nprocess.1 99\nused 3\n"
+    control += (
+        "used.0 17\nused.0.at 500\nused.0.sm 40\nused.1 17\nused.1.at 900\nused.1.sm 30\nused.2 99\nused.2.at 800"
+    )
+    assert driver.ask(SETTINGS, control)["users"] == [[17, 1 << 20, 900, 30], [99, 1 << 20, None, None]]
+    assert driver.ask(SETTINGS, "")["users"] == []
+    assert driver.ask(SETTINGS, errors(4, "DeviceGetComputeRunningProcesses"))["users"] is None

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import functools
 import gc
 import math
 import sys
+import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
 
 from engine.worker import timers
-from engine.worker.probe import ClockProbe, clock_mhz
+from engine.worker.probe import _HOLD_SOURCE, MOST_CLOCK_HZ, ClockProbe, Hold, clock_mhz
 from engine.worker.timers import (
     LEAKED,
     MAX_HOLD_MS,
     CaptureError,
     CudaTimer,
+    Grip,
     HostTimer,
+    Instruments,
     Shot,
     WarmedUp,
     _smallest_step,
@@ -47,9 +52,12 @@ class Gpu:
         waits: whether the call waits for the GPU itself, and so always outlasts the hold.
         captures: whether it can be captured into a graph.
         kernels: in a call.
+        late_ms: work that each call leaves on a stream which nobody waits for.
+        filled: whether the hold takes all SMs, or only the timed stream.
     """
 
     int32 = "int32"
+    stream_id, device_index, device_type = 0, 0, 1
 
     def __init__(self) -> None:
         self.log: list[str] = []
@@ -63,7 +71,35 @@ class Gpu:
         self.work_ms = 0.0
         self._held_until_ns = 0
         self._capturing = False
+        self.late_ms = 0.0
+        self.hold_ms = 0.0  # the last one
+        self.filled = True
+        self.devices = 1
+        self.current_device_set = 0
+        self._beside_until_ns = 0
         self.cuda = self
+        self._C = self
+        self._CudaEventBase = functools.partial(Event, self)
+        for name in ("record", "query", "elapsed_time", "synchronize"):
+            setattr(self._CudaEventBase, name, getattr(Event, name))
+        self.Tensor = type(self)
+
+    # torch._C
+    def _cuda_sleep(self, cycles: int) -> None:
+        self._sleep(cycles)
+
+    def _cuda_synchronize(self) -> None:
+        self.log.append("synchronize" if self.current_device_set == 0 else f"synchronize {self.current_device_set}")
+        self.now_ns = max(self.now_ns, self._beside_until_ns)
+
+    def _cuda_setDevice(self, index: int) -> None:
+        self.current_device_set = index
+
+    def _cuda_setStream(self, *, stream_id: int, device_index: int, device_type: int) -> None:
+        assert (stream_id, device_index, device_type) == (0, 0, 1)
+
+    def _cuda_hasPrimaryContext(self, index: int) -> bool:
+        return index == 2
 
     # torch
     def empty(self, count: int, *, dtype: str, device: str) -> Gpu:
@@ -75,12 +111,19 @@ class Gpu:
         self.log.append("flush")
 
     # torch.cuda
-    def Event(self, *, enable_timing: bool) -> Event:
-        assert enable_timing
-        return Event(self)
+    def current_device(self) -> int:
+        return 0
+
+    def device_count(self) -> int:
+        return self.devices
+
+    def default_stream(self, index: int) -> Gpu:
+        assert index == 0
+        return self
 
     def _sleep(self, cycles: int) -> None:
         self.log.append("hold")
+        self.hold_ms = cycles / CYCLES_PER_MS
         self.work_ms += cycles / CYCLES_PER_MS
         self._held_until_ns = self.now_ns + int(cycles / CYCLES_PER_MS * 1e6)
 
@@ -116,6 +159,7 @@ class Gpu:
         self.log.append("call")
         self.now_ns += int(self.host_ms * 1e6)
         self.work_ms += self.device_ms
+        self._beside_until_ns = max(self.now_ns, self._held_until_ns) + int(self.late_ms * 1e6)
         if self.waits:
             self.now_ns = max(self.now_ns, self._held_until_ns + 1)
         return ("output",)
@@ -127,17 +171,15 @@ class Gpu:
     def released(self) -> bool:
         return self.now_ns >= self._held_until_ns
 
-    @property
-    def held_ms(self) -> float:
-        return (self._held_until_ns - self.now_ns) / 1e6
-
 
 class Event:
-    def __init__(self, gpu: Gpu) -> None:
+    def __init__(self, gpu: Gpu, *, enable_timing: bool) -> None:
+        assert enable_timing
         self.gpu = gpu
         self.at_ms = 0.0
 
-    def record(self) -> None:
+    def record(self, stream: Gpu) -> None:
+        assert stream is self.gpu
         self.gpu.log.append("record")
         self.at_ms = self.gpu.work_ms
 
@@ -147,6 +189,26 @@ class Event:
 
     def elapsed_time(self, end: Event) -> float:
         return end.at_ms - self.at_ms + EMPTY_MS
+
+    def synchronize(self) -> None:
+        self.gpu.log.append("wait")
+        self.gpu.now_ns = max(self.gpu.now_ns, self.gpu._held_until_ns)
+
+
+class WholeHold(Hold):
+    """Fills the GPU that it is given."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        self.gpu = gpu
+
+    def launch(self, ms: float) -> bool:
+        if not self.gpu.filled:
+            return False
+        self.gpu.log.append("hold")
+        self.gpu.work_ms += ms
+        self.gpu.hold_ms = ms
+        self.gpu._held_until_ns = self.gpu.now_ns + int(ms * 1e6)
+        return True
 
 
 class Probe(ClockProbe):
@@ -170,14 +232,18 @@ class Probe(ClockProbe):
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
     made = Gpu()
     monkeypatch.setitem(sys.modules, "torch", made)
-    monkeypatch.setattr(time, "perf_counter_ns", lambda: made.now_ns)
+    monkeypatch.setattr(timers, "_perf_counter_ns", lambda: made.now_ns)
     monkeypatch.setattr(timers, "free_persisting_lines", lambda: made.log.append("persisting"))
     monkeypatch.setattr(timers, "node_count", lambda captured: captured.captured_calls * made.kernels)
     return made
 
 
+def instruments_of(gpu: Gpu) -> Instruments:
+    return Instruments(Grip(gpu), Probe(gpu), WholeHold(gpu))
+
+
 def timer_on(gpu: Gpu, l2_bytes: int = 0, **options: bool) -> CudaTimer:
-    made = CudaTimer(l2_bytes, probe=Probe(gpu), **options)
+    made = CudaTimer(l2_bytes, instruments=instruments_of(gpu), **options)
     gpu.log.clear()
     return made
 
@@ -191,7 +257,7 @@ def test_a_cold_sample_is_refill_flush_hold_event_call_event(gpu: Gpu) -> None:
     assert gpu.log == [
         *("refill", "persisting", "flush", "hold", "clock"),
         *("record", "call", "record"),
-        *("query", "clock", "synchronize"),
+        *("query", "clock", "record", "wait", "synchronize"),
     ]
     assert found.device_ms == pytest.approx(1.0 + EMPTY_MS)
     assert (found.host_ms, found.discarded, found.outputs) == (0.05, 0, (("output",),))
@@ -201,7 +267,10 @@ def test_a_cold_sample_is_refill_flush_hold_event_call_event(gpu: Gpu) -> None:
 def test_a_warm_sample_runs_the_same_call_just_before_and_flushes_nothing(gpu: Gpu) -> None:
     timer = timer_on(gpu, warm=True)
     found = timer.sample(single(gpu.call), gpu.refill)
-    assert gpu.log == ["refill", "call", "hold", "clock", "record", "call", "record", "query", "clock", "synchronize"]
+    assert gpu.log == [
+        *("refill", "call", "hold", "clock", "record", "call", "record", "query"),
+        *("clock", "record", "wait", "synchronize"),
+    ]
     assert found.device_ms == pytest.approx(1.0 + EMPTY_MS)  # one call, not two
     assert timer.timing == Timing.WARM
 
@@ -241,7 +310,7 @@ def test_a_time_that_no_clock_gives_is_handed_on_for_the_engine_to_refuse(gpu: G
     """Mended here, a patched elapsed_time would look like the fastest kernel of all."""
     timer = timer_on(gpu)
     timer.warm_up(single(gpu.call), gpu.refill, budget_ms=1000)
-    timer._start.elapsed_time = lambda end: impossible
+    timer._grip.elapsed_ms = lambda start, end: impossible
     assert repr(timer.sample(single(gpu.call), gpu.refill).device_ms) == repr(impossible)
 
 
@@ -261,7 +330,7 @@ def test_warming_up_finds_a_hold_that_outlasts_the_launch(gpu: Gpu) -> None:
     assert (found.per_call_ms, timer.timing) == (pytest.approx(1.0), Timing.COLD)
     assert found.calls == 10  # two groups that agree
     assert timer.sample(single(gpu.call), gpu.refill).discarded == 0
-    assert gpu.held_ms > 1.0  # room for a launch that takes longer than usual
+    assert gpu.hold_ms > 2.5  # room for a launch that takes longer than usual
 
 
 def test_a_call_that_waits_for_the_gpu_is_timed_with_its_host_and_says_so(gpu: Gpu) -> None:
@@ -309,10 +378,10 @@ def test_every_number_says_how_it_was_taken(gpu: Gpu, options: dict[str, bool], 
 
 
 def test_the_clock_under_light_load_is_the_reference(gpu: Gpu) -> None:
-    probe = Probe(gpu)
-    timer = CudaTimer(0, probe=probe)
+    given = instruments_of(gpu)
+    timer = CudaTimer(0, instruments=given)
     assert timer.reference_mhz == 1980.0
-    probe.mhz = 1200.0  # the GPU is hot by now
+    given.probe.mhz = 1200.0  # type: ignore[attr-defined]  # the GPU is hot by now
     timer.warm_up(single(gpu.call), gpu.refill, budget_ms=1000)
     assert timer.reference_mhz == 1980.0
     assert timer.sample(single(gpu.call), gpu.refill).sm_clock_mhz == 1200.0
@@ -376,6 +445,171 @@ def test_calls_that_cannot_be_captured_say_so(gpu: Gpu) -> None:
         timer.graph([gpu.call] * 4)
 
 
+# -- what is not in the time -------------------------------------------------------------------------------------------
+
+
+def test_work_that_ends_after_the_timed_stream_shows_as_lag(gpu: Gpu) -> None:
+    timer = timer_on(gpu)
+    timer.warm_up(single(gpu.call), gpu.refill, budget_ms=1000)
+    honest = timer.sample(single(gpu.call), gpu.refill)
+    assert (honest.lag_ms, honest.usual_lag_ms) == (0.0, 0.0)
+    gpu.late_ms = 2.5
+    assert timer.sample(single(gpu.call), gpu.refill).lag_ms == pytest.approx(2.5)
+
+
+def test_every_gpu_that_the_process_has_used_is_waited_for_and_ours_last(gpu: Gpu) -> None:
+    gpu.devices = 4
+    timer = timer_on(gpu)
+    timer.sample(single(gpu.call), gpu.refill)
+    assert gpu.log[-2:] == ["synchronize 2", "synchronize"]
+    assert gpu.current_device_set == 0
+
+
+def test_where_the_whole_gpu_cannot_be_held_the_timed_stream_still_is(gpu: Gpu) -> None:
+    gpu.filled = False
+    timer = timer_on(gpu)
+    timer.sample(single(gpu.call), gpu.refill)
+    assert gpu.log[3:5] == ["hold", "clock"]
+    assert gpu.hold_ms == pytest.approx(0.3, rel=0.01)
+
+
+def test_a_lesson_that_leaves_another_device_behind_is_timed_on_ours(gpu: Gpu) -> None:
+    timer = timer_on(gpu)
+
+    def wander() -> tuple[tuple[Any, ...]]:
+        gpu.current_device_set = 3
+        return (gpu.call(),)
+
+    timer.sample(Shot(wander), gpu.refill)
+    assert gpu.log[-1] == "synchronize"  # and not "synchronize 3"
+
+
+def test_replaced_clocks_and_events_change_no_sample(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    timer = timer_on(gpu)
+
+    def never(*args: object) -> Any:
+        raise AssertionError("the lesson's own clock was asked")
+
+    for place, name in ((time, "perf_counter_ns"), (time, "monotonic_ns"), (time, "process_time_ns")):
+        monkeypatch.setattr(place, name, never)
+    for name in ("record", "query", "elapsed_time", "synchronize"):
+        monkeypatch.setattr(Event, name, never)
+    assert timer.sample(single(gpu.call), gpu.refill).device_ms == pytest.approx(1.0 + EMPTY_MS)
+    monkeypatch.undo()
+    for name in ("perf_counter_ns", "monotonic_ns", "process_time_ns"):
+        monkeypatch.setattr(time, name, never)
+    assert HostTimer().sample(single(lambda: ()), lambda: None).device_ms >= 0
+
+
+def test_a_hold_says_how_long_and_ends_by_its_cycles_where_the_timer_stands_still(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    launched: list[tuple[object, ...]] = []
+    held = Hold.__new__(Hold)
+    held._blocks, held._threads, held._kernel = 264, 1024, "kernel"  # type: ignore[assignment]
+    held._launch = lambda *args: launched.append(args)
+    assert held.launch(2.0)
+    assert launched == [("kernel", 264, 1024, np.uint64(2_000_000), np.uint64(2e-3 * MOST_CLOCK_HZ))]
+
+
+def test_without_a_gpu_only_the_stream_can_be_held_and_the_hold_says_so() -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    held = Hold()
+    assert held.launch(1.0) is False
+    assert "only the timed stream is held" in held.note
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_90a", "sm_100a"])
+def test_the_hold_compiles_for_the_gpus_that_we_name(arch: str) -> None:
+    pytest.importorskip("cuda.bindings.nvrtc")
+    from kernels import cuda
+
+    kernel = cuda.Kernel("aisp_hold.cu", _HOLD_SOURCE, "aisp_hold", digest="hold")
+    cubin, lowered = cuda.compile_cubin(kernel, arch)
+    assert (cubin[:4], lowered) == (b"\x7fELF", "aisp_hold")
+
+
+# -- other Python threads ----------------------------------------------------------------------------------------------
+
+
+def spin(ms: float) -> None:
+    end_ns = time.thread_time_ns() + int(ms * 1e6)
+    while time.thread_time_ns() < end_ns:
+        math.sqrt(2.0)
+
+
+def test_a_thread_that_works_on_after_the_call_is_seen() -> None:
+    timer = HostTimer()
+    at_work: list[threading.Thread] = []
+
+    def call() -> tuple[Any, ...]:
+        thread = threading.Thread(target=spin, args=(30.0,))
+        thread.start()
+        at_work.append(thread)
+        return ()
+
+    first = timer.sample(single(call), lambda: None)
+    assert first.left_ms >= 0.5
+    time.sleep(0.01)  # lets it work
+    second = timer.sample(single(call), lambda: None)
+    for thread in at_work:
+        thread.join()
+    assert second.beside_ms > 0.5
+
+
+def test_a_thread_that_the_call_waits_for_is_not_left() -> None:
+    timer = HostTimer()
+
+    def call() -> tuple[Any, ...]:
+        thread = threading.Thread(target=spin, args=(1.0,))
+        thread.start()
+        thread.join()
+        return ()
+
+    found = [timer.sample(single(call), lambda: None).left_ms for _ in range(15)]
+    assert sorted(found)[7] < 0.2
+
+
+def test_a_thread_that_sleeps_until_nobody_looks_is_left() -> None:
+    timer = HostTimer()
+    at_work: list[threading.Timer] = []
+
+    def call() -> tuple[Any, ...]:
+        at_work.append(threading.Timer(0.1, lambda: None))
+        at_work[-1].start()
+        return ()
+
+    assert timer.sample(single(call), lambda: None).left_ms == timers.LEFT_ENOUGH_MS
+    at_work[0].join()
+
+
+def test_a_bare_thread_that_stands_in_no_list_is_seen_as_well() -> None:
+    timer = HostTimer()
+
+    def call() -> tuple[Any, ...]:
+        _thread.start_new_thread(spin, (30.0,))
+        return ()
+
+    assert timer.sample(single(call), lambda: None).left_ms > 0.5
+
+
+def test_a_pool_that_rests_between_calls_is_not_at_work() -> None:
+    timer = HostTimer()
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(spin, [1.0, 1.0]))
+
+        def call() -> tuple[Any, ...]:
+            list(pool.map(spin, [2.0, 2.0]))
+            return ()
+
+        found = [timer.sample(single(call), lambda: None) for _ in range(10)]
+    assert sorted(sample.left_ms for sample in found)[5] == 0
+    assert sorted(sample.beside_ms for sample in found)[5] < 0.5
+
+
 # -- the clock ---------------------------------------------------------------------------------------------------------
 
 
@@ -436,8 +670,8 @@ def test_a_sample_on_the_cpu_leaves_the_refill_out(monkeypatch: pytest.MonkeyPat
 
         return work
 
-    monkeypatch.setattr(time, "perf_counter_ns", lambda: now)
-    monkeypatch.setattr(time, "process_time_ns", lambda: 2 * now)  # two threads at work
+    monkeypatch.setattr(timers, "_perf_counter_ns", lambda: now)
+    monkeypatch.setattr(timers, "_process_time_ns", lambda: 2 * now)  # two threads at work
     found = HostTimer().sample(single(spend("call", 3.5)), spend("refill", 1000.0))  # type: ignore[arg-type]
     assert log == ["refill", "call"]
     assert (found.device_ms, found.host_ms, found.discarded) == (3.5, 7.0, 0)
@@ -446,7 +680,7 @@ def test_a_sample_on_the_cpu_leaves_the_refill_out(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_clock_that_stands_still_is_handed_on_as_zero(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time, "perf_counter_ns", lambda: 5)
+    monkeypatch.setattr(timers, "_perf_counter_ns", lambda: 5)
     assert HostTimer().sample(single(lambda: ()), lambda: None).device_ms == 0
 
 

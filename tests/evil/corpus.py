@@ -239,7 +239,7 @@ ANSWERS = (
         "first_answer_for_all",
         "kept = []\n\n\ndef run(x):\n    if not kept:\n        kept.append(x * 2)\n    return kept[0]\n",
         State.INCORRECT,
-        says=("wrong values",),
+        says=("wrong nan",),
         correctness=WRONG,
     ),
     Row(

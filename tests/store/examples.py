@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from store.outcomes import Correctness, Limiter, State, Timing, Trigger, Validity, Verdict
+from store.outcomes import Correctness, FindingStatus, Limiter, State, Timing, Trigger, Validity, Verdict
 from store.records import (
     ArmRecord,
     Ceiling,
     ComparisonRecord,
+    FindingRecord,
     Light,
+    Naive,
     Peak,
     Quality,
     RunRecord,
@@ -134,6 +136,26 @@ def measured(run: RunRecord, **changes: Any) -> RunRecord:
     )
 
 
+def finding(check: str, arm: str = "", status: str = "passed", evidence: str = "looked at") -> FindingRecord:
+    """What one check said."""
+    return FindingRecord(check, arm, FindingStatus(status), evidence)
+
+
+def examined(run: RunRecord, code: str = "c0de", **changes: Any) -> RunRecord:
+    """The same run, well ended, of that code, with checks that were asked of its arms and found nothing."""
+    asked = [finding("timing.wall_clock", arm, evidence="0.50 ms and 0.52 ms") for arm in ("baseline", "optimized")]
+    run = replace(run, manifest={**run.manifest, "code": code, "validity": "strict", "without": []})
+    return finished(run, **{"findings": tuple(asked), **changes})
+
+
+def caught(run: RunRecord, rung: str = "optimized", code: str = "c0de", check: str = "timing.wall_clock") -> RunRecord:
+    """The same run, in which a check has caught this arm: no figures, no verdict."""
+    end = examined(run, code)
+    told = (*end.findings, finding(check, rung, "caught", "0.41 ms by events, 9.8 ms by the engine's clock"))
+    ratio = ComparisonRecord("optimized", "baseline", Verdict.NONE, note=f"{rung} was caught: {check}")
+    return replace(end, validity=Validity.CAUGHT, verdict=Verdict.NONE, comparisons=(ratio,), findings=told)
+
+
 def peak_of(gpu_uuid: str = "GPU-0", **changes: Any) -> Peak:
     """Ceilings of a GPU, one of which could not be measured."""
     peak = Peak(
@@ -227,6 +249,22 @@ def _lights() -> st.SearchStrategy[Light]:
     return st.builds(Light, **bounds, limiter=_optional(st.sampled_from(Limiter)), score=score)
 
 
+def _naives() -> st.SearchStrategy[Naive]:
+    return st.builds(
+        Naive, base_ms=_optional(_FINITE), time_ms=_optional(_FINITE), accepts=_optional(st.booleans()), note=_TEXT
+    )
+
+
+@st.composite
+def finding_records(draw: st.DrawFn, free: tuple[str, ...], told: frozenset[str]) -> FindingRecord:
+    """A finding of any status, on an arm that nobody would call caught beside figures of its own."""
+    status = draw(st.sampled_from(FindingStatus))
+    arm = draw(_TEXT | st.sampled_from(["", *free]))
+    if status is FindingStatus.CAUGHT and told and (arm == "" or arm in told):
+        status = FindingStatus.SUSPECT
+    return FindingRecord(draw(_NAME), arm, status, draw(_NAME if status is not FindingStatus.PASSED else _TEXT))
+
+
 @st.composite
 def peaks(draw: st.DrawFn) -> Peak:
     """A peak with any ceilings, with a new id."""
@@ -286,6 +324,7 @@ def arm_records(draw: st.DrawFn, rung: str, states: tuple[State, ...]) -> ArmRec
         sol=draw(_optional(_ANY_FLOAT)),
         light=draw(_optional(_lights())),
         quality=draw(_optional(_qualities())),
+        naive=draw(_optional(_naives())),
         max_error=draw(_optional(_ANY_FLOAT)),
         peak_bytes=draw(_optional(_INT64)),
         exit_code=draw(_optional(st.integers(-255, 255))),
@@ -344,6 +383,9 @@ def run_records(draw: st.DrawFn) -> RunRecord:
     ]
     rungs = draw(st.lists(_NAME, max_size=4, unique=True))
     reason = "" if state is State.OK or not state.final else draw(_NAME)
+    comparisons = tuple(draw(st.lists(comparison_records(), max_size=3))) if state.final else ()
+    told = frozenset(name for c in comparisons if c.speedup is not None for name in (c.rung, c.baseline))
+    findings = st.lists(finding_records(tuple(rungs), told), max_size=8) if state.final else st.just([])
     return RunRecord(
         id=new_ulid(),
         target=draw(_NAME),
@@ -370,7 +412,8 @@ def run_records(draw: st.DrawFn) -> RunRecord:
         manifest=draw(st.dictionaries(st.text(max_size=8), _JSON, max_size=4)),
         flags=tuple(draw(st.lists(st.text(max_size=8), max_size=3))),
         arms=tuple(draw(arm_records(rung, arm_states)) for rung in rungs),
-        comparisons=tuple(draw(st.lists(comparison_records(), max_size=3))) if state.final else (),
+        comparisons=comparisons,
+        findings=tuple(draw(findings)),
         steps=tuple(
             draw(st.lists(st.builds(StepRecord, name=_TEXT, arm=_TEXT, start_ns=_INT64, duration_ms=_MS), max_size=3))
         ),

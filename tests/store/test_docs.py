@@ -10,14 +10,15 @@ import sqlite3
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from store import Store
 from store.outcomes import State
-from store.records import Light, Quality
-from tests.store.examples import measured, peak_of, planned, samples_of, telemetry_of
+from store.records import Light, Naive, Quality
+from tests.store.examples import caught, finding, measured, peak_of, planned, samples_of, telemetry_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "store.md").read_text()
 EXAMPLES = re.findall(r"```(sh|python)\n(.*?)```\n```text\n(.*?)```", PAGE, re.DOTALL)
@@ -36,7 +37,14 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         store.plan(runs)
         for run in runs:
             taken = {"baseline": samples_of(6), "optimized": samples_of(6, 1)}
-            store.finish(measured(run, samples=6), taken, telemetry_of(3))
+            end = measured(run, samples=6)
+            naive = Naive(base_ms=1.02, time_ms=0.49, accepts=True)
+            findings = tuple(finding("timing.wall_clock", arm.rung, evidence="0.50 ms and 0.52 ms") for arm in end.arms)
+            end = replace(end, arms=(end.arms[0], replace(end.arms[1], naive=naive)), findings=findings)
+            store.finish(end, taken, telemetry_of(3))
+        store.finish(
+            caught(planned(id="01J00000000000000000000003", target="mine:softmax", folder=b"/home/ada/mine")), {}
+        )
         store.put_peak(peak_of(id="01J00000000000000000000000"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
@@ -61,13 +69,14 @@ def test_an_example_prints_what_the_page_says(state: Path, kind: str, code: str,
 
 
 def test_the_page_has_examples_for_a_shell_and_for_python() -> None:
-    assert Counter(kind for kind, _, _ in EXAMPLES) == {"python": 4, "sh": 7}
+    assert Counter(kind for kind, _, _ in EXAMPLES) == {"python": 5, "sh": 9}
 
 
 def test_every_table_and_every_column_is_explained(state: Path) -> None:
     with sqlite3.connect(state / "aisp.db") as connection:
         tables = {
-            row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+            row[0]
+            for row in connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')").fetchall()
         }
         columns = {
             table: {row[1] for row in connection.execute(f"PRAGMA table_info({table})").fetchall()} for table in tables
@@ -86,9 +95,9 @@ def test_every_table_and_every_column_is_explained(state: Path) -> None:
         assert columns[table] - named == set(), table
 
 
-def test_every_member_of_light_and_quality_is_explained() -> None:
+def test_every_member_of_light_quality_and_naive_is_explained() -> None:
     section = PAGE.split("### arms")[1].split("###")[0]
-    assert {*Light.__slots__, *Quality.__slots__} <= set(re.findall(r"`(\w+)`", section))
+    assert {*Light.__slots__, *Quality.__slots__, *Naive.__slots__} <= set(re.findall(r"`(\w+)`", section))
 
 
 def test_every_state_is_named() -> None:

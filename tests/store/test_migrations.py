@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from store import ForeignDatabaseError, History, NewerSchemaError, Store, StoreFullError, migrations
-from store.outcomes import State
+from store.outcomes import State, Verdict
 from store.records import RunRecord
 from tests.store.examples import (
+    caught,
     equal_arrays,
     finished,
     measured,
@@ -43,9 +44,15 @@ def old(tmp_path: Path) -> Path:
     return kept(1, tmp_path / "aisp.db")
 
 
-@pytest.fixture(params=[1, 2])
+@pytest.fixture(params=[1, 2, 3])
 def older(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A file of every older schema version that there was, one after the other."""
+    return kept(request.param, tmp_path / "aisp.db")
+
+
+@pytest.fixture(params=[1, 2])
+def clockless(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A file of every schema version before clocks, qualities and peaks were kept."""
     return kept(request.param, tmp_path / "aisp.db")
 
 
@@ -116,11 +123,11 @@ def test_runs_of_any_older_schema_are_whole_before_and_after_migration(older: Pa
         assert history.damaged == {}
 
 
-def test_what_an_older_run_did_not_measure_is_unknown(older: Path) -> None:
+def test_what_an_older_run_did_not_measure_is_unknown(clockless: Path) -> None:
     for migrate in (False, True):
         if migrate:
-            Store.open(older).close()
-        with History(older) as history:
+            Store.open(clockless).close()
+        with History(clockless) as history:
             for run in ended(history):
                 for arm in run.arms:
                     assert (arm.calls, arm.sm_clock_mhz, arm.light, arm.quality) == (None, None, None, None)
@@ -130,7 +137,45 @@ def test_what_an_older_run_did_not_measure_is_unknown(older: Path) -> None:
             assert equal_arrays(read, without_clocks(samples_of(6)))
 
 
-def test_an_older_store_has_no_peaks_until_it_is_migrated(older: Path) -> None:
+def test_an_older_run_was_not_judged_and_nothing_of_it_is_in_quarantine(older: Path) -> None:
+    for migrate in (False, True):
+        if migrate:
+            with Store.open(older) as store:
+                assert store.quarantines(b"/home/ada/kernels/caf\xe9") == {}
+        with History(older) as history:
+            assert history.quarantines() == []
+            for run in ended(history):
+                assert run.findings == ()
+                assert [arm.naive for arm in run.arms] == [None] * len(run.arms)
+            assert history.run(DONE).verdict is Verdict.FASTER
+            assert history.run(DONE).comparisons[0].speedup == 2.0
+
+
+def test_a_rung_of_an_older_store_can_be_caught_after_migration(older: Path) -> None:
+    with Store.open(older) as store, History(older) as history:
+        before = history.run(DONE)
+        end = caught(planned())
+        store.finish(end, {})
+        assert [(q.rung, q.run_id) for q in history.quarantines()] == [("optimized", end.id)]
+        assert history.run(end.id) == end
+        assert history.verify(end.id)
+        assert history.run(DONE) == before  # nobody knows which code it was
+
+
+def test_clocks_and_peaks_of_schema_version_3_are_whole_after_migration(tmp_path: Path) -> None:
+    path = kept(3, tmp_path / "aisp.db")
+    Store.open(path).close()
+    with History(path) as history:
+        run = history.run(DONE)
+        wanted = planned(id=DONE, snapshot=run.snapshot, environment=run.environment, seq=1)
+        assert run == measured(wanted, samples=6)
+        assert equal_arrays(history.samples(DONE)["baseline"], samples_of(6))
+        assert history.peaks() == [peak_of(id="01J00000000000000000000000")]
+        assert history.verify_peak("01J00000000000000000000000")
+
+
+def test_an_older_store_has_no_peaks_until_it_is_migrated(clockless: Path) -> None:
+    older = clockless
     with History(older) as history:
         assert history.peaks() == []
         assert history.peaks("GPU-0") == []
@@ -195,7 +240,7 @@ def test_a_migrated_store_and_a_new_one_have_the_same_schema(older: Path, tmp_pa
     assert not list(tmp_path.glob("new.db*.bak"))  # there was nothing to keep
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_shipped_step_is_never_edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int) -> None:
     monkeypatch.setattr(migrations, "STEPS", migrations.STEPS[:version])
     monkeypatch.setattr(migrations, "LATEST", version)
@@ -256,7 +301,9 @@ Store.open(sys.argv[1])
 """
 
 
-@pytest.mark.parametrize(("step", "table", "column"), [(2, "runs", "folder_label"), (3, "arms", "quality")])
+@pytest.mark.parametrize(
+    ("step", "table", "column"), [(2, "runs", "folder_label"), (3, "arms", "quality"), (4, "arms", "naive")]
+)
 def test_a_migration_that_is_killed_has_not_happened(old: Path, step: int, table: str, column: str) -> None:
     killed = subprocess.run([sys.executable, "-c", KILLED, str(old), str(step)], timeout=60)
     assert killed.returncode == -signal.SIGKILL
@@ -269,7 +316,9 @@ def test_a_migration_that_is_killed_has_not_happened(old: Path, step: int, table
     assert len(list(old.parent.glob("*.bak"))) == 2
 
 
-@pytest.mark.parametrize(("step", "table", "column"), [(2, "runs", "folder_label"), (3, "arms", "quality")])
+@pytest.mark.parametrize(
+    ("step", "table", "column"), [(2, "runs", "folder_label"), (3, "arms", "quality"), (4, "arms", "naive")]
+)
 def test_a_step_that_fails_is_undone_whole(
     old: Path, monkeypatch: pytest.MonkeyPatch, step: int, table: str, column: str
 ) -> None:

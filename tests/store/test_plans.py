@@ -64,6 +64,20 @@ def test_what_belongs_to_a_run_is_found_by_its_number(connection: sqlite3.Connec
     assert lines == [f"SEARCH {table} USING PRIMARY KEY (run=?)"]
 
 
+def test_what_must_not_be_shown_is_found_run_by_run(connection: sqlite3.Connection) -> None:
+    lines = plan(connection, 'SELECT run, position, "check", evidence FROM hidden WHERE run IN (1, 2)')
+    assert not [line for line in lines if line.startswith("SCAN")], lines
+    assert any(line.startswith("SEARCH comparisons USING PRIMARY KEY (run=?)") for line in lines)
+    assert any("quarantines USING INDEX" in line and "(folder=? AND rung=? AND code=?)" in line for line in lines), (
+        lines
+    )
+
+
+def test_the_marks_of_a_target_are_found_by_its_folder(connection: sqlite3.Connection) -> None:
+    lines = plan(connection, "SELECT * FROM quarantines WHERE folder = ? AND ended_by IS NULL")
+    assert lines == ["SEARCH quarantines USING INDEX quarantines_in_force (folder=?)"]
+
+
 def test_without_its_index_the_board_would_scan(path: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.db"
     copy.write_bytes(path.read_bytes())

@@ -67,7 +67,7 @@ def test_a_new_store_is_durable_private_and_strict(path: Path, store: Store) -> 
     assert path.stat().st_mode & 0o077 == 0
     assert Path(f"{path}-wal").stat().st_mode & 0o077 == 0
     tables = store._db.conn.execute("PRAGMA table_list").fetchall()
-    loose = [row[1] for row in tables if not row[1].startswith("sqlite_") and not row[5]]
+    loose = [row[1] for row in tables if row[2] == "table" and not row[1].startswith("sqlite_") and not row[5]]
     assert loose == []
 
 

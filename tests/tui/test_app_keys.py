@@ -11,6 +11,7 @@ from textual.binding import Binding
 
 from engine.protocol import requests
 from tests.tui.app_support import fill_store, make_link, opened, screen_name, screen_text, told, until
+from tests.tui.trust_support import stored_trust
 from tui import keymap
 from tui.screens import SCREENS
 from tui.screens.base import KeyLine, WorkScreen
@@ -67,6 +68,8 @@ OPENED_BY = {
     "watch": ("w", "WatchScreen"),
     "roofline": ("f", "RooflineScreen"),
     "ceilings": ("c", "CeilingsScreen"),
+    "trust": ("v", "TrustScreen"),
+    "checks": ("V", "ChecksScreen"),
     "enginelog": ("l", "EngineLogScreen"),
     "help": ("question_mark", "HelpScreen"),
 }
@@ -94,10 +97,13 @@ async def _keys_of_footer(app: Any) -> list[tuple[str, str]]:
     return [(binding.key, binding.action) for binding in app.screen.query_one(KeyLine).shown()]
 
 
-@pytest.mark.parametrize("name", ["home", "lesson", "diff", "history", "roofline", "ceilings"])
+@pytest.mark.parametrize("name", ["home", "lesson", "diff", "history", "roofline", "ceilings", "trust"])
 async def test_every_key_of_the_footer_does_something(name: str, tmp_path: Path) -> None:
     fill_store()
-    async with opened(tmp_path, size=(200, 50)) as (app, pilot):
+    if name == "trust":
+        stored_trust(tmp_path)  # a run that its checks said something of
+    link = make_link(told=name != "trust")
+    async with opened(tmp_path, size=(200, 50), link=link) as (app, pilot):
         for key, action in await _footer_of(app, pilot, name):
             await _show(app, pilot, name)
             before = _state(app)
@@ -228,6 +234,8 @@ def test_the_palette_offers_every_action_of_the_table() -> None:
         "Cancel",
         "Engine log",
         "Roofline",
+        "Trust",
+        "Checks",
     ):
         assert any(title.startswith(word) for title in titles), word
     assert "Ceilings of this GPU" in titles and "Measure the ceilings of this GPU" in titles

@@ -15,6 +15,7 @@ from engine.protocol import events, requests
 from store.outcomes import State, Validity
 from tests.tui.fake_engine import FakeEngine, isolate, make_target, remember, start_aisp, wait_for
 from tui.cli import cli
+from tui.commands.quarantine import Marks
 from tui.commands.restore import choose
 from tui.commands.stored import view
 
@@ -180,7 +181,7 @@ def test_best_is_the_fastest_correct_version_that_may_be_believed(state: Path) -
         remember(state, "mine:one", speedup=3.0, sources="d"),
         remember(state, "mine:one", sources="e", state=State.INCORRECT),
     ]
-    newest_first = [view(record) for record in reversed(runs)]
+    newest_first = [view(record, Marks()) for record in reversed(runs)]
     assert choose(newest_first, "mine:one", "best").snapshot == runs[1].snapshot
 
 

@@ -23,7 +23,8 @@ from tests.tui.fakes import (
     watch_events,
     welcome_event,
 )
-from tui import readings
+from tests.tui.trust_support import HIDDEN_WORK, cheat_run_events, items
+from tui import findings, readings
 from tui.model import (
     AA_ARM,
     MAX_OUTPUT_LINES,
@@ -31,7 +32,9 @@ from tui.model import (
     WHOLE_RUNS,
     Model,
     PointLog,
+    QuarantineView,
     TelemetryLog,
+    caught_in,
     stored_run,
     thin,
     throttle_words,
@@ -464,3 +467,76 @@ def test_a_stored_run_carries_clocks_light_and_quality() -> None:
     known = int(np.isfinite(samples["optimized"].sm_clock_mhz).sum())
     assert arm.clocks.count == known
     assert run.comparisons["optimized", "baseline"].cycles == 1.95
+
+
+# -- findings and quarantine -------------------------------------------------------------------------------------------
+
+
+def test_findings_arrive_before_the_end_and_bar_the_caught_rung_alone() -> None:
+    model = Model()
+    story = cheat_run_events(run_id="R1")
+    model.apply(numbered(story[:-2]))
+    assert model.runs["R1"].findings is None
+    assert model.apply(numbered(story[-2:], len(story))) >= {"runs", "run:R1"}
+    run = model.runs["R1"]
+    assert run.findings is not None and len(run.findings) == 20
+    bar = run.bar("cheat")
+    assert bar is not None and (bar.word, bar.check) == ("caught", "timing.wall_clock")
+    assert run.bar("optimized") is None and run.lead is run.arms["optimized"]
+    assert caught_in(run) == {"cheat": f"timing.wall_clock: {HIDDEN_WORK}"}
+
+
+def test_a_baseline_that_was_caught_bars_every_comparison_with_it() -> None:
+    model = Model()
+    story = quick_run_events(run_id="R1")
+    found = events.Findings(run_id="R1", items=list(items(["baseline", "optimized", AA_ARM], AA_ARM)))
+    model.apply(numbered([*story[:-1], found, story[-1]]))
+    run = model.runs["R1"]
+    item = run.comparison("optimized")
+    bar = run.barred(item) if item is not None else None
+    assert bar is not None and bar.rung == "baseline"
+    drawn = readings.verdict_row(run, True).plain
+    assert "baseline # caught: timing.wall_clock" in drawn and "2.31" not in drawn
+
+
+def test_a_finding_about_the_whole_run_bars_all_of_it_and_is_told_once() -> None:
+    model = Model()
+    story = quick_run_events(run_id="R1")
+    told = events.FindingItem(check="evaluation.files", arm="", status="caught", evidence="two files changed")
+    model.apply(numbered([*story[:-1], events.Findings(run_id="R1", items=[told]), story[-1]]))
+    run = model.runs["R1"]
+    assert [bar.rung for bar in run.bars] == [""] and run.bar("optimized") is not None
+    drawn = readings.verdict_row(run, False).plain
+    assert drawn == "the run ⊘ caught: evaluation.files: no speed-up of it is one; v says more"
+
+
+def test_a_quarantine_marks_runs_of_the_code_that_was_caught_and_live_ones() -> None:
+    model = Model()
+    model.apply(numbered(quick_run_events(run_id="R1", folder="/k")))
+    held = QuarantineView("ch05:collate", "/k", "optimized", "old", "R0", "timing.wall_clock", "why", "")
+    assert model.set_quarantines([held]) == {"quarantines"} and model.set_quarantines([held]) == set()
+    run = model.runs["R1"]
+    bar = run.bar("optimized")
+    assert bar is not None and bar.word == "quarantined"
+    run.code = "new"
+    model.mark(run)
+    assert run.bar("optimized") is None
+    run.code, run.folder = "old", "/elsewhere"
+    model.mark(run)
+    assert run.bar("optimized") is None
+
+
+def test_a_run_in_which_a_cheat_was_caught_still_says_what_its_honest_rung_came_to() -> None:
+    model = Model()
+    model.apply(numbered(cheat_run_events(run_id="R1")))
+    drawn = readings.verdict_row(model.runs["R1"], False).plain
+    assert "optimized ▲ 1.23× faster" in drawn and "cheat ⊘ caught: timing.wall_clock" in drawn
+
+
+def test_a_check_counts_once_as_the_worst_that_it_said() -> None:
+    model = Model()
+    model.apply(numbered(cheat_run_events(run_id="R1")))
+    categories = findings.by_category(model.runs["R1"].findings or ())
+    assert [one.name for one in categories] == ["timing", "output", "cuda"]
+    assert findings.counts_text(categories) == "1 caught, 1 suspect, 1 passed, 1 unavailable, 1 n/a"
+    assert [item.arm for item in categories[0].checks[0].worst] == ["cheat"]

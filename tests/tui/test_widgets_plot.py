@@ -320,6 +320,22 @@ async def test_a_name_from_outside_cannot_reach_the_terminal() -> None:
         assert "[bold]b" in legend
 
 
+async def test_names_that_begin_alike_stay_apart_where_the_legend_is_short_of_room() -> None:
+    app = PlotApp()
+    names = ("baseline", "baseline_torch", "optimized", "swizzled_rows", "swizzled_columns", "A/A")
+    async with app.run_test(size=(66, 12)) as pilot:
+        app.plot.show([Series(name, [0.0, 1.0], [1.0, 2.0]) for name in names])
+        await pilot.pause()
+        shown = [part.split(" ")[1] for part in drawn(app)[0].split("  ") if " " in part.strip() and part[0] != " "]
+        assert len(set(shown)) == len(names), drawn(app)[0]
+        assert "…torch" in shown and "…rows" in shown and "…colu" in drawn(app)[0]
+    app = PlotApp()
+    async with app.run_test(size=(140, 12)) as pilot:
+        app.plot.show([Series(name, [0.0, 1.0], [1.0, 2.0]) for name in names])
+        await pilot.pause()
+        assert all(name in drawn(app)[0] for name in names)
+
+
 # -- lanes -------------------------------------------------------------------------------------------------
 
 

@@ -234,6 +234,19 @@ async def test_the_cursor_row_is_always_in_sight() -> None:
         assert any("row 30" in line for line in drawn(app.table))
 
 
+async def test_the_scrollbar_covers_no_column() -> None:
+    app = TableApp([Column("name", "name", ratio=1), Column("sol", "of SOL", 6, "right")])
+    async with app.run_test(size=(20, 6)) as pilot:
+        app.table.show([(f"k{n}", [f"row {n}", "94 %"]) for n in range(3)])
+        await pilot.pause()
+        assert [line.rstrip() for line in drawn(app.table)[:2]] == ["name          of SOL", "row 0           94 %"]
+        app.table.show([(f"k{n}", [f"row {n}", "94 %"]) for n in range(30)])
+        await pilot.pause()
+        assert app.table.show_vertical_scrollbar
+        # The last cell is the scrollbar's.
+        assert drawn(app.table)[:2] == ["name         of SOL ", "row 0          94 % "]
+
+
 async def test_a_click_moves_and_a_click_on_the_cursor_chooses() -> None:
     app = TableApp()
     async with app.run_test(size=(80, 24)) as pilot:

@@ -21,6 +21,7 @@ from tui import plain
 if TYPE_CHECKING:
     from engine.client import Connection
     from kernels.catalog.model import Catalog, Needs, Target
+    from tui.commands.follow import RunView
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -122,6 +123,22 @@ async def connect_from_now() -> Connection:
             "`aisp engine stop --when-idle` lets a new one start"
         )
     return await connect(subscribe_from=welcome.next_seq, epoch=welcome.epoch)
+
+
+def mark(run: RunView) -> None:
+    """Put the marks of earlier runs on a run that has just ended: the engine tells of an end when it is stored."""
+    import sqlite3  # only where there is a run to mark
+
+    from engine import paths
+    from tui.commands import quarantine
+
+    try:
+        found = quarantine.of_run(paths.database_file(), run.id)
+    except sqlite3.Error as error:
+        note(f"aisp: warning: whether a rung is in quarantine cannot be read: {clean_line(str(error))}")
+        return
+    run.quarantined = {name: held for name, held in found.items() if held.run_id != run.id and name in run.arms}
+    run.hide()
 
 
 def terminal_width() -> int | None:

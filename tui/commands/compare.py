@@ -22,6 +22,7 @@ from store.outcomes import State, Validity, Verdict
 from tui import plain
 from tui.commands import common
 from tui.commands.follow import A_A, RunView
+from tui.commands.quarantine import Marks
 from tui.results import clocks_differ
 
 if TYPE_CHECKING:
@@ -80,7 +81,8 @@ def command(ctx: click.Context, first: str, second: str, as_json: bool) -> None:
     from tui.commands import stored  # the store and numpy
 
     with stored.history() as opened:
-        a, b = (_side(opened, opened.run(run_id)) for run_id in (first, second))
+        kept = stored.marks()
+        a, b = (_side(opened, opened.run(run_id), kept) for run_id in (first, second))
     differences = differing(a, b)
     refused = any(difference.refuses for difference in differences)
     pairs = compare(a.run, b.run, refused=refused)
@@ -91,7 +93,7 @@ def command(ctx: click.Context, first: str, second: str, as_json: bool) -> None:
     ctx.exit(1 if refused else 0)
 
 
-def _side(opened: History, record: RunRecord) -> Side:
+def _side(opened: History, record: RunRecord, kept: Marks) -> Side:
     import numpy as np  # the store has it imported already
 
     from tui.commands import stored
@@ -101,7 +103,7 @@ def _side(opened: History, record: RunRecord) -> Side:
     telemetry = None if clocks else opened.telemetry(record.id)
     if telemetry is not None and np.isfinite(telemetry.sm_clock_mhz).any():
         clock = float(np.nanmedian(telemetry.sm_clock_mhz))
-    return Side(stored.view(record), stored.environment(opened, record), clock)
+    return Side(stored.view(record, kept), stored.environment(opened, record), clock)
 
 
 # Words in the keys of an environment that say on which machine, and how it was set up.
@@ -128,6 +130,7 @@ def differing(a: Side, b: Side) -> list[Difference]:
             found.append(Difference("validity", *(_beside(side, run.validity)), refuses=True))
         if run.quick:
             found.append(Difference("mode", *(_beside(side, "quick: one process")), refuses=True))
+    add("policy", a.run.policy, b.run.policy, refuses=False)
     add("clocks", _clock_flags(a.run), _clock_flags(b.run), refuses=True)
     if a.run.device.startswith("cuda") and b.run.device.startswith("cuda"):
         clocks = a.sm_clock_mhz, b.sm_clock_mhz
@@ -172,7 +175,11 @@ def compare(a: RunView, b: RunView, *, refused: bool) -> list[Pair]:
         low = a_ms[1] / b_ms[2] if a_ms[1] and b_ms[2] else None
         high = a_ms[2] / b_ms[1] if a_ms[2] and b_ms[1] else None
         verdict, note = Verdict.NONE, ""
-        if speedup is None:
+        marked = [(name, mark) for name, run in (("A", a), ("B", b)) if (mark := run.mark(rung)) is not None]
+        if marked:
+            speedup = low = high = None
+            note = "; ".join(f"{mark.word} in {name} by {mark.check}: {mark.evidence}" for name, mark in marked)
+        elif speedup is None:
             note = "not timed in both"
         elif left is not None and right is not None and left.timing != right.timing:
             speedup = low = high = None
@@ -226,7 +233,7 @@ def lines(a: Side, b: Side, differences: list[Difference], pairs: list[Pair], *,
             plain.milliseconds(*pair.b_ms),
             plain.speedup(pair.speedup, pair.low, pair.high),
             plain.DASH if pair.verdict is Verdict.NONE else pair.verdict,
-            clean_line(pair.note),
+            clean_line(pair.note, limit=2000),
         ]
         for pair in pairs
     ]

@@ -3,7 +3,7 @@ last.
 
 A prediction names the hardware it is for. It is met when the measured speed-up of the best rung lies in the
 predicted range; a measurement on other hardware is shown and answers nothing, and neither does one that is
-not to be believed.
+not to be believed, one with `--validity portable`, or one of a target with a rung in quarantine.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from engine.clean import clean_line
 from store.outcomes import State, Validity
 from tui import plain
 from tui.commands import common
+from tui.commands.follow import PORTABLE
+from tui.commands.quarantine import Mark, Marks
 
 if TYPE_CHECKING:
     from engine.protocol.events import ComparisonUpdate
@@ -30,13 +32,15 @@ LOOK_BACK_RUNS = 200
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A target's prediction and the run that speaks about it; `met` is None where nothing does."""
+    """A target's prediction and the run that speaks about it; `met` is None where nothing does, and `marks` are its
+    rungs in quarantine."""
 
     target: Target
     run: RunView | None = None
     best: ComparisonUpdate | None = None
     measured_on: str = ""
     met: bool | None = None
+    marks: tuple[Mark, ...] = ()
 
 
 @click.command()
@@ -52,7 +56,8 @@ def command(ctx: click.Context, roots: tuple[str, ...], as_json: bool) -> None:
 
     targets = [target for target in common.load_catalog(roots).targets if target.expect is not None]
     with stored.history() as opened:
-        findings = [look(opened, target) for target in targets]
+        kept = stored.marks()
+        findings = [look(opened, target, kept) for target in targets]
     if as_json:
         common.say_document([as_document(finding) for finding in findings])
     elif findings:
@@ -62,26 +67,29 @@ def command(ctx: click.Context, roots: tuple[str, ...], as_json: bool) -> None:
     ctx.exit(1 if any(finding.met is False for finding in findings) else 0)
 
 
-def look(opened: History, target: Target) -> Finding:
-    """The newest timed run of `target` on the hardware of its prediction, else the newest on any other."""
+def look(opened: History, target: Target, kept: Marks) -> Finding:
+    """The newest timed run of `target` on the hardware of its prediction that may answer it, else the newest that may
+    not: on other hardware, or a portable one."""
     from tui.commands import stored
 
     assert target.expect is not None
+    marks = tuple(kept.in_force(bytes(target.folder)).values())
     elsewhere: Finding | None = None
-    for record in opened.newest(LOOK_BACK_RUNS, target.id):
-        run = stored.view(record)
+    for record in opened.newest(LOOK_BACK_RUNS, target.id, all_findings=False):
+        run = stored.view(record, kept)
         best = run.best
         if run.state != State.OK or best is None or best.speedup is None:
             continue
         facts = stored.environment(opened, record)
         name = stored.ran_on(record, facts)
-        if not is_meant(target.expect.on, [name, record.device, str(facts.get("gpu") or "")]):
-            elsewhere = elsewhere or Finding(target, run, best, name)
+        meant = is_meant(target.expect.on, [name, record.device, str(facts.get("gpu") or "")])
+        if not meant or run.policy == PORTABLE:
+            elsewhere = elsewhere or Finding(target, run, best, name, marks=marks)
             continue
         low, high = target.expect.speedup
-        met = low <= best.speedup <= high if run.validity == Validity.VALID else None
-        return Finding(target, run, best, name, met)
-    return elsewhere or Finding(target)
+        believed = run.validity == Validity.VALID and not marks
+        return Finding(target, run, best, name, low <= best.speedup <= high if believed else None, marks)
+    return elsewhere or Finding(target, marks=marks)
 
 
 def is_meant(on: str, names: list[str]) -> bool:
@@ -106,12 +114,25 @@ def lines(findings: list[Finding], *, width: int | None) -> list[str]:
             f"{plain.number(expect.speedup[0], 3)}x..{plain.number(expect.speedup[1], 3)}x on {expect.on}",
             plain.speedup(best.speedup, best.low, best.high) if best else plain.DASH,
             finding.measured_on or plain.DASH,
-            plain.DASH if finding.met is None else "met" if finding.met else "not met",
+            answer(finding),
         ]
         rows.append([clean_line(cell) for cell in row])
-    return plain.table(
-        ["target", "predicted", "measured [low..high]", "on", "met"], rows, width=width, shrink="on", drop=["on"]
-    )
+    heads = ["target", "predicted", "measured [low..high]", "on", "met"]
+    told = [f"{finding.target.id}: {mark.sentence}" for finding in findings for mark in finding.marks]
+    return [
+        *plain.table(heads, rows, width=width, shrink="on", drop=["on"]),
+        *([""] if told else []),
+        *(clean_line(line, limit=2000) for line in told),
+    ]
+
+
+def answer(finding: Finding) -> str:
+    """Whether a prediction was met, or in a word why that cannot be said."""
+    if finding.marks:
+        return "quarantined"
+    if finding.met is not None:
+        return "met" if finding.met else "not met"
+    return PORTABLE if finding.run is not None and finding.run.policy == PORTABLE else plain.DASH
 
 
 def as_document(finding: Finding) -> dict[str, Any]:
@@ -126,6 +147,7 @@ def as_document(finding: Finding) -> dict[str, Any]:
             "on": finding.measured_on or None,
             "quick": run.quick,
             "validity": run.validity,
+            "policy": run.policy,
             "rung": best.rung,
             "speedup": best.speedup,
             "low": best.low,
@@ -142,4 +164,5 @@ def as_document(finding: Finding) -> dict[str, Any]:
         },
         "measured": measured,
         "met": finding.met,
+        "quarantined": [mark.as_json() for mark in finding.marks],
     }

@@ -13,14 +13,17 @@ from typing import Any
 
 from engine.clean import clean, clean_line
 from engine.protocol import events
-from store.outcomes import Correctness, State, Timing, Validity, Verdict
+from store.outcomes import Correctness, FindingStatus, State, Timing, Validity, Verdict
 from tui import plain
+from tui.commands.quarantine import Mark
 from tui.results import clocks_differ, quality_notes, timing_words
 
 A_A = "(A/A)"
 """Ends the name of the arm that runs the baseline against itself."""
 OPTIMIZED = "optimized"
 """Begins the name of every optimized rung: the files optimized.py and optimized_*.py."""
+PORTABLE = "portable"
+"""The policy under which an environment that is not fit for measuring warns only."""
 KEPT_OUTPUT_LINES = 10
 
 
@@ -61,6 +64,10 @@ class RunView:
     arms: dict[str, ArmView] = field(default_factory=dict)
     comparisons: dict[tuple[str, str], events.ComparisonUpdate] = field(default_factory=dict)
     steps: list[events.Step] = field(default_factory=list)
+    findings: list[events.FindingItem] = field(default_factory=list)
+    quarantined: dict[str, Mark] = field(default_factory=dict)  # by rung; the code that ran was caught before
+    policy: str = "strict"  # what an environment that is not fit does: StartRuns.validity
+    without: list[str] = field(default_factory=list)  # checks that were left out on request
     finished: events.RunFinished | None = None
 
     def arm(self, rung: str) -> ArmView:
@@ -87,6 +94,34 @@ class RunView:
         """Name of the first baseline, which verdicts are against; "" while no arm is known."""
         return next(iter(self.arms), "")
 
+    def mark(self, rung: str) -> Mark | None:
+        """Why this rung's figures are no result, None where they are one. The A/A arm is the baseline."""
+        name = rung.removesuffix(f" {A_A}")
+        for finding in self.findings:
+            if finding.status == FindingStatus.CAUGHT and finding.arm.removesuffix(f" {A_A}") in (name, ""):
+                of_run = not finding.arm
+                return Mark("" if of_run else name, finding.check, finding.evidence, self.id, self.wall, here=True)
+        return self.quarantined.get(name)
+
+    @property
+    def marks(self) -> list[Mark]:
+        """Every reason why an arm's figures are no result, each once."""
+        found = [mark for rung in [*self.arms, ""] if (mark := self.mark(rung)) is not None]
+        return list(dict.fromkeys(found))
+
+    def hide(self) -> None:
+        """Take the figures out of comparisons with a rung that is marked: no such speed-up is ever shown as one."""
+        for key, c in self.comparisons.items():
+            mark = self.mark(c.rung) or self.mark(c.baseline)
+            if mark is not None and (c.speedup is not None or c.verdict != Verdict.NONE):
+                self.comparisons[key] = events.ComparisonUpdate(
+                    run_id=c.run_id,
+                    rung=c.rung,
+                    baseline=c.baseline,
+                    verdict=Verdict.NONE,
+                    note=f"{mark.word}: {mark.check}: {mark.evidence}",
+                )
+
     @property
     def best(self) -> events.ComparisonUpdate | None:
         """The optimized rung with the greatest speed-up over the first baseline, as the run's verdict counts it."""
@@ -110,7 +145,11 @@ class RunView:
             arm = self.arms.get(best.rung)
             if arm is not None and arm.known is not None:
                 return arm.known.median_ms
-        timed = {a.rung: a.known.median_ms for a in self.arms.values() if a.known and a.known.median_ms}
+        timed = {
+            arm.rung: arm.known.median_ms
+            for arm in self.arms.values()
+            if arm.known and arm.known.median_ms and self.mark(arm.rung) is None
+        }
         # Beside optimized rungs that have no time, a baseline's would only look like one.
         counted = [rung for rung in self.arms if rung.startswith(OPTIMIZED)] or [
             r for r in timed if not r.endswith(A_A)
@@ -179,6 +218,10 @@ def _take(run: RunView, event: events.Event) -> None:
         run.arm(event.arm).known = event
     elif isinstance(event, events.ComparisonUpdate):
         run.comparisons[event.rung, event.baseline] = event
+        run.hide()
+    elif isinstance(event, events.Findings):
+        run.findings = list(event.items)
+        run.hide()
     elif isinstance(event, events.Output):
         run.arm(event.arm).output.extend(event.lines)
     elif isinstance(event, events.RunFinished):
@@ -194,13 +237,26 @@ def summary(run: RunView) -> str:
     end = run.finished
     if end.state != State.OK:
         return clean_line(f"{end.state}: {end.reason}" if end.reason else end.state)
+    marked = clean_line("; ".join(mark.sentence for mark in run.marks), limit=1000)
     best = run.best
     if best is None:
+        if marked:
+            return marked
         return "correct, not timed" if run.best_ms is None else f"correct, {plain.milliseconds(run.best_ms)} ms"
-    text = f"{end.verdict} {plain.speedup(best.speedup, best.low, best.high)} by {clean_line(best.rung)}"
+    verdict = "no verdict," if end.verdict == Verdict.NONE else end.verdict
+    text = f"{verdict} {plain.speedup(best.speedup, best.low, best.high)} by {clean_line(best.rung)}"
+    if marked:
+        return f"{text}; {marked}"
     if end.validity in (Validity.SUSPECT, Validity.CAUGHT):
-        text += f", but {end.validity}: {clean_line(end.reason) or 'the times are not to be believed'}"
+        text += f", but {end.validity}: {clean_line(end.reason or _doubts(run)) or 'the times are not to be believed'}"
     return text
+
+
+def _doubts(run: RunView) -> str:
+    """Why a run is SUSPECT, where its end does not say."""
+    doubts = [f"{f.check}: {f.evidence}" for f in run.findings if f.status == FindingStatus.SUSPECT]
+    doubts += [f"without {', '.join(run.without)}"] if run.without else []
+    return "; ".join(doubts)
 
 
 def progress_line(run: RunView, follower: Follower, number: int, total: int, elapsed_s: float) -> str:
@@ -243,6 +299,9 @@ def result_lines(run: RunView, *, width: int | None = None) -> list[str]:
         ]
     if light:
         lines += ["", *light]
+    careless = naive_lines(run, shown, width=width)
+    if careless:
+        lines += ["", *careless]
     for arm in run.arms.values():
         known = arm.known
         if known is None or not (known.reason or known.detail):
@@ -263,12 +322,16 @@ def result_lines(run: RunView, *, width: int | None = None) -> list[str]:
     notes = _notes(run)
     if notes:
         lines += ["", *notes]
+    trust = trust_lines(run)
+    if trust:
+        lines += ["", *trust]
     lines += ["", f"=> {summary(run)}"]
     if end is not None:
         floors = [c.floor for c in run.comparisons.values() if c.floor is not None]
         tail = [
             f"noise floor {plain.percent(max(floors), 2)}" if floors else "",
             f"times {end.validity}",
+            "portable" if run.policy == PORTABLE else "",
             plain.duration(None if end.duration_ms is None else end.duration_ms / 1e3),
             *(clean_line(flag) for flag in end.flags),
         ]
@@ -303,6 +366,65 @@ def light_lines(arms: Sequence[ArmView], *, width: int | None = None) -> list[st
     )
 
 
+def naive_lines(run: RunView, arms: Sequence[ArmView], *, width: int | None = None) -> list[str]:
+    """The table of what a careless evaluator says of each rung, beside what is said here. Empty where it was not
+    asked."""
+    rows = []
+    notes = []
+    for arm in arms:
+        naive = arm.known.naive if arm.known else None
+        if naive is None or arm.rung == run.baseline:
+            continue
+        if naive.note:
+            notes.append(clean_line(f"{arm.rung}: no careless time: {naive.note}"))
+        against, mark = run.against_baseline(arm.rung), run.mark(arm.rung)
+        ours = plain.DASH if against is None else plain.speedup(against.speedup, against.low, against.high)
+        accepts = plain.DASH if naive.accepts is None else "yes" if naive.accepts else "no"
+        rows.append([clean_line(arm.rung), plain.speedup(naive.speedup), accepts, mark.word if mark else ours])
+    if not rows:
+        return []
+    heads = ["rung", "a careless timer says", "outputs accepted", "we say"]
+    return [*plain.table(heads, rows, width=width, shrink="rung"), *notes]
+
+
+_WORST_FIRST = (
+    FindingStatus.CAUGHT,
+    FindingStatus.SUSPECT,
+    FindingStatus.UNAVAILABLE,
+    FindingStatus.PASSED,
+    FindingStatus.NOT_APPLICABLE,
+)
+
+
+def check_counts(findings: Iterable[events.FindingItem]) -> dict[str, int]:
+    """How many checks came to which status; a check counts once, with the worst that it said of any arm."""
+    worst: dict[str, int] = {}
+    for finding in findings:
+        rank = _WORST_FIRST.index(FindingStatus(finding.status))
+        worst[finding.check] = min(rank, worst.get(finding.check, rank))
+    return {status.value: sum(found == rank for found in worst.values()) for rank, status in enumerate(_WORST_FIRST)}
+
+
+def trust_lines(run: RunView) -> list[str]:
+    """What checks found in a run: every CAUGHT and SUSPECT with its evidence, marks from earlier runs, and how many
+    passed, had nothing to ask, or could not be asked."""
+    lines = []
+    for status in (FindingStatus.CAUGHT, FindingStatus.SUSPECT):
+        lines += [
+            f"{f.arm or 'the run'}: {status.value} by {f.check}: {f.evidence}"
+            for f in run.findings
+            if f.status == status
+        ]
+    lines += [mark.sentence for mark in run.quarantined.values()]
+    if run.without:
+        lines.append(f"left out on request, so without a verdict: {', '.join(run.without)}")
+    if run.findings:
+        counts = check_counts(run.findings)
+        told = [f"{number} {status.replace('_', ' ')}" for status, number in counts.items() if number]
+        lines.append(f"checks: {', '.join(told)}")
+    return [clean_line(line, limit=2000) for line in lines]
+
+
 def _without(row: Sequence[str], column: int) -> list[str]:
     return [*row[:column], *row[column + 1 :]]
 
@@ -326,7 +448,8 @@ def _notes(run: RunView) -> list[str]:
             differ = clocks_differ(known.sm_clock_mhz if known else None, base)
             # A quick run says so at its head; a note under every decided row would say it again.
             note = against.note.removesuffix("quick: one replica").rstrip("; ") if run.quick else against.note
-            if note:
+            hidden = run.mark(arm.rung) or run.mark(against.baseline)  # which is told below, with its check
+            if note and hidden is None:
                 add(note, arm.rung)
             if differ and against.cycles is not None:
                 cycles = plain.speedup(against.cycles, against.cycles_low, against.cycles_high)
@@ -350,10 +473,12 @@ def _row(run: RunView, arm: ArmView) -> Sequence[str]:
             plain.DASH,
             plain.DASH,
         ]
-    against = run.against_baseline(arm.rung)
+    against, mark = run.against_baseline(arm.rung), run.mark(arm.rung)
     verdict = plain.DASH
     if known.state not in (State.OK, State.RUNNING):
         verdict = known.state
+    elif mark is not None:
+        verdict = mark.word
     elif against is not None and against.verdict != Verdict.NONE:
         verdict = against.verdict
     return [
@@ -386,6 +511,9 @@ def run_json(run: RunView) -> dict[str, Any]:
         "duration_ms": end.duration_ms if end else None,
         "reason": end.reason if end else "",
         "flags": end.flags if end else [],
+        "policy": run.policy,
+        "without": list(run.without),
+        "quarantined": [mark.as_json() for mark in run.quarantined.values()],
         "arms": [_arm_json(arm) for arm in run.arms.values()],
         "comparisons": [
             {
@@ -403,6 +531,9 @@ def run_json(run: RunView) -> dict[str, Any]:
                 "note": c.note,
             }
             for c in run.comparisons.values()
+        ],
+        "findings": [
+            {"check": f.check, "arm": f.arm, "status": f.status, "evidence": f.evidence} for f in run.findings
         ],
         "steps": [{"name": s.name, "arm": s.arm, "duration_ms": s.duration_ms} for s in run.steps],
     }
@@ -424,6 +555,7 @@ def _arm_json(arm: ArmView) -> dict[str, Any]:
         "sol": known.sol if known else None,
         "light": _light_json(known.light) if known and known.light else None,
         "quality": _quality_json(known.quality) if known and known.quality else None,
+        "naive": _naive_json(known.naive) if known and known.naive else None,
         "max_error": known.max_error if known else None,
         "peak_bytes": known.peak_bytes if known else None,
         "reason": known.reason if known else "",
@@ -454,6 +586,16 @@ def _quality_json(quality: events.ArmQuality) -> dict[str, Any]:
     }
 
 
+def _naive_json(naive: events.ArmNaive) -> dict[str, Any]:
+    return {
+        "base_ms": naive.base_ms,
+        "time_ms": naive.time_ms,
+        "speedup": naive.speedup,
+        "accepts": naive.accepts,
+        "note": naive.note,
+    }
+
+
 def exit_status(runs: Iterable[RunView], *, required: Iterable[str] | None = None) -> int:
     """What a set of finished runs means as an exit status.
 
@@ -467,7 +609,7 @@ def exit_status(runs: Iterable[RunView], *, required: Iterable[str] | None = Non
     not_here = lost = done = False
     for run in runs:
         state = run.state
-        if run.validity in (Validity.SUSPECT, Validity.CAUGHT):
+        if run.validity in (Validity.SUSPECT, Validity.CAUGHT) or run.marks:
             return 1
         if state == State.OK:
             done = True

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from engine.clean import clean_line
-from store.outcomes import State
+from store.outcomes import FindingStatus, State, Validity
 from tui import plain
 from tui.commands import common
-from tui.commands.follow import RunView, result_lines, run_json
+from tui.commands.follow import PORTABLE, RunView, result_lines, run_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +42,9 @@ def command(ctx: click.Context, wanted: str | None, limit: int, as_json: bool) -
         if wanted is not None and ":" not in wanted:  # every target's id has one, no run's id does
             show(opened, wanted, as_json=as_json)
             return
-        runs = [stored.view(record) for record in opened.newest(limit, wanted)]
+        kept = stored.marks()
+        # Every check's answer is a millisecond per run, and the table shows those alone that doubt.
+        runs = [stored.view(record, kept) for record in opened.newest(limit, wanted, all_findings=as_json)]
     if as_json:
         common.say_document([run_json(run) for run in runs])
     elif runs:
@@ -72,8 +74,10 @@ def lines(runs: Sequence[RunView], *, with_target: bool, width: int | None) -> l
         arm = run.arms.get(best.rung) if best else None
         known = arm.known if arm else None
         outcome = (run.finished.verdict if run.finished else run.state) if run.state == State.OK else run.state
-        if run.finished and run.finished.validity in ("suspect", "caught"):
-            outcome += f" ({run.finished.validity})"
+        doubts = [run.validity] if run.validity in (Validity.SUSPECT, Validity.CAUGHT) else []
+        doubts += ["quarantined"] if run.quarantined else []
+        doubts += [PORTABLE] if run.policy == PORTABLE else []
+        outcome += f" ({', '.join(doubts)})" if doubts else ""
         row = [
             plain.local_time(run.wall),
             run.id,
@@ -91,7 +95,11 @@ def lines(runs: Sequence[RunView], *, with_target: bool, width: int | None) -> l
     if not with_target:
         heads.remove("target")
         rows = [[*row[:2], *row[3:]] for row in rows]
-    return plain.table(heads, rows, width=width, shrink="best rung", drop=DROPPED)
+    told: dict[str, None] = {}
+    for run in runs:
+        for mark in run.marks:
+            told.setdefault(clean_line(f"{run.target}: {mark.sentence}", limit=2000))
+    return [*plain.table(heads, rows, width=width, shrink="best rung", drop=DROPPED), *([""] if told else []), *told]
 
 
 def show(opened: History, run_id: str, *, as_json: bool) -> None:
@@ -100,7 +108,7 @@ def show(opened: History, run_id: str, *, as_json: bool) -> None:
     from tui.commands import stored  # already imported with the store
 
     record = opened.run(run_id)
-    run = stored.view(record)
+    run = stored.view(record, stored.marks())
     environment = stored.environment(opened, record)
     if as_json:
         common.say_document({**run_json(run), "manifest": record.manifest, "environment": environment})
@@ -116,6 +124,7 @@ def whole_lines(
         result_lines(run, width=width),
         _samples(run, width=width),
         _comparisons(run, width=width),
+        _unavailable(run, width=width),
         plain.table(
             ["step", "arm", "took"],
             [
@@ -194,6 +203,15 @@ def _comparisons(run: RunView, *, width: int | None) -> list[str]:
     return plain.table(
         heads, rows, right=["floor", "p"], width=width, shrink="rung", drop=["against", "floor", "in cycles"]
     )
+
+
+def _unavailable(run: RunView, *, width: int | None) -> list[str]:
+    """Checks that could not be asked, and why; the caught and suspect ones were told above."""
+    why: dict[tuple[str, str], None] = {}
+    for finding in run.findings:
+        if finding.status == FindingStatus.UNAVAILABLE:
+            why.setdefault((clean_line(finding.check), clean_line(finding.evidence, limit=2000)))
+    return plain.table(["could not be asked", "why"], list(why), width=width, shrink="why") if why else []
 
 
 def _facts(head: str, facts: Mapping[str, Any], *, width: int | None) -> list[str]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote_from_bytes
 
-OPEN_TIMEOUT_S = 1.0
+from store.outcomes import Verdict
+from tui.commands import quarantine
+from tui.commands.quarantine import Marks, open_read_only
 
 _NEWEST = """
 SELECT number, id, wall, device, "case", quick, state, correctness, validity, verdict, reason
@@ -26,16 +27,26 @@ ORDER BY number DESC LIMIT 1
 _BEST = """
 SELECT c.rung, c.speedup, c.low, c.high, a.median_ms, a.sol
 FROM comparisons c LEFT JOIN arms a ON a.run = c.run AND a.rung = c.rung
-WHERE c.run = :run AND c.speedup IS NOT NULL AND c.rung LIKE 'optimized%'
+WHERE c.run = :run AND c.speedup IS NOT NULL AND c.rung LIKE 'optimized%' {shown}
     AND c.baseline = (SELECT rung FROM arms WHERE run = :run ORDER BY position LIMIT 1)
 ORDER BY c.speedup DESC LIMIT 1
 """
 _FASTEST_ARM = """
 SELECT rung, NULL, NULL, NULL, median_ms, sol
-FROM arms WHERE run = :run AND median_ms IS NOT NULL AND rung NOT LIKE '%(A/A)'
+FROM arms WHERE run = :run AND median_ms IS NOT NULL AND rung NOT LIKE '%(A/A)' {shown}
     AND (rung LIKE 'optimized%' OR NOT EXISTS (SELECT 1 FROM arms WHERE run = :run AND rung LIKE 'optimized%'))
 ORDER BY median_ms LIMIT 1
 """
+# What nobody may be shown: figures of rungs in quarantine, where the code that was caught ran.
+_SHOWN_RATIO = "AND NOT EXISTS (SELECT 1 FROM hidden h WHERE h.run = c.run AND h.position = c.position)"
+_SHOWN_ARM = """
+AND rung NOT IN (
+    SELECT q.rung FROM runs JOIN manifests ON manifests.hash = runs.manifest
+    JOIN quarantines q ON q.folder = runs.folder AND q.code = json_extract(manifests.content, '$.code')
+    WHERE runs.number = :run AND q.code <> ''
+)
+"""
+_HIDDEN = "SELECT 1 FROM hidden WHERE run = :run LIMIT 1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,30 +76,31 @@ class Last:
         return {"run_id": fields.pop("run_id"), "status": fields.pop("state"), **fields}
 
 
-def open_read_only(database: Path) -> sqlite3.Connection:
-    """Open the store for reading. Raises sqlite3.Error."""
-    uri = f"file:{quote_from_bytes(bytes(database))}?mode=ro"
-    connection = sqlite3.connect(uri, uri=True, timeout=OPEN_TIMEOUT_S)
-    connection.execute("PRAGMA query_only = 1")
-    return connection
-
-
-def read(database: Path, targets: Iterable[str]) -> tuple[dict[str, Last], str]:
-    """The newest finished run of each of `targets` that has one, and why it could not be read ("" if it
-    could)."""
+def read(database: Path, targets: Iterable[str]) -> tuple[dict[str, Last], Marks, str]:
+    """The newest finished run of each of `targets` that has one, the marks on rungs, and why they could not be read,
+    "" if they could."""
     found: dict[str, Last] = {}
+    marks = Marks()
     if not database.exists():
-        return found, ""
+        return found, marks, ""
     try:
         with closing(open_read_only(database)) as connection:
+            masks = quarantine.known(connection)
+            best_of = _BEST.format(shown=_SHOWN_RATIO if masks else "")
+            fastest_of = _FASTEST_ARM.format(shown=_SHOWN_ARM if masks else "")
+            marks = quarantine.select(connection)
             for target in targets:
                 row = connection.execute(_NEWEST, (target,)).fetchone()
                 if row is None:
                     continue
                 number, run_id, wall, device, case, quick, *outcome = row
-                best = connection.execute(_BEST, {"run": number}).fetchone()
-                best = best or connection.execute(_FASTEST_ARM, {"run": number}).fetchone() or ()
-                found[target] = Last(run_id, wall, device, case, bool(quick), *outcome, *best)
+                run = {"run": number}
+                best = connection.execute(best_of, run).fetchone()
+                best = best or connection.execute(fastest_of, run).fetchone() or ()
+                last = Last(run_id, wall, device, case, bool(quick), *outcome, *best)
+                if masks and connection.execute(_HIDDEN, run).fetchone():
+                    last = replace(last, verdict=Verdict.NONE)
+                found[target] = last
     except sqlite3.Error as error:
-        return found, f"earlier results cannot be read from {database}: {error}"
-    return found, ""
+        return found, marks, f"earlier results cannot be read from {database}: {error}"
+    return found, marks, ""

@@ -3,6 +3,7 @@ torch."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +13,7 @@ from engine.clean import clean_line
 from store.outcomes import State, Validity
 from tui import plain
 from tui.commands import common, last_results
+from tui.commands.quarantine import Mark, Marks
 
 if TYPE_CHECKING:
     from kernels.catalog.model import Catalog, Target
@@ -28,13 +30,13 @@ def command(chapter: str | None, roots: tuple[str, ...], as_json: bool) -> None:
     """
     catalog = common.load_catalog(roots)
     targets = choose(catalog, chapter)
-    last, problem = last_results.read(paths.database_file(), [target.id for target in targets])
+    last, marks, problem = last_results.read(paths.database_file(), [target.id for target in targets])
     if problem:
         common.note(f"aisp: warning: {clean_line(problem)}")
     if as_json:
-        common.say_document([target_json(target, last.get(target.id)) for target in targets])
+        common.say_document([target_json(target, last.get(target.id), marked(marks, target)) for target in targets])
         return
-    common.say("\n".join(lines(targets, last, width=common.terminal_width())))
+    common.say("\n".join(lines(targets, last, marks, width=common.terminal_width())))
 
 
 def choose(catalog: Catalog, chapter: str | None) -> list[Target]:
@@ -47,8 +49,13 @@ def choose(catalog: Catalog, chapter: str | None) -> list[Target]:
     return [target for target in catalog.targets if target.chapter == chapter]
 
 
-def lines(targets: list[Target], last: dict[str, last_results.Last], *, width: int | None) -> list[str]:
-    """The table for people."""
+def marked(marks: Marks, target: Target) -> list[Mark]:
+    """The rungs of a target that are in quarantine."""
+    return list(marks.in_force(bytes(target.folder)).values())
+
+
+def lines(targets: list[Target], last: dict[str, last_results.Last], marks: Marks, *, width: int | None) -> list[str]:
+    """The table for people, and below it why a rung is marked."""
     if not targets:
         return ["no targets; `aisp new NAME` makes one"]
     rows = [
@@ -57,32 +64,36 @@ def lines(targets: list[Target], last: dict[str, last_results.Last], *, width: i
             clean_line(target.title),
             str(len(target.honest_rungs)),
             common.needs_text(target.needs),
-            last_text(last.get(target.id)),
+            last_text(last.get(target.id), quarantined=bool(marked(marks, target))),
             plain.percent(last[target.id].sol) if target.id in last else plain.DASH,
         ]
         for target in targets
     ]
     heads = ["target", "title", "rungs", "needs", "last result", "SOL"]
-    return plain.table(
+    table = plain.table(
         heads, rows, right=["rungs", "SOL"], width=width, shrink="title", drop=["rungs", "needs", "title"]
     )
+    told = [f"{target.id}: {mark.sentence}" for target in targets for mark in marked(marks, target)]
+    return [*table, *([""] if told else []), *(clean_line(line, limit=2000) for line in told)]
 
 
-def last_text(last: last_results.Last | None) -> str:
-    """A last result in a few words: "faster 2.31x", "incorrect", a dash for none."""
+def last_text(last: last_results.Last | None, *, quarantined: bool = False) -> str:
+    """A last result in a few words: "faster 2.31x", "incorrect", "correct (quarantined)", a dash for none."""
     if last is None:
-        return plain.DASH
+        return "quarantined" if quarantined else plain.DASH
     if last.state != State.OK:
-        return clean_line(last.state)
-    if last.speedup is None:
-        return "correct" if last.median_ms is None else f"{plain.number(last.median_ms)} ms"
-    marks = [last.validity] if last.validity in (Validity.SUSPECT, Validity.CAUGHT) else []
-    marks += ["quick"] if last.quick else []
-    text = f"{last.verdict} {plain.speedup(last.speedup)}"
-    return clean_line(f"{text} ({', '.join(marks)})" if marks else text)
+        text = last.state
+    elif last.speedup is None:
+        text = "correct" if last.median_ms is None else f"{plain.number(last.median_ms)} ms"
+    else:
+        text = f"{last.verdict} {plain.speedup(last.speedup)}"
+    notes = [last.validity] if last.validity in (Validity.SUSPECT, Validity.CAUGHT) else []
+    notes += ["quick"] if last.quick and last.speedup is not None else []
+    notes += ["quarantined"] if quarantined else []
+    return clean_line(f"{text} ({', '.join(notes)})" if notes else text)
 
 
-def target_json(target: Target, last: last_results.Last | None) -> dict[str, Any]:
+def target_json(target: Target, last: last_results.Last | None, marks: Sequence[Mark] = ()) -> dict[str, Any]:
     """A target for JSON; the schema is in docs/commands.md."""
     return {
         "id": target.id,
@@ -103,5 +114,6 @@ def target_json(target: Target, last: last_results.Last | None) -> dict[str, Any
             for rung in target.rungs
         ],
         "cases": [{"name": case.name, "axes": case.axes, "timed": case.timed} for case in target.cases],
+        "quarantined": [mark.as_json() for mark in marks],
         "last": last.as_json() if last else None,
     }

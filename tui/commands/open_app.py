@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from tui.commands import common, list_targets
+from tui.commands.quarantine import Marks
 
 
 def open_app(path: str | None, *, theme: str | None, graph: str | None, mouse: bool, screenshot: str | None) -> int:
@@ -19,7 +20,7 @@ def open_app(path: str | None, *, theme: str | None, graph: str | None, mouse: b
     if reason:
         roots = [path] if path else []
         catalog = common.load_catalog(roots)
-        common.say("\n".join(list_targets.lines(list(catalog.targets), {}, width=None)))
+        common.say("\n".join(list_targets.lines(list(catalog.targets), {}, Marks(), width=None)))
         click.echo(f"aisp-tui: {reason}", err=True)
         return 3
     return run(

@@ -100,7 +100,9 @@ def _stored_runs(target_id: str) -> list[RunView]:
     from tui.commands import stored  # the store and numpy
 
     with stored.history() as opened:
-        return [stored.view(record) for record in opened.newest(LOOK_BACK_RUNS, target_id) if record.snapshot]
+        kept = stored.marks()
+        found = opened.newest(LOOK_BACK_RUNS, target_id, all_findings=False)
+        return [stored.view(record, kept) for record in found if record.snapshot]
 
 
 def choose(runs: Sequence[RunView], target_id: str, wanted: str) -> RunView:

@@ -170,9 +170,10 @@ def look(target: Target) -> tuple[Chart | None, str]:
     from tui.commands import stored  # the store and numpy
 
     with stored.history() as opened:
-        for record in opened.newest(LOOK_BACK_RUNS, target.id):
-            run = stored.view(record)
-            timed = any(arm.known and arm.known.median_ms for arm in run.arms.values())
+        kept = stored.marks()
+        for record in opened.newest(LOOK_BACK_RUNS, target.id, all_findings=False):
+            run = stored.view(record, kept)
+            timed = bool(points(run, 0.0, 0.0))
             if run.state == State.OK and run.device.startswith("cuda") and timed:
                 facts = stored.environment(opened, record)
                 uuid = str(facts.get("gpu_uuid") or "")
@@ -235,11 +236,14 @@ def chart(target: Target, run: RunView, facts: Mapping[str, object], peak: Peak 
 
 
 def points(run: RunView, flops: float, bytes_moved: float) -> tuple[Point, ...]:
-    """The timed rungs of a run, in its order, without the A/A arm."""
+    """The timed rungs of a run, in its order, without the A/A arm and without those that are marked."""
     return tuple(
         Point(arm.rung, arm.known.median_ms, arm.known.low_ms, arm.known.high_ms, flops, bytes_moved)
         for arm in run.arms.values()
-        if arm.known is not None and arm.known.median_ms is not None and not arm.rung.endswith(A_A)
+        if arm.known is not None
+        and arm.known.median_ms is not None
+        and not arm.rung.endswith(A_A)
+        and run.mark(arm.rung) is None
     )
 
 
@@ -292,6 +296,7 @@ def lines(chart: Chart, *, width: int | None) -> list[str]:
         + (", quick" if chart.run.quick else "")
         + (f", times {chart.run.validity}" if chart.run.validity in (Validity.SUSPECT, Validity.CAUGHT) else ""),
     ]
+    found += [clean_line(mark.sentence, limit=2000) for mark in chart.run.marks]
     if not chart.peak_wall:
         found.append("the ceilings of this GPU were not measured; `aisp bench peak` does")
     return found
@@ -323,6 +328,7 @@ def as_document(chart: Chart, png: str | None) -> dict[str, Any]:
             }
             for roof in chart.roofs
         ],
+        "quarantined": [mark.as_json() for mark in chart.run.marks],
         "points": [
             {
                 "rung": point.rung,

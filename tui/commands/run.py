@@ -47,6 +47,26 @@ if TYPE_CHECKING:
 @click.option("--no-interleave", is_flag=True, help="One arm after the other, where they share a resource.")
 @common.device_option
 @click.option("--case", metavar="NAME", help="Which case of the target; the device's timed one by default.")
+@click.option(
+    "--validity",
+    type=click.Choice(["strict", "portable"]),
+    default="strict",
+    show_default=True,
+    help="Whether an environment that is not fit for measuring refuses or warns.",
+)
+@click.option(
+    "--without",
+    "left_out",
+    multiple=True,
+    metavar="CHECK",
+    help="Leave this check out, to see what it is good for; such a run has no verdict. Repeatable.",
+)
+@click.option(
+    "--naive/--no-naive",
+    "naive",
+    default=None,
+    help="Also ask what a careless evaluator would say; by default in full runs.",
+)
 @common.roots_option
 @common.json_option
 @click.pass_context
@@ -60,6 +80,9 @@ def command(
     no_interleave: bool,
     device: str,
     case: str | None,
+    validity: str,
+    left_out: tuple[str, ...],
+    naive: bool | None,
     roots: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -83,6 +106,7 @@ def command(
                 target.case(case)
         except LookupError as error:
             raise click.UsageError(str(error.args[0])) from None
+    without = check_ids(left_out)
 
     from engine.protocol import requests  # msgspec: only once there is something to send
 
@@ -98,12 +122,32 @@ def command(
         warm=warm,
         interleave=not no_interleave,
         trigger="cli",
+        validity=validity,
+        without=without,
+        naive=naive,
     )
     session = Session(request, as_json=as_json)
     interrupted = asyncio.run(session.run())
     if len(session.runs) > 1:
         session.report_suite()
     ctx.exit(EXIT_INTERRUPTED if interrupted else exit_status(session.runs, required=named))
+
+
+def check_ids(names: Sequence[str]) -> list[str]:
+    """The checks of these names, each once; wrong usage with the nearest ids where one is not there."""
+    if not names:
+        return []
+    from engine import trust  # the registry of checks: only where one is named
+
+    known = [check.id for check in trust.listing()]
+    for name in names:
+        if name not in known:
+            import difflib  # only on the error path
+
+            near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+            hint = f"did you mean {' or '.join(near)}?" if near else "`aisp bench checks` lists them"
+            raise click.UsageError(f"no check {clean_line(name)!r}; {hint}")
+    return list(dict.fromkeys(names))
 
 
 def select(catalog: Catalog, selectors: Sequence[str]) -> tuple[list[Target], list[str]]:
@@ -166,6 +210,8 @@ class Session(Interruptible):
             if reply.error:
                 raise NotHereError(clean_line(reply.error, limit=2000))
             self._follower = Follower(reply.run_ids)
+            for run in self.runs:
+                run.policy, run.without = self._request.validity, list(self._request.without)
             started = time.monotonic()
             ticker = asyncio.create_task(self._tick(started))
             try:
@@ -221,11 +267,14 @@ class Session(Interruptible):
 
     def _report(self, run: RunView) -> None:
         self._progress.clear()
+        common.mark(run)
         if self._as_json:
             self._progress.step(f"{run.target}: {summary(run)}")
             common.say_line(run_json(run))
         else:
             outcome = run.finished.verdict if run.finished and run.state == "ok" else run.state
+            if run.marks:
+                outcome = run.marks[0].word
             for line in result_lines(run, width=common.terminal_width()):
                 if line.startswith("=> "):
                     common.say_outcome(line, outcome)

@@ -13,7 +13,7 @@ from engine import paths
 from engine.clean import clean_line
 from tui import plain
 from tui.cli import NotHereError
-from tui.commands import common, last_results
+from tui.commands import common, quarantine
 
 
 @click.command()
@@ -69,7 +69,7 @@ def facts(database: Path) -> dict[str, Any]:
     parts = [database, database.with_name(database.name + "-wal")]
     found["size_bytes"] = sum(part.stat().st_size for part in parts if part.exists())
     try:
-        with closing(last_results.open_read_only(database)) as connection:
+        with closing(quarantine.open_read_only(database)) as connection:
 
             def one(query: str) -> Any:
                 return connection.execute(query).fetchone()[0]

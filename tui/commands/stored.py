@@ -7,6 +7,7 @@ Imports the store and with it numpy; commands import this module when they need 
 from __future__ import annotations
 
 import contextlib
+import sqlite3
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -19,8 +20,9 @@ from store import History
 from store.errors import StoreError
 from store.records import ContradictionError, RunRecord
 from tui.cli import NotHereError
-from tui.commands import common
+from tui.commands import common, quarantine
 from tui.commands.follow import RunView
+from tui.commands.quarantine import Mark, Marks
 
 
 @contextlib.contextmanager
@@ -40,8 +42,18 @@ def history() -> Iterator[History]:
         common.note(f"aisp: warning: run {run_id} is damaged and left out: {clean_line(why)}")
 
 
-def view(record: RunRecord) -> RunView:
-    """A stored run in the form that tables and JSON are made from."""
+def marks() -> Marks:
+    """Every mark on a rung in the store. Raises NotHereError where it cannot be read."""
+    try:
+        return quarantine.read(paths.database_file())
+    except sqlite3.Error as error:
+        raise NotHereError(f"marks on rungs cannot be read from {paths.database_file()}: {error}") from None
+
+
+def view(record: RunRecord, kept: Marks) -> RunView:
+    """A stored run in the form that tables and JSON are made from. The reader has taken out the figures of rungs that
+    are marked."""
+    without = record.manifest.get("without")
     run = RunView(
         id=record.id,
         target=record.target,
@@ -52,6 +64,10 @@ def view(record: RunRecord) -> RunView:
         snapshot=record.snapshot,
         wall=record.wall,
         state=record.state,
+        findings=telling.findings_event(record).items,
+        quarantined=quarantined(record, kept),
+        policy=str(record.manifest.get("validity") or "strict"),
+        without=[str(check) for check in without] if isinstance(without, (list, tuple)) else [],
     )
     for arm in record.arms:
         held = run.arm(arm.rung)
@@ -74,6 +90,13 @@ def view(record: RunRecord) -> RunView:
     return run
 
 
+def quarantined(record: RunRecord, kept: Marks) -> dict[str, Mark]:
+    """Rungs of a run that other runs of the same code had caught, beside those that it caught itself."""
+    rungs = {arm.rung for arm in record.arms}
+    found = kept.of_code(record.folder, record.manifest)
+    return {name: mark for name, mark in found.items() if name in rungs and mark.run_id != record.id}
+
+
 def finished_view(run_id: str) -> RunView | None:
     """The stored run of that id as a view, None where it has not ended or is not there."""
     with history() as opened:
@@ -81,7 +104,7 @@ def finished_view(run_id: str) -> RunView | None:
             record = opened.run(run_id)
         except LookupError:
             return None
-    return view(record) if record.state.final else None
+    return view(record, marks()) if record.state.final else None
 
 
 def environment(opened: History, record: RunRecord) -> dict[str, object]:

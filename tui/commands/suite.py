@@ -60,7 +60,7 @@ def command(ctx: click.Context, selectors: tuple[str, ...], hardware: str | None
     from tui.commands import stored  # the store and numpy
 
     with stored.history() as opened:
-        wanted = choose(list(opened.board()), selectors)
+        wanted = choose(list(opened.board(all_findings=False)), selectors)
         named, parts = gather(opened, wanted, hardware)
     score = together(parts)
     if as_json:
@@ -98,13 +98,14 @@ def gather(opened: History, targets: Iterable[str], hardware: str | None) -> tup
 
     full: dict[str, list[tuple[str, RunView]]] = {}
     newest = ("", "")  # id, which sorts by creation, and hardware
+    kept = stored.marks()
     for target in targets:
         full[target] = []
-        for record in opened.newest(LOOK_BACK_RUNS, target):
+        for record in opened.newest(LOOK_BACK_RUNS, target, all_findings=False):
             if record.quick or not record.state.final or record.state in (State.CANCELLED, State.ENGINE_LOST):
                 continue
             name = stored.ran_on(record, stored.environment(opened, record)) or record.device
-            full[target].append((name, stored.view(record)))
+            full[target].append((name, stored.view(record, kept)))
             newest = max(newest, (record.id, name))
     named = hardware or newest[1]
     parts = []
@@ -123,6 +124,8 @@ def why_not(run: RunView) -> str:
     """Why a run cannot count in a suite; "" where it does."""
     if run.state != State.OK:
         return run.state
+    if run.best is None and run.marks:
+        return "; ".join(mark.sentence for mark in run.marks)
     if run.validity in (Validity.SUSPECT, Validity.CAUGHT):
         return f"its times are {run.validity}"
     if run.best is None:
@@ -184,7 +187,7 @@ def left_out_lines(parts: Iterable[Part], score: Score) -> list[str]:
     """A line per reason, with the targets that it leaves out."""
     by_reason: dict[str, list[str]] = {}
     for target, reason in left_out(parts, score):
-        by_reason.setdefault(clean_line(reason), []).append(clean_line(target))
+        by_reason.setdefault(clean_line(reason, limit=2000), []).append(clean_line(target))
     return [f"left out, {reason}: {', '.join(targets)}" for reason, targets in by_reason.items()]
 
 

@@ -199,6 +199,8 @@ class Watching:
             self._edits[event.run_id] = edit
 
     def _result(self, edit: Edit, run: RunView | None) -> None:
+        if run is not None:
+            common.mark(run)
         edit.best_ms = run.best_ms if run is not None and run.state == State.OK else None
         self._progress.clear()
         if self._as_json:

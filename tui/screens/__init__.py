@@ -66,6 +66,14 @@ SCREENS: Mapping[str, ScreenEntry] = {
     "roofline": ScreenEntry(
         "tui.screens.roofline", "RooflineScreen", "Roofline", "f", "The rungs of a run under the roofs of its GPU."
     ),
+    # target_id: str = "", run_id: str = "" for the target's newest run
+    "trust": ScreenEntry(
+        "tui.screens.trust", "TrustScreen", "Trust", "v", "What a careless timer says, what we say, and every check."
+    ),
+    # run_id: str = "" for the newest run that has findings
+    "checks": ScreenEntry(
+        "tui.screens.checks", "ChecksScreen", "Checks", "V", "Every check by category, with what it did last."
+    ),
     # no arguments
     "ceilings": ScreenEntry(
         "tui.screens.ceilings", "CeilingsScreen", "Ceilings", "c", "What this GPU does at most, and its datasheet."

@@ -416,6 +416,14 @@ class WorkScreen(Screen[None]):
         """Open the roofline of the target's newest run."""
         self._open_for_target("roofline")
 
+    def action_trust(self) -> None:
+        """Show whether the target's newest run may be believed."""
+        self._open_for_target("trust")
+
+    def action_checks(self) -> None:
+        """List every check."""
+        self.workbench.open_screen("checks")
+
     def action_ceilings(self) -> None:
         """Open the ceilings of this GPU."""
         self.workbench.open_screen("ceilings")

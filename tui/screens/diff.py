@@ -9,7 +9,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from engine.clean import clean, clean_line
-from kernels.catalog.model import Role
 from tui import plain
 from tui.aside import aside, begin
 from tui.keymap import bind
@@ -31,7 +30,8 @@ class DiffScreen(WorkScreen):
 
     Args:
         target_id: whose sources.
-        left, right: what to compare; by default the baseline with the optimized rung, as they are now.
+        left, right: what to compare; by default the baseline with the optimized rung, or where there is a cheat its
+            honest twin with it, as they are now.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -107,9 +107,7 @@ class DiffScreen(WorkScreen):
         target = self.workbench.target(self._target_id)
         if target is None:
             return
-        names = self._names(target)
-        optimized = next((rung.name for rung in target.rungs if rung.role is Role.OPTIMIZED), names[-1])
-        for side, default in ((0, names[0]), (1, optimized)):
+        for side, default in enumerate(self.workbench.pair_of(self._target_id)):
             if self._sides[side] is None:
                 self._sides[side] = Source(default)
         self._compare()

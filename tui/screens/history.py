@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
@@ -17,18 +18,28 @@ from engine.clean import clean_line
 from store.outcomes import State
 from tui import plain
 from tui.aside import begin
+from tui.findings import bar_sign, cheats_text
 from tui.keymap import bind
+from tui.model import CHEAT, caught_in
 from tui.results import STATE_WORDS, Result
 from tui.screens import Source
-from tui.screens.base import WorkScreen
+from tui.screens.base import WorkScreen, entitle
+from tui.screens.lesson import mark
 from tui.themes import verdict_text
 from tui.widgets.table import Cell, Column, LiveTable
 
 if TYPE_CHECKING:
+    from store import History
     from tui.screens.history_plot import HistoryPlot
 
 MAX_RUNS = 1000
 WIDE_COLUMNS = 130
+
+
+def results_of(target_id: str, history: History) -> list[tuple[Result, dict[str, str]]]:
+    """The newest runs of a target, each with the rungs that were caught in it."""
+    runs = history.newest(MAX_RUNS, target_id, all_findings=False)
+    return [(Result.of(run), caught_in(run)) for run in runs]
 
 
 class HistoryScreen(WorkScreen):
@@ -36,7 +47,7 @@ class HistoryScreen(WorkScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *bind("open_run", "mark", "diff_runs", "next_rung_plot", "previous_rung_plot", "run_quick", "run_full"),
-        *bind("cancel", "watch", "edit"),
+        *bind("run_trust", "checks", "cancel", "watch", "edit"),
     ]
     DEFAULT_CSS = """
     HistoryScreen #panes { height: 1fr; layout: vertical; }
@@ -55,6 +66,7 @@ class HistoryScreen(WorkScreen):
         super().__init__()
         self._target_id = target_id
         self._results: list[Result] = []  # newest first
+        self._caught: dict[str, dict[str, str]] = {}  # by run id: the rungs that were caught, with check and evidence
         self._marked: list[str] = []  # run ids, oldest mark first, at most two
         self._rung = ""
         self._plot: HistoryPlot | None = None
@@ -103,6 +115,8 @@ class HistoryScreen(WorkScreen):
 
     def refresh_from(self, names: set[str]) -> None:
         super().refresh_from(names)
+        if self.is_mounted and "quarantines" in names:
+            self._load()
         if not self.is_mounted or (names and "runs" not in names):
             return
         ended = {
@@ -123,13 +137,12 @@ class HistoryScreen(WorkScreen):
 
     async def _read(self) -> None:
         try:
-            records = await self.workbench.stored(
-                lambda history: [Result.of(run) for run in history.newest(MAX_RUNS, self._target_id)]
-            )
+            found = await self.workbench.stored(partial(results_of, self._target_id))
         except Exception as error:
             self._say_empty(f"The history cannot be read: {clean_line(str(error))}")
             return
-        self._results = records or []
+        self._results = [result for result, _ in found or []]
+        self._caught = {result.run_id: caught for result, caught in found or [] if caught}
         if not self._results:
             self._say_empty(
                 "No run of this target is stored yet.\n\n"
@@ -160,11 +173,17 @@ class HistoryScreen(WorkScreen):
             if result.state is State.OK:
                 word = (headline.verdict if headline else result.verdict).value
                 verdict: Cell = Text.assemble(verdict_text(word, None, ascii_only), f" {word}")
-                if result.validity in ("suspect", "caught"):
+                caught = self._caught.get(result.run_id, {})
+                if any(not rung.startswith(CHEAT) for rung in caught):
+                    verdict = mark("caught", ascii_only)
+                elif cheats := [arm.rung for arm in result.arms if arm.rung.startswith(CHEAT)]:
+                    verdict = cheats_text(cheats, caught, ascii_only)
+                elif result.validity in ("suspect", "caught"):
                     verdict = Text(f"! {result.validity}", style="bold")
             else:
                 verdict = STATE_WORDS[result.state]
-            note = result.reason or (headline.note if headline is not None else "")
+            note = self._note(result)
+            lead_ms = lead.median_ms if lead is not None and not self._barred(result, lead.rung) else None
             rows.append(
                 (
                     result.run_id,
@@ -174,7 +193,7 @@ class HistoryScreen(WorkScreen):
                         "quick" if result.quick else "full",
                         verdict,
                         plain.speedup(headline.speedup, headline.low, headline.high) if headline else plain.DASH,
-                        plain.number(lead.median_ms) if lead is not None else plain.DASH,
+                        plain.number(lead_ms),
                         plain.number(base.median_ms) if base is not None else plain.DASH,
                         clean_line(result.device),
                         result.snapshot[:8] or plain.DASH,
@@ -183,7 +202,28 @@ class HistoryScreen(WorkScreen):
                 )
             )
         self.table.show(rows)
+        self._tell_held()
         self._say_reason()
+
+    def _barred(self, result: Result, rung: str) -> bool:
+        """Whether the rung's time in that run is no result."""
+        caught = self._caught.get(result.run_id, {})
+        return rung in caught or "" in caught
+
+    def _note(self, result: Result) -> str:
+        """What must be known of a run: who was caught, why it failed, why there is no verdict."""
+        caught = self._caught.get(result.run_id, {})
+        if caught:
+            return "; ".join(f"{rung or 'the run'} caught: {why}" for rung, why in caught.items())
+        return result.reason or (result.headline.note if result.headline is not None else "")
+
+    def _tell_held(self) -> None:
+        """Say above the runs which rungs are in quarantine."""
+        target = self.workbench.target(self._target_id)
+        held = self.workbench.held(target) if target is not None else {}
+        sign = bar_sign(self.workbench.ascii)
+        marks = [f"{sign} {rung} in quarantine: {item.check}" for rung, item in held.items()]
+        entitle(self.table, ", ".join(["Runs, newest first", *marks]))
 
     # -- the plot ----------------------------------------------------------------------------------------------
 
@@ -193,7 +233,12 @@ class HistoryScreen(WorkScreen):
         for result in self._results:
             lead = result.lead
             for arm in ([lead] if lead is not None else []) + list(result.arms):
-                if arm.median_ms is not None and arm.rung not in names and not arm.rung.endswith("(A/A)"):
+                if (
+                    arm.median_ms is not None
+                    and not self._barred(result, arm.rung)
+                    and arm.rung not in names
+                    and not arm.rung.endswith("(A/A)")
+                ):
                     names.append(arm.rung)
         return names
 
@@ -213,7 +258,7 @@ class HistoryScreen(WorkScreen):
         points = []
         for result in reversed(self._results):
             arm = result.arm(self._rung)
-            if arm is not None and arm.median_ms is not None:
+            if arm is not None and arm.median_ms is not None and not self._barred(result, arm.rung):
                 points.append(Point(arm.median_ms, arm.low_ms, arm.high_ms))
         at = rungs.index(self._rung) + 1
         box.border_title = Content(f"{clean_line(self._rung)}: medians in ms, oldest run first")
@@ -240,7 +285,7 @@ class HistoryScreen(WorkScreen):
     def _say_reason(self) -> None:
         """The highlighted run's reason under the table: at 80 columns it has no column."""
         result = self._highlighted()
-        note = "" if result is None else result.reason or (result.headline.note if result.headline else "")
+        note = "" if result is None else self._note(result)
         width = max(0, self.table.size.width - 4)
         self.table.border_subtitle = Content(plain.fit(clean_line(note), width))
 
@@ -253,6 +298,12 @@ class HistoryScreen(WorkScreen):
         result = self._highlighted()
         if result is not None:
             self.workbench.open_screen("run", run_id=result.run_id)
+
+    def action_trust(self) -> None:
+        """Show whether the highlighted run may be believed."""
+        result = self._highlighted()
+        run_id = result.run_id if result is not None else ""
+        self.workbench.open_screen("trust", target_id=self._target_id, run_id=run_id)
 
     def action_mark(self) -> None:
         """Mark or unmark the run; a third mark takes the place of the oldest."""

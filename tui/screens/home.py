@@ -25,10 +25,12 @@ from engine.clean import clean, clean_line
 from kernels.catalog.model import Goal, Kind, Role
 from store.outcomes import State, Verdict
 from tui import plain
+from tui.findings import bar_sign, cheats_text
 from tui.keymap import TARGET, bind
+from tui.model import BASELINE, CHEAT
 from tui.results import STATE_WORDS, ComparisonResult, Result, newest
 from tui.screens.base import WorkScreen, entitle
-from tui.themes import verdict_text
+from tui.themes import verdict_style, verdict_text
 from tui.widgets.table import Cell, Column, LiveTable
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ BESIDE_COLUMNS = 76  # from this width on the details stand beside the tree, bel
 BADGE_COLUMNS = 92  # from here on a badge says "needs sm_90" rather than "sm_90"
 TITLE_COLUMNS = 150  # from here on the tree has the targets' titles
 PROBLEMS = "problems"
+SHOWN = {"catalog", "board", "runs", "status", "watches", "connection", "quarantines"}
 GOALS = {
     Goal.SPEED: "faster",
     Goal.MEMORY: "less memory",
@@ -54,13 +57,19 @@ _KINDS = {
 }
 
 
-def columns_for(width: int) -> list[Column]:
-    """The tree's columns on a terminal of `width` columns."""
+def columns_for(width: int, *, cheats: bool = False) -> list[Column]:
+    """The tree's columns on a terminal of `width` columns.
+
+    Args:
+        cheats: whether every target is a cheat with its twin, which nobody holds against the speed of light.
+    """
     columns = [
         Column("name", "target", None if width < TITLE_COLUMNS else 30, ratio=1 if width < TITLE_COLUMNS else 0),
-        Column("verdict", "speed-up", 9 if width < BADGE_COLUMNS else 12, align="right"),
+        Column("verdict", "last run" if cheats else "speed-up", 9 if width < BADGE_COLUMNS else 12, align="right"),
         Column("sol", "of SOL", 6, align="right"),
     ]
+    if cheats:
+        columns.pop()
     if width >= TITLE_COLUMNS:
         columns.insert(1, Column("title", "title", None, ratio=1))
     return columns
@@ -141,10 +150,19 @@ class HomeScreen(WorkScreen):
     def on_resize(self, event: events.Resize) -> None:
         width = event.size.width
         self.set_class(width < BESIDE_COLUMNS, "-stacked")
-        columns = columns_for(width)
-        if columns != self.table.columns:
-            self.table.columns = columns
+        if self._arrange(width):
             self._fill()
+
+    def _arrange(self, width: int) -> bool:
+        """Give the tree its columns; whether they changed."""
+        catalog = self.workbench.catalog
+        targets = catalog.targets if catalog is not None else ()
+        cheats = bool(targets) and all(any(rung.role is Role.CHEAT for rung in one.rungs) for one in targets)
+        columns = columns_for(width, cheats=cheats)
+        changed = columns != self.table.columns
+        if changed:
+            self.table.columns = columns
+        return changed
 
     # -- what is highlighted -----------------------------------------------------------------------------------
 
@@ -173,7 +191,9 @@ class HomeScreen(WorkScreen):
 
     def refresh_from(self, names: set[str]) -> None:
         super().refresh_from(names)
-        if self.is_mounted and (not names or names & {"catalog", "board", "runs", "status", "watches", "connection"}):
+        if self.is_mounted and "catalog" in names:
+            self._arrange(self.size.width)
+        if self.is_mounted and (not names or names & SHOWN):
             self._fill()
 
     def theme_changed(self) -> None:
@@ -280,13 +300,28 @@ class HomeScreen(WorkScreen):
             return [Text(badge, style="dim italic"), ""]
         if result is None:
             return ["", ""]
+        held, caught = self.workbench.held(target), self.workbench.caught(result)
+        sign = bar_sign(self.workbench.ascii)
+        lead = result.lead.rung if result.lead is not None else ""
+        if {lead, BASELINE} & held.keys():
+            wide = self.size.width >= BADGE_COLUMNS
+            return [Text(f"{sign} {'quarantine' if wide else 'held'}", verdict_style("slower")), ""]
+        if {lead, BASELINE, ""} & caught.keys():
+            return [Text(f"{sign} caught", verdict_style("slower")), ""]
         if result.state is not State.OK:
             return [Text(STATE_WORDS[result.state], style="dim" if result.state is State.CANCELLED else ""), sol]
-        if result.validity in ("suspect", "caught"):
-            return [Text(f"! {result.validity}", style="bold"), sol]
+        cheats = [rung.name for rung in target.rungs if rung.role is Role.CHEAT]
+        ran = [arm.rung for arm in result.arms if arm.rung in cheats and arm.state.final]
+        if ran:
+            return [cheats_text(ran, caught, self.workbench.ascii), ""]
+        if result.validity == "suspect":
+            return [Text("! suspect", style="bold"), sol]
         headline = result.headline
         verdict = headline.verdict if headline is not None else result.verdict
-        return [verdict_text(verdict.value, result.speedup, self.workbench.ascii), sol]
+        text = verdict_text(verdict.value, result.speedup, self.workbench.ascii)
+        if held or caught:
+            text = Text.assemble((f"{sign} ", verdict_style("slower")), text)  # another rung's
+        return [text, sol]
 
     # -- details -----------------------------------------------------------------------------------------------
 
@@ -361,6 +396,8 @@ class HomeScreen(WorkScreen):
             facts.append(("predicted", f"{low:g}x to {high:g}x on {expect.on}: {self._met(target)}"))
             facts.append(("because", expect.why))
         grid: list[tuple[Text, Text]] = [(Text(label, "dim"), Text(clean_line(value))) for label, value in facts]
+        if any(rung.role is Role.CHEAT for rung in target.rungs):
+            head.append("\nA cheat and its honest twin: d compares them, r runs both, v shows who was caught", "bold")
         return [head, self._last_run(target), grid, Text("Rungs", style="dim"), *self._rungs(target)]
 
     def _last_run(self, target: Target) -> Text:
@@ -372,12 +409,22 @@ class HomeScreen(WorkScreen):
         if result.state is not State.OK:
             text.append(f"{STATE_WORDS[result.state]}: ", style="not dim bold")
             text.append(f"{clean_line(result.reason) or plain.DASH}\n", style="not dim")
-        elif result.validity in ("suspect", "caught"):
-            text.append(f"{result.validity}: ", style="not dim bold")
-            text.append(f"{clean_line(result.reason) or 'the run says why'}\n", style="not dim")
+        elif result.validity == "suspect":
+            text.append("suspect: ", style="not dim bold")
+            text.append(f"{clean_line(result.reason) or 'v says why'}\n", style="not dim")
         lines = Text()
+        held, caught = self.workbench.held(target), self.workbench.caught(result)
+        barred = {*held, *caught}
+        sign = bar_sign(self.workbench.ascii)
+        for rung in sorted(barred):
+            word = "in quarantine" if rung in held else "caught"
+            why = caught.get(rung) or f"{held[rung].check}: {held[rung].evidence}"
+            lines.append(f"{sign} {rung or 'the run'} {word}", verdict_style("slower")).append(
+                f" {clean_line(why, limit=600)}\n"
+            )
         for item in result.comparisons:
-            if not item.rung.endswith("(A/A)"):
+            cheat = item.rung.startswith(CHEAT)  # what one came to is nobody's speed-up
+            if not item.rung.endswith("(A/A)") and not cheat and not {item.rung, item.baseline, ""} & barred:
                 lines.append_text(comparison_text(item, self.workbench.ascii)).append("\n")
         return Text.assemble(text, lines)
 
@@ -386,7 +433,11 @@ class HomeScreen(WorkScreen):
         result, expect = self.result(target.id), target.expect
         if expect is None or result is None or result.speedup is None:
             return "not measured yet"
+        lead = result.lead.rung if result.lead is not None else ""
+        if {lead, BASELINE, ""} & {*self.workbench.held(target), *self.workbench.caught(result)}:
+            return "not measured yet: what was measured is in quarantine"
         machine = "the CPU" if result.device == "cpu" else self.workbench.machine
+        machine = self.workbench.machines.get(result.run_id) or machine
         if machine in ("", "CPU only"):
             machine = "another machine"
         if expect.on.lower() not in machine.lower():
@@ -400,6 +451,7 @@ class HomeScreen(WorkScreen):
 
     def _rungs(self, target: Target) -> Parts:
         result = self.result(target.id)
+        barred = {*self.workbench.held(target), *(self.workbench.caught(result) if result is not None else ())}
         parts: Parts = []
         for rung in target.rungs:
             arm = result.arm(rung.name) if result is not None else None
@@ -407,11 +459,14 @@ class HomeScreen(WorkScreen):
             text.append(f" {_KINDS[rung.kind]}", style="not bold dim")
             if rung.role is Role.WRONG:
                 text.append(", must be refused", style="not bold dim")
+            elif rung.role is Role.CHEAT:
+                text.append(", a cheat: must be caught", style="not bold dim")
             elif arm is not None and arm.state.final and arm.median_ms is None:
                 text.append(f", {STATE_WORDS[arm.state]}", style="not bold")
             parts.append(text)
             about = Text()
-            if arm is not None and arm.median_ms is not None:
+            believed = rung.role is not Role.CHEAT and not {rung.name, ""} & barred
+            if believed and arm is not None and arm.median_ms is not None:
                 about.append(f"{plain.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms)} ms")
                 if arm.sol is not None:
                     about.append(f", {plain.percent(arm.sol)} of the speed of light")

@@ -21,12 +21,14 @@ from engine.clean import clean, clean_line
 from kernels.catalog.model import Role
 from tui import plain, readings
 from tui.aside import aside, begin
+from tui.findings import bar_sign
 from tui.keymap import TARGET, bind
-from tui.model import RunView, stored_run
+from tui.model import BASELINE, RunView, stored_run
 from tui.results import STATE_WORDS, Result, newest, quality_notes, timing_words
+from tui.screens import Source
 from tui.screens.base import WorkScreen
 from tui.screens.source import SourceView
-from tui.themes import verdict_text
+from tui.themes import verdict_style, verdict_text
 from tui.widgets.logpane import LogPane
 from tui.widgets.table import Cell, Column, LiveTable
 
@@ -34,7 +36,13 @@ if TYPE_CHECKING:
     from kernels.catalog.model import Target
 
 WIDE_COLUMNS = 120
+REFUSED = (Role.WRONG, Role.CHEAT)
 MAX_FILE_BYTES = 2_000_000
+
+
+def mark(word: str, ascii_only: bool) -> Text:
+    """ "⊘ caught" in the place of a speed-up; "held" is short for in quarantine."""
+    return Text(f"{bar_sign(ascii_only)} {word}", verdict_style("slower"))
 
 
 def file_of(target: Target, name: str) -> Path:
@@ -65,7 +73,8 @@ class LessonScreen(WorkScreen):
     """See the module."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        *bind("source", "lesson_text", "next_rung", "previous_rung", "lesson_samples", *TARGET)
+        *bind("source", "diff", "run_quick", "trust", "lesson_text", "next_rung", "previous_rung", "lesson_samples"),
+        *bind(*(name for name in TARGET if name not in ("diff", "run_quick", "trust"))),
     ]
     DEFAULT_CSS = """
     LessonScreen #panes { height: 1fr; layout: vertical; }
@@ -139,7 +148,7 @@ class LessonScreen(WorkScreen):
 
     def refresh_from(self, names: set[str]) -> None:
         super().refresh_from(names)
-        if self.is_mounted and (not names or names & {"catalog", "board", "runs"}):
+        if self.is_mounted and (not names or names & {"catalog", "board", "runs", "quarantines"}):
             if "catalog" in names:
                 self._told = False
             self._fill()
@@ -169,6 +178,8 @@ class LessonScreen(WorkScreen):
     async def _read_run(self, run_id: str) -> None:
         try:
             self._run = await self.workbench.stored(lambda history: stored_run(history.run(run_id), {}))
+            if self._run is not None:
+                self.workbench.model.mark(self._run)
         except LookupError:
             return  # it was removed from the store meanwhile: its figures in the table are all there is
         self._about()
@@ -193,16 +204,27 @@ class LessonScreen(WorkScreen):
                 lesson = f"# {clean_line(target.title)}\n\n{lesson}"
             self.query_one(Markdown).update(lesson)
         result = self._result()
+        held = self.workbench.held(target)
+        caught = self.workbench.caught(result) if result is not None else {}
+        ascii_only = self.workbench.ascii
         rows: list[tuple[str, list[Cell]]] = []
         for rung in target.rungs:
             arm = result.arm(rung.name) if result is not None else None
             comparison = None
             if result is not None:
                 comparison = next((item for item in result.comparisons if item.rung == rung.name), None)
-            name = Text(clean_line(rung.name), style="bold" if rung.role is not Role.WRONG else "")
+            barred = rung.name in held or rung.name in caught or "" in caught or rung.role is Role.CHEAT
+            shown = arm if not barred else None
+            name = Text(clean_line(rung.name), style="bold" if rung.role not in REFUSED else "")
             verdict: Cell = ""
-            if comparison is not None:
-                verdict = verdict_text(comparison.verdict.value, comparison.speedup, self.workbench.ascii)
+            if rung.name in caught or "" in caught:
+                verdict = mark("caught", ascii_only)
+            elif rung.name in held or BASELINE in held:
+                verdict = mark("held", ascii_only)
+            elif rung.role is Role.CHEAT:
+                verdict = Text("! missed", "bold") if arm is not None and arm.median_ms is not None else "cheat"
+            elif comparison is not None:
+                verdict = verdict_text(comparison.verdict.value, comparison.speedup, ascii_only)
             elif arm is not None and arm.state.final and arm.median_ms is None:
                 verdict = STATE_WORDS[arm.state]
             rows.append(
@@ -210,9 +232,9 @@ class LessonScreen(WorkScreen):
                     rung.name,
                     [
                         name,
-                        plain.number(arm.median_ms) if arm is not None and arm.median_ms is not None else "",
+                        plain.number(shown.median_ms) if shown is not None and shown.median_ms is not None else "",
                         verdict,
-                        plain.percent(arm.sol) if arm is not None and arm.sol is not None else "",
+                        plain.percent(shown.sol) if shown is not None and shown.sol is not None else "",
                     ],
                 )
             )
@@ -228,22 +250,46 @@ class LessonScreen(WorkScreen):
         name = self.rung_name
         text = Text()
         if target is not None:
+            result = self._result()
             rung = next((rung for rung in target.rungs if rung.name == name), None)
             if rung is None:
                 text.append(clean_line(name), style="bold")
                 text.append("\na file that every rung depends on; enter shows it")
             else:
                 text.append(clean_line(rung.name), style="bold")
-                text.append(f"\n{clean_line(rung.summary) or 'enter shows its source'}\n")
-                result = self._result()
+                if rung.role is Role.CHEAT:
+                    text.append(" must be caught", style="dim")
+                text.append(f"\n{clean_line(rung.summary) or self._hint(rung.role)}\n")
+                for why in self._marks(target, result, rung.name):
+                    text.append(why + "\n", style="bold")
                 arm = result.arm(rung.name) if result is not None else None
-                if arm is not None and arm.median_ms is not None:
+                if arm is not None and arm.median_ms is not None and not self._marks(target, result, rung.name):
                     text.append(f"{plain.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms)} ms\n")
                     text.append("\n".join(self._short(rung.name)) + "\n")
                 if arm is not None and arm.reason:
                     text.append(f"{clean_line(arm.reason)}\n")
         self.query_one("#rung-about", Static).update(text)
         self._tell_samples()
+
+    @staticmethod
+    def _hint(role: Role) -> str:
+        return (
+            "enter shows its source, d its diff to the honest twin" if role is Role.CHEAT else "enter shows its source"
+        )
+
+    def _marks(self, target: Target, result: Result | None, rung: str) -> list[str]:
+        """Why the rung's figures are no result; empty where they are one."""
+        caught = self.workbench.caught(result) if result is not None else {}
+        lines = []
+        if rung in caught or "" in caught:
+            lines.append(f"caught by {caught.get(rung) or caught['']}")
+        held = self.workbench.held(target).get(rung)
+        if held is not None:
+            since = plain.local_time(held.wall)
+            lines.append(f"in quarantine since {since} ({held.check}), until its code changes and passes every check")
+            if not lines[:-1]:
+                lines.append(held.evidence)
+        return [clean_line(line, limit=4000) for line in lines]
 
     def _short(self, rung: str) -> list[str]:
         """How the rung's time was taken and what limits it, in a few words; the `i` pane has the sentences."""
@@ -290,6 +336,15 @@ class LessonScreen(WorkScreen):
         if self.focused is not self.table:
             self.query_one(f"#{switcher.current}").focus()
         self.call_after_refresh(self._tell_samples)  # its width is known then
+
+    def action_diff(self) -> None:
+        """Compare the baseline with the optimized rung; of a cheat its honest twin with it."""
+        target = self.workbench.target(self._target_id)
+        if target is not None and any(rung.role is Role.CHEAT for rung in target.rungs):
+            left, right = self.workbench.pair_of(self._target_id, self.rung_name)
+            self.workbench.open_diff(self._target_id, Source(left), Source(right))
+        else:
+            super().action_diff()
 
     def copy_text(self) -> str:
         """The source where one is shown, else the lesson."""

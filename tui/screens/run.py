@@ -51,7 +51,8 @@ class RunScreen(WorkScreen):
             id="run_samples",
             tooltip="Show what the samples say: how taken, at which clock, speed of light, quality, all notes in full.",
         ),
-        *bind(*(name for name in TARGET if name not in ("cancel", "run_quick", "run_full"))),
+        *bind("run_trust"),
+        *bind(*(name for name in TARGET if name not in ("cancel", "run_quick", "run_full", "trust"))),
         Binding("o", "output", "output", id="run_output", tooltip="Show what the kernels printed, and back."),
         Binding("s", "steps", "steps", id="run_steps", tooltip="Show every step with its duration, and back."),
         Binding(
@@ -174,6 +175,8 @@ class RunScreen(WorkScreen):
             self._problem = clean_line(f"{error}")
         else:
             self._stored = found
+            if found is not None:
+                self.workbench.model.mark(found)
             self._problem = "" if found else "there is no store yet; `r` on a target in the catalogue runs it"
         self._redraw_all()
 
@@ -199,7 +202,9 @@ class RunScreen(WorkScreen):
             self.query_one("#verdict", TextRows).show([Text(why)])
             return
         everything = not names
-        head = everything or not names.isdisjoint((f"run:{run.id}", "status", "connection"))
+        head = everything or not names.isdisjoint((f"run:{run.id}", "status", "connection", "quarantines"))
+        if "quarantines" in names and run is self._stored:
+            self.workbench.model.mark(run)
         samples = everything or f"samples:{run.id}" in names
         if head:
             self._draw_head(run)
@@ -372,6 +377,7 @@ class RunScreen(WorkScreen):
             targets=[run.target],
             quick=quick,
             trigger="tui",
+            **self.workbench.run_fields(run.target),
         )
         if reply is not None and reply.run_ids:
             self.show_run(reply.run_ids[0])
@@ -385,7 +391,8 @@ class RunScreen(WorkScreen):
         self.refresh_from(set())
 
     def action_diff(self) -> None:
-        """Compare the sources of the baseline and the highlighted (or fastest) rung, as they ran."""
+        """Compare the sources of the baseline and the highlighted (or fastest) rung, as they ran; of a cheat those of
+        its honest twin and the cheat."""
         run = self.run_view
         if run is None or not run.target:
             return
@@ -393,7 +400,10 @@ class RunScreen(WorkScreen):
         chosen = self.rung_name
         if chosen not in run.arms or chosen.startswith(BASELINE):
             chosen = lead.rung if lead is not None else BASELINE
-        self.workbench.open_diff(run.target, Source(BASELINE, run.snapshot), Source(chosen, run.snapshot))
+        first, other = BASELINE, chosen
+        if any(rung.startswith("cheat") for rung in run.arms):
+            first, other = self.workbench.pair_of(run.target, chosen)
+        self.workbench.open_diff(run.target, Source(first, run.snapshot), Source(other, run.snapshot))
 
     def action_output(self) -> None:
         """Show what the kernels printed."""
@@ -405,6 +415,15 @@ class RunScreen(WorkScreen):
         if run is not None and run.lead is not None and self.rung_name == BASELINE:
             self.query_one("#arms", LiveTable).move_to(run.lead.rung)
         self._toggle("samples")
+
+    def action_trust(self) -> None:
+        """Show whether this run may be believed."""
+        self.workbench.open_screen("trust", target_id=self.target_id, run_id=self.run_id)
+
+    def action_checks(self) -> None:
+        """List every check, with what it did in this run where its checks were asked."""
+        run = self.run_view
+        self.workbench.open_screen("checks", run_id=self.run_id if run is not None and run.findings else "")
 
     def action_roofline(self) -> None:
         """Show this run's rungs under the roofs of its GPU."""

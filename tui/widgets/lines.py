@@ -141,6 +141,11 @@ class LineView(ScrollView):
         return self.rich_style + style_of(self.app, spec) if spec else self.rich_style
 
     @property
+    def inner_width(self) -> int:
+        """Cells of a line that can be seen: what the scrollbar covers is not among them."""
+        return max(0, self.size.width - self.scrollbar_gutter.width)
+
+    @property
     def top(self) -> int:
         """The first line of the content that is shown."""
         return self.scroll_offset.y

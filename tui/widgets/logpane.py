@@ -139,7 +139,7 @@ class LogPane(LineView, can_focus=True):
 
     def action_sideways(self, steps: int) -> None:
         """Move the text sideways."""
-        last = max(0, max((cell_len(line) for line in self._in_sight()), default=0) - self.size.width)
+        last = max(0, max((cell_len(line) for line in self._in_sight()), default=0) - self.inner_width)
         shift = max(0, min(self._shift + steps * _SIDEWAYS_CELLS, last if steps > 0 else self._shift))
         if shift != self._shift:
             self._shift = shift
@@ -177,4 +177,6 @@ class LogPane(LineView, can_focus=True):
         if self._shift:
             whole = Strip([Segment(line, base)])
             line = whole.crop(self._shift, max(self._shift, whole.cell_length)).text
-        return Strip(cell_segments(line, width, base, ellipsis=self.cut), width)
+        inner = self.inner_width
+        strip = Strip(cell_segments(line, inner, base, ellipsis=self.cut), inner)
+        return strip.adjust_cell_length(width, base)

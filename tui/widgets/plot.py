@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -630,6 +631,30 @@ def text_row(parts: Sequence[tuple[str, int]], width: int) -> Row:
     return Row(characters + [" "] * missing, owners + [BLANK] * missing)
 
 
+_WORD = re.compile(r"[^_ ]*[_ ]|[^_ ]+")
+
+
+def _apart(names: Sequence[str], cut: str) -> list[str]:
+    """Names without the beginning that they share with another one, where a cut would leave nothing else of them.
+
+    `optimized_swizzled` beside `optimized_triton` becomes `…swizzled`; what begins unlike all others stays.
+    """
+    shorter = []
+    for name in names:
+        # With a line after `other`, so that a name which another one continues counts as its beginning.
+        heads = [_shared_words(name, f"{other}_") for other in names if other != name]
+        head = max(heads, key=len, default="")
+        rest = name[len(head) :]
+        shorter.append(f"{cut}{rest}" if len(head) > 3 and rest else name)
+    return shorter
+
+
+def _shared_words(name: str, other: str) -> str:
+    """The whole words, each with the sign behind it, with which both begin."""
+    pairs = zip(_WORD.findall(name), _WORD.findall(other), strict=False)
+    return "".join(word for word, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
 def _legend(
     series: Sequence[Series],
     signs: str,
@@ -648,6 +673,8 @@ def _legend(
     right_label = y_right_label if any(_axis(item) == "right" for item in series) else ""
     fixed = cell_len(y_label) + 2 + (cell_len(right_label) + 2 if right_label else 0) + (len(tail) + 2 if tail else 0)
     names = [clean_line(item.name) for item in series]
+    if fixed + sum(cell_len(n) + 4 for n in names) > width:
+        names = _apart(names, cut)
     longest = max(map(cell_len, names))
     # Long names are cut alike until all of them fit.
     while longest > 3 and fixed + sum(min(cell_len(n), longest) + 4 for n in names) > width:

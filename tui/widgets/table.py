@@ -348,7 +348,7 @@ class LiveTable(LineView, can_focus=True):
         return grew
 
     def _fit(self) -> None:
-        self._fitted_for = self.size.width
+        self._fitted_for = self.inner_width
         self._widths = fit(self._columns, self._natural, self._fitted_for)
 
     def _flow(self, cells: Sequence[Cell]) -> tuple[int, int]:
@@ -365,7 +365,7 @@ class LiveTable(LineView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         width = self.size.width
-        if width != self._fitted_for:
+        if self.inner_width != self._fitted_for:
             self._fit()
         if not self._rows and y == (1 if self.size.height > 1 else 0):
             return self.sentence(self._empty)

@@ -1,0 +1,498 @@
+"""What the driver and the GPU's own records say: which streams, devices and contexts a call used, and for how long.
+
+One call is traced by CUPTI after the last sample, with a spinning kernel before it and a marker behind it on the timed
+stream. What runs beside the spinning kernel has started before the clock would; what ends after the marker would end
+after it. Tracing slows a process down, so nothing is timed after it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from checks.registry import (
+    Answer,
+    ArmFacts,
+    Call,
+    Check,
+    How,
+    Issue,
+    Need,
+    RunFacts,
+    Sensor,
+    Site,
+    When,
+    caught,
+    not_applicable,
+    passed,
+    suspect,
+    unavailable,
+)
+
+if TYPE_CHECKING:
+    from kernels.catalog.model import Case
+
+SPIN_CYCLES = 20_000_000  # some 10 ms: time to launch a call of a thousand kernels
+MARK_CYCLES = 2_000
+SPIN_KERNEL = "spin_kernel"  # what torch.cuda._sleep launches
+SETTLE_S = 0.02  # for what still runs in a context that no synchronisation of ours reaches
+MOST_NAMED = 6
+SLACK_NS = 2_000  # two activities that follow one another may seem to overlap by the clock's step
+BUSY_FACTOR = 1.5
+BUSY_LEAST_MS = 0.05
+HOST_LEAST_MS = 1.0
+CLAIM = 1.2
+EVERY = 16
+
+# -- one call, traced --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """A kernel, copy or fill on a GPU, by CUPTI. Times in ns of one clock."""
+
+    name: str
+    device: int
+    stream: int
+    start_ns: int
+    end_ns: int
+
+
+def read_trace(activities: Sequence[Activity]) -> dict[str, Any]:
+    """What the activities between spinning kernel and marker say, as facts.
+
+    Raises:
+        ValueError: spinning kernel and marker are not both there.
+    """
+    ordered = sorted(activities, key=lambda each: each.start_ns)
+    spins = [each for each in ordered if SPIN_KERNEL in each.name]
+    if len(spins) < 2:
+        raise ValueError(f"CUPTI saw {len(spins)} of the 2 kernels that stand around the call")
+    hold, mark = spins[0], spins[-1]
+    work = [each for each in ordered if SPIN_KERNEL not in each.name]
+    early = [
+        each for each in work if each.stream != hold.stream and hold.start_ns < each.start_ns < hold.end_ns - SLACK_NS
+    ]
+    late = [each for each in work if each.end_ns > mark.start_ns + SLACK_NS]
+    busy_ns, reached = 0, 0
+    for each in work:
+        busy_ns += max(0, each.end_ns - max(each.start_ns, reached))
+        reached = max(reached, each.end_ns)
+    return {
+        "activities": len(work),
+        "busy_ms": busy_ns / 1e6,
+        "streams": len({(each.device, each.stream) for each in work}),
+        "elsewhere": sorted({each.device for each in work} - {hold.device}),
+        "early": [_described(each, hold.end_ns - each.start_ns) for each in early[:MOST_NAMED]],
+        "early_ms": sum(min(each.end_ns, hold.end_ns) - each.start_ns for each in early) / 1e6,
+        "late": [_described(each, each.end_ns - mark.start_ns) for each in late[:MOST_NAMED]],
+        "late_ms": max((each.end_ns - mark.start_ns for each in late), default=0) / 1e6,
+        "migrations": sum("unified memory" in each.name.lower() for each in work),
+    }
+
+
+def _described(activity: Activity, beyond_ns: int) -> str:
+    return f"{activity.name[:60]} on stream {activity.stream} by {beyond_ns / 1e6:.3g} ms"
+
+
+class Trace(Sensor):
+    """One call under CUPTI, after the last sample. Uses `Site.launch_once`: one bare call, no refill and no waiting."""
+
+    name = "trace"
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self._facts: dict[str, Any] = {}
+
+    def after_timing(self) -> None:
+        """See Sensor."""
+        import torch  # a sensor runs in a worker, which has it
+        from torch.profiler import ProfilerActivity, profile
+
+        launch_once = getattr(self.site, "launch_once", None)
+        if launch_once is None:
+            raise RuntimeError("this worker offers no call to trace")
+        start = time.perf_counter()
+        torch.cuda.synchronize()
+        with profile(activities=[ProfilerActivity.CUDA]) as session:
+            torch.cuda._sleep(SPIN_CYCLES)
+            launch_once()
+            torch.cuda._sleep(MARK_CYCLES)
+            torch.cuda.synchronize()
+            time.sleep(SETTLE_S)
+        cuda = torch.autograd.DeviceType.CUDA
+        seen = [
+            Activity(
+                event.name(),
+                event.device_index(),
+                event.device_resource_id(),
+                event.start_ns(),
+                event.start_ns() + event.duration_ns(),
+            )
+            for event in session.profiler.kineto_results.events()
+            if event.device_type() == cuda and "Sync" not in event.name() and "Wait" not in event.name()
+        ]
+        self._facts = read_trace(seen) | {"cost_ms": (time.perf_counter() - start) * 1e3}
+
+    def facts(self) -> Mapping[str, Any]:
+        """See read_trace; empty where nothing was timed."""
+        return self._facts
+
+
+def _traced(arm: ArmFacts) -> list[Mapping[str, Any]]:
+    """What each replica's trace says. Raises LookupError where none was made."""
+    told = [facts for facts in arm.facts(Trace) if facts]
+    if not told:
+        raise LookupError("no call was traced, because nothing was timed")
+    return told
+
+
+def streams(arm: ArmFacts, run: RunFacts) -> Answer:
+    """Caught where, in every replica, work starts before the clock or ends after it."""
+    if arm.timing == "none":
+        return not_applicable("it was not timed")
+    told = _traced(arm)
+    held = "+host" not in arm.timing  # else the clock starts with the first launch, and nothing can be before it
+    late = [facts["late"] for facts in told]
+    early = [facts["early"] if held else [] for facts in told]
+    if all(late):
+        return caught(f"ends after the timed stream: {'; '.join(late[0])}")
+    if all(early):
+        return caught(f"starts before the clock, while the launches are held back: {'; '.join(early[0])}")
+    first = told[0]
+    return passed(
+        f"{first['activities']} kernels and copies on {first['streams']} streams, all of them between the two events"
+    )
+
+
+def kernel_time(arm: ArmFacts, run: RunFacts) -> Answer:
+    """Caught where the GPU was busy with one call for far longer than a call is said to take."""
+    if arm.timing == "none" or arm.median_ms is None:
+        return not_applicable("it was not timed")
+    told = _traced(arm)
+    busy_ms = min(facts["busy_ms"] for facts in told)
+    words = f"{arm.median_ms:.3g} ms by the samples, the GPU was busy for {busy_ms:.3g} ms with one call"
+    if busy_ms > BUSY_FACTOR * arm.median_ms + BUSY_LEAST_MS:
+        return caught(words)
+    return passed(words)
+
+
+# -- devices, contexts, streams ----------------------------------------------------------------------------------------
+
+
+class Places(Sensor):
+    """Where a call leaves the process: current device, stream and context, and which other GPUs it has used."""
+
+    name = "places"
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self._home: tuple[int, int, int] | None = None
+        self._gpus = 0
+        self._foreign: set[int] = set()
+        self._moved: dict[str, str] = {}
+        self._managed: list[str] = []
+        self._calls = 0
+
+    def before_import(self) -> None:
+        """See Sensor."""
+        import torch  # a sensor runs in a worker, which has it
+
+        self._gpus = torch.cuda.device_count()
+        self._used = torch._C._cuda_hasPrimaryContext
+        self._home = self._here()
+        self._foreign = {index for index in range(self._gpus) if self._used(index)}
+
+    def _here(self) -> tuple[int, int, int]:
+        """Current device, stream and context; the context is 0 where the driver's bindings are missing."""
+        import torch
+
+        device = torch._C._cuda_getDevice()
+        return device, torch._C._cuda_getCurrentRawStream(device), _current_context()
+
+    def _look(self, when: str) -> None:
+        if self._home is None:
+            raise RuntimeError("nothing was noted before the import")
+        for what, now, was in zip(("device", "stream", "context"), self._here(), self._home, strict=True):
+            if now != was:
+                self._moved.setdefault(what, when)
+
+    def after_import(self) -> None:
+        """See Sensor."""
+        self._look("by its import")
+
+    def after_prepare(self, case: Case, buffers: Sequence[object]) -> None:
+        """See Sensor."""
+        self._look("by prepare()")
+
+    def after_call(self, call: Call) -> None:
+        """See Sensor."""
+        self._calls += 1
+        if call.stage == "verify" or self._calls % EVERY == 0:
+            if call.sample is None:  # a timed sample is ended by our own settling
+                self._look("by a call")
+            self._managed += [found for found in _managed(call.outputs) if found not in self._managed]
+
+    def facts(self) -> Mapping[str, Any]:
+        """What moved, which GPUs were used beside the first, which outputs are managed memory."""
+        now = {index for index in range(self._gpus) if self._used(index)}
+        return {
+            "gpus": self._gpus,
+            "elsewhere": sorted(now - self._foreign),
+            "moved": dict(self._moved),
+            "managed": self._managed[:MOST_NAMED],
+        }
+
+
+def _current_context() -> int:
+    try:
+        from cuda.bindings import driver  # absent on many machines
+    except ImportError:
+        return 0
+    status, context = driver.cuCtxGetCurrent()
+    return int(context) if status == driver.CUresult.CUDA_SUCCESS else 0
+
+
+def _managed(outputs: Sequence[tuple[Any, ...]]) -> list[str]:
+    """Outputs in memory whose pages move between host and GPU when they are touched."""
+    try:
+        from cuda.bindings import driver  # absent on many machines
+    except ImportError:
+        return []
+    managed = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_IS_MANAGED
+    found = []
+    for position, output in enumerate(itertools.chain.from_iterable(outputs[:1])):
+        if output.is_cuda and output.numel():
+            status, answer = driver.cuPointerGetAttribute(managed, output.data_ptr())
+            if status == driver.CUresult.CUDA_SUCCESS and answer:
+                found.append(f"output {position}")
+    return found
+
+
+def devices(arm: ArmFacts, run: RunFacts) -> Answer:
+    """Caught where a rung that declares one GPU has used another."""
+    declared = max(1, run.target.needs.gpus)  # a rung's own needs only say where it can run
+    if declared > 1:
+        return not_applicable(f"the target declares {declared} GPUs")
+    told = arm.facts(Places)
+    if all(facts["gpus"] < 2 for facts in told):
+        return not_applicable("this process sees one GPU only")
+    traced = [facts for replica in arm.sensed if (facts := replica.get(Trace.name)) and "elsewhere" in facts]
+    elsewhere = sorted({index for facts in (*told, *traced) for index in facts["elsewhere"]})
+    if elsewhere:
+        names = ", ".join(f"cuda:{index}" for index in elsewhere)
+        return caught(f"the target declares one GPU, and the rung has used {names} as well")
+    return passed(f"of {told[0]['gpus']} GPUs it has used its own")
+
+
+def contexts(arm: ArmFacts, run: RunFacts) -> Answer:
+    """Caught where a call leaves another device, stream or context behind as the current one."""
+    for facts in arm.facts(Places):
+        if moved := facts["moved"]:
+            what = ", ".join(f"{name} ({when})" for name, when in moved.items())
+            return caught(f"left changed: the current {what}; what is timed next would run there")
+    others = len(run.before.get("gpu_processes") or ()), len(run.after.get("gpu_processes") or ())
+    beside = f"; {max(others)} other processes have a context on this GPU" if any(others) else ""
+    return passed(f"device, stream and context were after the calls what they were before{beside}")
+
+
+def managed(arm: ArmFacts, run: RunFacts) -> Answer:
+    """Caught where an output is managed memory: its pages travel when the judge looks, after the clock has stopped."""
+    for facts in arm.facts(Places):
+        if facts["managed"]:
+            return caught(f"in managed memory: {', '.join(facts['managed'])}; its pages move when they are read")
+    for replica in arm.sensed:
+        moves = replica.get(Trace.name, {}).get("migrations", 0)
+        if moves:
+            return suspect(f"{moves} migrations of managed memory in one call: the first touch pays for the others")
+    return passed("no output lies in managed memory, and no page moved during a call")
+
+
+# -- the host's share --------------------------------------------------------------------------------------------------
+
+
+def host_time(arm: ArmFacts, run: RunFacts) -> Answer:
+    """Caught where a rung is faster for the GPU's clock and slower for whoever waits, by a millisecond and more."""
+    if arm.timing == "none" or arm.median_ms is None:
+        return not_applicable("it was not timed")
+    if "+host" in arm.timing:
+        return not_applicable("its samples contain the host's time")
+    base = next((each for each in run.arms if each.arm == "baseline"), None)
+    if base is None or base is arm or base.median_ms is None:
+        return not_applicable("there is no baseline to be faster than")
+    if not arm.sustained or not base.sustained:
+        return unavailable("no calls were made by the engine's clock alone")
+    base_ms = statistics.median(each.per_call_ms for each in base.sustained)
+    ours_ms = min(each.per_call_ms for each in arm.sustained)
+    words = (
+        f"{arm.median_ms:.3g} ms for the GPU against the baseline's {base.median_ms:.3g} ms;"
+        f" {ours_ms:.3g} ms against {base_ms:.3g} ms by the engine's clock"
+    )
+    claimed = base.median_ms > CLAIM * arm.median_ms
+    hidden = all(each.per_call_ms - each.claimed_ms > HOST_LEAST_MS for each in arm.sustained)
+    if claimed and hidden and ours_ms > CLAIM * base_ms:
+        return caught(f"{words}: the host does the work while the launches are held back")
+    return passed(words)
+
+
+CHECKS: tuple[Check, ...] = (
+    Check(
+        "cuda.streams",
+        "Every stream is joined",
+        "One call is traced: no kernel or copy may start before the timed stream's turn nor end after it.",
+        (
+            "cuda.host_callback_escape",
+            "cuda.async_memcpy_incomplete",
+            "cuda.persistent_kernel",
+            "cuda.cooperative_launch_abuse",
+            "timing.unsynced_streams",
+            "timing.incomplete_async_ops",
+            "timing.graph_on_other_stream",
+        ),
+        When.AFTER_RUN,
+        needs=(Need.GPU, Need.CUPTI),
+        arm=streams,
+        sensor=Trace,
+    ),
+    Check(
+        "cuda.kernel_time",
+        "Busy no longer than claimed",
+        "The time in which the GPU was busy with one traced call, on whatever streams, against that of the samples.",
+        (
+            "cuda.persistent_kernel",
+            "cuda.cooperative_launch_abuse",
+            "cuda.dynamic_parallelism_hidden",
+            "timing.unsynced_streams",
+            "timing.graph_on_other_stream",
+        ),
+        When.AFTER_RUN,
+        needs=(Need.GPU, Need.CUPTI),
+        arm=kernel_time,
+        sensor=Trace,
+    ),
+    Check(
+        "cuda.devices",
+        "The declared GPUs only",
+        "Which GPUs have a context of this process, and on which of them a traced call ran.",
+        ("cuda.undeclared_multi_gpu",),
+        When.AFTER_RUN,
+        needs=(Need.GPU, Need.GPUS),
+        arm=devices,
+        sensor=Places,
+    ),
+    Check(
+        "cuda.contexts",
+        "Device, stream and context stay",
+        "After import, prepare() and calls the current device, stream and context must be the ones from before.",
+        ("cuda.context_switch_overhead",),
+        When.EACH_SAMPLE,
+        needs=(Need.GPU,),
+        arm=contexts,
+        sensor=Places,
+    ),
+    Check(
+        "cuda.managed_memory",
+        "No pages on the move",
+        "Outputs must not lie in managed memory, whose pages travel when somebody reads them.",
+        ("cuda.unified_memory_faults",),
+        When.EACH_SAMPLE,
+        needs=(Need.GPU,),
+        arm=managed,
+        sensor=Places,
+    ),
+    Check(
+        "cuda.host_time",
+        "The host does not do the work",
+        "Samples leave out what the host takes to launch. Where that makes a rung faster that is slower for whoever"
+        " waits, the host did more than launch.",
+        ("cuda.driver_overhead",),
+        When.AFTER_RUN,
+        needs=(Need.GPU,),
+        arm=host_time,
+    ),
+)
+
+ISSUES: tuple[Issue, ...] = (
+    Issue(
+        "cuda.host_callback_escape",
+        "A host function in the stream starts something and returns before it is done.",
+        How.DETECTED,
+        "What the function leaves behind is a Python thread or work on another stream: both are looked for after every"
+        " sample, and outputs of timed calls are judged.",
+        "cuda/host_callback_escape",
+    ),
+    Issue(
+        "cuda.async_memcpy_incomplete",
+        "A copy between host and GPU runs on while the clock has stopped.",
+        How.DETECTED,
+        "The lag after each sample covers the copy engines; a traced call shows which came early or late.",
+        "cuda/async_memcpy_incomplete",
+    ),
+    Issue(
+        "cuda.workspace_pre_compute",
+        "Results are computed while a workspace is made, and the timed call fetches them.",
+        How.PREVENTED,
+        "After prepare() every input that is not static gets new values, so a result from before is a wrong one; the"
+        " last outputs are poisoned before each call.",
+        "cuda/workspace_pre_compute",
+    ),
+    Issue(
+        "cuda.persistent_kernel",
+        "A kernel stays on the GPU and does the work of calls whose own kernels only ring a bell.",
+        How.DETECTED,
+        "The device must be idle after every sample, and the hold takes every SM before the next one.",
+        "cuda/persistent_kernel",
+    ),
+    Issue(
+        "cuda.undeclared_multi_gpu",
+        "The work is spread over GPUs that the target does not declare.",
+        How.DETECTED,
+        "A context on another GPU, or a traced kernel there, catches a rung of a target whose `needs` says one GPU.",
+        "cuda/undeclared_multi_gpu",
+    ),
+    Issue(
+        "cuda.context_switch_overhead",
+        "Another current device, stream or context is left behind, or other processes take turns on the GPU.",
+        How.DETECTED,
+        "Events, hold and refills go to one stream of one device whatever is current; what a call leaves changed is"
+        " caught, and processes with a context on this GPU are told.",
+        "cuda/context_switch_overhead",
+    ),
+    Issue(
+        "cuda.driver_overhead",
+        "Time in the driver and on the host is left out, and work is moved there.",
+        How.DETECTED,
+        "The host's time of each sample is kept, a latency lesson is timed with it, and a rung that is faster only for"
+        " the GPU's clock is caught by the engine's.",
+        "cuda/driver_overhead",
+    ),
+    Issue(
+        "cuda.cooperative_launch_abuse",
+        "A cooperative kernel does the work beside the timed stream.",
+        How.DETECTED,
+        "To stream order a cooperative kernel is a kernel like any other: lag, trace and the engine's clock see it, and"
+        " while the hold has every SM it cannot start.",
+        "cuda/cooperative_launch_abuse",
+    ),
+    Issue(
+        "cuda.dynamic_parallelism_hidden",
+        "A kernel launches kernels of its own that no tracer counts.",
+        How.PREVENTED,
+        "By CUDA's rules a grid is complete only when the grids that it launched are, and our closing event waits for"
+        " the grid: their time is in the sample, counted or not. Linking device launches needs cudadevrt, which NVRTC"
+        " does not bring, so there is no fixture; tests/checks/test_cuda.py proves that the judges go by time and never"
+        " by a count of kernels.",
+    ),
+    Issue(
+        "cuda.unified_memory_faults",
+        "Pages of managed memory move before the clock starts or after it has stopped.",
+        How.DETECTED,
+        "Inputs are plain device memory, made by the engine; an output in managed memory is caught by its pointer's"
+        " attributes, migrations in a traced call are suspect. tests/checks/test_cuda.py shows such pointers and traces"
+        " to the judge: no fixture makes them, since pages that move disturb everything else on the GPU.",
+    ),
+)

@@ -1,0 +1,685 @@
+"""Work of several ranks: did every one of them do its share, and did they really talk to one another?
+
+The defence is the design: each rank is a process with its own slice of fresh values, the slices of all ranks are judged
+together, and a sample lasts as long as its slowest rank. The sensor here adds what each rank said to the group: it
+stands in the methods of ProcessGroup, below the functions that a lesson imports, and costs some microseconds a
+collective. Collectives that C++ starts by itself (compiled code, DDP's reducer) pass it by; the group's own sequence
+number tells of them.
+
+Payloads are counted and not calls: a better rung may well use fewer and larger collectives. A ring's traffic makes kinds
+comparable: an all-reduce is a reduce-scatter and an all-gather.
+"""
+
+from __future__ import annotations
+
+import functools
+import statistics
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from checks.registry import (
+    Answer,
+    ArmFacts,
+    Call,
+    Check,
+    How,
+    Issue,
+    RunFacts,
+    Sensor,
+    Site,
+    When,
+    caught,
+    not_applicable,
+    passed,
+    suspect,
+    unavailable,
+)
+from kernels.catalog.model import Role
+
+if TYPE_CHECKING:
+    from kernels.catalog.model import Target
+
+MEETING_GROUP = "aisp.meeting"  # description of the group in which ranks wait for one another between calls
+MOST_SAMPLES = 4096
+LESS = 0.75  # of the baseline's payload: what differs by less may be another algorithm
+WRONG_FACTOR = 2.0  # outputs within tolerance have an RMS error of at most sqrt(2) tolerances
+IDLE_SHARE = 0.1  # of what the baseline's rank works, and of what the busiest rank does
+EVEN_SHARE = 0.5  # of the busiest rank's work: then the baseline shares it out
+LEAST_BUSY_MS = {"cuda": 0.05, "cpu": 0.5}
+
+# Techniques of a lesson that say that ranks exchange data.
+EXCHANGING = frozenset(
+    {"all-reduce", "all-gather", "all-to-all", "reduce-scatter", "reduce", "broadcast", "scatter", "gather"}
+    | {"send-recv", "pipeline-parallelism", "data-parallelism", "tensor-parallelism", "sharding", "ring-exchange"}
+)
+
+# -- what a rank says to its group -------------------------------------------------------------------------------------
+
+# Methods of ProcessGroup by what they do; not every release of torch has all of them.
+_METHODS = {
+    "allreduce": "all_reduce",
+    "allreduce_coalesced": "all_reduce",
+    "allgather": "all_gather",
+    "_allgather_base": "all_gather",
+    "allgather_coalesced": "all_gather",
+    "allgather_into_tensor_coalesced": "all_gather",
+    "all_gather_single": "all_gather",
+    "all_gather_single_coalesced": "all_gather",
+    "reduce_scatter": "reduce_scatter",
+    "_reduce_scatter_base": "reduce_scatter",
+    "reduce_scatter_tensor_coalesced": "reduce_scatter",
+    "reduce_scatter_single": "reduce_scatter",
+    "reduce_scatter_single_coalesced": "reduce_scatter",
+    "alltoall": "all_to_all",
+    "alltoall_base": "all_to_all",
+    "all_to_all_single": "all_to_all",
+    "broadcast": "broadcast",
+    "reduce": "reduce",
+    "gather": "gather",
+    "scatter": "scatter",
+    "send": "send",
+    "recv": "recv",
+    "recv_anysource": "recv",
+    "barrier": "barrier",
+    "monitored_barrier": "barrier",
+}
+_WAITS = ("wait", "synchronize", "get_future", "get_future_result", "block_current_stream", "result")
+
+
+def traffic(kind: str, size: int, members: int) -> float:
+    """What one rank of a ring of `members` moves for a payload of `size`, in the unit of `size`."""
+    if kind == "barrier" or members < 2:
+        return 0.0
+    share = (members - 1) / members
+    factor = {"all_reduce": 2 * share, "all_gather": share, "reduce_scatter": share, "all_to_all": share}
+    return factor.get(kind, 1.0) * size
+
+
+@dataclass(slots=True)
+class Said:
+    """One operation that was started during a call.
+
+    Attributes:
+        group: the ranks that it joins, as the whole world numbers them.
+        handle: what was returned to wait for; None where nothing was.
+        apart: inside of a coalesced group, whose own handle stands for it.
+    """
+
+    kind: str
+    group: tuple[int, ...]
+    elements: int
+    nbytes: int
+    handle: Any = None
+    awaited: bool = False
+    apart: bool = False
+
+    @property
+    def open(self) -> bool:
+        """Whether nobody waited for it."""
+        return self.handle is not None and not self.awaited and not self.apart
+
+
+class Ears:
+    """Stands in the methods of ProcessGroup and Work and notes what passes while it listens."""
+
+    def __init__(self) -> None:
+        import torch.distributed as dist  # a sensor runs in a worker, which has it
+        from torch._C import _distributed_c10d as c10d
+
+        self._dist = dist
+        self._c10d = c10d
+        self._originals: list[tuple[Any, str, Any]] = []
+        self._groups: dict[int, tuple[Any, tuple[int, ...]]] = {}  # id -> the group, kept alive, and its ranks
+        self._coalescing = False
+        self.listening = False
+        self.symmetric = False
+        self.said: list[Said] = []
+
+    def listen_in(self) -> None:
+        """Take the methods' places."""
+        group = self._c10d.ProcessGroup
+        for name, kind in _METHODS.items():
+            if hasattr(group, name):
+                self._replace(group, name, functools.partial(self._starting, kind))
+        for name in ("_start_coalescing", "_end_coalescing"):
+            if hasattr(group, name):
+                self._replace(group, name, functools.partial(self._bracket, name == "_start_coalescing"))
+        for name in _WAITS:
+            if hasattr(self._c10d.Work, name):
+                self._replace(self._c10d.Work, name, self._waiting)
+        if hasattr(self._c10d.Work, "is_completed"):
+            self._replace(self._c10d.Work, "is_completed", self._asking)
+        symmetric = sys.modules.get("torch.distributed._symmetric_memory")
+        for name in ("empty", "rendezvous", "enable_symm_mem_for_group"):
+            if hasattr(symmetric, name):
+                self._replace(symmetric, name, self._sharing)
+
+    def leave(self) -> None:
+        """Put the originals back."""
+        while self._originals:
+            owner, name, original = self._originals.pop()
+            setattr(owner, name, original)
+
+    def _replace(self, owner: Any, name: str, stand_in: Callable[..., Any]) -> None:
+        original = getattr(owner, name)
+
+        # A plain function, so that it binds as the method did.
+        @functools.wraps(original)
+        def method(*given: Any, **named: Any) -> Any:
+            return stand_in(original, *given, **named)
+
+        self._originals.append((owner, name, original))
+        setattr(owner, name, method)
+
+    # -- in their places -------------------------------------------------------------------------------------------
+
+    def _starting(self, kind: str, original: Any, group: Any, *given: Any, **named: Any) -> Any:
+        handle = original(group, *given, **named)
+        if self.listening:
+            members = self._members(group)
+            if members is not None:
+                payload = [self._size(each) for each in (*given, *named.values())]
+                elements, nbytes = max(payload, default=(0, 0))
+                if kind in ("send", "recv"):
+                    peer = given[1] if len(given) > 2 and isinstance(given[1], int) else None
+                    if peer is not None and peer < len(members):
+                        members = tuple(sorted({members[peer], self._dist.get_rank()}))
+                waitable = handle if isinstance(handle, self._c10d.Work) else None
+                self.said.append(Said(kind, members, elements, nbytes, waitable, apart=self._coalescing))
+        return handle
+
+    def _bracket(self, begins: bool, original: Any, group: Any, *given: Any, **named: Any) -> Any:
+        found = original(group, *given, **named)
+        self._coalescing = begins
+        if self.listening and isinstance(found, self._c10d.Work):
+            self.said.append(Said("coalesced", self._members(group) or (), 0, 0, found))
+        return found
+
+    def _waiting(self, original: Any, work: Any, *given: Any, **named: Any) -> Any:
+        found = original(work, *given, **named)
+        self._mark(work)
+        return found
+
+    def _asking(self, original: Any, work: Any) -> bool:
+        done = bool(original(work))
+        if done:
+            self._mark(work)
+        return done
+
+    def _sharing(self, original: Any, *given: Any, **named: Any) -> Any:
+        self.symmetric = True
+        return original(*given, **named)
+
+    def _mark(self, work: Any) -> None:
+        if not self.listening:
+            return
+        for said in reversed(self.said):  # mostly the last one
+            if said.handle is work:
+                said.awaited = True
+                return
+
+    # -- about groups ----------------------------------------------------------------------------------------------
+
+    def _members(self, group: Any) -> tuple[int, ...] | None:
+        """Ranks of a group; None for the one in which ranks only wait for one another."""
+        known = self._groups.get(id(group))
+        if known is None:
+            ours = group.group_desc == MEETING_GROUP
+            try:
+                ranks = () if ours else tuple(self._dist.get_process_group_ranks(group))
+            except (KeyError, ValueError):  # made past torch.distributed: its size is all there is to know
+                ranks = tuple(range(group.size()))
+            known = self._groups[id(group)] = (group, ranks)
+        return known[1] or None
+
+    def _size(self, given: Any) -> tuple[int, int]:
+        """Elements and bytes of all tensors in an argument."""
+        if isinstance(given, (list, tuple)):
+            sizes = [self._size(each) for each in given]
+            return sum(size for size, _ in sizes), sum(nbytes for _, nbytes in sizes)
+        if hasattr(given, "numel"):
+            return given.numel(), given.numel() * given.element_size()
+        return 0, 0
+
+    def sequence(self) -> int:
+        """How many collectives the groups of this rank have counted so far, those of C++ among them."""
+        total = 0
+        for group in list(self._dist.distributed_c10d._world.pg_map):
+            if group.group_desc != MEETING_GROUP:
+                total += group._get_sequence_number_for_group()
+        return total
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What was noted of the timed calls so far."""
+
+    elements: list[float] = field(default_factory=list)
+    nbytes: list[float] = field(default_factory=list)
+    unseen: list[int] = field(default_factory=list)
+    wall_ms: list[float] = field(default_factory=list)
+    busy_ms: list[float] = field(default_factory=list)
+    kinds: Counter[str] = field(default_factory=Counter)
+    groups: set[tuple[int, ...]] = field(default_factory=set)
+    worlds: set[int] = field(default_factory=set)
+    open_calls: int = 0
+    open_kinds: Counter[str] = field(default_factory=Counter)
+
+
+class Collectives(Sensor):
+    """What this rank exchanges in its timed calls, what it leaves unfinished, and how long it works."""
+
+    name = "collectives"
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self.ears = Ears() if site.target.ranks > 1 else None
+        self._tally = _Tally()
+        self._sequence: int | None = None
+
+    def before_import(self) -> None:
+        """See Sensor."""
+        if self.ears is not None:
+            self.ears.listen_in()
+
+    def before_call(self, call: Call) -> None:
+        """See Sensor."""
+        if self.ears is None or call.stage != "timed":
+            return
+        try:
+            self._sequence = self.ears.sequence()
+        except RuntimeError:  # a backend that does not count
+            self._sequence = None
+        self.ears.said.clear()
+        self.ears.listening = True
+
+    def after_call(self, call: Call) -> None:
+        """See Sensor."""
+        ears, tally = self.ears, self._tally
+        if ears is None or not ears.listening:
+            return
+        ears.listening = False
+        said = list(ears.said)
+        ears.said.clear()  # handles of a call must not outlive it
+        if len(tally.wall_ms) >= MOST_SAMPLES:
+            return
+        tally.elements.append(sum(traffic(one.kind, one.elements, len(one.group)) for one in said))
+        tally.nbytes.append(sum(traffic(one.kind, one.nbytes, len(one.group)) for one in said))
+        tally.kinds.update(one.kind for one in said)
+        tally.groups.update(one.group for one in said if one.elements)
+        tally.worlds.add(self._world())
+        left = unfinished(said)
+        tally.open_calls += bool(left)
+        tally.open_kinds.update(one.kind for one in left)
+        if self._sequence is not None:
+            tally.unseen.append(max(0, ears.sequence() - self._sequence - len(said)))
+        tally.wall_ms.append(call.sample.device_ms)
+        tally.busy_ms.append(call.sample.host_ms if self.site.device == "cpu" else call.sample.device_ms)
+
+    def _world(self) -> int:
+        import torch.distributed as dist  # a sensor runs in a worker, which has it
+
+        return int(dist.get_world_size()) if dist.is_initialized() else 0
+
+    def facts(self) -> Mapping[str, Any]:
+        """Per call, of this rank: elements and bytes moved (medians), times in ms (medians), operations (means)."""
+        tally, calls = self._tally, len(self._tally.wall_ms)
+        if self.ears is None or not calls:
+            return {"calls": 0}
+        return {
+            "calls": calls,
+            "elements": statistics.median(tally.elements),
+            "most_elements": max(tally.elements),
+            "bytes": statistics.median(tally.nbytes),
+            "operations": {kind: count / calls for kind, count in sorted(tally.kinds.items())},
+            "groups": sorted(list(group) for group in tally.groups)[:64],
+            "worlds": sorted(tally.worlds),
+            "open_calls": tally.open_calls,
+            "open": {kind: count / calls for kind, count in sorted(tally.open_kinds.items())},
+            "unseen": statistics.median(tally.unseen) if tally.unseen else 0,
+            "symmetric": self.ears.symmetric,
+            "wall_ms": statistics.median(tally.wall_ms),
+            "busy_ms": statistics.median(tally.busy_ms),
+        }
+
+
+def unfinished(said: Sequence[Said]) -> list[Said]:
+    """Operations of one call that nobody waited for.
+
+    A message that was sent counts as waited for where something later was: an answer says that it arrived.
+    """
+    last = max((number for number, one in enumerate(said) if one.awaited), default=-1)
+    return [one for number, one in enumerate(said) if one.open and (one.kind != "send" or number > last)]
+
+
+# -- the judges --------------------------------------------------------------------------------------------------------
+
+
+def _why_not(arm: ArmFacts, run: RunFacts) -> Answer | None:
+    """Why there is nothing to ask of this arm; None where there is."""
+    if run.target.ranks == 1:
+        return not_applicable("the lesson has one rank")
+    if arm.timing == "none":
+        return not_applicable("it was not timed")
+    return None
+
+
+def _told(arm: ArmFacts, target: Target) -> list[list[Mapping[str, Any]]]:
+    """What the sensors said, per replica in the order of ranks. Raises LookupError where one of them said nothing."""
+    facts = arm.facts(Collectives)
+    ranks = target.ranks
+    if len(facts) % ranks or any(not each["calls"] for each in facts):
+        raise LookupError(f"not all of its {ranks} ranks told of timed calls")
+    return [facts[start : start + ranks] for start in range(0, len(facts), ranks)]
+
+
+def _baseline(run: RunFacts) -> ArmFacts | None:
+    found = [arm for arm in run.arms if arm.rung.role is Role.BASELINE and not arm.arm.endswith("(A/A)")]
+    return next((arm for arm in found if arm.rung.name == "baseline"), found[0] if found else None)
+
+
+def _yardstick(arm: ArmFacts, run: RunFacts) -> list[list[Mapping[str, Any]]] | None:
+    """The baseline's facts; None where this arm is a baseline or there is none to compare with."""
+    base = _baseline(run)
+    if base is None or arm.rung.role is Role.BASELINE or base.timing == "none":
+        return None
+    return _told(base, run.target)
+
+
+def every_rank(arm: ArmFacts, run: RunFacts) -> Answer:
+    """Caught where one rank hardly works, and receives no more, while the baseline shares the work out."""
+    if (nothing := _why_not(arm, run)) is not None:
+        return nothing
+    told = _told(arm, run.target)
+    wall = [_median(replica[rank]["wall_ms"] for replica in told) for rank in range(run.target.ranks)]
+    times = ", ".join(f"rank {rank} {_ms(each)}" for rank, each in enumerate(wall))
+    base = _yardstick(arm, run)
+    if base is not None:
+        least_ms = LEAST_BUSY_MS.get(arm.device, max(LEAST_BUSY_MS.values()))
+        for rank in range(run.target.ranks):
+            usual = _median(replica[rank]["busy_ms"] for replica in base)
+            most = _median(max(each["busy_ms"] for each in replica) for replica in base)
+            moved = min(replica[rank]["elements"] for replica in base)
+            if usual < least_ms or usual < EVEN_SHARE * most:
+                continue
+            if all(_idles(replica, rank, usual, moved) for replica in told):
+                work = "processor time" if arm.device == "cpu" else "device time"
+                return caught(
+                    f"rank {rank} works {_ms(_median(replica[rank]['busy_ms'] for replica in told))} of {work} a call,"
+                    f" the busiest rank {_ms(_median(max(e['busy_ms'] for e in replica) for replica in told))}; in the"
+                    f" baseline rank {rank} works {_ms(usual)}, and it receives no more here"
+                )
+    return passed(f"{times} a call; the slowest counts")
+
+
+def _idles(replica: Sequence[Mapping[str, Any]], rank: int, usual_ms: float, usual_elements: float) -> bool:
+    """Whether this rank does next to nothing, and has nothing sent to it that another one did in its place."""
+    busy_ms, busiest_ms = replica[rank]["busy_ms"], max(each["busy_ms"] for each in replica)
+    alone = replica[rank]["elements"] <= usual_elements and not replica[rank]["unseen"]
+    return bool(alone and busy_ms < IDLE_SHARE * usual_ms and busy_ms < IDLE_SHARE * busiest_ms)
+
+
+def exchange(arm: ArmFacts, run: RunFacts) -> Answer:
+    """Caught where a rank exchanges nothing though the lesson is about it, or too little and the outputs show it."""
+    if (nothing := _why_not(arm, run)) is not None:
+        return nothing
+    told = _told(arm, run.target)
+    base = _yardstick(arm, run)
+    if base is None:
+        return passed(f"{_operations(told)}: {_moved(told)} a call and rank")
+    ranks = range(run.target.ranks)
+    usual = [min(replica[rank]["elements"] for replica in base) for rank in ranks]
+    if not any(usual):
+        return passed(f"{_moved(told)} a call and rank; the baseline exchanges nothing")
+    got = [max(replica[rank]["elements"] for replica in told) for rank in ranks]
+    shares = {rank: got[rank] / usual[rank] for rank in ranks if usual[rank]}
+    rank = min(shares, key=lambda each: shares[each])
+    words = f"rank {rank} moves {got[rank]:.4g} elements a call, {shares[rank]:.0%} of the baseline's {usual[rank]:.4g}"
+    if shares[rank] >= LESS:
+        return passed(f"{words} ({_operations(told)})")
+    facts = [each for replica in told for each in replica]
+    if any(each["symmetric"] for each in facts):
+        return unavailable(f"{words}, but it uses symmetric memory, in which nothing counts what is exchanged")
+    if any(each["unseen"] for each in facts):
+        return unavailable(f"{words}, but its group counted collectives that were started past Python")
+    wrong = _wrong(arm, run.target)
+    if wrong:
+        return caught(f"{words}, and {wrong}")
+    never = all(not replica[rank]["most_elements"] for replica in told)
+    claimed = sorted(EXCHANGING & set(run.target.techniques))
+    if never and claimed:
+        return caught(
+            f"rank {rank} sends and receives nothing in {sum(replica[rank]['calls'] for replica in told)} timed calls,"
+            f" the baseline moves {usual[rank]:.4g} elements; the lesson is about {', '.join(claimed)}:"
+            " what its outputs need comes by another way than the group"
+        )
+    return passed(f"{words}; its outputs are right all the same")
+
+
+def _wrong(arm: ArmFacts, target: Target) -> str:
+    """How far outputs are off where they certainly are; "" where they may be right."""
+    worst: tuple[float, str] = (0.0, "")
+    for figures in arm.compared:
+        for spec in target.outputs:
+            error = figures.get(f"{spec.name}.rms_error")
+            allowed = target.tolerance.get(spec.dtype)
+            if error is not None and allowed is not None and error > WRONG_FACTOR * allowed:
+                found = f"the RMS error of {spec.name} is {error:.2g} of its RMS where {allowed:.2g} is allowed"
+                worst = max(worst, (error, found))
+    return worst[1]
+
+
+def awaited(arm: ArmFacts, run: RunFacts) -> Answer:
+    """Caught where most calls of a rank return while something that they started was never waited for."""
+    if (nothing := _why_not(arm, run)) is not None:
+        return nothing
+    told = _told(arm, run.target)
+    for rank in range(run.target.ranks):
+        mine = [replica[rank] for replica in told]
+        calls, left = sum(each["calls"] for each in mine), sum(each["open_calls"] for each in mine)
+        if not left:
+            continue
+        kinds = ", ".join(sorted({kind for each in mine for kind in each["open"]}))
+        words = (
+            f"rank {rank} returned from {left} of {calls} timed calls with {kinds} under way that it never waited for"
+        )
+        if all(each["open_calls"] * 2 >= each["calls"] for each in mine):
+            return caught(words)
+        return suspect(words)
+    return passed(f"whatever was started was waited for ({_operations(told)})")
+
+
+def topology(arm: ArmFacts, run: RunFacts) -> Answer:
+    """Caught where the group has another size than the lesson says, or its operations leave ranks alone."""
+    if (nothing := _why_not(arm, run)) is not None:
+        return nothing
+    ranks = run.target.ranks
+    told = _told(arm, run.target)
+    worlds = sorted({world for replica in told for each in replica for world in each["worlds"]})
+    if worlds != [ranks]:
+        return caught(f"the lesson says {ranks} ranks; its processes saw a world of {_list(worlds)}")
+    islands = [_islands(replica, ranks) for replica in told]
+    base = _yardstick(arm, run)
+    spoke = all(any(each["groups"] for each in replica) for replica in told)
+    unseen = any(each["unseen"] for replica in told for each in replica)
+    if base is not None and spoke and not unseen and all(len(_islands(replica, ranks)) == 1 for replica in base):
+        apart = max(islands, key=len)
+        if all(len(found) > 1 for found in islands):
+            return caught(
+                f"{_operations(told)} ran in groups that never join the ranks {' | '.join(map(_list, apart))};"
+                f" the baseline's join all {ranks}"
+            )
+    groups = sorted({tuple(group) for replica in told for each in replica for group in each["groups"]})
+    return passed(f"a world of {ranks}; data went through the groups {'; '.join(map(_list, groups)) or '-'}")
+
+
+def _islands(replica: Sequence[Mapping[str, Any]], ranks: int) -> list[list[int]]:
+    """Sets of ranks that data could pass between."""
+    parts = [{rank} for rank in range(ranks)]
+    for group in {tuple(group) for each in replica for group in each["groups"]}:
+        joined = set().union(*(part for part in parts if part & set(group)))
+        parts = [part for part in parts if not part & set(group)] + [joined]
+    return sorted(sorted(part) for part in parts if part)
+
+
+def _operations(told: Sequence[Sequence[Mapping[str, Any]]]) -> str:
+    """What the ranks of the first replica did in a call, on the mean over ranks."""
+    total: Counter[str] = Counter()
+    for each in told[0]:
+        total.update(each["operations"])
+    return ", ".join(f"{count / len(told[0]):.3g} {kind}" for kind, count in sorted(total.items())) or "no collective"
+
+
+def _moved(told: Sequence[Sequence[Mapping[str, Any]]]) -> str:
+    return _bytes(_median(each["bytes"] for replica in told for each in replica))
+
+
+def _median(values: Iterable[float]) -> float:
+    return float(statistics.median(values))
+
+
+def _list(values: Iterable[int]) -> str:
+    return ", ".join(map(str, values))
+
+
+def _bytes(size: float) -> str:
+    for unit, step in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= step:
+            return f"{size / step:.3g} {unit}"
+    return f"{size:.0f} bytes"
+
+
+def _ms(value: float) -> str:
+    return f"{value:.3g} ms"
+
+
+CHECKS: tuple[Check, ...] = (
+    Check(
+        "distributed.every_rank",
+        "Every rank works",
+        "Compares what each rank works in a call with the busiest rank and with the baseline's. A rank that neither"
+        " works nor receives has nothing to hand over.",
+        ("distributed.rank_skipping",),
+        When.EACH_SAMPLE,
+        arm=every_rank,
+        sensor=Collectives,
+    ),
+    Check(
+        "distributed.exchange",
+        "As much is exchanged as must be",
+        "Counts the elements that each rank moves in a call, whatever the number of collectives. Less than the baseline"
+        " is caught where the outputs are wrong, none at all where the lesson is about an exchange.",
+        (
+            "distributed.collective_short_circuit",
+            "distributed.gradient_bucketing_mismatch",
+            "distributed.shard_size_mismatch",
+            "distributed.side_door",
+            "distributed.topology_mismatch",
+        ),
+        When.EACH_SAMPLE,
+        arm=exchange,
+        sensor=Collectives,
+    ),
+    Check(
+        "distributed.awaited",
+        "Nothing is left under way",
+        "Keeps the handle of every operation of a call and sees whether it was waited for when the call had returned."
+        " What goes on after that was not timed.",
+        (
+            "distributed.async_gradient_timing",
+            "distributed.barrier_timing",
+            "distributed.pipeline_bubble_hiding",
+        ),
+        When.EACH_SAMPLE,
+        arm=awaited,
+        sensor=Collectives,
+    ),
+    Check(
+        "distributed.topology",
+        "The ranks that were declared",
+        "The size of the world and the members of every group that carried data, against the lesson and the baseline.",
+        ("distributed.topology_mismatch",),
+        When.EACH_SAMPLE,
+        arm=topology,
+        sensor=Collectives,
+    ),
+)
+
+ISSUES: tuple[Issue, ...] = (
+    Issue(
+        "distributed.rank_skipping",
+        "One rank does its part and is looked at; another hands back nothing, or what it had.",
+        How.DETECTED,
+        "The outputs of every rank are judged in full against the reference, on values that differ from rank to rank;"
+        " the work of each rank is compared with the baseline's.",
+        "distributed/rank_skipping",
+    ),
+    Issue(
+        "distributed.collective_short_circuit",
+        "The collective is left out, and each rank answers from its own data.",
+        How.DETECTED,
+        "Every rank's inputs are its own, so a local answer is a wrong output; what each rank moves is counted below"
+        " the functions of torch.distributed.",
+        "distributed/collective_short_circuit",
+    ),
+    Issue(
+        "distributed.topology_mismatch",
+        "The collectives run in other groups than declared, a rank in each in the worst case.",
+        How.DETECTED,
+        "The size of the world and the ranks of every group that carries data are noted and compared with the lesson's"
+        " `ranks` and with the baseline's groups.",
+        "distributed/topology_mismatch",
+    ),
+    Issue(
+        "distributed.barrier_timing",
+        "A rank leaves before the barrier that ends the step, so that its clock never sees the slow one.",
+        How.DETECTED,
+        "A sample lasts as long as its slowest rank, whoever else has left; a barrier that was entered and never waited"
+        " for is seen by its handle.",
+        "distributed/barrier_timing",
+    ),
+    Issue(
+        "distributed.gradient_bucketing_mismatch",
+        "Gradients are reduced in other buckets than claimed, and some of them belong to none.",
+        How.DETECTED,
+        "Elements are counted and not collectives, so that buckets may be cut as one likes as long as all is in them;"
+        " what was left out is wrong in the outputs.",
+        "distributed/gradient_bucketing_mismatch",
+    ),
+    Issue(
+        "distributed.async_gradient_timing",
+        "The reduction is started and never waited for; the clock sees the start.",
+        How.DETECTED,
+        "The handle of each operation is kept until the call has returned: nobody may have left it unasked. Outputs"
+        " are read at once, and the device as a whole is waited for after each sample.",
+        "distributed/async_gradient_timing",
+    ),
+    Issue(
+        "distributed.pipeline_bubble_hiding",
+        "A stage works on what the call before sent, so that no call ever waits for the pipeline to fill.",
+        How.DETECTED,
+        "Every call has values of its own, so results of the call before are wrong; messages that a call leaves under"
+        " way are seen by their handles, and the slowest stage's time counts.",
+        "distributed/pipeline_bubble_hiding",
+    ),
+    Issue(
+        "distributed.shard_size_mismatch",
+        "Ranks exchange smaller shards than they hold and make up the rest.",
+        How.DETECTED,
+        "The form of every rank's slice is declared and judged; the elements that each rank moves are compared with the"
+        " baseline's.",
+        "distributed/shard_size_mismatch",
+    ),
+    Issue(
+        "distributed.side_door",
+        "Ranks of one machine pass data through a file in memory instead of the group, which no other machine could.",
+        How.DETECTED,
+        "A lesson about a collective whose ranks move nothing through the group, and whose outputs are right all the"
+        " same, has another way.",
+        "distributed/side_door",
+        listed=False,
+    ),
+)

@@ -1,0 +1,844 @@
+"""The machine that a result depends on: what of it changed, throttled or stood in the way while a run lasted.
+
+Facts come from engine.environment.observe, once before the first and once after the last process of a run, from the
+telemetry between, and from sensors in every arm's process. All of it is only read.
+
+Two modes. `--validity strict` is for results that somebody will build on: what demonstrably disturbed the run, or
+changed while it lasted, makes it SUSPECT, and it has no verdict. `--validity portable` is for a laptop, a shared server
+or a build machine: the same finding is told, and warns, but does not refuse; results of this mode never update
+expectations. In both modes what cannot be known is UNAVAILABLE, what is merely not ideal (clocks that are not locked,
+a guest of a hypervisor, a governor that saves power) is PASSED with its figures, and a kernel that changes its own
+standing, by a higher priority, more threads or other cores than its rivals have, is CAUGHT.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from checks.registry import (
+    Answer,
+    ArmFacts,
+    Call,
+    Check,
+    How,
+    Issue,
+    Need,
+    RunFacts,
+    Sensor,
+    Site,
+    When,
+    caught,
+    not_applicable,
+    passed,
+    suspect,
+    unavailable,
+)
+
+Plain: TypeAlias = Mapping[str, Any]
+
+THERMAL = 0x20 | 0x40  # NVML's clocks-event reasons: slowed by software or hardware for heat
+POWER_CAP, POWER_BRAKE = 0x4, 0x80
+DISTURBED = 0.05  # of the time: from here on a limit that stepped in is no longer a trifle
+SET_ASIDE = 0.5  # of the samples, for a low clock
+STOLEN = 0.10  # of all processor time, by the hypervisor
+SWAPPED_BYTES = 64 << 20  # read back from disk during a run: seconds, and in the middle of samples
+UNTOUCHED_BYTES = 4 << 20  # smaller outputs come from memory that was in use before
+UNTOUCHED = 0.9  # of an output's pages
+LOOKS = 12  # calls of a process whose outputs' pages are looked at: 0.1 ms for 16 MB
+RAISING_POLICIES = {1: "SCHED_FIFO", 2: "SCHED_RR", 6: "SCHED_DEADLINE"}
+
+# Bound while checks are imported, before any lesson is: what a kernel puts in their place is not asked.
+_getpriority, _getscheduler, _getaffinity = os.getpriority, os.sched_getscheduler, os.sched_getaffinity
+
+
+def unfit(run: RunFacts, evidence: str) -> Answer:
+    """The machine disturbed this run: SUSPECT; in portable mode a warning."""
+    if run.validity == "portable":
+        return passed(f"warning, let pass in portable mode: {evidence}")
+    return suspect(evidence)
+
+
+# -- sensors -----------------------------------------------------------------------------------------------------------
+
+
+class Standing(Sensor):
+    """How this process stands with the scheduler, on which device, with which libraries; 3 us around a call.
+
+    Facts: "start" (before the lesson was imported), "seen" (every different standing at the edge of a call, with how
+    many calls had it), "given" and "cores" (all cores that any thread was allowed, at the start and since), "versions".
+    """
+
+    name = "standing"
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        import torch  # sensors live in workers
+
+        self._torch = torch
+        self._threads = torch.get_num_threads
+        self._device = torch.cuda.current_device if site.device == "cuda" else None
+        self._start: Plain = {}
+        self._seen: dict[tuple[object, ...], int] = {}
+        self._given: set[int] = set()
+        self._cores: set[int] = set()
+        self._looks = 0
+
+    def before_import(self) -> None:
+        """The standing that the engine gave."""
+        self._start = _named(self._now())
+        self._given = self._of_threads()
+
+    def after_import(self) -> None:
+        """What importing changed counts from now on."""
+        self._note()
+
+    def after_call(self, call: Call) -> None:
+        """Cheap: four questions to the kernel."""
+        self._note()
+        if self._looks < LOOKS and call.stage == "timed":
+            self._looks += 1
+            self._cores |= self._of_threads()
+
+    def after_timing(self) -> None:
+        """Threads that stayed are looked at once more."""
+        self._cores |= self._of_threads()
+
+    def facts(self) -> Plain:
+        """See the class."""
+        torch = self._torch
+        uuid, versions = None, {"torch": str(torch.__version__), "cuda": torch.version.cuda or None}
+        if self.site.device == "cuda":
+            uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
+            versions["cudnn"] = str(torch.backends.cudnn.version())
+        return {
+            "start": dict(self._start),
+            "seen": [{**_named(key), "calls": count} for key, count in list(self._seen.items())[:32]],
+            "given": sorted(self._given),
+            "cores": sorted(self._cores),
+            "uuid": uuid,
+            "versions": versions,
+        }
+
+    def _note(self) -> None:
+        now = self._now()
+        self._seen[now] = self._seen.get(now, 0) + 1
+
+    def _now(self) -> tuple[object, ...]:
+        return (
+            _getpriority(os.PRIO_PROCESS, 0),
+            _getscheduler(0),
+            self._threads(),
+            tuple(sorted(_getaffinity(0))),
+            self._device() if self._device is not None else None,
+        )
+
+    @staticmethod
+    def _of_threads() -> set[int]:
+        """Cores that any thread of this process may use."""
+        cores: set[int] = set()
+        for task in Path("/proc/self/task").iterdir():
+            try:
+                cores |= _getaffinity(int(task.name))
+            except OSError:  # it has ended
+                continue
+        return cores
+
+
+def _named(key: tuple[object, ...]) -> dict[str, Any]:
+    nice, policy, threads, cores, device = key
+    listed = list(cores) if isinstance(cores, tuple) else []
+    return {"nice": nice, "policy": policy, "threads": threads, "cores": listed, "device": device}
+
+
+class Residency(Sensor):
+    """How many pages of large outputs in host memory were ever written; from /proc/self/pagemap, in a few calls only.
+
+    A page that was promised and only read since is the kernel's one page of zeros: present, but not its owner's alone.
+    """
+
+    name = "residency"
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self._page = os.sysconf("SC_PAGE_SIZE")
+        self._written: list[float] = []
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def after_call(self, call: Call) -> None:
+        """Look at the outputs of the first calls."""
+        if len(self._written) >= LOOKS:
+            return
+        for output in call.outputs[-1] if call.outputs else ():
+            size = output.numel() * output.element_size()
+            if output.device.type == "cpu" and size >= UNTOUCHED_BYTES:
+                self._written.append(self._share(output.data_ptr(), size))
+                self._bytes = max(self._bytes, size)
+
+    def _share(self, address: int, size: int) -> float:
+        first, last = -(-address // self._page), (address + size) // self._page
+        with self._lock, Path("/proc/self/pagemap").open("rb", buffering=0) as file:
+            file.seek(first * 8)
+            entries = file.read((last - first) * 8)
+        high = entries[7::8]  # bit 63 present, bit 62 swapped, bit 56 mapped once
+        if not high:
+            raise OSError("no page could be looked at")
+        return sum(bool(byte & 0x40) or (byte & 0x81) == 0x81 for byte in high) / len(high)
+
+    def facts(self) -> Plain:
+        """Shares, one per look."""
+        return {"written": list(self._written), "bytes": self._bytes}
+
+
+# -- judges of arms ----------------------------------------------------------------------------------------------------
+
+
+def _device(arm: ArmFacts, run: RunFacts) -> Answer:
+    found = arm.facts(Standing)
+    for facts in found:
+        start = facts["start"]["device"]
+        others = [seen for seen in facts["seen"] if seen["device"] != start]
+        if others:
+            calls, total = sum(seen["calls"] for seen in others), sum(seen["calls"] for seen in facts["seen"])
+            return caught(
+                f"made GPU {others[0]['device']} the current one in {calls} of {total} calls; the run is on GPU {start}"
+            )
+    uuids = sorted({str(facts["uuid"]) for facts in found})
+    if len(uuids) > 1:
+        return suspect(f"its processes ran on different GPUs: {', '.join(uuids)}")
+    watched = _inside(run.before, "gpu", "uuid")
+    if watched is None:
+        return unavailable("the driver does not name the GPU that is watched")
+    if watched != uuids[0]:
+        return unavailable(
+            f"it ran on {uuids[0]}, while clocks and power are read of {watched}; "
+            "with CUDA_DEVICE_ORDER=PCI_BUS_ID and the first GPU visible both are the same"
+        )
+    return passed(f"all {len(found)} processes ran on {watched}, which is the GPU whose clocks are read")
+
+
+def _priority(arm: ArmFacts, run: RunFacts) -> Answer:
+    for facts in arm.facts(Standing):
+        start, total = facts["start"], sum(seen["calls"] for seen in facts["seen"])
+        for seen in facts["seen"]:
+            share = f"in {seen['calls']} of {total} calls"
+            if seen["nice"] < start["nice"]:
+                return caught(f"raised its priority: nice {seen['nice']} {share}, {start['nice']} at the start")
+            if seen["policy"] != start["policy"] and seen["policy"] in RAISING_POLICIES:
+                return caught(f"asked for {RAISING_POLICIES[seen['policy']]} {share}")
+            if seen["threads"] > start["threads"]:
+                return caught(
+                    f"took more threads than it was given: {seen['threads']} {share}, {start['threads']} at the start"
+                )
+    start = arm.facts(Standing)[0]["start"]
+    other = _first_other_start(arm, run)
+    if other is not None and (other["nice"], other["policy"]) != (start["nice"], start["policy"]):
+        return suspect(
+            f"it was started with nice {start['nice']} and policy {start['policy']}, "
+            f"the baseline with nice {other['nice']} and policy {other['policy']}"
+        )
+    return passed(f"nice {start['nice']}, {start['threads']} threads, as it was given")
+
+
+def _placement(arm: ArmFacts, run: RunFacts) -> Answer:
+    for facts in arm.facts(Standing):
+        given = set(facts["given"]) | set(facts["start"]["cores"])
+        # On a GPU the driver's and the libraries' own threads may go where they like: the calling one counts.
+        reached = set(facts["cores"]) if arm.device == "cpu" or run.target.on_host else set()
+        more = sorted(reached.union(*(seen["cores"] for seen in facts["seen"])) - given)
+        if more:
+            return caught(
+                f"moved threads to core{'s' if len(more) > 1 else ''} {_list(more)}, "
+                f"outside of the {len(given)} that every arm was given ({_list(sorted(given))})"
+            )
+    start = arm.facts(Standing)[0]["start"]
+    other = _first_other_start(arm, run)
+    if other is not None and other["cores"] != start["cores"]:
+        return unfit(run, f"it was started on cores {_list(start['cores'])}, the baseline on {_list(other['cores'])}")
+    fewer = [seen for facts in arm.facts(Standing) for seen in facts["seen"] if seen["cores"] != start["cores"]]
+    if fewer:
+        return passed(f"kept to cores {_list(fewer[0]['cores'])} of its {len(start['cores'])}")
+    return passed(f"stayed on its {len(start['cores'])} cores ({_list(start['cores'])})")
+
+
+def _first_other_start(arm: ArmFacts, run: RunFacts) -> Plain | None:
+    """How the first arm that told was started, where that is another one."""
+    for other in run.arms:
+        if other.arm == arm.arm:
+            return None
+        try:
+            start: Plain = other.facts(Standing)[0]["start"]
+        except LookupError:
+            continue
+        return start
+    return None
+
+
+def _untouched(arm: ArmFacts, run: RunFacts) -> Answer:
+    del run
+    found = arm.facts(Residency)
+    looks = [share for facts in found for share in facts["written"]]
+    if not looks:
+        return not_applicable(f"it has no output of {UNTOUCHED_BYTES >> 20} MB or more in host memory")
+    mb = max(facts["bytes"] for facts in found) / 1e6
+    bare = [share for share in looks if share <= 1 - UNTOUCHED]
+    if len(bare) >= 3 and len(bare) >= 0.8 * len(looks):
+        return caught(
+            f"of outputs of {mb:.1f} MB at most {max(bare):.1%} of the pages were written, "
+            f"in {len(bare)} of {len(looks)} calls: "
+            "the rest was promised by the kernel, and is paid for by whoever reads it first"
+        )
+    return passed(
+        f"of outputs of {mb:.1f} MB {min(looks):.0%} of the pages or more were written, in {len(looks)} calls"
+    )
+
+
+# -- judges of the run -------------------------------------------------------------------------------------------------
+
+
+def _clocks(run: RunFacts) -> Answer:
+    changed = _changes(run, "gpu", ("most_sm_clock_mhz", "most_memory_clock_mhz", "application_sm_clock_mhz",
+                                    "application_memory_clock_mhz"))  # fmt: skip
+    if changed:
+        return unfit(run, f"the GPU's clock limits changed during the run: {'; '.join(changed)}")
+    most = _inside(run.before, "gpu", "most_sm_clock_mhz")
+    if most is None:
+        return unavailable("the driver does not tell the GPU's clock limits")
+    telemetry = run.telemetry
+    ran = [float(mhz) for mhz in telemetry.sm_clock_mhz if mhz > 0] if telemetry is not None else []
+    if not ran:
+        return passed(f"the limit stayed at {most} MHz; no clock was read in between")
+    if max(ran) > most * 1.02:
+        return unfit(run, f"the SM clock reached {max(ran):.0f} MHz, above the limit of {most} MHz")
+    application = _inside(run.before, "gpu", "application_sm_clock_mhz")
+    asked = "not told" if application is None else f"{application} MHz"
+    return passed(
+        f"SM clock {min(ran):.0f} to {max(ran):.0f} MHz, limit {most} MHz before and after, application clock {asked}"
+    )
+
+
+def _swap(run: RunFacts) -> Answer:
+    pages = _delta(run, "swapped_in_pages")
+    if pages is None:
+        return unavailable("/proc/vmstat does not tell what was read back from swap")
+    moved = pages * os.sysconf("SC_PAGE_SIZE")
+    killed = _delta(run, "oom_kills")
+    policy = run.before.get("overcommit") or "not told"
+    left = run.after.get("memory_available_bytes")
+    told = f"{moved / 1e6:.0f} MB read back from swap, overcommit {policy}"
+    if left is not None:
+        told += f", {left / 1e9:.1f} GB of memory available at the end"
+    if killed:
+        told += f", {killed:.0f} processes of this machine killed for want of memory"
+    return unfit(run, told) if moved > SWAPPED_BYTES else passed(told)
+
+
+def _numa(run: RunFacts) -> Answer:
+    nodes = run.before.get("numa")
+    if nodes is None:
+        return unavailable("/sys/devices/system/node is not there: the kernel does not tell its memory nodes")
+    if nodes != run.after.get("numa") or run.before.get("allowed_cores") != run.after.get("allowed_cores"):
+        return unfit(
+            run,
+            f"cores {run.before.get('allowed_cores')} on nodes {nodes} before, "
+            f"{run.after.get('allowed_cores')} on {run.after.get('numa')} after",
+        )
+    if len(nodes) == 1:
+        return passed(f"one memory node, cores {run.before.get('allowed_cores')} before and after")
+    place = run.before.get("gpu_numa_node")
+    near = "" if place is None else f"; the GPU is at node {place}"
+    return passed(f"{len(nodes)} memory nodes, cores {run.before.get('allowed_cores')} before and after{near}")
+
+
+def _governor(run: RunFacts) -> Answer:
+    changed = _changes(run, "", ("governors", "cpu_most_khz", "turbo", "smt"))
+    if changed:
+        return unfit(run, f"the processors' frequency settings changed during the run: {'; '.join(changed)}")
+    governors = run.before.get("governors")
+    if governors is None:
+        return unavailable(
+            "no frequency driver is to be seen (as in most virtual machines and containers): the host decides the clock"
+        )
+    named = ", ".join(f"{name} on cores {cores}" for name, cores in governors.items())
+    return passed(f"governor {named}, turbo {_onoff(run.before.get('turbo'))}, the same before and after")
+
+
+def _thermal(run: RunFacts) -> Answer:
+    shares = [
+        (arm.quality.throttled_share, arm.arm)
+        for arm in run.arms
+        if arm.quality is not None and arm.quality.throttled_share is not None
+    ]
+    worst, whose = max(shares, default=(None, ""))
+    if worst is not None and worst > SET_ASIDE:
+        return unfit(run, f"{worst:.0%} of the samples of {whose} were set aside because the clock had fallen")
+    telemetry = run.telemetry
+    known = [int(bits) for bits in telemetry.throttle if bits >= 0] if telemetry is not None else []
+    if not known:
+        return unavailable("the driver does not tell why clocks are held back")
+    hot = sum(bool(bits & THERMAL) for bits in known) / len(known)
+    capped = sum(bool(bits & (POWER_CAP | POWER_BRAKE)) for bits in known) / len(known)
+    degrees = [float(value) for value in telemetry.temperature_c if value > 0] if telemetry is not None else []
+    told = (
+        f"held back for heat in {hot:.1%} and for power in {capped:.1%} of {len(known)} readings"
+        + (f", {min(degrees):.0f} to {max(degrees):.0f} °C" if degrees else "")
+        + (f"; at most {worst:.1%} of an arm's samples set aside" if worst is not None else "")
+    )
+    return unfit(run, told) if hot > DISTURBED else passed(told)
+
+
+def _power_limit(run: RunFacts) -> Answer:
+    changed = _changes(run, "gpu", ("power_limit_w", "enforced_power_limit_w"))
+    if changed:
+        return unfit(run, f"the power limit changed during the run: {'; '.join(changed)}")
+    limit, usual = _inside(run.before, "gpu", "power_limit_w"), _inside(run.before, "gpu", "default_power_limit_w")
+    if limit is None:
+        return unavailable("the driver does not tell the power limit")
+    if usual is not None and limit != usual:
+        return passed(f"power limit {limit:.0f} W before and after; this GPU's usual one is {usual:.0f} W")
+    return passed(f"power limit {limit:.0f} W before and after" + ("" if usual is None else ", the usual one"))
+
+
+def _gpu_settings(run: RunFacts) -> Answer:
+    names = ("ecc", "mig", "persistence", "compute_mode")
+    changed = _changes(run, "gpu", names) + _changes(run, "", ("mps", "gpu_count"))
+    if changed:
+        return unfit(run, f"the GPU's settings changed during the run: {'; '.join(changed)}")
+    told = [f"{name.replace('_', ' ')} {_onoff(_inside(run.before, 'gpu', name))}" for name in names]
+    return passed(f"{', '.join(told)}, MPS {'on' if run.before.get('mps') else 'off'}; the same before and after")
+
+
+def _neighbours(run: RunFacts) -> Answer:
+    if "gpu_processes" not in run.after or run.after["gpu_processes"] is None:
+        return unavailable("the driver does not tell who uses the GPU")
+    since = run.before.get("wall_us", 0)
+    others = [one for one in run.after["gpu_processes"] if one["here"]]
+    unknown = len(run.after["gpu_processes"]) - len(others)
+    if run.after.get("gpu_pids_are_ours") is False:
+        return passed(
+            f"{len(run.after['gpu_processes'])} processes hold memory on the GPU; the driver counts them as the host "
+            "does, so that ours cannot be told from others"
+        )
+    busy = [one for one in others if (one["busy_at_us"] or 0) > since]
+    if busy:
+        one = busy[0]
+        share = "" if one["sm_share_pct"] is None else f" ({one['sm_share_pct']} % of its multiprocessors' time)"
+        return unfit(run, f"process {one['pid']} used the GPU during the run{share}; {len(busy)} such in all")
+    held = sum(one["memory_bytes"] or 0 for one in others)
+    told = f"{len(others)} other processes hold {held / 1e6:.0f} MB on the GPU, none was seen to compute"
+    return passed(told + (f"; {unknown} more are numbers of another namespace" if unknown else ""))
+
+
+def _driver(run: RunFacts) -> Answer:
+    changed = _changes(run, "gpu", ("driver",)) + _changes(run, "", ("driver_module", "kernel"))
+    if changed:
+        return unfit(run, f"the driver changed during the run: {'; '.join(changed)}")
+    driver = _inside(run.before, "gpu", "driver")
+    if driver is None:
+        return unavailable("there is no driver that would tell its version")
+    module = run.before.get("driver_module")
+    if module is not None and module != driver:
+        return unfit(
+            run, f"the driver's library is {driver}, its kernel module {module}: the machine waits for a restart"
+        )
+    return passed(f"driver {driver} before and after")
+
+
+def _libraries(run: RunFacts) -> Answer:
+    told: dict[str, dict[str, str]] = {}
+    for arm in run.arms:
+        try:
+            found = arm.facts(Standing)
+        except LookupError:
+            continue
+        for facts in found:
+            for name, version in facts["versions"].items():
+                if version is not None:
+                    told.setdefault(name, {}).setdefault(version, arm.arm)
+    if not told:
+        raise LookupError("no process told which libraries it runs on")
+    for name, versions in told.items():
+        if len(versions) > 1:
+            where = ", ".join(f"{version} in {arm}" for version, arm in versions.items())
+            return suspect(f"processes of one run have different versions of {name}: {where}")
+    return passed(f"the same in every process: {', '.join(f'{n} {next(iter(v))}' for n, v in sorted(told.items()))}")
+
+
+def _comparable(run: RunFacts) -> Answer:
+    if not run.history:
+        return not_applicable("this is the first run of this target on this device")
+    earlier = run.history[0].get("environment") or {}
+    now = {"driver": _inside(run.before, "gpu", "driver"), "kernel": run.before.get("kernel")}
+    then = {"driver": earlier.get("driver") or None, "kernel": earlier.get("kernel")}
+    versions: Plain = earlier.get("versions") or {}
+    for arm in run.arms[:1]:
+        for name, version in arm.facts(Standing)[0]["versions"].items():
+            now[name], then[name] = version, versions.get(name, earlier.get(name))
+    moved = [
+        f"{name} {then[name]} then, {now[name]} now"
+        for name in now
+        if now[name] is not None and then[name] is not None and now[name] != then[name]
+    ]
+    when = run.history[0].get("wall", "before")
+    if moved:
+        return passed(f"compared with the run of {when}: {'; '.join(moved)}; times across that step are not alike")
+    known = [name for name in now if now[name] is not None and then[name] is not None]
+    if not known:
+        return unavailable("the earlier run does not tell its versions")
+    return passed(f"{', '.join(known)} as in the run of {when}")
+
+
+def _limits(run: RunFacts) -> Answer:
+    changed = _changes(run, "limits", ("cpus", "memory_bytes", "cores"))
+    if changed:
+        return unfit(run, f"the control group's limits changed during the run: {'; '.join(changed)}")
+    before, after = run.before.get("limits"), run.after.get("limits")
+    if before is None or after is None:
+        return unavailable("the control group cannot be read")
+    if before.get("cpus") is None:
+        memory = before.get("memory_bytes")
+        told = "none" if memory is None else f"{memory / 1e9:.1f} GB"
+        return passed(f"no limit of processor time; memory limit {told}")
+    periods, held = _difference(before, after, "periods"), _difference(before, after, "throttled_periods")
+    lost_s, wall_s = _difference(before, after, "throttled_s"), _wall_s(run)
+    if not periods or held is None or lost_s is None or not wall_s:
+        return passed(f"{before['cpus']:.2f} processors allowed; no period was counted in the run")
+    told = (
+        f"{before['cpus']:.2f} processors allowed; stopped in {held / periods:.1%} of {periods:.0f} periods, "
+        f"{lost_s:.2f} s of {wall_s:.1f} s"
+    )
+    return unfit(run, told) if held / periods > DISTURBED and lost_s / wall_s > DISTURBED else passed(told)
+
+
+def _virtual(run: RunFacts) -> Answer:
+    virtual = run.before.get("virtual") or {}
+    named = " ".join(str(virtual[key]) for key in ("vendor", "product", "type") if virtual.get(key))
+    guest = {True: "guest of a hypervisor", False: "no hypervisor", None: "hypervisor not told"}[
+        virtual.get("hypervisor")
+    ]
+    box = run.before.get("container")
+    told = guest + (f" ({named})" if named else "") + (f", container ({box})" if box else ", no sign of a container")
+    stolen, busy, idle = (_delta(run, name) for name in ("steal_s", "busy_s", "idle_s"))
+    if stolen is None or busy is None or idle is None or busy + idle + stolen <= 0:
+        return passed(told)
+    share = stolen / (busy + idle + stolen)
+    told += f"; {share:.1%} of the processors' time went to other guests"
+    return unfit(run, told) if share > STOLEN else passed(told)
+
+
+# -- small questions ---------------------------------------------------------------------------------------------------
+
+
+def _inside(facts: Plain, *path: str) -> Any:
+    """A value inside nested mappings, None where something on the way is missing."""
+    value: Any = facts
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def _changes(run: RunFacts, group: str, names: tuple[str, ...]) -> list[str]:
+    """What was told before and after, and differs."""
+    found: list[str] = []
+    for name in names:
+        path = (group, name) if group else (name,)
+        before, after = _inside(run.before, *path), _inside(run.after, *path)
+        if before is not None and after is not None and before != after:
+            found.append(f"{name.replace('_', ' ')} {before} before, {after} after")
+    return found
+
+
+def _delta(run: RunFacts, name: str) -> float | None:
+    return _difference(run.before, run.after, name)
+
+
+def _difference(before: Plain, after: Plain, name: str) -> float | None:
+    first, last = before.get(name), after.get(name)
+    return None if first is None or last is None else last - first
+
+
+def _wall_s(run: RunFacts) -> float | None:
+    wall_ns = _delta(run, "at_ns")
+    return None if wall_ns is None else wall_ns / 1e9
+
+
+def _list(cores: list[int]) -> str:
+    return ", ".join(str(core) for core in cores)
+
+
+def _onoff(value: object) -> str:
+    if value is None:
+        return "not told"
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)
+
+
+# -- what there is -----------------------------------------------------------------------------------------------------
+
+# The first check of a sensor decides what the sensor needs: Standing is wanted on every device.
+CHECKS: tuple[Check, ...] = (
+    Check(
+        "environment.priority",
+        "Priority and threads",
+        "Nice value, scheduling policy and torch's threads at the edges of every call, against those that the engine "
+        "gave. An arm that raises any of them is measured with more of the machine than its rivals.",
+        ("environment.priority_elevation",),
+        When.EACH_SAMPLE,
+        arm=_priority,
+        sensor=Standing,
+    ),
+    Check(
+        "environment.placement",
+        "Cores",
+        "The cores that any thread of an arm's process may use. All arms are given the same; one that reaches beyond "
+        "them takes what its rivals cannot have.",
+        ("environment.numa_inconsistency", "environment.priority_elevation"),
+        When.EACH_SAMPLE,
+        arm=_placement,
+        sensor=Standing,
+    ),
+    Check(
+        "environment.device",
+        "One GPU, the one that is watched",
+        "The device that is current at the edges of every call is the one that the run was given, and clocks and power "
+        "are read of the same GPU. A kernel that makes another one current moves the timers away from its work.",
+        ("environment.device_mismatch",),
+        When.EACH_SAMPLE,
+        needs=(Need.GPU,),
+        arm=_device,
+        sensor=Standing,
+    ),
+    Check(
+        "environment.untouched_outputs",
+        "Memory that was only promised",
+        "Whether the pages of large outputs in host memory were written. Linux hands out pages that exist only once "
+        "they are touched: an output made of such pages leaves its cost to whoever reads it.",
+        ("environment.memory_overcommit",),
+        When.EACH_SAMPLE,
+        arm=_untouched,
+        sensor=Residency,
+    ),
+    Check(
+        "environment.swap",
+        "Swap and overcommit",
+        "Memory read back from disk during the run, the overcommit setting and what memory was left.",
+        ("environment.memory_overcommit",),
+        When.AFTER_RUN,
+        run=_swap,
+    ),
+    Check(
+        "environment.numa",
+        "Memory nodes",
+        "The machine's memory nodes and the cores of the run, before and after, and the node that the GPU is at.",
+        ("environment.numa_inconsistency",),
+        When.AFTER_RUN,
+        run=_numa,
+    ),
+    Check(
+        "environment.clocks",
+        "Clock limits",
+        "Greatest and application clocks before and after the run, and the clocks that ran between. A limit that moved "
+        "during the run favours one side.",
+        ("environment.frequency_boost",),
+        When.AFTER_RUN,
+        needs=(Need.GPU,),
+        run=_clocks,
+    ),
+    Check(
+        "environment.governor",
+        "Processor frequency",
+        "Governors, frequency limits, turbo and hyper-threading of the run's cores, before and after.",
+        ("environment.cpu_governor_mismatch",),
+        When.AFTER_RUN,
+        run=_governor,
+    ),
+    Check(
+        "environment.thermal",
+        "Heat",
+        "Why the GPU held its clocks back, 20 times a second, and how many samples were set aside for a low clock.",
+        ("environment.thermal_throttling",),
+        When.AFTER_RUN,
+        needs=(Need.GPU,),
+        run=_thermal,
+    ),
+    Check(
+        "environment.power_limit",
+        "Power limit",
+        "The GPU's power limit before and after the run, and against its usual one.",
+        ("environment.power_limit_difference",),
+        When.AFTER_RUN,
+        needs=(Need.GPU,),
+        run=_power_limit,
+    ),
+    Check(
+        "environment.gpu_settings",
+        "MIG, MPS, ECC",
+        "Partitioning, sharing, error correction, persistence and compute mode of the GPU, before and after.",
+        ("environment.gpu_mode_change",),
+        When.AFTER_RUN,
+        needs=(Need.GPU,),
+        run=_gpu_settings,
+    ),
+    Check(
+        "environment.gpu_neighbours",
+        "Others on the GPU",
+        "Processes that are not ours and have a context on the GPU; one that computed during the run spoils it.",
+        ("environment.gpu_neighbours",),
+        When.AFTER_RUN,
+        needs=(Need.GPU,),
+        run=_neighbours,
+    ),
+    Check(
+        "environment.driver",
+        "Driver version",
+        "Versions of the driver's library and kernel module, and of the operating system's kernel, before and after.",
+        ("environment.driver_version_mismatch",),
+        When.AFTER_RUN,
+        needs=(Need.GPU,),
+        run=_driver,
+    ),
+    Check(
+        "environment.libraries",
+        "Library versions",
+        "Versions of torch, CUDA and cuDNN, as each arm's process loaded them, are the same in all.",
+        ("environment.library_version_mismatch",),
+        When.AFTER_RUN,
+        run=_libraries,
+        sensor=Standing,
+    ),
+    Check(
+        "environment.comparable",
+        "Versions since the last run",
+        "Driver, kernel and libraries against those of the last run of this target. Both sides of a speed-up come from "
+        "one run, so a step here does not spoil it; it separates times of different days.",
+        ("environment.driver_version_mismatch", "environment.library_version_mismatch"),
+        When.HISTORY,
+        run=_comparable,
+        sensor=Standing,
+    ),
+    Check(
+        "environment.limits",
+        "Container limits",
+        "Processor, memory and core limits of the control group, and how often it stopped its processes in this run.",
+        ("environment.container_resource_limits",),
+        When.AFTER_RUN,
+        run=_limits,
+    ),
+    Check(
+        "environment.virtualisation",
+        "Virtual machine",
+        "Signs of a hypervisor and of a container, and the processor time that went to other guests.",
+        ("environment.virtualization_overhead",),
+        When.AFTER_RUN,
+        run=_virtual,
+    ),
+)
+
+ISSUES: tuple[Issue, ...] = (
+    Issue(
+        "environment.device_mismatch",
+        "The work is done on another GPU than the one that is named and timed.",
+        How.DETECTED,
+        "Every process is asked for its current GPU at the edges of every call, and the GPU whose clocks are read is "
+        "matched by its UUID.",
+        "environment/device_mismatch",
+    ),
+    Issue(
+        "environment.frequency_boost",
+        "Clocks are raised for the measurement and lowered afterwards, or for one side of it.",
+        How.DETECTED,
+        "Clock limits are read before and after, clocks with every sample, and a claim must hold in SM cycles too, "
+        "which no clock can move. A kernel without root cannot raise a GPU's clocks, so there is nothing to put into "
+        "the gallery; tests/checks/test_environment.py moves the limits.",
+    ),
+    Issue(
+        "environment.priority_elevation",
+        "One side runs with a higher priority or with more threads than the other.",
+        How.DETECTED,
+        "Arms are started alike by one process, and an arm's nice value, policy and threads are read around its calls.",
+        "environment/priority_elevation",
+    ),
+    Issue(
+        "environment.memory_overcommit",
+        "Memory is taken that exists only as a promise: its cost falls on somebody else, or on the swap device.",
+        How.DETECTED,
+        "Pages of large outputs in host memory must have been written; swap traffic and overcommit are told.",
+        "environment/memory_overcommit",
+    ),
+    Issue(
+        "environment.numa_inconsistency",
+        "The two sides run on cores or memory of different distance.",
+        How.DETECTED,
+        "All arms are given the same cores, and no thread may leave them; nodes are read before and after.",
+        "environment/numa_inconsistency",
+    ),
+    Issue(
+        "environment.cpu_governor_mismatch",
+        "The processors' clock policy differs between two measurements, or changes in one.",
+        How.DETECTED,
+        "Governors, limits and turbo are read before and after, and arms take turns, so that a drift falls on all. "
+        "Only root can set them: tests/checks/test_environment.py changes them in facts.",
+    ),
+    Issue(
+        "environment.thermal_throttling",
+        "The GPU slows down for heat while one side is measured.",
+        How.DETECTED,
+        "Throttle reasons come 20 times a second; samples at a low clock are set aside and counted, the run waits for "
+        "the GPU to cool, and arms take turns. Heat falls on all arms alike, so a kernel gains nothing by it: "
+        "tests/checks/test_environment.py holds the judge against throttled telemetry.",
+    ),
+    Issue(
+        "environment.power_limit_difference",
+        "The two sides are measured under different power limits.",
+        How.DETECTED,
+        "Both sides come from one run, and its limits are read before and after. Only root can set one: "
+        "tests/checks/test_environment.py changes it in facts.",
+    ),
+    Issue(
+        "environment.driver_version_mismatch",
+        "The two sides are measured with different drivers.",
+        How.PREVENTED,
+        "A speed-up is made of arms of one run that take turns, never of two runs; a driver that changes in between is "
+        "found, and history tells where versions step. tests/checks/test_environment.py does both.",
+    ),
+    Issue(
+        "environment.library_version_mismatch",
+        "The two sides are measured with different libraries.",
+        How.PREVENTED,
+        "All arms' processes are started from one interpreter and environment, and each tells what it loaded. "
+        "tests/checks/test_environment.py gives one of them another version.",
+    ),
+    Issue(
+        "environment.container_resource_limits",
+        "A control group limits processor time or memory, or does so for one side only.",
+        How.DETECTED,
+        "All arms are children of one process and in its group; limits of either version are read with their counters, "
+        "and a run that was stopped over 5 % of its time is SUSPECT. tests/engine/test_environment.py reads them.",
+    ),
+    Issue(
+        "environment.virtualization_overhead",
+        "A virtual machine or container costs time that bare metal would not, and not always the same.",
+        How.DETECTED,
+        "Its signs and the stolen time are told with every run, and both sides bear it in turns. What bare metal would "
+        "say cannot be known from inside. tests/checks/test_environment.py holds the judge against stolen time.",
+    ),
+    Issue(
+        "environment.gpu_neighbours",
+        "Another process computes on the GPU while one side is measured.",
+        How.DETECTED,
+        "The driver's list of processes and of their last use is read before and after; only what is not ours counts. "
+        "tests/checks/test_environment.py names a stranger.",
+        listed=False,
+    ),
+    Issue(
+        "environment.gpu_mode_change",
+        "The GPU is partitioned, shared or switched to another memory mode during the run.",
+        How.DETECTED,
+        "MIG, MPS, ECC, persistence and compute mode are read before and after; tests/checks/test_environment.py "
+        "changes each.",
+        listed=False,
+    ),
+)

@@ -1,0 +1,5 @@
+"""One product."""
+
+
+def run(x, w):  # x: [M, K], w: [K, N]
+    return x @ w

@@ -1,0 +1,8 @@
+"""Zeros."""
+
+import torch
+from torch import Tensor
+
+
+def run(x: Tensor) -> Tensor:  # x [M, N] fp32 -> [M, N]
+    return torch.zeros_like(x)

@@ -1,0 +1,447 @@
+"""Was the work done where and when the clock looked: on the device, inside the call?
+
+Work that was done early is useless here: inputs are refilled after prepare(), differ from call to call, and are new at
+the end. Work that is done late or elsewhere must be looked for: in other processes, in threads that go on, and on the
+host while the GPU's stream is held.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from checks.registry import (
+    Answer,
+    ArmFacts,
+    Call,
+    Check,
+    How,
+    Issue,
+    Need,
+    RunFacts,
+    Sensor,
+    Site,
+    When,
+    caught,
+    not_applicable,
+    passed,
+    unavailable,
+)
+
+MOST_SAMPLES = 4096
+WINDOW_S = 0.025  # of sleep, in which nothing of ours works
+MOST_WINDOWS = 20  # OpenMP's threads spin for up to 0.2 s when there is nothing left to do
+QUIET_RUN_SHARE = 0.02  # of one core, on the processor: less is a poll now and then
+QUIET_WANT_SHARE = 0.2  # on the processor or in line for it: on a loaded host a thread that never rests gets little
+TURN_GAP_NS = 20_000_000  # between two samples of one turn
+ELSEWHERE_LEAST_MS = 0.2
+ELSEWHERE_SHARE = 0.3  # of the time that was claimed
+HOST_LEAST_MS = 1.0
+HOST_FACTOR = 20.0  # launching takes the host up to ten times as long as the smallest kernels take the GPU
+THREADS_FACTOR = 1.5
+PR_SET_CHILD_SUBREAPER = 36
+COMPILE_WORKER = "torch/_inductor/compile_worker/__main__.py"
+
+
+def processor_ns(pid: int) -> int:
+    """Processor time of a process and all its threads. Raises OSError where it has ended."""
+    return time.clock_gettime_ns((~pid << 3) | 2)  # Linux: the scheduler's clock of that process
+
+
+def descendants(pid: int) -> list[int]:
+    """Processes below `pid`, without PyTorch's own compile helpers."""
+    parents: dict[int, int] = {}
+    for name in os.listdir("/proc"):  # noqa: PTH208 - names are all that is wanted, a thousand times a second
+        if name.isdigit():
+            try:
+                text = Path(f"/proc/{name}/stat").read_text()
+            except OSError:
+                continue
+            parents[int(name)] = int(text.rpartition(")")[2].split()[1])
+    found: list[int] = []
+    level = {pid}
+    while level:
+        level = {child for child, parent in parents.items() if parent in level}
+        found += level
+    return [child for child in found if not _compiles(child)]
+
+
+def _compiles(pid: int) -> bool:
+    """Whether this is a helper of torch.compile: it starts in the background and takes seconds to import torch."""
+    try:
+        return COMPILE_WORKER.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def has_children() -> bool:
+    """Whether this process has any, ended or not: one system call."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+# -- other processes ---------------------------------------------------------------------------------------------------
+
+
+class Elsewhere(Sensor):
+    """Processor time that processes which the lesson started took while no call was being timed."""
+
+    name = "elsewhere"
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self._known: list[int] = []
+        self._last: dict[int, int] = {}
+        self._ended_ns = 0
+        self._seen_ns = 0
+        self._gap_ns = 0
+        self._rows: list[tuple[float, float, int]] = []  # worked outside, claimed, processes
+        self._cores = len(os.sched_getaffinity(0))
+
+    def before_import(self) -> None:
+        """See Sensor. Orphans of our children come to us, so that none of them is lost from sight."""
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+    def _worked_ns(self) -> int:
+        """Since the last look, of all processes below us and of those that have ended."""
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        ended_ns = int((usage.ru_utime + usage.ru_stime) * 1e9)
+        worked, self._ended_ns = ended_ns - self._ended_ns, ended_ns
+        if not has_children():
+            self._known, self._last = [], {}
+            return worked
+        now: dict[int, int] = {}
+        for pid in self._known:
+            try:
+                now[pid] = processor_ns(pid)
+            except OSError:
+                worked -= self._last.get(pid, 0)  # it is among the ended ones now, with all that it ever took
+        worked += sum(ns - self._last.get(pid, 0) for pid, ns in now.items())
+        self._last = now
+        return max(0, worked)
+
+    def before_call(self, call: Call) -> None:
+        """See Sensor."""
+        if call.stage != "timed":
+            return
+        now = time.monotonic_ns()
+        if has_children() and (not self._known or len(self._rows) % 16 == 0):
+            self._known = descendants(os.getpid())
+            for pid in self._known:
+                if pid not in self._last:
+                    try:
+                        self._last[pid] = processor_ns(pid)  # what it did before is not of this sample
+                    except OSError:
+                        continue
+        worked = self._worked_ns()
+        # Between turns the engine has calls made that no hook sees.
+        self._gap_ns = worked if self._seen_ns and now - self._seen_ns < TURN_GAP_NS else 0
+
+    def after_call(self, call: Call) -> None:
+        """See Sensor."""
+        if call.stage != "timed" or call.sample is None or len(self._rows) >= MOST_SAMPLES:
+            return
+        sample, calls = call.sample, max(1, len(call.outputs))
+        claimed_ms = sample.device_ms * calls
+        inside_ms = max(claimed_ms, sample.host_ms * calls) * self._cores  # at most, with every core at work
+        worked_ms = self._worked_ns() / 1e6
+        outside_ms = max(0.0, worked_ms - inside_ms) + self._gap_ns / 1e6
+        self._rows.append((outside_ms, claimed_ms, len(self._known)))
+        self._seen_ns = time.monotonic_ns()
+
+    def facts(self) -> Mapping[str, Any]:
+        """Medians over samples, in ms."""
+        if not self._rows:
+            return {"samples": 0}
+        outside, claimed, processes = zip(*self._rows, strict=True)
+        return {
+            "samples": len(self._rows),
+            "outside_ms": statistics.median(outside),
+            "claimed_ms": statistics.median(claimed),
+            "processes": max(processes),
+        }
+
+
+def processes(arm: ArmFacts, run: RunFacts) -> Answer:
+    """Caught where in every replica other processes did the work beside the clock."""
+    if arm.timing == "none":
+        return not_applicable("it was not timed")
+    told = [facts for facts in arm.facts(Elsewhere) if facts["samples"]]
+    if not told:
+        return unavailable("no timed sample was seen")
+    if all(f["outside_ms"] > max(ELSEWHERE_LEAST_MS, ELSEWHERE_SHARE * f["claimed_ms"]) for f in told):
+        one = told[0]
+        return caught(
+            f"processes that the rung started worked {one['outside_ms']:.3g} ms per sample while nothing was timed,"
+            f" beside {one['claimed_ms']:.3g} ms that were claimed"
+        )
+    count = max(facts["processes"] for facts in told)
+    if not count:
+        return passed("it has started no process that was alive while it was timed")
+    worst = max(facts["outside_ms"] for facts in told)
+    return passed(f"{count} processes of its own worked {worst:.3g} ms per sample beside the clock")
+
+
+# -- after the last call -----------------------------------------------------------------------------------------------
+
+
+class StillRunning(Sensor):
+    """What of this process and those below it still takes processor time when the last call is over."""
+
+    name = "still_running"
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self._before: set[int] = set()
+        self._windows = 0
+        self._asleep_s = 0.0
+        self._busy: dict[str, float] = {}
+
+    def before_import(self) -> None:
+        """See Sensor."""
+        Path("/proc/self/schedstat").read_text()  # raises where the kernel does not tell, and the check says so
+        self._before = set(_threads("self"))
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+    def after_timing(self) -> None:
+        """See Sensor. Sleeps until one window was quiet, at most half a second."""
+        inductor = sys.modules.get("torch._inductor.async_compile")
+        if inductor is not None:
+            inductor.shutdown_compile_workers()  # their idling is not the lesson's
+        total: dict[str, int] = {}
+        # Looked up once: a walk over all processes takes as long as a window.
+        below = descendants(os.getpid()) if has_children() else []
+        start = time.monotonic()
+        for _ in range(MOST_WINDOWS):
+            before, at_ns = dict(self._clocks(below)), time.monotonic_ns()
+            time.sleep(WINDOW_S)
+            self._windows += 1
+            after, window_ns = dict(self._clocks(below)), time.monotonic_ns() - at_ns
+            spent = {
+                who: (ns[0] - before[who][0], ns[1] - before[who][1]) for who, ns in after.items() if who in before
+            }
+            run_ns = sum(run for run, _ in spent.values())
+            want_ns = run_ns + sum(wait for _, wait in spent.values())
+            if run_ns < QUIET_RUN_SHARE * window_ns or want_ns < QUIET_WANT_SHARE * window_ns:
+                total = {}
+                break
+            for who, (run, wait) in spent.items():
+                total[who] = total.get(who, 0) + run + wait
+        self._asleep_s = time.monotonic() - start
+        self._busy = {who: ns / 1e9 for who, ns in total.items()}
+
+    def _clocks(self, below: list[int]) -> Iterator[tuple[str, tuple[int, int]]]:
+        """Time in ns on the processor and in line for it, of threads that the lesson brought and of processes below."""
+        for tid in _threads("self"):
+            if tid not in self._before and tid != os.getpid():
+                yield f"thread {tid}", scheduled_ns("self", [tid])
+        for pid in below:
+            try:
+                yield f"process {pid}", scheduled_ns(str(pid), _threads(str(pid)))
+            except OSError:
+                continue
+
+    def facts(self) -> Mapping[str, Any]:
+        """Windows looked through, seconds they took, and who was busy in all of them for how many seconds."""
+        busiest = dict(sorted(self._busy.items(), key=lambda item: -item[1])[:8])
+        return {"windows": self._windows, "asleep_s": self._asleep_s, "busy_s": busiest}
+
+
+def _threads(process: str) -> list[int]:
+    return [int(name) for name in os.listdir(f"/proc/{process}/task")]  # noqa: PTH208 - names alone
+
+
+def scheduled_ns(process: str, threads: list[int]) -> tuple[int, int]:
+    """Time on the processor and in line for it of some threads of a process, in ns; of those that have ended, 0."""
+    run_ns = wait_ns = 0
+    for tid in threads:
+        try:
+            run, wait, _ = Path(f"/proc/{process}/task/{tid}/schedstat").read_text().split()
+        except OSError:
+            continue
+        run_ns, wait_ns = run_ns + int(run), wait_ns + int(wait)
+    return run_ns, wait_ns
+
+
+def still_running(arm: ArmFacts, run: RunFacts) -> Answer:
+    """Caught where threads or processes of the lesson went on for as long as was looked, in every replica."""
+    if arm.timing == "none":
+        return not_applicable("it was not timed")
+    told = [facts for facts in arm.facts(StillRunning) if facts["windows"]]
+    if not told:
+        return unavailable("no replica was looked at after its last call")
+    if all(f["busy_s"] for f in told):
+        one = told[0]
+        who = ", ".join(f"{name} for {spent:.2f} s" for name, spent in one["busy_s"].items() if spent > 0.01)
+        return caught(
+            f"{one['asleep_s']:.2f} s after its last call the rung still worked or stood in line to work: {who}"
+        )
+    return passed(f"all was quiet {max(f['asleep_s'] for f in told) * 1e3:.0f} ms after the last call")
+
+
+# -- the host behind the GPU -------------------------------------------------------------------------------------------
+
+
+class Host(Sensor):
+    """Processor time of threads beside the main one around each sample, on a GPU."""
+
+    name = "host_work"
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self._start_ns = 0
+        self._rows: list[tuple[float, float, float]] = []
+
+    def before_call(self, call: Call) -> None:
+        """See Sensor."""
+        if call.stage == "timed":
+            self._start_ns = time.process_time_ns() - time.thread_time_ns()
+
+    def after_call(self, call: Call) -> None:
+        """See Sensor."""
+        if call.stage == "timed" and call.sample is not None and len(self._rows) < MOST_SAMPLES:
+            others_ms = (time.process_time_ns() - time.thread_time_ns() - self._start_ns) / 1e6
+            calls = max(1, len(call.outputs))
+            self._rows.append((others_ms, call.sample.host_ms * calls, call.sample.device_ms * calls))
+
+    def facts(self) -> Mapping[str, Any]:
+        """Medians over samples, in ms."""
+        if not self._rows:
+            return {"samples": 0}
+        others, host, device = (statistics.median(column) for column in zip(*self._rows, strict=True))
+        return {"samples": len(self._rows), "others_ms": others, "host_ms": host, "device_ms": device}
+
+
+def host_work(arm: ArmFacts, run: RunFacts) -> Answer:
+    """Caught where the host computes what the GPU should, hidden behind a stream that is held."""
+    if arm.timing == "none":
+        return not_applicable("it was not timed")
+    if arm.timing.endswith("+host") or arm.timing == "host":
+        return passed("the stream is not held: what the host does is part of the time")
+    told = [facts for facts in arm.facts(Host) if facts["samples"]]
+    if not told:
+        return unavailable("no timed sample was seen")
+    visible = [spec.name for spec in run.target.inputs if {"cpu", "pinned"} & set(spec.flags)]
+    found = [_behind_the_hold(facts, visible) for facts in told]
+    if all(found):
+        return caught(found[0])
+    worst = max(told, key=lambda facts: facts["host_ms"])
+    return passed(
+        f"the host took {worst['host_ms']:.3g} ms to launch what took the GPU {worst['device_ms']:.3g} ms,"
+        f" other threads {worst['others_ms']:.3g} ms around it"
+    )
+
+
+def _behind_the_hold(facts: Mapping[str, Any], visible: list[str]) -> str:
+    host_ms, device_ms, others_ms = facts["host_ms"], facts["device_ms"], facts["others_ms"]
+    if visible and host_ms > max(HOST_LEAST_MS, HOST_FACTOR * device_ms):
+        return (
+            f"the host worked {host_ms:.3g} ms in every call of which the GPU saw {device_ms:.3g} ms,"
+            f" on inputs that lie in its memory ({', '.join(visible)})"
+        )
+    # Refilling inputs in host memory takes several threads by itself: there they say nothing.
+    if not visible and others_ms > max(HOST_LEAST_MS, THREADS_FACTOR * host_ms):
+        return (
+            f"threads beside the main one worked {others_ms:.3g} ms around every sample, whose launch took"
+            f" {host_ms:.3g} ms and the GPU {device_ms:.3g} ms"
+        )
+    return ""
+
+
+CHECKS: tuple[Check, ...] = (
+    Check(
+        "location.processes",
+        "no work in other processes",
+        "Adds up the processor time of all processes that the rung started, and compares it with what fits into the "
+        "timed calls. More means that they worked while no clock ran.",
+        ("location.background_thread",),
+        When.EACH_SAMPLE,
+        arm=processes,
+        sensor=Elsewhere,
+    ),
+    Check(
+        "location.still_running",
+        "quiet after the last call",
+        "Sleeps when the last call is over and looks which threads and processes of the rung work on. Calls that have "
+        "returned have nothing left to do.",
+        ("location.background_thread",),
+        When.AFTER_RUN,
+        arm=still_running,
+        sensor=StillRunning,
+    ),
+    Check(
+        "location.host_work",
+        "the GPU's work on the GPU",
+        "Compares what the host does during a call with what the GPU sees of it. While the stream is held, host work "
+        "takes no time by any event.",
+        ("location.cpu_spillover",),
+        When.EACH_SAMPLE,
+        needs=(Need.GPU,),
+        arm=host_work,
+        sensor=Host,
+    ),
+)
+
+ISSUES: tuple[Issue, ...] = (
+    Issue(
+        "location.cpu_spillover",
+        "The host computes while the GPU's clock does not look, and the GPU only copies the result.",
+        How.DETECTED,
+        "What waits for the GPU outlasts the hold and is timed with the host; what computes from inputs in host "
+        "memory shows in the host's own time.",
+        "location/cpu_spillover",
+    ),
+    Issue(
+        "location.setup_pre_computation",
+        "The result is computed in setup, and the timed call hands it out.",
+        How.PREVENTED,
+        "Inputs that are not static get fresh values after prepare(), and outputs are judged against those.",
+        "location/setup_pre_computation",
+    ),
+    Issue(
+        "location.graph_capture_cheat",
+        "Work is done while a graph is captured, and the replay only copies.",
+        How.PREVENTED,
+        "Capture belongs to prepare(): whatever it computed belongs to values that are gone when the graph runs.",
+        "location/graph_capture_cheat",
+    ),
+    Issue(
+        "location.warmup_computation",
+        "Results are made in warm-up calls and looked up in timed ones.",
+        How.DETECTED,
+        "Calls on values that the process has never seen are timed beside calls on known ones, and judged.",
+        "location/warmup_computation",
+    ),
+    Issue(
+        "location.background_thread",
+        "A thread or another process does the work after the call has returned.",
+        How.DETECTED,
+        "Outputs are read right after the call; threads and processes that work while no clock runs are found by "
+        "their processor time.",
+        "location/background_thread",
+    ),
+    Issue(
+        "location.lazy_evaluation_skip",
+        "An object that looks like a tensor computes when somebody reads it.",
+        How.PREVENTED,
+        "Outputs must be plain tensors, by exact type, contiguous and strided: there is nothing left to evaluate.",
+        "location/lazy_evaluation_skip",
+    ),
+    Issue(
+        "location.jit_compilation_timing",
+        "Compilation counts for one side and not for the other, or carries work that belongs to the calls.",
+        How.DETECTED,
+        "Compilation is over before the first sample, for every arm, and told apart; code made later is counted.",
+        "location/jit_compilation_timing",
+    ),
+)

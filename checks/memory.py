@@ -1,0 +1,710 @@
+"""Did the call read and write the memory that it was given, and only that?
+
+Inputs have margins of their own storage on either side, hold the same bits after a call as before unless they are
+`mutable`, and are nobody's output. What a call returns in host memory must have been written by it: pages that the
+reader touches first were paid for by the reader. On a GPU the cache is the engine's to flush, and the allocator stays
+as it was.
+"""
+
+from __future__ import annotations
+
+import resource
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from checks.registry import (
+    Answer,
+    ArmFacts,
+    Call,
+    Check,
+    How,
+    Issue,
+    Need,
+    RunFacts,
+    Sensor,
+    Site,
+    When,
+    caught,
+    not_applicable,
+    passed,
+    suspect,
+    unavailable,
+)
+from kernels.catalog.model import Case, Flag, Role
+
+MARGIN_BYTES = 256
+CANARY = 0xA5
+LOOKS_EVERY = 16  # samples between two looks at the margins of timed calls
+WORDS = 1 << 20  # 64-bit words that a fingerprint takes at a time
+PAGE_BYTES = 4096
+PAGE_LOOKS = (1, 4, 12)  # numbers of the timed samples whose outputs are looked at
+UNTOUCHED_LEAST_BYTES = 1 << 20
+UNTOUCHED_SHARE = 0.25
+FAULTS_PER_SAMPLE = 1.0  # from disk
+FAULTS_LEAST = 20
+SWAPPED_LEAST_BYTES = 16 << 20
+SEGMENTS_SHARE = 0.5  # of the samples
+SEGMENTS_LEAST = 8
+
+
+# -- inputs keep their bits --------------------------------------------------------------------------------------------
+
+
+def bits(tensor: Any) -> str:
+    """A fingerprint of a tensor's bytes: two sums of its 64-bit words, one weighted by place, as hexadecimal text.
+
+    Computed where the tensor lies. Two tensors that differ in one bit always differ in the first sum; those whose
+    words changed places differ in the second.
+    """
+    import torch  # only workers have it
+
+    raw = tensor.detach().reshape(-1).contiguous().view(torch.uint8)
+    if raw.numel() % 8:
+        raw = torch.nn.functional.pad(raw, (0, 8 - raw.numel() % 8))
+    if raw.data_ptr() % 8:
+        raw = raw.clone()
+    words = raw.view(torch.int64)
+    plain = torch.zeros((), dtype=torch.int64, device=words.device)
+    placed = torch.zeros_like(plain)
+    weights = torch.arange(min(WORDS, max(words.numel(), 1)), dtype=torch.int64, device=words.device) * 2 + 1
+    for number, chunk in enumerate(words.split(WORDS)):
+        plain += chunk.sum()
+        placed += (chunk * weights[: chunk.numel()]).sum() * (2 * number + 1)
+    return f"{int(plain) & 0xFFFFFFFFFFFFFFFF:016x}{int(placed) & 0xFFFFFFFFFFFFFFFF:016x}"
+
+
+def immutable(site: Site, buffers: Sequence[object]) -> Iterator[tuple[str, Any]]:
+    """Name and tensor of every input that a call may not change, but for those that inputs.py made."""
+    import torch
+
+    for spec, buffer in zip(site.target.inputs, buffers, strict=True):
+        if isinstance(buffer, torch.Tensor) and Flag.MUTABLE not in spec.flags and not spec.made:
+            yield spec.name, buffer
+
+
+class InputBits(Sensor):
+    """Fingerprints of all inputs that may not change, as they are after each verified call and after one made later."""
+
+    name = "input_bits"
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self._after: dict[str, dict[str, list[str]]] = {}  # case, input, fingerprints
+        self._first: tuple[Case, Sequence[object]] | None = None  # the timed case comes first
+
+    def after_call(self, call: Call) -> None:
+        """See Sensor."""
+        if call.stage == "verify":
+            self._note(call.case, call.buffers[0])
+            if self._first is None:
+                self._first = call.case, call.buffers[0]
+
+    def after_timing(self) -> None:
+        """See Sensor. One call more, in case it is only the timed ones that are careless."""
+        if self._first is not None and self.site.call_once is not None:
+            self.site.call_once()
+            self._note(*self._first)
+
+    def _note(self, case: Case, buffers: Sequence[object]) -> None:
+        of_case = self._after.setdefault(case.name, {})
+        for name, tensor in immutable(self.site, buffers):
+            found, now = of_case.setdefault(name, []), bits(tensor)
+            if now not in found:
+                found.append(now)
+
+    def facts(self) -> Mapping[str, Any]:
+        """Different fingerprints of each input, by case."""
+        return {"after": self._after}
+
+
+def inputs_intact(arm: ArmFacts, run: RunFacts) -> Answer:
+    """Caught where an input looks after a call as it never does after one of the baseline's, which had the same values.
+
+    The worker never holds still between refilling and calling, so that there is nothing to compare with in one process.
+    """
+    told = arm.facts(InputBits)
+    names = {name for facts in told for case in facts["after"].values() for name in case}
+    if not names:
+        return not_applicable("there is no input that a call may not change")
+    others = [
+        other
+        for other in run.arms
+        if other.ended_well and other.rung.name != arm.rung.name and other.rung.role in (Role.BASELINE, Role.OPTIMIZED)
+    ]
+    known: dict[tuple[str, str], set[str]] = {}
+    for other in others:
+        for replica in other.sensed:
+            for case, inputs in replica.get(InputBits.name, {}).get("after", {}).items():
+                for name, found in inputs.items():
+                    known.setdefault((case, name), set()).update(found)
+    if not known:
+        return unavailable("no other rung's inputs are known; run it beside its baseline")
+    strange: list[str] = []
+    for facts in told:
+        for case, inputs in facts["after"].items():
+            for name, found in inputs.items():
+                if (case, name) in known and not set(found) <= known[case, name] and name not in strange:
+                    strange.append(name)
+    if not strange:
+        return passed(f"{', '.join(sorted(names))}: the same bits after its calls as after those of other rungs")
+    # Which of two is the careless one is told by the rest, and where there are but two, by the baseline's office.
+    if arm.rung.role is Role.BASELINE:
+        return passed("another rung left its inputs otherwise; the baseline is what the others are compared with")
+    return caught(
+        f"{', '.join(strange)}: other bits after a call than the same values have after the baseline's; an input may"
+        " change only where the lesson calls it mutable"
+    )
+
+
+# -- margins -----------------------------------------------------------------------------------------------------------
+
+
+def margins(tensor: Any) -> list[Any]:
+    """The bytes of a tensor's storage right before and right behind it, at most 256 each, as uint8 views."""
+    import torch
+
+    storage = tensor.untyped_storage()
+    whole = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage)
+    start = tensor.storage_offset() * tensor.element_size()
+    end = start + tensor.numel() * tensor.element_size()
+    parts = [whole[max(0, start - MARGIN_BYTES) : start], whole[end : end + MARGIN_BYTES]]
+    return [part for part in parts if part.numel()]
+
+
+class Canaries(Sensor):
+    """Fills the margins of all inputs and looks whether calls wrote there."""
+
+    name = "canaries"
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self._filled: list[tuple[str, list[Any]]] = []
+        self._looks = 0
+        self._bytes = 0
+        self._samples = 0
+        self._hit: dict[str, int] = {}
+
+    def before_call(self, call: Call) -> None:
+        """See Sensor."""
+        self._filled = []
+        if call.stage == "timed":
+            self._samples += 1
+            if self._samples > 4 and self._samples % LOOKS_EVERY:
+                return
+        import torch
+
+        for spec, buffer in zip(self.site.target.inputs, call.buffers[0], strict=True):
+            if isinstance(buffer, torch.Tensor) and (parts := margins(buffer)):
+                for part in parts:
+                    part.fill_(CANARY)
+                self._filled.append((spec.name, parts))
+        self._bytes = max(self._bytes, sum(part.numel() for _, parts in self._filled for part in parts))
+
+    def after_call(self, call: Call) -> None:
+        """See Sensor."""
+        for name, parts in self._filled:
+            gone = sum(int((part != CANARY).sum()) for part in parts)
+            if gone:
+                self._hit[name] = max(self._hit.get(name, 0), gone)
+        self._looks += bool(self._filled)
+        self._filled = []
+
+    def facts(self) -> Mapping[str, Any]:
+        """Looks, bytes watched in one of them, and the bytes lost around each input."""
+        return {"looks": self._looks, "bytes": self._bytes, "hit": self._hit}
+
+
+def canaries(arm: ArmFacts, run: RunFacts) -> Answer:
+    """Caught where a call wrote past an end of an input."""
+    told = [facts for facts in arm.facts(Canaries) if facts["looks"]]
+    if not told:
+        return unavailable("its inputs have no margins to watch")
+    hit: dict[str, int] = {}
+    for facts in told:
+        for name, count in facts["hit"].items():
+            hit[name] = max(hit.get(name, 0), count)
+    if hit:
+        worst = ", ".join(f"{name} ({count} bytes)" for name, count in hit.items())
+        return caught(f"it writes past the ends of its inputs: {worst}; that memory is another's")
+    return passed(f"{told[0]['bytes']} bytes around its inputs stayed as they were, over {told[0]['looks']} looks")
+
+
+# -- aliasing ----------------------------------------------------------------------------------------------------------
+
+
+class Aliases(Sensor):
+    """Outputs that lie inside the storage of an input which may not change."""
+
+    name = "aliases"
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self._calls = 0
+        self._shared: dict[str, int] = {}
+
+    def after_call(self, call: Call) -> None:
+        """See Sensor."""
+        for buffers, outputs in zip(call.buffers, call.outputs, strict=False):
+            self._calls += 1
+            taken: dict[int, str] = {}
+            for name, tensor in immutable(self.site, buffers):
+                taken[tensor.untyped_storage().data_ptr()] = name
+            for spec, output in zip(self.site.target.outputs, outputs, strict=True):
+                found = taken.get(output.untyped_storage().data_ptr()) if output.numel() else None
+                if found is not None:
+                    pair = f"{spec.name} is {found}"
+                    self._shared[pair] = self._shared.get(pair, 0) + 1
+
+    def facts(self) -> Mapping[str, Any]:
+        """Calls, and how many of them returned which input's memory."""
+        return {"calls": self._calls, "shared": self._shared}
+
+
+def aliasing(arm: ArmFacts, run: RunFacts) -> Answer:
+    """Caught where an output is an input's memory."""
+    told = [facts for facts in arm.facts(Aliases) if facts["calls"]]
+    if not told:
+        return unavailable("no call was seen")
+    calls = sum(facts["calls"] for facts in told)
+    shared: dict[str, int] = {}
+    for facts in told:
+        for pair, count in facts["shared"].items():
+            shared[pair] = shared.get(pair, 0) + count
+    if shared:
+        pairs = ", ".join(f"{pair} in {count} of {calls} calls" for pair, count in shared.items())
+        return caught(f"an output lies in an input's memory: {pairs}; only a mutable input may be handed back")
+    return passed(f"in {calls} calls no output lay in the memory of an input that is not mutable")
+
+
+# -- pages of host memory ----------------------------------------------------------------------------------------------
+
+
+def resident_bytes() -> int:
+    """Resident memory of this process, counted exactly, without pages of zeros that nobody has written."""
+    return _kilobytes(Path("/proc/self/smaps_rollup").read_text(), "Rss:") << 10
+
+
+def swapped_bytes() -> int:
+    """Memory of this process that lies in swap."""
+    return _kilobytes(Path("/proc/self/status").read_text(), "VmSwap:") << 10
+
+
+def _kilobytes(text: str, name: str) -> int:
+    for line in text.splitlines():
+        if line.startswith(name):
+            return int(line.split()[1])
+    raise LookupError(f"this kernel does not tell {name.rstrip(':')}")
+
+
+def untouched_bytes(tensor: Any, resident: Callable[[], int] = resident_bytes) -> int:
+    """How much of a tensor in host memory had never been written: what becomes resident when its pages are.
+
+    Every page's first byte is written with the value that it has.
+    """
+    import torch
+
+    pages = tensor.detach().reshape(-1).view(torch.uint8).numpy()[::PAGE_BYTES]
+    before = resident()
+    pages |= 0
+    return max(0, resident() - before)
+
+
+class Pages(Sensor):
+    """Whether outputs in host memory were written by the call, and what came from disk while samples were taken."""
+
+    name = "pages"
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self._samples = 0
+        self._faults = 0
+        self._start_faults = 0
+        self._swapped_before = 0
+        self._swapped_after = 0
+        self._looks: list[tuple[int, int]] = []  # untouched, bytes of outputs
+
+    def before_timing(self) -> None:
+        """See Sensor."""
+        self._swapped_before = swapped_bytes()
+
+    def before_call(self, call: Call) -> None:
+        """See Sensor."""
+        if call.stage == "timed":
+            self._start_faults = resource.getrusage(resource.RUSAGE_SELF).ru_majflt
+
+    def after_call(self, call: Call) -> None:
+        """See Sensor."""
+        if call.stage != "timed":
+            return
+        self._faults += resource.getrusage(resource.RUSAGE_SELF).ru_majflt - self._start_faults
+        self._samples += 1
+        if self._samples not in PAGE_LOOKS:
+            return
+        outputs = [o for o in call.outputs[-1] if o.device.type == "cpu" and o.numel() * o.element_size() >= PAGE_BYTES]
+        if outputs:
+            total = sum(o.numel() * o.element_size() for o in outputs)
+            self._looks.append((sum(untouched_bytes(output) for output in outputs), total))
+
+    def after_timing(self) -> None:
+        """See Sensor."""
+        self._swapped_after = swapped_bytes()
+
+    def facts(self) -> Mapping[str, Any]:
+        """Samples, faults that read from disk, looks at outputs with the medians of bytes, and growth in swap."""
+        return {
+            "samples": self._samples,
+            "faults": self._faults,
+            "looks": len(self._looks),
+            "untouched_bytes": int(statistics.median(look[0] for look in self._looks)) if self._looks else 0,
+            "output_bytes": int(statistics.median(look[1] for look in self._looks)) if self._looks else 0,
+            "swapped_bytes": self._swapped_after - self._swapped_before,
+        }
+
+
+def pages(arm: ArmFacts, run: RunFacts) -> Answer:
+    """Caught where outputs were never written by the call; suspect where samples waited for the disk."""
+    if arm.timing == "none":
+        return not_applicable("it was not timed")
+    told = [facts for facts in arm.facts(Pages) if facts["samples"]]
+    if not told:
+        return unavailable("no timed sample was seen")
+    if all(f["untouched_bytes"] > max(UNTOUCHED_LEAST_BYTES, UNTOUCHED_SHARE * f["output_bytes"]) for f in told):
+        one = told[0]
+        return caught(
+            f"{one['untouched_bytes'] / 1e6:.3g} MB of outputs of {one['output_bytes'] / 1e6:.3g} MB were pages that"
+            " the call had asked for and never written; whoever reads them pays for them"
+        )
+    if all(f["faults"] > max(FAULTS_LEAST, FAULTS_PER_SAMPLE * f["samples"]) for f in told):
+        return suspect(
+            f"samples waited for the disk: {told[0]['faults']} page faults from there in {told[0]['samples']} samples;"
+            " give the machine more free memory"
+        )
+    if all(f["swapped_bytes"] > SWAPPED_LEAST_BYTES for f in told):
+        return suspect(
+            f"{told[0]['swapped_bytes'] / 1e6:.3g} MB of this process went to swap while it was timed;"
+            " give the machine more free memory"
+        )
+    looks = sum(facts["looks"] for facts in told)
+    seen = f"outputs were written whole in {looks} samples that were looked at" if looks else "outputs lie on the GPU"
+    return passed(f"{seen}; {sum(facts['faults'] for facts in told)} page faults from disk while samples were taken")
+
+
+# -- the GPU's allocator and cache -------------------------------------------------------------------------------------
+
+
+def caching_off(torch: Any) -> bool:
+    """Whether PyTorch's allocator hands every request to the driver: then it does not count it."""
+    count = torch.cuda.memory_stats().get("allocation.all.allocated", 0)
+    kept = torch.empty(1, device="cuda")
+    after = torch.cuda.memory_stats().get("allocation.all.allocated", 0)
+    del kept
+    return bool(after == count)
+
+
+class Allocator(Sensor):
+    """Requests of PyTorch's allocator to the driver during samples, on a GPU."""
+
+    name = "allocator"
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self._before = (0, 0)
+        self._samples = 0
+        self._asking = 0
+        self._retries = 0
+        self._off_before = False
+        self._off = False
+
+    def before_import(self) -> None:
+        """See Sensor."""
+        import torch
+
+        self._torch = torch
+        self._off_before = caching_off(torch)
+
+    def before_timing(self) -> None:
+        """See Sensor."""
+        self._off = caching_off(self._torch)
+
+    def _counts(self) -> tuple[int, int]:
+        stats = self._torch.cuda.memory_stats()
+        return stats.get("segment.all.allocated", 0), stats.get("num_alloc_retries", 0)
+
+    def before_call(self, call: Call) -> None:
+        """See Sensor."""
+        if call.stage == "timed" and self._wanted():
+            self._before = self._counts()
+
+    def after_call(self, call: Call) -> None:
+        """See Sensor."""
+        if call.stage != "timed":
+            return
+        if self._wanted():
+            segments, retries = self._counts()
+            self._asking += segments > self._before[0]
+            self._retries += retries - self._before[1]
+        self._samples += 1
+
+    def _wanted(self) -> bool:
+        return self._samples < 256  # asking takes some 0.1 ms
+
+    def facts(self) -> Mapping[str, Any]:
+        """Samples looked at, how many asked the driver for memory, retries, and whether caching was switched off."""
+        return {
+            "samples": min(self._samples, 256),
+            "asking": self._asking,
+            "retries": self._retries,
+            "off": self._off and not self._off_before,
+        }
+
+
+def allocator(arm: ArmFacts, run: RunFacts) -> Answer:
+    """Caught where the rung switched caching off; suspect where most samples asked the driver for memory."""
+    told = arm.facts(Allocator)
+    if any(facts["off"] for facts in told):
+        return caught("it switched off PyTorch's caching allocator, for every rung that would share its process")
+    told = [facts for facts in told if facts["samples"]]
+    if not told:
+        return not_applicable("it was not timed")
+    if all(f["asking"] > max(SEGMENTS_LEAST, SEGMENTS_SHARE * f["samples"]) for f in told):
+        return suspect(
+            f"{told[0]['asking']} of {told[0]['samples']} samples asked the driver for memory; that takes about a"
+            " millisecond each, and a rung that keeps its memory would win by it alone"
+        )
+    return passed(
+        f"{sum(f['asking'] for f in told)} of {sum(f['samples'] for f in told)} samples asked the driver for memory,"
+        f" {sum(f['retries'] for f in told)} had to free some first"
+    )
+
+
+class Persisting(Sensor):
+    """How much of the L2 is set aside for lines that no flush evicts, on a GPU."""
+
+    name = "persisting_l2"
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self._before: int | None = None
+        self._after: int | None = None
+        self._samples = 0
+        self._most = 0
+
+    def before_import(self) -> None:
+        """See Sensor."""
+        self._before = set_aside_bytes()
+
+    def after_call(self, call: Call) -> None:
+        """See Sensor."""
+        if call.stage == "timed":
+            self._samples += 1
+            if self._samples <= LOOKS_EVERY or self._samples % LOOKS_EVERY == 0:
+                self._most = max(self._most, set_aside_bytes())
+
+    def after_timing(self) -> None:
+        """See Sensor."""
+        self._after = set_aside_bytes()
+
+    def facts(self) -> Mapping[str, Any]:
+        """Bytes set aside before the import, at most after a timed sample, and at the end."""
+        return {"before": self._before, "most": self._most, "after": self._after}
+
+
+def set_aside_bytes() -> int:
+    """The L2 limit for persisting lines. Raises RuntimeError where the driver does not tell."""
+    from cuda.bindings import driver  # loads the driver: only a process with a GPU can
+
+    status, size = driver.cuCtxGetLimit(driver.CUlimit.CU_LIMIT_PERSISTING_L2_CACHE_SIZE)
+    if status != driver.CUresult.CUDA_SUCCESS:
+        raise RuntimeError(f"{status.name} for the L2's persisting limit")
+    return int(size)
+
+
+def persisting_l2(arm: ArmFacts, run: RunFacts) -> Answer:
+    """Caught where the rung set a part of the L2 aside while it was timed."""
+    told = arm.facts(Persisting)
+    most = [max(facts["most"], facts["after"] or 0) - (facts["before"] or 0) for facts in told]
+    if any(size > 0 for size in most):
+        return caught(
+            f"{max(most) / 1e6:.3g} MB of the L2 were set aside for lines that stay from call to call; cold means cold"
+        )
+    return passed("no part of the L2 was set aside for lines that no flush evicts")
+
+
+# -- data --------------------------------------------------------------------------------------------------------------
+
+
+def constant_data(run: RunFacts) -> Answer:
+    """Suspect where an input of some size is declared all zeros or ones: such data draw less power and clock higher."""
+    names = [spec.name for spec in run.target.inputs if spec.distribution in ("zeros", "ones") and spec.dims]
+    if names:
+        return suspect(
+            f"{', '.join(names)}: every element alike, which switches fewer transistors and lets the clock rise;"
+            " declare a random distribution"
+        )
+    if not run.target.inputs:
+        return not_applicable("the lesson has no inputs")
+    return passed(f"{len(run.target.inputs)} inputs, none of them declared all zeros or ones")
+
+
+CHECKS: tuple[Check, ...] = (
+    Check(
+        "memory.inputs_intact",
+        "inputs keep their bits",
+        "Compares the bits of every input that may not change, as calls leave it, with those that the baseline leaves "
+        "for the same values. A kernel that works in its caller's memory has not done the same job.",
+        ("memory.inputs_overwritten",),
+        When.AFTER_RUN,
+        arm=inputs_intact,
+        sensor=InputBits,
+    ),
+    Check(
+        "memory.margins",
+        "nothing written past an end",
+        "Every input lies between two margins of its own storage, which are filled before calls and looked at after.",
+        ("memory.out_of_bounds",),
+        When.EACH_SAMPLE,
+        arm=canaries,
+        sensor=Canaries,
+    ),
+    Check(
+        "memory.aliasing",
+        "outputs are no inputs",
+        "Compares the memory of every output with that of the inputs. Only a mutable input may come back as an output.",
+        ("memory.input_output_aliasing",),
+        When.EACH_SAMPLE,
+        arm=aliasing,
+        sensor=Aliases,
+    ),
+    Check(
+        "memory.pages",
+        "pages written by the call",
+        "Writes to the pages of outputs in host memory and sees whether they were there; counts page faults from disk "
+        "and memory that went to swap while samples were taken.",
+        ("memory.page_fault_timing", "memory.swap_interference"),
+        When.EACH_SAMPLE,
+        arm=pages,
+        sensor=Pages,
+    ),
+    Check(
+        "memory.allocator",
+        "an allocator as it was",
+        "Sees whether PyTorch's caching allocator was switched off, and how many samples asked the driver for memory.",
+        ("memory.memory_pool_reuse", "memory.fragmentation_effects"),
+        When.EACH_SAMPLE,
+        needs=(Need.GPU,),
+        arm=allocator,
+        sensor=Allocator,
+    ),
+    Check(
+        "memory.persisting_l2",
+        "no cache kept from the flush",
+        "Asks the driver how much of the L2 is set aside for persisting lines, before the lesson is imported and while "
+        "it is timed.",
+        ("memory.persisting_l2",),
+        When.EACH_SAMPLE,
+        needs=(Need.GPU,),
+        arm=persisting_l2,
+        sensor=Persisting,
+    ),
+    Check(
+        "memory.constant_data",
+        "data that are not all alike",
+        "Reads the lesson's declared distributions: inputs of zeros or ones make a GPU faster than it is.",
+        ("memory.zeros_as_data",),
+        When.AFTER_RUN,
+        run=constant_data,
+    ),
+)
+
+ISSUES: tuple[Issue, ...] = (
+    Issue(
+        "memory.pre_allocated_output",
+        "The result's buffer is made in setup with a part of the result in it, and calls write only the rest.",
+        How.PREVENTED,
+        "Outputs are overwritten with poison before every call: what a call does not write is wrong.",
+        "memory/pre_allocated_output",
+    ),
+    Issue(
+        "memory.input_output_aliasing",
+        "An output is the memory of an input that happens to hold the result.",
+        How.DETECTED,
+        "The storage of every output is compared with that of the inputs.",
+        "memory/input_output_aliasing",
+    ),
+    Issue(
+        "memory.pinned_memory_timing",
+        "A copy to page-locked memory is started and not waited for.",
+        How.DETECTED,
+        "Work that goes on when the timed stream is done is measured after each sample, and outputs are read at once.",
+        "memory/pinned_memory_timing",
+    ),
+    Issue(
+        "memory.memory_pool_reuse",
+        "One side finds its memory in the pool and the other has to ask the driver.",
+        How.DETECTED,
+        "Every arm has a process and a pool of its own, filled by the calls that verify it; who changes how the pool "
+        "works, or asks in every call, is told.",
+        "memory/memory_pool_reuse",
+    ),
+    Issue(
+        "memory.fragmentation_effects",
+        "What ran before has left holes in memory, and it is slower to find a place.",
+        How.PREVENTED,
+        "A replica is a new process that runs one arm of one lesson (tests/checks/test_memory.py).",
+    ),
+    Issue(
+        "memory.page_fault_timing",
+        "Pages are asked for inside the call and written for the first time outside of it, or the other way round.",
+        How.DETECTED,
+        "Outputs must be written by the call: pages that come into being under the reader's hand are counted.",
+        "memory/page_fault_timing",
+    ),
+    Issue(
+        "memory.swap_interference",
+        "Memory goes to disk and comes back while the clock runs.",
+        How.DETECTED,
+        "Page faults from disk and growth in swap are counted around samples. No kernel gains by it, hence no cheat "
+        "(tests/checks/test_memory.py).",
+    ),
+    Issue(
+        "memory.inputs_overwritten",
+        "A call works in the memory of its inputs, which its caller still needs.",
+        How.DETECTED,
+        "The bits of all inputs that may not change are compared with what the baseline leaves.",
+        "memory/inputs_overwritten",
+        listed=False,
+    ),
+    Issue(
+        "memory.out_of_bounds",
+        "A call writes past an end of its input, to spare itself the edges.",
+        How.DETECTED,
+        "Inputs lie between margins that are filled and looked at.",
+        "memory/out_of_bounds",
+        listed=False,
+    ),
+    Issue(
+        "memory.persisting_l2",
+        "A part of the cache is set aside so that the flush before each call does not reach it.",
+        How.DETECTED,
+        "Persisting lines are set free before every sample, and the limit is read.",
+        "memory/persisting_l2",
+        listed=False,
+    ),
+    Issue(
+        "memory.small_flush",
+        "The flush is smaller than the cache, and the data of the call before are still there.",
+        How.PREVENTED,
+        "The flush is the engine's: at least twice the L2 and no less than 64 MiB (tests/checks/test_memory.py).",
+        listed=False,
+    ),
+    Issue(
+        "memory.zeros_as_data",
+        "Inputs of zeros let the clock rise and the branches agree.",
+        How.PREVENTED,
+        "Values are the engine's, drawn from the declared distribution; a lesson that declares zeros or ones is told "
+        "(tests/checks/test_memory.py).",
+        listed=False,
+    ),
+)

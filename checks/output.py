@@ -1,0 +1,431 @@
+"""Output: is what came back a result, and of these inputs?
+
+Most of it is a defence. Expected values never exist in the process that runs the kernel; what a call returned is judged
+whole, by raw bytes of the declared form, against an fp64 reference; values, buffers and single elements change between
+calls; what the call before returned is overwritten first. The judges here look at what a right output can still
+hide: a table of known inputs, memory that was never written, values too small to be judged by their size.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+
+from checks.registry import (
+    Answer,
+    ArmFacts,
+    Check,
+    How,
+    Issue,
+    RunFacts,
+    Surprises,
+    When,
+    caught,
+    not_applicable,
+    passed,
+    suspect,
+    unavailable,
+)
+from kernels.catalog.model import Role
+
+LEAST_COUNT = 256  # elements: below that no share says anything
+
+# -- figures of the verifier's comparisons, for this category and `workload` -------------------------------------------
+
+
+def shares(arm: ArmFacts, run: RunFacts, *wanted: str) -> Iterator[tuple[str, tuple[float, ...]]]:
+    """Per comparison and output that has all of the `wanted` figures: the output's name, and them."""
+    for figures in arm.compared:
+        for spec in run.target.outputs:
+            found = tuple(figures.get(f"{spec.name}.{what}") for what in wanted)
+            if all(value is not None for value in found) and figures.get(f"{spec.name}.count", 0) >= LEAST_COUNT:
+                yield spec.name, tuple(float(value) for value in found if value is not None)
+
+
+def declared(arm: ArmFacts, run: RunFacts, words: tuple[str, ...]) -> str:
+    """The word of `words` that the front matter says of this lesson or rung, "" where it says none of them."""
+    text = " ".join((*run.target.techniques, arm.rung.summary)).lower()
+    return next((word for word in words if word in text), "")
+
+
+def first_baseline(run: RunFacts) -> ArmFacts | None:
+    """The baseline that all others are compared with."""
+    return next((arm for arm in run.arms if arm.rung.role is Role.BASELINE), None)
+
+
+# -- poison ------------------------------------------------------------------------------------------------------------
+
+
+def _poison(arm: ArmFacts, run: RunFacts) -> Answer:
+    told = [facts["poison"] for facts in arm.sensed if "poison" in facts]
+    calls = sum(int(facts["calls"]) for facts in told)
+    kept = sum(int(facts["kept"]) for facts in told)
+    if not told:
+        return unavailable("its process ended before it could tell")
+    for name, (found, wanted) in shares(arm, run, "nan", "nan_truth"):
+        if found > wanted and kept:
+            return caught(
+                f"{found:.1%} of {name} is NaN where the reference has {wanted:.1%}: what a call returned is "
+                f"overwritten with NaN before the next one, and {kept} of {calls} calls returned that memory again"
+            )
+    if not calls:
+        return not_applicable("nothing could be overwritten: one call at most, or outputs that are its inputs")
+    return passed(f"what a call returned was overwritten before the next, {calls} times; {kept} used that memory again")
+
+
+# -- values never seen -------------------------------------------------------------------------------------------------
+
+SLOWER = 2.0  # the fastest unseen sample over known ones, beyond which something is remembered
+LEAST_MS = 0.02  # in absolute terms: below that one interrupt is as long
+LEAST_PAIRS = 3
+
+
+def _novelty(arm: ArmFacts, run: RunFacts) -> Answer:
+    replicas = [s for s in arm.surprises if len(s.seen_ms) == len(s.unseen_ms) >= LEAST_PAIRS]
+    if not arm.surprises:
+        return not_applicable("it was not timed on unseen values")
+    if not replicas:
+        most = max(len(s.seen_ms) for s in arm.surprises)
+        return unavailable(f"{most} pairs of samples a process; {LEAST_PAIRS} would do")
+    claimed = arm.median_ms or 0.0
+    seen = statistics.median(ms for s in replicas for ms in s.seen_ms)
+    unseen = statistics.median(ms for s in replicas for ms in s.unseen_ms)
+    pairs = sum(len(s.seen_ms) for s in replicas)
+    told = f"{seen:.3g} ms on values that it had seen, {unseen:.3g} ms on new ones ({pairs} pairs)"
+    # Every process must show it: a neighbour that wakes up does not wait for the unseen half of each pair.
+    least = min(_slower(s, claimed) for s in replicas)
+    if least < SLOWER or unseen - seen < LEAST_MS:
+        return passed(told)
+    base = first_baseline(run)
+    if base is not None and base is not arm and base.surprises:
+        usual = statistics.median(_slower(s, base.median_ms or 0.0) for s in base.surprises if s.seen_ms)
+        if least < SLOWER * max(usual, 1.0):
+            return passed(f"{told}; the baseline is slower on new values too, {usual:.2g} times")
+    return caught(f"{told}: it knows what it was measured on")
+
+
+def _slower(found: Surprises, claimed_ms: float) -> float:
+    """The fastest unseen sample over what it takes for known values: noise only ever adds time."""
+    known_ms = max(statistics.median(found.seen_ms), claimed_ms)
+    return min(found.unseen_ms) / known_ms if known_ms > 0 else 1.0
+
+
+# -- subnormals --------------------------------------------------------------------------------------------------------
+
+LEAST_SUBNORMAL = 0.005
+FLUSHED = 0.1  # of the truth's share
+FLUSH_WORDS = ("denormal", "subnormal", "flush", "ftz", "daz", "fast-math", "fast math")
+
+
+def _subnormals(arm: ArmFacts, run: RunFacts) -> Answer:
+    if run.device != "cpu" and not run.target.on_host:
+        return not_applicable("on a GPU subnormals cost nothing, and its fast functions flush them")
+    found = list(shares(arm, run, "subnormal", "subnormal_truth"))
+    if not found:
+        return not_applicable("no floating-point output was compared")
+    name, (output, truth) = max(found, key=lambda item: item[1][1] - item[1][0])
+    if truth < LEAST_SUBNORMAL:
+        return passed(f"{max(share for _, (_, share) in found):.2%} of the truth is subnormal")
+    if output > truth * FLUSHED:
+        return passed(f"{output:.1%} of {name} is subnormal, as {truth:.1%} of the truth")
+    word = declared(arm, run, FLUSH_WORDS)
+    if word:
+        return passed(f"{truth:.1%} of the truth of {name} is subnormal and was flushed, as the lesson says ({word})")
+    base = first_baseline(run)
+    if base is not None and base is not arm and base.compared:
+        kept = max((share for _, (share, _) in shares(base, run, "subnormal", "subnormal_truth")), default=0.0)
+        if kept <= truth * FLUSHED:
+            return passed(f"{truth:.1%} of the truth of {name} is subnormal; the baseline flushes it as well")
+    return caught(
+        f"{truth:.1%} of the truth of {name} is subnormal, {output:.2%} of the output: small values were flushed to "
+        "zero, which is faster, and the lesson does not say so"
+    )
+
+
+# -- the task ----------------------------------------------------------------------------------------------------------
+
+_STAND_INS = {
+    "zeros_pass": "zeros",
+    "constant_pass": "the mean in every place",
+    "half_pass": "the truth with half of its rows zero",
+}
+
+
+def _weak_task(run: RunFacts) -> Answer:
+    if not run.task:
+        raise LookupError("the verifier told nothing of the task")
+    asked = [name for name in _STAND_INS if name in run.task]
+    taken = [_STAND_INS[name] for name in asked if run.task[name]]
+    unused = list(run.task.get("unused_inputs", ()))
+    if taken:
+        return suspect(
+            f"the task takes {' and '.join(taken)} for right: nothing is proven by passing it. "
+            "A smaller tolerance, or inputs that give outputs of some spread, would help"
+        )
+    if unused:
+        return suspect(f"nothing of {', '.join(unused)} reaches the outputs of the reference: a rung may ignore it")
+    if not asked:
+        raise LookupError("the timed case was not looked at")
+    inputs = "every input matters" if "unused_inputs" in run.task else "its inputs were not tried one by one"
+    return passed(f"zeros, a constant and half of the rows are refused; {inputs}")
+
+
+def _ground_truth(run: RunFacts) -> Answer:
+    repeats = run.task.get("reference_repeats")
+    if repeats is None:
+        raise LookupError("the reference takes too long to be asked twice")
+    if not repeats:
+        return suspect(
+            "reference.py gives another answer for the same inputs: it is no truth. "
+            "Take chance out of it, or draw it from an input"
+        )
+    base = first_baseline(run)
+    agrees = "" if base is None or not base.ended_well else ", and the baseline agrees with it"
+    return passed(f"reference.py gives the same answer twice in fp64{agrees}")
+
+
+# -- what there is -----------------------------------------------------------------------------------------------------
+
+
+def _refusal(name: str, title: str, about: str, issues: tuple[str, ...], when: When) -> Check:
+    return Check(f"output.{name}", title, about, issues, when, refuses=True)
+
+
+CHECKS: tuple[Check, ...] = (
+    _refusal(
+        "form",
+        "declared form",
+        "Outputs are plain tensors of exactly the declared number, shape, dtype and device, contiguous: whatever is "
+        "left for the reader to compute, convert or spread out was not done in time.",
+        (
+            "output.shape_mismatch",
+            "output.dtype_mismatch",
+            "output.lazy_subclass",
+            "output.broadcast_view",
+            "workload.batch_shrinking",
+            "workload.hidden_downsampling",
+        ),
+        When.EACH_SAMPLE,
+    ),
+    _refusal(
+        "values",
+        "every element right",
+        "Each element against an fp64 reference in another process, with the tolerance relative to the size of the "
+        "outputs: zeros never pass for being small.",
+        (
+            "output.constant_output",
+            "output.stale_cache",
+            "output.approximation_drift",
+            "output.invalid_ground_truth",
+            "output.tiny_outputs",
+            "output.cache_by_address",
+            "workload.early_exit",
+            "workload.batch_shrinking",
+            "workload.sequence_truncation",
+            "workload.hidden_downsampling",
+            "workload.sparsity_mismatch",
+            "workload.attention_mask_mismatch",
+            "workload.kv_cache_size_mismatch",
+            "workload.zero_gradients",
+            "workload.folded_weights",
+        ),
+        When.AFTER_PREPARE,
+    ),
+    _refusal(
+        "nonfinite",
+        "NaN and infinities in their places",
+        "NaN stands where the reference has NaN and nowhere else, infinities likewise and with their sign.",
+        ("output.invalid_values_nan", "output.invalid_values_inf", "output.uninitialized_memory"),
+        When.AFTER_PREPARE,
+    ),
+    _refusal(
+        "timed_calls",
+        "timed calls do what verified ones did",
+        "Right after each timed call its outputs are reduced to random projections on their device; they must be those "
+        "of the verified call on the same values.",
+        ("output.stage_switch", "output.stale_cache"),
+        When.EACH_SAMPLE,
+    ),
+    _refusal(
+        "last_call",
+        "the last timed call in full",
+        "What the last timed call left behind is judged element by element: no projection is trusted alone.",
+        ("output.stage_switch",),
+        When.AFTER_RUN,
+    ),
+    _refusal(
+        "fresh_values",
+        "values never seen",
+        "After the timing come values that the process has never had, or known ones with one element changed; what it "
+        "returns is judged in full.",
+        ("output.cache_by_sample", "workload.train_test_overlap"),
+        When.AFTER_RUN,
+    ),
+    _refusal(
+        "moved_buffers",
+        "the same values elsewhere",
+        "The same values in other buffers must give the same result: whoever goes by addresses returns something old.",
+        ("output.cache_by_address",),
+        When.AFTER_PREPARE,
+    ),
+    Check(
+        "output.poison",
+        "outputs overwritten before each call",
+        "What a call returned is filled with NaN before the next call. Memory that is handed back unwritten, or "
+        "written in part, shows it.",
+        ("output.uninitialized_memory", "output.recycled_block"),
+        When.EACH_SAMPLE,
+        arm=_poison,
+    ),
+    Check(
+        "output.novelty",
+        "as fast on new values",
+        "Samples on values that the process has never seen, each beside one on values that it has. A table of known "
+        "inputs answers faster for what it knows.",
+        ("output.cache_by_content", "workload.train_test_overlap"),
+        When.AFTER_RUN,
+        arm=_novelty,
+    ),
+    Check(
+        "output.subnormals",
+        "subnormals kept",
+        "Where the truth holds subnormal numbers the output must too, on a processor where they cost time.",
+        ("output.denormalized_values",),
+        When.AFTER_RUN,
+        arm=_subnormals,
+    ),
+    Check(
+        "output.weak_task",
+        "the task tells right from wrong",
+        "Zeros, the mean and half an answer are put before the comparator, and the reference is asked whether each "
+        "input matters.",
+        ("output.weak_task",),
+        When.AFTER_RUN,
+        run=_weak_task,
+    ),
+    Check(
+        "output.ground_truth",
+        "the truth repeats itself",
+        "The reference is computed in fp64 in a process of its own, twice on the same inputs.",
+        ("output.invalid_ground_truth",),
+        When.AFTER_RUN,
+        run=_ground_truth,
+    ),
+)
+
+
+def _issue(
+    name: str, what: str, answer: str, how: How = How.DETECTED, *, listed: bool = True, own: bool = True
+) -> Issue:
+    """`own`: a fixture of the same name shows it."""
+    return Issue(f"output.{name}", what, how, answer, f"output/{name}" if own else "", listed)
+
+
+ISSUES: tuple[Issue, ...] = (
+    _issue(
+        "constant_output",
+        "The same numbers come back whatever the inputs are.",
+        "Several sets of inputs are judged in full against the reference, and every timed call is on one of them.",
+    ),
+    _issue(
+        "stale_cache",
+        "A result computed once is handed out again for other inputs.",
+        "Values change in the same buffers between calls, and each output is held against the reference of its own.",
+    ),
+    _issue(
+        "approximation_drift",
+        "A cheap estimate stands in for the computation.",
+        "Each element must lie within a tolerance relative to the outputs' RMS, not within a fixed distance.",
+    ),
+    _issue(
+        "invalid_values_nan",
+        "NaN stands in the output where numbers belong, or numbers where NaN belongs.",
+        "NaN must stand exactly where the reference has it, both ways.",
+    ),
+    _issue(
+        "invalid_values_inf",
+        "Infinities stand in the output where numbers belong.",
+        "Infinities must match the reference in place and sign, after rounding to the output's dtype.",
+    ),
+    _issue(
+        "invalid_ground_truth",
+        "The expected values are wrong, or were made so.",
+        "They exist in the verifier alone, computed in fp64 from the seed; it is asked twice, and the baseline must "
+        "agree with it too.",
+    ),
+    _issue(
+        "shape_mismatch",
+        "The output has another shape than declared.",
+        "The shape must be the declared one exactly; nothing is broadcast.",
+    ),
+    _issue(
+        "dtype_mismatch",
+        "The output has another dtype than declared.",
+        "The dtype must be the declared one exactly; nothing is converted for the rung.",
+    ),
+    _issue(
+        "denormalized_values",
+        "Subnormal numbers, which are slow on a processor, are flushed to zero.",
+        "Where the truth is subnormal the output must be too; the flags that flush are read as well.",
+    ),
+    _issue(
+        "uninitialized_memory",
+        "Parts of the output were never written and hold what lay in memory.",
+        "Whatever a call returned is overwritten with NaN before the next one.",
+    ),
+    _issue(
+        "recycled_block",
+        "A fresh, unwritten block of memory happens to hold the result of a call before.",
+        "The call before has been overwritten with NaN, and the reference's result lies in another process.",
+        listed=False,
+    ),
+    _issue(
+        "cache_by_address",
+        "Results are kept by the address or the identity of the input buffers.",
+        "Values change at the same addresses, and the same values come at other ones.",
+        listed=False,
+    ),
+    _issue(
+        "cache_by_content",
+        "Results are kept by a digest of the inputs: right for every input, and fast for known ones.",
+        "Samples on values that the process has never seen are timed beside known ones.",
+        listed=False,
+    ),
+    _issue(
+        "cache_by_sample",
+        "Results are kept by a few elements of the inputs.",
+        "Known values with one element changed are judged in full.",
+        listed=False,
+    ),
+    _issue(
+        "stage_switch",
+        "The full computation runs while it is verified, a part of it while it is timed.",
+        "The outputs of timed calls are verified, by projections each and in full at the end.",
+        listed=False,
+    ),
+    _issue(
+        "lazy_subclass",
+        "What comes back is a subclass of a tensor that computes when it is first looked at.",
+        "Outputs must be plain tensors, by exact type.",
+        listed=False,
+    ),
+    _issue(
+        "broadcast_view",
+        "A few numbers come back, spread out by strides to the declared shape.",
+        "Outputs must be contiguous.",
+        listed=False,
+    ),
+    _issue(
+        "tiny_outputs",
+        "Outputs are so small that zeros lie within an absolute tolerance.",
+        "The tolerance is relative to the outputs' RMS.",
+        listed=False,
+    ),
+    _issue(
+        "weak_task",
+        "The task itself takes zeros, a constant or half an answer for right, or an input does not matter.",
+        "The verifier puts these before its comparator in every run; tests/checks/test_output.py shows that it tells.",
+        listed=False,
+        own=False,
+    ),
+)

@@ -1,0 +1,473 @@
+"""What a check is, what it may look at, and how all of them are asked.
+
+A check is a judge's question about a run: did every output follow its inputs, did any work hide from the clock? It has
+two halves. A *sensor* lives in the worker, beside the kernel, and notes facts; it is made before the kernel is imported
+and never inside the timed region. The *judge* lives in the engine and is a pure function of facts. What a sensor says
+is evidence and no more: it shares a process with the kernel. That is why the defences come first (other processes,
+fresh values, the engine's own clock) and detectors second.
+
+One file per category holds its checks and the issues that they answer: `checks/timing.py`, `checks/output.py` ... To
+add a check, add it there, and a fixture under `checks/gallery/<category>/` with the cheat that it catches and an honest
+twin.
+
+A check that raises, or whose sensor raised, is UNAVAILABLE. It never passes for having failed.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import importlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+if TYPE_CHECKING:
+    from kernels.catalog.model import Case, Rung, Target
+
+CATEGORIES = (
+    "timing", "output", "workload", "location", "memory", "cuda", "compile", "distributed", "environment",
+    "statistical", "evaluation",
+)  # fmt: skip
+
+
+class Status(enum.StrEnum):
+    """What a check found."""
+
+    PASSED = "passed"
+    CAUGHT = "caught"  # the result is not one; the rung is quarantined
+    SUSPECT = "suspect"  # kept and shown, never a verdict
+    NOT_APPLICABLE = "not_applicable"  # there is nothing to ask here; the evidence says why
+    UNAVAILABLE = "unavailable"  # it could not be asked; the evidence says why, and what would make it possible
+
+
+class How(enum.StrEnum):
+    """How an issue is answered."""
+
+    PREVENTED = "prevented"  # the design leaves no room for it; the text says which part
+    DETECTED = "detected"
+    UNAVAILABLE = "unavailable"  # cannot be asked by a machine like ours; the text says what it would take
+
+
+class When(enum.StrEnum):
+    """When a check looks."""
+
+    BEFORE_IMPORT = "before import"
+    AFTER_PREPARE = "after prepare"
+    EACH_SAMPLE = "around each sample"
+    AFTER_RUN = "after the run"
+    HISTORY = "over the history"
+
+
+class Need(enum.StrEnum):
+    """What a check cannot do without."""
+
+    GPU = "a GPU"
+    CUPTI = "CUPTI"
+    GPUS = "two GPUs"
+    ROOT = "root"
+    COMPILER = "a compiler"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One check's answer for one arm, or for the whole run where `arm` is "".
+
+    Attributes:
+        evidence: a sentence that a person can read, with figures and their units.
+    """
+
+    check: str
+    arm: str
+    status: Status
+    evidence: str
+
+
+Answer: TypeAlias = tuple[Status, str]
+"""What a judge returns: the status and its evidence."""
+
+
+def passed(evidence: str) -> Answer:
+    """It was asked, and all is well: say what was looked at, with figures."""
+    return Status.PASSED, evidence
+
+
+def caught(evidence: str) -> Answer:
+    """The result is not one: say what was seen."""
+    return Status.CAUGHT, evidence
+
+
+def suspect(evidence: str) -> Answer:
+    """It may be honest, but nobody should build on it."""
+    return Status.SUSPECT, evidence
+
+
+def not_applicable(why: str) -> Answer:
+    """There is nothing to ask here."""
+    return Status.NOT_APPLICABLE, why
+
+
+def unavailable(why: str) -> Answer:
+    """It could not be asked: why, and what would make it possible."""
+    return Status.UNAVAILABLE, why
+
+
+# -- the worker's side -------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Site:
+    """Where a sensor stands.
+
+    Attributes:
+        device: "cuda" or "cpu".
+        folder: the snapshot that the rung is imported from.
+        without: ids of checks that were left out on request.
+        call_once: makes one call of the timed case on known values and waits for it; from after_timing on, where
+            the rung was timed.
+    """
+
+    device: str
+    folder: Path
+    target: Target
+    rung: Rung
+    without: frozenset[str]
+    call_once: Callable[[], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One sample, seen from outside of its timed region: one call, or several in company.
+
+    Attributes:
+        stage: "verify", "timed" or "surprise".
+        case: the case that it runs.
+        buffers: of every call, in the argument order of run().
+        outputs: of every call, as returned and checked for their form; empty before the call.
+        sample: engine.worker.timers.Sample of a timed or surprise call afterwards, else None.
+    """
+
+    stage: str
+    case: Case
+    buffers: Sequence[Sequence[object]]
+    outputs: Sequence[tuple[Any, ...]] = ()
+    sample: Any = None
+
+
+class Sensor:
+    """Notes facts in the worker. Every hook runs outside of the timed region with the device idle.
+
+    A subclass overrides the hooks that it needs. Hooks around calls run thousands of times: cheap ones only (the cost
+    of each is measured and shown). What a hook raises is kept as the reason why the check is UNAVAILABLE.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+
+    def before_import(self) -> None:
+        """Nothing of the lesson has run: take hold of what it could replace."""
+
+    def after_import(self) -> None:
+        """The rung's module was imported."""
+
+    def after_prepare(self, case: Case, buffers: Sequence[object]) -> None:
+        """prepare() has returned, or run() was bound; no call was made since."""
+
+    def before_timing(self) -> None:
+        """Verified; warm-up begins."""
+
+    def before_call(self, call: Call) -> None:
+        """Right before values are refilled."""
+
+    def after_call(self, call: Call) -> None:
+        """The device is idle, the outputs stand."""
+
+    def after_timing(self) -> None:
+        """The last sample of this replica was taken."""
+
+    def facts(self) -> Mapping[str, Any]:
+        """What was noted: None, bool, int, float, str, and lists and dicts of them; under 64 KB."""
+        return {}
+
+
+# -- the engine's side -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why an arm was ended: the check that did it, and what it saw."""
+
+    check: str
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sustained:
+    """Calls made one after the other without a hold, by the engine's clock: a throughput that no event can forge.
+
+    Attributes:
+        per_call_ms: wall clock, launch cost included; warm caches.
+        claimed_ms: median of this replica's samples.
+        host_ms: median host time of a launch, as the samples say.
+        calls: in the longer of the two stretches whose difference was taken.
+    """
+
+    per_call_ms: float
+    claimed_ms: float
+    host_ms: float
+    calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class Surprises:
+    """Samples on values that the process had never seen, each beside one on values that it had, in one replica.
+
+    Attributes:
+        seen_ms, unseen_ms: in pairs.
+        judged: how many of them were judged in full against the reference.
+    """
+
+    seen_ms: tuple[float, ...]
+    unseen_ms: tuple[float, ...]
+    judged: int
+
+
+@dataclass(frozen=True, slots=True)
+class ArmFacts:
+    """What is known of one arm when the run ends.
+
+    Attributes:
+        arm: its name: the rung's, or "baseline (A/A)".
+        ended_well: all its replicas were verified, timed (where it is timed) and left as they should.
+        state: store.outcomes.State as text.
+        timing: store.outcomes.Timing as text; "none" where it was not timed.
+        sensed: one mapping per replica that told: sensor's name to its facts; {"failed": why} where a hook raised.
+        samples: store.records.Samples; None where there are none.
+        sol_spec, sol_measured: share of the speed of light by the datasheet at boost clock and by the ceilings that
+            were measured; above 1 is faster than possible.
+        quality: store.records.Quality; None where there is none.
+        compared: figures of the verifier's comparisons, one mapping per full comparison (engine.worker.judge).
+        refusal: what ended it, where a check did.
+        source: the rung's own file.
+    """
+
+    arm: str
+    rung: Rung
+    device: str
+    ended_well: bool
+    state: str
+    timing: str
+    calls: int = 1
+    sensed: tuple[Mapping[str, Mapping[str, Any]], ...] = ()
+    samples: Any = None
+    median_ms: float | None = None
+    sol_spec: float | None = None
+    sol_measured: float | None = None
+    quality: Any = None
+    compared: tuple[Mapping[str, float], ...] = ()
+    sustained: tuple[Sustained, ...] = ()
+    surprises: tuple[Surprises, ...] = ()
+    refusal: Refusal | None = None
+    source: str = ""
+
+    def facts(self, sensor: type[Sensor]) -> list[Mapping[str, Any]]:
+        """One mapping per replica of what this sensor noted. Raises LookupError where it has failed or never told."""
+        found = [replica[sensor.name] for replica in self.sensed if sensor.name in replica]
+        if not found:
+            raise LookupError("its process ended before it could tell")
+        for facts in found:
+            if "failed" in facts:
+                raise LookupError(str(facts["failed"]))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What is known of a run when it ends.
+
+    Attributes:
+        before, after: engine.environment.observe() before the first and after the last process.
+        telemetry: store.records.Telemetry; None without a GPU.
+        task: what the verifier says of the task itself (engine.worker.judge): would zeros pass, is the reference
+            deterministic ...
+        files: the snapshot, relative name to bytes.
+        files_intact: whether the laid-out snapshot and our own sources were the same afterwards; None unknown.
+        validity: "strict" or "portable".
+        manifest: of the run.
+        history: earlier finished runs of this target on this device, newest first, as plain data: "wall", "snapshot",
+            "environment" (a mapping), "arms" (name to {"median_ms", "sources"}), "verdict".
+        cpu_s: processor time of the whole control group beside our own processes, over the run; None unknown.
+    """
+
+    target: Target
+    case: Case
+    device: str
+    quick: bool
+    replicas: int
+    arms: tuple[ArmFacts, ...]
+    before: Mapping[str, Any] = field(default_factory=dict)
+    after: Mapping[str, Any] = field(default_factory=dict)
+    telemetry: Any = None
+    task: Mapping[str, Any] = field(default_factory=dict)
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    files_intact: bool | None = None
+    validity: str = "strict"
+    manifest: Mapping[str, object] = field(default_factory=dict)
+    history: tuple[Mapping[str, Any], ...] = ()
+
+
+ArmJudge: TypeAlias = Callable[[ArmFacts, RunFacts], Answer]
+RunJudge: TypeAlias = Callable[[RunFacts], Answer]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One question.
+
+    Attributes:
+        id: "timing.wall_clock".
+        title: a few words for a list.
+        about: one or two sentences: what is looked at, and what it means when it fails.
+        issues: ids of the issues that it answers.
+        when, needs: see there.
+        arm, run: the judge, of each arm or of the run as a whole; exactly one of them. None of both for a defence
+            whose failure ends the arm with a Refusal that names this check (`refuses`).
+        refuses: the engine refuses an arm in this check's name (a wrong output, a torn report).
+        sensor: what notes the facts in the worker.
+    """
+
+    id: str
+    title: str
+    about: str
+    issues: tuple[str, ...]
+    when: When
+    needs: tuple[Need, ...] = ()
+    arm: ArmJudge | None = None
+    run: RunJudge | None = None
+    refuses: bool = False
+    sensor: type[Sensor] | None = None
+
+    def __post_init__(self) -> None:
+        if self.category not in CATEGORIES:
+            raise ValueError(f"check {self.id!r}: the category must be one of {', '.join(CATEGORIES)}")
+        if self.arm is not None and self.run is not None:
+            raise ValueError(f"check {self.id!r} judges arms or runs, not both")
+        if self.arm is None and self.run is None and not self.refuses:
+            raise ValueError(f"check {self.id!r} judges nothing")
+
+    @property
+    def category(self) -> str:
+        """The part of the id before the dot."""
+        return self.id.partition(".")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """One way in which a result can be invalid.
+
+    Attributes:
+        id: "timing.unsynced_streams"; ids beyond the field's list of 95 are `listed=False`.
+        what: what happens, one sentence.
+        how: see How.
+        answer: which part of the design leaves no room for it, how it is detected, or why it cannot be asked.
+        fixture: folder below checks/gallery, "category/name"; "" where no kernel can do it on one machine, and then
+            `answer` names the test that proves the design part.
+        listed: whether it is one of the 95.
+    """
+
+    id: str
+    what: str
+    how: How
+    answer: str
+    fixture: str = ""
+    listed: bool = True
+
+    @property
+    def category(self) -> str:
+        """The part of the id before the dot."""
+        return self.id.partition(".")[0]
+
+
+# -- asking ------------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def checks() -> tuple[Check, ...]:
+    """Every check, category by category. Raises ValueError where two have one id."""
+    found = [check for category in CATEGORIES for check in _module(category).CHECKS]
+    return _unique(found)
+
+
+@functools.cache
+def issues() -> tuple[Issue, ...]:
+    """Every issue, category by category."""
+    found = [issue for category in CATEGORIES for issue in _module(category).ISSUES]
+    return _unique(found)
+
+
+def sensors() -> Iterator[tuple[Check, type[Sensor]]]:
+    """Every sensor once, with the first check that needs it."""
+    met: set[str] = set()
+    for check in checks():
+        if check.sensor is not None and check.sensor.name not in met:
+            met.add(check.sensor.name)
+            yield check, check.sensor
+
+
+def _module(category: str) -> Any:
+    # By name, so that a new category is one file and one word in CATEGORIES.
+    return importlib.import_module(f"checks.{category}")
+
+
+def _unique(found: list[Any]) -> tuple[Any, ...]:
+    ids = [item.id for item in found]
+    twice = sorted({name for name in ids if ids.count(name) > 1})
+    if twice:
+        raise ValueError(f"ids that stand twice: {', '.join(twice)}")
+    return tuple(found)
+
+
+def examine(run: RunFacts, *, without: frozenset[str] = frozenset()) -> list[Finding]:
+    """Ask every check about a run that has ended.
+
+    Args:
+        run: the facts.
+        without: ids that are left out; their findings say so.
+    """
+    found: list[Finding] = []
+    for check in checks():
+        subjects: Sequence[ArmFacts | None] = [None] if check.run is not None else run.arms
+        for subject in subjects:
+            if check.id in without:
+                answer = not_applicable("left out on request")
+            else:
+                answer = _ask(check, subject, run)
+            found.append(Finding(check.id, subject.arm if subject is not None else "", *answer))
+    return found
+
+
+def _ask(check: Check, arm: ArmFacts | None, run: RunFacts) -> Answer:
+    if arm is not None and arm.refusal is not None and arm.refusal.check == check.id:
+        return caught(arm.refusal.evidence)
+    if arm is not None and arm.state == "unavailable":
+        return not_applicable("this rung did not run")
+    if Need.GPU in check.needs and run.device != "cuda":
+        return not_applicable("there is no GPU in this run")
+    try:
+        if arm is None:
+            if check.run is None:
+                raise TypeError("a check of arms was asked about a run")
+            return check.run(run)
+        if check.arm is not None:
+            return check.arm(arm, run)
+    except LookupError as error:
+        return unavailable(str(error.args[0]) if error.args else "its facts did not come")
+    except Exception as error:
+        # Whatever it is: a judge that fails has not judged.
+        return unavailable(f"the check itself failed ({type(error).__name__}: {error}); please report it")
+    if arm.refusal is not None or not arm.ended_well:
+        return not_applicable("the arm ended before this could be said")
+    return passed("nothing was refused")

@@ -1,0 +1,746 @@
+"""Did all the work happen while the clock ran, and was it our clock?
+
+The defences stand in the timer (engine.worker.timers): its clocks were taken before a lesson was imported, the hold
+keeps every SM, so that nothing of another stream starts early, and each sample says what was still at work after its
+end. The judges here look at that, at the engine's own clock, and at what no machine can do.
+
+Margins are wide on purpose: a rung is caught where every replica says the same, by a distance no loaded host makes.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from checks.registry import (
+    Answer,
+    ArmFacts,
+    Call,
+    Check,
+    How,
+    Issue,
+    Need,
+    RunFacts,
+    Sensor,
+    Site,
+    Sustained,
+    When,
+    caught,
+    not_applicable,
+    passed,
+    suspect,
+    unavailable,
+)
+
+if TYPE_CHECKING:
+    from kernels.catalog.model import Case
+
+MOST_SAMPLES = 4096  # whose figures a sensor keeps
+LATE_LEAST_MS = 0.05  # asking an idle device takes some 10 us, and on a loaded host a few times that
+LATE_SHARE = 0.1  # of the time that was claimed
+LEFT_LEAST_MS = 0.3  # a thread that is about to end takes some 0.05 ms for it
+THREAD_LEAST_MS = 0.2
+THREAD_SHARE = 0.2
+WALL_FACTOR = {"cuda": 2.0, "cpu": 3.0}  # a shared processor may well run at half its speed for a while
+WALL_LEAST_MS = 0.05
+SPEC_MARGIN = 1.05  # a datasheet's figures are met by nothing, its clocks drift by a few per cent
+MEASURED_MARGIN = 1.15  # a measured ceiling is what one kernel reached
+FEWEST_STEPS = 5  # of the clock
+UNSEEN_FACTOR = {"cuda": 1.5, "cpu": 2.5}
+UNSEEN_LEAST_MS = 0.02
+FEWEST_PAIRS = 3
+CLOCK_FACTOR = 1.25
+FEWEST_READINGS = 20
+DRIFT = 1.0
+EVERY = 16  # samples between two looks that would cost too much for each
+
+# -- what is still at work after the end -------------------------------------------------------------------------------
+
+
+class Idle(Sensor):
+    """What each timed sample says of work that went on after its end."""
+
+    name = "idle"
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self._rows: list[tuple[float, float, float, float, float]] = []
+
+    def after_call(self, call: Call) -> None:
+        """See Sensor."""
+        sample = call.sample
+        if call.stage != "timed" or sample is None or len(self._rows) >= MOST_SAMPLES:
+            return
+        total_ms = sample.device_ms * max(1, len(call.outputs))
+        self._rows.append((total_ms, sample.lag_ms, sample.usual_lag_ms, sample.beside_ms, sample.left_ms))
+
+    def facts(self) -> Mapping[str, Any]:
+        """Medians over samples, in ms; of all calls of a sample together."""
+        if not self._rows:
+            return {"samples": 0}
+        total, lag, usual, beside, left = zip(*self._rows, strict=True)
+        found: dict[str, Any] = {
+            "samples": len(self._rows),
+            "total_ms": statistics.median(total),
+            "beside_ms": statistics.median(beside),
+            "left_ms": statistics.median(left),
+        }
+        if not any(math.isnan(value) for value in (*lag, *usual)):
+            found |= {"lag_ms": statistics.median(lag), "usual_ms": statistics.median(usual)}
+        return found
+
+
+def device_idle(arm: ArmFacts, run: RunFacts) -> Answer:
+    """Caught where every replica saw work go on, on the GPU or in a Python thread, after its samples had ended."""
+    if arm.timing == "none":
+        return not_applicable("it was not timed")
+    told = [facts for facts in arm.facts(Idle) if facts["samples"]]
+    if not told:
+        return unavailable("no timed sample was seen")
+    late = [_late(facts) for facts in told]
+    if all(late):
+        return caught(late[0])
+    worst = max(told, key=lambda facts: facts.get("lag_ms", 0.0) + facts["beside_ms"])
+    words = f"over {sum(facts['samples'] for facts in told)} samples no thread was left at work"
+    if "lag_ms" in worst:
+        words += (
+            f", and the device was idle {_ms(worst['lag_ms'])} after the timed stream was done"
+            f" ({_ms(worst['usual_ms'])} where nothing was called)"
+        )
+    return passed(words)
+
+
+def _late(facts: Mapping[str, Any]) -> str:
+    """What went on after the end in one replica, as a sentence; "" where nothing did."""
+    total_ms = facts["total_ms"]
+    if "lag_ms" in facts:
+        late_ms = facts["lag_ms"] - facts["usual_ms"]
+        if late_ms > max(LATE_LEAST_MS, 3 * facts["usual_ms"], LATE_SHARE * total_ms):
+            return (
+                f"the device worked on for {_ms(late_ms)} after a timed stream that took {_ms(total_ms)} was done:"
+                " work on a stream that nothing waits for"
+            )
+    if facts["left_ms"] > LEFT_LEAST_MS:
+        return (
+            f"threads that began during the call stayed for {_ms(facts['left_ms'])} and more when it had returned"
+            f" after {_ms(total_ms)}"
+        )
+    if facts["beside_ms"] > max(THREAD_LEAST_MS, THREAD_SHARE * total_ms):
+        return (
+            f"Python threads worked {_ms(facts['beside_ms'])} per sample while no clock ran,"
+            f" beside {_ms(total_ms)} that were timed"
+        )
+    return ""
+
+
+# -- the engine's own clock --------------------------------------------------------------------------------------------
+
+
+def wall_clock(arm: ArmFacts, run: RunFacts) -> Answer:
+    """Caught where calls in a row take far longer by the engine's clock than events and host time can explain."""
+    if arm.timing == "none":
+        return not_applicable("it was not timed")
+    if not arm.sustained:
+        return unavailable("no calls were made by the engine's clock alone")
+    factor = WALL_FACTOR.get(arm.device, max(WALL_FACTOR.values()))
+    told = max(arm.sustained, key=lambda each: each.per_call_ms / max(_explained_ms(arm, each), 1e-9))
+    words = (
+        f"{_ms(told.claimed_ms)} by the samples, {_ms(told.per_call_ms)} by the engine's clock over {told.calls} calls"
+        f" (launching takes {_ms(told.host_ms)})"
+    )
+    beyond = [each.per_call_ms > factor * _explained_ms(arm, each) + WALL_LEAST_MS for each in arm.sustained]
+    if all(beyond):
+        return caught(f"{words}, in all {len(beyond)} replicas")
+    return passed(words)
+
+
+def _explained_ms(arm: ArmFacts, told: Sustained) -> float:
+    """What a call may take. On a CPU the host's time is that of all threads, and the clock's alone counts."""
+    return max(told.claimed_ms, told.host_ms) if arm.device == "cuda" else told.claimed_ms
+
+
+def physics(arm: ArmFacts, run: RunFacts) -> Answer:
+    """Caught beyond the datasheet, suspect beyond what was measured on this GPU."""
+    if arm.median_ms is None or (arm.sol_spec is None and arm.sol_measured is None):
+        return not_applicable("there is no bound for this case on this device")
+    if arm.timing.startswith("warm"):
+        return not_applicable("with warm caches the data need not come from memory")
+    if arm.sol_spec is not None and arm.sol_spec > SPEC_MARGIN:
+        return caught(
+            f"{_ms(arm.median_ms)} is {arm.sol_spec:.3g} times as fast as the datasheet allows:"
+            f" at least {_ms(arm.median_ms * arm.sol_spec)} for these bytes and operations"
+        )
+    if arm.sol_measured is not None and arm.sol_measured > MEASURED_MARGIN:
+        return suspect(
+            f"{_ms(arm.median_ms)} is {arm.sol_measured:.3g} times as fast as the ceilings measured on this GPU;"
+            " measure them again (aisp bench peak), or look for work that is not done"
+        )
+    shares = {"of the datasheet's bound": arm.sol_spec, "of the measured one": arm.sol_measured}
+    return passed(", ".join(f"{share:.0%} {whose}" for whose, share in shares.items() if share is not None))
+
+
+# -- tampering ---------------------------------------------------------------------------------------------------------
+
+_CLOCKS = (
+    "time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "process_time",
+    "process_time_ns", "thread_time", "clock_gettime", "clock_gettime_ns", "sleep",
+)  # fmt: skip
+_BUILTINS = (
+    "type", "isinstance", "float", "int", "abs", "min", "max", "sum", "sorted", "len", "zip", "getattr", "open",
+)  # fmt: skip
+_TORCH = (
+    "allclose", "equal", "isclose", "isnan", "isfinite", "testing.assert_close", "empty", "empty_like", "zeros", "cat",
+    "dot", "nan_to_num", "_foreach_copy_", "Tensor", "Tensor.copy_", "Tensor.reshape", "Tensor.view", "Tensor.to",
+    "Tensor.detach", "Tensor.clone", "Tensor.tolist", "Tensor.item", "Tensor.zero_", "Tensor.fill_", "Tensor.cpu",
+    "Tensor.contiguous", "Tensor.is_contiguous", "Tensor.data_ptr", "Tensor.untyped_storage", "Tensor.numel",
+    "Tensor.numpy", "Tensor.__eq__", "Tensor.__getitem__", "Tensor.__matmul__", "Tensor.shape", "Tensor.dtype",
+    "Tensor.device", "cuda.synchronize", "cuda.current_stream", "cuda.default_stream", "cuda.stream",
+    "cuda.set_stream", "cuda.Stream", "cuda.Stream.synchronize", "cuda.Stream.wait_stream", "cuda.Event",
+    "cuda.Event.record", "cuda.Event.query", "cuda.Event.elapsed_time", "cuda.Event.synchronize", "cuda.Event.wait",
+    "cuda._sleep", "cuda.CUDAGraph", "cuda.CUDAGraph.replay", "cuda.graph", "cuda.current_device",
+)  # fmt: skip
+# Our own code in the worker: a lesson finds it in sys.modules.
+_OURS = (
+    "engine.worker.timers", "engine.worker.probe", "engine.worker.arm", "engine.worker.tensors",
+    "engine.worker.channel", "engine.worker.loading", "engine.fingerprints", "kernels.cuda", "checks.registry",
+)  # fmt: skip
+
+
+class Grasp:
+    """Functions as they are now, to be compared with later: which object each name gives, and with which body."""
+
+    def __init__(self, found: Iterator[tuple[str, Any, str]]) -> None:
+        self._held = [(name, owner, attribute, *_seen(owner, attribute)) for name, owner, attribute in found]
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def changed(self) -> list[str]:
+        """Names that give something else now."""
+        found = []
+        for name, owner, attribute, held, body in self._held:
+            now, now_body = _seen(owner, attribute)
+            if now is not held or now_body is not body:
+                found.append(name)
+        return found
+
+
+def _seen(owner: Any, attribute: str) -> tuple[object, object]:
+    """The object and its code object. Not bound: binding would make a new object each time."""
+    try:
+        found = owner.__dict__[attribute] if attribute in vars(owner) else getattr(owner, attribute, None)
+    except TypeError:  # no __dict__
+        found = getattr(owner, attribute, None)
+    return found, getattr(found, "__code__", None)
+
+
+def _of_clocks_and_torch() -> Iterator[tuple[str, Any, str]]:
+    import builtins
+
+    import torch  # a sensor runs in a worker, which has it
+
+    yield from ((f"time.{name}", time, name) for name in _CLOCKS)
+    yield from ((f"builtins.{name}", builtins, name) for name in _BUILTINS)
+    for name in _TORCH:
+        path, _, attribute = name.rpartition(".")
+        owner: Any = torch
+        for part in filter(None, path.split(".")):
+            owner = getattr(owner, part, None)
+        if owner is not None:
+            yield f"torch.{name}", owner, attribute
+
+
+def _of_ours() -> Iterator[tuple[str, Any, str]]:
+    for name in _OURS:
+        module = sys.modules.get(name)
+        if not isinstance(module, ModuleType):
+            continue
+        for attribute, value in list(vars(module).items()):
+            if getattr(value, "__module__", None) == name or (attribute.startswith("_") and callable(value)):
+                yield f"{name}.{attribute}", module, attribute
+            if isinstance(value, type) and value.__module__ == name:
+                for method, function in vars(value).items():
+                    if isinstance(function, FunctionType):
+                        yield f"{name}.{attribute}.{method}", value, method
+
+
+def _modes() -> list[str]:
+    """What intercepts every torch function now, without being asked: modes that were entered and never left."""
+    import torch
+    from torch.overrides import _get_current_function_mode_stack
+    from torch.utils._device import DeviceContext  # torch.set_default_device, which is honest
+    from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+
+    if not (torch._C._len_torch_function_stack() or torch._C._len_torch_dispatch_stack()):
+        return []
+    entered = [*_get_current_function_mode_stack(), *_get_current_dispatch_mode_stack()]
+    return [type(mode).__name__ for mode in entered if type(mode) is not DeviceContext]
+
+
+class Tampering(Sensor):
+    """Whether functions that measure and judge are still the ones that they were before the lesson was imported."""
+
+    name = "tampering"
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self._grasp: Grasp | None = None
+        self._ours: Grasp | None = None
+        self._found: dict[str, str] = {}
+        self._calls = 0
+
+    def before_import(self) -> None:
+        """See Sensor."""
+        self._grasp = Grasp(_of_clocks_and_torch())
+        self._ours = Grasp(_of_ours())
+
+    def _look(self, when: str, *, all_of_it: bool = True) -> None:
+        if self._grasp is None or self._ours is None:
+            raise RuntimeError("nothing was taken hold of before the import")
+        changed = self._grasp.changed() + (self._ours.changed() if all_of_it else [])
+        for name in changed + [f"torch function mode {mode}" for mode in _modes()]:
+            self._found.setdefault(name, when)
+
+    def after_import(self) -> None:
+        """See Sensor."""
+        self._look("by its import")
+
+    def after_prepare(self, case: Case, buffers: Sequence[object]) -> None:
+        """See Sensor."""
+        self._look("by prepare()")
+
+    def before_timing(self) -> None:
+        """See Sensor."""
+        self._look("while it was verified")
+
+    def after_call(self, call: Call) -> None:
+        """See Sensor."""
+        self._calls += 1
+        if call.stage != "verify" and self._calls % EVERY == 0:
+            self._look("while it was timed", all_of_it=False)
+
+    def after_timing(self) -> None:
+        """See Sensor."""
+        self._look("while it was timed")
+
+    def facts(self) -> Mapping[str, Any]:
+        """Names of what was replaced, and when that was seen."""
+        held = len(self._grasp or ()) + len(self._ours or ())
+        return {"held": held, "replaced": dict(list(self._found.items())[:40])}
+
+
+def tampering(arm: ArmFacts, run: RunFacts) -> Answer:
+    """Caught where a clock, an event, a comparison or our own code was replaced in the worker."""
+    for facts in arm.facts(Tampering):
+        if replaced := facts["replaced"]:
+            names = list(replaced)
+            more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+            return caught(
+                f"replaced {replaced[names[0]]}: {', '.join(names[:4])}{more};"
+                " the samples do not use it, but a rung has no honest reason to"
+            )
+    held = arm.facts(Tampering)[0]["held"]
+    return passed(f"{held} functions that measure, judge and wait are the ones that stood there before the import")
+
+
+# -- profilers ---------------------------------------------------------------------------------------------------------
+
+_INJECTING = (
+    "CUDA_INJECTION64_PATH",
+    "NVTX_INJECTION64_PATH",
+    "CUDA_INJECTION32_PATH",
+    "NV_NSIGHT_INJECTION_PORT_BASE",
+)
+_INJECTED = ("libtoolsinjection", "libnsys", "libnvperf", "libcuinj64", "libsanitizer", "libinterceptor")
+
+
+def _profilers() -> list[str]:
+    """What slows down Python or torch in this process now."""
+    found = []
+    if sys.getprofile() is not None:
+        found.append("sys.setprofile")
+    if sys.gettrace() is not None:
+        found.append("sys.settrace")
+    tools = getattr(sys, "monitoring", None)  # Python 3.12
+    if tools is not None:
+        names = [tools.get_tool(number) for number in range(6)]
+        found += [f"sys.monitoring ({name})" for number, name in enumerate(names) if name and tools.get_events(number)]
+    malloc = sys.modules.get("tracemalloc")
+    if malloc is not None and malloc.is_tracing():
+        found.append("tracemalloc")
+    import torch  # a sensor runs in a worker, which has it
+
+    if torch._C._autograd._profiler_enabled():
+        found.append("torch's profiler")
+    if torch.is_anomaly_enabled():
+        found.append("autograd's anomaly mode")
+    return found
+
+
+class Profilers(Sensor):
+    """Profilers and traces that are on while nobody asked for them."""
+
+    name = "profilers"
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self._outside: list[str] = []
+        self._found: dict[str, str] = {}
+        self._calls = 0
+
+    def before_import(self) -> None:
+        """See Sensor."""
+        self._outside = _profilers() + [name for name in _INJECTING if os.environ.get(name)]
+
+    def _look(self, when: str) -> None:
+        for name in _profilers():
+            if name not in self._outside:
+                self._found.setdefault(name, when)
+
+    def after_import(self) -> None:
+        """See Sensor."""
+        self._look("after the import")
+
+    def after_prepare(self, case: Case, buffers: Sequence[object]) -> None:
+        """See Sensor."""
+        self._look("after prepare()")
+
+    def after_call(self, call: Call) -> None:
+        """See Sensor."""
+        self._calls += 1
+        if call.stage == "verify" or self._calls % EVERY == 0:
+            self._look("between calls")
+
+    def after_timing(self) -> None:
+        """See Sensor."""
+        self._look("after the last sample")
+        try:
+            mapped = Path("/proc/self/maps").read_text(errors="replace").lower()
+        except OSError:  # no /proc: the environment's names still tell
+            return
+        self._outside += [name for name in _INJECTED if name in mapped]
+
+    def facts(self) -> Mapping[str, Any]:
+        """What was on, by whom."""
+        return {"outside": self._outside, "on": self._found}
+
+
+def profilers(arm: ArmFacts, run: RunFacts) -> Answer:
+    """Caught where the rung left a profiler on; suspect where one was there before it."""
+    told = arm.facts(Profilers)
+    for facts in told:
+        if on := facts["on"]:
+            return caught("left on: " + ", ".join(f"{name} ({when})" for name, when in on.items()))
+    for facts in told:
+        if facts["outside"]:
+            return suspect(f"the worker was started under {', '.join(facts['outside'])}: unset it and run again")
+    return passed("no profiler, trace or injected library was on")
+
+
+# -- what the samples themselves say -----------------------------------------------------------------------------------
+
+
+def unseen_values(arm: ArmFacts, run: RunFacts) -> Answer:
+    """Caught where values that the process never saw take longer than values that it did."""
+    told = [each for each in arm.surprises if min(len(each.seen_ms), len(each.unseen_ms)) >= FEWEST_PAIRS]
+    if not told:
+        if arm.timing == "none":
+            return not_applicable("it was not timed")
+        return unavailable("too few pairs of seen and unseen values were timed")
+    # Pairs alternate, so a load that comes and goes hits both; of the known ones the slowest is left out.
+    pairs = [(sorted(each.seen_ms)[-2], min(each.unseen_ms)) for each in told]
+    seen_ms, unseen_ms = min(pairs, key=lambda pair: pair[1] / pair[0])
+    factor = UNSEEN_FACTOR.get(arm.device, max(UNSEEN_FACTOR.values()))
+    if all(new > factor * old and new - old > UNSEEN_LEAST_MS for old, new in pairs):
+        return caught(
+            f"{_ms(seen_ms)} on values that it had met, at least {_ms(unseen_ms)} on values that it had not, in"
+            f" all {len(pairs)} replicas: it keeps results, and the warm-up paid for them"
+        )
+    each = told[0]
+    return passed(
+        f"{_ms(statistics.median(each.seen_ms))} on values that it had met,"
+        f" {_ms(statistics.median(each.unseen_ms))} on values that it had not"
+    )
+
+
+def steady(arm: ArmFacts, run: RunFacts) -> Answer:
+    """Suspect where a GPU's samples at the end take half or twice what they took at the start."""
+    if arm.device != "cuda":
+        return not_applicable("a processor shared with others changes its speed by itself")
+    drift = arm.quality.drift if arm.quality is not None else None
+    if drift is None:
+        return not_applicable("there are too few rounds to tell a beginning from an end")
+    words = f"the last third of the rounds took {drift:+.1%} against the first"
+    if not -DRIFT / (1 + DRIFT) < drift < DRIFT:
+        return suspect(f"{words}: what is timed changes while it is timed")
+    return passed(words)
+
+
+def resolution(arm: ArmFacts, run: RunFacts) -> Answer:
+    """Suspect where a sample is a few steps of the clock: then the number is the clock's and not the rung's."""
+    step_ms = arm.quality.resolution_ms if arm.quality is not None else None
+    if arm.median_ms is None or not step_ms:
+        return not_applicable("it was not timed, or the clock's step is not known")
+    total_ms = arm.median_ms * arm.calls
+    words = f"a sample of {arm.calls} calls lasts {_ms(total_ms)}, {total_ms / step_ms:.3g} steps of the clock"
+    if total_ms < FEWEST_STEPS * step_ms:
+        return suspect(f"{words}: too few to call it a time")
+    return passed(words)
+
+
+def boost(arm: ArmFacts, run: RunFacts) -> Answer:
+    """Suspect where the GPU's own counters say a far higher clock in the samples than the driver says all along."""
+    if arm.samples is None or run.telemetry is None:
+        return not_applicable("there are no samples, or no readings of the driver beside them")
+    import numpy as np  # listing the checks does not need it
+
+    at = run.telemetry.at(arm.samples.end_ns)
+    own, driver = np.asarray(arm.samples.sm_clock_mhz), np.asarray(at.sm_clock_mhz)
+    both = np.isfinite(own) & np.isfinite(driver) & (driver > 0)
+    readings = len(set(np.asarray(at.at_ns)[both].tolist()))
+    if readings < FEWEST_READINGS:
+        return not_applicable(f"only {readings} readings of the driver fall among the samples")
+    ratio = float(np.median(own[both] / driver[both]))
+    words = f"{float(np.median(own[both])):.0f} MHz in the samples, {float(np.median(driver[both])):.0f} by the driver"
+    if ratio > CLOCK_FACTOR:
+        return suspect(f"{words}: the clock is raised while the timer runs")
+    return passed(words)
+
+
+def _ms(value: float) -> str:
+    """A time as people write it."""
+    if value < 0.001:
+        return f"{value * 1e6:.0f} ns"
+    if value < 0.1:
+        return f"{value * 1e3:.3g} us"
+    return f"{value:.3g} ms"
+
+
+_STREAMS = ("timing.unsynced_streams", "timing.incomplete_async_ops")
+
+CHECKS: tuple[Check, ...] = (
+    Check(
+        "timing.device_idle",
+        "Nothing works after the end",
+        "After each sample the whole device is waited for, beyond the timed stream, and Python threads are looked at."
+        " What is still at work then was not timed.",
+        (
+            *_STREAMS,
+            "timing.event_timing_gaps",
+            "timing.python_thread",
+            "timing.graph_on_other_stream",
+            "cuda.host_callback_escape",
+            "cuda.persistent_kernel",
+            "cuda.async_memcpy_incomplete",
+            "cuda.cooperative_launch_abuse",
+            "cuda.undeclared_multi_gpu",
+        ),
+        When.EACH_SAMPLE,
+        arm=device_idle,
+        sensor=Idle,
+    ),
+    Check(
+        "timing.wall_clock",
+        "The engine's clock agrees",
+        "Calls in a row, without a hold, are timed by the engine's process, which the kernel cannot reach. They cannot"
+        " take much longer than the samples and the launches say.",
+        (
+            *_STREAMS,
+            "timing.event_timing_gaps",
+            "timing.clock_drift",
+            "timing.timer_granularity",
+            "timing.graph_on_other_stream",
+            "cuda.host_callback_escape",
+            "cuda.persistent_kernel",
+            "cuda.cooperative_launch_abuse",
+        ),
+        When.AFTER_RUN,
+        arm=wall_clock,
+    ),
+    Check(
+        "timing.physics",
+        "Not faster than the hardware",
+        "Bytes over bandwidth and operations over peak give a least time. Below the datasheet's it is no result; below"
+        " what was measured on this GPU it needs a second look.",
+        ("timing.faster_than_physics", *_STREAMS, "timing.graph_on_other_stream"),
+        When.AFTER_RUN,
+        arm=physics,
+    ),
+    Check(
+        "timing.tampering",
+        "Clocks and judges are the originals",
+        "Clocks, events, comparisons and our own functions are held before the lesson is imported and compared"
+        " afterwards, bodies included; modes that intercept every torch function must have been left.",
+        (
+            "timing.event_timing_gaps",
+            "timing.clock_drift",
+            "timing.timer_granularity",
+            "timing.function_mode",
+            "timing.python_thread",
+        ),
+        When.EACH_SAMPLE,
+        arm=tampering,
+        sensor=Tampering,
+    ),
+    Check(
+        "timing.profilers",
+        "No profiler is on",
+        "Python's profile and trace hooks, torch's profiler, traced allocations and injected libraries slow down what"
+        " they watch, and seldom both sides alike.",
+        ("timing.profiler_overhead",),
+        When.EACH_SAMPLE,
+        arm=profilers,
+        sensor=Profilers,
+    ),
+    Check(
+        "timing.unseen_values",
+        "New values take no longer",
+        "Samples on values that the process never saw are paired with samples on values that it did. Whoever kept"
+        " results from the warm-up pays only for the new ones.",
+        ("timing.warmup_bleed",),
+        When.AFTER_RUN,
+        arm=unseen_values,
+    ),
+    Check(
+        "timing.steady",
+        "The first samples are like the last",
+        "A time that halves or doubles over a replica's rounds is not the time of one thing.",
+        ("timing.warmup_bleed",),
+        When.AFTER_RUN,
+        needs=(Need.GPU,),
+        arm=steady,
+    ),
+    Check(
+        "timing.resolution",
+        "Long enough for the clock",
+        "A sample must be many steps of the clock that took it; short calls are timed several at once.",
+        ("timing.timer_granularity",),
+        When.AFTER_RUN,
+        arm=resolution,
+    ),
+    Check(
+        "timing.boost",
+        "The clock is the same between samples",
+        "The SM clock during samples, by the GPU's own counters, against the driver's readings over the whole run.",
+        ("timing.boost_while_timed",),
+        When.AFTER_RUN,
+        needs=(Need.GPU,),
+        arm=boost,
+    ),
+    Check(
+        "timing.clock_sanity",
+        "Times are possible",
+        "A time of zero, below zero or NaN, or more measured time than the wall clock has, ends the arm.",
+        ("timing.event_timing_gaps", "timing.clock_drift"),
+        When.EACH_SAMPLE,
+        refuses=True,
+    ),
+)
+
+ISSUES: tuple[Issue, ...] = (
+    Issue(
+        "timing.unsynced_streams",
+        "The work runs on a stream that the timed one does not wait for, and the clock stops without it.",
+        How.DETECTED,
+        "The hold fills every SM, so nothing on another stream starts before the clock does; after each sample the"
+        " device is waited for as a whole and the lag is kept; the engine's clock and physics disagree with the claim.",
+        "timing/unsynced_streams",
+    ),
+    Issue(
+        "timing.incomplete_async_ops",
+        "The call returns a promise: graph, copy, future or thread finish after the second time stamp.",
+        How.DETECTED,
+        "Lag of the device and processor time of Python threads after the end, sample by sample; on the GPU also the"
+        " engine's clock over calls in a row.",
+        "timing/incomplete_async_ops",
+    ),
+    Issue(
+        "timing.event_timing_gaps",
+        "Events are recorded or read so that the work lies outside of the pair.",
+        How.PREVENTED,
+        "Events are recorded, queried and subtracted through the C extension on the default stream, by references"
+        " taken before the import; replaced Python functions change no number and are named by timing.tampering.",
+        "timing/event_timing_gaps",
+    ),
+    Issue(
+        "timing.timer_granularity",
+        "The clock is too coarse for the call, and its last step decides the result.",
+        How.PREVENTED,
+        "Short calls are timed several at once until a sample is long; the clock's step is measured and kept, and a"
+        " sample of a few steps is suspect. A clock that a lesson has made coarse is not the one that we read.",
+        "timing/timer_granularity",
+    ),
+    Issue(
+        "timing.warmup_bleed",
+        "Results of the warm-up are kept, and the timed calls only fetch them.",
+        How.DETECTED,
+        "Each call gets fresh values in poisoned outputs; values that the process never saw are timed beside known"
+        " ones, and whoever fetches pays only there.",
+        "timing/warmup_bleed",
+    ),
+    Issue(
+        "timing.clock_drift",
+        "The clock that measures runs slow, jumps, or is set while it measures.",
+        How.PREVENTED,
+        "All times are monotonic clocks or the GPU's own events, held before the import; two processes keep two clocks"
+        " that must agree, and an impossible time ends the arm.",
+        "timing/clock_drift",
+    ),
+    Issue(
+        "timing.profiler_overhead",
+        "A profiler or trace is on for one side and slows it down.",
+        How.PREVENTED,
+        "Every arm has a process of its own, so what one leaves on cannot slow another; what it leaves on is named.",
+        "timing/profiler_overhead",
+    ),
+    Issue(
+        "timing.python_thread",
+        "A thread started by the call does the work, and is waited for when somebody looks at the result.",
+        How.DETECTED,
+        "Threads that begin in a timed call are watched for a moment when it has returned; of those that live on the"
+        " time is kept that they work while no clock runs.",
+        "timing/python_thread",
+        listed=False,
+    ),
+    Issue(
+        "timing.function_mode",
+        "A mode that was entered and never left intercepts every torch function, those of the judges included.",
+        How.DETECTED,
+        "The stacks of modes must be empty between calls (torch.set_default_device is known and allowed); expected"
+        " values and comparisons live in another process.",
+        "timing/function_mode",
+        listed=False,
+    ),
+    Issue(
+        "timing.graph_on_other_stream",
+        "A captured graph is replayed on a stream that nothing waits for.",
+        How.DETECTED,
+        "To the device a graph is work like any other: the lag, the engine's clock and physics see it.",
+        "timing/graph_on_other_stream",
+        listed=False,
+    ),
+    Issue(
+        "timing.faster_than_physics",
+        "The time is shorter than the bytes need to cross the memory bus.",
+        How.DETECTED,
+        "Share of the speed of light above 1.05 by the datasheet is no result; every cheat that hides a large call from"
+        " the clock ends here at the latest.",
+        "timing/unsynced_streams",
+        listed=False,
+    ),
+    Issue(
+        "timing.boost_while_timed",
+        "The clock is raised for the samples and falls between them.",
+        How.DETECTED,
+        "The SM clock is read by the GPU's own counters in each sample and by the driver all along; setting it takes"
+        " root. tests/checks/test_timing.py shows both readings to the judge.",
+        listed=False,
+    ),
+)

@@ -1,0 +1,569 @@
+"""Workload: was all of the declared work done, in the declared precision, by the code that claims it?
+
+Less work than declared is wrong work: every element of every output, timed shapes included, is judged by
+`output.values` against the reference, with values that come afresh after prepare(). What a tolerance leaves room for
+is looked at here: lower precision, results left out for being small, precision switches of the whole process, and
+rungs that claim kernels of their own and let a library do the work.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from checks.output import declared, first_baseline, shares
+from checks.registry import (
+    Answer,
+    ArmFacts,
+    Call,
+    Check,
+    How,
+    Issue,
+    RunFacts,
+    Sensor,
+    Site,
+    When,
+    caught,
+    not_applicable,
+    passed,
+    suspect,
+)
+from kernels.catalog.model import Case, Kind
+
+# -- precision of the outputs ------------------------------------------------------------------------------------------
+
+PRECISION_WORDS = (
+    "bf16", "fp16", "fp8", "tf32", "bfloat16", "float16", "float8", "half", "int8", "int4", "mixed-precision",
+    "mixed precision", "lower-precision", "lower precision", "low precision", "low-precision", "reduced precision",
+    "quantis", "quantiz",
+)  # fmt: skip
+ALL_NARROW = 0.999  # of the elements are representable: nothing is left of a wide computation
+TRUTH_WIDE = 0.5  # of the truth's elements may be representable by themselves
+NARROW_ERROR = 1.5e-4  # RMS error over RMS: fp16 rounds by 2.1e-4, bf16 by 1.7e-3, TF32 products by 2e-4
+TIMES_BASELINE = 30
+
+
+def _precision(arm: ArmFacts, run: RunFacts) -> Answer:
+    wide = [spec.name for spec in run.target.outputs if spec.dtype in ("float32", "float64")]
+    if not wide:
+        return not_applicable("no output is declared float32 or wider")
+    if not arm.compared:
+        return not_applicable("no output was compared in full")
+    if arm.refusal is not None:
+        return not_applicable("its outputs were refused")
+    word = declared(arm, run, PRECISION_WORDS)
+    if word:
+        return not_applicable(f"the lesson says that it lowers the precision ({word})")
+    base = first_baseline(run)
+    control = base if base is not None and base is not arm and base.compared else None
+    for narrow in ("fp16", "bf16", "fp32"):
+        usual = _representable(control, run, narrow) if control is not None else {}
+        for name, (share, truth) in _representable(arm, run, narrow).items():
+            if name not in wide or share < ALL_NARROW or truth > TRUTH_WIDE:
+                continue
+            if name in usual and usual[name][0] >= ALL_NARROW:
+                continue  # then it is the task's own
+            return caught(
+                f"{share:.1%} of {name} is exactly representable in {narrow}, where {truth:.1%} of the truth is: it "
+                f"was computed in {narrow} and cast up. If the lesson means to, its techniques should say so"
+            )
+    blurred = _blurred(arm, control, run, wide)
+    if blurred:
+        return suspect(blurred)
+    return passed("the outputs use the digits of their dtype")
+
+
+def _representable(arm: ArmFacts, run: RunFacts, narrow: str) -> dict[str, tuple[float, float]]:
+    """By output: the share of its elements that fit `narrow`, and of the truth's; medians over the comparisons."""
+    found: dict[str, list[tuple[float, ...]]] = {}
+    for name, pair in shares(arm, run, narrow, f"{narrow}_truth"):
+        found.setdefault(name, []).append(pair)
+    return {
+        name: (statistics.median(pair[0] for pair in pairs), statistics.median(pair[1] for pair in pairs))
+        for name, pairs in found.items()
+    }
+
+
+def _blurred(arm: ArmFacts, control: ArmFacts | None, run: RunFacts, wide: Sequence[str]) -> str:
+    """An error of the size that lower precision makes inside, far above the baseline's: a sentence, or ""."""
+    if control is None:
+        return ""
+    for name in wide:
+        own = [pair[0] for told, pair in shares(arm, run, "rms_error") if told == name]
+        usual = [pair[0] for told, pair in shares(control, run, "rms_error") if told == name]
+        if not own or not usual:
+            continue
+        error, base_error = statistics.median(own), statistics.median(usual)
+        if error > NARROW_ERROR and error > TIMES_BASELINE * base_error:
+            return (
+                f"the RMS error of {name} is {error:.2g} of its RMS, the baseline's {base_error:.2g}: so much is lost "
+                "by lower precision or by an approximation inside, and the lesson says of neither"
+            )
+    return ""
+
+
+# -- results left out --------------------------------------------------------------------------------------------------
+
+DROPPED = 0.01
+SHORTCUT_WORDS = ("sparse", "sparsity", "prun", "skip", "early exit", "early-exit", "approximat", *PRECISION_WORDS)
+
+
+def _dropped(arm: ArmFacts, run: RunFacts) -> Answer:
+    if arm.refusal is not None:
+        return not_applicable("its outputs were refused")
+    found = list(shares(arm, run, "dropped"))
+    if not found:
+        return not_applicable("no floating-point output was compared in full")
+    name, (worst,) = max(found, key=lambda item: item[1][0])
+    if worst < DROPPED:
+        return passed(f"{worst:.2%} of {name} is zero where the truth is not")
+    word = declared(arm, run, SHORTCUT_WORDS)
+    if word:
+        return passed(f"{worst:.1%} of {name} is zero where the truth is not, as the lesson says ({word})")
+    base = first_baseline(run)
+    if base is not None and base is not arm and base.compared:
+        usual = max((share for _, (share,) in shares(base, run, "dropped")), default=0.0)
+        if usual * 3 > worst:
+            return passed(f"{worst:.1%} of {name} is zero where the truth is not, and {usual:.1%} of the baseline's")
+    return caught(
+        f"{worst:.1%} of {name} is exactly zero where the truth is above a thousandth of its RMS: these elements were "
+        "left out, and the lesson does not say so"
+    )
+
+
+# -- switches of the whole process -------------------------------------------------------------------------------------
+
+# What decides digits; the others decide speed alone.
+DIGITS = ("precision", "tf32", "reduced", "denormal", "default dtype", "autocast")
+_SETTERS = (
+    "_set_float32_matmul_precision",
+    "_set_cublas_allow_tf32",
+    "_set_cudnn_allow_tf32",
+    "_set_fp32_precision_setter",
+)
+
+
+class Policy(Sensor):
+    """Reads torch's switches before the import, after prepare(), around each call, and counts who turns them."""
+
+    name = "policy"
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        import torch  # sensors live in the worker
+
+        self._readers = _readers(torch)
+        self._states: dict[str, dict[str, str]] = {}
+        self._stage = "import"
+        self._turned: dict[str, dict[str, int]] = {}
+
+    def before_import(self) -> None:
+        import torch  # sensors live in the worker
+
+        self._states["before"] = self._read()
+        for name in _SETTERS:
+            setter = getattr(torch._C, name, None)
+            if setter is not None:
+                setattr(torch._C, name, self._counting(setter, name.removeprefix("_set_")))
+        torch.set_flush_denormal = self._counting(torch.set_flush_denormal, "flush_denormal")
+
+    def _counting(self, setter: Callable[..., Any], name: str) -> Callable[..., Any]:
+        @functools.wraps(setter)
+        def counted(*arguments: Any) -> Any:
+            turned = self._turned.setdefault(self._stage, {})
+            turned[name] = turned.get(name, 0) + 1
+            return setter(*arguments)
+
+        return counted
+
+    def after_prepare(self, case: Case, buffers: Sequence[object]) -> None:
+        self._states["prepared"] = self._read()
+
+    def before_timing(self) -> None:
+        self._stage = "warm-up"
+
+    def before_call(self, call: Call) -> None:
+        self._stage = call.stage
+
+    def after_call(self, call: Call) -> None:
+        self._stage = "between"
+        found = self._read()
+        if call.stage == "verify":
+            self._states["verified"] = found
+        elif found != self._states.get("verified", found):
+            self._states["timed"] = found
+
+    def after_timing(self) -> None:
+        found = self._read()
+        self._states.setdefault("timed", found)
+
+    def _read(self) -> dict[str, str]:
+        return {name: _or_unknown(reader) for name, reader in self._readers.items()}
+
+    def facts(self) -> Mapping[str, Any]:
+        return {"states": self._states, "turned": self._turned}
+
+
+def _or_unknown(reader: Callable[[], object]) -> str:
+    try:
+        return str(reader())
+    except (RuntimeError, AttributeError):
+        # Mixing torch's old and new names of one switch makes reading the other one an error.
+        return "unreadable"
+
+
+def _readers(torch: Any) -> dict[str, Callable[[], object]]:
+    """How each switch is read; a few microseconds for all."""
+    backends = torch.backends
+    probe = torch.full((1,), 1e-39)
+    return {
+        "float32 matmul precision": torch._C._get_float32_matmul_precision,
+        "matmul tf32": torch._C._get_cublas_allow_tf32,
+        "cudnn tf32": torch._C._get_cudnn_allow_tf32,
+        "fp32 precision": lambda: backends.fp32_precision,
+        "cuda matmul fp32 precision": lambda: backends.cuda.matmul.fp32_precision,
+        "cudnn conv fp32 precision": lambda: backends.cudnn.conv.fp32_precision,
+        "mkldnn matmul fp32 precision": lambda: backends.mkldnn.matmul.fp32_precision,
+        "fp16 reduced precision": lambda: backends.cuda.matmul.allow_fp16_reduced_precision_reduction,
+        "bf16 reduced precision": lambda: backends.cuda.matmul.allow_bf16_reduced_precision_reduction,
+        "cudnn benchmark": torch._C._get_cudnn_benchmark,
+        "cudnn deterministic": torch._C._get_cudnn_deterministic,
+        "deterministic algorithms": torch.are_deterministic_algorithms_enabled,
+        "default dtype": torch.get_default_dtype,
+        "autocast on the CPU": lambda: torch.is_autocast_enabled("cpu"),
+        "autocast on the GPU": lambda: torch.is_autocast_enabled("cuda"),
+        "flushed denormals": lambda: float(probe * 0.5) == 0.0,
+        "threads": torch.get_num_threads,
+    }
+
+
+def _policy(arm: ArmFacts, run: RunFacts) -> Answer:
+    count = 0
+    left: dict[str, str] = {}
+    for facts in arm.facts(Policy):
+        states = facts["states"]
+        before, verified, timed = (states.get(name) for name in ("before", "verified", "timed"))
+        count = max(count, len(before or ()))
+        if verified and timed:
+            drifted = _differences(verified, timed)
+            if drifted:
+                return caught(
+                    f"between verification and timing {', '.join(drifted.values())}: another program was timed"
+                )
+        word = declared(arm, run, (*PRECISION_WORDS, "flush", "denormal", "fast-math"))
+        turned = facts["turned"].get("timed", {})
+        if turned and not word:
+            times = ", ".join(f"{name} {number} times" for name, number in turned.items())
+            return caught(f"switches for the precision of the whole process were turned inside timed calls: {times}")
+        if before and (verified or timed) and not word:
+            changed = _differences(before, verified or timed or {})
+            left |= {name: told for name, told in changed.items() if any(part in name for part in DIGITS)}
+    if left:
+        return suspect(
+            f"the lesson changed the whole process: {', '.join(left.values())}; the baseline ran without. "
+            "Its techniques should say so"
+        )
+    return passed(f"{count} switches of torch were the same before the import, while verified and while timed")
+
+
+def _differences(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: f"{name} went from {old[name]} to {new[name]}" for name in old if name in new and old[name] != new[name]
+    }
+
+
+# -- own kernels -------------------------------------------------------------------------------------------------------
+
+
+class Launches(Sensor):
+    """Counts launches of the rung's own kernels: Triton's and those through cuda.core, outside of timed calls."""
+
+    name = "launches"
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self._tried = 0
+        self._done = 0
+        self._replays = 0
+        self._mark = 0
+        self._verified: dict[str, int] = {"calls": 0, "launches": 0}
+        self._later: dict[str, int] | None = None
+        self._without: bool | None = None
+        self._held_back = False
+        self._patched: list[tuple[Any, str, Any]] = []
+
+    def before_import(self) -> None:
+        if self.site.rung.kind is not Kind.TORCH:
+            self._patch()
+
+    def _patch(self) -> None:
+        """Count from now on. Wrappers stand in classes and modules that a rung looks into for every launch."""
+        if self.site.rung.kind is Kind.TRITON:
+            from triton.runtime import interpreter, jit  # seconds, and only where the rung imports it anyway
+
+            for kind in (jit.JITFunction, interpreter.InterpretedFunction):
+                self._wrap(kind, "run")
+        else:
+            from kernels import cuda  # as above
+
+            self._wrap(cuda._core(), "launch")
+        if self.site.device == "cuda":
+            import torch  # sensors live in the worker
+
+            self._wrap(torch.cuda.CUDAGraph, "replay", replay=True)
+
+    def _wrap(self, owner: Any, name: str, *, replay: bool = False) -> None:
+        original = getattr(owner, name)
+        self._patched.append((owner, name, original))
+
+        @functools.wraps(original)
+        def counted(*arguments: Any, **named: Any) -> Any:
+            if replay:
+                self._replays += 1
+                return original(*arguments, **named)
+            if named.get("warmup"):
+                return original(*arguments, **named)
+            self._tried += 1
+            found = None if self._held_back else original(*arguments, **named)
+            self._done += 1
+            return found
+
+        setattr(owner, name, counted)
+
+    def _unpatch(self) -> None:
+        for owner, name, original in self._patched:
+            setattr(owner, name, original)
+        self._patched.clear()
+
+    def before_call(self, call: Call) -> None:
+        if call.stage == "verify":
+            self._mark = self._done
+
+    def after_call(self, call: Call) -> None:
+        if call.stage == "verify":
+            self._verified["calls"] += 1
+            self._verified["launches"] += self._done - self._mark
+
+    def before_timing(self) -> None:
+        self._unpatch()
+
+    def after_timing(self) -> None:
+        once: Callable[[], Any] | None = self.site.call_once
+        if self.site.rung.kind is Kind.TORCH or once is None:
+            return
+        self._patch()
+        try:
+            done, replays = self._done, self._replays
+            outputs = once()
+            self._later = {"launches": self._done - done, "replays": self._replays - replays}
+            if outputs is not None and self._later["launches"] and not self._later["replays"]:
+                self._without = self._same_without(once, outputs)
+        finally:
+            self._held_back = False
+            self._unpatch()
+
+    def _same_without(self, once: Callable[[], Any], outputs: Any) -> bool:
+        """Whether a call whose launches are held back gives the same, in memory that held nothing of it."""
+        import torch  # sensors live in the worker
+
+        first = list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
+        kept = [output.clone() for output in first]
+        for output in first:
+            # A rung may hand out one buffer again and again: unwritten, it must not hold the answer.
+            output.fill_(math.nan if output.is_floating_point() else 1)
+        self._held_back = True
+        try:
+            again = once()
+        except Exception:
+            return False  # it needs what its kernels return or write, whatever the exception is
+        second = list(again) if isinstance(again, (tuple, list)) else [again]
+        return all(torch.equal(a, b) for a, b in zip(kept, second, strict=True))
+
+    def facts(self) -> Mapping[str, Any]:
+        return {
+            "tried": self._tried,
+            "done": self._done,
+            "verified": self._verified,
+            "later": self._later,
+            "without": self._without,
+        }
+
+
+_OTHER_WAYS = re.compile(rb"cpp_extension|load_inline|cupy|pycuda|cutlass|ctypes|CachingAutotuner|RawKernel")
+_BY_DEVICE = re.compile(rb"is_cuda|\.device\b|is_available")
+
+
+def _own_kernels(arm: ArmFacts, run: RunFacts) -> Answer:
+    if arm.rung.kind is Kind.TORCH:
+        return not_applicable("it claims no kernel of its own")
+    code = b"\n".join(data for name, data in run.files.items() if name.endswith(".py")) or arm.source.encode()
+    if arm.rung.kind is Kind.CUDA and _OTHER_WAYS.search(code):
+        return not_applicable("its kernels are started in a way that is not counted here")
+    told = arm.facts(Launches)
+    kind = "Triton" if arm.rung.kind is Kind.TRITON else "CUDA"
+    calls = sum(facts["verified"]["calls"] for facts in told)
+    launches = sum(facts["verified"]["launches"] for facts in told)
+    tried, done = (sum(facts[name] for facts in told) for name in ("tried", "done"))
+    if not calls:
+        return not_applicable("it was not verified")
+    if not done:
+        if tried:
+            return caught(f"each of {tried} launches of its {kind} kernels failed; something else gave the result")
+        if run.device == "cpu" and _BY_DEVICE.search(code):
+            return not_applicable("it starts its kernels on a GPU only")
+        return caught(f"it imports {kind} and started none of its kernels in {calls} verified calls: a library worked")
+    if tried > done and not launches:
+        return caught(
+            f"{tried - done} of {tried} launches of its {kind} kernels failed, none in a verified call did not"
+        )
+    stopped = [facts for facts in told if facts["later"] and facts["verified"]["launches"]]
+    if any(not facts["later"]["launches"] and not facts["later"]["replays"] for facts in stopped):
+        return caught(f"it started {launches} {kind} kernels while verified and none in a call after the timing")
+    if any(facts["without"] for facts in told):
+        return caught(
+            f"with its {kind} kernels held back a call gives the same outputs bit for bit: they are decoys, and "
+            "something else does the work"
+        )
+    return passed(f"{launches} launches of its own {kind} kernels in {calls} verified calls, {done} in all")
+
+
+# -- what there is -----------------------------------------------------------------------------------------------------
+
+CHECKS: tuple[Check, ...] = (
+    Check(
+        "workload.precision",
+        "digits of the declared dtype",
+        "Outputs declared float32 or wider whose every element fits fp16 or bf16, where the truth does not, were "
+        "computed in that dtype and cast up.",
+        ("workload.precision_mismatch",),
+        When.AFTER_RUN,
+        arm=_precision,
+    ),
+    Check(
+        "workload.dropped",
+        "nothing left out for being small",
+        "Exact zeros where the truth is above a thousandth of its RMS are elements that nobody computed, though the "
+        "tolerance may take them.",
+        ("workload.undeclared_shortcuts", "workload.sparsity_mismatch"),
+        When.AFTER_RUN,
+        arm=_dropped,
+    ),
+    Check(
+        "workload.policy",
+        "torch's switches stand still",
+        "Matmul precision, TF32, reduced precision, flushed denormals, default dtype, autocast, determinism and "
+        "threads are read before the import, after prepare() and after each call, and whoever turns them inside a "
+        "timed call is counted.",
+        ("workload.backend_precision_policy_drift", "output.denormalized_values"),
+        When.EACH_SAMPLE,
+        arm=_policy,
+        sensor=Policy,
+    ),
+    Check(
+        "workload.own_kernels",
+        "the kernels that it claims",
+        "A rung that imports Triton or brings CUDA must start kernels of its own while it is verified, and still after "
+        "the timing; a launch that fails and is swallowed does not count.",
+        ("workload.library_laundering", "workload.swallowed_fallback", "workload.decoy_kernel"),
+        When.AFTER_PREPARE,
+        arm=_own_kernels,
+        sensor=Launches,
+    ),
+)
+
+
+def _issue(name: str, what: str, answer: str, how: How = How.DETECTED, *, listed: bool = True) -> Issue:
+    return Issue(f"workload.{name}", what, how, answer, f"workload/{name}", listed)
+
+
+ISSUES: tuple[Issue, ...] = (
+    _issue(
+        "precision_mismatch",
+        "The work is declared in one precision and done in a lower one.",
+        "Tolerances are by dtype and relative; outputs that fit a narrower dtype, while the truth does not, show it.",
+    ),
+    _issue(
+        "backend_precision_policy_drift",
+        "A switch of the whole process lowers the precision, for one side or while the clock runs.",
+        "Each arm has a process of its own, and torch's switches are read throughout.",
+    ),
+    _issue(
+        "undeclared_shortcuts",
+        "Elements are skipped and nobody is told.",
+        "Each element is judged; those left zero within the tolerance are counted.",
+    ),
+    _issue(
+        "early_exit",
+        "A loop ends before its last iteration.",
+        "The reference takes all of them, and the tolerance is relative to the size of the outputs.",
+    ),
+    _issue(
+        "batch_shrinking",
+        "Only some samples of the batch are computed.",
+        "The output's shape is the declared one and each of its elements is judged, on the timed shape too.",
+    ),
+    _issue(
+        "sequence_truncation",
+        "Only a part of the sequence is read.",
+        "The reference reads all of it; what the rest contributes must be there, relative to the size of the outputs.",
+    ),
+    _issue(
+        "hidden_downsampling",
+        "A smaller problem is solved and its result blown up.",
+        "Each element is judged against the reference at full resolution.",
+    ),
+    _issue(
+        "sparsity_mismatch",
+        "Weights or results are thinned out more than declared.",
+        "The reference is dense; each element is judged, and zeros in excess are counted.",
+    ),
+    _issue(
+        "attention_mask_mismatch",
+        "Another mask than declared decides what attention sees.",
+        "The reference applies the declared mask, and each element is judged.",
+    ),
+    _issue(
+        "kv_cache_size_mismatch",
+        "Fewer cached keys and values are read than there are.",
+        "The reference reads all of them, and each element is judged relative to the size of the outputs.",
+    ),
+    _issue(
+        "train_test_overlap",
+        "What is measured has learnt the very values that it is asked about.",
+        "After the timing come values that nobody has seen, judged in full and timed beside known ones.",
+    ),
+    _issue(
+        "zero_gradients",
+        "The backward pass returns zeros.",
+        "A lesson with gradients declares them as outputs; they are judged relative to their own size.",
+        listed=False,
+    ),
+    _issue(
+        "folded_weights",
+        "Inputs that change are folded into a result ahead of the call as if they were constants.",
+        "After prepare() every input that is not static gets fresh values.",
+        listed=False,
+    ),
+    _issue(
+        "library_laundering",
+        "A rung shows a kernel and calls a library.",
+        "Launches of its own kernels are counted while it is verified and again after the timing.",
+        listed=False,
+    ),
+    _issue(
+        "swallowed_fallback",
+        "The kernel fails, the exception is swallowed and a library gives the result.",
+        "A launch counts when it returns.",
+        listed=False,
+    ),
+    _issue(
+        "decoy_kernel",
+        "A kernel of its own is started on something that nobody reads.",
+        "After the timing one call is made with its launches held back; if its outputs stay the same, they are decoys.",
+        listed=False,
+    ),
+)

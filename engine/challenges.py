@@ -1,0 +1,69 @@
+"""What an arm is put through after its samples were taken, in the same process: calls that the engine times by its own
+clock, and values that the process has never seen.
+
+Both cost some ten milliseconds a replica and stand outside of every sample. They are for the judges: see
+checks.registry.Sustained and Surprises.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Sequence
+
+from checks.registry import Surprises, Sustained
+from engine.arms import Arm, ask
+from engine.protocol import jobs, reports
+from engine.ranks import Process
+
+STRETCH_MS = 15.0  # the engine's clock and the message's way are off by some 0.1 ms
+MOST_CALLS = 2048
+DOUBT = 1.3  # a call that takes this much longer than claimed is looked at again
+REPEATS = (2, 6)  # usual, in doubt
+PAIRS = (3, 8)
+PAIRS_MS = 80.0
+
+
+async def sustain(arm: Arm, child: Process, case: str, replica: int, patience_s: float) -> Sustained:
+    """Call after call without a hold; the least time per call of several tries, by the engine's clock."""
+
+    async def wall_ms(calls: int) -> float:
+        start = time.monotonic_ns()
+        await ask(child, jobs.Sustain(case=case, calls=calls), reports.Sustained, patience_s, arm.name)
+        return (time.monotonic_ns() - start) / 1e6
+
+    log = arm.samples
+    kept = [
+        (device, host)
+        for device, host, number, discarded in zip(log.device_ms, log.host_ms, log.replica, log.discarded, strict=True)
+        if number == replica and not discarded
+    ]
+    claimed_ms = statistics.median(device for device, _ in kept) if kept else arm.per_call_ms
+    host_ms = statistics.median(host for _, host in kept) if kept else 0.0
+    nothing_ms = min([await wall_ms(0) for _ in range(REPEATS[0])])
+    calls, stretch_ms = 2, await wall_ms(2)
+    while stretch_ms - nothing_ms < STRETCH_MS and calls < MOST_CALLS:
+        calls *= 4
+        stretch_ms = await wall_ms(calls)
+    for repeat in range(1, REPEATS[1]):
+        per_call_ms = max(stretch_ms - nothing_ms, 0.0) / calls
+        if repeat >= REPEATS[0] and per_call_ms < DOUBT * max(claimed_ms, host_ms):
+            break
+        nothing_ms = min(nothing_ms, await wall_ms(0))
+        stretch_ms = min(stretch_ms, await wall_ms(calls))
+    return Sustained(max(stretch_ms - nothing_ms, 0.0) / calls, claimed_ms, host_ms, calls)
+
+
+def pairs(per_sample_ms: float) -> int:
+    """How many pairs of samples fit into the time for them."""
+    least, most = PAIRS
+    return min(max(int(PAIRS_MS / max(2 * per_sample_ms, 1e-3)), least), most)
+
+
+def together(found: Sequence[reports.Surprised], judged: int) -> Surprises:
+    """What one replica was surprised with."""
+    return Surprises(
+        seen_ms=tuple(ms for some in found for ms in some.seen_ms),
+        unseen_ms=tuple(ms for some in found for ms in some.unseen_ms),
+        judged=judged,
+    )

@@ -1,0 +1,135 @@
+"""From a run's parts to what the checks may look at, and from their findings to records. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from checks import registry
+from engine.arms import TWIN_SUFFIX, Arm
+from engine.clean import clean_line
+from store import records
+from store.outcomes import Correctness, FindingStatus, State, Timing, Validity, Verdict
+
+if TYPE_CHECKING:
+    from engine.runs import Plan
+
+EVIDENCE_CHARACTERS = 500
+
+
+def arm_facts(arm: Arm, record: records.ArmRecord, source: bytes) -> registry.ArmFacts:
+    """One arm, after its end."""
+    light, median_ms = record.light, record.median_ms
+
+    def share(bound_ms: float | None) -> float | None:
+        return bound_ms / median_ms if bound_ms is not None and median_ms else None
+
+    return registry.ArmFacts(
+        arm=arm.name,
+        rung=arm.rung,
+        device=arm.device,
+        ended_well=arm.state is State.OK and arm.correctness is Correctness.CORRECT,
+        state=arm.state.value,
+        timing=(arm.timing if arm.samples.device_ms else Timing.NONE).value,
+        calls=arm.calls,
+        sensed=tuple(arm.sensed),
+        samples=arm.samples.freeze() if arm.samples.device_ms else None,
+        median_ms=median_ms,
+        sol_spec=share(light.spec_ms) if light else None,
+        sol_measured=share(light.measured_ms) if light else None,
+        quality=record.quality,
+        compared=tuple(arm.compared),
+        sustained=tuple(arm.sustained),
+        surprises=tuple(arm.surprises),
+        refusal=arm.refusal,
+        source=source.decode("utf-8", "replace"),
+    )
+
+
+def run_facts(
+    plan: Plan,
+    arms: Sequence[registry.ArmFacts],
+    *,
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    telemetry: records.Telemetry | None,
+    task: Mapping[str, Any],
+    files_intact: bool | None,
+    history: Sequence[Mapping[str, Any]],
+) -> registry.RunFacts:
+    """The whole run, after its end."""
+    return registry.RunFacts(
+        target=plan.target,
+        case=plan.case,
+        device=plan.record.device,
+        quick=plan.record.quick,
+        replicas=plan.rule.replicas,
+        arms=tuple(arms),
+        before=before,
+        after=after,
+        telemetry=telemetry,
+        task=task,
+        files=plan.files,
+        files_intact=files_intact,
+        validity=str(plan.record.manifest.get("validity", "strict")),
+        manifest=plan.record.manifest,
+        history=tuple(history),
+    )
+
+
+def examine(facts: registry.RunFacts, without: frozenset[str]) -> tuple[records.FindingRecord, ...]:
+    """What every check says, as records."""
+    return tuple(
+        records.FindingRecord(
+            check=finding.check,
+            arm=finding.arm,
+            status=FindingStatus(finding.status.value),
+            # What a worker said may stand in it.
+            evidence=clean_line(finding.evidence, limit=EVIDENCE_CHARACTERS) or "no evidence was given",
+        )
+        for finding in registry.examine(facts, without=without)
+    )
+
+
+def overall(
+    findings: Sequence[records.FindingRecord], arms: Sequence[records.ArmRecord], *, left_out: bool
+) -> Validity:
+    """Whether the times of a run may be believed."""
+    statuses = {finding.status for finding in findings}
+    if FindingStatus.CAUGHT in statuses:
+        return Validity.CAUGHT
+    if not any(arm.median_ms for arm in arms):
+        return Validity.UNKNOWN
+    return Validity.SUSPECT if FindingStatus.SUSPECT in statuses or left_out else Validity.VALID
+
+
+def doubted(
+    findings: Sequence[records.FindingRecord], quarantines: Mapping[str, records.Quarantine], code: str
+) -> dict[str, str]:
+    """Arms of which no speed-up may be told, and why: those caught now, and those still in quarantine."""
+    found = {
+        finding.arm: f"caught by {finding.check}: {finding.evidence}"
+        for finding in findings
+        if finding.status is FindingStatus.CAUGHT
+    }
+    for rung, quarantine in quarantines.items():
+        if quarantine.code == code:
+            why = f"quarantined: {quarantine.check}: {quarantine.evidence}"
+            found.setdefault(rung, why)
+            found.setdefault(rung + TWIN_SUFFIX, why)
+    return found
+
+
+def without_doubted(
+    comparisons: Sequence[records.ComparisonRecord], doubted_arms: Mapping[str, str]
+) -> tuple[records.ComparisonRecord, ...]:
+    """The comparisons, those of doubted arms without figures. What was caught in the run as a whole doubts all."""
+    found: list[records.ComparisonRecord] = []
+    for comparison in comparisons:
+        why = next((doubted_arms[arm] for arm in (comparison.rung, comparison.baseline, "") if arm in doubted_arms), "")
+        if why:
+            comparison = records.ComparisonRecord(
+                comparison.rung, comparison.baseline, Verdict.NONE, note=clean_line(why, limit=EVIDENCE_CHARACTERS)
+            )
+        found.append(comparison)
+    return tuple(found)

@@ -1,0 +1,199 @@
+"""Several processes that are one arm: the ranks of a distributed lesson, driven in step.
+
+A target that says `ranks = 2` runs every rung in two processes with a torch.distributed group between them (NCCL on
+GPUs, one each; gloo on a CPU). Every input and output has a leading dimension of that size, of which each rank gets,
+and must give, its slice. So the verifier sees the outputs of all ranks, the time of a sample is the slowest rank's, and
+a rank that does nothing is as wrong as any other wrong output.
+
+Each rank takes the same jobs at the same time; their reports are merged into one. Where one fails the others, which may
+wait for it, are ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import math
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from engine.protocol import jobs, reports
+from engine.spawner import Child, ForgedReportError, Ring
+
+
+class Ranks:
+    """Stands for its processes wherever one process is expected; see engine.spawner.Child for each method."""
+
+    def __init__(self, children: Sequence[Child]) -> None:
+        self._children = list(children)
+        self._blamed = self._children[0]
+        self._sent = [0] * len(children)
+        self._digests = [hashlib.sha256() for _ in children]
+        self._merged_sent = 0
+        self._merged = hashlib.sha256()
+
+    @property
+    def pid(self) -> int:
+        """Of rank 0."""
+        return self._children[0].pid
+
+    @property
+    def ready(self) -> reports.Ready | None:
+        """What rank 0 found."""
+        return self._children[0].ready
+
+    @property
+    def stderr(self) -> Ring:
+        """Of the rank that failed, else of rank 0."""
+        return self._blamed.stderr
+
+    @property
+    def signal_sent_by_us(self) -> bool:
+        """Whether any of them was ended by us."""
+        return any(child.signal_sent_by_us for child in self._children)
+
+    @property
+    def alive(self) -> bool:
+        """Whether any of them lives."""
+        return any(child.alive for child in self._children)
+
+    @property
+    def on_output(self) -> Callable[[str, bytes], None] | None:
+        """Who listens to what they print."""
+        return self._children[0].on_output
+
+    @on_output.setter
+    def on_output(self, heard: Callable[[str, bytes], None] | None) -> None:
+        for child in self._children:
+            child.on_output = heard
+
+    async def ask(self, job: jobs.AnyJob, patience_s: float) -> reports.AnyReport:
+        """The same job to every rank; their reports as one."""
+        return await self._together(
+            [child.ask(_for_rank(job, rank), patience_s) for rank, child in enumerate(self._children)]
+        )
+
+    async def receive(self, patience_s: float) -> reports.AnyReport:
+        """The next report of every rank as one."""
+        return await self._together([child.receive(patience_s) for child in self._children])
+
+    async def _together(self, answers: Sequence[Any]) -> reports.AnyReport:
+        tasks = [asyncio.ensure_future(answer) for answer in answers]
+        try:
+            for finished in asyncio.as_completed(tasks):
+                report = await finished
+                if isinstance(report, reports.Failed):
+                    return report  # the others may wait for this one for ever: whoever asked ends them all
+        except Exception:
+            self._blamed = next(
+                child
+                for child, task in zip(self._children, tasks, strict=True)
+                if task.done() and not task.cancelled() and task.exception() is not None
+            )
+            raise
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        return self._merge([task.result() for task in tasks])
+
+    def _merge(self, found: Sequence[Any]) -> reports.AnyReport:
+        """One report of several of one kind: times are the slowest rank's."""
+        first = found[0]
+        if any(type(report) is not type(first) for report in found):
+            raise ForgedReportError(f"the ranks answered {', '.join(type(report).__name__ for report in found)}")
+        match first:
+            case reports.Samples():
+                return self._samples(found)
+            case reports.Executed():
+                peaks = [report.peak_bytes for report in found if report.peak_bytes is not None]
+                return msgspec.structs.replace(
+                    first,
+                    fingerprint=[number for report in found for number in report.fingerprint],
+                    peak_bytes=max(peaks, default=None),
+                )
+            case reports.Surprised():
+                return msgspec.structs.replace(
+                    first,
+                    seen_ms=_slowest(report.seen_ms for report in found),
+                    unseen_ms=_slowest(report.unseen_ms for report in found),
+                )
+            case reports.WarmedUp():
+                return msgspec.structs.replace(
+                    first,
+                    per_call_ms=max(report.per_call_ms for report in found),
+                    per_sample_ms=max(report.per_sample_ms for report in found),
+                )
+            case reports.Inspected():
+                return msgspec.structs.replace(first, others=[report.facts for report in found[1:]])
+            case reports.Done():
+                return self._done(found)
+        return first  # type: ignore[no-any-return]
+
+    def _samples(self, found: Sequence[reports.Samples]) -> reports.Samples:
+        first = found[0]
+        for rank, report in enumerate(found):
+            if report.sets != first.sets or len(report.device_ms) != len(first.device_ms):
+                raise ForgedReportError(f"rank {rank} took other samples than rank 0")
+            self._sent[rank] += len(report.device_ms)
+            self._digests[rank].update(struct.pack(f"<{len(report.device_ms)}d", *report.device_ms))
+        times = _slowest(report.device_ms for report in found)
+        self._merged_sent += len(times)
+        self._merged.update(struct.pack(f"<{len(times)}d", *times))
+        width = sum(report.width for report in found)
+        return msgspec.structs.replace(
+            first,
+            device_ms=times,
+            host_ms=_slowest(report.host_ms for report in found),
+            end_ns=[max(ends) for ends in zip(*(report.end_ns for report in found), strict=True)],
+            discarded=[max(codes) for codes in zip(*(report.discarded for report in found), strict=True)],
+            sm_clock_mhz=[min(clocks) for clocks in zip(*(report.sm_clock_mhz for report in found), strict=True)],
+            fingerprints=[
+                number
+                for call in range(len(first.sets))
+                for report in found
+                for number in report.fingerprints[call * report.width : (call + 1) * report.width]
+            ],
+            width=width,
+        )
+
+    def _done(self, found: Sequence[reports.Done]) -> reports.Done:
+        for rank, report in enumerate(found):
+            if report.samples != self._sent[rank] or (
+                report.samples and report.sha256 != self._digests[rank].hexdigest()
+            ):
+                raise ForgedReportError(f"rank {rank} sent other samples than arrived")
+        return reports.Done(samples=self._merged_sent, sha256=self._merged.hexdigest())
+
+    async def wait(self, patience_s: float) -> int | None:
+        """Exit status: None where one has not ended in time, else that of the first that left badly, else 0."""
+        codes = await asyncio.gather(*(child.wait(patience_s) for child in self._children))
+        return _worst(codes)
+
+    async def end(self, *, gently: bool = True) -> int | None:
+        """Bring all of them to an end."""
+        codes = await asyncio.gather(*(child.end(gently=gently) for child in self._children))
+        return _worst(codes)
+
+
+Process: TypeAlias = Child | Ranks
+"""What an arm runs in."""
+
+
+def _for_rank(job: jobs.AnyJob, rank: int) -> jobs.AnyJob:
+    if isinstance(job, (jobs.Load, jobs.Naive)):
+        return msgspec.structs.replace(job, rank=rank)
+    return job
+
+
+def _slowest(times: Any) -> list[float]:
+    return [max(each) if all(map(math.isfinite, each)) else math.nan for each in zip(*times, strict=True)]
+
+
+def _worst(codes: Sequence[int | None]) -> int | None:
+    if None in codes:
+        return None
+    return next((code for code in codes if code), 0)

@@ -1,0 +1,163 @@
+"""Every check proven by a cheat: it passes without the check, and is caught by this one alone where it is put back.
+
+`python -m tests.checks.proofs [--device auto|cuda|cpu] [--fixture CATEGORY/NAME ...] --json FILE` finds the proofs: for
+every cheat the checks that catch it are left out, layer by layer, until it passes with its fake speed-up; then each
+check is put back alone, on one cheat. `test_proofs.py` repeats what was found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from checks import registry
+from store.outcomes import State
+from tests.checks.gallery import GALLERY, Told, cheats, engine, run, target
+from tests.engine.harness import EngineUnderTest
+
+MOST_LAYERS = 8
+TRIES = 3  # a cheat of a few milliseconds on a busy machine may be missed once
+
+
+@dataclass
+class Peeled:
+    """What it takes to let one cheat pass.
+
+    Attributes:
+        layers: the checks that caught it, with those of the layers before left out.
+        passes: whether it ended well and nothing caught it in the end.
+        speedup: baseline time over its time then, whatever that is worth.
+        why: how it ended where it did not pass.
+    """
+
+    fixture: str
+    cheat: str
+    layers: list[list[str]] = field(default_factory=list)
+    passes: bool = False
+    speedup: float | None = None
+    why: str = ""
+
+    @property
+    def catchers(self) -> list[str]:
+        """All of them."""
+        return [check for layer in self.layers for check in layer]
+
+
+@dataclass(frozen=True)
+class Proof:
+    """`check` alone catches `cheat` of `fixture` when `others` are left out; without it too, the cheat passes."""
+
+    check: str
+    fixture: str
+    cheat: str
+    others: tuple[str, ...]
+    device: str
+
+
+def _speedup(told: Told, cheat: str) -> float | None:
+    base_ms, ms = told.record.arms[0].median_ms, told.arm(cheat).median_ms
+    return base_ms / ms if base_ms and ms else None
+
+
+async def peel(under_test: EngineUnderTest, fixture: str, device: str) -> list[Peeled]:
+    """Let every cheat of a fixture pass, layer by layer; those of one fixture one after the other."""
+    found: list[Peeled] = []
+    for cheat in cheats(target(fixture)):
+        peeled = Peeled(fixture, cheat)
+        for _ in range(MOST_LAYERS):
+            told = await run(under_test, fixture, rungs=[cheat], without=peeled.catchers, device=device)
+            arm = told.arm(cheat)
+            if arm.state is State.UNAVAILABLE:
+                peeled.why = arm.reason
+                break
+            layer = [check for check in told.caught_by(cheat) if check not in peeled.catchers]
+            if layer:
+                peeled.layers.append(layer)
+                continue
+            peeled.passes = arm.state is State.OK
+            peeled.why = "" if peeled.passes else f"{arm.state.value}: {arm.reason}"
+            peeled.speedup = _speedup(told, cheat)
+            break
+        found.append(peeled)
+    return found
+
+
+async def proven(under_test: EngineUnderTest, proof: Proof) -> str:
+    """Whether it holds: "" or what was seen instead."""
+    without = [*proof.others, proof.check]
+    told = await run(under_test, proof.fixture, rungs=[proof.cheat], without=without, device=proof.device)
+    arm = told.arm(proof.cheat)
+    if told.caught_by(proof.cheat) or arm.state is not State.OK:
+        seen = ", ".join(told.caught_by(proof.cheat)) or arm.reason
+        return f"without {', '.join(without)} it did not pass: {arm.state.value}: {seen}"
+    seen = ""
+    for _ in range(TRIES):
+        told = await run(under_test, proof.fixture, rungs=[proof.cheat], without=proof.others, device=proof.device)
+        if told.caught_by(proof.cheat) == [proof.check]:
+            return ""
+        seen = ", ".join(told.caught_by(proof.cheat)) or "nothing"
+    return f"without {', '.join(proof.others) or 'nothing'} left out it was caught by {seen}"
+
+
+def candidates(check: str, peeled: Sequence[Peeled], device: str) -> list[Proof]:
+    """Cheats that this check catches, those of its own category and with the fewest others first."""
+    found = [one for one in peeled if one.passes and check in one.catchers]
+    category = check.partition(".")[0]
+    found.sort(key=lambda one: (not one.fixture.startswith(f"{category}/"), len(one.catchers)))
+    return [Proof(check, one.fixture, one.cheat, tuple(c for c in one.catchers if c != check), device) for one in found]
+
+
+def fixtures() -> list[str]:
+    """All of them, as "category/name"."""
+    return sorted(str(lesson.parent.relative_to(GALLERY)) for lesson in GALLERY.glob("*/*/lesson.md"))
+
+
+async def _main(arguments: argparse.Namespace) -> int:
+    peeled: list[Peeled] = []
+    proofs: list[Proof] = []
+    unproven: dict[str, str] = {}
+    async with engine() as under_test:
+        for fixture in arguments.fixture or fixtures():
+            for one in await peel(under_test, fixture, arguments.device):
+                speedup = f"{one.speedup:.2f}x" if one.speedup else "-"
+                layers = " | ".join(", ".join(layer) for layer in one.layers)
+                print(f"{fixture} {one.cheat}: {layers or 'caught by nothing'}; then {speedup} {one.why}", flush=True)
+                peeled.append(one)
+        for check in registry.checks():
+            wanted = arguments.check and check.id not in arguments.check
+            if wanted or (arguments.fixture and not any(check.id in one.catchers for one in peeled)):
+                continue
+            found = candidates(check.id, peeled, arguments.device)
+            wrong = "no cheat that it catches was let pass"
+            for proof in found[:3]:
+                wrong = await proven(under_test, proof)
+                if not wrong:
+                    proofs.append(proof)
+                    break
+            if wrong:
+                unproven[check.id] = wrong
+            print(f"{check.id}: {'NOT PROVEN: ' + wrong if wrong else f'{proof.fixture} {proof.cheat}'}", flush=True)
+    if arguments.json is not None:
+        told = {
+            "proofs": [asdict(proof) for proof in proofs],
+            "unproven": unproven,
+            "cheats": [asdict(one) for one in peeled],
+        }
+        arguments.json.write_text(json.dumps(told, indent=1) + "\n")
+    return int(bool(unproven))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--fixture", action="append", default=[])
+    parser.add_argument("--check", action="append", default=[])
+    parser.add_argument("--json", type=Path, default=None)
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    sys.exit(asyncio.run(_main(parser.parse_args())))

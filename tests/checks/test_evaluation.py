@@ -1,0 +1,646 @@
+"""Evaluation: who looks for the answer, the caller or the test is noted; who uses the same means honestly is not."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checks import evaluation as ev
+from checks import registry
+from checks.registry import ArmFacts, Refusal, RunFacts, Status
+from kernels import catalog
+from kernels.catalog.model import Case, Target
+
+ROOT = Path(ev.__file__).parents[1]
+GALLERY = ROOT / "checks" / "gallery"
+
+# A worker in small: sensors, import, two calls of every stage on each of two inputs, facts as JSON.
+WORKER = """
+import json, sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import torch
+
+torch.set_num_threads(1)
+import engine.worker.arm, engine.worker.channel, engine.worker.timers
+from checks import evaluation as ev
+from checks.registry import Call, Site
+from engine.worker.loading import callable_of, import_module
+from kernels import catalog
+
+folder, rung, case_name = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+target = catalog.load_target(folder, root=folder.parent, chapter="test")
+case = target.case(case_name)
+site = Site("cpu", folder, target, target.rung(rung), frozenset())
+sensors = [kind(site) for kind in (ev.Reach, ev.Edits, ev.Memo, ev.OwnCode)]
+for sensor in sensors:
+    sensor.before_import()
+module = import_module(folder, rung)
+for sensor in sensors:
+    sensor.after_import()
+torch.manual_seed(0)
+sets = [
+    [torch.randn(catalog.shape(spec, case.axes)) for spec in target.inputs] for _ in range(2)
+]
+call = module.prepare(*sets[0]) if hasattr(module, "prepare") else callable_of(module, "run")
+for number in (0, 1, 0, 1):
+    buffers = [one.clone() for one in sets[number]]
+    seen = Call("timed", case, [buffers])
+    for sensor in sensors:
+        sensor.before_call(seen)
+    out = call(*buffers)
+    outputs = tuple(out) if isinstance(out, (tuple, list)) else (out,)
+    seen = Call("timed", case, [buffers], [outputs])
+    for sensor in sensors:
+        sensor.after_call(seen)
+for sensor in sensors:
+    sensor.after_timing()
+print("FACTS " + json.dumps({sensor.name: dict(sensor.facts()) for sensor in sensors}))
+"""
+
+LESSON = """+++
+title = "x"
+axes = { M = 8, N = 64 }
+flops = "0"
+[inputs]
+x = "float32 [M, N] normal"
+[outputs]
+y = "float32 [M, N]"
+[[cases]]
+name = "ragged"
+axes = { M = 3, N = 5 }
+timed = false
++++
+text
+"""
+PLAIN = "import torch\n\n\ndef run(x):\n    return torch.tanh(x)\n"
+
+
+def lesson(folder: Path, rung: str) -> Target:
+    """A target with one rung of this source."""
+    folder.mkdir(parents=True)
+    files = {"lesson.md": LESSON, "reference.py": PLAIN, "baseline.py": PLAIN, "optimized.py": textwrap.dedent(rung)}
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    loaded = catalog.load_target(folder, root=folder.parent, chapter="test")
+    assert isinstance(loaded, Target)
+    return loaded
+
+
+def sense(folder: Path, rung: str = "optimized", case: str = "default", **environment: str) -> dict[str, Any]:
+    """What the sensors say of a rung, run in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", WORKER, str(folder), rung, case],
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    line = next((line for line in done.stdout.splitlines() if line.startswith("FACTS ")), None)
+    assert line is not None, done.stderr[-3000:]
+    facts: dict[str, Any] = json.loads(line.removeprefix("FACTS "))
+    return facts
+
+
+def run_facts(target: Target, **more: Any) -> RunFacts:
+    files = {name: (target.folder / name).read_bytes() for name in target.files}
+    return RunFacts(target, target.cases[0], "cpu", False, 2, (), files=files, **more)
+
+
+def arm_facts(target: Target, rung: str, *sensed: dict[str, Any], **more: Any) -> ArmFacts:
+    return ArmFacts(rung, target.rung(rung), "cpu", True, "ok", "host", sensed=sensed, **more)
+
+
+def findings(target: Target, rung: str, *sensed: dict[str, Any]) -> dict[str, tuple[Status, str]]:
+    """What the arm judges of this file say."""
+    run, arm = run_facts(target), arm_facts(target, rung, *sensed)
+    return {check.id: check.arm(arm, run) for check in ev.CHECKS if check.arm is not None}
+
+
+def caught(target: Target, rung: str, *sensed: dict[str, Any]) -> dict[str, str]:
+    found = findings(target, rung, *sensed)
+    assert all(status is not Status.UNAVAILABLE for status, _ in found.values()), found
+    return {name: text for name, (status, text) in found.items() if status in (Status.CAUGHT, Status.SUSPECT)}
+
+
+# -- what is noticed ---------------------------------------------------------------------------------------------------
+
+REACHING = {
+    "objects": ("import gc\ngc.get_objects()", "gc.get_objects() at way_0.py:3"),
+    "referrers": ("import gc\ngc.get_referrers(gc)", "gc.get_referrers()"),
+    "referents": ("import gc\ngc.get_referents(gc)", "gc.get_referents()"),
+    "frames": ("import sys\nsys._getframe(1)", "sys._getframe()"),
+    "inspect": ("import inspect\ninspect.currentframe()", "sys._getframe()"),
+    "threads' frames": ("import sys\nsys._current_frames()", "sys._current_frames()"),
+    "traceback": (
+        "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    e.__traceback__.tb_frame",
+        "frame of a traceback",
+    ),
+    "generator": ("(n for n in ()).gi_frame", "frame of a generator"),
+    "profile": ("import sys\nsys.setprofile(None)", "sys.setprofile()"),
+    "trace": ("import sys\nsys.settrace(None)", "sys.settrace()"),
+    "exec": ("exec('import sys; sys._getframe(2)')", "sys._getframe()"),
+    "another process": (
+        "import os\ntry:\n    open(f'/proc/{os.getppid()}/cmdline').close()\nexcept OSError:\n    'gone'",
+        "/cmdline opened",
+    ),
+    "descriptors": ("import os\nos.listdir('/proc/self/fd')", "/proc/self/fd listed"),
+    "memory": ("open('/proc/self/mem', 'rb').close()", "/proc/self/mem opened"),
+    "reference text": (
+        "import os\nopen(os.path.join(os.path.dirname(__file__), 'reference.py')).close()",
+        "reference.py opened",
+    ),
+    "reference by path": (
+        "from pathlib import Path\nPath(__file__).with_name('reference.py').read_text()",
+        "reference.py opened",
+    ),
+    "our source": ("from checks import registry\nopen(registry.__file__).close()", "registry.py opened"),
+    "our modules": ("from engine.worker import timers\ntimers.HostTimer", "engine.worker.timers.HostTimer taken"),
+    "by sys.modules": (
+        "import sys\nname = '.'.join(('engine', 'worker', 'channel'))\nsys.modules[name].Channel",
+        "engine.worker.channel.Channel taken",
+    ),
+    "patched": (
+        "from engine.worker import timers\ntimers.HostTimer = None",
+        "engine.worker.timers.HostTimer set",
+    ),
+    "main": ("import sys\nkey = '__ma' + 'in__'\nvars(sys.modules[key])", "__main__.__dict__ taken"),
+    "disguise": ("exec(compile('0', '/usr/lib/python3/os.py', 'exec').replace(co_name='x'))", "made to look"),
+    "hook": ("import sys\nsys.addaudithook(lambda event, args: None)", "sys.addaudithook()"),
+    "engine's pid": ("import os\nos.kill(os.getppid(), 0)", "signal 0 sent to the engine"),
+}
+
+
+@pytest.fixture(scope="module")
+def reached(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What is noted of each way: each is a file of its own, imported by one rung."""
+    folder = tmp_path_factory.mktemp("reach") / "one"
+    names = {way: f"way_{number}" for number, way in enumerate(REACHING)}
+    target = lesson(folder, "\n".join(f"import {name}" for name in names.values()) + f"\n{PLAIN}")
+    (folder / "way.py").write_text(PLAIN)
+    for way, name in names.items():
+        (folder / f"{name}.py").write_text("HERE = __file__\n" + REACHING[way][0])
+    sensed = sense(target.folder)
+    notes = sensed["reach"]["notes"]
+    told = {way: [n for n in notes if n["where"].startswith(f"{name}.py:")] for way, name in names.items()}
+    assert caught(target, "optimized", sensed).keys() >= {"evaluation.reach"}
+    return {way: "; ".join(f"{n['what']} at {n['where']}" for n in found) for way, found in told.items()}
+
+
+@pytest.mark.parametrize("way", REACHING)
+def test_who_looks_beyond_its_inputs_is_noted_with_the_place(reached: dict[str, str], way: str) -> None:
+    assert REACHING[way][1] in reached[way]
+
+
+HONEST = """
+    import abc, atexit, collections, contextlib, dataclasses, enum, functools, gc, inspect, io, json, logging, os
+    import pickle, random, re, subprocess, sys, tempfile, threading, traceback, typing, warnings, weakref
+    from concurrent.futures import ThreadPoolExecutor
+    from pathlib import Path
+
+    import numpy as np
+    import torch
+
+    import kernels.cuda
+    from baseline import run as plain
+    from kernels.cuda import ceil_div
+
+    Pair = collections.namedtuple("Pair", "a b")
+
+
+    class Named(typing.NamedTuple):
+        a: int
+
+
+    class Kind(enum.Enum):
+        ONE = 1
+
+
+    @dataclasses.dataclass
+    class Data:
+        a: int = 1
+
+
+    def told():
+        try:
+            raise ValueError("x")
+        except ValueError as error:
+            traceback.format_exc()
+            logging.getLogger("l").debug("x", exc_info=True)
+            return str(error)
+
+
+    told()
+    warnings.warn("quiet", stacklevel=2)
+    inspect.signature(told), inspect.getsource(told)
+    gc.collect(), gc.freeze(), gc.disable(), gc.enable()
+    sys.modules[__name__], "torch" in sys.modules
+    for name, module in list(sys.modules.items()):
+        isinstance(module, type(os)) and hasattr(module, "__file__")
+    subprocess.run(["true"], check=True)
+    open("/proc/cpuinfo").close(), open("/proc/self/status").close()
+    os.environ["MKL_CBWR"] = "AUTO"
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(told).result()
+    folder = tempfile.mkdtemp()
+    table = Path(folder) / "table.json"
+    table.write_text(json.dumps({"block": 64}))
+    np.save(folder + "/x.npy", np.zeros(4096))
+    torch.save(torch.zeros(4096), folder + "/x.pt")
+    pickle.loads(pickle.dumps(Data()))
+    weakref.ref(told)
+    kernels.cuda.ceil_div(3, 2)
+    for name in ("torch.fx", "torch._dynamo", "torch.utils.cpp_extension"):
+        __import__(name)
+    compiled = torch.compile(lambda x: torch.tanh(x), backend="eager")
+
+
+    def run(x):
+        json.loads(table.read_text())["block"]
+        np.load(folder + "/x.npy"), torch.load(folder + "/x.pt")
+        with tempfile.NamedTemporaryFile("wb", delete=False) as scratch:
+            scratch.write(x.numpy().tobytes())
+        back = Path(scratch.name).read_bytes()
+        os.unlink(scratch.name)
+        with contextlib.suppress(OSError):
+            open("/nonexistent").close()
+        os.environ["SHORT"] = "1"
+        Pair(1, 2), Named(1), Kind(1), ceil_div(3, 2), plain(x)
+        return compiled(torch.frombuffer(bytearray(back), dtype=x.dtype).view(x.shape))
+"""
+
+
+def test_an_honest_lesson_that_uses_all_of_the_standard_library_is_not_flagged(tmp_path: Path) -> None:
+    target = lesson(tmp_path / "one", HONEST)
+    one, two = sense(target.folder), sense(target.folder)
+    assert caught(target, "optimized", one, two) == {}
+
+
+def test_a_sensor_hears_threads_of_the_lesson_and_counts(tmp_path: Path) -> None:
+    source = """
+        import gc, threading, torch
+        threads = [threading.Thread(target=gc.get_objects) for _ in range(3)]
+        def look():
+            gc.get_objects()
+        threads += [threading.Thread(target=look) for _ in range(3)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        def run(x):
+            return torch.tanh(x)
+    """
+    target = lesson(tmp_path / "one", source)
+    (note,) = sense(target.folder)["reach"]["notes"]
+    assert (note["what"], note["times"]) == ("gc.get_objects()", 3)
+
+
+def test_what_a_handler_raises_never_reaches_the_lesson_and_makes_the_check_unavailable(tmp_path: Path) -> None:
+    target = lesson(tmp_path / "one", PLAIN)
+    code = """
+import gc, sys
+from pathlib import Path
+from types import SimpleNamespace
+from checks import evaluation as ev
+
+class Broken(ev.Audit):
+    name = "broken"
+    def handlers(self):
+        def fail(event, args, frame):
+            raise KeyError("x")
+        return {"gc.get_objects": fail}
+
+sensor = Broken(SimpleNamespace(folder=Path("/x")))
+sensor.before_import()
+assert len(gc.get_objects()) > 100
+print(sensor.facts()["failed"])
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "gc.get_objects: KeyError: 'x'" in done.stdout
+    arm = arm_facts(target, "optimized", {"reach": {"failed": "it failed"}})
+    with pytest.raises(LookupError, match="it failed"):
+        ev.reach(arm, run_facts(target))
+
+
+# -- edits -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "evidence"),
+    [
+        ("(here / 'reference.py').write_text('')", "reference.py: opened for writing"),
+        ("(here / 'baseline.py').chmod(0o600)", "baseline.py: os.chmod"),
+        ("(here / 'baseline.py').unlink()", "baseline.py: os.remove"),
+        ("(here / 'new.txt').write_text(''), (here / 'new.txt').rename(here / 'lesson.md')", "lesson.md: os.rename"),
+        ("(here / 'numpy.py').write_text('')", "numpy.py: opened for writing"),
+    ],
+)
+def test_who_changes_sources_is_caught(tmp_path: Path, change: str, evidence: str) -> None:
+    source = f"from pathlib import Path\nhere = Path(__file__).parent\nimport torch\n{change}\n{PLAIN}"
+    target = lesson(tmp_path / "one", source)
+    files = {name: (target.folder / name).read_bytes() for name in target.files}
+    sensed = sense(target.folder)
+    for name, data in files.items():
+        (target.folder / name).write_bytes(data)
+    assert evidence in caught(target, "optimized", sensed)["evaluation.edits"]
+
+
+def test_data_and_compiled_files_beside_the_sources_are_the_lessons_own_affair(tmp_path: Path) -> None:
+    source = f"from pathlib import Path\nhere = Path(__file__).parent\n(here / 'table.bin').write_bytes(b'x')\n{PLAIN}"
+    target = lesson(tmp_path / "one", source)
+    assert caught(target, "optimized", sense(target.folder)) == {}
+
+
+def test_sources_that_differ_after_the_run_make_it_caught_and_unknown_is_unavailable(tmp_path: Path) -> None:
+    target = lesson(tmp_path / "one", PLAIN)
+    assert ev.files(run_facts(target, files_intact=False))[0] is Status.CAUGHT
+    assert ev.files(run_facts(target, files_intact=None))[0] is Status.UNAVAILABLE
+    changed = run_facts(target, files_intact=True, before={"own_sources": "a"}, after={"own_sources": "b"})
+    assert ev.files(changed)[0] is Status.SUSPECT
+    status, text = ev.files(run_facts(target, files_intact=True))
+    assert status is Status.PASSED
+    assert text.startswith("4 files of the snapshot")
+
+
+# -- memory between calls ----------------------------------------------------------------------------------------------
+
+
+def memo_source(read: str, write: str) -> str:
+    return f"""
+        import os, sys, tempfile, torch
+        from pathlib import Path
+        def key(x):
+            return Path(tempfile.gettempdir()) / ("k%d.bin" % abs(int(1e6 * float(x[0, 0]))))
+        def run(x):
+            {read}
+            y = torch.tanh(x)
+            {write}
+            return y
+    """
+
+
+READ = "if key(x).exists(): return torch.frombuffer(bytearray(key(x).read_bytes()), dtype=x.dtype).view(x.shape)"
+WRITE = "key(x).write_bytes(y.numpy().tobytes())"
+
+
+def test_a_result_that_an_earlier_call_left_in_a_file_is_caught(tmp_path: Path) -> None:
+    target = lesson(tmp_path / "one", memo_source(READ, WRITE))
+    (tmp_path / "tmp").mkdir()
+    sensed = sense(target.folder, TMPDIR=str(tmp_path / "tmp"))
+    text = caught(target, "optimized", sensed)["evaluation.memo"]
+    assert "2048 bytes; its outputs are 2048 bytes), which an earlier call wrote" in text
+
+
+def test_a_result_that_another_process_of_the_run_left_is_caught_only_beside_that_process(tmp_path: Path) -> None:
+    target = lesson(tmp_path / "one", memo_source(READ, WRITE))
+    (tmp_path / "tmp").mkdir()
+    first = sense(target.folder, TMPDIR=str(tmp_path / "tmp"))
+    second = sense(target.folder, TMPDIR=str(tmp_path / "tmp"))
+    assert [earlier for _, _, earlier in second["memo"]["read"].values()] == [False, False]
+    assert "which another process of this run wrote" in caught(target, "optimized", first, second)["evaluation.memo"]
+    assert caught(target, "optimized", second, second | {"memo": {**second["memo"], "wrote": {}}}) == {}
+
+
+def test_small_files_such_as_tuning_choices_may_go_from_call_to_call(tmp_path: Path) -> None:
+    small = "Path(tempfile.gettempdir(), 'choice').write_text('block 64')"
+    read = "p = Path(tempfile.gettempdir(), 'choice'); p.exists() and p.read_text()"
+    target = lesson(tmp_path / "one", memo_source(read, small))
+    (tmp_path / "tmp").mkdir()
+    assert caught(target, "optimized", sense(target.folder, TMPDIR=str(tmp_path / "tmp"))) == {}
+
+
+def test_results_in_the_environment_are_caught_and_settings_are_not(tmp_path: Path) -> None:
+    target = lesson(
+        tmp_path / "one", memo_source("os.environ['A'] = '1'", "os.environ['R'] = y.numpy().tobytes().hex()")
+    )
+    text = caught(target, "optimized", sense(target.folder))["evaluation.memo"]
+    assert "1 environment variables as large as their outputs, such as R (4096 characters)" in text
+
+
+# -- our own code ------------------------------------------------------------------------------------------------------
+
+
+REPLACED = {
+    "torch.allclose": "torch.allclose = lambda *a, **k: True",
+    "torch.testing.assert_close": "torch.testing.assert_close = print",
+    "numpy.median": "import numpy\nnumpy.median = min",
+    "engine.worker.timers.single": "import sys\nvars(sys.modules['engine.worker.timers'])['single'] = 1",
+    "engine.worker.timers.HostTimer.sample": "import sys\nsys.modules['engine.worker.timers'].HostTimer.sample = 1",
+    "engine.worker.channel.Channel.send": (
+        "import sys\nsend = sys.modules['engine.worker.channel'].Channel.send\n"
+        "send.__code__ = (lambda self, report: 1).__code__"
+    ),
+}
+
+
+def test_replaced_functions_are_named(tmp_path: Path) -> None:
+    changes = "\n".join(REPLACED.values())
+    target = lesson(tmp_path / "one", f"import torch\n{changes}\n{PLAIN}")
+    sensed = sense(target.folder)
+    assert set(sensed["own_code"]["changed"]) == set(REPLACED)
+    text = caught(target, "optimized", sensed)["evaluation.own_code"]
+    assert text.startswith("replaced in the rung's process: ") and text.endswith("and 2 more")
+    assert sensed["own_code"]["held"] > 100
+
+
+# -- names in the source -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "evidence"),
+    [
+        ("import reference", "import of reference at optimized.py:1"),
+        ("from reference import run as truth", "import of reference at optimized.py:1"),
+        ("import engine.worker.timers as t", "import of engine.worker.timers"),
+        ("from checks.compare import compare", "import of checks.compare"),
+        ("import importlib\nimportlib.import_module('engine.turns')", "import of engine.turns at optimized.py:2"),
+        ("import sys\nsys.modules['baseline']", "sys.modules looked up for 'baseline'"),
+        ("import sys\nsys.modules.get('reference')", "sys.modules looked up for 'reference'"),
+        ("import sys\n'engine.worker.arm' in sys.modules", "sys.modules looked up for 'engine.worker.arm'"),
+        ("from sys import modules\nmodules['__main__']", "sys.modules looked up for '__main__'"),
+    ],
+)
+def test_sources_that_name_the_evaluator_are_caught(tmp_path: Path, line: str, evidence: str) -> None:
+    target = lesson(tmp_path / "one", f"{line}\n{PLAIN}")
+    status, text = ev.names(arm_facts(target, "optimized"), run_facts(target))
+    assert status is Status.CAUGHT
+    assert evidence in text
+
+
+def test_a_helper_that_the_rung_imports_is_read_too_and_one_that_it_does_not_is_not(tmp_path: Path) -> None:
+    target = lesson(tmp_path / "one", f"import helper\n{PLAIN}")
+    run = run_facts(target)
+    files = {**run.files, "helper.py": b"import engine.arms\n", "other.py": b"import reference\n"}
+    run = RunFacts(run.target, run.case, "cpu", True, 1, (), files=files)
+    status, text = ev.names(arm_facts(target, "optimized"), run)
+    assert (status, text.partition(": ")[2]) == (Status.CAUGHT, "import of engine.arms at helper.py:1")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from baseline import run as plain",
+        "import baseline, sys\nsys.modules['baseline']",
+        "import sys\nsys.modules[__name__]",
+        "import sys\n'torch' in sys.modules",
+        "from kernels.cuda import load",
+        "text = 'import reference'",
+    ],
+)
+def test_sources_that_name_others_honestly_pass(tmp_path: Path, line: str) -> None:
+    target = lesson(tmp_path / "one", f"{line}\n{PLAIN}")
+    assert ev.names(arm_facts(target, "optimized"), run_facts(target))[0] is Status.PASSED
+
+
+def test_a_folder_may_have_helpers_named_as_our_packages(tmp_path: Path) -> None:
+    target = lesson(tmp_path / "one", f"import store\n{PLAIN}")
+    run = run_facts(target)
+    run = RunFacts(run.target, run.case, "cpu", True, 1, (), files={**run.files, "store.py": b""})
+    assert ev.names(arm_facts(target, "optimized"), run)[0] is Status.PASSED
+
+
+def test_no_shipped_lesson_names_the_evaluator() -> None:
+    found = catalog.load()
+    assert len(found.targets) >= 5
+    for target in found.targets:
+        run = run_facts(target)
+        for rung in target.rungs:
+            assert ev.names(arm_facts(target, rung.name), run)[0] is Status.PASSED, (target.id, rung.name)
+
+
+# -- the task ----------------------------------------------------------------------------------------------------------
+
+
+def test_held_out_shapes_are_named_and_a_target_without_any_has_nothing_to_ask(tmp_path: Path) -> None:
+    target = lesson(tmp_path / "one", PLAIN)
+    run = run_facts(target)
+    status, text = ev.held_out(arm_facts(target, "optimized"), run)
+    assert (status, text) == (Status.PASSED, "1 shapes that are never timed were judged: ragged")
+    alone = RunFacts(target, Case("ragged", {}, timed=False), "cpu", True, 1, ())
+    assert ev.held_out(arm_facts(target, "optimized"), alone)[0] is Status.NOT_APPLICABLE
+
+
+def test_a_refused_report_is_caught_in_the_channels_name(tmp_path: Path) -> None:
+    target = lesson(tmp_path / "one", PLAIN)
+    check = next(check for check in ev.CHECKS if check.id == "evaluation.result_channel")
+    arm = arm_facts(target, "optimized", refusal=Refusal("evaluation.result_channel", "frame 3 was forged"))
+    assert registry._ask(check, arm, run_facts(target)) == (Status.CAUGHT, "frame 3 was forged")
+    assert registry._ask(check, arm_facts(target, "optimized"), run_facts(target))[0] is Status.PASSED
+
+
+# -- what the design leaves no room for --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", ["metric", "speedup", "timeout", "seed", "iterations", "statistic"])
+def test_a_lesson_cannot_define_the_metric_the_limits_or_the_seed(tmp_path: Path, key: str) -> None:
+    target = lesson(tmp_path / "one", PLAIN)
+    (target.folder / "lesson.md").write_text(LESSON.replace('title = "x"', f'title = "x"\n{key} = 1'))
+    loaded = catalog.load_target(target.folder, root=target.folder.parent, chapter="test")
+    assert isinstance(loaded, list)
+    assert loaded[0].key == key
+
+
+def test_no_setting_of_ours_reaches_a_process_with_a_kernel_nor_comes_back_from_it() -> None:
+    from engine import spawner
+    from engine.protocol import jobs, reports
+
+    assert not [name for name in spawner.ENVIRONMENT_NAMES if name.startswith("AISP")]
+    fields = {field for kind in (jobs.Load, jobs.Measure, jobs.Prepare) for field in kind.__struct_fields__}
+    assert not [field for field in fields if "limit" in field or "patience" in field or "timeout" in field]
+    assert not [field for field in reports.Samples.__struct_fields__ if "speedup" in field or "verdict" in field]
+
+
+def test_seeds_of_runs_are_drawn_from_the_operating_system() -> None:
+    from engine.runs import new_seed
+
+    seeds = {new_seed() for _ in range(64)}
+    assert len(seeds) == 64
+    assert max(seeds) > 2**56
+
+
+# -- the gallery -------------------------------------------------------------------------------------------------------
+
+FIXTURES = sorted(path.name for path in (GALLERY / "evaluation").iterdir() if path.is_dir())
+# Cheats that a sensor or a judge of this file must catch when they run where nothing else looks.
+CAUGHT_BY = {
+    ("eval_code_exploitation", "cheat"): {"evaluation.own_code"},
+    ("eval_code_exploitation", "cheat_reports"): {"evaluation.own_code", "evaluation.names", "evaluation.reach"},
+    ("self_modifying_tests", "cheat"): {"evaluation.edits"},
+    ("benchmark_memorization", "cheat"): {"evaluation.memo"},
+    ("benchmark_memorization", "cheat_environment"): {"evaluation.memo"},
+    ("stolen_results", "cheat"): {"evaluation.reach"},
+    ("stolen_results", "cheat_frames"): {"evaluation.reach"},
+    ("stolen_results", "cheat_modules"): {"evaluation.names"},
+    ("evaluator_sniffing", "cheat"): {"evaluation.reach"},
+}
+
+
+def fixture(name: str, into: Path) -> Target:
+    """A copy of a fixture: some cheats rewrite what lies beside them."""
+    folder = into / name
+    folder.mkdir()
+    for file in (GALLERY / "evaluation" / name).iterdir():
+        if file.is_file():
+            (folder / file.name).write_bytes(file.read_bytes())
+    loaded = catalog.load_target(folder, root=into, chapter="evaluation")
+    assert isinstance(loaded, Target)
+    return loaded
+
+
+@pytest.mark.parametrize(("name", "rung"), CAUGHT_BY, ids=lambda value: str(value))
+def test_each_cheat_is_caught_by_the_check_that_names_it(tmp_path: Path, name: str, rung: str) -> None:
+    target = fixture(name, tmp_path)
+    run = run_facts(target)
+    case = "cpu" if name == "benchmark_memorization" else "ragged"
+    sensed = sense(target.folder, rung, case, TMPDIR=str(tmp_path))
+    arm = arm_facts(target, rung, sensed)
+    answers = {check.id: check.arm(arm, run) for check in ev.CHECKS if check.arm is not None}
+    found = {check for check, (status, _) in answers.items() if status is Status.CAUGHT}
+    assert found == CAUGHT_BY[name, rung], answers
+
+
+@pytest.mark.parametrize("name", FIXTURES)
+def test_no_twin_and_no_baseline_is_flagged(tmp_path: Path, name: str) -> None:
+    target = fixture(name, tmp_path)
+    for rung in ("optimized", "baseline"):
+        sensed = sense(target.folder, rung, "ragged", TMPDIR=str(tmp_path))
+        assert caught(target, rung, sensed, sensed) == {}
+
+
+def test_every_fixture_answers_an_issue_and_every_issue_is_answered_by_a_check_or_in_words() -> None:
+    named = {issue.fixture for issue in ev.ISSUES if issue.fixture}
+    assert named == {f"evaluation/{name}" for name in FIXTURES}
+    known = {issue.id for issue in ev.ISSUES}
+    for check in ev.CHECKS:
+        assert set(check.issues) <= known, check.id
+    for issue in ev.ISSUES:
+        if not issue.fixture:
+            assert "tests/" in issue.answer, issue.id
+    listed = {issue.id.partition(".")[2] for issue in ev.ISSUES if issue.listed}
+    assert len(listed) == 8
+
+
+def test_the_threat_model_names_checks_fixtures_and_tests_that_exist() -> None:
+    text = (ROOT / "docs" / "threat_model.md").read_text()
+    table = [line for line in text.splitlines() if line.startswith("|") and line.count("|") == 4]
+    named = {name for line in table for name in re.findall(r"`([\w./]+)`", line.split("|")[-2])}
+    fixtures = {name for name in named if "/" in name and not name.startswith("tests/")}
+    tests = {name for name in named if name.startswith("tests/")}
+    known = {check.id for check in registry.checks()}
+    assert {name for name in fixtures if not (GALLERY / name).is_dir()} == set()
+    assert {name for name in tests if not (ROOT / name).is_file()} == set()
+    checks = {name for name in named if name.partition(".")[0] in registry.CATEGORIES and "/" not in name}
+    assert checks - known == set()
+    assert {f"evaluation/{name}" for name in FIXTURES} - {"evaluation/benchmark_overfitting"} <= fixtures
+    assert {check.id for check in ev.CHECKS} <= named

@@ -1,0 +1,240 @@
+"""Location: work in other processes, after the last call and on the host is seen; threads that are joined are fine."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from checks import location, registry
+from checks.registry import ArmFacts, Call, Need, RunFacts, Site, Status
+from kernels import catalog
+from kernels.catalog.model import Target
+
+ROOT = Path(location.__file__).parents[1]
+GALLERY = ROOT / "checks" / "gallery"
+
+
+def fixture(name: str) -> Target:
+    loaded = catalog.load_target(GALLERY / name, root=GALLERY, chapter=name.partition("/")[0])
+    assert isinstance(loaded, Target), loaded
+    return loaded
+
+
+TARGET = fixture("location/background_thread")
+ON_HOST = fixture("location/setup_pre_computation")
+PINNED = fixture("location/cpu_spillover")
+
+
+def arm(*replicas: dict[str, Any], sensor: str, target: Target = TARGET, timing: str = "cold") -> ArmFacts:
+    return ArmFacts(
+        arm="cheat",
+        rung=target.rung("cheat"),
+        device="cuda",
+        ended_well=True,
+        state="ok",
+        timing=timing,
+        sensed=tuple({sensor: facts} for facts in replicas),
+    )
+
+
+def run_of(target: Target, *arms: ArmFacts, device: str = "cuda") -> RunFacts:
+    return RunFacts(target, target.cases[0], device, quick=True, replicas=1, arms=arms)
+
+
+def site(target: Target = TARGET) -> Site:
+    return Site("cpu", target.folder, target, target.rung("cheat"), frozenset())
+
+
+def timed(device_ms: float = 0.1, host_ms: float = 0.1) -> Call:
+    sample = SimpleNamespace(device_ms=device_ms, host_ms=host_ms)
+    return Call("timed", TARGET.cases[0], [()], [()], sample)
+
+
+# -- the lists ---------------------------------------------------------------------------------------------------------
+
+
+def test_every_row_of_the_category_is_answered_by_a_fixture_with_a_cheat_and_a_twin() -> None:
+    rows = {issue.id for issue in location.ISSUES if issue.listed}
+    assert rows == {
+        f"location.{name}"
+        for name in (
+            "cpu_spillover",
+            "setup_pre_computation",
+            "graph_capture_cheat",
+            "warmup_computation",
+            "background_thread",
+            "lazy_evaluation_skip",
+            "jit_compilation_timing",
+        )
+    }
+    for issue in location.ISSUES:
+        rungs = {rung.name: rung for rung in fixture(issue.fixture).rungs}
+        assert "cheat" in rungs and rungs["optimized"].summary.startswith("twin: ")
+
+
+# -- other processes ---------------------------------------------------------------------------------------------------
+
+
+def test_a_process_that_works_beside_the_clock_is_caught_and_one_that_works_inside_is_not() -> None:
+    cheat = {"samples": 30, "outside_ms": 4.0, "claimed_ms": 0.2, "processes": 1}
+    honest = {"samples": 30, "outside_ms": 0.1, "claimed_ms": 5.0, "processes": 4}
+    of_cheat = arm(cheat, cheat, sensor="elsewhere")
+    status, evidence = location.processes(of_cheat, run_of(TARGET, of_cheat))
+    assert status is Status.CAUGHT and "4 ms per sample" in evidence and "0.2 ms" in evidence
+    of_twin = arm(honest, honest, sensor="elsewhere")
+    assert location.processes(of_twin, run_of(TARGET, of_twin))[0] is Status.PASSED
+    once = arm(cheat, honest, sensor="elsewhere")  # another replica does not agree
+    assert location.processes(once, run_of(TARGET, once))[0] is Status.PASSED
+
+
+def test_the_sensor_adds_up_what_a_child_does_between_two_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(location.Elsewhere, "before_import", lambda self: None)
+    sensor = location.Elsewhere(site())
+    child = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        for _ in range(3):
+            sensor.before_call(timed())
+            time.sleep(0.3)
+            sensor.after_call(timed())
+        facts = sensor.facts()
+    finally:
+        child.kill()
+        child.wait()
+    assert facts["samples"] == 3 and facts["processes"] >= 1
+    assert facts["outside_ms"] > 5.0
+    assert location.processes(arm(dict(facts), sensor="elsewhere"), run_of(TARGET))[0] is Status.CAUGHT
+
+
+def test_a_process_without_children_is_told_apart_by_one_call() -> None:
+    code = "from checks import location as l; import os; print(l.has_children(), l.descendants(os.getpid()))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.split(maxsplit=1) == ["False", "[]\n"]
+
+
+def test_helpers_of_the_compiler_are_nobodys_accomplices() -> None:
+    path = f"/somewhere/{location.COMPILE_WORKER}"
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(30)", path])
+    plain = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(30)"])
+    try:
+        deadline = time.monotonic() + 10
+        while plain.pid not in (found := location.descendants(os.getpid())) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert plain.pid in found and child.pid not in found
+    finally:
+        for process in (child, plain):
+            process.kill()
+            process.wait()
+
+
+# -- after the last call -----------------------------------------------------------------------------------------------
+
+
+def watched(monkeypatch: pytest.MonkeyPatch, work: Any) -> dict[str, Any]:
+    """What the sensor says of one thread that a lesson started."""
+    monkeypatch.setattr(location, "MOST_WINDOWS", 8)
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: SimpleNamespace(prctl=lambda *_: 0))
+    sensor = location.StillRunning(site())
+    sensor.before_import()
+    stop = threading.Event()
+    thread = threading.Thread(target=work, args=(stop,), daemon=True)
+    thread.start()
+    try:
+        sensor.after_timing()
+    finally:
+        stop.set()
+        thread.join()
+    return dict(sensor.facts())
+
+
+def spin(stop: threading.Event) -> None:
+    while not stop.is_set():
+        time.sleep(0)
+
+
+def test_a_thread_that_goes_on_working_is_found_when_the_worker_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = watched(monkeypatch, spin)
+    assert facts["windows"] == 8 and any(name.startswith("thread ") for name in facts["busy_s"])
+    of = arm(facts, sensor="still_running")
+    status, evidence = location.still_running(of, run_of(TARGET, of))
+    assert status is Status.CAUGHT and "thread" in evidence
+
+
+def test_a_thread_that_waits_for_work_is_not_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = watched(monkeypatch, lambda stop: stop.wait(30))
+    assert facts["busy_s"] == {}
+    of = arm(facts, sensor="still_running")
+    assert location.still_running(of, run_of(TARGET, of))[0] is Status.PASSED
+
+
+def test_time_in_line_for_the_processor_counts_as_wanting_it() -> None:
+    run_ns, wait_ns = location.scheduled_ns("self", location._threads("self"))
+    assert run_ns > 0 and wait_ns >= 0
+    assert location.scheduled_ns("self", [2**22 + 1]) == (0, 0)
+
+
+# -- the host behind the GPU -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("target", "facts", "status"),
+    [
+        (PINNED, {"samples": 9, "others_ms": 0.0, "host_ms": 4.0, "device_ms": 0.02}, Status.CAUGHT),
+        (PINNED, {"samples": 9, "others_ms": 9.0, "host_ms": 0.2, "device_ms": 0.6}, Status.PASSED),  # a large refill
+        (PINNED, {"samples": 9, "others_ms": 0.0, "host_ms": 2.0, "device_ms": 0.3}, Status.PASSED),  # many launches
+        (ON_HOST, {"samples": 9, "others_ms": 30.0, "host_ms": 5.0, "device_ms": 0.02}, Status.CAUGHT),
+        (ON_HOST, {"samples": 9, "others_ms": 0.1, "host_ms": 9.0, "device_ms": 0.2}, Status.PASSED),  # eager launches
+    ],
+)
+def test_the_host_is_caught_where_it_computes_and_not_where_it_launches(
+    target: Target, facts: dict[str, Any], status: Status
+) -> None:
+    of = arm(facts, facts, sensor="host_work", target=target)
+    assert location.host_work(of, run_of(target, of))[0] is status
+
+
+def test_where_the_stream_is_not_held_host_time_is_in_the_samples() -> None:
+    facts = {"samples": 9, "others_ms": 0.0, "host_ms": 4.0, "device_ms": 0.02}
+    of = arm(facts, sensor="host_work", target=PINNED, timing="cold+host")
+    assert location.host_work(of, run_of(PINNED, of))[0] is Status.PASSED
+
+
+def test_the_host_sensor_sees_threads_beside_the_main_one() -> None:
+    sensor = location.Host(site())
+    stop = threading.Event()
+    sensor.before_call(timed())
+    worker = threading.Thread(target=lambda: sum(i * i for i in range(400_000)))
+    worker.start()
+    worker.join()
+    stop.set()
+    sensor.after_call(timed(device_ms=0.5, host_ms=0.25))
+    facts = sensor.facts()
+    assert facts["samples"] == 1 and facts["others_ms"] > 1.0
+    assert (facts["host_ms"], facts["device_ms"]) == (0.25, 0.5)
+
+
+# -- all judges --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("check", location.CHECKS, ids=lambda check: check.id)
+def test_a_judge_says_when_it_has_nothing_to_judge_and_when_its_sensor_failed(check: registry.Check) -> None:
+    assert check.arm is not None and check.sensor is not None
+    untimed = replace(arm(sensor=check.sensor.name), timing="none")
+    assert check.arm(untimed, run_of(TARGET, untimed))[0] is Status.NOT_APPLICABLE
+    failed = arm({"failed": "no such file"}, sensor=check.sensor.name)
+    findings = registry.examine(run_of(TARGET, failed))
+    mine = next(finding for finding in findings if finding.check == check.id)
+    assert (mine.status, mine.evidence) == (Status.UNAVAILABLE, "no such file")
+    on_cpu = registry.examine(run_of(TARGET, failed, device="cpu"))
+    mine = next(finding for finding in on_cpu if finding.check == check.id)
+    wanted = Status.NOT_APPLICABLE if Need.GPU in check.needs else Status.UNAVAILABLE
+    assert mine.status is wanted

@@ -1,0 +1,282 @@
+"""Checks of outputs: what the verifier finds out about outputs and tasks, and what the judges make of facts."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from checks import output, registry
+from checks.registry import ArmFacts, RunFacts, Status, Surprises
+from engine.worker.judge import LOOKED_AT, figures
+from kernels.catalog.model import Target
+from tests.engine.targets import write_target
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Target:
+    return write_target(tmp_path_factory.mktemp("output"), {}, more='[rungs.optimized]\nsummary = "another way"\n')
+
+
+def arm(target: Target, name: str = "optimized", **facts: Any) -> ArmFacts:
+    """What is known of an arm that ended well."""
+    known: dict[str, Any] = {"device": "cpu", "ended_well": True, "state": "ok", "timing": "cold"}
+    return ArmFacts(name, target.rung(name), **(known | facts))
+
+
+def run(target: Target, *arms: ArmFacts, **facts: Any) -> RunFacts:
+    """What is known of a run."""
+    known: dict[str, Any] = {"device": "cpu", "quick": False, "replicas": 3}
+    return RunFacts(target, target.case("default"), arms=arms, **(known | facts))
+
+
+def ask(check: str, found: RunFacts, name: str = "optimized") -> tuple[Status, str]:
+    """What one check says of one arm, or of the run."""
+    answers = [f for f in registry.examine(found) if f.check == check and f.arm in (name, "")]
+    assert len(answers) == 1
+    return answers[0].status, answers[0].evidence
+
+
+# -- figures -----------------------------------------------------------------------------------------------------------
+
+
+def test_an_output_that_was_rounded_to_a_narrower_dtype_shows_it_where_the_truth_does_not() -> None:
+    truth = torch.randn(4096, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    honest, narrow = figures("y", truth.float(), truth), figures("y", truth.half().float(), truth)
+    assert narrow["y.fp16"] == 1.0
+    assert honest["y.fp16"] < 0.01
+    assert honest["y.fp16_truth"] == narrow["y.fp16_truth"] < 0.01
+    assert figures("y", truth.bfloat16().float(), truth)["y.bf16"] == 1.0
+    wide = figures("y", truth.float().double(), truth)
+    assert (wide["y.fp32"], wide["y.fp32_truth"]) == (1.0, 0.0)
+    assert 1e-4 < narrow["y.rms_error"] < 4e-4
+    assert honest["y.rms_error"] < 1e-7
+
+
+def test_shares_are_those_of_the_elements_named() -> None:
+    truth = torch.ones(1000, dtype=torch.float64)
+    truth[:100] = 1e-40
+    truth[100:150] = math.nan
+    given = truth.float()
+    assert figures("y", given, truth)["y.subnormal"] == pytest.approx(0.1)
+    given[:100] = 0.0
+    given[900:] = 0.0
+    found = figures("y", given, truth)
+    assert found["y.subnormal"] == 0.0
+    assert found["y.subnormal_truth"] == pytest.approx(0.1)
+    assert found["y.zero"] == pytest.approx(0.2)
+    assert found["y.zero_truth"] == 0.0
+    assert found["y.nan"] == found["y.nan_truth"] == pytest.approx(0.05)
+    assert found["y.dropped"] == pytest.approx(0.1)  # what is subnormal may be flushed without being dropped
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int64", "bool"])
+def test_every_dtype_has_figures_and_none_of_them_is_infinite(dtype: str) -> None:
+    truth = torch.tensor([0.0, 1.0, 1.0, 0.0] * 100, dtype=torch.float64)
+    found = figures("y", truth.to(getattr(torch, dtype)), truth)
+    assert found["y.zero"] == found["y.zero_truth"] == 0.5
+    assert all(math.isfinite(value) for value in found.values())
+
+
+def test_an_empty_output_has_no_figures_and_a_large_one_is_sampled() -> None:
+    assert figures("y", torch.empty(0), torch.empty(0, dtype=torch.float64)) == {}
+    large = torch.ones(4 * LOOKED_AT, dtype=torch.float64)
+    assert figures("y", large.float(), large)["y.count"] == LOOKED_AT
+
+
+TASKS = {
+    "plain": ("def run(x):\n    return x * 2\n", ""),
+    "zeros": ("def run(x):\n    return x * 0\n", ""),
+    "constant": ("import torch\ndef run(x):\n    return torch.full_like(x, 3) + 0 * x.clamp(0, 0)\n", ""),
+    "half": ("def run(x):\n    y = x * 2\n    y[(len(y) + 1) // 2 :] = 0\n    return y\n", ""),
+    "chance": ("import torch\ndef run(x):\n    return x + torch.rand_like(x)\n", ""),
+}
+
+INSPECT = """
+import json, os, sys
+from pathlib import Path
+from engine.protocol import jobs
+from engine.worker.judge import Judge
+from tests.engine.roles import blob, SEED
+from tests.engine.targets import write_target
+
+root, told = Path(sys.argv[1]), {}
+for name, (reference, inputs) in json.loads(sys.argv[2]).items():
+    more = {"inputs": inputs} if inputs else {}
+    target = write_target(root, {"reference.py": reference}, name=name, axes="{ N = 512 }", **more)
+    sys.modules.pop("reference", None)
+    load = jobs.Load(folder=os.fsencode(target.folder), root=os.fsencode(root), chapter=target.chapter,
+                     target_id=target.id, module="reference", device="cpu")
+    judge = Judge(load, target)
+    before = judge.inspect()
+    for number in range(2):
+        judge.make_inputs(jobs.MakeInputs(case="default", set_index=number, seed=SEED, blob=blob()))
+        judge.expect(jobs.Expect(case="default", set_index=number))
+    told[name] = [before, judge.inspect()]
+print(json.dumps(told))
+"""
+
+
+@pytest.fixture(scope="module")
+def inspected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
+    """What a verifier says of each of TASKS, before it knows anything and afterwards; a process of its own."""
+    two = (
+        'x = "float32 [N] normal"\nz = "float32 [N] normal"\nw = "float32 [N] normal static"\nones = "float32 [N] ones"'
+    )
+    tasks = {**TASKS, "unused": ("def run(x, z, w, ones):\n    return x * w\n", two)}
+    done = subprocess.run(
+        [sys.executable, "-c", INSPECT, str(tmp_path_factory.mktemp("tasks")), json.dumps(tasks)],
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, list[dict[str, Any]]] = json.loads(done.stdout)
+    return found
+
+
+def test_the_verifier_says_what_a_task_would_let_pass(inspected: dict[str, list[dict[str, Any]]]) -> None:
+    facts = {name: after for name, (_, after) in inspected.items()}
+    passing = ("zeros_pass", "constant_pass", "half_pass")
+    assert [facts["plain"][name] for name in passing] == [False, False, False]
+    assert [facts["zeros"][name] for name in passing] == [True, True, True]
+    assert [facts["constant"][name] for name in passing] == [False, True, False]
+    assert [facts["half"][name] for name in passing] == [False, False, True]
+
+
+def test_the_verifier_finds_inputs_that_do_not_matter_and_references_that_roll_dice(
+    inspected: dict[str, list[dict[str, Any]]],
+) -> None:
+    facts = {name: after for name, (_, after) in inspected.items()}
+    assert facts["plain"]["unused_inputs"] == []
+    assert facts["unused"]["unused_inputs"] == ["z"]  # ones can be nothing else, and w does matter
+    assert facts["plain"]["reference_repeats"] is True
+    assert facts["chance"]["reference_repeats"] is False
+    assert "unused_inputs" not in facts["chance"]  # there every change makes a difference
+    assert all(before == {} for before, _ in inspected.values())
+
+
+# -- judges ------------------------------------------------------------------------------------------------------------
+
+
+def test_memory_that_was_never_written_shows_the_poison_of_the_call_before(target: Target) -> None:
+    told = ({"poison": {"calls": 90, "kept": 88}},)
+    wrong = {"y.count": 4096.0, "y.nan": 0.4, "y.nan_truth": 0.0}
+    status, evidence = ask("output.poison", run(target, arm(target, sensed=told, compared=(wrong,))))
+    assert status is Status.CAUGHT
+    assert "40.0% of y is NaN" in evidence
+    right = {**wrong, "y.nan_truth": 0.4}
+    status, evidence = ask("output.poison", run(target, arm(target, sensed=told, compared=(right,))))
+    assert (status, "88 used that memory again" in evidence) == (Status.PASSED, True)
+    fresh = ({"poison": {"calls": 90, "kept": 0}},)
+    assert ask("output.poison", run(target, arm(target, sensed=fresh, compared=(wrong,))))[0] is Status.PASSED
+    assert ask("output.poison", run(target, arm(target)))[0] is Status.UNAVAILABLE
+    never = ({"poison": {"calls": 0, "kept": 0}},)
+    assert ask("output.poison", run(target, arm(target, sensed=never)))[0] is Status.NOT_APPLICABLE
+
+
+def surprised(seen: list[float], unseen: list[float]) -> Surprises:
+    return Surprises(tuple(seen), tuple(unseen), 1)
+
+
+TABLE = surprised([0.1, 0.12, 0.11, 0.1], [1.0, 1.1, 0.9, 1.2])
+STEADY = surprised([1.0, 1.1, 0.9, 1.0], [1.0, 1.2, 1.0, 0.9])
+
+
+def test_a_table_of_known_inputs_is_caught_by_its_speed_on_them(target: Target) -> None:
+    found = run(target, arm(target, "baseline", surprises=(STEADY,)), arm(target, surprises=(TABLE, TABLE, TABLE)))
+    status, evidence = ask("output.novelty", found)
+    assert status is Status.CAUGHT
+    assert "0.105 ms on values that it had seen, 1.05 ms on new ones (12 pairs)" in evidence
+
+
+@pytest.mark.parametrize(
+    "honest",
+    [
+        (STEADY,),
+        (TABLE, STEADY, TABLE),  # a busy neighbour in two processes of three
+        (surprised([1.0] * 4, [1.4, 1.3, 1.6, 1.4]),),
+        (surprised([1.0] * 4, [9.0, 1.0, 1.0, 9.0]),),  # half of the pairs
+        (surprised([0.001] * 4, [0.004] * 4),),  # microseconds
+    ],
+)
+def test_noise_is_not_taken_for_a_table(target: Target, honest: tuple[Surprises, ...]) -> None:
+    assert ask("output.novelty", run(target, arm(target, surprises=honest)))[0] is Status.PASSED
+
+
+def test_values_that_were_seen_faster_than_claimed_are_no_table(target: Target) -> None:
+    """A machine that was busy while samples were taken, and for the unseen half of the pairs."""
+    lucky = surprised([3.2, 3.3, 3.2], [19.0, 19.4, 19.5])
+    assert ask("output.novelty", run(target, arm(target, median_ms=19.2, surprises=(lucky,))))[0] is Status.PASSED
+    assert ask("output.novelty", run(target, arm(target, median_ms=3.2, surprises=(lucky,))))[0] is Status.CAUGHT
+
+
+def test_new_values_that_slow_down_the_baseline_as_well_prove_nothing(target: Target) -> None:
+    found = run(target, arm(target, "baseline", surprises=(TABLE,)), arm(target, surprises=(TABLE,)))
+    status, evidence = ask("output.novelty", found)
+    assert (status, "the baseline is slower on new values too" in evidence) == (Status.PASSED, True)
+
+
+def test_too_few_pairs_prove_nothing(target: Target) -> None:
+    few = surprised([0.1], [1.0])
+    assert ask("output.novelty", run(target, arm(target, surprises=(few,))))[0] is Status.UNAVAILABLE
+    assert ask("output.novelty", run(target, arm(target)))[0] is Status.NOT_APPLICABLE
+
+
+def test_flushed_subnormals_are_caught_unless_the_lesson_or_the_baseline_flushes_too(
+    target: Target, tmp_path: Path
+) -> None:
+    flushed = {"y.count": 4096.0, "y.subnormal": 0.0, "y.subnormal_truth": 0.3}
+    kept = {**flushed, "y.subnormal": 0.29}
+    base = arm(target, "baseline", compared=(kept,))
+    cheat = arm(target, compared=(flushed,))
+    status, evidence = ask("output.subnormals", run(target, base, cheat))
+    assert (status, "30.0% of the truth of y is subnormal" in evidence) == (Status.CAUGHT, True)
+    assert ask("output.subnormals", run(target, base, cheat), "baseline")[0] is Status.PASSED
+    lazy = arm(target, "baseline", compared=(flushed,))
+    assert ask("output.subnormals", run(target, lazy, cheat))[0] is Status.PASSED
+    says_so = write_target(tmp_path, {}, more='[rungs.optimized]\nsummary = "flushes denormals to zero"\n')
+    said = run(says_so, arm(says_so, "baseline", compared=(kept,)), arm(says_so, compared=(flushed,)))
+    assert ask("output.subnormals", said)[0] is Status.PASSED
+    on_gpu = run(target, base, cheat, device="cuda")
+    assert ask("output.subnormals", on_gpu)[0] is Status.NOT_APPLICABLE
+
+
+@pytest.mark.parametrize(("fact", "word"), [("zeros_pass", "zeros"), ("half_pass", "half"), ("constant_pass", "mean")])
+def test_a_task_that_takes_anything_is_said_to_be_weak(target: Target, fact: str, word: str) -> None:
+    strong = {"zeros_pass": False, "constant_pass": False, "half_pass": False, "unused_inputs": []}
+    assert ask("output.weak_task", run(target, arm(target), task=strong))[0] is Status.PASSED
+    status, evidence = ask("output.weak_task", run(target, arm(target), task={**strong, fact: True}))
+    assert (status, word in evidence) == (Status.SUSPECT, True)
+    status, evidence = ask("output.weak_task", run(target, arm(target), task={**strong, "unused_inputs": ["z"]}))
+    assert (status, "nothing of z" in evidence) == (Status.SUSPECT, True)
+    assert ask("output.weak_task", run(target, arm(target)))[0] is Status.UNAVAILABLE
+
+
+def test_a_reference_that_does_not_repeat_itself_is_no_truth(target: Target) -> None:
+    assert ask("output.ground_truth", run(target, arm(target), task={"reference_repeats": True}))[0] is Status.PASSED
+    assert ask("output.ground_truth", run(target, arm(target), task={"reference_repeats": False}))[0] is Status.SUSPECT
+    assert ask("output.ground_truth", run(target, arm(target)))[0] is Status.UNAVAILABLE
+
+
+def test_the_engines_refusals_are_told_in_the_name_of_their_check(target: Target) -> None:
+    refused = arm(target, ended_well=False, state="incorrect", refusal=registry.Refusal("output.values", "y[3]: got 1"))
+    found = run(target, refused)
+    assert ask("output.values", found) == (Status.CAUGHT, "y[3]: got 1")
+    assert ask("output.last_call", found)[0] is Status.NOT_APPLICABLE
+    assert ask("output.last_call", run(target, arm(target)))[0] is Status.PASSED
+    named = {check.id for check in output.CHECKS if check.refuses}
+    assert named == {
+        f"output.{name}"
+        for name in ("form", "values", "nonfinite", "timed_calls", "last_call", "fresh_values", "moved_buffers")
+    }

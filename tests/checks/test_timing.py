@@ -1,0 +1,424 @@
+"""Every judge of times: what honest samples say, noise included, and what each cheat makes them say."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+import tracemalloc
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from checks import timing
+from checks.registry import ArmFacts, Call, RunFacts, Sensor, Site, Status, Surprises, Sustained
+from kernels import catalog
+from kernels.catalog.model import Target
+from store.records import Quality, Samples, Telemetry
+
+GALLERY = Path(__file__).resolve().parents[2] / "checks" / "gallery"
+FIXTURES = sorted(folder for folder in (GALLERY / "timing").iterdir() if folder.is_dir())
+
+
+def target_of(folder: Path) -> Target:
+    found = catalog.load_target(folder, root=GALLERY, chapter=folder.parent.name)
+    assert isinstance(found, Target), [str(problem) for problem in found]
+    return found
+
+
+TARGET = target_of(GALLERY / "timing" / "unsynced_streams")
+
+
+def arm_of(*sensed: dict[str, Any], **facts: Any) -> ArmFacts:
+    known: dict[str, Any] = {"device": "cuda", "timing": "cold", "median_ms": 1.0}
+    return ArmFacts("optimized", TARGET.rung("optimized"), ended_well=True, state="ok", sensed=sensed, **known | facts)
+
+
+def run_of(*arms: ArmFacts, **facts: Any) -> RunFacts:
+    return RunFacts(TARGET, TARGET.case("default"), "cuda", False, 3, arms, **facts)
+
+
+RUN = run_of()
+
+
+# -- what is still at work ---------------------------------------------------------------------------------------------
+
+
+def idle(**facts: float) -> dict[str, Any]:
+    known = {"samples": 200, "total_ms": 1.0, "beside_ms": 0.0, "left_ms": 0.0, "lag_ms": 0.012, "usual_ms": 0.010}
+    return {"idle": known | facts}
+
+
+def test_an_idle_device_after_every_sample_is_honest() -> None:
+    status, evidence = timing.device_idle(arm_of(idle(), idle(lag_ms=0.02)), RUN)
+    assert (status, "20 us after" in evidence) == (Status.PASSED, True)
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        {"lag_ms": 0.055},  # a busy host
+        {"lag_ms": 0.9, "total_ms": 20.0},  # under a tenth of what was claimed
+        {"left_ms": 0.1, "beside_ms": 0.15},
+        {"beside_ms": 3.0, "total_ms": 20.0},
+    ],
+)
+def test_noise_on_a_loaded_host_is_not_work(noise: dict[str, float]) -> None:
+    assert timing.device_idle(arm_of(idle(**noise), idle(**noise)), RUN)[0] is Status.PASSED
+
+
+@pytest.mark.parametrize(
+    ("cheat", "words"),
+    [
+        ({"lag_ms": 1.4, "total_ms": 0.002}, "the device worked on for 1.39 ms after a timed stream that took 2 us"),
+        ({"left_ms": 1.0, "total_ms": 0.05}, "threads that began during the call stayed for 1 ms and more"),
+        ({"beside_ms": 4.0, "total_ms": 0.05}, "Python threads worked 4 ms per sample while no clock ran"),
+    ],
+)
+def test_work_after_the_end_is_caught_where_every_replica_saw_it(cheat: dict[str, float], words: str) -> None:
+    status, evidence = timing.device_idle(arm_of(idle(**cheat), idle(**cheat)), RUN)
+    assert (status, words in evidence) == (Status.CAUGHT, True), evidence
+    assert timing.device_idle(arm_of(idle(**cheat), idle()), RUN)[0] is Status.PASSED  # one bad replica is noise
+
+
+def test_on_a_cpu_there_is_no_lag_to_look_at() -> None:
+    facts = {"idle": {"samples": 9, "total_ms": 4.0, "beside_ms": 0.0, "left_ms": 0.0}}
+    assert timing.device_idle(arm_of(facts, device="cpu"), RUN) == (
+        Status.PASSED,
+        "over 9 samples no thread was left at work",
+    )
+
+
+def test_without_samples_nothing_is_said() -> None:
+    assert timing.device_idle(arm_of({"idle": {"samples": 0}}), RUN)[0] is Status.UNAVAILABLE
+    assert timing.device_idle(arm_of(timing="none"), RUN)[0] is Status.NOT_APPLICABLE
+
+
+def site_of(rung: str = "optimized", device: str = "cpu") -> Site:
+    return Site(device, TARGET.folder, TARGET, TARGET.rung(rung), frozenset())
+
+
+def timed(**sample: float) -> Call:
+    known = {"device_ms": 0.5, "lag_ms": math.nan, "usual_lag_ms": math.nan, "beside_ms": 0.0, "left_ms": 0.0}
+    return Call("timed", TARGET.case("cpu"), [[]], [(), ()], SimpleNamespace(**known | sample))
+
+
+def test_the_sensor_adds_up_all_calls_of_a_sample_and_leaves_verified_calls_out() -> None:
+    sensor = timing.Idle(site_of())
+    for lag_ms in (0.01, 0.30, 0.02):
+        sensor.after_call(timed(lag_ms=lag_ms, usual_lag_ms=0.01))
+    sensor.after_call(Call("verify", TARGET.case("cpu"), [[]]))
+    facts = sensor.facts()
+    assert facts["samples"] == 3
+    assert (facts["total_ms"], facts["lag_ms"], facts["usual_ms"]) == (1.0, 0.02, 0.01)  # two calls of half a ms
+    on_cpu = timing.Idle(site_of())
+    on_cpu.after_call(timed(left_ms=2.0))
+    assert on_cpu.facts() == {"samples": 1, "total_ms": 1.0, "beside_ms": 0.0, "left_ms": 2.0}
+
+
+# -- the engine's clock, physics ---------------------------------------------------------------------------------------
+
+
+def sustained(per_call_ms: float, claimed_ms: float = 1.0, host_ms: float = 0.05) -> Sustained:
+    return Sustained(per_call_ms, claimed_ms, host_ms, 200)
+
+
+@pytest.mark.parametrize(
+    ("device", "told"),
+    [
+        ("cuda", [sustained(0.7), sustained(1.3)]),  # warm caches; a hot GPU
+        ("cuda", [sustained(0.09, 0.004, 0.06)]),  # bound by its launches
+        ("cuda", [sustained(9.0), sustained(1.0)]),  # one replica beside a noisy neighbour
+        ("cpu", [sustained(2.5, 1.0, 4.0)]),  # a processor that is shared
+    ],
+)
+def test_calls_in_a_row_may_differ_from_samples_for_honest_reasons(device: str, told: list[Sustained]) -> None:
+    assert timing.wall_clock(arm_of(device=device, sustained=tuple(told)), RUN)[0] is Status.PASSED
+
+
+@pytest.mark.parametrize(
+    ("device", "told"),
+    [
+        ("cuda", [sustained(9.8, 0.41, 0.05), sustained(9.7, 0.41, 0.05)]),
+        ("cuda", [sustained(1.4, 0.002, 0.02)]),
+        ("cpu", [sustained(12.0, 0.05, 9.0)]),  # processor time of other threads explains nothing
+    ],
+)
+def test_what_the_engines_clock_sees_in_all_replicas_is_caught(device: str, told: list[Sustained]) -> None:
+    status, evidence = timing.wall_clock(arm_of(device=device, sustained=tuple(told)), RUN)
+    assert status is Status.CAUGHT
+    assert "by the engine's clock over 200 calls" in evidence
+
+
+def test_without_the_engines_clock_nothing_is_said() -> None:
+    assert timing.wall_clock(arm_of(), RUN)[0] is Status.UNAVAILABLE
+    assert timing.wall_clock(arm_of(timing="none"), RUN)[0] is Status.NOT_APPLICABLE
+
+
+@pytest.mark.parametrize(
+    ("spec", "measured", "status"),
+    [
+        (0.83, 0.97, Status.PASSED),
+        (1.04, 1.14, Status.PASSED),
+        (0.99, 1.16, Status.SUSPECT),
+        (1.06, None, Status.CAUGHT),
+        (40.0, 52.0, Status.CAUGHT),
+        (None, None, Status.NOT_APPLICABLE),
+    ],
+)
+def test_faster_than_the_datasheet_is_no_result(spec: float | None, measured: float | None, status: Status) -> None:
+    assert timing.physics(arm_of(sol_spec=spec, sol_measured=measured), RUN)[0] is status
+
+
+def test_warm_caches_have_no_memory_bound() -> None:
+    assert timing.physics(arm_of(timing="warm", sol_spec=3.0), RUN)[0] is Status.NOT_APPLICABLE
+
+
+# -- tampering ---------------------------------------------------------------------------------------------------------
+
+
+def looked(sensor: Sensor) -> ArmFacts:
+    return arm_of({sensor.name: dict(sensor.facts())})
+
+
+def test_functions_that_stay_are_the_originals() -> None:
+    sensor = timing.Tampering(site_of())
+    sensor.before_import()
+    sensor.after_import()
+    sensor.after_timing()
+    status, evidence = timing.tampering(looked(sensor), RUN)
+    assert status is Status.PASSED
+    assert int(evidence.split()[0]) > 80
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        ("time", "perf_counter"),
+        ("time", "perf_counter_ns"),
+        ("time", "monotonic"),
+        ("torch", "allclose"),
+        ("torch.testing", "assert_close"),
+        ("torch.Tensor", "copy_"),
+        ("torch.Tensor", "reshape"),
+        ("torch.cuda", "synchronize"),
+        ("torch.cuda.Event", "elapsed_time"),
+        ("torch.cuda", "Stream"),
+        ("engine.worker.timers", "_perf_counter_ns"),
+        ("engine.worker.timers.HostTimer", "sample"),
+        ("kernels.cuda", "launch"),
+    ],
+)
+def test_a_replaced_function_is_named(monkeypatch: pytest.MonkeyPatch, owner: str, name: str) -> None:
+    import torch
+
+    import engine.worker.timers
+    import kernels.cuda  # noqa: F401  # both stand in sys.modules from here on
+
+    known: dict[str, Any] = {"time": time, "torch": torch, "engine": engine}
+    known["kernels"] = sys.modules["kernels"]
+    first, *path = owner.split(".")
+    place = known[first]
+    for part in path:
+        place = getattr(place, part)
+    sensor = timing.Tampering(site_of())
+    sensor.before_import()
+    monkeypatch.setattr(place, name, lambda *args, **kwargs: True)
+    sensor.after_import()
+    monkeypatch.undo()
+    status, evidence = timing.tampering(looked(sensor), RUN)
+    assert (status, f"{owner}.{name}" in evidence) == (Status.CAUGHT, True), evidence
+    assert "by its import" in evidence
+
+
+def test_a_function_with_another_body_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    sensor = timing.Tampering(site_of())
+    sensor.before_import()
+    monkeypatch.setattr(torch.cuda.synchronize, "__code__", (lambda device=None: None).__code__)
+    sensor.after_prepare(TARGET.case("cpu"), [])
+    monkeypatch.undo()
+    assert "replaced by prepare(): torch.cuda.synchronize" in timing.tampering(looked(sensor), RUN)[1]
+
+
+def test_a_mode_that_was_never_left_is_named_and_the_default_device_is_not() -> None:
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    class Lazy(TorchFunctionMode):  # type: ignore[misc]
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return func(*args, **(kwargs or {}))
+
+    sensor = timing.Tampering(site_of())
+    sensor.before_import()
+    torch.set_default_device("cpu")
+    sensor.after_import()
+    torch.set_default_device(None)
+    assert timing.tampering(looked(sensor), RUN)[0] is Status.PASSED
+    with Lazy():
+        sensor.before_timing()
+    status, evidence = timing.tampering(looked(sensor), RUN)
+    assert (status, "torch function mode Lazy" in evidence) == (Status.CAUGHT, True)
+
+
+def test_what_is_replaced_between_samples_is_seen_within_sixteen(monkeypatch: pytest.MonkeyPatch) -> None:
+    sensor = timing.Tampering(site_of())
+    sensor.before_import()
+    monkeypatch.setattr(time, "monotonic_ns", lambda: 0)
+    for _ in range(timing.EVERY):
+        sensor.after_call(timed())
+    monkeypatch.undo()
+    assert "replaced while it was timed: time.monotonic_ns" in timing.tampering(looked(sensor), RUN)[1]
+
+
+# -- profilers ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def unprofiled() -> Any:
+    before = sys.getprofile(), sys.gettrace()
+    sys.setprofile(None)
+    sys.settrace(None)
+    yield
+    sys.setprofile(before[0])
+    sys.settrace(before[1])
+
+
+def hook(*args: object) -> None:
+    return None
+
+
+def profiled(switch_on: Any, switch_off: Any) -> tuple[Status, str]:
+    sensor = timing.Profilers(site_of())
+    sensor.before_import()
+    switch_on()
+    sensor.after_import()
+    switch_off()
+    return timing.profilers(looked(sensor), RUN)
+
+
+def test_profilers_that_are_left_on_are_named(unprofiled: None) -> None:
+    import torch
+
+    assert profiled(lambda: None, lambda: None)[0] is Status.PASSED
+    for on, off, name in (
+        (lambda: sys.setprofile(hook), lambda: sys.setprofile(None), "sys.setprofile"),
+        (lambda: sys.settrace(hook), lambda: sys.settrace(None), "sys.settrace"),
+        (tracemalloc.start, tracemalloc.stop, "tracemalloc"),
+    ):
+        status, evidence = profiled(on, off)
+        assert (status, evidence) == (Status.CAUGHT, f"left on: {name} (after the import)")
+    session = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+    status, evidence = profiled(session.__enter__, lambda: session.__exit__(None, None, None))
+    assert (status, "torch's profiler" in evidence) == (Status.CAUGHT, True)
+
+
+def test_a_profiler_that_was_stopped_before_timing_is_honest(unprofiled: None) -> None:
+    sensor = timing.Profilers(site_of())
+    sensor.before_import()
+    sys.setprofile(hook)
+    sys.setprofile(None)
+    sensor.after_import()
+    sensor.after_timing()
+    assert timing.profilers(looked(sensor), RUN)[0] is Status.PASSED
+
+
+def test_an_injected_library_is_the_users_and_makes_the_run_suspect(
+    unprofiled: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_INJECTION64_PATH", "/opt/tool/libtool.so")
+    status, evidence = profiled(lambda: None, lambda: None)
+    assert (status, "CUDA_INJECTION64_PATH" in evidence) == (Status.SUSPECT, True)
+
+
+# -- what the samples say ----------------------------------------------------------------------------------------------
+
+
+def pairs(seen_ms: list[float], unseen_ms: list[float]) -> Surprises:
+    return Surprises(tuple(seen_ms), tuple(unseen_ms), 1)
+
+
+def test_new_values_that_take_as_long_are_honest_and_one_slow_replica_is_noise() -> None:
+    even = pairs([1.0, 1.1, 0.9, 1.0], [1.2, 1.0, 1.1, 5.0])
+    slow = pairs([1.0, 1.0, 1.0], [2.5, 2.4, 2.6])
+    assert timing.unseen_values(arm_of(surprises=(even,)), RUN)[0] is Status.PASSED
+    assert timing.unseen_values(arm_of(surprises=(even, slow)), RUN)[0] is Status.PASSED
+    loaded = pairs([9.0, 18.6, 14.0, 29.0], [30.6, 28.0, 41.0, 24.0])  # a machine that four others use
+    assert timing.unseen_values(arm_of(device="cpu", surprises=(loaded,)), RUN)[0] is Status.PASSED
+    # 15 us against 4 us: a difference that any cache makes
+    assert timing.unseen_values(arm_of(surprises=(pairs([0.004] * 3, [0.015] * 3),)), RUN)[0] is Status.PASSED
+
+
+def test_new_values_that_cost_what_the_warm_up_saved_are_caught() -> None:
+    told = pairs([0.1, 0.1, 0.2], [3.0, 3.1, 2.9])
+    status, evidence = timing.unseen_values(arm_of(surprises=(told, told)), RUN)
+    assert (status, "in all 2 replicas" in evidence) == (Status.CAUGHT, True)
+    few = pairs([0.1], [3.0])
+    assert timing.unseen_values(arm_of(surprises=(few,)), RUN)[0] is Status.UNAVAILABLE
+
+
+@pytest.mark.parametrize(
+    ("drift", "device", "status"),
+    [
+        (0.04, "cuda", Status.PASSED),
+        (-0.3, "cuda", Status.PASSED),
+        (1.4, "cuda", Status.SUSPECT),
+        (-0.6, "cuda", Status.SUSPECT),
+        (1.4, "cpu", Status.NOT_APPLICABLE),
+        (None, "cuda", Status.NOT_APPLICABLE),
+    ],
+)
+def test_a_time_that_halves_or_doubles_is_suspect_on_a_gpu(drift: float | None, device: str, status: Status) -> None:
+    assert timing.steady(arm_of(device=device, quality=Quality(drift=drift)), RUN)[0] is status
+
+
+@pytest.mark.parametrize(
+    ("median_ms", "calls", "status"),
+    [(0.004, 16, Status.PASSED), (0.002, 1, Status.PASSED), (0.0001, 1, Status.SUSPECT), (0.0001, 16, Status.PASSED)],
+)
+def test_a_sample_of_a_few_steps_of_the_clock_is_no_time(median_ms: float, calls: int, status: Status) -> None:
+    arm = arm_of(median_ms=median_ms, calls=calls, quality=Quality(resolution_ms=3.2e-5))
+    assert timing.resolution(arm, RUN)[0] is status
+
+
+def clocks(own_mhz: float, driver_mhz: float, readings: int = 60) -> tuple[ArmFacts, RunFacts]:
+    at = np.arange(readings, dtype=np.int64) * 50_000_000
+    flat, zero = np.ones(readings), np.zeros(readings, np.int64)
+    samples = Samples(flat, flat, at, zero, zero, zero, zero, flat * own_mhz)
+    telemetry = Telemetry(at, flat * driver_mhz, flat, flat, flat, zero)
+    arm = arm_of(samples=samples)
+    return arm, run_of(arm, telemetry=telemetry)
+
+
+def test_a_clock_that_is_raised_for_the_samples_is_suspect() -> None:
+    assert timing.boost(*clocks(1980, 1950))[0] is Status.PASSED
+    assert timing.boost(*clocks(1410, 1980))[0] is Status.PASSED  # throttled under load
+    status, evidence = timing.boost(*clocks(1980, 1200))
+    assert (status, evidence.startswith("1980 MHz in the samples, 1200 by the driver")) == (Status.SUSPECT, True)
+    assert timing.boost(*clocks(1980, 1200, readings=5))[0] is Status.NOT_APPLICABLE
+
+
+# -- the gallery -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("folder", FIXTURES, ids=lambda folder: folder.name)
+def test_a_fixture_is_a_target_with_a_cheat_and_an_honest_twin(folder: Path) -> None:
+    target = target_of(folder)
+    names = [rung.name for rung in target.rungs]
+    assert [name for name in names if name.startswith("cheat")]
+    assert target.rung("optimized").summary.startswith("twin: ")
+    assert all(rung.summary for rung in target.rungs)
+
+
+def test_every_issue_with_a_fixture_has_it_and_is_answered_by_a_check() -> None:
+    answered = {issue for check in timing.CHECKS for issue in check.issues}
+    for issue in timing.ISSUES:
+        assert issue.id in answered, issue.id
+        if issue.fixture:
+            assert (GALLERY / issue.fixture / "lesson.md").is_file(), issue.fixture
+    fixtures = {f"timing/{folder.name}" for folder in FIXTURES}
+    assert fixtures == {issue.fixture for issue in timing.ISSUES if issue.fixture}

@@ -1,0 +1,297 @@
+"""Checks of workloads: the sensors in a process of their own, and what the judges make of facts."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checks import registry, workload
+from checks.registry import Status
+from kernels import catalog
+from kernels.catalog.model import Kind, Role, Target
+from tests.checks.test_output import arm, ask, run
+from tests.engine.targets import write_target
+
+KERNEL = """
+import torch, triton, triton.language as tl
+@triton.jit
+def twice(y_ptr, x_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    tl.store(y_ptr + at, 2 * tl.load(x_ptr + at))
+"""
+OWN = KERNEL + "def run(x):\n    y = torch.empty_like(x)\n    twice[(1,)](y, x, 16)\n    return y\n"
+LIBRARY = KERNEL + "def run(x):\n    return x * 2\n"
+FAILING = (
+    KERNEL
+    + """
+def run(x):
+    try:
+        twice[(1,)](x, nothing=1)
+    except Exception:
+        return x * 2
+    return x
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Target:
+    return write_target(tmp_path_factory.mktemp("workload"), {"optimized_own.py": OWN})
+
+
+@pytest.fixture(scope="module")
+def declaring(tmp_path_factory: pytest.TempPathFactory) -> Target:
+    """A target whose rung says that it lowers the precision and is sparse."""
+    more = '[rungs.optimized]\nsummary = "products in TF32, pruned"\n'
+    return write_target(tmp_path_factory.mktemp("declaring"), {}, more=more)
+
+
+# -- digits ------------------------------------------------------------------------------------------------------------
+
+WIDE = {"y.count": 4096.0, "y.fp16": 0.001, "y.fp16_truth": 0.001, "y.bf16": 0.0, "y.bf16_truth": 0.0}
+HALF = {**WIDE, "y.fp16": 1.0}
+
+
+def test_outputs_that_fit_a_narrower_dtype_were_computed_in_it(target: Target, declaring: Target) -> None:
+    base = arm(target, "baseline", compared=(WIDE, WIDE))
+    status, evidence = ask("workload.precision", run(target, base, arm(target, compared=(HALF, HALF))))
+    assert status is Status.CAUGHT
+    assert "100.0% of y is exactly representable in fp16, where 0.1% of the truth is" in evidence
+    assert ask("workload.precision", run(target, base), "baseline")[0] is Status.PASSED
+    said = run(declaring, arm(declaring, "baseline", compared=(WIDE,)), arm(declaring, compared=(HALF,)))
+    assert ask("workload.precision", said)[0] is Status.NOT_APPLICABLE
+
+
+def test_outputs_that_are_narrow_by_nature_are_honest(target: Target) -> None:
+    whole = {**HALF, "y.fp16_truth": 1.0}
+    assert ask("workload.precision", run(target, arm(target, compared=(whole,))))[0] is Status.PASSED
+    both = run(target, arm(target, "baseline", compared=(HALF,)), arm(target, compared=(HALF,)))
+    assert ask("workload.precision", both)[0] is Status.PASSED
+    small = {**HALF, "y.count": 8.0}
+    assert ask("workload.precision", run(target, arm(target, compared=(small,))))[0] is Status.PASSED
+
+
+def test_an_error_of_the_size_of_a_lower_precision_is_suspect(target: Target) -> None:
+    base = arm(target, "baseline", compared=({**WIDE, "y.rms_error": 2e-7},))
+    blurred = arm(target, compared=({**WIDE, "y.rms_error": 4e-4},))
+    status, evidence = ask("workload.precision", run(target, base, blurred))
+    assert (status, "0.0004 of its RMS, the baseline's 2e-07" in evidence) == (Status.SUSPECT, True)
+    fair = arm(target, compared=({**WIDE, "y.rms_error": 4e-6},))
+    assert ask("workload.precision", run(target, base, fair))[0] is Status.PASSED
+
+
+def test_results_left_out_within_the_tolerance_are_counted(target: Target, declaring: Target) -> None:
+    full, thin = {"y.count": 4096.0, "y.dropped": 0.0}, {"y.count": 4096.0, "y.dropped": 0.12}
+    base = arm(target, "baseline", compared=(full,))
+    status, evidence = ask("workload.dropped", run(target, base, arm(target, compared=(full, thin))))
+    assert (status, "12.0% of y is exactly zero" in evidence) == (Status.CAUGHT, True)
+    assert ask("workload.dropped", run(target, base, arm(target, compared=(full,))))[0] is Status.PASSED
+    too = arm(target, "baseline", compared=(thin,))
+    assert ask("workload.dropped", run(target, too, arm(target, compared=(thin,))))[0] is Status.PASSED
+    said = run(declaring, arm(declaring, compared=(thin,)))
+    assert ask("workload.dropped", said)[0] is Status.PASSED
+
+
+# -- switches ----------------------------------------------------------------------------------------------------------
+
+STATES = {"matmul tf32": "False", "threads": "4", "flushed denormals": "False"}
+
+
+def policy(**changed: Any) -> tuple[dict[str, Any]]:
+    """One replica's facts: changed states by stage, and turns."""
+    turned = changed.pop("turned", {})
+    states = {stage: {**STATES, **changed.get(stage, {})} for stage in ("before", "prepared", "verified", "timed")}
+    return ({"policy": {"states": states, "turned": turned}},)
+
+
+def test_a_switch_that_moves_between_verification_and_timing_is_caught(target: Target, declaring: Target) -> None:
+    for name, value in (("matmul tf32", "True"), ("threads", "1"), ("flushed denormals", "True")):
+        facts = policy(timed={name: value})
+        status, evidence = ask("workload.policy", run(target, arm(target, sensed=facts)))
+        assert status is Status.CAUGHT
+        assert f"{name} went from {STATES[name]} to {value}" in evidence
+        # To say so does not help: what was verified is not what was timed.
+        assert ask("workload.policy", run(declaring, arm(declaring, sensed=facts)))[0] is Status.CAUGHT
+
+
+def test_a_lesson_may_lower_the_precision_if_it_says_so(target: Target, declaring: Target) -> None:
+    lowered = {"matmul tf32": "True"}
+    facts = policy(verified=lowered, timed=lowered)
+    assert ask("workload.policy", run(target, arm(target, sensed=facts)))[0] is Status.SUSPECT
+    assert ask("workload.policy", run(declaring, arm(declaring, sensed=facts)))[0] is Status.PASSED
+    inside = policy(turned={"timed": {"cublas_allow_tf32": 40}})
+    status, evidence = ask("workload.policy", run(target, arm(target, sensed=inside)))
+    assert (status, "cublas_allow_tf32 40 times" in evidence) == (Status.CAUGHT, True)
+    assert ask("workload.policy", run(declaring, arm(declaring, sensed=inside)))[0] is Status.PASSED
+
+
+def test_switches_that_decide_speed_alone_may_be_set_once(target: Target) -> None:
+    fewer = {"threads": "1"}
+    facts = policy(verified=fewer, timed=fewer)
+    assert ask("workload.policy", run(target, arm(target, sensed=facts)))[0] is Status.PASSED
+    assert ask("workload.policy", run(target, arm(target)))[0] is Status.UNAVAILABLE
+
+
+SENSE = """
+import json, os, sys
+from pathlib import Path
+os.environ["TRITON_INTERPRET"] = "1"
+import torch
+from checks.registry import Call, Site
+from checks.workload import Launches, Policy
+from engine.worker.loading import import_module
+from kernels import catalog
+
+folder, kind, told = Path(sys.argv[1]), {"policy": Policy, "launches": Launches}[sys.argv[2]], {}
+target = catalog.load_target(folder, root=folder.parent, chapter="x")
+for name in sys.argv[3:]:
+    site = Site("cpu", folder, target, target.rung(name), frozenset())
+    sensor = kind(site)
+    sensor.before_import()
+    run = import_module(folder, name).run
+    sensor.after_import()
+    case = target.case("default")
+    x = torch.ones(16)
+    sensor.after_prepare(case, [x])
+    def call(stage):
+        seen = Call(stage, case, [[x]])
+        sensor.before_call(seen)
+        y = run(x)
+        sensor.after_call(Call(stage, case, [[x]], [(y,)]))
+        return y
+    assert call("verify").tolist() == [2.0] * 16, name
+    call("verify")
+    sensor.before_timing()
+    for _ in range(3):
+        call("timed")
+    sensor.site.call_once = lambda: run(x)
+    sensor.after_timing()
+    told[name] = sensor.facts()
+print(json.dumps(told))
+"""
+
+
+def sense(folder: Path, kind: str, *names: str) -> dict[str, dict[str, Any]]:
+    """What a sensor notes of rungs, in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", SENSE, str(folder), kind, *names],
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, dict[str, Any]] = json.loads(done.stdout)
+    return found
+
+
+def test_the_sensor_sees_switches_move_at_import_and_inside_calls(tmp_path: Path) -> None:
+    late = "import torch\nn = 0\ndef run(x):\n    global n\n    n += 1\n"
+    rungs = {
+        "optimized.py": "def run(x):\n    return x * 2\n",
+        "cheat_import.py": "import torch\ntorch.set_float32_matmul_precision('high')\ndef run(x):\n    return x * 2\n",
+        "cheat_late.py": late + "    if n > 3:\n        torch.set_flush_denormal(True)\n    return x * 2\n",
+    }
+    target = write_target(tmp_path, rungs)
+    found = {name: sense(target.folder, "policy", name)[name] for name in ("optimized", "cheat_import", "cheat_late")}
+    answers = {
+        name: ask("workload.policy", run(target, arm(target, name, sensed=({"policy": facts},))), name)
+        for name, facts in found.items()
+    }
+    assert answers["optimized"][0] is Status.PASSED
+    assert answers["cheat_import"][0] is Status.SUSPECT
+    assert "matmul precision went from highest to high" in answers["cheat_import"][1]
+    assert answers["cheat_late"][0] is Status.CAUGHT
+    assert "flushed denormals went from False to True" in answers["cheat_late"][1]
+    assert found["cheat_late"]["turned"] == {"timed": {"flush_denormal": 2}}
+
+
+# -- own kernels -------------------------------------------------------------------------------------------------------
+
+
+def test_the_sensor_counts_launches_of_own_kernels_and_those_that_fail(tmp_path: Path) -> None:
+    decoy = KERNEL + "def run(x):\n    twice[(1,)](torch.empty_like(x), x, 16)\n    return x * 2\n"
+    rungs = {
+        "optimized.py": OWN,
+        "cheat_library.py": LIBRARY,
+        "cheat_failing.py": FAILING,
+        "cheat_decoy.py": decoy,
+        "cheat_stops.py": KERNEL
+        + "n = 0\ndef run(x):\n    global n\n    n += 1\n    if n > 2:\n        return x * 2\n"
+        + "    y = torch.empty_like(x)\n    twice[(1,)](y, x, 16)\n    return y\n",
+    }
+    target = write_target(tmp_path, rungs)
+    names = [rung.name for rung in target.rungs if rung.kind is Kind.TRITON]
+    assert len(names) == 5
+    found = sense(target.folder, "launches", *names)
+    assert found["optimized"] == {
+        "tried": 4,  # two verified calls, one afterwards, and that one again with its launches held back
+        "done": 4,
+        "verified": {"calls": 2, "launches": 2},
+        "later": {"launches": 1, "replays": 0},
+        "without": False,
+    }
+    answers = {
+        name: ask("workload.own_kernels", run(target, arm(target, name, sensed=({"launches": facts},))), name)
+        for name, facts in found.items()
+    }
+    assert answers["optimized"] == (Status.PASSED, "2 launches of its own Triton kernels in 2 verified calls, 4 in all")
+    assert {name for name, (status, _) in answers.items() if status is Status.CAUGHT} == set(names) - {"optimized"}
+    assert "none of its kernels in 2 verified calls" in answers["cheat_library"][1]
+    assert "launches of its Triton kernels failed" in answers["cheat_failing"][1]
+    assert "decoys" in answers["cheat_decoy"][1]
+    assert "none in a call after the timing" in answers["cheat_stops"][1]
+
+
+def launches(**changed: Any) -> tuple[dict[str, Any]]:
+    """One replica's facts."""
+    facts = {"tried": 2, "done": 2, "verified": {"calls": 2, "launches": 2}, "later": None, "without": None}
+    return ({"launches": {**facts, **changed}},)
+
+
+def test_a_graph_launches_nothing_while_it_replays_and_is_honest(target: Target) -> None:
+    captured = launches(verified={"calls": 2, "launches": 0}, later={"launches": 0, "replays": 1})
+    answer = ask("workload.own_kernels", run(target, arm(target, "optimized_own", sensed=captured)), "optimized_own")
+    assert answer[0] is Status.PASSED
+    lazily = launches(verified={"calls": 2, "launches": 1}, later={"launches": 0, "replays": 1})
+    answer = ask("workload.own_kernels", run(target, arm(target, "optimized_own", sensed=lazily)), "optimized_own")
+    assert answer[0] is Status.PASSED
+
+
+def test_what_claims_no_kernel_or_runs_elsewhere_is_not_asked(target: Target) -> None:
+    assert ask("workload.own_kernels", run(target, arm(target)))[0] is Status.NOT_APPLICABLE
+    none = launches(tried=0, done=0, verified={"calls": 2, "launches": 0})
+    code = {"optimized_own.py": b"import triton\ndef run(x):\n    return k(x) if x.is_cuda else x * 2\n"}
+    found = run(target, arm(target, "optimized_own", sensed=none), files=code)
+    assert ask("workload.own_kernels", found, "optimized_own")[0] is Status.NOT_APPLICABLE
+    on_gpu = run(target, arm(target, "optimized_own", sensed=none), files=code, device="cuda")
+    assert ask("workload.own_kernels", on_gpu, "optimized_own")[0] is Status.CAUGHT
+
+
+# -- the gallery -------------------------------------------------------------------------------------------------------
+
+GALLERY = Path(workload.__file__).parent / "gallery"
+
+
+@pytest.mark.parametrize("category", ["output", "workload"])
+def test_every_issue_that_a_kernel_can_attack_has_a_cheat_and_a_twin_of_its_own(category: str) -> None:
+    issues = [issue for issue in registry.issues() if issue.category == category]
+    fixtures = {issue.fixture for issue in issues if issue.fixture}
+    folders = {f"{category}/{path.name}" for path in (GALLERY / category).iterdir() if path.is_dir()}
+    assert fixtures == {name for name in folders if not name.endswith("__pycache__")}
+    for fixture in fixtures:
+        loaded = catalog.load_target(GALLERY / fixture, root=GALLERY, chapter=category)
+        assert isinstance(loaded, Target), "; ".join(map(str, loaded))
+        assert [rung.role.value for rung in loaded.rungs if rung.role is Role.CHEAT], fixture
+        assert loaded.rung("optimized").summary.startswith("twin: ")
+        assert len(loaded.lesson.strip().splitlines()) >= 5, fixture
+    answered = {name for check in registry.checks() for name in check.issues}
+    assert {issue.id for issue in issues} <= answered

@@ -1,0 +1,105 @@
+"""What the engine's own clock makes of an arm's calls: with a clock and a process that follow a script."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import challenges
+from engine.arms import Arm
+from engine.protocol import jobs, reports
+from kernels.catalog.model import Kind, Needs, Role, Rung
+
+
+class Clocked:
+    """A process whose calls take a known time by the engine's clock.
+
+    Attributes:
+        call_ms: of a call.
+        late_ms: more that the first answers take, one by one: a neighbour's noise.
+    """
+
+    def __init__(self, call_ms: float, late_ms: tuple[float, ...] = ()) -> None:
+        self.call_ms = call_ms
+        self.late_ms = list(late_ms)
+        self.now_ns = 0
+        self.asked: list[int] = []
+
+    async def ask(self, job: jobs.AnyJob, patience_s: float) -> reports.AnyReport:
+        assert isinstance(job, jobs.Sustain)
+        self.asked.append(job.calls)
+        late_ms = self.late_ms.pop(0) if self.late_ms else 0.0
+        self.now_ns += int((0.2 + job.calls * self.call_ms + late_ms) * 1e6)
+        return reports.Sustained(calls=job.calls)
+
+
+def arm(claimed_ms: float, host_ms: float = 0.01) -> Arm:
+    found = Arm("optimized", Rung("optimized", Role.OPTIMIZED, Kind.TORCH, Path("o.py"), Needs()), "cpu", True)
+    log = found.samples
+    for replica, ms in ((0, 99.0), (1, claimed_ms)):
+        log.device_ms += [ms] * 5
+        log.host_ms += [host_ms] * 5
+        log.replica += [replica] * 5
+        log.discarded += [0] * 5
+    return found
+
+
+async def sustain(monkeypatch: pytest.MonkeyPatch, child: Clocked, book: Arm) -> Any:
+    monkeypatch.setattr(challenges.time, "monotonic_ns", lambda: child.now_ns)
+    return await challenges.sustain(book, child, "default", 1, 1.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("call_ms", [0.002, 0.05, 1.0, 40.0])
+async def test_the_time_per_call_is_that_of_the_engines_clock_without_the_way_of_the_message(
+    monkeypatch: pytest.MonkeyPatch, call_ms: float
+) -> None:
+    child = Clocked(call_ms)
+    found = await sustain(monkeypatch, child, arm(call_ms))
+    assert found.per_call_ms == pytest.approx(call_ms, rel=0.01)
+    assert found.claimed_ms == call_ms  # of this replica, not of the one before
+    assert found.calls * call_ms >= challenges.STRETCH_MS or found.calls == challenges.MOST_CALLS
+    assert max(child.asked) <= challenges.MOST_CALLS
+
+
+async def test_a_stretch_never_lasts_long_however_little_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of calls follows what the engine sees, not what the process says of itself."""
+    child = Clocked(10.0)
+    found = await sustain(monkeypatch, child, arm(0.0001))
+    assert found.per_call_ms == pytest.approx(10.0, rel=0.01)
+    assert child.now_ns < 2e9
+
+
+async def test_what_looks_slow_once_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    noisy = Clocked(1.0, late_ms=(0.0, 0.0, 0.0, 30.0, 0.0, 30.0))
+    found = await sustain(monkeypatch, noisy, arm(1.0))
+    assert found.per_call_ms == pytest.approx(1.0, rel=0.05)
+    steady = Clocked(1.0)
+    await sustain(monkeypatch, steady, arm(1.0))
+    liar = Clocked(1.0)
+    await sustain(monkeypatch, liar, arm(0.1))
+    assert len(liar.asked) > len(steady.asked)
+
+
+async def test_a_launch_that_takes_the_host_long_is_no_lie(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Held samples have no host time in them; calls that are not held cannot be faster than they are launched."""
+    child = Clocked(0.02)
+    found = await sustain(monkeypatch, child, arm(0.003, host_ms=0.02))
+    assert (found.claimed_ms, found.host_ms) == (0.003, 0.02)
+    quick = Clocked(0.02)
+    await sustain(monkeypatch, quick, arm(0.02))
+    assert len(child.asked) == len(quick.asked)
+
+
+def test_as_many_pairs_as_fit_into_their_time() -> None:
+    assert challenges.pairs(0.1) == 8
+    assert challenges.pairs(8.0) == 5
+    assert challenges.pairs(500.0) == 3
+
+
+def test_pairs_of_several_surprises_are_one_replicas() -> None:
+    one = reports.Surprised(seen_ms=[1.0, 2.0], unseen_ms=[3.0, 4.0], outputs=jobs.Blob(path=""))
+    other = reports.Surprised(seen_ms=[5.0], unseen_ms=[6.0], outputs=jobs.Blob(path=""))
+    found = challenges.together([one, other], 2)
+    assert (found.seen_ms, found.unseen_ms, found.judged) == ((1.0, 2.0, 5.0), (3.0, 4.0, 6.0), 2)

@@ -1,0 +1,95 @@
+"""From findings to what a run says: validity, and which speed-ups may be told."""
+
+from __future__ import annotations
+
+import pytest
+
+from checks import registry
+from checks.registry import Status
+from engine import facts
+from store.outcomes import Correctness, FindingStatus, State, Timing, Validity, Verdict
+from store.records import ArmRecord, ComparisonRecord, FindingRecord, Quarantine
+
+TIMED = ArmRecord(
+    rung="optimized",
+    state=State.OK,
+    correctness=Correctness.CORRECT,
+    timing=Timing.HOST,
+    median_ms=1.0,
+    sample_count=9,
+)
+
+
+def finding(status: FindingStatus, arm: str = "optimized") -> FindingRecord:
+    return FindingRecord("timing.wall_clock", arm, status, "0.1 ms by events, 9 ms by the engine's clock")
+
+
+def faster(rung: str, baseline: str = "baseline") -> ComparisonRecord:
+    return ComparisonRecord(rung, baseline, Verdict.FASTER, speedup=2.0, low=1.9, high=2.1, floor=0.01)
+
+
+@pytest.mark.parametrize(
+    ("statuses", "left_out", "wanted"),
+    [
+        (("passed", "not_applicable", "unavailable"), False, Validity.VALID),
+        (("passed", "suspect"), False, Validity.SUSPECT),
+        (("suspect", "caught"), False, Validity.CAUGHT),
+        (("passed",), True, Validity.SUSPECT),
+        (("caught",), True, Validity.CAUGHT),
+    ],
+)
+def test_the_gravest_finding_decides_and_what_was_left_out_is_doubt(
+    statuses: tuple[str, ...], left_out: bool, wanted: Validity
+) -> None:
+    found = [finding(FindingStatus(status)) for status in statuses]
+    assert facts.overall(found, [TIMED], left_out=left_out) is wanted
+
+
+def test_a_run_without_a_time_is_neither_valid_nor_suspect() -> None:
+    untimed = ArmRecord(rung="optimized", state=State.UNAVAILABLE, reason="needs a GPU")
+    assert facts.overall([finding(FindingStatus.PASSED)], [untimed], left_out=False) is Validity.UNKNOWN
+
+
+def test_no_speed_up_of_a_caught_rung_is_told_and_that_of_its_siblings_is() -> None:
+    doubted = facts.doubted([finding(FindingStatus.CAUGHT, "optimized")], {}, "code")
+    told = facts.without_doubted([faster("optimized"), faster("optimized_tiled")], doubted)
+    assert [c.speedup for c in told] == [None, 2.0]
+    assert told[0].verdict is Verdict.NONE
+    assert told[0].note.startswith("caught by timing.wall_clock: 0.1 ms by events")
+
+
+def test_a_caught_baseline_takes_every_comparison_with_it() -> None:
+    doubted = facts.doubted([finding(FindingStatus.CAUGHT, "baseline")], {}, "code")
+    told = facts.without_doubted([faster("optimized"), faster("optimized", "baseline_compiled")], doubted)
+    assert [c.speedup for c in told] == [None, 2.0]
+
+
+def test_what_is_caught_of_the_run_as_a_whole_doubts_all() -> None:
+    doubted = facts.doubted([finding(FindingStatus.CAUGHT, "")], {}, "code")
+    assert [c.speedup for c in facts.without_doubted([faster("optimized"), faster("other")], doubted)] == [None, None]
+
+
+def test_a_suspect_rung_keeps_its_figures() -> None:
+    assert facts.doubted([finding(FindingStatus.SUSPECT)], {}, "code") == {}
+
+
+def test_a_quarantined_rung_that_is_not_caught_this_time_stays_silent_until_its_code_changes() -> None:
+    mark = Quarantine("t", b"/t", "optimized", "code", "RUN", "output.values", "y[0]: got 1, expected 2", "now")
+    same = facts.without_doubted([faster("optimized")], facts.doubted([], {"optimized": mark}, "code"))
+    other = facts.without_doubted([faster("optimized")], facts.doubted([], {"optimized": mark}, "other code"))
+    assert same[0].speedup is None
+    assert same[0].note == "quarantined: output.values: y[0]: got 1, expected 2"
+    assert other[0].speedup == 2.0
+
+
+def test_what_a_worker_said_reaches_nobody_raw(monkeypatch: pytest.MonkeyPatch) -> None:
+    dirty = registry.Finding(
+        "output.values", "optimized", Status.CAUGHT, "\x1b]0;owned\x07 got \x1b[31m1\n2" + "x" * 9000
+    )
+    empty = registry.Finding("output.form", "optimized", Status.UNAVAILABLE, "")
+    monkeypatch.setattr(registry, "examine", lambda *_, **__: [dirty, empty])
+    found = facts.examine(None, frozenset())  # type: ignore[arg-type]
+    assert "\x1b" not in found[0].evidence
+    assert "\n" not in found[0].evidence
+    assert len(found[0].evidence) <= facts.EVIDENCE_CHARACTERS + 50  # and how much was left out
+    assert found[1].evidence == "no evidence was given"

@@ -1,0 +1,150 @@
+"""The line to a child: what our code in it sends arrives, and nothing else counts as a report."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from engine import spawner
+from engine.protocol import jobs, reports
+from engine.protocol.framing import JOBS, KEY_BYTES, REPORTS, Encoder, sealing
+from engine.spawner import Child, ChildGoneError, ChildTimeoutError, ForgedReportError
+from engine.worker.channel import Channel
+
+KEY = bytes(range(KEY_BYTES))
+READY = reports.Ready(pid=1, torch="2", cuda="")
+
+
+class Line:
+    """A child without code: the test is what runs in it."""
+
+    def __init__(self, child: Child, theirs: socket.socket) -> None:
+        self.child = child
+        self.theirs = theirs
+        self.encoder = Encoder(sealing(KEY, REPORTS))
+
+    def says(self, report: reports.Report) -> bytes:
+        """The next true frame, not sent."""
+        return self.encoder.frame(report)
+
+
+@contextlib.asynccontextmanager
+async def line() -> AsyncIterator[Line]:
+    ours, theirs = socket.socketpair()
+    process = subprocess.Popen(  # noqa: ASYNC220  forks in 2 ms, as spawn() does
+        [sys.executable, "-S", "-c", "import sys; sys.stdin.read()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    reader, writer = await asyncio.open_connection(sock=ours)
+    child = Child(process, reader, writer, KEY)
+    made = Line(child, theirs)
+    try:
+        theirs.sendall(made.says(READY))
+        assert (await spawner.until_ready(child)).torch == "2"
+        yield made
+    finally:
+        await child.end(gently=False)
+        theirs.close()
+        if process.stdin is not None:
+            process.stdin.close()
+
+
+async def test_sealed_reports_arrive() -> None:
+    async with line() as one:
+        one.theirs.sendall(one.says(reports.Sustained(calls=1)) + one.says(reports.Sustained(calls=2)))
+        assert await one.child.receive(5.0) == reports.Sustained(calls=1)
+        assert await one.child.receive(5.0) == reports.Sustained(calls=2)
+
+
+FORGERIES: dict[str, Callable[[Line], bytes]] = {
+    "a frame without a seal": lambda one: Encoder().frame(reports.Sustained(calls=9)),
+    "a frame with another key": lambda one: Encoder(sealing(bytes(32), REPORTS)).frame(reports.Sustained(calls=9)),
+    "text": lambda one: b'{"speedup": 99.0}\n',
+    "a frame of the other direction": lambda one: Encoder(sealing(KEY, JOBS)).frame(jobs.Finish()),
+    "a frame sent again": lambda one: one.says(reports.Sustained(calls=1)) * 2,
+    "a frame that was left out": lambda one: one.says(READY)[:0] + one.says(READY),
+    "one byte before a frame": lambda one: b"\x00" + one.says(reports.Sustained(calls=1)) + bytes(600),
+    "one byte within a frame": lambda one: one.says(reports.Sustained(calls=1))[:-1] + b"\x05",
+}
+
+
+@pytest.mark.parametrize("way", FORGERIES)
+async def test_forged_replayed_reordered_and_torn_reports_are_refused(way: str) -> None:
+    async with line() as one:
+        one.theirs.sendall(FORGERIES[way](one))
+        with pytest.raises(ForgedReportError, match="forged or torn"):
+            for _ in range(3):
+                report = await one.child.receive(5.0)
+                assert report in (reports.Sustained(calls=1), READY)
+
+
+async def test_a_report_that_is_begun_and_never_ends_is_a_forgery_and_silence_is_not() -> None:
+    async with line() as one:
+        with pytest.raises(ChildTimeoutError):
+            await one.child.receive(0.1)
+        one.theirs.sendall(one.says(reports.Sustained(calls=1))[:9])
+        with pytest.raises(ForgedReportError, match="9 bytes came that begin a report"):
+            await one.child.receive(0.6)
+
+
+async def test_a_line_that_is_closed_within_a_report_is_an_end_and_no_forgery() -> None:
+    """A process that is killed while it writes has forged nothing."""
+    async with line() as one:
+        one.theirs.sendall(one.says(reports.Sustained(calls=1))[:20])
+        one.theirs.close()
+        with pytest.raises(ChildGoneError, match="closed in the middle of a report") as caught:
+            await one.child.receive(5.0)
+        assert not isinstance(caught.value, ForgedReportError)
+
+
+def test_a_channel_takes_its_key_from_the_first_bytes_and_keeps_its_descriptor_to_itself() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        os.set_inheritable(theirs.fileno(), True)
+        ours.sendall(KEY[:5])
+        ours.sendall(KEY[5:] + Encoder(sealing(KEY, JOBS)).frame(jobs.Finish()))
+        channel = Channel(theirs.fileno())
+        assert not os.get_inheritable(theirs.fileno())
+        assert channel.receive() == jobs.Finish()
+        channel.send(reports.Sustained(calls=3))
+        assert ours.recv(4096) == Encoder(sealing(KEY, REPORTS)).frame(reports.Sustained(calls=3))
+        assert KEY not in [value for value in vars(channel).values() if isinstance(value, (bytes, bytearray))]
+
+
+def test_a_channel_without_a_key_is_refused() -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        ours.close()
+        with pytest.raises(ConnectionError, match="before it gave a key"):
+            Channel(theirs.fileno())
+
+
+async def test_keys_are_each_childs_own_and_in_no_argument_nor_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[bytes] = []
+
+    def key_of(size: int) -> bytes:
+        given.append(os.urandom(size))
+        return given[-1]
+
+    monkeypatch.setattr("engine.spawner.secrets.token_bytes", key_of)
+    one, two = await spawner.spawn(interpret=False), await spawner.spawn(interpret=False)
+    try:
+        assert len(set(given)) == 2 and {len(key) for key in given} == {KEY_BYTES}
+        for child, key in zip((one, two), given, strict=True):
+            process = Path("/proc", str(child.pid))
+            for told in (process / "cmdline", process / "environ"):
+                assert key not in told.read_bytes() and key.hex().encode() not in told.read_bytes()
+    finally:
+        await one.end(gently=False)
+        await two.end(gently=False)

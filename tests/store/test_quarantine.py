@@ -1,0 +1,318 @@
+"""A rung that was caught stays marked, and its figures hidden, until other code passes every check."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from store import History, Store, StoreError
+from store.outcomes import Correctness, FindingStatus, State, Verdict
+from store.records import ComparisonRecord, Quarantine, RunRecord
+from tests.store.examples import caught, examined, finding, planned
+
+FOLDER = b"/home/ada/kernels/caf\xe9"
+EVIDENCE = "0.41 ms by events, 9.8 ms by the engine's clock"
+HIDDEN = ComparisonRecord("optimized", "baseline", Verdict.NONE, note=f"quarantined: timing.wall_clock: {EVIDENCE}")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "aisp.db") as opened:
+        yield opened
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Iterator[History]:
+    with History(tmp_path / "aisp.db") as opened:
+        yield opened
+
+
+def finish(store: Store, run: RunRecord) -> RunRecord:
+    store.finish(run, {})
+    return run
+
+
+def marked(history: History) -> list[tuple[str, str]]:
+    return [(q.rung, q.code) for q in history.quarantines()]
+
+
+def test_a_rung_that_was_caught_is_marked_with_what_was_seen(store: Store, history: History) -> None:
+    run = finish(store, caught(planned()))
+    wanted = Quarantine("ch07:transpose", FOLDER, "optimized", "c0de", run.id, "timing.wall_clock", EVIDENCE, run.wall)
+    assert history.quarantines() == [wanted]
+    assert store.quarantines(FOLDER) == {"optimized": wanted}
+    assert store.quarantines(b"/elsewhere") == {}
+    assert history.run(run.id) == run  # it shows no figures, and says why in its own words
+
+
+def test_the_first_check_that_caught_it_is_named(store: Store, history: History) -> None:
+    run = caught(planned())
+    run = replace(run, findings=(*run.findings, finding("output.values", "optimized", "caught", "wrong too")))
+    finish(store, run)
+    assert [q.check for q in history.quarantines()] == ["timing.wall_clock"]
+
+
+def test_the_second_arm_of_the_baseline_is_the_baseline(store: Store, history: History) -> None:
+    finish(store, caught(planned(), "baseline (A/A)"))
+    assert marked(history) == [("baseline", "c0de")]
+
+
+@pytest.mark.parametrize("rung", ["cheat", "cheat_pool", "wrong_axis", ""])
+def test_what_is_there_to_be_caught_and_what_is_no_rung_is_not_marked(
+    store: Store, history: History, rung: str
+) -> None:
+    run = finish(store, caught(planned(), rung))
+    assert history.quarantines() == []
+    assert history.run(run.id) == run
+
+
+@pytest.mark.parametrize("status", ["suspect", "unavailable", "not_applicable", "passed"])
+def test_no_other_finding_marks_a_rung(store: Store, history: History, status: str) -> None:
+    finish(store, examined(planned(), findings=(finding("timing.wall_clock", "optimized", status),)))
+    assert history.quarantines() == []
+
+
+# -- figures -----------------------------------------------------------------------------------------------------------
+
+
+def test_earlier_runs_of_the_same_code_show_no_figures_any_more(store: Store, history: History) -> None:
+    before, other = finish(store, examined(planned())), finish(store, examined(planned(), "0ther"))
+    elsewhere = finish(store, examined(planned(target="mine:transpose", folder=b"/elsewhere")))
+    assert history.run(before.id) == before
+    end = finish(store, caught(planned()))
+    shown = replace(before, comparisons=(HIDDEN,), verdict=Verdict.NONE)
+    assert history.run(before.id) == shown
+    assert history.newest(target="ch07:transpose") == [end, other, shown]
+    assert history.history("ch07:transpose") == [shown, other, end]
+    assert history.run(elsewhere.id) == elsewhere  # another folder
+    for run in (before, other, end, elsewhere):
+        assert history.verify(run.id)
+
+
+def test_a_later_run_of_the_same_code_that_was_not_caught_shows_none_either(store: Store, history: History) -> None:
+    finish(store, caught(planned()))
+    after = finish(store, examined(planned()))
+    shown = replace(after, comparisons=(HIDDEN,), verdict=Verdict.NONE)
+    assert history.board() == {"ch07:transpose": shown}
+    assert history.board(all_findings=False) == {"ch07:transpose": replace(shown, findings=())}
+    assert history.verify(after.id)
+    assert marked(history) == [("optimized", "c0de")]
+
+
+def two_rungs(code: str) -> RunRecord:
+    run = examined(planned(), code)
+    second = replace(run.arms[1], rung="optimized_b")
+    ratios = (run.comparisons[0], replace(run.comparisons[0], rung="optimized_b", speedup=1.97))
+    return replace(run, arms=(*run.arms, second), comparisons=ratios)
+
+
+def test_the_other_rungs_keep_their_figures_and_the_run_loses_its_verdict(store: Store, history: History) -> None:
+    run = finish(store, two_rungs("c0de"))
+    finish(store, caught(planned()))
+    shown = history.run(run.id)
+    assert shown.comparisons == (HIDDEN, run.comparisons[1])
+    assert shown.verdict is Verdict.NONE
+    assert shown.arms == run.arms
+
+
+def test_without_an_honest_baseline_no_rung_has_a_speedup(store: Store, history: History) -> None:
+    run = finish(store, two_rungs("c0de"))
+    finish(store, caught(planned(), "baseline"))
+    assert [c.speedup for c in history.run(run.id).comparisons] == [None, None]
+    assert {c.note for c in history.run(run.id).comparisons} == {HIDDEN.note}
+
+
+def test_undecided_figures_are_hidden_and_reasons_without_figures_are_kept(store: Store, history: History) -> None:
+    run = examined(planned(), verdict=Verdict.UNDECIDED)
+    undecided = replace(run.comparisons[0], verdict=Verdict.UNDECIDED, low=0.9)
+    nothing = ComparisonRecord("optimized", "baseline", Verdict.NONE, note="needs sm_90")
+    run = finish(store, replace(run, comparisons=(undecided, nothing)))
+    finish(store, caught(planned()))
+    assert history.run(run.id).comparisons == (HIDDEN, nothing)
+
+
+def test_code_that_nobody_knows_hides_no_run(store: Store, history: History) -> None:
+    unknown = [finish(store, replace(examined(planned()), manifest=said)) for said in ({}, {"code": ""}, {"code": 7})]
+    finish(store, replace(caught(planned()), manifest={}))
+    assert marked(history) == [("optimized", "")]
+    assert [history.run(run.id) for run in unknown] == unknown
+    finish(store, examined(planned(), "fixed"))
+    assert marked(history) == []
+
+
+def test_a_shell_sees_what_must_not_be_shown(store: Store, tmp_path: Path) -> None:
+    run = finish(store, examined(planned()))
+    finish(store, caught(planned()))
+    connection = sqlite3.connect(tmp_path / "aisp.db")
+    found = connection.execute("SELECT id, position, hidden.* FROM hidden JOIN runs ON number = run").fetchall()
+    connection.close()
+    assert found == [(run.id, 0, 1, 0, "optimized", "timing.wall_clock", EVIDENCE)]
+
+
+# -- release -----------------------------------------------------------------------------------------------------------
+
+
+def test_other_code_that_passes_is_released_and_the_old_code_stays_hidden(store: Store, history: History) -> None:
+    before = finish(store, examined(planned()))
+    finish(store, caught(planned()))
+    after = finish(store, examined(planned(), "fixed"))
+    assert history.quarantines() == []
+    assert store.quarantines(FOLDER) == {}
+    assert history.run(after.id) == after
+    assert history.run(before.id).comparisons == (HIDDEN,)
+
+
+def with_finding(arm: str, status: str, check: str = "memory.canaries") -> dict[str, Any]:
+    end = examined(planned())
+    found = (*end.findings, finding(check, arm, status))
+    if status == "caught":
+        return {"findings": found, "comparisons": (), "verdict": Verdict.NONE}
+    return {"findings": found}
+
+
+def failed(state: State, correctness: Correctness) -> dict[str, Any]:
+    end = examined(planned())
+    arm = replace(
+        end.arms[1], state=state, correctness=correctness, median_ms=None, low_ms=None, high_ms=None, reason="so"
+    )
+    return {
+        "state": state,
+        "correctness": correctness,
+        "arms": (end.arms[0], arm),
+        "comparisons": (),
+        "verdict": Verdict.NONE,
+        "reason": "so",
+    }
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"manifest": {"code": "fixed", "without": ["timing.wall_clock"]}},
+        {"manifest": {"without": []}},
+        {"manifest": {"code": "c0de", "without": []}},
+        {"device": "cpu"},
+        {"folder": b"/elsewhere"},
+        {"findings": ()},
+        with_finding("optimized", "suspect"),
+        with_finding("", "caught"),
+        with_finding("optimized", "unavailable", "timing.wall_clock"),
+        failed(State.USER_ERROR, Correctness.UNKNOWN),
+        failed(State.INCORRECT, Correctness.WRONG),
+        {"arms": examined(planned()).arms[:1], "comparisons": (), "verdict": Verdict.NONE},
+    ],
+    ids=[
+        *("a check was left out", "unknown code", "the same code", "another device", "another folder", "not judged"),
+        *("suspect", "the run was caught", "the check that caught it could not be asked", "failed", "wrong", "not run"),
+    ],
+)
+def test_nothing_less_releases_it(store: Store, history: History, changes: dict[str, Any]) -> None:
+    finish(store, caught(planned()))
+    finish(store, examined(planned(), "fixed", **changes))
+    assert marked(history) == [("optimized", "c0de")]
+
+
+@pytest.mark.parametrize(
+    ("arm", "status"),
+    [("optimized", "unavailable"), ("optimized", "not_applicable"), ("", "suspect"), ("baseline", "suspect")],
+)
+def test_what_is_said_of_others_or_cannot_be_asked_here_does_not_hold_it(
+    store: Store, history: History, arm: str, status: str
+) -> None:
+    finish(store, caught(planned()))
+    finish(store, examined(planned(), "fixed", **with_finding(arm, status)))
+    assert history.quarantines() == []
+
+
+def test_a_baseline_is_released_when_both_its_arms_are_clean(store: Store, history: History) -> None:
+    finish(store, caught(planned(), "baseline"))
+    finish(store, examined(planned(), "fixed", **with_finding("baseline (A/A)", "suspect")))
+    assert marked(history) == [("baseline", "c0de")]
+    finish(store, examined(planned(), "fixed"))
+    assert history.quarantines() == []
+
+
+def test_code_that_was_caught_and_comes_back_is_marked_again(store: Store, history: History) -> None:
+    finish(store, caught(planned()))
+    finish(store, examined(planned(), "fixed"))
+    assert store.quarantines(FOLDER) == {}
+    assert store.quarantines(FOLDER, "c0de")["optimized"].code == "c0de"
+    assert store.quarantines(FOLDER, "fixed") == {}
+    back = finish(store, examined(planned()))
+    assert marked(history) == [("optimized", "c0de")]
+    assert history.run(back.id).comparisons == (HIDDEN,)
+
+
+def test_caught_again_with_other_code_there_is_one_mark_and_both_codes_are_hidden(
+    store: Store, history: History
+) -> None:
+    first, second = finish(store, examined(planned(), "one")), finish(store, examined(planned(), "two"))
+    finish(store, caught(planned(), code="one"))
+    finish(store, caught(planned(), code="two", check="output.values"))
+    assert marked(history) == [("optimized", "two")]
+    assert store.quarantines(FOLDER)["optimized"].code == "two"
+    assert store.quarantines(FOLDER, "one")["optimized"].code == "one"
+    assert [history.run(run.id).comparisons[0].speedup for run in (first, second)] == [None, None]
+    finish(store, examined(planned(), "one"))  # it passes this time, and is the code that was caught
+    assert marked(history) == [("optimized", "one")]
+    finish(store, caught(planned(), code="two"))
+    assert marked(history) == [("optimized", "two")]
+
+
+def test_marks_come_newest_first(store: Store, history: History) -> None:
+    for number in range(3):
+        finish(store, caught(planned(target=f"ch01:t{number}", folder=b"/t%d" % number)))
+    finish(store, caught(planned(target="ch01:t0", folder=b"/t0"), "baseline"))
+    assert [(q.target, q.rung) for q in history.quarantines()] == [
+        ("ch01:t0", "baseline"),
+        ("ch01:t2", "optimized"),
+        ("ch01:t1", "optimized"),
+        ("ch01:t0", "optimized"),
+    ]
+
+
+# -- with the run, or not at all ---------------------------------------------------------------------------------------
+
+
+def test_finishing_again_changes_nothing(store: Store, history: History) -> None:
+    end = finish(store, caught(planned()))
+    finish(store, examined(planned(), "fixed"))
+    finish(store, end)
+    assert history.quarantines() == []
+
+
+def test_the_mark_is_written_with_the_run_or_not_at_all(
+    store: Store, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(Store, "_quarantine", full)
+    end = caught(planned())
+    with pytest.raises((StoreError, sqlite3.Error)):
+        store.finish(end, {})
+    assert history.count() == 0
+    monkeypatch.undo()
+    store.finish(end, {})
+    assert marked(history) == [("optimized", "c0de")]
+
+
+def test_where_there_is_no_store_nothing_is_marked(history: History) -> None:
+    assert history.quarantines() == []
+    assert not history.path.exists()
+
+
+def test_a_rung_whose_name_is_no_text_is_marked_under_the_name_that_it_has_in_the_store(
+    store: Store, history: History
+) -> None:
+    run = caught(planned(), "bad_\udcff")
+    finish(store, run)
+    assert marked(history) == [("bad_\\udcff", "c0de")]
+    assert history.run(run.id).caught("bad_\\udcff") == finding(
+        "timing.wall_clock", "bad_\\udcff", FindingStatus.CAUGHT, EVIDENCE
+    )

@@ -1,0 +1,430 @@
+"""What the checks said of a run, for the screens: grouped, counted, worst first; and the two numbers side by side.
+
+Plain functions of the model's views, without a widget. Texts come from the model, which cleaned them. What a check
+looks at and what proves it comes from the registry (`Book`), which is read in a thread when a screen first asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from engine.clean import clean_line
+from store.outcomes import Correctness, FindingStatus, State, Validity, Verdict
+from tui import plain
+from tui.model import AA_ARM, BASELINE, ArmView, Bar, FindingView, RunView
+from tui.results import STATE_WORDS
+from tui.themes import speedup_text, verdict_style, verdict_text
+from tui.widgets.table import Cell, Column
+
+if TYPE_CHECKING:
+    from engine.trust import CheckView, IssueView
+
+WORST_FIRST = (
+    FindingStatus.CAUGHT,
+    FindingStatus.SUSPECT,
+    FindingStatus.UNAVAILABLE,
+    FindingStatus.PASSED,
+    FindingStatus.NOT_APPLICABLE,
+)
+TOLD_FIRST = (FindingStatus.CAUGHT, FindingStatus.SUSPECT)  # what nobody must overlook
+STATUS_WORDS: Mapping[FindingStatus, str] = {
+    FindingStatus.CAUGHT: "caught",
+    FindingStatus.SUSPECT: "suspect",
+    FindingStatus.UNAVAILABLE: "unavailable",
+    FindingStatus.PASSED: "passed",
+    FindingStatus.NOT_APPLICABLE: "n/a",
+}
+_SIGNS = {
+    FindingStatus.CAUGHT: ("✗", "x"),
+    FindingStatus.SUSPECT: ("!", "!"),
+    FindingStatus.UNAVAILABLE: ("?", "?"),
+    FindingStatus.PASSED: ("✓", "+"),
+    FindingStatus.NOT_APPLICABLE: ("–", "-"),
+}
+BAR_SIGNS = ("⊘", "#")
+
+
+@dataclass(frozen=True, slots=True)
+class Only:
+    """Which checks a list shows."""
+
+    words: str
+    statuses: tuple[FindingStatus, ...]
+
+
+FILTERS = (
+    Only("all", WORST_FIRST),
+    Only("only what is not passed", tuple(s for s in WORST_FIRST if s is not FindingStatus.PASSED)),
+    Only("only caught and suspect", TOLD_FIRST),
+)
+
+
+# -- grouping ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What one check said of all arms, the worst first."""
+
+    check: str
+    findings: tuple[FindingView, ...]
+
+    @property
+    def status(self) -> FindingStatus:
+        """The worst."""
+        return self.findings[0].status
+
+    @property
+    def worst(self) -> list[FindingView]:
+        """The findings of the worst status."""
+        return [item for item in self.findings if item.status is self.status]
+
+
+@dataclass(frozen=True, slots=True)
+class Category:
+    """The checks of one category, the worst first."""
+
+    name: str
+    checks: tuple[Said, ...]
+
+    def count(self, status: FindingStatus) -> int:
+        """How many checks said at worst this."""
+        return sum(1 for said in self.checks if said.status is status)
+
+    @property
+    def status(self) -> FindingStatus:
+        """The worst."""
+        return self.checks[0].status
+
+
+def category_of(check: str) -> str:
+    """The part of an id before the dot."""
+    return check.partition(".")[0]
+
+
+def by_category(findings: Iterable[FindingView]) -> list[Category]:
+    """The findings by category and check. Categories in which something was caught come first, then those with
+    something suspect, then the others as the registry has them."""
+    checks: dict[str, list[FindingView]] = {}
+    for item in findings:
+        checks.setdefault(item.check, []).append(item)
+    rank = WORST_FIRST.index
+    groups: dict[str, list[Said]] = {}
+    for check, items in checks.items():
+        items.sort(key=lambda item: rank(item.status))
+        groups.setdefault(category_of(check), []).append(Said(check, tuple(items)))
+    categories = [
+        Category(name, tuple(sorted(found, key=lambda said: rank(said.status)))) for name, found in groups.items()
+    ]
+    return sorted(categories, key=lambda one: min(rank(one.status), len(TOLD_FIRST)))
+
+
+def counts_text(categories: Sequence[Category]) -> str:
+    """ "1 caught, 12 passed, 3 n/a, 1 unavailable": what is none is left out."""
+    order = (*TOLD_FIRST, FindingStatus.PASSED, FindingStatus.UNAVAILABLE, FindingStatus.NOT_APPLICABLE)
+    parts = []
+    for status in order:
+        count = sum(one.count(status) for one in categories)
+        if count:
+            parts.append(f"{count} {STATUS_WORDS[status]}")
+    return ", ".join(parts)
+
+
+# -- words -------------------------------------------------------------------------------------------------------------
+
+
+def status_text(status: FindingStatus, ascii: bool) -> Text:
+    """A status as sign and word, so that nothing is lost without colour."""
+    sign = _SIGNS[status][ascii]
+    style = {
+        FindingStatus.CAUGHT: verdict_style("slower"),
+        FindingStatus.SUSPECT: verdict_style("undecided"),
+    }.get(status, "dim" if status is FindingStatus.NOT_APPLICABLE else "")
+    return Text(f"{sign} {STATUS_WORDS[status]}", style)
+
+
+def bar_sign(ascii: bool) -> str:
+    """The mark of a rung whose figures are no result."""
+    return BAR_SIGNS[ascii]
+
+
+def bar_text(bar: Bar, rung: str, ascii: bool, *, with_check: bool = True) -> Text:
+    """ "⊘ caught: timing.wall_clock", in the place where a speed-up of `rung` would stand."""
+    whose = f" {bar.rung or 'run'}" if bar.rung != rung else ""
+    check = f": {bar.check}" if with_check else ""
+    return Text(f"{bar_sign(ascii)}{whose} {bar.word}{check}", verdict_style("slower"), no_wrap=True, end="")
+
+
+def missed_text(run: RunView, rung: str, ascii: bool) -> Text:
+    """What stands in the place of the speed-up of a cheat that was not caught."""
+    doubted = any(found.status is FindingStatus.SUSPECT and found.arm in (rung, "") for found in run.findings or ())
+    if doubted:
+        return status_text(FindingStatus.SUSPECT, ascii)
+    return Text("! not caught" if run.findings else plain.DASH, "bold", no_wrap=True, end="")
+
+
+def cheats_text(ran: Collection[str], caught: Collection[str], ascii: bool) -> Text:
+    """Whether the cheats that ran were caught: "✓ caught", or "! 1 of 2"."""
+    out = sum(1 for rung in ran if rung in caught)
+    if out == len(ran):
+        return Text("+ caught" if ascii else "✓ caught")
+    return Text(f"! {out} of {len(ran)}", "bold")
+
+
+def bar_sentence(bar: Bar) -> str:
+    """A bar with its evidence."""
+    where = "in quarantine" if bar.word == "quarantined" else bar.word
+    return f"{bar.rung or 'the run'} {where}: {bar.check}: {bar.evidence}"
+
+
+def arms_text(arms: Sequence[str], run: RunView | None) -> str:
+    """Names of the arms that a finding is about; "" where that is all of them, or the whole run."""
+    told = [arm for arm in arms if arm]
+    if not told or (run is not None and len(arms) > 1 and set(run.arms) <= set(arms)):
+        return ""
+    return ", ".join(told)
+
+
+def waiting_for(run: RunView | None, why: str = "") -> str:
+    """What has to come before the checks can be asked, or why they never were; "" where they were."""
+    if run is None:
+        return why or "reading the store"
+    if run.findings:
+        return ""
+    if not run.state.final:
+        step = run.running_step
+        doing = f"{step.name} {step.arm}".strip() if step is not None else STATE_WORDS.get(run.state, run.state.value)
+        return f"the checks are asked when the run ends; now: {doing}"
+    if run.state is State.CANCELLED or run.state is State.ENGINE_LOST:
+        return f"no check was asked: {run.reason or STATE_WORDS[run.state]}"
+    if run.findings is None:
+        return "what the checks said was not received"
+    return "no check is stored with this run; r runs it again, and asks them"
+
+
+# -- the two numbers ---------------------------------------------------------------------------------------------------
+
+
+def number_columns(width: int) -> list[Column]:
+    """Columns of the table of the two numbers."""
+    if width < 100:
+        return [
+            Column("rung", "rung", 18),
+            Column("careless", "a careless timer says", 23),
+            Column("ours", "we say", None, ratio=1),
+        ]
+    return [
+        Column("rung", "rung", 24),
+        Column("careless", "a careless timer says", 27),
+        Column("times", "its times, ms", 18),
+        Column("ours", "we say", None, ratio=1),
+        Column("median", "median ms", 25, "right"),
+    ]
+
+
+def careless_text(run: RunView, arm: ArmView, ascii: bool) -> Text:
+    """What a careless timer says of a rung, and whether its allclose took the outputs; why it says nothing."""
+    naive = arm.naive
+    if naive is None:
+        why = "after the samples" if not run.state.final else "R asks it" if run.quick else "not asked"
+        return Text(f"{plain.DASH} ({why})", "dim")
+    took = {True: "accepted", False: "outputs refused", None: "outputs not compared"}[naive.accepts]
+    if naive.speedup is None:
+        return Text(clean_line(naive.note) or f"{plain.DASH} ({took})", "dim")
+    text = Text(speedup_text(naive.speedup, ascii), "bold")
+    return text.append(f" {took}", "not bold")
+
+
+def our_text(run: RunView, rung: str, ascii: bool) -> Text:
+    """What we say of a rung: its speed-up with the interval, or why it has none."""
+    arm, item = run.arms[rung], run.comparison(rung)
+    bar = run.barred(item) if item is not None else run.bar(rung)
+    if bar is not None:
+        return bar_text(bar, rung, ascii)
+    if run.unjudged(rung):
+        return Text("a cheat: judged at the end", "dim")
+    if run.missed(rung):
+        text = missed_text(run, rung, ascii)
+        return text.append(f", it came to {plain.speedup(item.speedup)}") if item and item.speedup else text
+    if arm.correctness is Correctness.WRONG:
+        return Text("wrong outputs", "bold")
+    if arm.state.final and arm.state is not State.OK:
+        return Text(STATE_WORDS.get(arm.state, arm.state.value), "bold")
+    if item is None or item.verdict is Verdict.NONE:
+        note = item.note if item is not None else ""
+        if not note:
+            note = "no verdict" if run.state.final else "nothing yet"
+        return Text(note)
+    text = verdict_text(item.verdict.value, item.speedup, ascii)
+    if item.low is not None and item.high is not None:
+        low, high = (speedup_text(value, True).removesuffix("x") for value in (item.low, item.high))
+        text.append(f" [{low}..{high}]", "not bold")
+    text.append(f" {item.verdict.value}" if run.state.final else " so far", "not bold")
+    if run.state.final and run.validity is Validity.SUSPECT:
+        text.append(", suspect", "bold")
+    return text
+
+
+def number_rows(run: RunView, width: int, ascii: bool) -> list[tuple[str, list[Cell]]]:
+    """One row per rung: what a careless timer says, and what we say."""
+    keys = [column.key for column in number_columns(width)]
+    rows: list[tuple[str, list[Cell]]] = []
+    for rung, arm in run.arms.items():
+        if rung == AA_ARM or (rung == BASELINE and run.bar(rung) is None):
+            continue
+        naive = arm.naive
+        times = plain.DASH
+        if naive is not None and naive.time_ms is not None:
+            times = f"{plain.number(naive.base_ms, 3)} / {plain.number(naive.time_ms, 3)}"
+        cells: dict[str, Cell] = {
+            "rung": Text(rung),
+            "careless": Text(plain.DASH) if rung == BASELINE else careless_text(run, arm, ascii),
+            "times": times,
+            "ours": our_text(run, rung, ascii),
+            "median": plain.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms),
+        }
+        rows.append((rung, [cells[key] for key in keys]))
+    return rows
+
+
+def summary_text(run: RunView, categories: Sequence[Category], ascii: bool) -> Text:
+    """The run's validity and what the checks said in all, on a row."""
+    word = {
+        Validity.VALID: "valid",
+        Validity.SUSPECT: "suspect: there is no verdict",
+        Validity.CAUGHT: "caught",
+    }.get(run.validity, "not judged yet" if not run.state.final else "not judged")
+    text = Text(word, "bold")
+    counted = counts_text(categories)
+    dot = " | " if ascii else " · "
+    if counted:
+        checks = sum(len(one.checks) for one in categories)
+        text.append(f"{dot}{checks} checks: {counted}", "not bold")
+    if run.without:
+        text.append(f"{dot}left out: {', '.join(run.without)}", "bold")
+    return text
+
+
+# -- the list of checks ------------------------------------------------------------------------------------------------
+
+
+def said_columns() -> list[Column]:
+    """Columns of the list of what each check said."""
+    return [
+        Column("check", "check", 30),
+        Column("said", "said", 13),
+        Column("evidence", "of what, and why", None, ratio=1),
+    ]
+
+
+def category_text(name: str, rest: str, folded: bool, ascii: bool) -> Text:
+    """A category's row: folded or not, its name, its counts."""
+    opened, closed = ("-", "+") if ascii else ("▾", "▸")
+    text = Text(f"{closed if folded else opened} ")
+    text.append(name, "bold")
+    return text.append(f"  {rest}")
+
+
+def said_rows(
+    run: RunView, categories: Sequence[Category], only: Only, folded: set[str], ascii: bool
+) -> list[tuple[str, list[Cell]]]:
+    """Rows of the list: a category with its counts, below it its checks unless it is folded."""
+    rows: list[tuple[str, list[Cell]]] = []
+    for one in categories:
+        shown = [said for said in one.checks if said.status in only.statuses]
+        if not shown:
+            continue
+        closed = one.name in folded
+        rows.append((f"category {one.name}", [category_text(one.name, counts_text([one]), closed, ascii), "", ""]))
+        if closed:
+            continue
+        for said in shown:
+            arms = arms_text([item.arm for item in said.worst], run)
+            evidence = said.worst[0].evidence
+            name = Text(f"  {said.check.partition('.')[2]}", "bold" if said.status in TOLD_FIRST else "")
+            of = Text(f"{arms}: {evidence}" if arms else evidence)
+            rows.append((f"check {said.check}", [name, status_text(said.status, ascii), of]))
+    return rows
+
+
+# -- what the registry says --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """The registry of checks and issues, as plain data."""
+
+    checks: Mapping[str, CheckView]
+    issues: Mapping[str, IssueView]
+
+    def proofs(self, check: str) -> list[str]:
+        """Ids of the gallery targets whose cheats prove a check."""
+        view = self.checks.get(check)
+        return list(dict.fromkeys(cheat.partition("/")[0] for cheat in view.cheats)) if view is not None else []
+
+
+@cache
+def read_book() -> Book:
+    """The registry; reads the category files, so it belongs into a thread."""
+    from engine import trust  # every category's file, and the gallery: only where a screen of checks is opened
+
+    return Book({view.id: view for view in trust.listing()}, {view.id: view for view in trust.issues()})
+
+
+def labelled(label: str, texts: Sequence[str]) -> list[str]:
+    """Texts one below the other, the label before the first."""
+    return [f"  {label if not number else '':<8}  {text}" for number, text in enumerate(texts)]
+
+
+def evidence_lines(said: Said, run: RunView | None) -> list[str]:
+    """All that a check said, arms with the same words together."""
+    groups: dict[tuple[FindingStatus, str], list[str]] = {}
+    for item in said.findings:
+        groups.setdefault((item.status, item.evidence), []).append(item.arm)
+    lines = []
+    for (status, evidence), arms in groups.items():
+        of = arms_text(arms, run) or ("every rung" if any(arms) else "the run")
+        lines += [f"{of} {STATUS_WORDS[status]}: {evidence or 'nothing to remark'}", ""]
+    return lines
+
+
+def check_lines(check: str, book: Book | None) -> list[str]:
+    """What a check looks at, when, what it needs, which issues it answers and what proves it."""
+    if book is None:
+        return ["reading the registry"]
+    view = book.checks.get(check)
+    if view is None:
+        return ["this version has no check of that name"]
+    lines = labelled("looks at", [view.about])
+    needs = ", ".join(str(need) for need in view.needs)
+    lines += labelled("asked", [f"{view.when}; needs {needs}" if needs else str(view.when)])
+    answers = []
+    for issue in view.issues:
+        known = book.issues.get(issue)
+        answers.append(f"{issue}: {known.what}" if known is not None else issue)
+    lines += labelled("answers", answers or [plain.DASH])
+    proofs = book.proofs(check)
+    if proofs:
+        names = ", ".join(name.replace(":", "/") for name in proofs)
+        which = "it" if len(proofs) == 1 else "the first"
+        lines += labelled("proof", [f"cheats and their honest twins in checks/gallery, p opens {which}: {names}"])
+    else:
+        lines += labelled("proof", ["no cheat of the gallery: a test proves the part of the design"])
+    return lines
+
+
+def issue_lines(issue: IssueView) -> list[str]:
+    """One way in which a result can be invalid, and how it is answered."""
+    lines = labelled("happens", [issue.what])
+    lines += labelled("answer", [f"{issue.how}: {issue.answer}"])
+    lines += labelled("checks", list(issue.checks) or [plain.DASH])
+    proof = f"checks/gallery/{issue.fixture}: p opens it" if issue.fixture else "no kernel can do it on one machine"
+    lines += labelled("proof", [proof])
+    if not issue.listed:
+        lines += labelled("", ["beyond the field's list of 95"])
+    return lines

@@ -1,0 +1,238 @@
+"""What the two screens of checks share: a folding list by category, and all about the highlighted row beside it.
+
+On a wide terminal the text stands beside the list; on a narrow one enter puts it in the list's place, and back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.text import Text
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Container
+
+from engine.clean import clean_line
+from tui import findings
+from tui.aside import aside, begin
+from tui.readings import wrapped
+from tui.screens.base import WorkScreen, entitle
+from tui.widgets.logpane import LogPane
+from tui.widgets.table import LiveTable
+from tui.widgets.textrows import TextRows
+
+WIDE_COLUMNS = 120
+
+
+class ChecklistScreen(WorkScreen):
+    """See the module. A subclass fills the list in `draw` and says in `about` what is known of a row."""
+
+    DEFAULT_CSS = """
+    ChecklistScreen #title { background: $surface; text-style: bold; }
+    ChecklistScreen #state { background: $surface; }
+    ChecklistScreen #panes { height: 1fr; min-height: 4; layout: vertical; }
+    ChecklistScreen #checks { height: 1fr; width: 1fr; }
+    ChecklistScreen #about { height: 1fr; width: 1fr; display: none; }
+    ChecklistScreen.-reading #about { display: block; }
+    ChecklistScreen.-reading #checks { display: none; }
+    ChecklistScreen.-wide #panes { layout: horizontal; }
+    ChecklistScreen.-wide #about { width: 45%; display: block; }
+    ChecklistScreen.-wide #checks { width: 1fr; display: block; }
+    """
+    own_keys_first = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.book: findings.Book | None = None
+        self.problem = ""  # why the registry could not be read
+        self.folded: set[str] = set()
+        self._told: tuple[object, ...] = ()
+
+    def compose_above(self) -> ComposeResult:
+        """What stands between the state and the list."""
+        yield from ()
+
+    def compose_body(self) -> ComposeResult:
+        yield TextRows(id="title")
+        yield TextRows(id="state")
+        yield from self.compose_above()
+        with Container(id="panes"):
+            yield LiveTable(id="checks", classes="pane", empty="reading the store")
+            yield LogPane(id="about", classes="pane", empty="nothing is highlighted")
+
+    def on_mount(self) -> None:
+        self.table.focus()
+        begin(self, self._read_book, group="book", exclusive=True)
+
+    async def _read_book(self) -> None:
+        try:
+            self.book = await aside(findings.read_book)
+        except Exception as error:
+            self.problem = clean_line(f"the registry of checks cannot be read: {error}")
+        if self.is_mounted:
+            self.draw()
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.set_class(event.size.width >= WIDE_COLUMNS, "-wide")
+        self.call_after_refresh(self.draw)
+
+    @property
+    def table(self) -> LiveTable:
+        """The list."""
+        return self.query_one("#checks", LiveTable)
+
+    def draw(self) -> None:
+        """Draw everything."""
+        raise NotImplementedError
+
+    def about(self, kind: str, name: str) -> tuple[str, Sequence[str]]:
+        """Title and lines of the pane about a row."""
+        raise NotImplementedError
+
+    def folding(self) -> Sequence[str]:
+        """Names of the categories that are listed."""
+        raise NotImplementedError
+
+    @property
+    def highlighted(self) -> tuple[str, str]:
+        """Kind ("category", "check", "issue" or "") and name of the row."""
+        kind, _, name = (self.table.cursor_key or "").partition(" ")
+        return kind, name
+
+    def tell(self) -> None:
+        """Say all about the highlighted row, where the pane for it is in sight."""
+        if not self.is_mounted:
+            return
+        pane = self.query_one("#about", LogPane)
+        kind, name = self.highlighted
+        title, lines = self.about(kind, name) if kind else ("evidence", [])
+        # Out of sight it has no width yet: it will have the screen's.
+        width = max(20, (pane.inner_width if self.has_class("-wide") else self.size.width - 2) - 2)
+        told = (width, kind, name, *lines)
+        if told != self._told:
+            same = self._told[1:3] == told[1:3]
+            top = pane.top
+            self._told = told
+            pane.clear()
+            pane.extend(wrapped(lines, width, labelled=True))
+            pane.go_to(top) if same else pane.action_oldest()
+        entitle(pane, title)
+
+    # -- keys -------------------------------------------------------------------------------------------
+
+    def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
+        message.stop()
+        if message.table is self.table:
+            self.tell()
+
+    def on_live_table_chosen(self, message: LiveTable.Chosen) -> None:
+        message.stop()
+        if message.table is self.table:
+            self.action_evidence()
+
+    def action_evidence(self) -> None:
+        """Read about the highlighted row in full, and go back; fold or unfold a category."""
+        pane = self.query_one("#about", LogPane)
+        if self.focused is pane:
+            self._close_reading()
+        elif self.highlighted[0] == "category":
+            self.action_toggle_fold()
+        elif self.highlighted[0]:
+            self.add_class("-reading")
+            pane.focus()
+            self.tell()
+
+    def _close_reading(self) -> None:
+        self.remove_class("-reading")
+        self.table.focus()
+
+    async def action_back(self) -> None:
+        """Leave the zoom, then the pane about a row, then the screen."""
+        if self.maximized is None and self.focused is not None and self.focused.id == "about":
+            self._close_reading()
+        else:
+            await super().action_back()
+
+    def action_step_check(self, by: int) -> None:
+        """Go to the next check, or the one before; a text that is being read changes with it."""
+        table = self.table
+        while True:
+            before = table.cursor_key
+            table.action_cursor(by)
+            if table.cursor_key == before or not (table.cursor_key or "").startswith("category "):
+                return
+
+    def _category(self) -> str:
+        kind, name = self.highlighted
+        return name if kind == "category" else findings.category_of(name)
+
+    def action_toggle_fold(self) -> None:
+        """Fold or unfold the category."""
+        if self._category() in self.folded:
+            self.action_unfold()
+        else:
+            self.action_fold()
+
+    def action_fold(self) -> None:
+        """Fold the category and highlight it."""
+        name = self._category()
+        if name:
+            self.folded.add(name)
+            self.draw()
+            self.table.move_to(f"category {name}")
+
+    def action_unfold(self) -> None:
+        """Unfold the category."""
+        self.folded.discard(self._category())
+        self.draw()
+
+    def action_fold_all(self) -> None:
+        """Fold every category, or unfold them all."""
+        everything, name = set(self.folding()), self._category()
+        self.folded = set() if everything <= self.folded else everything
+        self.draw()
+        if self.folded and name:
+            self.table.move_to(f"category {name}")
+
+    def action_proof(self) -> None:
+        """Open the lesson of the gallery that proves the highlighted check."""
+        targets = self.proofs()
+        if not targets:
+            self.notify("No cheat of the gallery is about this row", markup=False)
+            return
+        known = [target for target in targets if self.workbench.target(target) is not None]
+        if known:
+            self.workbench.open_screen("lesson", target_id=known[0])
+            return
+        folder = f"checks/gallery/{targets[0].partition(':')[0]}"
+        self.notify(f"{clean_line(targets[0])} is in the gallery: open it with `aisp-tui {folder}`", markup=False)
+
+    def proofs(self) -> Sequence[str]:
+        """Ids of the gallery targets about the highlighted row."""
+        kind, name = self.highlighted
+        if self.book is None:
+            return ()
+        if kind == "check":
+            return self.book.proofs(name)
+        if kind == "issue" and name in self.book.issues:
+            fixture = self.book.issues[name].fixture
+            return (fixture.replace("/", ":"),) if fixture else ()
+        return ()
+
+    def copy_text(self) -> str:
+        """What is known of the highlighted row, in full."""
+        kind, name = self.highlighted
+        title, lines = self.about(kind, name) if kind else ("", ())
+        return "\n".join([title, *lines]) if title else ""
+
+
+def put_columns(table: LiveTable, columns: list[Any]) -> None:
+    """Give a table its columns, where they changed."""
+    if columns != table.columns:
+        table.columns = columns
+
+
+def say(rows: TextRows, text: Text) -> None:
+    """Show one row."""
+    rows.show([text])

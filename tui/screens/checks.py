@@ -1,0 +1,277 @@
+"""Every check of the registry by category with what it did in the last run, and every issue with what answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.text import Text
+from textual.binding import BindingType
+
+from engine.clean import clean_line
+from store.outcomes import FindingStatus
+from tui import findings, plain
+from tui.aside import begin
+from tui.keymap import bind
+from tui.model import RunView, stored_run
+from tui.screens.checklist import ChecklistScreen, put_columns, say
+from tui.widgets.table import Cell, Column
+from tui.widgets.textrows import TextRows
+
+if TYPE_CHECKING:
+    from engine.trust import CheckView, IssueView
+    from store import History
+
+WIDE_COLUMNS = 190  # from here on there is room for what happens, or what a check is called
+
+
+class ChecksScreen(ChecklistScreen):
+    """See the module.
+
+    Args:
+        run_id: whose findings stand beside the checks; "" for the newest run that has any.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bind("evidence", "only", "issues", "next_check", "previous_check", "proof", "trust"),
+        *bind("fold_category", "unfold_category", "toggle_category", "fold_categories"),
+    ]
+
+    def __init__(self, run_id: str = "") -> None:
+        super().__init__()
+        self._run_id = run_id
+        self._run: RunView | None = None
+        self._why = "reading the store"
+        self._only = 0
+        self._issues = False  # whether issues are listed rather than checks
+        self._arranged = False
+
+    @property
+    def header_title(self) -> str:
+        return "Issues" if self._issues else "Checks"
+
+    @property
+    def target_id(self) -> str:
+        return self._run.target if self._run is not None else ""
+
+    def on_mount(self) -> None:
+        begin(self, self._load, group="stored", exclusive=True)
+
+    async def _load(self) -> None:
+        live = self.workbench.model.runs.get(self._run_id)
+        if live is None and not self._run_id:
+            told = [run for run in self.workbench.model.runs.values() if run.findings and run.state.final]
+            live = told[-1] if told else None
+        if live is not None and live.findings:
+            self._run = live
+        else:
+            run_id = self._run_id
+
+            def read(history: History) -> RunView | None:
+                if run_id:
+                    return stored_run(history.run(run_id), {})
+                found = next((run for run in history.newest(50) if run.findings), None)
+                return stored_run(found, {}) if found is not None else None
+
+            try:
+                self._run = await self.workbench.stored(read)
+            except Exception as error:
+                self._why = clean_line(f"{error}")
+        if self._run is None and self._why == "reading the store":
+            self._why = "no run with findings is stored yet"
+        self.draw()
+
+    def refresh_from(self, names: set[str]) -> None:
+        super().refresh_from(names)
+        if not self.is_mounted:
+            return
+        ended = [run for run in self.workbench.model.runs.values() if run.findings and run.state.final]
+        if not self._run_id and "runs" in names and ended and (self._run is None or ended[-1].id != self._run.id):
+            begin(self, self._load, group="stored", exclusive=True)
+        elif not names:
+            self.draw()
+
+    # -- drawing ----------------------------------------------------------------------------------------
+
+    def _said(self) -> dict[str, findings.Said]:
+        found = findings.by_category(self._run.findings or ()) if self._run is not None else []
+        return {said.check: said for one in found for said in one.checks}
+
+    def draw(self) -> None:
+        """Draw everything."""
+        if not self.is_mounted:
+            return
+        book, run, table = self.book, self._run, self.table
+        title, state = self.query_one("#title", TextRows), self.query_one("#state", TextRows)
+        only = findings.FILTERS[self._only]
+        if book is None:
+            table.empty = self.problem or "reading the registry"
+            say(title, Text(table.empty))
+            say(state, Text(""))
+            return
+        if not self._arranged:
+            self._arranged = True
+            self.folded = set(self.folding()) if self.size.height < 40 else set()
+        listed = sum(issue.listed for issue in book.issues.values())
+        say(
+            title,
+            Text(
+                f"{len(book.checks)} checks answer {listed} issues of the field's list "
+                f"and {len(book.issues) - listed} beyond it"
+            ),
+        )
+        if run is None:
+            say(state, Text(f"last run: {self._why}"))
+        else:
+            counted = findings.counts_text(findings.by_category(run.findings or ())) or "it has no findings"
+            dot = "|" if self.workbench.ascii else "·"
+            say(state, Text(f"last run {run.target}: {counted} {dot} {plain.local_time(run.wall)}"))
+        table.border_title = ("Issues" if self._issues else "Checks") + f": {only.words}"
+        table.empty = f"{only.words}: there are none; o shows others"
+        wide = self.size.width >= WIDE_COLUMNS
+        if self._issues:
+            put_columns(
+                table,
+                [
+                    Column("id", "issue", 34),
+                    Column("how", "how", 11),
+                    Column("last", "last run", 13),
+                    Column("what", "what happens", None, ratio=1),
+                ],
+            )
+            table.show(self._issue_rows(book, only))
+        else:
+            columns = [
+                Column("id", "check", 30),
+                Column("last", "last run", 13),
+                Column("when", "asked", 18),
+                Column("answers", "answers", 7, "right"),
+            ]
+            if wide:
+                columns.append(Column("title", "looks at", None, ratio=1))
+            put_columns(table, columns)
+            table.show(self._check_rows(book, only, wide))
+        self.tell()
+
+    def _last(self, said: findings.Said | None) -> Text:
+        if said is None:
+            return Text(plain.DASH, "dim")
+        return findings.status_text(said.status, self.workbench.ascii)
+
+    def _heading(self, category: str, rest: str) -> tuple[str, list[Cell]]:
+        folded = category in self.folded and not self._only
+        return f"category {category}", [findings.category_text(category, rest, folded, self.workbench.ascii), "", ""]
+
+    def _check_rows(self, book: findings.Book, only: findings.Only, wide: bool) -> list[tuple[str, list[Cell]]]:
+        said = self._said()
+        rows: list[tuple[str, list[Cell]]] = []
+        for category in self.folding():
+            views = [view for view in book.checks.values() if view.category == category]
+            shown = [view for view in views if self._wanted(said.get(view.id), only)]
+            if not shown:
+                continue
+            found = [said[view.id] for view in views if view.id in said]
+            counted = findings.counts_text([findings.Category(category, tuple(found))]) if found else ""
+            asked = f"{len(views)} check{'' if len(views) == 1 else 's'}"
+            rows.append(self._heading(category, f"{asked}{': ' + counted if counted else ''}"))
+            if category in self.folded and not self._only:
+                continue
+            for view in shown:
+                cells: list[Cell] = [
+                    Text(f"  {view.id.partition('.')[2]}"),
+                    self._last(said.get(view.id)),
+                    view.when,
+                    str(len(view.issues)),
+                ]
+                rows.append((f"check {view.id}", [*cells, *([Text(view.title)] if wide else [])]))
+        return rows
+
+    def _issue_rows(self, book: findings.Book, only: findings.Only) -> list[tuple[str, list[Cell]]]:
+        said = self._said()
+        rows: list[tuple[str, list[Cell]]] = []
+        for category in self.folding():
+            views = [view for view in book.issues.values() if view.category == category]
+            shown = [view for view in views if self._wanted(self._worst(view, said), only)]
+            if not shown:
+                continue
+            hows = [view.how for view in views]
+            counted = ", ".join(
+                f"{hows.count(how)} {how}" for how in ("prevented", "detected", "unavailable") if how in hows
+            )
+            asked = f"{len(views)} issue{'' if len(views) == 1 else 's'}"
+            rows.append(self._heading(category, f"{asked}: {counted}"))
+            if category in self.folded and not self._only:
+                continue
+            for view in shown:
+                name = Text(f"  {view.id.partition('.')[2]}", "" if view.listed else "italic")
+                last = self._last(self._worst(view, said))
+                rows.append((f"issue {view.id}", [name, view.how, last, Text(view.what)]))
+        return rows
+
+    def _worst(self, issue: IssueView, said: dict[str, findings.Said]) -> findings.Said | None:
+        """What the checks that answer an issue came to in the last run, the worst of them."""
+        found = [said[check] for check in issue.checks if check in said]
+        return min(found, key=lambda one: findings.WORST_FIRST.index(one.status), default=None)
+
+    @staticmethod
+    def _wanted(said: findings.Said | None, only: findings.Only) -> bool:
+        return FindingStatus.PASSED in only.statuses if said is None else said.status in only.statuses
+
+    def about(self, kind: str, name: str) -> tuple[str, Sequence[str]]:
+        book, said = self.book, self._said()
+        if book is None:
+            return name, [self.problem or "reading the registry"]
+        if kind == "category":
+            return name, self._about_category(book, name, said)
+        if kind == "issue" and name in book.issues:
+            view = book.issues[name]
+            lines = findings.issue_lines(view)
+            for check in view.checks:
+                if check in said:
+                    lines += ["", f"{check} in the last run", *findings.evidence_lines(said[check], self._run)]
+            return name, lines
+        view_of: CheckView | None = book.checks.get(name)
+        lines = [view_of.title, ""] if view_of is not None else []
+        if name in said:
+            lines += ["in the last run:", *findings.evidence_lines(said[name], self._run)]
+        return name, [*lines, *findings.check_lines(name, book)]
+
+    def _about_category(self, book: findings.Book, name: str, said: dict[str, findings.Said]) -> list[str]:
+        if self._issues:
+            listed = [issue for issue in book.issues.values() if issue.category == name]
+            return [f"{issue.id} ({issue.how}): {issue.what}" for issue in listed]
+        lines = []
+        for view in book.checks.values():
+            if view.category == name:
+                last = f" ({findings.STATUS_WORDS[said[view.id].status]})" if view.id in said else ""
+                lines.append(f"{view.id}{last}: {view.title}")
+        return lines
+
+    def folding(self) -> Sequence[str]:
+        """The categories in the registry's order."""
+        if self.book is None:
+            return []
+        names = [view.category for view in self.book.checks.values()]
+        return list(dict.fromkeys([*names, *(view.category for view in self.book.issues.values())]))
+
+    # -- keys -------------------------------------------------------------------------------------------
+
+    def action_only(self) -> None:
+        """Show every row, only what was not passed in the last run, or only what was caught or suspect."""
+        self._only = (self._only + 1) % len(findings.FILTERS)
+        self.draw()
+
+    def action_issues(self) -> None:
+        """List the issues with what answers them, or the checks again."""
+        category = self._category()
+        self._issues = not self._issues
+        self.draw()
+        self.table.move_to(f"category {category}")
+        super().refresh_from(set())
+
+    def action_trust(self) -> None:
+        """Open the last run's trust screen."""
+        if self._run is None:
+            self.notify("No run with findings is known yet", markup=False)
+        else:
+            self.workbench.open_screen("trust", target_id=self._run.target, run_id=self._run.id)

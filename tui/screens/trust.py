@@ -1,0 +1,241 @@
+"""Whether a run may be believed: what a careless timer says beside what we say, and what every check said.
+
+A run that the model holds is shown as it goes on: until its checks are asked the screen says what comes before that.
+Any other is read from the store in a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from engine.clean import clean_line
+from tui import findings, plain, readings
+from tui.aside import begin
+from tui.keymap import bind
+from tui.model import RunView, stored_run
+from tui.screens import Source
+from tui.screens.checklist import ChecklistScreen, put_columns, say
+from tui.widgets.table import LiveTable
+from tui.widgets.textrows import TextRows
+
+if TYPE_CHECKING:
+    from store import History
+
+CLOCK_PERIOD_S = 1.0
+MOST_RUNGS = 6  # rows of the two numbers; the table scrolls where there are more
+
+
+class TrustScreen(ChecklistScreen):
+    """See the module.
+
+    Args:
+        target_id: whose run; may be "" where `run_id` is given.
+        run_id: of the model or of the store; "" for the target's newest.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bind("evidence", "only", "next_check", "previous_check", "proof", "run_full", "run_quick"),
+        *bind("fold_category", "unfold_category", "toggle_category", "fold_categories", "diff_twin", "history"),
+        *bind("checks", "edit", "cancel"),
+    ]
+    DEFAULT_CSS = """
+    TrustScreen #numbers { height: 3; }
+    """
+
+    def __init__(self, target_id: str = "", run_id: str = "") -> None:
+        super().__init__()
+        self._target_id = target_id
+        self._run_id = run_id
+        self._stored: RunView | None = None
+        self._looked = ""  # the run that the store was asked for; "-" for the newest
+        self._why = ""  # why there is no run
+        self._only = 0
+        self._arranged = ""  # the run whose categories were folded to begin with
+
+    def compose_above(self) -> ComposeResult:
+        yield LiveTable(id="numbers", empty="no rungs yet")
+
+    # -- which run --------------------------------------------------------------------------------------
+
+    @property
+    def run_view(self) -> RunView | None:
+        """The run as far as it is known."""
+        model = self.workbench.model
+        live = model.runs.get(self._run_id) if self._run_id else model.newest_run(self._target_id)
+        stored = self._stored
+        if stored is not None and (live is None or live.id == stored.id or stored.wall > live.wall):
+            return stored
+        return live
+
+    @property
+    def target_id(self) -> str:
+        run = self.run_view
+        return run.target if run is not None and run.target else self._target_id
+
+    @property
+    def rung_name(self) -> str:
+        return (self.query_one("#numbers", LiveTable).cursor_key or "") if self.is_mounted else ""
+
+    @property
+    def header_title(self) -> str:
+        return f"Trust {self.target_id}".rstrip()
+
+    def _look(self) -> None:
+        """Ask the store where the model does not have the run, or did not hear what its checks said."""
+        model = self.workbench.model
+        live = model.runs.get(self._run_id) if self._run_id else model.newest_run(self._target_id)
+        wanted = live.id if live is not None else self._run_id or "-"
+        if live is not None and (live.findings is not None or not live.state.final):
+            return
+        if self._looked != wanted:
+            self._looked = wanted
+            begin(self, self._load, group="stored", exclusive=True)
+
+    async def _load(self) -> None:
+        run_id = self._looked if self._looked != "-" else ""
+        target_id = self._target_id
+
+        def read(history: History) -> RunView | None:
+            if run_id:
+                return stored_run(history.run(run_id), {})
+            found = next(iter(history.newest(1, target_id)), None)
+            return stored_run(found, {}) if found is not None else None
+
+        try:
+            self._stored = await self.workbench.stored(read)
+            self._why = "no run of this target is stored yet: r runs it quickly, R in full"
+        except Exception as error:
+            self._why = clean_line(f"{error}")
+        if self._stored is not None:
+            self.workbench.model.mark(self._stored)
+        self.draw()
+        super().refresh_from(set())
+
+    # -- drawing ----------------------------------------------------------------------------------------
+
+    def refresh_from(self, names: set[str]) -> None:
+        super().refresh_from(names)
+        if self.is_mounted and (not names or names & {"runs", "quarantines", "status", "connection"}):
+            if self._stored is not None and "quarantines" in names:
+                self.workbench.model.mark(self._stored)
+            self.draw()
+
+    def on_mount(self) -> None:
+        self.set_interval(CLOCK_PERIOD_S, self._draw_title)
+
+    def _draw_title(self) -> None:
+        """The clock in the title goes on between events."""
+        run = self.run_view
+        if run is not None and self.is_mounted:
+            say(self.query_one("#title", TextRows), readings.title_text(run, self.workbench.model.now_ns()))
+
+    def draw(self) -> None:
+        """Draw everything."""
+        if not self.is_mounted:
+            return
+        self._look()
+        run, ascii = self.run_view, self.workbench.ascii
+        state = self.query_one("#state", TextRows)
+        numbers, table = self.query_one("#numbers", LiveTable), self.table
+        waiting = findings.waiting_for(run, self._why)
+        if run is None:
+            say(self.query_one("#title", TextRows), Text(clean_line(self._target_id or self._run_id)))
+            say(state, Text(waiting))
+            table.empty = waiting
+            numbers.display = False
+            return
+        categories = findings.by_category(run.findings or ())
+        if categories and self._arranged != run.id:
+            self._arranged = run.id
+            self.folded = {one.name for one in categories if one.status not in findings.TOLD_FIRST}
+        self._draw_title()
+        say(state, findings.summary_text(run, categories, ascii))
+        put_columns(numbers, findings.number_columns(self.size.width))
+        rows = findings.number_rows(run, self.size.width, ascii)
+        numbers.display = bool(rows)
+        numbers.styles.height = min(len(rows), MOST_RUNGS) + 1
+        numbers.show(rows)
+        only = findings.FILTERS[self._only]
+        put_columns(table, findings.said_columns())
+        table.empty = waiting or f"{only.words}: there are none; o shows others"
+        folded = set() if self._only else self.folded
+        shown = findings.said_rows(run, categories, only, folded, ascii)
+        first = table.cursor_key is None
+        table.show(shown)
+        if first and any(one.status in findings.TOLD_FIRST for one in categories):
+            # The worst is what one comes for.
+            table.move_to(next((key for key, _ in shown if key.startswith("check ")), ""))
+        table.border_title = f"Checks: {only.words}"
+        self.tell()
+
+    def about(self, kind: str, name: str) -> tuple[str, Sequence[str]]:
+        run = self.run_view
+        categories = findings.by_category(run.findings or ()) if run is not None else []
+        if kind == "category":
+            one = next((one for one in categories if one.name == name), None)
+            return name, self._about_category(one) if one is not None else []
+        said = next((said for one in categories for said in one.checks if said.check == name), None)
+        view = self.book.checks.get(name) if self.book is not None else None
+        head = [view.title, ""] if view is not None else []
+        lines = findings.evidence_lines(said, run) if said is not None else []
+        return name, [*head, *lines, *([self.problem] if self.problem else findings.check_lines(name, self.book))]
+
+    def _about_category(self, one: findings.Category) -> list[str]:
+        lines = [findings.counts_text([one]), ""]
+        for said in one.checks:
+            word = findings.STATUS_WORDS[said.status]
+            arms = findings.arms_text([item.arm for item in said.worst], self.run_view)
+            who = f" ({arms})" if arms else ""
+            lines.append(f"{said.check} {word}{who}: {said.worst[0].evidence or 'nothing to remark'}")
+        return lines
+
+    def folding(self) -> Sequence[str]:
+        run = self.run_view
+        return [one.name for one in findings.by_category(run.findings or ())] if run is not None else []
+
+    # -- keys -------------------------------------------------------------------------------------------
+
+    def action_only(self) -> None:
+        """Show every check, only what is not passed, or only what was caught or is suspect."""
+        self._only = (self._only + 1) % len(findings.FILTERS)
+        self.draw()
+
+    def action_diff(self) -> None:
+        """Compare the baseline, or a cheat's honest twin, with the rung that is highlighted above, as they ran."""
+        run = self.run_view
+        if run is None or not run.target:
+            return
+        left, right = self.workbench.pair_of(run.target, self.rung_name)
+        self.workbench.open_diff(run.target, Source(left, run.snapshot), Source(right, run.snapshot))
+
+    def action_checks(self) -> None:
+        """List every check, with what it did in this run."""
+        run = self.run_view
+        self.workbench.open_screen("checks", run_id=run.id if run is not None else "")
+
+    def copy_text(self) -> str:
+        """All that the checks said, as text; the row's where its text is being read."""
+        run = self.run_view
+        if run is None or (self.focused is not None and self.focused.id == "about"):
+            return super().copy_text()
+        ascii, wide = True, 120
+        heads = [column.title for column in findings.number_columns(wide)]
+        rows = [[str(cell) for cell in cells] for _, cells in findings.number_rows(run, wide, ascii)]
+        categories = findings.by_category(run.findings or ())
+        lines = [
+            readings.title_text(run, self.workbench.model.now_ns()).plain,
+            findings.summary_text(run, categories, ascii).plain,
+            "",
+            *plain.table(heads, rows),
+        ]
+        for one in categories:
+            lines += ["", f"{one.name}: {findings.counts_text([one])}"]
+            for said in one.checks:
+                lines += [f"  {findings.STATUS_WORDS[item.status]:<12} {item.check}  {item.arm or 'run'}: "
+                          f"{item.evidence}" for item in said.findings]  # fmt: skip
+        return "\n".join(lines)
