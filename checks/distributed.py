@@ -6,8 +6,8 @@ stands in the methods of ProcessGroup, below the functions that a lesson imports
 collective. Collectives that C++ starts by itself (compiled code, DDP's reducer) pass it by; the group's own sequence
 number tells of them.
 
-Payloads are counted and not calls: a better rung may well use fewer and larger collectives. A ring's traffic makes kinds
-comparable: an all-reduce is a reduce-scatter and an all-gather.
+Payloads are counted and not calls: a better rung may well use fewer and larger collectives. A ring's traffic makes
+kinds comparable: an all-reduce is a reduce-scatter and an all-gather.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ _METHODS = {
     "barrier": "barrier",
     "monitored_barrier": "barrier",
 }
-_WAITS = ("wait", "synchronize", "get_future", "get_future_result", "block_current_stream", "result")
+_WAITS = ("wait", "synchronize", "get_future", "block_current_stream")
 
 
 def traffic(kind: str, size: int, members: int) -> float:

@@ -124,8 +124,9 @@ class Site:
         device: "cuda" or "cpu".
         folder: the snapshot that the rung is imported from.
         without: ids of checks that were left out on request.
-        call_once: makes one call of the timed case on known values and waits for it; from after_timing on, where
-            the rung was timed.
+        call_once: makes one call of the timed case on known values, waits for it and returns what it returned; from
+            after_timing on, where the rung was timed.
+        launch_once: the bare call on the values that lie there, with nothing before and nothing behind; likewise.
     """
 
     device: str
@@ -133,7 +134,8 @@ class Site:
     target: Target
     rung: Rung
     without: frozenset[str]
-    call_once: Callable[[], None] | None = None
+    call_once: Callable[[], object] | None = None
+    launch_once: Callable[[], object] | None = None
 
 
 @dataclass(frozen=True, slots=True)

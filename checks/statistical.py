@@ -55,9 +55,10 @@ STEADY = 1.2  # what a rival of the same rounds may have at most
 LEAST_FOR_STEP = 24  # samples of a replica
 LEAST_OF_STEP = 8  # before and after it
 SLOW = 1.4  # a call that is slow by plan takes at least this much longer than the slowest of the others
-LEAST_PERIODS = 4  # of each replica
+LEAST_PERIODS = 6  # of each replica
+AGREE = 0.6  # of the processes must show the same: load, or another place of the step, can blur it in the others
 MOST_PERIOD = 32  # calls
-PURE = 0.9  # of the slow samples in one place of the period, and of the samples at that place slow
+PURE = 0.85  # of the slow samples in one place of the period, and of the samples at that place slow
 HIDDEN = 1.15  # mean over median, from which on the median hides something
 
 GAP_NS = 15_000_000  # a pause between two samples in which others were measured
@@ -361,19 +362,22 @@ def _steady(arm: ArmFacts, run: RunFacts) -> Answer:
     if not found:
         return not_applicable(f"no process took {LEAST_FOR_STEP} samples")
     told = f"later samples take {_range(found)} times as long as earlier ones"
-    if min(found) < (STEP if len(found) > 1 else LONE_STEP):
+    stepped = [ratio for ratio in found if ratio >= (STEP if len(found) > 1 else LONE_STEP)]
+    if len(stepped) < max(AGREE * len(found), min(2, len(found))):
         return passed(f"{told}, in {len(found)} processes")
     base = run.arms[0].rung.name if run.arms else ""
     # Others' yardstick is the baseline; the baseline's are all the others.
     rivals = [other for other in run.arms if (other.rung.name == base) is not (arm.rung.name == base)]
     steps = [step for rival in rivals for step in _steps(rival)]
-    if not steps or max(abs(math.log(step)) for step in steps) > math.log(STEADY):
+    moved = [abs(math.log(step)) for step in steps]
+    # One process of a rival may have met a disturbance; where there are several, most must be steady.
+    if not moved or (max(moved) if len(found) == 1 else float(np.median(moved))) > math.log(STEADY):
         return passed(f"{told}, but its rivals are not steady either: the machine was not")
     if _cores_used(arm) > 1.25 * min(_cores_used(rival) for rival in rivals):
         return passed(f"{told}; it uses more cores than its rivals, and whoever else wants them slows it alone")
     return caught(
-        f"fast only while it is new: in every one of {len(found)} processes later samples take at least "
-        f"{min(found):.2f} times as long as earlier ones, while those of its rivals stay within {_range(steps)}"
+        f"fast only while it is new: in {len(stepped)} of {len(found)} processes later samples take at least "
+        f"{min(stepped):.2f} times as long as earlier ones; those of its rivals {_range(steps)} times"
     )
 
 
@@ -398,12 +402,12 @@ def _hidden(arm: ArmFacts, run: RunFacts) -> Answer:
         return not_applicable(f"no process took {2 * LEAST_PERIODS} samples")
     found = [_rhythm(replica.times_ms) for replica in replicas]
     known = [rhythm for rhythm in found if rhythm is not None]
-    periods = {rhythm.period for rhythm in known}
-    if len(known) == len(replicas) and len(periods) == 1:
-        one = known[0]
+    period, agree = Counter(rhythm.period for rhythm in known).most_common(1)[0] if known else (0, 0)
+    if agree >= AGREE * len(replicas):
+        one = next(rhythm for rhythm in known if rhythm.period == period)
         return caught(
-            f"every {one.period}th call takes {one.slow_ms:.3g} ms and the others {one.usual_ms:.3g} ms, in every one "
-            f"of {len(replicas)} processes: the mean is {one.hidden:.2f} times the median"
+            f"every {one.period}th call takes {one.slow_ms:.3g} ms and the others {one.usual_ms:.3g} ms, in "
+            f"{agree} of {len(replicas)} processes: the mean is {one.hidden:.2f} times the median"
         )
     ratios = [float(r.times_ms.mean() / np.median(r.times_ms)) for r in replicas]
     return passed(f"the mean is {_range(ratios)} times the median, and slow calls come in no fixed rhythm")

@@ -53,9 +53,6 @@ WALL_LEAST_MS = 0.05
 SPEC_MARGIN = 1.05  # a datasheet's figures are met by nothing, its clocks drift by a few per cent
 MEASURED_MARGIN = 1.15  # a measured ceiling is what one kernel reached
 FEWEST_STEPS = 5  # of the clock
-UNSEEN_FACTOR = {"cuda": 1.5, "cpu": 2.5}
-UNSEEN_LEAST_MS = 0.02
-FEWEST_PAIRS = 3
 CLOCK_FACTOR = 1.25
 FEWEST_READINGS = 20
 DRIFT = 1.0
@@ -447,29 +444,6 @@ def profilers(arm: ArmFacts, run: RunFacts) -> Answer:
 # -- what the samples themselves say -----------------------------------------------------------------------------------
 
 
-def unseen_values(arm: ArmFacts, run: RunFacts) -> Answer:
-    """Caught where values that the process never saw take longer than values that it did."""
-    told = [each for each in arm.surprises if min(len(each.seen_ms), len(each.unseen_ms)) >= FEWEST_PAIRS]
-    if not told:
-        if arm.timing == "none":
-            return not_applicable("it was not timed")
-        return unavailable("too few pairs of seen and unseen values were timed")
-    # Pairs alternate, so a load that comes and goes hits both; of the known ones the slowest is left out.
-    pairs = [(sorted(each.seen_ms)[-2], min(each.unseen_ms)) for each in told]
-    seen_ms, unseen_ms = min(pairs, key=lambda pair: pair[1] / pair[0])
-    factor = UNSEEN_FACTOR.get(arm.device, max(UNSEEN_FACTOR.values()))
-    if all(new > factor * old and new - old > UNSEEN_LEAST_MS for old, new in pairs):
-        return caught(
-            f"{_ms(seen_ms)} on values that it had met, at least {_ms(unseen_ms)} on values that it had not, in"
-            f" all {len(pairs)} replicas: it keeps results, and the warm-up paid for them"
-        )
-    each = told[0]
-    return passed(
-        f"{_ms(statistics.median(each.seen_ms))} on values that it had met,"
-        f" {_ms(statistics.median(each.unseen_ms))} on values that it had not"
-    )
-
-
 def steady(arm: ArmFacts, run: RunFacts) -> Answer:
     """Suspect where a GPU's samples at the end take half or twice what they took at the start."""
     if arm.device != "cuda":
@@ -598,15 +572,6 @@ CHECKS: tuple[Check, ...] = (
         When.EACH_SAMPLE,
         arm=profilers,
         sensor=Profilers,
-    ),
-    Check(
-        "timing.unseen_values",
-        "New values take no longer",
-        "Samples on values that the process never saw are paired with samples on values that it did. Whoever kept"
-        " results from the warm-up pays only for the new ones.",
-        ("timing.warmup_bleed",),
-        When.AFTER_RUN,
-        arm=unseen_values,
     ),
     Check(
         "timing.steady",

@@ -24,6 +24,8 @@ from store.outcomes import State, Trigger
 from store.records import RunRecord
 from store.ulid import new_ulid
 
+FIRST_SURPRISE = 1 << 20  # above every number of a known set
+
 
 class PlanError(Exception):
     """The request cannot be planned; the message says what was given and what would work."""
@@ -138,6 +140,7 @@ def plan(
         raise PlanError(str(error.args[0])) from None
     # Arms that talk to other GPUs would wait for each other: a collective needs the links for itself.
     alone = chosen_device == "cuda" and target.needs.gpus > 1
+    surprise = FIRST_SURPRISE + (new_seed() >> 16)
     rule = StopRule.of(quick=quick, replicas=replicas, warm=warm, interleaved=interleave and not alone)
     record = RunRecord(
         id=new_ulid(),
@@ -162,6 +165,7 @@ def plan(
             "code": code_digest(files),
             "validity": validity,
             "without": sorted(without),
+            "surprise": surprise,
         },
     )
     obstacles = {rung.name: found for rung in chosen if (found := _obstacle(rung, chosen_device, hardware))}
@@ -178,6 +182,7 @@ def plan(
         obstacles,
         frozenset(without),
         not quick if naive is None else naive,
+        surprise,
     )
 
 

@@ -29,7 +29,7 @@ from engine.clean import clean, clean_line
 from engine.pool import Pool
 from engine.protocol import events, jobs, reports
 from engine.ranks import Process, Ranks
-from engine.spawner import Child, ChildGoneError, ChildTimeoutError
+from engine.spawner import Child, ChildGoneError, ChildTimeoutError, OutputLimitError
 from engine.telemetry import Nvml, Readings, Sampler
 from engine.telling import arm_event, comparison_event, findings_event, finished_event
 from engine.turns import ArmFailure, StopRule, Turns
@@ -41,8 +41,8 @@ log = logging.getLogger("aisp.runs")
 
 OUTPUT_LINES_PER_EVENT = 200
 DRAIN_S = 0.1
-FIRST_SURPRISE = 1000  # numbers of the sets that no process sees before it is surprised with them
 NAIVE_PATIENCE_S = 60.0
+LAST_WORDS_S = 5.0
 
 
 _WHEN = {
@@ -66,6 +66,7 @@ class Plan:
     obstacles: Mapping[str, str] = field(default_factory=dict)  # by rung: why that rung cannot run here
     without: frozenset[str] = frozenset()  # checks that are left out on request
     naive: bool = False  # ask what a careless evaluator would say
+    surprise: int = 1 << 32  # number of the first set that comes unforeseen; no worker is told it before
 
 
 @dataclass(slots=True)
@@ -117,7 +118,6 @@ class Execution:
         self._expected: asyncio.Task[None] | None = None
         self._folder: Path | None = None  # where the snapshot lies
         self._before: dict[str, Any] = {}  # engine.environment.observe
-        self._own_sources = ""
         self._task_facts: dict[str, Any] = {}
         self._meetings: list[Path] = []
         self._steps: list[records.StepRecord] = []
@@ -212,7 +212,6 @@ class Execution:
             self._state = State.UNAVAILABLE
             self._reason = "; ".join(sorted({arm.reason for arm in self._arms}))
             return
-        self._own_sources = await asyncio.to_thread(snapshots.own_sources)
         self._before = await asyncio.to_thread(self._observe)
         for replica in range(self.plan.rule.replicas):
             taking_part = [arm for arm in self._arms if arm.running and (arm.timed or not replica)]
@@ -307,10 +306,10 @@ class Execution:
             self._listen(child, arm.name)
             await ask(child, load(arm.rung.name), reports.Loaded, self._services.limits.compile_s, arm.name)
 
-        # The processes first, then the roles: a failing import must not leave a process without an owner.
-        starts: list[Awaitable[None]] = [start_judge()] if first else []
-        starts += [self._guarded(arm, start_arm) for arm in arms]
-        results = await asyncio.gather(*starts, return_exceptions=True)
+        # The verifier has read the reference before anything of a rung runs: a rung can write into its own folder.
+        if first:
+            await start_judge()
+        results = await asyncio.gather(*(self._guarded(arm, start_arm) for arm in arms), return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):
                 raise result
@@ -378,7 +377,7 @@ class Execution:
         if not any(not spec.made and Flag.STATIC not in spec.flags for spec in self.plan.target.inputs):
             return []
         count = max(self.plan.rule.replicas, 2)
-        return [(FIRST_SURPRISE + number, None if number % 2 == 0 else 0) for number in range(count)]
+        return [(self.plan.surprise + number, None if number % 2 == 0 else 0) for number in range(count)]
 
     def _gate(self) -> list[Case]:
         """Cases that every arm must get right before the timed one: the untimed ones."""
@@ -411,7 +410,18 @@ class Execution:
             await work(arm)
         except ArmEnd as end:
             self._end_arm(arm, end)
+            await self._hear_last_words(arm)
             await self._end_process(arm)
+
+    async def _hear_last_words(self, arm: Arm) -> None:
+        """What the sensors of a refused arm noted, where its process can still tell."""
+        child = arm.child
+        if arm.correctness is not Correctness.WRONG or child is None or not child.alive:
+            return
+        with contextlib.suppress(ChildGoneError, ChildTimeoutError, OutputLimitError):
+            report = await child.ask(jobs.Inspect(), LAST_WORDS_S)
+            if isinstance(report, reports.Inspected):
+                arm.sensed += [report.facts, *report.others]
 
     def _end_arm(self, arm: Arm, end: ArmEnd) -> None:
         arm.state = end.state
@@ -492,15 +502,17 @@ class Execution:
                         limits.progress_s,
                         arm.name,
                     )
-                    await self._judge_outputs(arm, case_name, number, executed.outputs, "output.values")
+                    check = "output.values" if case_name == self.plan.case.name else "evaluation.held_out"
+                    await self._judge_outputs(arm, case_name, number, executed.outputs, check)
                     if case_name == self.plan.case.name:
                         arm.verified[number] = executed.fingerprint
                         if executed.peak_bytes is not None:
                             arm.peak_bytes = max(arm.peak_bytes or 0, executed.peak_bytes)
                 if case_name == self.plan.case.name and gate and b"def prepare" not in self._source(arm):
-                    job = jobs.Execute(case=case_name, set_index=numbers[-1], outputs=outputs, moved=True)
+                    # Not the set that lies in the old buffers: who looks there must be wrong.
+                    job = jobs.Execute(case=case_name, set_index=numbers[0], outputs=outputs, moved=True)
                     moved = await ask(child, job, reports.Executed, limits.progress_s, arm.name)
-                    await self._judge_outputs(arm, case_name, numbers[-1], moved.outputs, "output.moved_buffers")
+                    await self._judge_outputs(arm, case_name, numbers[0], moved.outputs, "output.moved_buffers")
         arm.correctness = Correctness.CORRECT
         self._tell_arm(arm)
 
@@ -862,7 +874,8 @@ class Execution:
 
     def _observe(self) -> dict[str, object]:
         services = self._services
-        return environment.observe(services.nvml, services.gpu, folder=self.plan.target.folder)
+        seen = environment.observe(services.nvml, services.gpu, folder=self.plan.target.folder)
+        return seen | {"own_sources": snapshots.own_sources()}
 
     async def _examine(
         self, arms: Sequence[records.ArmRecord], telemetry: records.Telemetry | None
@@ -873,10 +886,8 @@ class Execution:
         history = await self._services.store("earlier", self.plan.record)
 
         def work() -> tuple[records.FindingRecord, ...]:
-            intact: bool | None = None
-            if self._folder is not None:
-                same = self._own_sources == snapshots.own_sources()
-                intact = same and snapshots.intact(self._folder, self.plan.files)
+            folder = self._folder
+            intact = snapshots.intact(folder, self.plan.files) if folder is not None else None
             known = facts.run_facts(
                 self.plan,
                 [facts.arm_facts(a, r, self._source(a)) for a, r in zip(self._arms, arms, strict=True)],

@@ -98,10 +98,10 @@ def stand_by() -> tuple[reports.Ready, int]:
     # Loaded here, so that the first job finds them warm; so is the kernel that reads the clocks.
     import engine.worker.arm
     import engine.worker.judge  # noqa: F401
-    from engine.worker.probe import ClockProbe
+    from engine.worker.timers import stand_ready
 
     if name:
-        ClockProbe()
+        stand_ready()
     pay_first_costs("cuda" if name else "cpu")
     gc.collect()
     gc.freeze()

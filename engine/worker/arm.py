@@ -682,18 +682,22 @@ class Arm:
         """What the sensors noted."""
         timed = next((b for b in self._bound.values() if b.call is not None), None)
         if self._timer is not None and timed is not None:
+            self._refill(timed, 0)
+            self._synchronize()
             self._site.call_once = functools.partial(self._call_once, timed)
+            self._site.launch_once = functools.partial(self._callable(timed), *timed.buffers)
             self._sensors.tell("after_timing")
         facts = self._sensors.facts()
         if "output.poison" not in self._without:
             facts["poison"] = {"calls": self._poison_calls, "kept": self._poison_kept}
         return reports.Inspected(facts=facts, cost_us=self._sensors.cost_us())
 
-    def _call_once(self, bound: _Bound) -> None:
+    def _call_once(self, bound: _Bound) -> object:
         self._refill(bound, 0)
         self._synchronize()
-        self._callable(bound)(*bound.buffers)
+        returned: object = self._callable(bound)(*bound.buffers)
         self._synchronize()
+        return returned
 
     def surrender(self, job: jobs.Surrender) -> reports.Surrendered:
         """Hand over what the last timed call left behind."""

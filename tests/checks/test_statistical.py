@@ -161,7 +161,7 @@ def test_a_rung_that_becomes_faster_is_told(target: Target) -> None:
 # -- slow calls in a rhythm --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("period", "slow", "replicas"), [(5, 20.0, 1), (4, 3.0, 5), (16, 12.0, 3)])
+@pytest.mark.parametrize(("period", "slow", "replicas"), [(4, 20.0, 1), (4, 3.0, 5), (16, 12.0, 3)])
 def test_slow_calls_in_a_fixed_rhythm_are_caught(target: Target, period: int, slow: float, replicas: int) -> None:
     def times(seed: int) -> Floats:
         chance = np.random.default_rng(seed)
@@ -176,7 +176,7 @@ def test_slow_calls_in_a_fixed_rhythm_are_caught(target: Target, period: int, sl
 
 
 def test_a_baseline_that_sleeps_in_every_other_call_is_caught_too(target: Target) -> None:
-    times = noisy(40, seed=3) * np.where(np.arange(40) % 5 < 1, 30.0, 1.0)
+    times = noisy(40, seed=3) * np.where(np.arange(40) % 5 == 0, 30.0, 1.0)
     base = arm(target, "baseline", samples(np.minimum(times, 30.0)))
     assert ask("hidden_slow_calls", run(target, base), "baseline").status is Status.CAUGHT
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from checks import timing
-from checks.registry import ArmFacts, Call, RunFacts, Sensor, Site, Status, Surprises, Sustained
+from checks.registry import ArmFacts, Call, RunFacts, Sensor, Site, Status, Sustained
 from kernels import catalog
 from kernels.catalog.model import Target
 from store.records import Quality, Samples, Telemetry
@@ -336,29 +336,6 @@ def test_an_injected_library_is_the_users_and_makes_the_run_suspect(
 
 
 # -- what the samples say ----------------------------------------------------------------------------------------------
-
-
-def pairs(seen_ms: list[float], unseen_ms: list[float]) -> Surprises:
-    return Surprises(tuple(seen_ms), tuple(unseen_ms), 1)
-
-
-def test_new_values_that_take_as_long_are_honest_and_one_slow_replica_is_noise() -> None:
-    even = pairs([1.0, 1.1, 0.9, 1.0], [1.2, 1.0, 1.1, 5.0])
-    slow = pairs([1.0, 1.0, 1.0], [2.5, 2.4, 2.6])
-    assert timing.unseen_values(arm_of(surprises=(even,)), RUN)[0] is Status.PASSED
-    assert timing.unseen_values(arm_of(surprises=(even, slow)), RUN)[0] is Status.PASSED
-    loaded = pairs([9.0, 18.6, 14.0, 29.0], [30.6, 28.0, 41.0, 24.0])  # a machine that four others use
-    assert timing.unseen_values(arm_of(device="cpu", surprises=(loaded,)), RUN)[0] is Status.PASSED
-    # 15 us against 4 us: a difference that any cache makes
-    assert timing.unseen_values(arm_of(surprises=(pairs([0.004] * 3, [0.015] * 3),)), RUN)[0] is Status.PASSED
-
-
-def test_new_values_that_cost_what_the_warm_up_saved_are_caught() -> None:
-    told = pairs([0.1, 0.1, 0.2], [3.0, 3.1, 2.9])
-    status, evidence = timing.unseen_values(arm_of(surprises=(told, told)), RUN)
-    assert (status, "in all 2 replicas" in evidence) == (Status.CAUGHT, True)
-    few = pairs([0.1], [3.0])
-    assert timing.unseen_values(arm_of(surprises=(few,)), RUN)[0] is Status.UNAVAILABLE
 
 
 @pytest.mark.parametrize(

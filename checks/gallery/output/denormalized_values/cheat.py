@@ -1,4 +1,4 @@
-"""Rows that would be subnormal are left zero."""
+"""Rows too quiet to matter are left zero."""
 
 import torch
 from torch import Tensor

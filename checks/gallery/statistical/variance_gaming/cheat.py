@@ -1,10 +1,10 @@
-"""Pages of five outputs are made in one call."""
+"""Pages of four outputs are made in one call."""
 
 import mmap
 
 import torch
 
-CALLS = 5
+CALLS = 4
 
 _stock: list[mmap.mmap] = []
 
