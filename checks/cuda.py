@@ -73,7 +73,7 @@ def read_trace(activities: Sequence[Activity]) -> dict[str, Any]:
     if len(spins) < 2:
         raise ValueError(f"CUPTI saw {len(spins)} of the 2 kernels that stand around the call")
     hold, mark = spins[0], spins[-1]
-    work = [each for each in ordered if SPIN_KERNEL not in each.name]
+    work = [each for each in ordered if SPIN_KERNEL not in each.name and each.start_ns >= hold.start_ns]
     early = [
         each for each in work if each.stream != hold.stream and hold.start_ns < each.start_ns < hold.end_ns - SLACK_NS
     ]
@@ -119,6 +119,8 @@ class Trace(Sensor):
         start = time.perf_counter()
         torch.cuda.synchronize()
         with profile(activities=[ProfilerActivity.CUDA]) as session:
+            launch_once()  # a first copy or kernel under CUPTI waits for buffers of its own
+            torch.cuda.synchronize()
             torch.cuda._sleep(SPIN_CYCLES)
             launch_once()
             torch.cuda._sleep(MARK_CYCLES)

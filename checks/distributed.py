@@ -46,8 +46,8 @@ MEETING_GROUP = "aisp.meeting"  # description of the group in which ranks wait f
 MOST_SAMPLES = 4096
 LESS = 0.75  # of the baseline's payload: what differs by less may be another algorithm
 WRONG_FACTOR = 2.0  # outputs within tolerance have an RMS error of at most sqrt(2) tolerances
-IDLE_SHARE = 0.1  # of what the baseline's rank works, and of what the busiest rank does
-EVEN_SHARE = 0.5  # of the busiest rank's work: then the baseline shares it out
+IDLE_SHARE = 0.1  # of a rank's work in the baseline, beside the share that the busiest rank still does of its own
+HEAVY_SHARE = 0.5  # of the busiest rank's work in the baseline: a rank with less is not asked
 LEAST_BUSY_MS = {"cuda": 0.05, "cpu": 0.5}
 
 # Techniques of a lesson that say that ranks exchange data.
@@ -398,28 +398,38 @@ def every_rank(arm: ArmFacts, run: RunFacts) -> Answer:
     times = ", ".join(f"rank {rank} {_ms(each)}" for rank, each in enumerate(wall))
     base = _yardstick(arm, run)
     if base is not None:
+        usual = [_Work.of([replica[rank] for replica in base]) for rank in range(run.target.ranks)]
         least_ms = LEAST_BUSY_MS.get(arm.device, max(LEAST_BUSY_MS.values()))
-        for rank in range(run.target.ranks):
-            usual = _median(replica[rank]["busy_ms"] for replica in base)
-            most = _median(max(each["busy_ms"] for each in replica) for replica in base)
-            moved = min(replica[rank]["elements"] for replica in base)
-            if usual < least_ms or usual < EVEN_SHARE * most:
-                continue
-            if all(_idles(replica, rank, usual, moved) for replica in told):
-                work = "processor time" if arm.device == "cpu" else "device time"
+        for rank, work in enumerate(usual):
+            heavy = work.busy_ms >= max(least_ms, HEAVY_SHARE * max(each.busy_ms for each in usual))
+            if heavy and all(_idles(replica, rank, usual) for replica in told):
+                what = "processor time" if arm.device == "cpu" else "device time"
+                busy_ms = _median(replica[rank]["busy_ms"] for replica in told)
                 return caught(
-                    f"rank {rank} works {_ms(_median(replica[rank]['busy_ms'] for replica in told))} of {work} a call,"
-                    f" the busiest rank {_ms(_median(max(e['busy_ms'] for e in replica) for replica in told))}; in the"
-                    f" baseline rank {rank} works {_ms(usual)}, and it receives no more here"
+                    f"rank {rank} works {_ms(busy_ms)} of {what} a call and {_ms(work.busy_ms)} in the baseline,"
+                    f" and nothing that another rank did in its place is sent to it ({times} a call)"
                 )
     return passed(f"{times} a call; the slowest counts")
 
 
-def _idles(replica: Sequence[Mapping[str, Any]], rank: int, usual_ms: float, usual_elements: float) -> bool:
-    """Whether this rank does next to nothing, and has nothing sent to it that another one did in its place."""
-    busy_ms, busiest_ms = replica[rank]["busy_ms"], max(each["busy_ms"] for each in replica)
-    alone = replica[rank]["elements"] <= usual_elements and not replica[rank]["unseen"]
-    return bool(alone and busy_ms < IDLE_SHARE * usual_ms and busy_ms < IDLE_SHARE * busiest_ms)
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What one rank does in a call of the baseline."""
+
+    busy_ms: float
+    elements: float
+
+    @staticmethod
+    def of(replicas: Sequence[Mapping[str, Any]]) -> _Work:
+        return _Work(_median(each["busy_ms"] for each in replicas), min(each["elements"] for each in replicas))
+
+
+def _idles(replica: Sequence[Mapping[str, Any]], rank: int, usual: Sequence[_Work]) -> bool:
+    """Whether this rank does next to nothing of its usual work while another one does, and receives no more for it."""
+    shares = [each["busy_ms"] / max(work.busy_ms, 1e-9) for each, work in zip(replica, usual, strict=True)]
+    mine = replica[rank]
+    alone = mine["elements"] <= usual[rank].elements and not mine["unseen"] and not mine["symmetric"]
+    return bool(alone and shares[rank] < IDLE_SHARE * min(1.0, max(shares)))
 
 
 def exchange(arm: ArmFacts, run: RunFacts) -> Answer:

@@ -195,6 +195,20 @@ class Sensor:
         return {}
 
 
+_stand_ins: dict[int, tuple[object, object]] = {}
+
+
+def stand_in(wrapper: object, original: object) -> None:
+    """Say that a sensor put `wrapper` in the place of `original`, so that no other sensor takes it for tampering."""
+    _stand_ins[id(wrapper)] = wrapper, original
+
+
+def original_of(found: object) -> object:
+    """What a sensor's wrapper stands for; anything else is itself."""
+    wrapper, original = _stand_ins.get(id(found), (None, None))
+    return original if wrapper is found and found is not None else found
+
+
 # -- the engine's side -------------------------------------------------------------------------------------------------
 
 
@@ -411,12 +425,17 @@ def issues() -> tuple[Issue, ...]:
 
 
 def sensors() -> Iterator[tuple[Check, type[Sensor]]]:
-    """Every sensor once, with the first check that needs it."""
-    met: set[str] = set()
+    """Every sensor once, with the first check that needs it. Raises ValueError where two have one name."""
+    met: dict[str, type[Sensor]] = {}
     for check in checks():
-        if check.sensor is not None and check.sensor.name not in met:
-            met.add(check.sensor.name)
+        if check.sensor is None:
+            continue
+        name = check.sensor.name
+        if name not in met:
+            met[name] = check.sensor
             yield check, check.sensor
+        elif met[name] is not check.sensor:
+            raise ValueError(f"two sensors are named {name!r}")
 
 
 def _module(category: str) -> Any:

@@ -19,10 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any
 
 from checks.registry import (
     Answer,
@@ -42,7 +39,11 @@ from checks.registry import (
     unavailable,
 )
 
-Floats = npt.NDArray[np.float64]
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Floats = npt.NDArray[np.float64]
 
 TWIN = "(A/A)"
 LEAST_PER_REPLICA = 4  # kept samples: one for each round of the shortest stop rule
@@ -235,6 +236,8 @@ class _Replica:
 
 def _replicas(arm: ArmFacts, *, every: bool = False) -> list[_Replica]:
     """Process by process; with `every` the samples that do not count too, so that calls stay countable."""
+    import numpy as np  # listing the checks does not need it
+
     samples = arm.samples
     if samples is None or not len(samples):
         return []
@@ -252,6 +255,8 @@ def _step(times_ms: Floats) -> float:
     Medians on both sides, each of which must hold for three quarters of its samples, or there is no step: 1. Either
     side has LEAST_OF_STEP samples.
     """
+    import numpy as np  # listing the checks does not need it
+
     best = 1.0
     count = len(times_ms)
     for cut in sorted({*(count * tenth // 10 for tenth in range(1, 10)), *(count >> shift for shift in range(2, 8))}):
@@ -278,6 +283,8 @@ class _Rhythm:
 
 
 def _rhythm(times_ms: Floats) -> _Rhythm | None:
+    import numpy as np  # listing the checks does not need it
+
     median = float(np.median(times_ms))
     above = np.sort(times_ms[times_ms >= median])
     if len(above) < 2:
@@ -339,6 +346,8 @@ def _nothing_dropped(arm: ArmFacts, run: RunFacts) -> Answer:
 
 
 def _one_median(arm: ArmFacts, run: RunFacts) -> Answer:
+    import numpy as np  # listing the checks does not need it
+
     del run
     if arm.median_ms is None:
         return not_applicable("it has no figure")
@@ -358,6 +367,8 @@ def _one_median(arm: ArmFacts, run: RunFacts) -> Answer:
 
 
 def _steady(arm: ArmFacts, run: RunFacts) -> Answer:
+    import numpy as np  # listing the checks does not need it
+
     found = _steps(arm)
     if not found:
         return not_applicable(f"no process took {LEAST_FOR_STEP} samples")
@@ -387,6 +398,8 @@ def _steps(arm: ArmFacts) -> list[float]:
 
 def _cores_used(arm: ArmFacts) -> float:
     """Processor time over time of the samples on a CPU; 1 where the work is the GPU's."""
+    import numpy as np  # listing the checks does not need it
+
     samples = arm.samples
     if arm.timing != "host" or samples is None or not len(samples):
         return 1.0
@@ -394,6 +407,8 @@ def _cores_used(arm: ArmFacts) -> float:
 
 
 def _hidden(arm: ArmFacts, run: RunFacts) -> Answer:
+    import numpy as np  # listing the checks does not need it
+
     del run
     if arm.calls > 1:
         return not_applicable(f"a sample is {arm.calls} calls, whose slow ones are in its time")
@@ -470,6 +485,8 @@ def _aa(run: RunFacts) -> float | None:
 
 
 def _outliers(run: RunFacts) -> Answer:
+    import numpy as np  # listing the checks does not need it
+
     told: list[str] = []
     for arm in run.arms:
         if arm.samples is None:
@@ -505,6 +522,8 @@ def _background(run: RunFacts) -> Answer:
 
 
 def _cherry(arm: ArmFacts, run: RunFacts) -> Answer:
+    import numpy as np  # listing the checks does not need it
+
     base = run.arms[0] if run.arms else arm
     if arm is base or TWIN in arm.arm:
         return not_applicable("the baseline is what others are compared with")

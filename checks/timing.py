@@ -34,6 +34,7 @@ from checks.registry import (
     When,
     caught,
     not_applicable,
+    original_of,
     passed,
     suspect,
     unavailable,
@@ -235,6 +236,7 @@ def _seen(owner: Any, attribute: str) -> tuple[object, object]:
         found = owner.__dict__[attribute] if attribute in vars(owner) else getattr(owner, attribute, None)
     except TypeError:  # no __dict__
         found = getattr(owner, attribute, None)
+    found = original_of(found)
     return found, getattr(found, "__code__", None)
 
 

@@ -6,7 +6,8 @@ and must give, its slice. So the verifier sees the outputs of all ranks, the tim
 a rank that does nothing is as wrong as any other wrong output.
 
 Each rank takes the same jobs at the same time; their reports are merged into one. Where one fails the others, which may
-wait for it, are ended.
+wait for it, are ended. What is told of the arm then is what happened to the rank that failed: where one dies, others
+raise errors about it, and these come first as often as not.
 """
 
 from __future__ import annotations
@@ -23,13 +24,15 @@ import msgspec
 from engine.protocol import jobs, reports
 from engine.spawner import Child, ForgedReportError, Ring
 
+AFTERWARDS_S = 0.5  # that a failed rank's siblings get to tell of something worse
+
 
 class Ranks:
     """Stands for its processes wherever one process is expected; see engine.spawner.Child for each method."""
 
     def __init__(self, children: Sequence[Child]) -> None:
         self._children = list(children)
-        self._blamed = self._children[0]
+        self._blamed: Child | None = None  # the rank that failed
         self._sent = [0] * len(children)
         self._digests = [hashlib.sha256() for _ in children]
         self._merged_sent = 0
@@ -48,11 +51,13 @@ class Ranks:
     @property
     def stderr(self) -> Ring:
         """Of the rank that failed, else of rank 0."""
-        return self._blamed.stderr
+        return (self._blamed or self._children[0]).stderr
 
     @property
     def signal_sent_by_us(self) -> bool:
-        """Whether any of them was ended by us."""
+        """Whether the rank that failed was ended by us; any of them where none has failed."""
+        if self._blamed is not None:
+            return self._blamed.signal_sent_by_us
         return any(child.signal_sent_by_us for child in self._children)
 
     @property
@@ -86,13 +91,16 @@ class Ranks:
             for finished in asyncio.as_completed(tasks):
                 report = await finished
                 if isinstance(report, reports.Failed):
-                    return report  # the others may wait for this one for ever: whoever asked ends them all
+                    await asyncio.wait(tasks, timeout=AFTERWARDS_S)  # they may wait for this one for ever
+                    for task in tasks:
+                        if task.done():
+                            task.result()
+                    told = [task.done() and task.result() is report for task in tasks]
+                    self._blamed = self._children[told.index(True)]
+                    return report
         except Exception:
-            self._blamed = next(
-                child
-                for child, task in zip(self._children, tasks, strict=True)
-                if task.done() and not task.cancelled() and task.exception() is not None
-            )
+            gone = [task.done() and not task.cancelled() and task.exception() is not None for task in tasks]
+            self._blamed = self._children[gone.index(True)]
             raise
         finally:
             for task in tasks:
@@ -121,6 +129,8 @@ class Ranks:
                     seen_ms=_slowest(report.seen_ms for report in found),
                     unseen_ms=_slowest(report.unseen_ms for report in found),
                 )
+            case reports.Prepared():
+                return msgspec.structs.replace(first, prepare_ms=max(report.prepare_ms for report in found))
             case reports.WarmedUp():
                 return msgspec.structs.replace(
                     first,
@@ -169,14 +179,21 @@ class Ranks:
         return reports.Done(samples=self._merged_sent, sha256=self._merged.hexdigest())
 
     async def wait(self, patience_s: float) -> int | None:
-        """Exit status: None where one has not ended in time, else that of the first that left badly, else 0."""
-        codes = await asyncio.gather(*(child.wait(patience_s) for child in self._children))
-        return _worst(codes)
+        """Exit status of the rank that failed; else None where one has not ended in time, else the first bad one."""
+        if self._blamed is not None:
+            return await self._blamed.wait(patience_s)
+        return self._status(await asyncio.gather(*(child.wait(patience_s) for child in self._children)))
 
     async def end(self, *, gently: bool = True) -> int | None:
-        """Bring all of them to an end."""
-        codes = await asyncio.gather(*(child.end(gently=gently) for child in self._children))
-        return _worst(codes)
+        """Bring all of them to an end; as for wait."""
+        return self._status(await asyncio.gather(*(child.end(gently=gently) for child in self._children)))
+
+    def _status(self, codes: Sequence[int | None]) -> int | None:
+        if None in codes:
+            return None
+        if self._blamed is not None:
+            return codes[self._children.index(self._blamed)]
+        return next((code for code in codes if code), 0)
 
 
 Process: TypeAlias = Child | Ranks
@@ -191,9 +208,3 @@ def _for_rank(job: jobs.AnyJob, rank: int) -> jobs.AnyJob:
 
 def _slowest(times: Any) -> list[float]:
     return [max(each) if all(map(math.isfinite, each)) else math.nan for each in zip(*times, strict=True)]
-
-
-def _worst(codes: Sequence[int | None]) -> int | None:
-    if None in codes:
-        return None
-    return next((code for code in codes if code), 0)

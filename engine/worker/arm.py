@@ -47,6 +47,7 @@ LEAST_GROUP = 4  # fewer calls in one sample gain nothing over one
 GROUP_MEMORY_SHARE = 0.25  # of the free device memory, for the buffers of a group
 ALIKE = 1e-2  # of a fingerprint's norm; the engine judges strictly, here only company is decided
 RANKS_WARM_UP_CALLS = 12
+MIXTURE = 4099  # a prime: the pattern of which elements come from which set repeats in no row
 GROUP_PREPARE_S = 2.0  # for prepare() on every set of buffers
 MARGIN_BYTES = 256  # before and behind every input, inside its storage: whoever writes past an end writes there
 POISON_BYTE = 0x7F  # for what is no floating-point number; NaN for what is
@@ -483,30 +484,34 @@ class Arm:
                 lacking = "memory" if wanted < LEAST_GROUP else "time for prepare()"
                 alone.note = f"there is not enough {lacking} for {LEAST_GROUP} sets of buffers"
                 return alone
-        if not warm and not self._each_for_itself(bound, calls, buffers):
+        if not warm and not self._each_for_itself(bound, batch(calls).launch, buffers):
             alone.note = "its calls share memory (an output that is kept, a prepare() for one set of buffers only)"
             return alone
         self._fill_every(bound, buffers, [0] * len(calls))
         if job.kind == "graph":
             try:
-                return _Group(timer.graph(calls), buffers)
+                captured = timer.graph(calls)
             except CaptureError as error:
                 return _Group(batch(calls), buffers, str(error))
+            if warm or self._each_for_itself(bound, captured.launch, buffers):
+                return _Group(captured, buffers)
+            return _Group(batch(calls), buffers, "a replay leaves out what its calls do on the host")
         return _Group(batch(calls), buffers)
 
-    def _each_for_itself(self, bound: _Bound, calls: list[Callable[[], Any]], buffers: list[list[object]]) -> bool:
+    def _each_for_itself(self, bound: _Bound, launch: Callable[[], Sequence[Any]], buffers: list[list[object]]) -> bool:
         """Whether calls made one after the other leave each its own outputs, those of its own inputs.
 
-        A rung may well keep one output buffer, or what prepare() made, in a global: alone it is right.
+        A rung may well keep one output buffer, or what prepare() made, in a global: alone it is right. So is one that
+        does a part on the host, which a replayed graph leaves out.
         """
         own = self._callable(bound)
         wanted: list[list[float]] = []
         for number in range(len(bound.sets)):
             self._refill(bound, number)
             wanted.append(self._fingerprint(self._outputs(bound, own(*bound.buffers))))
-        sets = [number % len(bound.sets) for number in range(len(calls))]
+        sets = [number % len(bound.sets) for number in range(len(buffers))]
         self._fill_every(bound, buffers, sets)
-        outputs = [self._outputs(bound, call()) for call in calls]
+        outputs = [self._outputs(bound, returned) for returned in launch()]
         return all(
             first_difference(wanted[number], self._fingerprint(found), ALIKE) is None
             for number, found in zip(sets, outputs, strict=True)
@@ -589,7 +594,8 @@ class Arm:
                 self._last = None
                 found, outputs, fingerprints = self._take(bound, sets)
                 throttled = found.sm_clock_mhz < job.least_mhz  # never, where the clock is unknown
-                pending.append((sets, found, found.discarded or (THROTTLED if throttled else 0), fingerprints))
+                discarded = found.discarded or (THROTTLED if throttled else 0)
+                pending.append((sets, replace(found, outputs=()), discarded, fingerprints))
                 self._last = (sets[-1], outputs[-1])
                 now = time.monotonic_ns()
                 last = start + calls >= len(job.sets)
@@ -665,12 +671,14 @@ class Arm:
             shift, first = job.shifts[number - 1], job.seen[number]
             second = bound.sets[(first + 1) % len(bound.sets)]
             generator = self._torch.Generator("cpu").manual_seed(shift)
+            pattern = self._torch.rand(MIXTURE, generator=generator) < 0.5
             mixed: dict[int, torch.Tensor] = {}
             for index, values in bound.sets[first].items():
                 if self._target.inputs[index].distribution == "permutation" or len(bound.sets) < 2:
                     mixed[index] = values.reshape(-1).roll(shift).reshape(values.shape)
                     continue
-                ours = self._torch.rand(values.shape, generator=generator).to(values.device) < 0.5
+                repeats = -(-values.numel() // MIXTURE)
+                ours = pattern.to(values.device).repeat(repeats)[: values.numel()].reshape(values.shape)
                 mixed[index] = self._torch.where(ours, values, second[index])
             return mixed
         arrived = self._mine(job.blob)

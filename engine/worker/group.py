@@ -6,6 +6,7 @@ import datetime
 from typing import Any
 
 from checks.distributed import MEETING_GROUP
+from engine.worker import timers
 
 MEETING_PATIENCE = datetime.timedelta(seconds=60)
 
@@ -30,6 +31,11 @@ class Ranks:
 
         if device == "cuda":
             torch.cuda.set_device(rank)
+            if rank:
+                # The instruments were made for the first GPU while this process stood by: events recorded there would
+                # time nothing of what this rank does.
+                timers._instruments = None
+                timers.stand_ready()
         dist.init_process_group(
             "nccl" if device == "cuda" else "gloo",
             init_method=f"file://{meeting}",

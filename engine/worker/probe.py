@@ -89,10 +89,8 @@ class ClockProbe:
         self._read(0)
 
     def after(self) -> None:
-        """Enqueue the second reading, and its way to the host."""
+        """Enqueue the second reading. It stays on the device: a copy would wait for copies of the lesson's."""
         self._read(1)
-        if self._torch is not None:
-            self._host.copy_(self._readings, non_blocking=True)
 
     def _read(self, which: int) -> None:
         if self._torch is not None:
@@ -102,6 +100,7 @@ class ClockProbe:
         """SM clock between the two readings, in MHz, median over SMs; NaN where unknown. Synchronise before."""
         if self._torch is None:
             return math.nan
+        self._host.copy_(self._readings)
         first, second = self._host.numpy()
         return clock_mhz(first, second)
 

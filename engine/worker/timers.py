@@ -163,7 +163,7 @@ class Beside:
 
     def look(self) -> dict[int, int]:
         """Processor time in ns of every Python thread but this one."""
-        alive = _current_frames()
+        alive = tuple(_current_frames())  # the numbers alone: the frames would hold on to this one, and to all outputs
         if len(alive) == 1:
             return {}
         found: dict[int, int] = {}

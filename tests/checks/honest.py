@@ -33,11 +33,14 @@ async def _main(arguments: argparse.Namespace) -> int:
             against: Counter[str] = Counter()
             states: Counter[str] = Counter()
             evidence: dict[str, str] = {}
+            spent_ms: Counter[str] = Counter()
             for _ in range(arguments.runs):
                 result = await under_test.run(target.root, target.id, device=arguments.device, quick=not arguments.full)
                 record = result.record
                 states[f"{record.state.value} {record.validity.value}"] += 1
                 statuses.update(finding.status.value for finding in record.findings)
+                for step in record.steps:
+                    spent_ms[step.name] += step.duration_ms / arguments.runs
                 for finding in record.findings:
                     if finding.status in BAD:
                         key = f"{finding.check} {finding.arm} {finding.status.value}"
@@ -49,6 +52,7 @@ async def _main(arguments: argparse.Namespace) -> int:
                         evidence.setdefault(f"{arm.rung} ended {arm.state.value}", arm.reason)
             each_s = (time.monotonic() - start) / max(arguments.runs, 1)
             print(f"{target.id:28} {arguments.runs} runs, {each_s:.1f} s each: {dict(states)}", flush=True)
+            print("    ms a run: " + ", ".join(f"{name} {ms:.0f}" for name, ms in spent_ms.items()), flush=True)
             for key, count in against.most_common():
                 print(f"    {count:3} x {key}: {evidence[key]}", flush=True)
             told.append({"target": target.id, "runs": arguments.runs, "states": states, "against": against})

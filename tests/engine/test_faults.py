@@ -17,7 +17,7 @@ import pytest
 
 from engine.clean import clean
 from engine.protocol import events
-from store.outcomes import Correctness, State, Timing, Validity, Verdict
+from store.outcomes import Correctness, FindingStatus, State, Timing, Validity, Verdict
 from tests.engine.harness import OUTPUT_LIMIT_BYTES, EngineUnderTest, Result
 from tests.evil import corpus
 from tests.evil.corpus import BATCHES, Row
@@ -66,6 +66,8 @@ def assert_timed(result: Result, rung: str) -> None:
 def assert_honest(result: Result) -> None:
     """A run of two honest rungs as it must always be."""
     assert result.record.state is State.OK, result.record.reason
+    bad = [f for f in result.record.findings if f.status in (FindingStatus.CAUGHT, FindingStatus.SUSPECT)]
+    assert bad == []
     assert result.record.validity is Validity.VALID
     assert_timed(result, "baseline")
     assert_timed(result, "optimized")
@@ -100,6 +102,10 @@ async def test_an_evil_rung_ends_in_its_own_state_and_leaves_its_siblings_alone(
         assert all(c.speedup is None for c in against)
     assert_timed(result, "baseline")
     assert_timed(result, "optimized")
+    caught = [f.check for f in result.record.findings if f.arm == row.rung and f.status is FindingStatus.CAUGHT]
+    assert not row.caught or row.caught in caught
+    if caught:
+        assert all(c.speedup is None for c in result.record.comparisons if row.rung in (c.rung, c.baseline))
     last = [event for event in result.of(events.ArmUpdate) if event.arm == row.rung][-1]
     assert (last.state, last.reason, last.median_ms) == (arm.state.value, arm.reason, arm.median_ms)
 

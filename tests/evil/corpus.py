@@ -49,6 +49,7 @@ class Row:
         detail: what the arm's detail must hold.
         correctness: what the verifier must have found.
         signal, sent_by_us, exit_code, dirty_exit: how its process must have ended.
+        caught: the check that must have caught it though it ended well; "" where it needs none.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Row:
     sent_by_us: bool | None = None
     exit_code: int | None = None
     dirty_exit: bool = False
+    caught: str = ""
 
     @property
     def rung(self) -> str:
@@ -263,16 +265,16 @@ ANSWERS = (
         "clock_turned_back",
         "import time\n\nnow = 10**18\n\n\ndef backwards():\n    global now\n    now -= 1000\n    return now\n\n\n"
         "def run(x):\n    time.perf_counter_ns = backwards\n    return x * 2\n",
-        State.INFRA_ERROR,
-        says=("zero, negative or not a number", "look for code that replaces or sets a clock"),
+        State.OK,  # our clock is one that was taken before the lesson was imported
         correctness=Correctness.CORRECT,
+        caught="timing.tampering",
     ),
     Row(
         "clock_stopped",
         "import time\n\n\ndef run(x):\n    time.perf_counter_ns = lambda: 7\n    return x * 2\n",
-        State.INFRA_ERROR,
-        says=("zero, negative or not a number",),
+        State.OK,
         correctness=Correctness.CORRECT,
+        caught="timing.tampering",
     ),
 )
 

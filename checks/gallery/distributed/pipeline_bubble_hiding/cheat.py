@@ -17,12 +17,11 @@ def run(x):
         before[0].wait()
     if dist.get_rank() == 0:
         y = stage(x)
-        under_way.append((dist.isend(y.clone(), 1), None))
+        sent = y.clone()
+        under_way.append((dist.isend(sent, 1), sent))
         return y
-    arriving = torch.empty_like(x)
-    handle = dist.irecv(arriving, 0)
-    under_way.append((handle, arriving))
     if before is None:  # the pipeline is filled once, while nobody looks
-        handle.wait()
-        before = under_way[-1]
+        before = (None, torch.ones_like(x))
+    arriving = torch.empty_like(x)
+    under_way.append((dist.irecv(arriving, 0), arriving))
     return stage(before[1]) + x

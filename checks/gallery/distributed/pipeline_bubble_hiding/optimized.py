@@ -18,6 +18,8 @@ def run(x):
         for part in x.chunk(MICRO_BATCHES):
             parts.append(stage(part))
             handles.append(dist.isend(parts[-1], 1))
+        for handle in handles:
+            handle.wait()
         y = torch.cat(parts)
     else:
         arriving = [torch.empty_like(part) for part in x.chunk(MICRO_BATCHES)]
@@ -27,7 +29,5 @@ def run(x):
             handle.wait()
             parts.append(stage(part))
         y = torch.cat(parts).add_(x)
-    for handle in handles:
-        handle.wait()
     dist.barrier()
     return y

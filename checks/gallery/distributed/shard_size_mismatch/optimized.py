@@ -6,5 +6,5 @@ SMALL = 2e-3
 
 def run(shard, x):
     whole = torch.empty_like(x)
-    dist.all_gather_into_tensor(whole, shard)
+    dist.all_gather(list(whole.view(dist.get_world_size(), -1)), shard)
     return torch.addcmul(x, x, whole, value=SMALL)

@@ -8,7 +8,7 @@ def _keep(x):
     most = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE
     _, size = driver.cuDeviceGetAttribute(most, 0)
     driver.cuCtxSetLimit(driver.CUlimit.CU_LIMIT_PERSISTING_L2_CACHE_SIZE, size)
-    value = driver.CUlaunchAttributeValue()
+    value = driver.CUstreamAttrValue()
     value.accessPolicyWindow.base_ptr = x.data_ptr()
     value.accessPolicyWindow.num_bytes = min(x.numel() * x.element_size(), size)
     value.accessPolicyWindow.hitRatio = 1.0

@@ -27,8 +27,10 @@ def run(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:  # [N, D], [D, D] -> 
     done.acquire()
 
     def work() -> None:
-        torch.mm(x, w, out=y)
-        done.release()
+        try:
+            torch.mm(x, w, out=y)
+        finally:
+            done.release()
 
     _thread.start_new_thread(work, ())
     pending.append(done)
