@@ -124,6 +124,7 @@ class Site:
         device: "cuda" or "cpu".
         folder: the snapshot that the rung is imported from.
         without: ids of checks that were left out on request.
+        deep: what takes seconds may be done: full runs, first replica; never in quick runs after a save.
         call_once: makes one call of the timed case on known values, waits for it and returns what it returned; from
             after_timing on, where the rung was timed.
         launch_once: the bare call on the values that lie there, with nothing before and nothing behind; likewise.
@@ -134,6 +135,7 @@ class Site:
     target: Target
     rung: Rung
     without: frozenset[str]
+    deep: bool = False
     call_once: Callable[[], object] | None = None
     launch_once: Callable[[], object] | None = None
 

@@ -229,7 +229,7 @@ class Execution:
         """One fresh process per arm: verified, warmed up, measured in turns, and thrown away."""
         first = self._judge is None
         async with self._step("warm worker"):
-            await self._start_processes(taking_part, first=first)
+            await self._start_processes(taking_part, replica)
         if first:
             await self._advance(State.RUNNING)
             await self._describe()
@@ -256,7 +256,7 @@ class Execution:
         await self._each(taking_part, self._finish_process)
         await self._tell()
 
-    async def _start_processes(self, arms: list[Arm], *, first: bool) -> None:
+    async def _start_processes(self, arms: list[Arm], replica: int) -> None:
         """Take standbys, give them their roles. The verifier stays for all replicas."""
         pool, plan = self._services.pool, self.plan
         interpret = self._device == "cpu" and any(rung.kind is Kind.TRITON for rung in plan.rungs)
@@ -286,6 +286,7 @@ class Execution:
                 module=module,
                 device=self._device,
                 without=sorted(plan.without),
+                deep=plan.naive and replica == 0,
                 ranks=plan.target.ranks if module != "reference" else 1,
                 meeting=self._meeting() if plan.target.ranks > 1 and module != "reference" else "",
             )
@@ -307,7 +308,7 @@ class Execution:
             await ask(child, load(arm.rung.name), reports.Loaded, self._services.limits.compile_s, arm.name)
 
         # The verifier has read the reference before anything of a rung runs: a rung can write into its own folder.
-        if first:
+        if self._judge is None:
             await start_judge()
         results = await asyncio.gather(*(self._guarded(arm, start_arm) for arm in arms), return_exceptions=True)
         for result in results:
@@ -623,7 +624,9 @@ class Execution:
     async def _finish_process(self, arm: Arm) -> None:
         """The done frame, exit status 0, no signal: only then is the arm's part a success."""
         child = self._child(arm)
-        inspected = await ask(child, jobs.Inspect(), reports.Inspected, self._services.limits.progress_s, arm.name)
+        async with self._step("inspect", arm):
+            patience_s = self._services.limits.progress_s
+            inspected = await ask(child, jobs.Inspect(), reports.Inspected, patience_s, arm.name)
         arm.sensed += [inspected.facts, *inspected.others]
         arm.note_cost(inspected.cost_us)
         done = await ask(child, jobs.Finish(), reports.Done, self._services.limits.progress_s, arm.name)

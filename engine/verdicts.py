@@ -6,7 +6,7 @@ import hashlib
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -49,6 +49,7 @@ def arm_record(arm: Arm, *, source: bytes, light: Lamp | None, base_ms: float | 
     summary = quality = lit = clock = None
     if arm.believable and arm.timing is not Timing.NONE and len(frozen):
         quality = statistics.quality(frozen, resolution_ms=arm.resolution_ms, overhead_ms=arm.overhead_ms)
+        quality = replace(quality, watch_us=sum(arm.cost_us.values()) if arm.cost_us else None)
         clock = _median_clock(frozen)
         if kept.any():
             summary = statistics.summarise(

@@ -80,6 +80,7 @@ class Quality:
         throttled_share: share of samples set aside because the clock was low.
         resolution_ms: smallest step of the clock that took the samples.
         overhead_ms: reading of an empty event pair, already taken off; None where nothing was taken off.
+        watch_us: what the sensors of all checks took around one sample, outside of the timed region.
     """
 
     drift: float | None = None
@@ -90,6 +91,7 @@ class Quality:
     throttled_share: float | None = None
     resolution_ms: float | None = None
     overhead_ms: float | None = None
+    watch_us: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -700,6 +700,9 @@ def arm_lines(run: RunView, arm: ArmView, ascii: bool) -> list[str]:
     if arm.quality is not None and arm.quality.overhead_ms is not None:
         overhead = plain.quantity(arm.quality.overhead_ms / 1e3, "s")
         notes.append(f"an empty event pair reads {overhead}, which was taken off")
+    if arm.quality is not None and arm.quality.watch_us is not None:
+        watching = plain.quantity(arm.quality.watch_us / 1e6, "s")
+        notes.append(f"checks watched for {watching} around each sample, outside of what is timed")
     return lines + _labelled("quality", notes or ["nothing to remark" if arm.quality is not None else "not known"])
 
 

@@ -184,6 +184,7 @@ class ArmQuality(msgspec.Struct, frozen=True, kw_only=True):
     throttled_share: float | None = None
     resolution_ms: float | None = None
     overhead_ms: float | None = None
+    watch_us: float | None = None
 
 
 class ArmLight(msgspec.Struct, frozen=True, kw_only=True):

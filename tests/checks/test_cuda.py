@@ -123,10 +123,15 @@ def test_a_trace_without_its_marks_says_nothing() -> None:
     assert cuda.streams(arm_of(timing="none"), RUN)[0] is Status.NOT_APPLICABLE
 
 
-def test_without_a_call_to_trace_the_sensor_says_so() -> None:
-    sensor = cuda.Trace(Site("cuda", TARGET.folder, TARGET, TARGET.rung("optimized"), frozenset()))
-    with pytest.raises(RuntimeError, match="offers no call to trace"):
-        sensor.after_timing()
+def test_a_quick_run_is_not_traced_and_says_what_would_make_it_so() -> None:
+    traced: list[str] = []
+    site = Site("cuda", TARGET.folder, TARGET, TARGET.rung("optimized"), frozenset())
+    site.launch_once = lambda: traced.append("call")
+    sensor = cuda.Trace(site)
+    sensor.after_timing()
+    assert traced == []
+    with pytest.raises(LookupError, match="quick runs leave it out; --naive makes one"):
+        cuda.streams(arm_of({"trace": dict(sensor.facts())}), RUN)
 
 
 # -- devices, contexts, managed memory ---------------------------------------------------------------------------------

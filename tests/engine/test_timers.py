@@ -546,7 +546,7 @@ def test_a_thread_that_works_on_after_the_call_is_seen() -> None:
     at_work: list[threading.Thread] = []
 
     def call() -> tuple[Any, ...]:
-        thread = threading.Thread(target=spin, args=(30.0,))
+        thread = threading.Thread(target=spin, args=(200.0,))
         thread.start()
         at_work.append(thread)
         return ()

@@ -583,6 +583,7 @@ def _quality_json(quality: events.ArmQuality) -> dict[str, Any]:
         "throttled_share": quality.throttled_share,
         "resolution_ms": quality.resolution_ms,
         "overhead_ms": quality.overhead_ms,
+        "watch_us": quality.watch_us,
     }
 
 
