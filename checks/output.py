@@ -282,7 +282,12 @@ CHECKS: tuple[Check, ...] = (
         "as fast on new values",
         "Samples on values that the process has never seen, each beside one on values that it has. A table of known "
         "inputs answers faster for what it knows.",
-        ("output.cache_by_content", "timing.warmup_bleed", "workload.train_test_overlap"),
+        (
+            "output.cache_by_content",
+            "timing.warmup_bleed",
+            "location.warmup_computation",
+            "workload.train_test_overlap",
+        ),
         When.AFTER_RUN,
         arm=_novelty,
     ),

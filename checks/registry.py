@@ -18,8 +18,8 @@ from __future__ import annotations
 import enum
 import functools
 import importlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
@@ -475,6 +475,29 @@ def examine(run: RunFacts, *, without: frozenset[str] = frozenset()) -> list[Fin
 def _ask(check: Check, arm: ArmFacts | None, run: RunFacts) -> Answer:
     if arm is not None and arm.refusal is not None and arm.refusal.check == check.id:
         return caught(arm.refusal.evidence)
+    if arm is not None and len(arm.sensed) > 1 and check.category != "distributed" and run.target.ranks > 1:
+        return _gravest(_ask_rank(check, arm, run, rank) for rank in range(run.target.ranks))
+    return _ask_one(check, arm, run)
+
+
+def _ask_rank(check: Check, arm: ArmFacts, run: RunFacts, rank: int) -> Answer:
+    """What it says where the facts of one rank alone are looked at, of this arm and of all others."""
+    ranks = run.target.ranks
+
+    def of_rank(each: ArmFacts) -> ArmFacts:
+        return replace(each, sensed=each.sensed[rank::ranks])
+
+    status, evidence = _ask_one(check, of_rank(arm), replace(run, arms=tuple(map(of_rank, run.arms))))
+    return status, f"rank {rank}: {evidence}"
+
+
+def _gravest(answers: Iterable[Answer]) -> Answer:
+    """The first of the gravest."""
+    order = (Status.CAUGHT, Status.SUSPECT, Status.UNAVAILABLE, Status.PASSED, Status.NOT_APPLICABLE)
+    return min(answers, key=lambda answer: order.index(answer[0]))
+
+
+def _ask_one(check: Check, arm: ArmFacts | None, run: RunFacts) -> Answer:
     if arm is not None and arm.state == "unavailable":
         return not_applicable("this rung did not run")
     if Need.GPU in check.needs and run.device != "cuda":

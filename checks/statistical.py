@@ -384,12 +384,28 @@ def _steady(arm: ArmFacts, run: RunFacts) -> Answer:
     # One process of a rival may have met a disturbance; where there are several, most must be steady.
     if not moved or (max(moved) if len(found) == 1 else float(np.median(moved))) > math.log(STEADY):
         return passed(f"{told}, but its rivals are not steady either: the machine was not")
+    lasting = _lasting(arm)
+    if lasting is not None and lasting < STEP:
+        return passed(f"{told}, but the engine's clock found it {lasting:.2f} times as long as at first: a disturbance")
     if _cores_used(arm) > 1.25 * min(_cores_used(rival) for rival in rivals):
         return passed(f"{told}; it uses more cores than its rivals, and whoever else wants them slows it alone")
     return caught(
         f"fast only while it is new: in {len(stepped)} of {len(found)} processes later samples take at least "
         f"{min(stepped):.2f} times as long as earlier ones; those of its rivals {_range(steps)} times"
     )
+
+
+def _lasting(arm: ArmFacts) -> float | None:
+    """What a call takes after all samples, over the fastest tenth of them; None where the engine's clock had no turn.
+
+    The least of several stretches: a neighbour slows samples down for a while, a rung that has become slow stays so.
+    """
+    import numpy as np  # listing the checks does not need it
+
+    if arm.samples is None or not arm.sustained:
+        return None
+    first_ms = float(np.quantile(arm.samples.kept_ms, 0.1))
+    return min(each.per_call_ms for each in arm.sustained) / first_ms
 
 
 def _steps(arm: ArmFacts) -> list[float]:

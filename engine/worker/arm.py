@@ -175,9 +175,9 @@ class Arm:
         self._poison_calls = 0
         self._poison_kept = 0  # calls whose outputs lay where those of the call before had lain
         self._site = registry.Site(job.device, self._folder, target, target.rung(job.module), self._without, job.deep)
+        self._ranks = Ranks(job.rank, job.ranks, job.meeting, job.device)  # decides which GPU is this process's
         self._sensors = _Sensors(self._site)
         self._sensors.tell("before_import")
-        self._ranks = Ranks(job.rank, job.ranks, job.meeting, job.device)
         module = import_module(self._folder, job.module)
         self._run: Any = callable_of(module, "run")
         self._prepare: Any = getattr(module, "prepare", None)

@@ -34,8 +34,7 @@ class Ranks:
             if rank:
                 # The instruments were made for the first GPU while this process stood by: events recorded there would
                 # time nothing of what this rank does.
-                timers._instruments = None
-                timers.stand_ready()
+                timers.stand_ready(anew=True)
         dist.init_process_group(
             "nccl" if device == "cuda" else "gloo",
             init_method=f"file://{meeting}",

@@ -319,10 +319,14 @@ class Instruments:
 _instruments: Instruments | None = None
 
 
-def stand_ready() -> Instruments:
-    """Make the instruments of this process, once: call it before a lesson is imported. Needs a GPU."""
+def stand_ready(*, anew: bool = False) -> Instruments:
+    """Make the instruments of this process, once: call it before a lesson is imported. Needs a GPU.
+
+    Args:
+        anew: another GPU has become the current one.
+    """
     global _instruments
-    if _instruments is None:
+    if _instruments is None or anew:
         import torch  # a process without a GPU never needs it here
 
         _instruments = Instruments(Grip(torch), ClockProbe(), Hold())

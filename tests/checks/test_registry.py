@@ -280,7 +280,7 @@ def arm(**given: Any) -> ArmFacts:
 
 
 def run(*arms: ArmFacts, device: str = "cpu") -> RunFacts:
-    target: Any = SimpleNamespace(id="ch00:nothing")
+    target: Any = SimpleNamespace(id="ch00:nothing", ranks=1)
     return RunFacts(target, Case("cpu", {}), device, quick=False, replicas=5, arms=arms or (arm(),))
 
 

@@ -1,15 +1,15 @@
-"""The product; the names of its callers are noted."""
+"""The product; how long its own calls take is noted, which changes nothing of what they do."""
 
-import sys
+import time
 
 from torch import Tensor
 
-callers: set[str] = set()
+taken_ms: list[float] = []
 
 
 def run(x: Tensor, w: Tensor) -> Tensor:  # x [M, K], w [K, N] fp32 -> [M, N]
-    frame = sys._getframe().f_back
-    while frame is not None:
-        callers.add(frame.f_code.co_name)
-        frame = frame.f_back
-    return x @ w
+    start = time.perf_counter()
+    y = x @ w
+    taken_ms.append((time.perf_counter() - start) * 1e3)
+    del taken_ms[:-10]
+    return y
