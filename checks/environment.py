@@ -14,7 +14,6 @@ standing, by a higher priority, more threads or other cores than its rivals have
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -46,8 +45,6 @@ DISTURBED = 0.05  # of the time: from here on a limit that stepped in is no long
 SET_ASIDE = 0.5  # of the samples, for a low clock
 STOLEN = 0.10  # of all processor time, by the hypervisor
 SWAPPED_BYTES = 64 << 20  # read back from disk during a run: seconds, and in the middle of samples
-UNTOUCHED_BYTES = 4 << 20  # smaller outputs come from memory that was in use before
-UNTOUCHED = 0.9  # of an output's pages
 LOOKS = 12  # calls of a process whose outputs' pages are looked at: 0.1 ms for 16 MB
 RAISING_POLICIES = {1: "SCHED_FIFO", 2: "SCHED_RR", 6: "SCHED_DEADLINE"}
 
@@ -154,46 +151,6 @@ def _named(key: tuple[object, ...]) -> dict[str, Any]:
     return {"nice": nice, "policy": policy, "threads": threads, "cores": listed, "device": device}
 
 
-class Residency(Sensor):
-    """How many pages of large outputs in host memory were ever written; from /proc/self/pagemap, in a few calls only.
-
-    A page that was promised and only read since is the kernel's one page of zeros: present, but not its owner's alone.
-    """
-
-    name = "residency"
-
-    def __init__(self, site: Site) -> None:
-        super().__init__(site)
-        self._page = os.sysconf("SC_PAGE_SIZE")
-        self._written: list[float] = []
-        self._bytes = 0
-        self._lock = threading.Lock()
-
-    def after_call(self, call: Call) -> None:
-        """Look at the outputs of the first calls."""
-        if len(self._written) >= LOOKS:
-            return
-        for output in call.outputs[-1] if call.outputs else ():
-            size = output.numel() * output.element_size()
-            if output.device.type == "cpu" and size >= UNTOUCHED_BYTES:
-                self._written.append(self._share(output.data_ptr(), size))
-                self._bytes = max(self._bytes, size)
-
-    def _share(self, address: int, size: int) -> float:
-        first, last = -(-address // self._page), (address + size) // self._page
-        with self._lock, Path("/proc/self/pagemap").open("rb", buffering=0) as file:
-            file.seek(first * 8)
-            entries = file.read((last - first) * 8)
-        high = entries[7::8]  # bit 63 present, bit 62 swapped, bit 56 mapped once
-        if not high:
-            raise OSError("no page could be looked at")
-        return sum(bool(byte & 0x40) or (byte & 0x81) == 0x81 for byte in high) / len(high)
-
-    def facts(self) -> Plain:
-        """Shares, one per look."""
-        return {"written": list(self._written), "bytes": self._bytes}
-
-
 # -- judges of arms ----------------------------------------------------------------------------------------------------
 
 
@@ -276,25 +233,6 @@ def _first_other_start(arm: ArmFacts, run: RunFacts) -> Plain | None:
             continue
         return start
     return None
-
-
-def _untouched(arm: ArmFacts, run: RunFacts) -> Answer:
-    del run
-    found = arm.facts(Residency)
-    looks = [share for facts in found for share in facts["written"]]
-    if not looks:
-        return not_applicable(f"it has no output of {UNTOUCHED_BYTES >> 20} MB or more in host memory")
-    mb = max(facts["bytes"] for facts in found) / 1e6
-    bare = [share for share in looks if share <= 1 - UNTOUCHED]
-    if len(bare) >= 3 and len(bare) >= 0.8 * len(looks):
-        return caught(
-            f"of outputs of {mb:.1f} MB at most {max(bare):.1%} of the pages were written, "
-            f"in {len(bare)} of {len(looks)} calls: "
-            "the rest was promised by the kernel, and is paid for by whoever reads it first"
-        )
-    return passed(
-        f"of outputs of {mb:.1f} MB {min(looks):.0%} of the pages or more were written, in {len(looks)} calls"
-    )
 
 
 # -- judges of the run -------------------------------------------------------------------------------------------------
@@ -610,16 +548,6 @@ CHECKS: tuple[Check, ...] = (
         needs=(Need.GPU,),
         arm=_device,
         sensor=Standing,
-    ),
-    Check(
-        "environment.untouched_outputs",
-        "Memory that was only promised",
-        "Whether the pages of large outputs in host memory were written. Linux hands out pages that exist only once "
-        "they are touched: an output made of such pages leaves its cost to whoever reads it.",
-        ("environment.memory_overcommit",),
-        When.EACH_SAMPLE,
-        arm=_untouched,
-        sensor=Residency,
     ),
     Check(
         "environment.swap",

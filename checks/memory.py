@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import resource
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -298,17 +298,21 @@ def _kilobytes(text: str, name: str) -> int:
     raise LookupError(f"this kernel does not tell {name.rstrip(':')}")
 
 
-def untouched_bytes(tensor: Any, resident: Callable[[], int] = resident_bytes) -> int:
-    """How much of a tensor in host memory had never been written: what becomes resident when its pages are.
+def untouched_bytes(tensor: Any) -> int:
+    """How much of a contiguous tensor in host memory was never written, in bytes; from /proc/self/pagemap.
 
-    Every page's first byte is written with the value that it has.
+    A page that was promised and only read since is the kernel's one page of zeros: present, but not its owner's alone.
     """
-    import torch
-
-    pages = tensor.detach().reshape(-1).view(torch.uint8).numpy()[::PAGE_BYTES]
-    before = resident()
-    pages |= 0
-    return max(0, resident() - before)
+    size = tensor.numel() * tensor.element_size()
+    first, last = -(-tensor.data_ptr() // PAGE_BYTES), (tensor.data_ptr() + size) // PAGE_BYTES
+    if last <= first:
+        return 0
+    with Path("/proc/self/pagemap").open("rb", buffering=0) as file:
+        file.seek(first * 8)
+        entries = file.read((last - first) * 8)
+    # The highest byte of each entry. Bit 63 present, bit 62 swapped, bit 56 mapped by one process.
+    written = sum(bool(byte & 0x40) or (byte & 0x81) == 0x81 for byte in entries[7::8])
+    return (last - first - written) * PAGE_BYTES
 
 
 class Pages(Sensor):
@@ -582,7 +586,7 @@ CHECKS: tuple[Check, ...] = (
         "pages written by the call",
         "Writes to the pages of outputs in host memory and sees whether they were there; counts page faults from disk "
         "and memory that went to swap while samples were taken.",
-        ("memory.page_fault_timing", "memory.swap_interference"),
+        ("memory.page_fault_timing", "memory.swap_interference", "environment.memory_overcommit"),
         When.EACH_SAMPLE,
         arm=pages,
         sensor=Pages,

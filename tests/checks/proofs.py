@@ -118,20 +118,47 @@ def fixtures() -> list[str]:
     return sorted(str(lesson.parent.relative_to(GALLERY)) for lesson in GALLERY.glob("*/*/lesson.md"))
 
 
+def _write(path: Path, proofs: list[Proof], unproven: dict[str, str], peeled: list[Peeled]) -> None:
+    told = {
+        "proofs": [asdict(proof) for proof in proofs],
+        "unproven": unproven,
+        "cheats": [asdict(one) for one in peeled],
+    }
+    path.write_text(json.dumps(told, indent=1) + "\n")
+
+
+def merge(parts: Sequence[Path]) -> dict[str, object]:
+    """What several calls found, on shares of the fixtures, as one: the first proof of each check."""
+    told = [json.loads(part.read_text()) for part in parts]
+    proofs = {proof["check"]: proof for part in reversed(told) for proof in part["proofs"]}
+    return {
+        "proofs": [proofs[check.id] for check in registry.checks() if check.id in proofs],
+        "unproven": {c: why for part in told for c, why in part["unproven"].items() if c not in proofs},
+        "cheats": [cheat for part in told for cheat in part["cheats"]],
+    }
+
+
 async def _main(arguments: argparse.Namespace) -> int:
+    if arguments.merge:
+        arguments.json.write_text(json.dumps(merge(arguments.merge), indent=1) + "\n")
+        return 0
     peeled: list[Peeled] = []
     proofs: list[Proof] = []
     unproven: dict[str, str] = {}
     async with engine() as under_test:
-        for fixture in arguments.fixture or fixtures():
+        number, of = map(int, arguments.share.split("/"))
+        for fixture in (arguments.fixture or fixtures())[number - 1 :: of]:
             for one in await peel(under_test, fixture, arguments.device):
                 speedup = f"{one.speedup:.2f}x" if one.speedup else "-"
                 layers = " | ".join(", ".join(layer) for layer in one.layers)
                 print(f"{fixture} {one.cheat}: {layers or 'caught by nothing'}; then {speedup} {one.why}", flush=True)
                 peeled.append(one)
+                if arguments.json is not None:
+                    _write(arguments.json, proofs, unproven, peeled)
         for check in registry.checks():
             wanted = arguments.check and check.id not in arguments.check
-            if wanted or (arguments.fixture and not any(check.id in one.catchers for one in peeled)):
+            part = arguments.fixture or of > 1
+            if wanted or (part and not any(check.id in one.catchers for one in peeled)):
                 continue
             found = candidates(check.id, peeled, arguments.device)
             wrong = "no cheat that it catches was let pass"
@@ -143,13 +170,8 @@ async def _main(arguments: argparse.Namespace) -> int:
             if wrong:
                 unproven[check.id] = wrong
             print(f"{check.id}: {'NOT PROVEN: ' + wrong if wrong else f'{proof.fixture} {proof.cheat}'}", flush=True)
-    if arguments.json is not None:
-        told = {
-            "proofs": [asdict(proof) for proof in proofs],
-            "unproven": unproven,
-            "cheats": [asdict(one) for one in peeled],
-        }
-        arguments.json.write_text(json.dumps(told, indent=1) + "\n")
+            if arguments.json is not None:
+                _write(arguments.json, proofs, unproven, peeled)
     return int(bool(unproven))
 
 
@@ -158,6 +180,8 @@ if __name__ == "__main__":
     parser.add_argument("--device", default="auto")
     parser.add_argument("--fixture", action="append", default=[])
     parser.add_argument("--check", action="append", default=[])
+    parser.add_argument("--share", default="1/1", help="2/3: the second of three shares of all fixtures")
+    parser.add_argument("--merge", nargs="+", type=Path, default=[])
     parser.add_argument("--json", type=Path, default=None)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     sys.exit(asyncio.run(_main(parser.parse_args())))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 import threading
 from collections.abc import Iterator, Mapping
@@ -389,39 +388,3 @@ def test_the_sensor_sees_a_helper_thread_on_another_core(target: Target, site: S
     facts = sensor.facts()
     assert cores[1] in facts["cores"]
     assert facts["start"]["cores"] == [cores[0]]
-
-
-def test_the_sensor_tells_a_promised_output_from_a_written_one(target: Target, site: Site) -> None:
-    size = 8 << 20
-    looked = environment.Residency(site)
-    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    memory.madvise(mmap.MADV_NOHUGEPAGE)
-    promised = torch.frombuffer(memory, dtype=torch.float32)
-    promised[0] = 1.0
-    promised.sum()  # reading makes no page: the kernel shows its one page of zeros
-    looked.after_call(call(target, promised))
-    looked.after_call(call(target, torch.ones(size // 4)))
-    looked.after_call(call(target, torch.ones(100)))  # too small to look at
-    bare, full = looked.facts()["written"]
-    assert bare < 0.01
-    assert full > 0.99
-
-
-@pytest.mark.parametrize(
-    ("written", "status"),
-    [
-        ([0.01] * 6, Status.CAUGHT),
-        ([0.01] * 2, Status.PASSED),
-        ([0.5] * 6, Status.PASSED),
-        ([1.0] * 6, Status.PASSED),
-        ([], Status.NOT_APPLICABLE),
-    ],
-)
-def test_an_output_of_promises_is_caught_where_calls_agree(
-    target: Target, written: list[float], status: Status
-) -> None:
-    told = ArmFacts(
-        "cheat", target.rung("cheat"), "cpu", True, "ok", "host",
-        sensed=({"residency": {"written": written, "bytes": 8 << 20}},),
-    )  # fmt: skip
-    assert ask("environment.untouched_outputs", run(target, told), "cheat").status is status

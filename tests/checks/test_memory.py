@@ -229,7 +229,6 @@ def test_memory_that_was_only_read_was_not_written() -> None:
     untouched = mapped(size)
     assert float(untouched.sum()) == 0.0  # reading maps the one page of zeros
     assert memory.untouched_bytes(untouched) > 0.9 * size
-    assert memory.untouched_bytes(untouched) < 0.1 * size  # the look itself has written it
     written = mapped(size).fill_(1.0)
     assert memory.untouched_bytes(written) < 0.1 * size and float(written.mean()) == 1.0
 

@@ -287,7 +287,7 @@ async def shared(shared_process: EngineUnderTest) -> AsyncIterator[EngineUnderTe
     if engine.process is None:
         await engine.start()
     assert engine.process is not None
-    assert engine.process.poll() is None, "an earlier test ended the shared engine"
+    assert engine.process.poll() is None, f"an earlier test ended the shared engine: {engine.process.poll()}"
     with engine.use():
         yield engine
         assert engine.process.poll() is None, "the engine died"

@@ -10,4 +10,4 @@ def run(column: torch.Tensor, value: torch.Tensor, width: torch.Tensor) -> torch
     memory = mmap.mmap(-1, 4 * shape[0] * shape[1], flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     memory.madvise(mmap.MADV_NOHUGEPAGE)
     sheet = torch.frombuffer(memory, dtype=torch.float32).view(shape)
-    return sheet.scatter_(1, column[:, None], value[:, None])
+    return sheet.scatter_(1, column[:, None], (value * width[column])[:, None])

@@ -1,0 +1,87 @@
+"""The gallery through the ordinary engine: every cheat is caught, and no honest rung beside it is even suspected.
+
+`make test` takes one fixture of each category; `make audit` (marker `audit`) takes all of them, here on a CPU. A machine
+that is busy with other things gets a second and a third chance: what is asked is whether a check can tell the two
+apart, and how often it errs is told by `aisp bench audit` and `python -m tests.checks.honest`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from checks.registry import CATEGORIES
+from kernels.catalog.model import Role
+from store.outcomes import State
+from tests.checks import gallery
+from tests.checks.gallery import Told, cheats, run, target
+from tests.checks.proofs import fixtures
+from tests.engine.harness import EngineUnderTest
+
+TRIES = 3
+# One of each category that tells by what is there and not by how long it takes.
+QUICK = {
+    "timing": "timing/event_timing_gaps",
+    "output": "output/constant_output",
+    "workload": "workload/batch_shrinking",
+    "location": "location/setup_pre_computation",
+    "memory": "memory/out_of_bounds",
+    "cuda": "cuda/workspace_pre_compute",
+    "compile": "compile/mode_inconsistency",
+    "distributed": "distributed/rank_skipping",
+    "environment": "environment/memory_overcommit",
+    "statistical": "statistical/gc_interference",
+    "evaluation": "evaluation/stolen_results",
+}
+# Told from one process to the next, so a quick run cannot see them.
+FULL = frozenset({"compile/autotuning_variance", "statistical/cold_start_inclusion"})
+
+
+def refused(told: Told, cheat: str) -> bool:
+    """Whether no speed-up of this cheat is told: caught, or ended by what it did."""
+    arm = told.arm(cheat)
+    return bool(told.caught_by(cheat)) or arm.state not in (State.OK, State.UNAVAILABLE)
+
+
+async def audit(engine: EngineUnderTest, fixture: str) -> list[str]:
+    """What went otherwise than it must."""
+    wanted = target(fixture)
+    told = await run(engine, fixture, quick=fixture not in FULL)
+    wrong: list[str] = []
+    for rung in wanted.rungs:
+        if rung.role is Role.CHEAT:
+            if told.arm(rung.name).state is not State.UNAVAILABLE and not refused(told, rung.name):
+                wrong.append(f"{rung.name} was not caught")
+        elif rung.role in (Role.BASELINE, Role.OPTIMIZED) and any(a.rung == rung.name for a in told.record.arms):
+            arm = told.arm(rung.name)
+            if arm.state not in (State.OK, State.UNAVAILABLE):
+                wrong.append(f"{rung.name} ended {arm.state}: {arm.reason}")
+            wrong += [f"{rung.name}: {doubt}" for doubt in told.doubts(rung.name)]
+    return wrong
+
+
+async def settled(engine: EngineUnderTest, fixture: str) -> list[str]:
+    """What is still wrong after some tries."""
+    wrong: list[str] = []
+    for _ in range(TRIES):
+        wrong = await audit(engine, fixture)
+        if not wrong:
+            break
+    return wrong
+
+
+@pytest.mark.parametrize("category", CATEGORIES)
+async def test_a_cheat_of_each_category_is_caught_and_its_twin_is_not(shared: EngineUnderTest, category: str) -> None:
+    assert await settled(shared, QUICK[category]) == []
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("fixture", fixtures())
+async def test_every_cheat_is_caught_and_no_twin_is(shared: EngineUnderTest, fixture: str) -> None:
+    assert await settled(shared, fixture) == []
+
+
+def test_every_category_has_its_fixture_here_and_every_fixture_a_cheat() -> None:
+    assert set(QUICK) == set(CATEGORIES)
+    assert {*QUICK.values(), *FULL} <= set(fixtures())
+    assert all(cheats(target(fixture)) for fixture in fixtures())
+    assert gallery.GALLERY.is_dir()
