@@ -33,6 +33,7 @@ from checks.registry import (
     caught,
     not_applicable,
     passed,
+    stand_in,
     suspect,
     unavailable,
 )
@@ -83,11 +84,20 @@ class Standing(Sensor):
         self._given: set[int] = set()
         self._cores: set[int] = set()
         self._looks = 0
+        self._asked = 0  # the most threads that were ever asked for, if only for the time of a call
 
     def before_import(self) -> None:
         """The standing that the engine gave."""
         self._start = _named(self._now())
         self._given = self._of_threads()
+        original = self._torch.set_num_threads
+
+        def noted(count: int) -> None:
+            self._asked = max(self._asked, int(count))
+            original(count)
+
+        stand_in(noted, original)
+        self._torch.set_num_threads = noted
 
     def after_import(self) -> None:
         """What importing changed counts from now on."""
@@ -118,6 +128,7 @@ class Standing(Sensor):
             "cores": sorted(self._cores),
             "uuid": uuid,
             "versions": versions,
+            "asked": self._asked,
         }
 
     def _note(self) -> None:
@@ -191,6 +202,11 @@ def _priority(arm: ArmFacts, run: RunFacts) -> Answer:
                 return caught(
                     f"took more threads than it was given: {seen['threads']} {share}, {start['threads']} at the start"
                 )
+    for facts in arm.facts(Standing):
+        if facts.get("asked", 0) > facts["start"]["threads"]:
+            return caught(
+                f"asked for {facts['asked']} threads for a while, {facts['start']['threads']} were given to every arm"
+            )
     start = arm.facts(Standing)[0]["start"]
     other = _first_other_start(arm, run)
     if other is not None and (other["nice"], other["policy"]) != (start["nice"], start["policy"]):
@@ -523,7 +539,7 @@ CHECKS: tuple[Check, ...] = (
         "Priority and threads",
         "Nice value, scheduling policy and torch's threads at the edges of every call, against those that the engine "
         "gave. An arm that raises any of them is measured with more of the machine than its rivals.",
-        ("environment.priority_elevation",),
+        ("environment.priority_elevation", "environment.borrowed_threads"),
         When.EACH_SAMPLE,
         arm=_priority,
         sensor=Standing,
@@ -688,6 +704,14 @@ ISSUES: tuple[Issue, ...] = (
         How.DETECTED,
         "Arms are started alike by one process, and an arm's nice value, policy and threads are read around its calls.",
         "environment/priority_elevation",
+    ),
+    Issue(
+        "environment.borrowed_threads",
+        "A call takes every core for as long as it lasts and gives them back before it returns.",
+        How.DETECTED,
+        "Whatever number of threads is ever asked for counts, not only what stands between calls.",
+        "environment/borrowed_threads",
+        listed=False,
     ),
     Issue(
         "environment.memory_overcommit",

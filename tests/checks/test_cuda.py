@@ -102,17 +102,22 @@ def test_a_copy_that_runs_while_the_launches_are_held_back_is_caught() -> None:
     assert cuda.streams(arm_of(facts, timing="cold+host"), RUN)[0] is Status.PASSED
 
 
-def test_a_gpu_that_is_busy_for_longer_than_is_claimed_is_caught_whatever_kernels_are_counted() -> None:
-    """One grid that lasts as long as the grids that it launched: no trace counts those, the time is there."""
-    facts = traced(at(10.01, 13.01, name="parent"))
+def test_a_gpu_that_is_busy_beside_the_timed_stream_for_longer_than_is_claimed_is_caught() -> None:
+    facts = traced(at(10.01, 10.02), at(10.02, 13.01, stream=13, name="parent"))
     assert cuda.kernel_time(arm_of(facts, median_ms=2.5), RUN)[0] is Status.PASSED
     status, evidence = cuda.kernel_time(arm_of(facts, facts, median_ms=0.01), RUN)
     assert (status, evidence) == (
         Status.CAUGHT,
         "0.01 ms by the samples, the GPU was busy for 3 ms with one call",
     )
-    quiet = traced(at(10.01, 10.02))
+    quiet = traced(at(10.01, 10.02), at(10.01, 10.02, stream=13))
     assert cuda.kernel_time(arm_of(facts, quiet, median_ms=0.01), RUN)[0] is Status.PASSED
+
+
+def test_work_on_the_timed_stream_alone_cannot_hide_however_long_a_traced_call_takes() -> None:
+    """It stands between the two events; a call under CUPTI comes after a pause, at a lower clock."""
+    facts = traced(at(10.01, 13.01))
+    assert cuda.kernel_time(arm_of(facts, median_ms=1.0), RUN)[0] is Status.PASSED
 
 
 def test_a_trace_without_its_marks_says_nothing() -> None:

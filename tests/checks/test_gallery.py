@@ -1,8 +1,8 @@
 """The gallery through the ordinary engine: every cheat is caught, and no honest rung beside it is even suspected.
 
-`make test` takes one fixture of each category; `make audit` (marker `audit`) takes all of them, here on a CPU. A machine
-that is busy with other things gets a second and a third chance: what is asked is whether a check can tell the two
-apart, and how often it errs is told by `aisp bench audit` and `python -m tests.checks.honest`.
+`make test` takes one fixture of each category; `make audit` (marker `audit`) takes all of them, here on a CPU. A
+machine that is busy with other things gets a second and a third chance: what is asked is whether a check can tell the
+two apart, and how often it errs is told by `aisp bench audit` and `python -m tests.checks.honest`.
 """
 
 from __future__ import annotations
