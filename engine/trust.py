@@ -33,6 +33,7 @@ class FixtureView:
         twin: the honest rung, "optimized"; "" where the folder has none.
         checks: ids of the checks that answer the issues which name this folder.
         cpu: whether a cheat of it can run on a machine without a GPU.
+        on_host: whether it runs on the CPU everywhere.
     """
 
     target_id: str
@@ -42,6 +43,7 @@ class FixtureView:
     twin: str
     checks: tuple[str, ...]
     cpu: bool
+    on_host: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +214,7 @@ def _fixtures(targets: Iterable[Target]) -> list[FixtureView]:
             checks=tuple(dict.fromkeys(by_folder.get(target.id.replace(":", "/"), ()))),
             cpu=(target.on_host or any(case.name == "cpu" for case in target.cases))
             and any(rung.role is Role.CHEAT and not rung.gpu_only for rung in target.rungs),
+            on_host=target.on_host,
         )
         for target in targets
     ]

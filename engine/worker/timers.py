@@ -43,6 +43,7 @@ Outputs = tuple["torch.Tensor", ...]
 MAX_HOLD_MS = 20.0
 LEAKED = 2  # store.records.DISCARDED: host time leaked into the sample
 EMPTY_PAIRS = 25
+FEWEST_READINGS = 50
 EVENT_ROUNDING_MS = 1e-5  # event times come as float32: smaller steps are rounding
 
 # The originals, whatever a lesson makes of these names later.
@@ -445,7 +446,8 @@ class CudaTimer:
             typical_ms = min(self.sample(shot, refill).host_ms for _ in range(3)) * shot.calls
             self._hold_ms = min(MAX_HOLD_MS, 3 * typical_ms + 0.1)
         self._cycles_per_ms = self._calibrate()
-        self.resolution_ms = _smallest_step(self._readings_ms, EVENT_ROUNDING_MS) or self.resolution_ms
+        if len(self._readings_ms) >= FEWEST_READINGS:  # a few long samples lie far apart, and say nothing of the clock
+            self.resolution_ms = _smallest_step(self._readings_ms, EVENT_ROUNDING_MS) or self.resolution_ms
         return result
 
     def sample(self, shot: Shot, refill: Callable[[], None]) -> Sample:

@@ -267,7 +267,8 @@ class Audit(Interruptible):
                     roots=[self._root],
                     targets=[case.fixture.target_id],
                     rungs=rungs,
-                    device=self._device,
+                    # A GPU has no part in what runs on the host everywhere.
+                    device="auto" if case.fixture.on_host else self._device,
                     quick=True,
                     naive=True,
                     validity=PORTABLE,
