@@ -134,7 +134,7 @@ def merge(parts: Sequence[Path]) -> dict[str, object]:
     return {
         "proofs": [proofs[check.id] for check in registry.checks() if check.id in proofs],
         "unproven": {c: why for part in told for c, why in part["unproven"].items() if c not in proofs},
-        "cheats": [cheat for part in told for cheat in part["cheats"]],
+        "cheats": list({(c["fixture"], c["cheat"]): c for part in told for c in part["cheats"]}.values()),
     }
 
 

@@ -74,14 +74,18 @@ def rows_of(fixture: str, record: RunRecord) -> list[dict[str, Any]]:
 
 
 def collect(databases: Sequence[Path]) -> list[dict[str, Any]]:
-    """Rows of the newest finished run of every fixture; later databases count as newer."""
-    newest: dict[str, RunRecord] = {}
+    """Rows of the newest finished run of every rung; later databases count as newer."""
+    newest: dict[tuple[str, str], dict[str, Any] | None] = {}
+    known = set(fixtures())
     for path in databases:
-        history = History(path)
-        for record in reversed(history.newest(2000)):
-            if record.state.final and record.state not in (State.CANCELLED, State.ENGINE_LOST):
-                newest[record.target.replace(":", "/")] = record
-    return [row for name in fixtures() if name in newest for row in rows_of(name, newest[name])]
+        for record in reversed(History(path).newest(2000)):
+            fixture = record.target.replace(":", "/")
+            if fixture not in known or not record.state.final or record.state in (State.CANCELLED, State.ENGINE_LOST):
+                continue
+            rows = {row["rung"]: row for row in rows_of(fixture, record)}
+            newest |= {(fixture, arm.rung): rows.get(arm.rung) for arm in record.arms}
+    told = [row for row in newest.values() if row is not None]
+    return sorted(told, key=lambda row: (registry.CATEGORIES.index(row["fixture"].partition("/")[0]), row["fixture"]))
 
 
 def _tally(rows: Sequence[dict[str, Any]]) -> Counter[str]:

@@ -17,6 +17,9 @@ from tests.checks.gallery import Told, cheats, run, target
 from tests.checks.proofs import fixtures
 from tests.engine.harness import EngineUnderTest
 
+# With the other tests of the shared engine: one engine a process, and nothing of ours beside what is timed.
+pytestmark = [pytest.mark.xdist_group("engine"), pytest.mark.timeout(180)]
+
 TRIES = 3
 # One of each category that tells by what is there and not by how long it takes.
 QUICK = {

@@ -14,6 +14,8 @@ from checks import registry
 from tests.checks.proofs import Proof, fixtures, proven
 from tests.engine.harness import EngineUnderTest
 
+pytestmark = [pytest.mark.xdist_group("engine"), pytest.mark.timeout(300)]
+
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "audit"
 
 

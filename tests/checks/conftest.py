@@ -1,3 +1,0 @@
-from tests.engine.harness import shared, shared_process
-
-__all__ = ["shared", "shared_process"]
