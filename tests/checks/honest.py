@@ -56,9 +56,9 @@ async def _main(arguments: argparse.Namespace) -> int:
             for key, count in against.most_common():
                 print(f"    {count:3} x {key}: {evidence[key]}", flush=True)
             told.append({"target": target.id, "runs": arguments.runs, "states": states, "against": against})
+            if arguments.json is not None:  # after each, so that a call that is cut off leaves what it saw
+                arguments.json.write_text(json.dumps({"targets": told, "findings": statuses}, indent=1) + "\n")
     print(f"findings: {dict(statuses)}")
-    if arguments.json is not None:
-        arguments.json.write_text(json.dumps({"targets": told, "findings": statuses}, indent=1))
     return int(any(entry["against"] for entry in told))
 
 
