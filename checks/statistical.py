@@ -232,6 +232,7 @@ class _Replica:
 
     number: int
     times_ms: Floats
+    opens: npt.NDArray[np.bool_]  # whether a sample was the first of its turn
 
 
 def _replicas(arm: ArmFacts, *, every: bool = False) -> list[_Replica]:
@@ -245,7 +246,9 @@ def _replicas(arm: ArmFacts, *, every: bool = False) -> list[_Replica]:
     for number in np.unique(samples.replica):
         chosen = (samples.replica == number) & (every | (samples.discarded == 0))
         order = np.argsort(samples.end_ns[chosen], kind="stable")
-        found.append(_Replica(int(number), np.asarray(samples.device_ms[chosen][order], np.float64)))
+        rounds = samples.round[chosen][order]
+        opens = np.append(True, rounds[1:] != rounds[:-1])[: len(rounds)]
+        found.append(_Replica(int(number), np.asarray(samples.device_ms[chosen][order], np.float64), opens))
     return found
 
 
@@ -282,9 +285,12 @@ class _Rhythm:
     hidden: float  # mean over median
 
 
-def _rhythm(times_ms: Floats) -> _Rhythm | None:
+def _rhythm(replica: _Replica) -> _Rhythm | None:
+    """The rhythm of a process, if it has one that is the rung's: turns of equal length have one of their own, whose
+    first call finds the caches as the other arms left them."""
     import numpy as np  # listing the checks does not need it
 
+    times_ms = replica.times_ms
     median = float(np.median(times_ms))
     above = np.sort(times_ms[times_ms >= median])
     if len(above) < 2:
@@ -293,7 +299,7 @@ def _rhythm(times_ms: Floats) -> _Rhythm | None:
     if above[widest + 1] < SLOW * above[widest]:
         return None
     slow = np.flatnonzero(times_ms > above[widest])
-    if len(slow) < LEAST_PERIODS:
+    if len(slow) < LEAST_PERIODS or float(replica.opens[slow].mean()) >= PURE:
         return None
     for period in range(2, min(MOST_PERIOD, len(times_ms) // LEAST_PERIODS) + 1):
         place, met = Counter((slow % period).tolist()).most_common(1)[0]
@@ -431,7 +437,7 @@ def _hidden(arm: ArmFacts, run: RunFacts) -> Answer:
     replicas = [r for r in _replicas(arm, every=True) if len(r.times_ms) >= 2 * LEAST_PERIODS]
     if not replicas:
         return not_applicable(f"no process took {2 * LEAST_PERIODS} samples")
-    found = [_rhythm(replica.times_ms) for replica in replicas]
+    found = [_rhythm(replica) for replica in replicas]
     known = [rhythm for rhythm in found if rhythm is not None]
     period, agree = Counter(rhythm.period for rhythm in known).most_common(1)[0] if known else (0, 0)
     if agree >= AGREE * len(replicas):

@@ -210,9 +210,17 @@ class Judge:
             if time.monotonic() - started + each_s > INSPECT_BUDGET_S:
                 return facts
             changed = self._on_device(self._referred(case, {**inputs, spec.name: others[spec.name]}))
-            if self._same(changed, again):
+            # Some values hide others (at position 0 no query matters): it must be so for several.
+            if self._same(changed, again) and all(self._ignores(case, seed ^ other, spec.name) for other in (2, 4, 8)):
                 unused.append(spec.name)
         return facts | {"unused_inputs": unused}
+
+    def _ignores(self, case: Case, seed: int, name: str) -> bool:
+        """Whether the reference gives the same for other values of one input."""
+        inputs, others = (checks_inputs.grammar_inputs(self._target, case, each, 0) for each in (seed, seed ^ 1))
+        one = self._on_device(self._referred(case, inputs))
+        other = self._on_device(self._referred(case, {**inputs, name: others[name]}))
+        return self._same(one, other)
 
     def _on_device(self, outputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         return tuple(output.to(self._device) for output in outputs)

@@ -190,6 +190,16 @@ def test_outliers_of_a_shared_machine_have_no_rhythm(target: Target, seed: int) 
         assert ask(check, facts, "baseline").status is Status.PASSED
 
 
+def test_the_first_call_of_every_turn_may_be_slow(target: Target) -> None:
+    """Other arms had the caches in between: turns of seven samples make a rhythm of seven."""
+    times = noisy(56, seed=4) * np.where(np.arange(56) % 7 == 0, 3.0, 1.0)
+    taken = replace(samples(times), round=np.arange(56) // 7)
+    found = ask("hidden_slow_calls", run(target, arm(target, "optimized", taken)), "optimized")
+    assert found.status is Status.PASSED
+    other = replace(samples(times), round=np.arange(56) // 8)
+    assert ask("hidden_slow_calls", run(target, arm(target, "cheat", other)), "cheat").status is Status.CAUGHT
+
+
 def test_two_modes_without_a_rhythm_are_told(target: Target) -> None:
     chance = np.random.default_rng(1)
     times = noisy(200) * np.where(chance.random(200) < 0.3, 3.0, 1.0)
