@@ -184,8 +184,7 @@ def page() -> str:
             states = ", ".join(f"{count} {state}" for state, count in entry["states"].items())
             against = "; ".join(f"{count} x {what}" for what, count in entry["against"].items()) or "nothing"
             lines.append(f"| `{entry['target']}` | {entry['runs']} | {states} | {against} |")
-        findings = ", ".join(f"{count} {status}" for status, count in told["findings"].items())
-        lines += ["", f"Findings in all: {findings}.", ""]
+        lines += [""]
     for name, title in (("cpu", "without a GPU"), ("h100", "on an H100")):
         told = _load(f"proofs_{name}.json")
         if told is None:
