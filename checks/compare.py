@@ -29,6 +29,7 @@ class Finding(enum.StrEnum):
     NAN = "nan"  # NaN where the reference has none, or the other way round
     INF = "inf"
     VALUES = "values"
+    RELATION = "relation"  # two calls contradict one another (checks.oracle.relations)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,17 +13,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from checks import registry
+from checks.oracle.schema import Strategy
 from engine.clean import clean_line
-from engine.protocol import events
+from engine.fuzzing import FuzzPlan
+from engine.protocol import events, requests
 from engine.runs import Plan, new_seed
 from engine.telemetry import Nvml
 from engine.turns import StopRule
 from kernels import catalog
-from kernels.catalog.model import Case, Catalog, Needs, Rung, Target
+from kernels.catalog.model import Case, Catalog, Needs, Role, Rung, Target
+from store.fuzzes import FailureRecord
 from store.outcomes import State, Trigger
 from store.records import RunRecord
 from store.ulid import new_ulid
 
+MOST_CASES = 1_000_000  # of one fuzz
 FIRST_SURPRISE = 1 << 20  # above every number of a known set
 
 
@@ -183,6 +187,101 @@ def plan(
         frozenset(without),
         not quick if naive is None else naive,
         surprise,
+    )
+
+
+def plan_fuzz(
+    target: Target,
+    files: Mapping[str, bytes],
+    snapshot: str,
+    hardware: Hardware,
+    request: requests.FuzzTarget,
+) -> FuzzPlan:
+    """Decide everything about one fuzz or lint.
+
+    Raises:
+        PlanError: an unknown rung, device or strategy, or a number of cases that is none.
+    """
+    if request.device not in ("auto", "cuda", "cpu"):
+        raise PlanError(f"no device {clean_line(request.device)!r}; auto, cuda or cpu")
+    if not 1 <= request.cases <= MOST_CASES:
+        raise PlanError(f"{request.cases} cases; 1 to {MOST_CASES}")
+    if not 0 <= request.case_s <= 3600:
+        raise PlanError(f"{request.case_s} s of patience with one case; 0 (the usual) to 3600")
+    if request.seed is not None and not 0 <= request.seed < 1 << 63:
+        raise PlanError(f"{request.seed} is no master seed; 0 to 2**63 - 1")
+    known = [strategy.value for strategy in Strategy]
+    unknown = [name for name in request.strategies if name not in known]
+    if unknown:
+        raise PlanError(f"no strategy {clean_line(unknown[0])!r}; there are {', '.join(known)}")
+    corpus = request.root == "corpus"
+    try:
+        if request.rungs:
+            names = {target.rung(name).name for name in request.rungs}
+            rungs = tuple(rung for rung in target.rungs if rung.name in names)
+        elif corpus:
+            rungs = tuple(rung for rung in target.rungs if rung.role is not Role.BASELINE)
+        else:
+            rungs = target.honest_rungs
+        device, _, problem = _place(target, hardware, request.device, "")
+    except LookupError as error:
+        raise PlanError(str(error.args[0])) from None
+    if device == "cpu" and not target.needs.gpus:
+        problem = ""  # cases are drawn small enough for a CPU: none needs to be written down for it
+    if target.ranks > 1:
+        problem = f"its rungs are {target.ranks} processes each; the oracle poses cases to one"
+    obstacles = {rung.name: found for rung in rungs if (found := _obstacle(rung, device, hardware))}
+    return FuzzPlan(
+        id=new_ulid(),
+        what="lint" if request.lint else "fuzz",
+        target=target,
+        files=files,
+        snapshot=snapshot,
+        rungs=rungs,
+        device=device,
+        seed=new_seed() if request.seed is None else request.seed,
+        cases=request.cases,
+        strategies=tuple(Strategy(name) for name in request.strategies),
+        case_s=request.case_s,
+        naive=request.naive,
+        trigger=request.trigger,
+        obstacles={} if problem else obstacles,
+        problem=problem,
+    )
+
+
+def plan_replay(failure: FailureRecord, files: Mapping[str, bytes], folder: Path, hardware: Hardware) -> FuzzPlan:
+    """Do a stored failure again, from the sources in `folder`, where they were laid out.
+
+    Raises:
+        PlanError: the sources are no target any more, or the rung is not among them.
+    """
+    target = catalog.load_target(folder, root=folder.parent, chapter=failure.target.rpartition(":")[0])
+    if not isinstance(target, Target):
+        raise PlanError(f"the stored sources cannot be read by this version: {'; '.join(map(str, target))}")
+    target = replace(target, id=failure.target, name=failure.target.rpartition(":")[2])
+    try:
+        rung = target.rung(failure.rung)
+    except LookupError as error:
+        raise PlanError(str(error.args[0])) from None
+    problem = ""
+    if failure.device == "cuda" and not hardware.gpus:
+        problem = f"it failed on a GPU, and there is none here: {hardware.note}"
+    obstacle = _obstacle(rung, failure.device, hardware)
+    return FuzzPlan(
+        id=new_ulid(),
+        what="replay",
+        target=target,
+        files=files,
+        snapshot=failure.snapshot,
+        rungs=(rung,),
+        device=failure.device,
+        seed=failure.seed,
+        cases=1,
+        strategies=(Strategy(failure.strategy),),
+        obstacles={rung.name: obstacle} if obstacle else {},
+        problem=problem,
+        replay=failure,
     )
 
 

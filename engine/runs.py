@@ -22,6 +22,8 @@ from typing import Any
 import numpy as np
 
 from checks.compare import Finding
+from checks.oracle.schema import Case as DrawnCase
+from checks.oracle.schema import Schema, SchemaError, Strategy, draw
 from checks.registry import Refusal
 from engine import challenges, environment, facts, snapshots, speed_of_light, verdicts
 from engine.arms import TWIN_SUFFIX, Arm, ArmEnd, Limits, ask, check_done, tail
@@ -43,6 +45,9 @@ OUTPUT_LINES_PER_EVENT = 200
 DRAIN_S = 0.1
 NAIVE_PATIENCE_S = 60.0
 LAST_WORDS_S = 5.0
+GATE_CASES = 2  # drawn shapes that every rung must get right before it is timed
+GATE_SHAPES_SEED = 0  # the same shapes in every run, so that what is compiled for them is found in caches
+COMPILES_PER_SHAPE = b"torch.compile"  # seconds for each new shape: such a rung is gated on its lesson's own cases
 
 
 _WHEN = {
@@ -116,6 +121,7 @@ class Execution:
         self._arena = Arena()
         self._inputs: dict[tuple[str, int], jobs.Blob] = {}
         self._expected: asyncio.Task[None] | None = None
+        self._drawn: list[tuple[DrawnCase, reports.Posed]] = []
         self._folder: Path | None = None  # where the snapshot lies
         self._before: dict[str, Any] = {}  # engine.environment.observe
         self._task_facts: dict[str, Any] = {}
@@ -364,11 +370,34 @@ class Execution:
     async def _expect(self) -> None:
         for case, number in self._sets(gate=True):
             await self._ask_judge(jobs.Expect(case=case.name, set_index=number), reports.Expected, "reference.py")
+        await self._pose_drawn()
         # Made while the arms compile and warm up, and handed over at the moment of the surprise.
         case = self.plan.case
         for number, like in self._surprises():
             await self._make_set(case, number, like)
             await self._ask_judge(jobs.Expect(case=case.name, set_index=number), reports.Expected, "reference.py")
+
+    async def _pose_drawn(self) -> None:
+        """Cases of the oracle at the edges of what the axes allow: shapes that no rung was written for."""
+        target = self.plan.target
+        if target.ranks > 1 or "evaluation.held_out" in self.plan.without:
+            return
+        try:
+            schema = Schema.of(target, host=self._device == "cpu")
+            cases = [draw(schema, GATE_SHAPES_SEED, Strategy.BOUNDARY, number) for number in range(GATE_CASES)]
+        except SchemaError as error:
+            self._flags.append(clean_line(f"no drawn case: {error}"))
+            return
+        for case in cases:
+            job = jobs.Pose(case=case.plain(), seed=self.plan.record.seed, blob=self._arena.blob())
+            try:
+                posed = await self._ask_judge(job, reports.Posed, "reference.py")
+            except ArmEnd as end:
+                if self._judge is None or not self._judge.alive:
+                    raise
+                self._flags.append(clean_line(f"no drawn case: {end.reason}")[:200])
+                return
+            self._drawn.append((case, posed))
 
     def _surprises(self) -> list[tuple[int, int | None]]:
         """Sets that come unforeseen: wholly new values, and those of set 0 but for one element of every input.
@@ -514,8 +543,34 @@ class Execution:
                     job = jobs.Execute(case=case_name, set_index=numbers[0], outputs=outputs, moved=True)
                     moved = await ask(child, job, reports.Executed, limits.progress_s, arm.name)
                     await self._judge_outputs(arm, case_name, numbers[0], moved.outputs, "output.moved_buffers")
+        if gate and COMPILES_PER_SHAPE not in self._source(arm):
+            async with self._step("gate", arm):
+                await self._pass_gate(arm, child, outputs)
         arm.correctness = Correctness.CORRECT
         self._tell_arm(arm)
+
+    async def _pass_gate(self, arm: Arm, child: Process, outputs: jobs.Blob) -> None:
+        """Drawn cases; one that a rung does not claim to support is left out."""
+        if self._expected is not None:
+            await asyncio.shield(self._expected)
+        seed = self.plan.record.seed
+        for case, posed in self._drawn:
+            if not all(extent.admits(case.axes[name]) for name, extent in arm.rung.supports.items()):
+                continue
+            job = jobs.Try(case=case.plain(), seed=seed, inputs=posed.blob, outputs=outputs)
+            tried = await ask(child, job, reports.Tried, self._services.limits.compile_s, arm.name)
+            question = jobs.JudgeTry(case=case.plain(), seed=seed, rung=arm.name, outputs=tried.outputs)
+            judged: reports.TryJudged = await self._ask_judge(question, reports.TryJudged, "the verifier")
+            if not judged.right:
+                raise ArmEnd(
+                    State.INCORRECT,
+                    f"wrong {judged.finding} (drawn case {case.text}): {clean_line(judged.detail)}; "
+                    "`aisp bench fuzz` finds the smallest such case",
+                    clean(judged.detail),
+                    correctness=Correctness.WRONG,
+                    max_error=judged.max_error,
+                    check="evaluation.held_out",
+                )
 
     def _source(self, arm: Arm) -> bytes:
         return self.plan.files.get(f"{arm.rung.name}.py", b"")

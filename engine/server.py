@@ -24,9 +24,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from engine import paths, peaks, planning, spawner
+from engine import corpus, paths, peaks, planning, snapshots, spawner
 from engine.clean import clean_line
 from engine.client import build_id
+from engine.fuzzing import Fuzzing, FuzzPlan, unstarted
 from engine.journal import Journal, Viewer, ViewerGoneError
 from engine.planning import Hardware, PlanError
 from engine.pool import Pool
@@ -52,6 +53,7 @@ HOUSEKEEPING_S = paths.positive_setting("AISP_HOUSEKEEPING_S", 5.0)  # tests sho
 REMEMBERED_REPLIES = 256
 LOG_LINES = 2000
 MOST_PLANNED = 1000
+MOST_FUZZES = 64
 
 
 @dataclass(slots=True)
@@ -71,6 +73,14 @@ class QueuedPeak:
     task: asyncio.Task[Peak | None] | None = None
 
 
+@dataclass(slots=True)
+class QueuedFuzz:
+    """A fuzz, lint or replay that is asked for or under way."""
+
+    plan: FuzzPlan
+    task: asyncio.Task[None] | None = None
+
+
 class Engine:
     """Everything that one engine process is."""
 
@@ -84,6 +94,7 @@ class Engine:
         self._store_lock = asyncio.Lock()
         self._pool = Pool(interpret=not self._hardware.gpus)
         self._queue: list[Queued] = []
+        self._fuzzes: list[QueuedFuzz] = []
         self._peak_asked: QueuedPeak | None = None
         self._peak: Peak | None = None  # the newest one of the GPU that runs are placed on
         self._wake = asyncio.Event()
@@ -157,6 +168,7 @@ class Engine:
         for job in jobs:
             job.cancel()
         running: list[asyncio.Task[Any]] = [queued.task for queued in self._queue if queued.task is not None]
+        running += [asked.task for asked in self._fuzzes if asked.task is not None]
         if self._peak_asked is not None:
             if self._peak_asked.task is None:
                 self._drop_peak("the engine was stopped before it began")
@@ -168,6 +180,9 @@ class Engine:
         for queued in list(self._queue):
             if queued.task is None:
                 await self._end_unstarted(queued, "cancelled: the engine was stopped")
+        for asked in list(self._fuzzes):
+            if asked.task is None:
+                self._tell_unstarted(asked, "cancelled: the engine was stopped")
         await self._pool.close()
         await spawner.sweep_orphans()
         await asyncio.sleep(0.05)  # the last events leave
@@ -265,7 +280,7 @@ class Engine:
 
     @property
     def _busy(self) -> bool:
-        return bool(self._queue) or self._peak_asked is not None
+        return bool(self._queue) or bool(self._fuzzes) or self._peak_asked is not None
 
     async def _work_queue(self) -> None:
         """Carry out one plan after the other. Nothing that a run does can end this loop."""
@@ -286,6 +301,9 @@ class Engine:
             if self._peak_asked is not None:
                 await self._work_peak(self._peak_asked, services)
                 continue
+            if not self._queue:  # runs go first: somebody waits for the number after a save
+                await self._work_fuzz(self._fuzzes[0], services)
+                continue
             queued = self._queue[0]
             if self._degraded and queued.plan.record.device == "cuda" and not queued.plan.problem:
                 queued.plan = replace(queued.plan, problem=f"the GPU is set aside: {self._degraded}")
@@ -304,6 +322,30 @@ class Engine:
                     self._queue.remove(queued)
                 self._runs_done += 1
                 self._last_activity = time.monotonic()
+
+    async def _work_fuzz(self, asked: QueuedFuzz, services: Services) -> None:
+        """Carry out one fuzz, in the slot of a run."""
+        if self._degraded and asked.plan.device == "cuda" and not asked.plan.problem:
+            asked.plan = replace(asked.plan, problem=f"the GPU is set aside: {self._degraded}")
+        asked.task = asyncio.create_task(Fuzzing(asked.plan, services).run())
+        try:
+            await asyncio.wait({asked.task})
+            if asked.task.cancelled():  # before its first step
+                self._tell_unstarted(asked, "cancelled before it began")
+            elif (error := asked.task.exception()) is not None:
+                log.error("fuzz %s could not be concluded: %s", asked.plan.id, error, exc_info=error)
+                self._tell_unstarted(asked, clean_line(f"the engine failed: {error}"))
+        finally:
+            if asked in self._fuzzes:
+                self._fuzzes.remove(asked)
+            self._last_activity = time.monotonic()
+
+    def _tell_unstarted(self, asked: QueuedFuzz, reason: str) -> None:
+        """The end of a fuzz that could not tell it itself; it is not stored."""
+        if asked in self._fuzzes:
+            self._fuzzes.remove(asked)
+        for event in unstarted(asked.plan, reason):
+            self._publish(event)
 
     async def _work_peak(self, asked: QueuedPeak, services: Services) -> None:
         """Measure the ceilings, in the slot of a run: before the next one, since runs are held against them."""
@@ -534,6 +576,10 @@ class Engine:
                 return await self._start_runs(request)
             case requests.MeasurePeak():
                 return self._measure_peak(request)
+            case requests.FuzzTarget():
+                return await self._start_fuzz(request)
+            case requests.ReplayFailure():
+                return await self._start_replay(request)
             case requests.Cancel():
                 return await self._cancel(request)
             case requests.StartWatch():
@@ -585,6 +631,32 @@ class Engine:
         await self._enqueue(plans)
         return events.Reply(to=request.seq, run_ids=[plan.record.id for plan in plans])
 
+    async def _start_fuzz(self, request: requests.FuzzTarget) -> events.Reply:
+        root = str(corpus.root()) if request.root == corpus.NAME else request.root
+        found = await asyncio.to_thread(planning.load_catalog, [root] if root else [])
+        target = found.find(request.target)
+        files = await asyncio.to_thread(catalog.read_sources, target)
+        snapshot = await self._call_store("put_snapshot", files)
+        return self._ask_fuzz(planning.plan_fuzz(target, files, snapshot, self._hardware, request), request.seq)
+
+    async def _start_replay(self, request: requests.ReplayFailure) -> events.Reply:
+        failure = await self._call_store("failure", request.failure)
+        files = await self._call_store("snapshot", failure.snapshot)
+        name = failure.target.rpartition(":")[2]
+        folder = await asyncio.to_thread(snapshots.lay_out, paths.snapshots_dir(), failure.snapshot, name, files)
+        return self._ask_fuzz(planning.plan_replay(failure, files, folder, self._hardware), request.seq)
+
+    def _ask_fuzz(self, plan: FuzzPlan, seq: int) -> events.Reply:
+        if len(self._fuzzes) >= MOST_FUZZES:
+            raise PlanError(f"{len(self._fuzzes)} fuzzes are planned already; wait, or cancel them")
+        self._fuzzes.append(QueuedFuzz(plan))
+        self._publish(plan.planned())
+        self._last_activity = time.monotonic()
+        if not plan.problem:
+            self._pool.keep(WARM_PROCESSES)
+        self._wake.set()
+        return events.Reply(to=seq, run_ids=[plan.id])
+
     def _measure_peak(self, request: requests.MeasurePeak) -> events.Reply:
         """Ask for it; whoever asks while it is asked for already follows the same one."""
         if not self._hardware.gpus:
@@ -607,6 +679,14 @@ class Engine:
                 peak.task.cancel()
             if request.run_id:
                 return events.Reply(to=request.seq, run_ids=[peak.id])
+        stopped = [asked for asked in self._fuzzes if request.run_id in ("", asked.plan.id)]
+        for asked in stopped:
+            if asked.task is None:
+                self._tell_unstarted(asked, "cancelled before it began")
+            else:
+                asked.task.cancel()
+        if request.run_id and stopped:
+            return events.Reply(to=request.seq, run_ids=[request.run_id])
         wanted = [q for q in self._queue if request.run_id in ("", q.plan.record.id)]
         for queued in wanted:
             if queued.task is None:

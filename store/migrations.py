@@ -278,6 +278,37 @@ JOIN quarantines ON quarantines.folder = runs.folder
 WHERE comparisons.speedup IS NOT NULL OR comparisons.verdict <> 'none';
 """
 
+# A fuzz and a failing case are read whole or not at all, and what they say grows with the oracle: JSON, beside the
+# columns by which they are looked for.
+_V5 = """
+CREATE TABLE fuzzes (
+    number INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE CHECK (id <> ''),
+    target TEXT NOT NULL CHECK (target <> ''),
+    folder BLOB NOT NULL,
+    device TEXT NOT NULL,
+    wall TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('done', 'cancelled', 'failed', 'unavailable')),
+    content TEXT NOT NULL CHECK (json_valid(content) AND json_type(content) = 'object'),
+    sha256 TEXT NOT NULL CHECK (length(sha256) = 64)
+) STRICT;
+
+CREATE TABLE failures (
+    number INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE CHECK (id <> ''),
+    fuzz INTEGER NOT NULL REFERENCES fuzzes (number) ON DELETE CASCADE,
+    target TEXT NOT NULL CHECK (target <> ''),
+    rung TEXT NOT NULL CHECK (rung <> ''),
+    wall TEXT NOT NULL,
+    content TEXT NOT NULL CHECK (json_valid(content) AND json_type(content) = 'object'),
+    sha256 TEXT NOT NULL CHECK (length(sha256) = 64)
+) STRICT;
+
+CREATE INDEX fuzzes_target ON fuzzes (target);
+CREATE INDEX failures_fuzz ON failures (fuzz);
+CREATE INDEX failures_target ON failures (target);
+"""
+
 
 def _initial(db: Database) -> None:
     """v1: everything that a run leaves behind."""
@@ -305,11 +336,17 @@ def _findings_and_quarantines(db: Database) -> None:
     db.executescript(_V4)
 
 
+def _fuzzes_and_failures(db: Database) -> None:
+    """v5: what a fuzz said of each rung, and every failing case with all that is needed to do it again."""
+    db.executescript(_V5)
+
+
 STEPS: tuple[Callable[[Database], None], ...] = (
     _initial,
     _indices_and_folder_label,
     _clocks_quality_and_peaks,
     _findings_and_quarantines,
+    _fuzzes_and_failures,
 )
 LATEST = len(STEPS)
 """The schema version that this aisp writes."""

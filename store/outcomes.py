@@ -59,6 +59,33 @@ class FindingStatus(enum.StrEnum):
     UNAVAILABLE = "unavailable"
 
 
+class CaseVerdict(enum.StrEnum):
+    """What one case of a fuzz says of a rung."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    UNSUPPORTED = "unsupported"  # the rung declares that it does not take such shapes: not a fault
+    ERROR = "error"  # it raised
+    CRASHED = "crashed"  # its process died: of a signal, a sticky CUDA error, or by leaving
+    TIMEOUT = "timeout"
+    MEMORY = "memory"  # it ran out of memory, or the reference did: says nothing about the rung
+    SKIPPED = "skipped"  # the case could not be posed (the reference raised)
+
+    @property
+    def failing(self) -> bool:
+        """Whether the rung is at fault."""
+        return self in (CaseVerdict.WRONG, CaseVerdict.ERROR, CaseVerdict.CRASHED, CaseVerdict.TIMEOUT)
+
+
+class FuzzVerdict(enum.StrEnum):
+    """What a whole fuzz says of a rung."""
+
+    RIGHT = "right"
+    WRONG = "wrong"  # a gate case failed
+    DOUBTED = "doubted"  # only triage cases failed: look at them
+    UNDECIDED = "undecided"  # no case could be judged
+
+
 class Verdict(enum.StrEnum):
     """What a comparison says."""
 

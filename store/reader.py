@@ -11,8 +11,8 @@ No figure of a quarantined rung leaves this module: its comparisons come without
 caught too, where the same code ran. What is sealed, and verified, is what was written.
 
 A run whose rows contradict each other is never returned. The lists leave it out and name it in `damaged`;
-`run()` raises. Sample and telemetry arrays and the ceilings of a peak are checked against their hash whenever they are
-read.
+`run()` raises; so it is with fuzzes and their failures. Sample and telemetry arrays, the ceilings of a peak, fuzzes and
+failures are checked against their hash whenever they are read.
 """
 
 from __future__ import annotations
@@ -23,20 +23,28 @@ import logging
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import quote
 
 from store import content, migrations
 from store.errors import NewerSchemaError, StoreCorruptError, StoreError, typed_errors
+from store.fuzzes import FailureRecord, FuzzRecord
 from store.records import ContradictionError, Peak, Quarantine, RunRecord, Samples, Telemetry
 from store.rows import (
+    FUZZES_SINCE,
     IN_FORCE,
     NEEDED_COLUMNS,
     PEAKS_SINCE,
+    Row,
     RunRows,
     array_hashes,
+    failure_of,
     fetch,
+    fuzz_of,
+    load_failures,
+    load_fuzzes,
     load_hidden,
     load_peaks,
     load_quarantines,
@@ -45,6 +53,8 @@ from store.rows import (
 )
 
 log = logging.getLogger(__name__)
+
+Kept = TypeVar("Kept", FuzzRecord, FailureRecord)
 
 BUSY_TIMEOUT_S = 5.0
 _NEAR_IDS = 3
@@ -72,7 +82,17 @@ HISTORY_SQL = (
 SNAPSHOTS_SQL = "SELECT snapshot, wall, id FROM runs WHERE target = ? AND snapshot <> '' ORDER BY number DESC"
 PEAKS_SQL = "SELECT number FROM peaks ORDER BY number DESC LIMIT ?"
 PEAKS_OF_GPU_SQL = "SELECT number FROM peaks WHERE gpu_uuid = ? ORDER BY number DESC LIMIT ?"
+FUZZES_SQL = "ORDER BY number DESC LIMIT ?"
+FUZZES_OF_TARGET_SQL = "WHERE target = ? ORDER BY number DESC LIMIT ?"
+FAILURES_SQL = "WHERE fuzz = ? ORDER BY number"
 _NO_LIMIT = 2**62
+
+# Table of each kind of record that is found by its id, and where such ids come from.
+_TABLES = {
+    "run": ("runs", "`aisp bench history` lists them"),
+    "fuzz": ("fuzzes", "`aisp bench fuzz` tells the id of each"),
+    "failure": ("failures", "`aisp bench fuzz` tells the id of each"),
+}
 
 
 class History:
@@ -80,7 +100,7 @@ class History:
 
     Attributes:
         path: the store.
-        damaged: runs and peaks that could not be read so far, by id, with the reason.
+        damaged: runs, peaks, fuzzes and failures that could not be read so far, by id, with the reason.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -241,6 +261,44 @@ class History:
                 return False
             return _environment_whole(connection, peak.environment)
 
+    # -- fuzzes ----------------------------------------------------------------------------------------------
+
+    def fuzzes(self, target: str = "", limit: int = 50) -> list[FuzzRecord]:
+        """The newest `limit` fuzzes, newest first; of every target where `target` is empty."""
+        with self._reading() as connection:
+            if connection is None:
+                return []
+            given = [content.label(target)] if target else []
+            rows = load_fuzzes(connection, FUZZES_OF_TARGET_SQL if target else FUZZES_SQL, [*given, limit])
+            return _whole(rows, fuzz_of, self.damaged)
+
+    def fuzz(self, fuzz_id: str) -> FuzzRecord:
+        """The fuzz of that id, or of the one id that begins so.
+
+        Raises:
+            LookupError: none, or more than one; names those that are near.
+            ContradictionError: it is not what was written.
+        """
+        with self._reading() as connection:
+            if connection is None:
+                raise LookupError(_no_store("fuzz", fuzz_id, self.path))
+            return read_fuzz(connection, fuzz_id)
+
+    def failure(self, failure_id: str) -> FailureRecord:
+        """The failing case of that id, or of the one id that begins so. Raises like `fuzz`."""
+        with self._reading() as connection:
+            if connection is None:
+                raise LookupError(_no_store("failure", failure_id, self.path))
+            return read_failure(connection, failure_id)
+
+    def failures(self, fuzz_id: str) -> list[FailureRecord]:
+        """The failing cases that a fuzz kept, in the order in which they were written. Raises LookupError."""
+        with self._reading() as connection:
+            if connection is None:
+                raise LookupError(_no_store("fuzz", fuzz_id, self.path))
+            number = _number_of(connection, "fuzz", fuzz_id)
+            return _whole(load_failures(connection, FAILURES_SQL, [number]), failure_of, self.damaged)
+
     # -- content ---------------------------------------------------------------------------------------------
 
     def snapshot(self, snapshot_hash: str) -> dict[str, bytes]:
@@ -350,11 +408,8 @@ class History:
 
     def _number(self, connection: sqlite3.Connection | None, run_id: str) -> int:
         if connection is None:
-            raise LookupError(f"no run {run_id!r}: there is no store at {self.path} yet")
-        found = _beginning(connection, "runs", run_id)
-        if len(found) == 1:
-            return found[0][0]
-        raise LookupError(_unknown(connection, run_id, [row[1] for row in found]))
+            raise LookupError(_no_store("run", run_id, self.path))
+        return _number_of(connection, "run", run_id)
 
 
 def _numbers(connection: sqlite3.Connection, sql: str, parameters: Sequence[object]) -> list[int]:
@@ -388,17 +443,51 @@ def _too_many(kind: str, given: str, beginning: Sequence[str]) -> str:
     return f"{given!r} begins more than one {kind} id: {', '.join(beginning[:_NEAR_IDS])}{more}; give more"
 
 
-def _unknown(connection: sqlite3.Connection, run_id: str, beginning: Sequence[str]) -> str:
-    if beginning:
-        return _too_many("run", run_id, beginning)
+def _no_store(kind: str, given: str, path: Path) -> str:
+    return f"no {kind} {given!r}: there is no store at {path} yet"
+
+
+def _number_of(connection: sqlite3.Connection, kind: str, given: str) -> int:
+    """Number of the row of that id, or of the one id that begins so. Raises LookupError."""
+    table, hint = _TABLES[kind]
+    # An older file lacks the tables of fuzzes.
+    there = kind == "run" or migrations.version(connection) >= FUZZES_SINCE
+    found = _beginning(connection, table, given) if there else []
+    if len(found) == 1:
+        return found[0][0]
+    if found:
+        raise LookupError(_too_many(kind, given, [row[1] for row in found]))
     import difflib  # only on the error path
 
-    ids = [row[0] for row in connection.execute("SELECT id FROM runs ORDER BY number DESC LIMIT 1000").fetchall()]
-    near = difflib.get_close_matches(run_id.upper(), ids, n=_NEAR_IDS, cutoff=0.6)
+    newest = f"SELECT id FROM {table} ORDER BY number DESC LIMIT 1000"
+    ids = [row[0] for row in connection.execute(newest).fetchall()] if there else []
+    near = difflib.get_close_matches(given.upper(), ids, n=_NEAR_IDS, cutoff=0.6)
     if near:
-        return f"no run {run_id!r}; did you mean {' or '.join(near)}?"
-    newest = f"the newest is {ids[0]}" if ids else "there are none yet"
-    return f"no run {run_id!r}; {newest}, `aisp bench history` lists them"
+        raise LookupError(f"no {kind} {given!r}; did you mean {' or '.join(near)}?")
+    raise LookupError(f"no {kind} {given!r}; {f'the newest is {ids[0]}' if ids else 'there are none yet'}, {hint}")
+
+
+def read_fuzz(connection: sqlite3.Connection, fuzz_id: str) -> FuzzRecord:
+    """See `History.fuzz`."""
+    number = _number_of(connection, "fuzz", fuzz_id)
+    return fuzz_of(load_fuzzes(connection, "WHERE number = ?", [number])[0])
+
+
+def read_failure(connection: sqlite3.Connection, failure_id: str) -> FailureRecord:
+    """See `History.failure`."""
+    number = _number_of(connection, "failure", failure_id)
+    return failure_of(load_failures(connection, "WHERE number = ?", [number])[0])
+
+
+def _whole(rows: Sequence[Row], read: Callable[[Row], Kept], damaged: dict[str, str]) -> list[Kept]:
+    """The records of the rows that are what was written; the others are named in `damaged`."""
+    found = []
+    for row in rows:
+        try:
+            found.append(read(row))
+        except ContradictionError as error:
+            _note_damage(damaged, str(row["id"]), error)
+    return found
 
 
 def _samples(connection: sqlite3.Connection, number: int) -> dict[str, Samples]:

@@ -3,7 +3,8 @@
 A value that SQLite cannot hold is made one that it can, before it is hashed: NaN becomes NULL (unknown), half
 of a surrogate pair an escape, -0.0 becomes 0.0, and evidence beyond `EVIDENCE_CHARS` is cut. Everything else comes back
 equal, bit for bit. `light`, `quality` and `naive` are JSON objects without what is unknown, so that a member added
-later does not change older hashes; JSON has no infinity, which becomes unknown there.
+later does not change older hashes; JSON has no infinity, which becomes unknown there. In a fuzz and its failures, where
+an infinite error is an answer, what is not finite is kept as a text instead.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from store.content import canonical_json, findings_hash, label, pack_findings, sha256, unpack_findings
+from store.fuzzes import FailureRecord, FuzzRecord
 from store.migrations import version as schema_version
 from store.outcomes import Correctness, FindingStatus, Limiter, State, Timing, Trigger, Validity, Verdict
 from store.records import (
@@ -66,6 +68,8 @@ LIGHT_MEMBERS = tuple(field.name for field in dataclasses.fields(Light))
 QUALITY_MEMBERS = tuple(field.name for field in dataclasses.fields(Quality))
 NAIVE_MEMBERS = tuple(field.name for field in dataclasses.fields(Naive))
 FINDINGS_COLUMNS = ("run", "count", "notable", "others")
+FUZZ_COLUMNS = ("id", "target", "folder", "device", "wall", "state", "content", "sha256")
+FAILURE_COLUMNS = ("id", "target", "rung", "wall", "content", "sha256")
 QUARANTINE_COLUMNS = ("folder", "rung", "code", "target", "run", "check", "evidence", "wall")
 
 EVIDENCE_CHARS = 2000
@@ -79,6 +83,8 @@ IN_FORCE = "ended_by IS NULL"
 """Condition of a quarantine that has neither been lifted nor given way to a newer one."""
 FINDINGS_SINCE = 4
 """Schema version from which there are the tables findings and quarantines, and the view hidden."""
+FUZZES_SINCE = 5
+"""Schema version from which there are the tables fuzzes and failures."""
 _SINCE: Mapping[str, tuple[tuple[int, frozenset[str]], ...]] = {
     "arms": (
         (3, frozenset({"calls", "sm_clock_mhz", "light", "quality"})),
@@ -105,6 +111,8 @@ NEEDED_COLUMNS: Mapping[str, frozenset[str]] = {
     "telemetry": frozenset({"run", "count", "sha256"}),
     "peaks": frozenset({"number", "sha256", *PEAK_COLUMNS}),
     "ceilings": frozenset({"peak", "position", *CEILING_COLUMNS}),
+    "fuzzes": frozenset({"number", *FUZZ_COLUMNS}),
+    "failures": frozenset({"number", "fuzz", *FAILURE_COLUMNS}),
 }
 """What a reader needs to find in a file, whatever its schema version."""
 
@@ -468,3 +476,104 @@ def load_peaks(connection: sqlite3.Connection, numbers: Sequence[int]) -> Iterat
         sealed = str(peak.pop("sha256"))
         ceilings = fetch(connection, f"SELECT {members} FROM ceilings WHERE peak = ? ORDER BY position", [number])
         yield PeakRows(peak, ceilings), sealed
+
+
+# -- fuzzes ------------------------------------------------------------------------------------------------------------
+
+_CHANGED = (ContradictionError, KeyError, TypeError, ValueError, AttributeError)
+"""What `of` raises for data that no `plain` has made."""
+
+
+def fuzz_row(record: FuzzRecord) -> Row:
+    """A fuzz as it lies in its table, FUZZ_COLUMNS. Raises ValueError for what JSON cannot say."""
+    text = canonical_json(_spelled(record.plain()), f"fuzz {record.id}")
+    return {**_fuzz_columns(record), "content": text, "sha256": sha256(text.encode("ascii"))}
+
+
+def failure_row(record: FailureRecord) -> Row:
+    """A failing case as it lies in its table, FAILURE_COLUMNS. Raises ValueError for what JSON cannot say."""
+    text = canonical_json(_spelled(record.plain()), f"failure {record.id}")
+    return {**_failure_columns(record), "content": text, "sha256": sha256(text.encode("ascii"))}
+
+
+def fuzz_of(row: Row) -> FuzzRecord:
+    """The inverse of `fuzz_row`. Raises ContradictionError where it is not what was written."""
+    try:
+        data = _unchanged(row)
+        for rung in data["rungs"]:
+            rung["max_error"], rung["took_ms"] = _float(rung["max_error"]), float(rung["took_ms"])
+        record = FuzzRecord.of({**data, "duration_ms": _float(data["duration_ms"])})
+        _same(row, _fuzz_columns(record))
+        return record
+    except _CHANGED as error:
+        raise ContradictionError(
+            f"fuzz {row['id']} is not what was written ({error}): `aisp bench fuzz` makes another"
+        ) from error
+
+
+def failure_of(row: Row) -> FailureRecord:
+    """The inverse of `failure_row`. Raises ContradictionError where it is not what was written."""
+    try:
+        data = _unchanged(row)
+        figures = {name: float(value) for name, value in data["statistics"].items()}
+        record = FailureRecord.of({**data, "statistics": figures})
+        _same(row, _failure_columns(record))
+        return record
+    except _CHANGED as error:
+        raise ContradictionError(
+            f"failure {row['id']} is not what was written ({error}): `aisp bench fuzz` with its seed finds it again"
+        ) from error
+
+
+def load_fuzzes(connection: sqlite3.Connection, condition: str, parameters: Sequence[object]) -> list[Row]:
+    """Rows of fuzzes, FUZZ_COLUMNS, for an SQL condition with its order; none in a file from before there were any."""
+    if schema_version(connection) < FUZZES_SINCE:
+        return []
+    return fetch(connection, f"SELECT {', '.join(FUZZ_COLUMNS)} FROM fuzzes {condition}", parameters)
+
+
+def load_failures(connection: sqlite3.Connection, condition: str, parameters: Sequence[object]) -> list[Row]:
+    """Likewise for failures, FAILURE_COLUMNS."""
+    if schema_version(connection) < FUZZES_SINCE:
+        return []
+    return fetch(connection, f"SELECT {', '.join(FAILURE_COLUMNS)} FROM failures {condition}", parameters)
+
+
+def _fuzz_columns(record: FuzzRecord) -> Row:
+    texts = {name: label(getattr(record, name)) for name in ("id", "target", "device", "wall", "state")}
+    return {**texts, "folder": record.folder}
+
+
+def _failure_columns(record: FailureRecord) -> Row:
+    return {name: label(getattr(record, name)) for name in ("id", "target", "rung", "wall")}
+
+
+def _same(row: Row, said: Row) -> None:
+    """Refuse a row whose columns are not what its content says."""
+    differ = [name for name, value in said.items() if row[name] != value]
+    if differ:
+        raise ContradictionError(f"its {', '.join(differ)} is not what its content says")
+
+
+def _spelled(value: Any) -> Any:
+    """Plain data with "inf", "-inf" and "nan" in the place of what JSON has no number for."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(name): _spelled(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_spelled(item) for item in value]
+    return value
+
+
+def _float(value: object) -> float | None:
+    return None if value is None else float(value)  # type: ignore[arg-type]  # a number or one of _spelled's texts
+
+
+def _unchanged(row: Row) -> dict[str, Any]:
+    if sha256(row["content"].encode("utf-8")) != row["sha256"]:
+        raise ContradictionError("its hash differs")
+    data = json.loads(row["content"])
+    if not isinstance(data, dict):
+        raise ContradictionError("its content is no JSON object")
+    return data

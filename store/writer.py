@@ -34,9 +34,19 @@ from typing import TYPE_CHECKING, Any
 
 from store import content, migrations
 from store.errors import StoreCorruptError, StoreError, typed, typed_errors
+from store.fuzzes import FailureRecord, FuzzRecord
 from store.outcomes import FindingStatus, State
 from store.records import ContradictionError, Peak, Quarantine, RunRecord, Samples, Telemetry
-from store.rows import IN_FORCE, PeakRows, RunRows, array_hashes, load_quarantines, load_runs
+from store.rows import (
+    IN_FORCE,
+    PeakRows,
+    RunRows,
+    array_hashes,
+    failure_row,
+    fuzz_row,
+    load_quarantines,
+    load_runs,
+)
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
@@ -316,6 +326,54 @@ class Store:
             connection = self._db.conn
             found = connection.execute(PEAKS_OF_GPU_SQL, [content.label(gpu_uuid), -1]).fetchall()
             return next(read_peaks(connection, [row[0] for row in found], {}), None)
+
+    # -- fuzzes ----------------------------------------------------------------------------------------------
+
+    def put_fuzz(self, record: FuzzRecord, failures: Sequence[FailureRecord] = ()) -> None:
+        """Write a fuzz with its failing cases, in their order. Again with equal content changes nothing.
+
+        Args:
+            record: after its end.
+            failures: at least those that its rungs name, the smallest case of a rung first.
+
+        Raises:
+            ContradictionError: a failure of another fuzz, target or rung, or one that a rung names is lacking; the
+                fuzz was written before, otherwise; values that the schema refuses.
+            ValueError: something that JSON cannot say.
+            StoreFullError, StoreLockedError: nothing of it was written; keep it and call again.
+        """
+        rung_of = {failure.id: failure.rung for failure in failures}
+        for failure in failures:
+            if (failure.fuzz, failure.target) != (record.id, record.target):
+                raise ContradictionError(f"failure {failure.id} is none of fuzz {record.id} of {record.target}")
+        for rung in record.rungs:
+            lacking = [name for name in rung.failures if rung_of.get(name) != rung.rung]
+            if lacking:
+                raise ContradictionError(f"fuzz {record.id}: {rung.rung} has no failure {', '.join(lacking)}")
+        row, rows = fuzz_row(record), [failure_row(failure) for failure in failures]
+        with self._transaction() as db:
+            found = db.execute("SELECT number, sha256 FROM fuzzes WHERE id = ?", [row["id"]]).fetchone()
+            if found:
+                kept = db.execute("SELECT sha256 FROM failures WHERE fuzz = ? ORDER BY number", [found[0]]).fetchall()
+                if found[1] == row["sha256"] and [sha for (sha,) in kept] == [each["sha256"] for each in rows]:
+                    return
+                raise ContradictionError(f"fuzz {record.id} was written before, otherwise; a fuzz is never rewritten")
+            number = db["fuzzes"].insert(row).last_rowid
+            db["failures"].insert_all({"fuzz": number, **each} for each in rows)
+
+    def fuzz(self, fuzz_id: str) -> FuzzRecord:
+        """As `History.fuzz`."""
+        from store.reader import read_fuzz  # the reader is not part of writing but for this
+
+        with self._lock, typed_errors(self.path):
+            return read_fuzz(self._db.conn, fuzz_id)
+
+    def failure(self, failure_id: str) -> FailureRecord:
+        """As `History.failure`."""
+        from store.reader import read_failure  # see fuzz()
+
+        with self._lock, typed_errors(self.path):
+            return read_failure(self._db.conn, failure_id)
 
     # -- content ---------------------------------------------------------------------------------------------
 

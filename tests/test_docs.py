@@ -15,8 +15,9 @@ from click.testing import CliRunner
 
 from engine import trust
 from engine.protocol import requests
+from store import Store
 from store.records import Light, Quality
-from tests.tui.fake_engine import MAIN, FakeEngine, isolate, make_target, remember, start_aisp, wait_for
+from tests.tui.fake_engine import MAIN, FakeEngine, fuzzed, isolate, make_target, remember, start_aisp, wait_for
 from tui.cli import TREE, Entry, LazyGroup, app, cli
 
 PAGE = (MAIN / "docs/commands.md").read_text("utf-8")
@@ -155,6 +156,12 @@ def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tm
         fake.detail = "ab" * 32
         check("aisp bench peak")
         check("aisp bench run", "--targets", "mine:one", "--root", root)
+        fake.fuzzes["mine:one"] = "wrong"
+        check("aisp bench fuzz", "mine:one", "--root", root, "--naive")
+        check("aisp bench lint", "mine:one", "--root", root)
+        with Store.open(state / "aisp.db") as store:
+            store.put_fuzz(*fuzzed("01FUZZ", requests.FuzzTarget(seq=0, target="mine:one"), "wrong"))
+        check("aisp bench replay", "01FUZZF0OPTIMIZED")
         check("aisp bench audit", trust.fixtures()[0].target_id)
         check("aisp engine start")
         check("aisp engine status")

@@ -286,9 +286,9 @@ class Workbench(App[None]):
         return BASELINE, chosen
 
     def queue_counts(self) -> tuple[int, int]:
-        """Runs under way, and runs waiting."""
-        active = self.model.active_runs()
-        planned = sum(1 for run in active if run.state == "planned")
+        """Runs and fuzzes under way, and those waiting."""
+        active = [*self.model.active_runs(), *self.model.active_fuzzes()]
+        planned = sum(1 for one in active if one.state == "planned")
         return len(active) - planned, planned
 
     def banner_text(self) -> str:
@@ -406,10 +406,19 @@ class Workbench(App[None]):
             if (tell := getattr(screen, "say_refused", None)) is not None:
                 tell(why)
 
+    def action_fuzz(self) -> None:
+        """Show the fuzzes of the highlighted target."""
+        target_id = str(getattr(self.screen, "target_id", ""))
+        if target_id:
+            self.open_screen("fuzz", target_id=target_id)
+        else:
+            self.notify("Highlight a target first", severity="warning", markup=False)
+
     async def ask_engine(
         self,
         failure: str,
         kind: type[requests.Request],
+        /,
         *,
         refused: Callable[[str], None] | None = None,
         **fields: Any,

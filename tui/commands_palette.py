@@ -54,6 +54,7 @@ def commands(app: Workbench) -> Iterator[Command]:
             "history",
             "trust",
             "roofline",
+            "fuzz",
             "edit",
             "cancel",
         ):
@@ -62,7 +63,7 @@ def commands(app: Workbench) -> Iterator[Command]:
             )
     else:
         opening = {"lesson": "Lesson", "diff": "Diff", "watch": "Watch", "history": "History", "trust": "Trust"}
-        opening["roofline"] = "Roofline"
+        opening |= {"roofline": "Roofline", "fuzz": "Fuzz"}
         yield Command(
             f"Run {target_id}", KEYS["run_quick"].sentence,
             partial(app.start_runs, [target_id], quick=True), key("run_quick"),

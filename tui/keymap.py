@@ -92,6 +92,13 @@ KEYS: Mapping[str, Key] = {
     "trust": Key(
         "trust", "v", "trust", "Show whether the last run may be believed: a careless timer's number, and every check."
     ),
+    "fuzz": Key(
+        "app.fuzz",
+        "F",
+        "fuzz",
+        "Show whether the rungs are right on every input: the target's newest fuzz.",
+        footer=False,
+    ),
     "checks": Key("checks", "V", "checks", "List every check, with what it did in the last run.", footer=False),
     # catalogue
     "lesson": Key(
@@ -148,6 +155,39 @@ KEYS: Mapping[str, Key] = {
         "d",
         "diff",
         "Compare the baseline (of a cheat: its honest twin) with the highlighted rung, as they ran.",
+    ),
+    # fuzz
+    "fuzz_start": Key(
+        "start", "r", "fuzz", "Try the chosen rung, or all of them, on 200 drawn cases against the fp64 reference."
+    ),
+    "fuzz_stop": Key("stop", "x", "stop", "Stop the fuzz; what was judged is kept."),
+    "failure": Key("failure", "enter", "read", "Read all about the highlighted failure, and go back.", display="⏎"),
+    "script": Key("script", "s", "script", "Show the highlighted failure's script whole, and go back."),
+    "copy_script": Key(
+        "copy", "y", "copy", "Copy the highlighted failure's script; what was found, where nothing failed."
+    ),
+    "replay": Key(
+        "replay", "p", "replay", "Do the highlighted failure again from its stored sources, and say what became of it."
+    ),
+    "fuzz_rung": Key(
+        "pick_rung(1)", "right_square_bracket", "rung", "Show the next rung alone, after the last all.", display="[ ]"
+    ),
+    "fuzz_rung_before": Key(
+        "pick_rung(-1)",
+        "left_square_bracket",
+        "rung before",
+        "Show the rung before alone, before the first all.",
+        display="[",
+        footer=False,
+    ),
+    "fuzz_only": Key("only", "o", "failing", "Show only the failing cases, or every case."),
+    "next_failure": Key("step_failure(1)", "n", "next failure", "Go to the next failure.", footer=False),
+    "previous_failure": Key("step_failure(-1)", "N", "failure before", "Go to the failure before.", footer=False),
+    "fuzz_earlier": Key(
+        "pick_fuzz(1)", "left_curly_bracket", "earlier fuzz", "Show the fuzz before this one.", display="{ }"
+    ),
+    "fuzz_later": Key(
+        "pick_fuzz(-1)", "right_curly_bracket", "later fuzz", "Show the fuzz after this one.", display="}", footer=False
     ),
     # roofline and ceilings
     "open_last_run": Key("open_run", "enter", "open run", "Open the run whose rungs are shown.", display="⏎"),
@@ -221,6 +261,7 @@ TARGET = (
     "roofline",
     "ceilings",
     "checks",
+    "fuzz",
 )
 
 
@@ -282,6 +323,7 @@ DOCUMENTED: tuple[tuple[str, str, str], ...] = (
     ("Run", "tui.screens.run", "RunScreen"),
     ("Trust", "tui.screens.trust", "TrustScreen"),
     ("Checks", "tui.screens.checks", "ChecksScreen"),
+    ("Fuzz", "tui.screens.fuzz", "FuzzScreen"),
     ("Roofline", "tui.screens.roofline", "RooflineScreen"),
     ("Ceilings", "tui.screens.ceilings", "CeilingsScreen"),
     ("Watch", "tui.screens.watch", "WatchScreen"),

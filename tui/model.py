@@ -25,6 +25,7 @@ from engine import telling
 from engine.clean import clean, clean_line
 from engine.protocol import events
 from store.outcomes import Correctness, FindingStatus, State, Timing, Validity, Verdict
+from tui.fuzzes import FuzzState, FuzzView, ReplayView
 
 if TYPE_CHECKING:
     from store.records import FindingRecord, Peak, Quarantine, RunRecord, Samples, Telemetry
@@ -37,6 +38,8 @@ MAX_RUNS = 1000
 WHOLE_RUNS = 40
 MAX_EDITS = 2000
 MAX_CEILINGS = 500
+MAX_FUZZES = 40
+MAX_REPLAYS = 500
 
 BASELINE = "baseline"
 AA_ARM = "baseline (A/A)"
@@ -717,6 +720,8 @@ class Model:
         self.gaps: list[tuple[int, int]] = []
         self.samples_applied = 0
         self.peak: PeakView | None = None  # the newest measurement of ceilings that was heard of
+        self.fuzzes: dict[str, FuzzView] = {}  # newest last; lints and replays too, see FuzzView.what
+        self.replays: dict[str, ReplayView] = {}  # by failure: what became of it the last time
         self.quarantines: dict[tuple[str, str], QuarantineView] = {}  # by folder and rung, as the store last said
         self._handlers: dict[type[events.Event], Callable[[Any, set[str]], None]] = {
             events.Welcome: self._on_welcome,
@@ -735,6 +740,12 @@ class Model:
             events.Findings: self._on_findings,
             events.PeakCeiling: self._on_peak_ceiling,
             events.PeakFinished: self._on_peak_finished,
+            events.FuzzPlanned: self._on_fuzz_planned,
+            events.FuzzCase: self._on_fuzz_case,
+            events.FuzzFailure: self._on_fuzz_failure,
+            events.FuzzFinished: self._on_fuzz_finished,
+            events.LintFinished: self._on_lint_finished,
+            events.ReplayFinished: self._on_replay_finished,
             events.RunFinished: self._on_finished,
             events.Output: self._on_output,
             events.WatchChanged: self._on_watch_changed,
@@ -747,8 +758,9 @@ class Model:
         """Take events in order; return the names of what changed.
 
         Names: "runs" (any run's headline), "run:ID", "samples:ID", "output:ID", "telemetry", "watches",
-        "watch:TARGET", "peak", "banners", "log", "status", "connection", "gaps". An event that was seen before (a
-        replay after a reconnect) changes nothing.
+        "watch:TARGET", "peak", "fuzzes" (any fuzz's state or failures), "fuzz:ID" (its cases), "replays", "banners",
+        "log", "status", "connection", "gaps". An event that was seen before (a replay after a reconnect) changes
+        nothing.
         """
         names: set[str] = set()
         connection = self.connection
@@ -826,6 +838,9 @@ class Model:
         if self.peak is not None and not self.peak.finished:
             self.peak.finished, self.peak.reason = True, "the engine ended while this was under way"
             names.add("peak")
+        for fuzz in self.active_fuzzes():
+            fuzz.lose()
+            names.update(("fuzzes", f"fuzz:{fuzz.id}"))
         for key in [key for key in self.banners if key != "engine"]:
             del self.banners[key]
             names.add("banners")
@@ -852,6 +867,9 @@ class Model:
             if not run.state.final:
                 run.gaps.append((event.first, event.last))
                 names.add(f"run:{run.id}")
+        for fuzz in self.active_fuzzes():
+            fuzz.gaps.append((event.first, event.last))
+            names.add(f"fuzz:{fuzz.id}")
         names.add("gaps")
 
     def _on_banner(self, event: events.Banner, names: set[str]) -> None:
@@ -1024,6 +1042,59 @@ class Model:
         peak.finished, peak.reason = True, clean_line(event.reason)
         names.add("peak")
 
+    def _fuzz(self, fuzz_id: str, names: set[str]) -> FuzzView:
+        """The fuzz of that id, made if its plan was missed; beyond MAX_FUZZES the oldest that has ended is let go."""
+        fuzz_id = clean_line(fuzz_id, limit=64)
+        fuzz = self.fuzzes.get(fuzz_id)
+        if fuzz is None:
+            fuzz = self.fuzzes[fuzz_id] = FuzzView(fuzz_id)
+            names.add("fuzzes")
+            ended = next((key for key, found in self.fuzzes.items() if found.state.final), None)
+            if len(self.fuzzes) > MAX_FUZZES and ended is not None:
+                del self.fuzzes[ended]
+        return fuzz
+
+    def _on_fuzz_planned(self, event: events.FuzzPlanned, names: set[str]) -> None:
+        fuzz = self._fuzz(event.fuzz_id, names)
+        fuzz.take_plan(event)
+        names.update(("fuzzes", f"fuzz:{fuzz.id}"))
+
+    def _on_fuzz_case(self, event: events.FuzzCase, names: set[str]) -> None:
+        fuzz = self._fuzz(event.fuzz_id, names)
+        fuzz.take_case(event, self.now_ns())
+        names.add(f"fuzz:{fuzz.id}")
+
+    def _on_fuzz_failure(self, event: events.FuzzFailure, names: set[str]) -> None:
+        fuzz = self._fuzz(event.fuzz_id, names)
+        fuzz.take_failure(event.failure, shrunk=event.shrunk)
+        names.update(("fuzzes", f"fuzz:{fuzz.id}"))
+
+    def _on_fuzz_finished(self, event: events.FuzzFinished, names: set[str]) -> None:
+        fuzz = self._fuzz(event.fuzz_id, names)
+        fuzz.take_record(event.record)
+        names.update(("fuzzes", f"fuzz:{fuzz.id}"))
+
+    def _on_lint_finished(self, event: events.LintFinished, names: set[str]) -> None:
+        fuzz = self._fuzz(event.fuzz_id, names)
+        fuzz.what, fuzz.reason = "lint", clean_line(event.reason)
+        fuzz.state = FuzzState.FAILED if event.reason else FuzzState.DONE
+        names.add("fuzzes")
+
+    def _on_replay_finished(self, event: events.ReplayFinished, names: set[str]) -> None:
+        fuzz = self._fuzz(event.fuzz_id, names)
+        fuzz.what, fuzz.state = "replay", FuzzState.DONE
+        failure = clean_line(event.failure, limit=64)
+        self.replays.pop(failure, None)
+        self.replays[failure] = ReplayView(
+            fuzz.id,
+            clean_line(event.outcome),
+            tuple(clean_line(text) for text in event.differs),
+            clean_line(event.detail, limit=4000),
+        )
+        if len(self.replays) > MAX_REPLAYS:
+            del self.replays[next(iter(self.replays))]
+        names.update(("fuzzes", "replays"))
+
     def _on_finished(self, event: events.RunFinished, names: set[str]) -> None:
         run = self._run(event.run_id, names)
         run.target = run.target or clean_line(event.target)
@@ -1082,3 +1153,11 @@ class Model:
     def active_runs(self) -> list[RunView]:
         """Runs that have not ended, in the order they will run."""
         return [run for run in self.runs.values() if not run.state.final]
+
+    def fuzzes_of(self, target: str) -> list[FuzzView]:
+        """Fuzzes of a target, newest first; neither lints nor replays."""
+        return [fuzz for fuzz in reversed(self.fuzzes.values()) if fuzz.target == target and fuzz.what == "fuzz"]
+
+    def active_fuzzes(self) -> list[FuzzView]:
+        """Fuzzes, lints and replays that have not ended, oldest first."""
+        return [fuzz for fuzz in self.fuzzes.values() if not fuzz.state.final]

@@ -10,7 +10,7 @@ Times ending in `_ns` are CLOCK_MONOTONIC, comparable on this host within one bo
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -289,6 +289,92 @@ class PeakFinished(Event, tag="peak_finished", kw_only=True):
     reason: str = ""
 
 
+class FuzzPlanned(Event, tag="fuzz_planned", kw_only=True):
+    """A fuzz was asked for; it starts when its device is free. `what` is "fuzz", "lint" or "replay"."""
+
+    fuzz_id: str
+    what: str
+    target: str
+    title: str
+    folder: str
+    device: str
+    rungs: list[str]
+    cases: int
+    seed: int
+    strategies: list[str]
+    wall: str
+    trigger: str = "cli"
+
+
+class FuzzCase(Event, tag="fuzz_case", kw_only=True):
+    """One case of one rung was judged.
+
+    Attributes:
+        verdict: store.outcomes.CaseVerdict.
+        case: checks.oracle.schema.Case.text.
+        finding: checks.compare.Finding, "" where the verdict is right or unsupported.
+        max_error: worst error in units of what is allowed; None where it has none.
+        histogram: elements by error in units of what is allowed: store.records.ERROR_BINS.
+    """
+
+    fuzz_id: str
+    number: int
+    rung: str
+    strategy: str
+    stage: str
+    case: str
+    verdict: str
+    finding: str = ""
+    detail: str = ""
+    max_error: float | None = None
+    histogram: list[int] = []
+    took_ms: float = 0.0
+
+
+class FuzzFailure(Event, tag="fuzz_failure", kw_only=True):
+    """A failing case was kept: the drawn one at once (`shrunk` false), the smallest one found later under the same id.
+
+    `failure` is store.records.FailureRecord as plain data (its `plain()`).
+    """
+
+    fuzz_id: str
+    failure: dict[str, Any]
+    shrunk: bool = False
+
+
+class FuzzFinished(Event, tag="fuzz_finished", kw_only=True):
+    """A fuzz's end, after it was committed. `record` is store.records.FuzzRecord.plain()."""
+
+    fuzz_id: str
+    record: dict[str, Any]
+
+
+class LintFinished(Event, tag="lint_finished", kw_only=True):
+    """What the task linter found. `items` are checks.oracle.lint.Item.plain(); `reason` says why there are none."""
+
+    fuzz_id: str
+    target: str
+    device: str
+    items: list[dict[str, Any]]
+    reason: str = ""
+
+
+class ReplayFinished(Event, tag="replay_finished", kw_only=True):
+    """What became of a stored failure.
+
+    Attributes:
+        outcome: "reproduced" (same inputs, same wrong output, byte for byte), "fails_otherwise" (same inputs, still
+            wrong, other bytes), "passes", "other_inputs" (the inputs' bytes differ) or "impossible".
+        differs: what is not as it was: "torch 2.13.0, was 2.11.0".
+    """
+
+    fuzz_id: str
+    failure: str
+    outcome: str
+    differs: list[str] = []
+    detail: str = ""
+
+
 class RunFinished(Event, tag="run_finished", kw_only=True):
     """A run's end, after it was committed to the store."""
 
@@ -369,6 +455,12 @@ AnyEvent: TypeAlias = (
     | Findings
     | PeakCeiling
     | PeakFinished
+    | FuzzPlanned
+    | FuzzCase
+    | FuzzFailure
+    | FuzzFinished
+    | LintFinished
+    | ReplayFinished
     | RunFinished
     | Output
     | WatchChanged

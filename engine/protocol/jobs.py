@@ -6,7 +6,7 @@ and names by a path that its children can open; they are gone with the engine, h
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -216,6 +216,58 @@ class Surrender(Job, tag="surrender", frozen=True, kw_only=True):
     outputs: Blob
 
 
+class Pose(Job, tag="pose", frozen=True, kw_only=True):
+    """Verifier: make a fuzz case's inputs and its truth, and put the inputs where arms can read them.
+
+    Attributes:
+        case: checks.oracle.schema.Case.plain().
+        seed: the fuzz's master seed.
+        changed: pose the case as its relation changes it; the case itself was posed before.
+        blob: for the inputs, and the output gradients behind them where gradients are judged.
+    """
+
+    case: dict[str, Any]
+    seed: int
+    blob: Blob
+    changed: bool = False
+
+
+class Try(Job, tag="try", frozen=True, kw_only=True):
+    """Worker: make buffers of the posed inputs in the case's layouts, prepare, call once, hand the outputs over.
+
+    Where gradients are judged the blob holds them too: the outputs' gradients go in after the inputs, the inputs'
+    come out after the outputs, as "d_<input>".
+    """
+
+    case: dict[str, Any]
+    seed: int
+    inputs: Blob
+    outputs: Blob
+
+
+class JudgeTry(Job, tag="judge_try", frozen=True, kw_only=True):
+    """Verifier: judge what a rung made of a case that was posed.
+
+    Attributes:
+        changed: these are the outputs of the changed case; judged against the same rung's outputs of the case itself.
+        naive: also say what a careless oracle would.
+    """
+
+    case: dict[str, Any]
+    seed: int
+    rung: str
+    outputs: Blob
+    changed: bool = False
+    naive: bool = False
+
+
+class LintTask(Job, tag="lint_task", frozen=True, kw_only=True):
+    """Verifier: say whether careless answers would pass on the inputs of a posed case, and which inputs matter."""
+
+    case: dict[str, Any]
+    seed: int
+
+
 class PlanPeak(Job, tag="plan_peak", frozen=True, kw_only=True):
     """Measure ceilings from now on, with no lesson loaded: say which there are to measure on this GPU."""
 
@@ -247,6 +299,10 @@ AnyJob: TypeAlias = (
     | Inspect
     | Naive
     | Surrender
+    | Pose
+    | Try
+    | JudgeTry
+    | LintTask
     | PlanPeak
     | MeasureCeiling
     | Finish

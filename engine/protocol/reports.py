@@ -177,6 +177,65 @@ class Surrendered(Report, tag="surrendered", frozen=True, kw_only=True):
     set_index: int
 
 
+class Posed(Report, tag="posed", frozen=True, kw_only=True):
+    """A fuzz case lies in the blob and its truth is known.
+
+    Attributes:
+        hashes: sha256 of every input's values, contiguous, little-endian, by name.
+        possible: "" or why there is no such case (a relation that this case does not have).
+        note: how the reference was computed where that was not the usual way (in blocks, on the CPU).
+    """
+
+    blob: Blob
+    hashes: dict[str, str]
+    possible: str = ""
+    note: str = ""
+
+
+class JudgedOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """One output, or one input's gradient, of one try: checks.oracle.judging.Opinion.plain()."""
+
+    name: str
+    finding: str
+    detail: str
+    sha256: str
+    statistics: dict[str, float]
+    histogram: list[int]
+    region: list[str]
+
+
+class Tried(Report, tag="tried", frozen=True, kw_only=True):
+    """A call's outputs lie in the blob."""
+
+    outputs: Blob
+    took_ms: float
+
+
+class TryJudged(Report, tag="try_judged", frozen=True, kw_only=True):
+    """Judgement over all outputs of a try; the first that is not right decides.
+
+    Attributes:
+        finding: checks.compare.Finding.
+        max_error: worst error in units of what is allowed; None where infinite or not comparable.
+        relative_error: worst error relative to max(RMS of the truth, |truth|), the way tolerances are stated, by dtype.
+        naive: "allclose" and "assert_close": whether a careless oracle would have accepted. {} unless asked.
+    """
+
+    right: bool
+    finding: str
+    detail: str
+    max_error: float | None
+    outputs: list[JudgedOutput]
+    relative_error: dict[str, float] = {}
+    naive: dict[str, bool] = {}
+
+
+class Linted(Report, tag="linted", frozen=True, kw_only=True):
+    """checks.oracle.lint.facts: plain data."""
+
+    facts: dict[str, Any]
+
+
 class PeakItem(msgspec.Struct, frozen=True, kw_only=True):
     """One ceiling to measure. `note` says why it cannot be measured here, and there is no job for it."""
 
@@ -248,6 +307,10 @@ AnyReport: TypeAlias = (
     | Inspected
     | NaiveMeasured
     | Surrendered
+    | Posed
+    | Tried
+    | TryJudged
+    | Linted
     | PeakPlan
     | CeilingMeasured
     | Failed

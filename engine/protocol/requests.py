@@ -77,8 +77,44 @@ class MeasurePeak(Request, tag="measure_peak", frozen=True, kw_only=True):
     seq: int
 
 
+class FuzzTarget(Request, tag="fuzz", frozen=True, kw_only=True):
+    """Try rungs of one target on many drawn cases against the fp64 reference, once the device is free. Answered at
+    once, with the fuzz's id as Reply.run_ids[0]; FuzzPlanned, FuzzCase ..., FuzzFinished follow.
+
+    Attributes:
+        root: collection to look in; "" for the shipped one, "corpus" for the oracle's own.
+        rungs: names; empty for all honest ones (of the corpus: all but the baseline).
+        cases: how many, dealt out over the strategies in turn; numbers count from 0.
+        seed: master seed; None for one that nobody can foresee.
+        strategies: checks.oracle.schema.Strategy names; empty for the usual ones.
+        case_s: patience with one case, 0 for the usual.
+        naive: also ask what a careless oracle would say (one shape, allclose).
+        lint: lint the task instead: cases measure how good right implementations are. `cases` still counts.
+    """
+
+    seq: int
+    root: str = ""
+    target: str
+    rungs: list[str] = []
+    device: str = "auto"
+    cases: int = 200
+    seed: int | None = None
+    strategies: list[str] = []
+    case_s: float = 0.0
+    naive: bool = False
+    lint: bool = False
+    trigger: str = "cli"
+
+
+class ReplayFailure(Request, tag="replay", frozen=True, kw_only=True):
+    """Do a stored failure again, from the stored sources. Answered as FuzzTarget is; ReplayFinished follows."""
+
+    seq: int
+    failure: str  # its id, or the beginning of it
+
+
 class Cancel(Request, tag="cancel", frozen=True, kw_only=True):
-    """End a run, planned or running; an empty run_id ends all of them."""
+    """End a run or fuzz, planned or running; an empty run_id ends all of them."""
 
     seq: int
     run_id: str = ""
@@ -131,5 +167,16 @@ class Shutdown(Request, tag="shutdown", frozen=True, kw_only=True):
 
 
 AnyRequest: TypeAlias = (
-    Hello | StartRuns | MeasurePeak | Cancel | StartWatch | StopWatch | Restore | GetStatus | GetLog | Shutdown
+    Hello
+    | StartRuns
+    | MeasurePeak
+    | FuzzTarget
+    | ReplayFailure
+    | Cancel
+    | StartWatch
+    | StopWatch
+    | Restore
+    | GetStatus
+    | GetLog
+    | Shutdown
 )

@@ -145,14 +145,16 @@ def failed(error: Exception, name: str, folder: Path) -> reports.Failed:
     import torch
 
     from checks.inputs import InputsError
+    from checks.oracle.calling import OutputError
+    from checks.oracle.truth import BudgetError, ReferenceFault
     from engine.protocol import reports
     from engine.worker.arm import FormError
     from engine.worker.loading import LessonError, NotHereError, summary, user_traceback
 
     kind = "user"
-    if isinstance(error, FormError):
+    if isinstance(error, (FormError, OutputError)):
         kind = "form"
-    elif isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+    elif isinstance(error, (torch.OutOfMemoryError, MemoryError, BudgetError)):
         kind = "memory"
     elif isinstance(error, NotHereError):
         kind = "unsupported"
@@ -165,7 +167,8 @@ def failed(error: Exception, name: str, folder: Path) -> reports.Failed:
             torch.cuda.synchronize()
         except RuntimeError:
             kind = "poisoned"
-    if isinstance(error, (FormError, LessonError, NotHereError, InputsError)):
+    ours = (FormError, OutputError, LessonError, NotHereError, InputsError, BudgetError, ReferenceFault)
+    if isinstance(error, ours):
         # Our own sentence: it says what to mend, and the line that raised it is ours.
         return reports.Failed(job=name, kind=kind, summary=" ".join(str(error).split()), traceback="")
     return reports.Failed(job=name, kind=kind, summary=summary(error), traceback=user_traceback(error, folder))
@@ -235,6 +238,8 @@ def answer_arm(channel: Channel, arm: Arm, job: jobs.AnyJob) -> None:
             channel.send(arm.surprise(job))
         case jobs.Inspect():
             channel.send(arm.inspect())
+        case jobs.Try():
+            channel.send(arm.attempt(job))
         case _:
             raise RuntimeError(f"an arm does not serve {type(job).__name__}")
 
@@ -250,6 +255,12 @@ def answer_judge(channel: Channel, judge: Judge, job: jobs.AnyJob) -> None:
             channel.send(judge.expect(job))
         case jobs.Compare():
             channel.send(judge.compare(job))
+        case jobs.Pose():
+            channel.send(judge.pose(job))
+        case jobs.JudgeTry():
+            channel.send(judge.judge_try(job))
+        case jobs.LintTask():
+            channel.send(judge.lint_task(job))
         case jobs.Inspect():
             channel.send(reports.Inspected(facts={"task": dict(judge.inspect())}))
         case _:

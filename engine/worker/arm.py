@@ -18,6 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from checks import inputs as checks_inputs
 from checks import registry
+from checks.oracle import calling
+from checks.oracle.examiner import made_for
+from checks.oracle.schema import Case as FuzzCase
 from engine.fingerprints import NUMBERS, first_difference
 from engine.protocol import jobs, reports
 from engine.worker import tensors
@@ -386,6 +389,26 @@ class Arm:
         names = [spec.name for spec in self._target.outputs]
         mine = {n: o.detach() for n, o in zip(names, outputs, strict=True)}
         return tensors.write(path, mine, rank=self._ranks.rank, ranks=self._ranks.ranks)
+
+    # -- cases of the oracle ---------------------------------------------------------------------------------------
+
+    def attempt(self, job: jobs.Try) -> reports.Tried:
+        """One call on a drawn case, prepared for it anew, its outputs handed over whole."""
+        case = FuzzCase.of(job.case)
+        names = [slot.name for slot in job.inputs.slots]
+        # Copies: the shared file belongs to another process.
+        posed = {name: view.clone() for name, view in zip(names, tensors.read(job.inputs), strict=True)}
+        made: dict[str, object] = {}
+        if any(spec.made for spec in self._target.inputs):
+            make: Any = callable_of(import_module(self._folder, "inputs"), "make")
+            made = made_for(self._target, case, job.seed, self._device, make)
+        start = time.perf_counter()
+        outputs = calling.attempt(self._target, self._run, self._prepare, case, job.seed, posed, made, self._device)
+        self._synchronize()
+        took_ms = (time.perf_counter() - start) * 1e3
+        blob = tensors.write(job.outputs.path, outputs)
+        self._synchronize()
+        return reports.Tried(outputs=blob, took_ms=took_ms)
 
     # -- timing ----------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import ctypes
+import functools
 import math
 import os
 import time
@@ -16,6 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from checks import inputs as checks_inputs
 from checks.compare import Comparison, Finding, compare, form
+from checks.oracle import lint
+from checks.oracle.examiner import Examiner
+from checks.oracle.judging import Opinion
+from checks.oracle.schema import Case as FuzzCase
 from engine.protocol import jobs, reports
 from engine.worker import tensors
 from engine.worker.loading import LessonError, callable_of, import_module
@@ -153,6 +158,51 @@ class Judge:
             figures=found,
         )
 
+    # -- cases of the oracle ---------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def _examiner(self) -> Examiner:
+        make: Any = None
+        if any(spec.made for spec in self._target.inputs):
+            make = callable_of(import_module(self._folder, "inputs"), "make")
+        return Examiner(self._target, self._reference, make, self._device)
+
+    def pose(self, job: jobs.Pose) -> reports.Posed:
+        """Make a drawn case's inputs and truth, and put the inputs where rungs can read them."""
+        posed = self._examiner.pose(FuzzCase.of(job.case), job.seed, changed=job.changed)
+        if posed.impossible:
+            return reports.Posed(blob=job.blob, hashes={}, possible=posed.impossible)
+        note = posed.truth.note if posed.truth else ""
+        return reports.Posed(blob=tensors.write(job.blob.path, posed.inputs), hashes=posed.hashes, note=note)
+
+    def judge_try(self, job: jobs.JudgeTry) -> reports.TryJudged:
+        """Judge what a rung made of a posed case."""
+        case = FuzzCase.of(job.case)
+        names = [slot.name for slot in job.outputs.slots]
+        # Copies: the worker could still write into the shared file.
+        outputs = {name: view.clone() for name, view in zip(names, tensors.read(job.outputs), strict=True)}
+        opinions = self._examiner.judge(case, job.seed, job.rung, outputs, changed=job.changed)
+        bad = next((opinion for opinion in opinions if not opinion.right), None)
+        errors = [o.max_error for o in opinions if o.max_error is not None and math.isfinite(o.max_error)]
+        relative: dict[str, float] = {}
+        for opinion, output in zip(opinions, outputs.values(), strict=False):
+            if opinion.relative is not None and output.is_floating_point():
+                dtype = str(output.dtype).removeprefix("torch.")
+                relative[dtype] = max(relative.get(dtype, 0.0), opinion.relative)
+        return reports.TryJudged(
+            right=bad is None,
+            finding=bad.finding if bad else Finding.NOTHING,
+            detail=bad.detail if bad else "",
+            max_error=max(errors, default=None),
+            outputs=[reports.JudgedOutput(**_told(opinion)) for opinion in opinions],
+            relative_error=relative,
+            naive=self._examiner.naive(case, outputs) if job.naive else {},
+        )
+
+    def lint_task(self, job: jobs.LintTask) -> reports.Linted:
+        """What careless answers would pass on a posed case, and which inputs matter."""
+        return reports.Linted(facts=lint.facts(self._examiner, self._target, FuzzCase.of(job.case), job.seed))
+
     # -- the task itself -------------------------------------------------------------------------------------------
 
     def inspect(self) -> dict[str, Any]:
@@ -231,6 +281,13 @@ class Judge:
             a.shape == b.shape and bool(((a == b) | ((a != a) & (b != b))).all())
             for a, b in zip(one, other, strict=True)
         )
+
+
+def _told(opinion: Opinion) -> dict[str, Any]:
+    """An opinion as it travels."""
+    plain = opinion.plain()
+    wanted = reports.JudgedOutput.__struct_fields__
+    return {name: value for name, value in plain.items() if name in wanted} | {"finding": str(opinion.finding)}
 
 
 def figures(name: str, actual: torch.Tensor, truth: torch.Tensor) -> dict[str, float]:

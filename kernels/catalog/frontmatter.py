@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from .grammar import GrammarError, evaluate, is_axis_name, suggest
-from .model import Case, Expectation, Goal, Needs, Problem, TensorSpec
+from .model import Case, Expectation, Extent, Fuzz, Goal, Judged, JudgedAs, Needs, Problem, TensorSpec
 from .tensors import DEFAULT_TOLERANCE, check_values, parse_tensor, shape
 
 MAX_LESSON_BYTES = 2**20
@@ -23,12 +23,17 @@ MAX_RANKS = 8
 
 KEYS = (
     *("title", "techniques", "goal", "needs", "ranks", "axes", "flops", "bytes", "tolerance", "expect"),
-    *("inputs", "outputs", "cases", "rungs"),
+    *("inputs", "outputs", "cases", "rungs", "fuzz", "judged"),
 )
 _NEEDS_KEYS = ("sm", "gpus")
 _EXPECT_KEYS = ("speedup", "on", "why")
 _CASE_KEYS = ("name", "axes", "timed")
-_RUNG_KEYS = ("summary", "needs", "inexact")
+_RUNG_KEYS = ("summary", "needs", "inexact", "supports")
+_FUZZ_KEYS = ("axes", "dtypes", "layouts", "independent", "linear", "shift", "finite", "backward")
+_EXTENT_KEYS = ("least", "most", "multiple")
+_JUDGED_KEYS = ("as", "of", "values", "keep", "seed")
+FUZZ_DTYPES = ("float32", "float16", "bfloat16", "float64", "float8_e4m3fn", "float8_e5m2")
+LAYOUTS = ("transposed", "sliced", "offset", "expanded")
 _CASE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
 _FENCE = re.compile(r"^\+\+\+[ \t]*\r?$", re.MULTILINE)
 _AT_LINE = re.compile(r"at line (\d+)")
@@ -49,6 +54,7 @@ class RungNotes:
     summary: str = ""
     needs: Needs | None = None
     inexact: bool = False
+    supports: dict[str, Extent] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -67,6 +73,9 @@ class FrontMatter:
     outputs: tuple[TensorSpec, ...] = ()
     cases: tuple[Case, ...] = ()
     rungs: dict[str, RungNotes] = field(default_factory=dict)
+    fuzz: Fuzz = field(default_factory=Fuzz)
+    judged: dict[str, Judged] = field(default_factory=dict)
+    stated: frozenset[str] = frozenset()  # dtypes that `tolerance` names
     ranks: int = 1
     lesson: str = ""
 
@@ -114,8 +123,10 @@ class _Reader:
         self._outputs_over_inputs(matter)
         matter.flops = self._expression(content, "flops", cases)
         matter.bytes = self._expression(content, "bytes", cases)
-        self._rungs(content, matter)
+        self._rungs(content, matter, axes)
         self._ranks(content, matter)
+        self._fuzz(content, matter, axes)
+        self._judged(content, matter)
         return matter
 
     def _ranks(self, content: dict[str, object], matter: FrontMatter) -> None:
@@ -192,6 +203,7 @@ class _Reader:
             if isinstance(number, int | float):
                 if math.isfinite(number) and 0 <= number < 1:
                     matter.tolerance[dtype] = float(number)
+                    matter.stated |= {dtype}
                 else:
                     self.wrong(place, f"{number} is no relative tolerance", "use 0 (bit-equal) to less than 1")
 
@@ -330,7 +342,7 @@ class _Reader:
             self.wrong(key, error.message, error.fix)
         return text
 
-    def _rungs(self, content: dict[str, object], matter: FrontMatter) -> None:
+    def _rungs(self, content: dict[str, object], matter: FrontMatter, axes: dict[str, int]) -> None:
         fix = 'write [rungs.optimized], then summary = "one tile per block"'
         given = self.take(content, "rungs", (dict,), "rungs", fix)
         for name, notes in (given if isinstance(given, dict) else {}).items():
@@ -345,6 +357,114 @@ class _Reader:
                 summary=summary.strip() if isinstance(summary, str) else "",
                 needs=self.needs(notes, f"{place}.needs"),
                 inexact=inexact is True,
+                supports=self._extents(notes, "supports", f"{place}.supports", axes),
+            )
+
+    # -- what the oracle needs to know -----------------------------------------------------------------------------
+
+    def _extents(self, table: dict[str, object], key: str, place: str, axes: dict[str, int]) -> dict[str, Extent]:
+        """Allowed values by axis: `{ N = [32, 64], M = { multiple = 8, most = 512 } }`."""
+        fix = f"write {key} = {{ N = {{ multiple = 16, most = 512 }}, D = [32, 64] }}"
+        given = self.take(table, key, (dict,), place, fix)
+        found: dict[str, Extent] = {}
+        for name, value in (given if isinstance(given, dict) else {}).items():
+            where = f"{place}.{name}"
+            if name not in axes:
+                self.wrong(where, "not among [axes]", suggest(name, axes, "name an axis"))
+            elif isinstance(value, list):
+                if value and all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in value):
+                    found[name] = Extent(values=tuple(value))
+                else:
+                    self.wrong(where, f"{_show(value)} is no list of whole numbers", fix)
+            elif isinstance(value, dict):
+                self.unknown(value, _EXTENT_KEYS, f"{where}.")
+                numbers = {k: self.take(value, k, (int,), f"{where}.{k}", fix) for k in _EXTENT_KEYS if k in value}
+                whole = {k: n for k, n in numbers.items() if isinstance(n, int)}
+                extent = Extent(least=whole.get("least", 1), most=whole.get("most"), multiple=whole.get("multiple", 1))
+                beyond = extent.most is not None and extent.most < extent.least
+                if extent.least < 0 or extent.multiple < 1 or beyond:
+                    self.wrong(where, f"{_show(value)} allows nothing", "least at most most, multiple at least 1")
+                else:
+                    found[name] = extent
+            else:
+                self.wrong(where, f"{_show(value)} is {_kind(value)}, neither a list nor a table", fix)
+        return found
+
+    def _names(self, table: dict[str, object], key: str, place: str, known: tuple[str, ...]) -> tuple[str, ...]:
+        """A list of names, each of which must be known."""
+        fix = f"write {key} = [{', '.join(repr(name) for name in known[:2])}]"
+        given = self.take(table, key, (list,), f"{place}.{key}", fix)
+        found: list[str] = []
+        for name in given if isinstance(given, list) else []:
+            if name in known:
+                found.append(name)
+            else:
+                self.wrong(f"{place}.{key}", f"unknown {_show(name)}", suggest(str(name), known, fix))
+        return tuple(found)
+
+    def _fuzz(self, content: dict[str, object], matter: FrontMatter, axes: dict[str, int]) -> None:
+        """`[fuzz]`: which cases a rung must get right beyond the timed ones, and what holds in all of them."""
+        fix = "write [fuzz], then axes = { N = { multiple = 16 } }"
+        table = self.take(content, "fuzz", (dict,), "fuzz", fix)
+        if not isinstance(table, dict):
+            return
+        self.unknown(table, _FUZZ_KEYS, "fuzz.")
+        floating = tuple(spec.name for spec in matter.inputs if "float" in spec.dtype)
+        independent = self.take(table, "independent", (str,), "fuzz.independent", 'write independent = "M"')
+        if isinstance(independent, str) and independent not in axes:
+            self.wrong("fuzz.independent", f"unknown axis {independent!r}", suggest(independent, axes, "name an axis"))
+            independent = None
+        backward = self.take(table, "backward", (bool,), "fuzz.backward", "write backward = true, or leave it out")
+        matter.fuzz = Fuzz(
+            axes=self._extents(table, "axes", "fuzz.axes", axes),
+            dtypes=self._names(table, "dtypes", "fuzz", FUZZ_DTYPES),
+            layouts=self._names(table, "layouts", "fuzz", LAYOUTS),
+            independent=independent if isinstance(independent, str) else "",
+            linear=self._names(table, "linear", "fuzz", floating),
+            shift=self._names(table, "shift", "fuzz", floating),
+            finite=self._names(table, "finite", "fuzz", floating),
+            backward=backward is True,
+        )
+
+    def _judged(self, content: dict[str, object], matter: FrontMatter) -> None:
+        """`[judged]`: outputs that an element-by-element comparison would do wrong."""
+        fix = 'write [judged], then indices = { as = "indices", of = "x", values = "values" }'
+        given = self.take(content, "judged", (dict,), "judged", fix)
+        inputs = tuple(spec.name for spec in matter.inputs)
+        outputs = tuple(spec.name for spec in matter.outputs)
+        for name, table in (given if isinstance(given, dict) else {}).items():
+            place = f"judged.{name}"
+            if name not in outputs:
+                self.wrong(place, "no output has that name", suggest(name, outputs, fix))
+                continue
+            if not isinstance(table, dict) or not all(isinstance(value, str) for value in table.values()):
+                self.wrong(place, f"{_show(table)} is no table of texts", fix)
+                continue
+            self.unknown(table, _JUDGED_KEYS, f"{place}.")
+            ways = tuple(way.value for way in JudgedAs)
+            how = table.get("as", "")
+            if how not in ways:
+                self.wrong(f"{place}.as", f"unknown way {_show(how)}", suggest(str(how), ways, "use a known one"))
+                continue
+            way = JudgedAs(how)
+            needed = {"of": inputs, "values": outputs} if way is JudgedAs.INDICES else {"seed": inputs}
+            lacking = [key for key, known in needed.items() if table.get(key) not in known]
+            if lacking:
+                known = needed[lacking[0]]
+                told = _show(table.get(lacking[0], ""))
+                self.wrong(f"{place}.{lacking[0]}", f"{told} is not there", f"name one of {', '.join(known)}")
+                continue
+            if way is JudgedAs.DROPOUT:
+                try:
+                    for case in matter.cases:
+                        keep = evaluate(str(table.get("keep", "")), case.axes)
+                        if not 0 <= keep <= 1:
+                            raise GrammarError(f"keep is {keep}", "it is a share, 0 to 1")
+                except GrammarError as error:
+                    self.wrong(f"{place}.keep", error.message, error.fix)
+                    continue
+            matter.judged[name] = Judged(
+                way, table.get("of", ""), table.get("values", ""), table.get("keep", ""), table.get("seed", "")
             )
 
 

@@ -108,6 +108,72 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
+class Extent:
+    """Which values an axis may have: those listed, or the multiples of `multiple` from `least` to `most`."""
+
+    values: tuple[int, ...] = ()
+    least: int = 1
+    most: int | None = None
+    multiple: int = 1
+
+    def admits(self, value: int) -> bool:
+        """Whether an axis may have this value."""
+        if self.values:
+            return value in self.values
+        return value >= self.least and (self.most is None or value <= self.most) and value % self.multiple == 0
+
+
+class JudgedAs(enum.StrEnum):
+    """How an output is judged where comparing it element by element would be wrong."""
+
+    INDICES = "indices"  # positions along the last dimension: what they point at counts, not which of several ties
+    DROPOUT = "dropout"  # each element is the reference's or zero, at random
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One output's way of being judged.
+
+    Attributes:
+        of: the input that indices point into.
+        values: the output that holds what they point at.
+        keep: share of elements that dropout keeps, an axes expression.
+        seed: the integer input that alone decides which: same seed, same choice.
+    """
+
+    how: JudgedAs
+    of: str = ""
+    values: str = ""
+    keep: str = ""
+    seed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fuzz:
+    """What `[fuzz]` says beyond the tensors themselves: which cases a rung must get right, and what always holds.
+
+    Attributes:
+        axes: allowed values by axis; an axis that is not named may have any that its tensors allow.
+        dtypes: floating dtypes that stand in for the target's own; () for that alone.
+        layouts: checks.oracle.schema.Layout names in which inputs may come, beside contiguous.
+        independent: axis along which slices of all outputs depend on the same slices of the inputs alone.
+        linear: inputs in each of which all outputs are linear.
+        shift: inputs to which a constant may be added along the last dimension without changing any output.
+        finite: inputs that hold no NaN and no infinity, whatever the strategy (an optimizer's own state).
+        backward: gradients of the floating inputs are judged as well.
+    """
+
+    axes: Mapping[str, Extent] = field(default_factory=dict)
+    dtypes: tuple[str, ...] = ()
+    layouts: tuple[str, ...] = ()
+    independent: str = ""
+    linear: tuple[str, ...] = ()
+    shift: tuple[str, ...] = ()
+    finite: tuple[str, ...] = ()
+    backward: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Rung:
     """One variant of a target: a file with `run`."""
 
@@ -121,6 +187,8 @@ class Rung:
     inexact: bool = False
     # The rung itself cannot run on a CPU, even where its target can: CUDA, or [rungs.<name>] needs a GPU.
     gpu_only: bool = False
+    # Axes values that this rung alone supports; any other case is unsupported, not wrong.
+    supports: Mapping[str, Extent] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +222,9 @@ class Target:
     rungs: tuple[Rung, ...]  # baseline first, then baseline_*, optimized, optimized_*, peer_*, wrong_*, cheat*
     expect: Expectation | None
     lesson: str  # Markdown below the front matter
+    fuzz: Fuzz = field(default_factory=Fuzz)
+    judged: Mapping[str, Judged] = field(default_factory=dict)  # by output
+    stated: frozenset[str] = frozenset()  # dtypes whose tolerance lesson.md states; the others' is the usual one
     ranks: int = 1  # processes of every rung; above 1 the leading dimension of all inputs and outputs
     files: tuple[str, ...] = field(default=())  # every file a run depends on, relative to folder, sorted
 

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
-from store.outcomes import Correctness, FindingStatus, Limiter, State, Timing, Trigger, Validity, Verdict
+from store.fuzzes import FailureRecord, FuzzRecord, NaiveOpinion, RungFuzz, Tally
+from store.outcomes import (
+    CaseVerdict,
+    Correctness,
+    FindingStatus,
+    FuzzVerdict,
+    Limiter,
+    State,
+    Timing,
+    Trigger,
+    Validity,
+    Verdict,
+)
 from store.records import (
     ArmRecord,
     Ceiling,
@@ -173,6 +186,77 @@ def peak_of(gpu_uuid: str = "GPU-0", **changes: Any) -> Peak:
         ),
     )
     return replace(peak, **changes)
+
+
+def fuzz_of(
+    fuzz_id: str = "", target: str = "ch07:transpose", **changes: Any
+) -> tuple[FuzzRecord, list[FailureRecord]]:
+    """A fuzz of two rungs, one of which is wrong in two cases that were kept, and those; `changes` are the fuzz's."""
+    fuzz_id = fuzz_id or new_ulid()
+    failures = [
+        FailureRecord(
+            id=new_ulid(),
+            fuzz=fuzz_id,
+            target=target,
+            rung="optimized",
+            device="cuda",
+            seed=2**64 - 1,
+            stage="gate",
+            strategy=strategy,
+            case={"number": number, "strategy": strategy, "axes": {"M": 1, "N": 129}, "dtype": "float16"},
+            drawn={"number": number, "strategy": strategy, "axes": {"M": 61, "N": 129}, "dtype": "float16"},
+            verdict=CaseVerdict.WRONG,
+            snapshot="ab" * 32,
+            wall="2026-05-04T10:00:00.000+00:00",
+            output="y",
+            finding="mismatch",
+            detail="1 of 129 elements; worst at [0, 128]: got 0.5, expected 1.5",
+            input_hashes={"x": "1f" * 32},
+            output_hash="2e" * 32,
+            statistics={"count": 1, "max_abs": 1.0, "max_ulp": math.inf},
+            histogram=(128, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1),
+            region=("......", ".....#"),
+            script="import torch\n",
+            versions={"torch": "2.11.0", "device": "NVIDIA H100 80GB HBM3"},
+            tried=17,
+        )
+        for number, strategy in ((0, "boundary"), (7, "mixed"))
+    ]
+    rungs = (
+        RungFuzz(
+            rung="optimized",
+            verdict=FuzzVerdict.WRONG,
+            cases=40,
+            failing=5,
+            unsupported=2,
+            by_strategy={"boundary": Tally(20, 4, 2), "mixed": Tally(20, 1)},
+            failures=tuple(failure.id for failure in failures),
+            naive=NaiveOpinion(allclose=True, assert_close=False),
+            max_error=0.25,
+            took_ms=812,
+        ),
+        RungFuzz(rung="optimized_swizzled", verdict=FuzzVerdict.UNDECIDED, cases=0, failing=0, reason="needs sm_100"),
+    )
+    record = FuzzRecord(
+        **{
+            "id": fuzz_id,
+            "target": target,
+            "folder": b"/home/ada/kernels/caf\xe9",
+            "title": "A transpose that reads and writes whole cache lines",
+            "device": "cuda",
+            "seed": 2**64 - 1,
+            "cases": 40,
+            "strategies": ("boundary", "mixed"),
+            "snapshot": "ab" * 32,
+            "wall": "2026-05-04T10:00:00.000+00:00",
+            "state": "done",
+            "rungs": rungs,
+            "duration_ms": 1234.5,
+            "notes": ("the reference was computed in blocks",),
+            **changes,
+        }
+    )
+    return record, failures
 
 
 def samples_of(count: int, seed: int = 0) -> Samples:

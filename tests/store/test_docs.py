@@ -18,7 +18,7 @@ import pytest
 from store import Store
 from store.outcomes import State
 from store.records import Light, Naive, Quality
-from tests.store.examples import caught, finding, measured, peak_of, planned, samples_of, telemetry_of
+from tests.store.examples import caught, finding, fuzz_of, measured, peak_of, planned, samples_of, telemetry_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "store.md").read_text()
 EXAMPLES = re.findall(r"```(sh|python)\n(.*?)```\n```text\n(.*?)```", PAGE, re.DOTALL)
@@ -46,6 +46,10 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             caught(planned(id="01J00000000000000000000003", target="mine:softmax", folder=b"/home/ada/mine")), {}
         )
         store.put_peak(peak_of(id="01J00000000000000000000000"))
+        fuzz, failures = fuzz_of("01J00000000000000000000010")
+        named = {failure.id: f"01J000000000000000000000{number}" for number, failure in enumerate(failures, 11)}
+        rungs = tuple(replace(rung, failures=tuple(named[each] for each in rung.failures)) for rung in fuzz.rungs)
+        store.put_fuzz(replace(fuzz, rungs=rungs), [replace(failure, id=named[failure.id]) for failure in failures])
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     return tmp_path
@@ -69,7 +73,7 @@ def test_an_example_prints_what_the_page_says(state: Path, kind: str, code: str,
 
 
 def test_the_page_has_examples_for_a_shell_and_for_python() -> None:
-    assert Counter(kind for kind, _, _ in EXAMPLES) == {"python": 5, "sh": 9}
+    assert Counter(kind for kind, _, _ in EXAMPLES) == {"python": 6, "sh": 10}
 
 
 def test_every_table_and_every_column_is_explained(state: Path) -> None:

@@ -19,6 +19,7 @@ from tests.store.examples import (
     caught,
     equal_arrays,
     finished,
+    fuzz_of,
     measured,
     peak_of,
     planned,
@@ -44,9 +45,15 @@ def old(tmp_path: Path) -> Path:
     return kept(1, tmp_path / "aisp.db")
 
 
-@pytest.fixture(params=[1, 2, 3])
+@pytest.fixture(params=[1, 2, 3, 4])
 def older(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A file of every older schema version that there was, one after the other."""
+    return kept(request.param, tmp_path / "aisp.db")
+
+
+@pytest.fixture(params=[1, 2, 3])
+def unjudged(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A file of every schema version before findings and quarantines were kept."""
     return kept(request.param, tmp_path / "aisp.db")
 
 
@@ -137,12 +144,12 @@ def test_what_an_older_run_did_not_measure_is_unknown(clockless: Path) -> None:
             assert equal_arrays(read, without_clocks(samples_of(6)))
 
 
-def test_an_older_run_was_not_judged_and_nothing_of_it_is_in_quarantine(older: Path) -> None:
+def test_an_older_run_was_not_judged_and_nothing_of_it_is_in_quarantine(unjudged: Path) -> None:
     for migrate in (False, True):
         if migrate:
-            with Store.open(older) as store:
+            with Store.open(unjudged) as store:
                 assert store.quarantines(b"/home/ada/kernels/caf\xe9") == {}
-        with History(older) as history:
+        with History(unjudged) as history:
             assert history.quarantines() == []
             for run in ended(history):
                 assert run.findings == ()
@@ -151,8 +158,8 @@ def test_an_older_run_was_not_judged_and_nothing_of_it_is_in_quarantine(older: P
             assert history.run(DONE).comparisons[0].speedup == 2.0
 
 
-def test_a_rung_of_an_older_store_can_be_caught_after_migration(older: Path) -> None:
-    with Store.open(older) as store, History(older) as history:
+def test_a_rung_of_an_older_store_can_be_caught_after_migration(unjudged: Path) -> None:
+    with Store.open(unjudged) as store, History(unjudged) as history:
         before = history.run(DONE)
         end = caught(planned())
         store.finish(end, {})
@@ -172,6 +179,39 @@ def test_clocks_and_peaks_of_schema_version_3_are_whole_after_migration(tmp_path
         assert equal_arrays(history.samples(DONE)["baseline"], samples_of(6))
         assert history.peaks() == [peak_of(id="01J00000000000000000000000")]
         assert history.verify_peak("01J00000000000000000000000")
+
+
+def test_findings_and_quarantines_of_schema_version_4_are_whole_after_migration(tmp_path: Path) -> None:
+    path = kept(4, tmp_path / "aisp.db")
+    for migrate in (False, True):
+        if migrate:
+            Store.open(path).close()
+        with History(path) as history:
+            run = history.run(DONE)
+            assert [(f.check, f.arm, f.evidence) for f in run.findings] == [
+                ("timing.wall_clock", "baseline", "0.50 ms and 0.52 ms"),
+                ("timing.wall_clock", "optimized", "0.50 ms and 0.52 ms"),
+            ]
+            naive = run.arms[1].naive
+            assert naive is not None
+            assert (naive.base_ms, naive.time_ms, naive.accepts) == (1.02, 0.49, True)
+            (held,) = history.quarantines()
+            assert (held.target, held.rung, held.check) == ("mine:softmax", "optimized", "timing.wall_clock")
+
+
+def test_an_older_store_has_no_fuzzes_until_it_is_migrated(older: Path) -> None:
+    with History(older) as history:
+        assert history.fuzzes() == history.fuzzes("ch07:transpose") == []
+        for read in (history.fuzz, history.failures):
+            with pytest.raises(LookupError, match="no fuzz '01J'; there are none yet"):
+                read("01J")
+        with pytest.raises(LookupError, match="no failure '01J'; there are none yet"):
+            history.failure("01J")
+        record, failures = fuzz_of()
+        with Store.open(older) as store:
+            store.put_fuzz(record, failures)
+        assert history.fuzzes() == [record]
+        assert history.failures(record.id) == failures
 
 
 def test_an_older_store_has_no_peaks_until_it_is_migrated(clockless: Path) -> None:
@@ -240,7 +280,7 @@ def test_a_migrated_store_and_a_new_one_have_the_same_schema(older: Path, tmp_pa
     assert not list(tmp_path.glob("new.db*.bak"))  # there was nothing to keep
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
 def test_a_shipped_step_is_never_edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int) -> None:
     monkeypatch.setattr(migrations, "STEPS", migrations.STEPS[:version])
     monkeypatch.setattr(migrations, "LATEST", version)
@@ -302,13 +342,14 @@ Store.open(sys.argv[1])
 
 
 @pytest.mark.parametrize(
-    ("step", "table", "column"), [(2, "runs", "folder_label"), (3, "arms", "quality"), (4, "arms", "naive")]
+    ("step", "table", "column"),
+    [(2, "runs", "folder_label"), (3, "arms", "quality"), (4, "arms", "naive"), (5, "fuzzes", "content")],
 )
 def test_a_migration_that_is_killed_has_not_happened(old: Path, step: int, table: str, column: str) -> None:
     killed = subprocess.run([sys.executable, "-c", KILLED, str(old), str(step)], timeout=60)
     assert killed.returncode == -signal.SIGKILL
     assert versions(old) == step - 1
-    assert column not in schema(old)[table]
+    assert column not in schema(old).get(table, "")
     with Store.open(old) as store, History(old) as history:
         assert store.opened.migrated_from == step - 1
         assert history.verify(DONE)
@@ -317,7 +358,8 @@ def test_a_migration_that_is_killed_has_not_happened(old: Path, step: int, table
 
 
 @pytest.mark.parametrize(
-    ("step", "table", "column"), [(2, "runs", "folder_label"), (3, "arms", "quality"), (4, "arms", "naive")]
+    ("step", "table", "column"),
+    [(2, "runs", "folder_label"), (3, "arms", "quality"), (4, "arms", "naive"), (5, "fuzzes", "content")],
 )
 def test_a_step_that_fails_is_undone_whole(
     old: Path, monkeypatch: pytest.MonkeyPatch, step: int, table: str, column: str
@@ -332,7 +374,7 @@ def test_a_step_that_fails_is_undone_whole(
     with pytest.raises(Exception, match="no"):
         Store.open(old)
     assert versions(old) == step - 1
-    assert column not in schema(old)[table]
+    assert column not in schema(old).get(table, "")
 
 
 def test_without_room_for_the_copy_nothing_is_migrated(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:

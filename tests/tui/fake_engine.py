@@ -36,7 +36,8 @@ from engine.client import build_id
 from engine.protocol import PROTOCOL, events, requests
 from engine.protocol.framing import Decoder, Encoder
 from store import Store, new_ulid
-from store.outcomes import Correctness, State, Timing, Trigger, Validity, Verdict
+from store.fuzzes import FailureRecord, FuzzRecord, NaiveOpinion, RungFuzz, Tally
+from store.outcomes import CaseVerdict, Correctness, FuzzVerdict, State, Timing, Trigger, Validity, Verdict
 from store.records import ArmRecord, ComparisonRecord, RunRecord, Samples, Telemetry
 
 MAIN = Path(__file__).parents[2]
@@ -293,6 +294,127 @@ def scripted(run_id: str, outcome: str, rungs: list[str]) -> Iterator[events.Eve
     )
 
 
+# The strategy whose cases fail, by what a fuzz is to find; the others are right in every case.
+FUZZ_FAILS = {"wrong": "boundary", "doubted": "adversarial"}
+FUZZ_SEED = 4711
+
+
+def fuzz_case(number: int, strategy: str, N: int) -> dict[str, Any]:
+    """A case of a target made by `make_target`, as plain data."""
+    told = {"number": number, "strategy": strategy, "axes": {"N": N}, "dtype": "float16"}
+    return {**told, "layouts": {}, "values": {}}
+
+
+def fuzzed(fuzz_id: str, asked: requests.FuzzTarget, outcome: str) -> tuple[FuzzRecord, list[FailureRecord]]:
+    """What a fuzz of every rung that was asked for ends with: "right", "wrong", "doubted", "undecided" or
+    "cancelled". Of what fails there are two cases, the smaller one first."""
+    strategies = tuple(asked.strategies or ("boundary", "regular", "mixed", "adversarial", "nonfinite"))
+    seed = FUZZ_SEED if asked.seed is None else asked.seed
+    share, failing = asked.cases // len(strategies), FUZZ_FAILS.get(outcome, "")
+    rungs, failures = [], []
+    for rung in asked.rungs or ["optimized"]:
+        kept = [
+            FailureRecord(
+                id=f"{fuzz_id}F{number}{rung.upper()}",
+                fuzz=fuzz_id,
+                target=asked.target,
+                rung=rung,
+                device="cpu",
+                seed=seed,
+                stage="gate" if outcome == "wrong" else "triage",
+                strategy=failing,
+                case=fuzz_case(number, failing, 3 + number),
+                drawn=fuzz_case(number, failing, 129),
+                verdict=CaseVerdict.WRONG,
+                snapshot="ab" * 32,
+                wall="2026-01-02T03:04:05+00:00",
+                output="y",
+                finding="values",
+                detail="y[2]: got 0.5, expected 1.5, 4.2 times the error allowed; 1 of 3 elements are wrong",
+                input_hashes={"x": "1f" * 32},
+                output_hash="2e" * 32,
+                statistics={"count": 3.0, "wrong": 1.0, "max": 1.0, "ulp_max": 1024.5},
+                histogram=(2, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0),
+                region=("..9",),
+                script="import torch\nprint(run(x))",
+                versions={"torch": "2.13.0"},
+                tried=9,
+            )
+            for number in (0, 1)
+            if failing
+        ]
+        failures += kept
+        undecided = outcome in ("undecided", "cancelled")
+        naive = NaiveOpinion(allclose=True, assert_close=outcome != "wrong")
+        rungs.append(
+            RungFuzz(
+                rung=rung,
+                verdict=FuzzVerdict.UNDECIDED if undecided else FuzzVerdict(outcome),
+                cases=0 if undecided else share * len(strategies),
+                failing=min(2, share) if failing else 0,
+                by_strategy={}
+                if undecided
+                else {name: Tally(share, min(2, share) if name == failing else 0) for name in strategies},
+                failures=tuple(failure.id for failure in kept),
+                naive=naive if asked.naive and not undecided else None,
+                max_error=None if undecided else 0.25,
+                took_ms=12.0,
+                reason="needs sm_90" if outcome == "undecided" else "",
+            )
+        )
+    record = FuzzRecord(
+        id=fuzz_id,
+        target=asked.target,
+        folder=b"/somewhere",
+        title=f"About {asked.target}",
+        device="cpu",
+        seed=seed,
+        cases=asked.cases,
+        strategies=strategies,
+        snapshot="ab" * 32,
+        wall="2026-01-02T03:04:05+00:00",
+        state="cancelled" if outcome == "cancelled" else "done",
+        reason="cancelled by its owner" if outcome == "cancelled" else "",
+        rungs=tuple(rungs),
+        duration_ms=1500.0,
+    )
+    return record, failures
+
+
+def fuzz_story(record: FuzzRecord, failures: list[FailureRecord], *, what: str = "fuzz") -> Iterator[events.Event]:
+    """The events of a fuzz between its reply and its end, the end left out: one case of each strategy is told."""
+    rungs = [rung.rung for rung in record.rungs]
+    yield events.FuzzPlanned(
+        fuzz_id=record.id,
+        what=what,
+        target=record.target,
+        title=record.title,
+        folder="/somewhere",
+        device=record.device,
+        rungs=rungs,
+        cases=record.cases,
+        seed=record.seed,
+        strategies=list(record.strategies),
+        wall=record.wall,
+    )
+    for rung in record.rungs:
+        for number, (name, tally) in enumerate(rung.by_strategy.items()):
+            yield events.FuzzCase(
+                fuzz_id=record.id,
+                number=number * record.cases // len(record.strategies),
+                rung=rung.rung,
+                strategy=name,
+                stage="gate",
+                case="N=129 float16",
+                verdict="wrong" if tally.failing else "right",
+                finding="values" if tally.failing else "",
+            )
+    for failure in failures:
+        drawn = replace(failure, case=failure.drawn, tried=0)
+        yield events.FuzzFailure(fuzz_id=record.id, failure=drawn.plain())
+        yield events.FuzzFailure(fuzz_id=record.id, failure=failure.plain(), shrunk=True)
+
+
 class FakeEngine:
     """See the module. `outcomes` says per target how its runs end; others end well.
 
@@ -304,6 +426,11 @@ class FakeEngine:
         lose_end: leave out RunFinished and PeakFinished and send a Gap in their place.
         peak_from: number of the first ceiling that a viewer still hears of.
         peak_reason: why ceilings could not be measured to the end.
+        fuzzes: how the fuzz of a target ends, see `fuzzed`, or "hang"; others end "right".
+        refuse_fuzz: targets whose fuzz is refused, with the error.
+        lint_items, lint_reason: what the task linter finds.
+        replay: outcome, what differs, and detail of every replay.
+        mute_failures: failing cases are stored, as a test does, and not told.
         hold_peak: ceilings are measured and the end does not come, nor after a cancel with hold_cancel.
     """
 
@@ -321,6 +448,15 @@ class FakeEngine:
         self.hold_peak = False
         self.hold_cancel = False
         self.peak_from = 1
+        self.fuzzes: dict[str, str] = {}
+        self.refuse_fuzz: dict[str, str] = {}
+        self.lint_items: list[dict[str, Any]] = [
+            {"name": "zeros", "status": "ok", "detail": "an answer of zeros fails in 12 of 12 cases"}
+        ]
+        self.lint_reason = ""
+        self.replay: tuple[str, list[str], str] = ("reproduced", [], "")
+        self.mute_failures = False
+        self._fuzzing: dict[str, requests.FuzzTarget] = {}  # those that have not ended
         self.stopping: asyncio.Event | None = None
         self.ready = threading.Event()
         self._history: list[events.Event] = []
@@ -338,6 +474,8 @@ class FakeEngine:
             requests.GetStatus: self._status,
             requests.Shutdown: self._shutdown,
             requests.MeasurePeak: self._measure_peak,
+            requests.FuzzTarget: self._fuzz,
+            requests.ReplayFailure: self._fuzz,
         }
 
     # -- life ------------------------------------------------------------------------------------------------
@@ -431,6 +569,8 @@ class FakeEngine:
             writer.write(self._encoder.frame(reply))
         if isinstance(request, requests.MeasurePeak) and not self.refuse:
             self._play_peak()
+        if isinstance(request, requests.FuzzTarget | requests.ReplayFailure) and reply is not None:
+            self._play_fuzz(request, reply)
         if isinstance(request, requests.StartRuns) and not self.refuse:
             for run_id, target in list(self._runs.items())[-len(request.targets) :]:
                 self._play(run_id, target)
@@ -498,7 +638,49 @@ class FakeEngine:
         elif not self.hold_peak:
             self._broadcast(events.PeakFinished(peak_id="01PEAK", gpu=gpu, reason=self.peak_reason))
 
+    async def _fuzz(self, request: requests.FuzzTarget | requests.ReplayFailure) -> events.Event:
+        refused = self.refuse_fuzz.get(getattr(request, "target", ""), "")
+        if refused:
+            return events.Reply(to=request.seq, error=refused)
+        return events.Reply(to=request.seq, run_ids=[f"01FUZZ{len(self.requests):04d}"])
+
+    def _play_fuzz(self, request: requests.FuzzTarget | requests.ReplayFailure, reply: events.Event) -> None:
+        assert isinstance(reply, events.Reply)
+        if reply.error:
+            return
+        fuzz_id = reply.run_ids[0]
+        if isinstance(request, requests.ReplayFailure):
+            outcome, differs, detail = self.replay
+            ended: events.Event = events.ReplayFinished(
+                fuzz_id=fuzz_id, failure=request.failure, outcome=outcome, differs=differs, detail=detail
+            )
+        else:
+            outcome = self.fuzzes.get(request.target, "right")
+            record, failures = fuzzed(fuzz_id, request, "right" if outcome == "hang" else outcome)
+            what = "lint" if request.lint else "fuzz"
+            for event in fuzz_story(record, [] if self.mute_failures or request.lint else failures, what=what):
+                self._broadcast(event)
+            if outcome == "hang":
+                self._fuzzing[fuzz_id] = request
+                return
+            ended = events.FuzzFinished(fuzz_id=fuzz_id, record=record.plain())
+            if request.lint:
+                ended = events.LintFinished(
+                    fuzz_id=fuzz_id,
+                    target=request.target,
+                    device="cpu",
+                    items=self.lint_items,
+                    reason=self.lint_reason,
+                )
+        if self.lose_end:
+            ended = events.Gap(first=len(self._history), last=len(self._history) + 1)
+        self._broadcast(ended)
+
     async def _cancel(self, request: requests.Cancel) -> events.Event:
+        asked = None if self.hold_cancel else self._fuzzing.pop(request.run_id, None)
+        if asked is not None:
+            record, _ = fuzzed(request.run_id, asked, "cancelled")
+            self._broadcast(events.FuzzFinished(fuzz_id=request.run_id, record=record.plain()))
         if request.run_id == "01PEAK" and not self.hold_cancel:
             self._broadcast(events.PeakFinished(peak_id="01PEAK", gpu="", reason="cancelled; nothing was stored"))
         target = self._runs.pop(request.run_id, None)

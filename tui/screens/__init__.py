@@ -74,6 +74,10 @@ SCREENS: Mapping[str, ScreenEntry] = {
     "checks": ScreenEntry(
         "tui.screens.checks", "ChecksScreen", "Checks", "V", "Every check by category, with what it did last."
     ),
+    # target_id, fuzz_id: str = "" for the target's newest
+    "fuzz": ScreenEntry(
+        "tui.screens.fuzz", "FuzzScreen", "Fuzz", "F", "Whether rungs are right on every input, case by case."
+    ),
     # no arguments
     "ceilings": ScreenEntry(
         "tui.screens.ceilings", "CeilingsScreen", "Ceilings", "c", "What this GPU does at most, and its datasheet."

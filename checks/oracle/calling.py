@@ -1,0 +1,111 @@
+"""One call of a rung on a posed case, in whatever process the rung lives in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from checks.oracle import values
+from checks.oracle.layouts import lay_out
+from checks.oracle.schema import Case, Layout
+from checks.oracle.truth import differentiable
+from kernels.catalog.model import Flag, Target
+
+OTHERS = 1 << 20  # added to a case's number for values that prepare() sees and the call does not
+
+
+class OutputError(Exception):
+    """run() returned something that is no tensor."""
+
+
+def attempt(
+    target: Target,
+    run: Callable[..., Any],
+    prepare: Callable[..., Any] | None,
+    case: Case,
+    seed: int,
+    posed: Mapping[str, Any],
+    made: Mapping[str, Any],
+    device: str,
+) -> dict[str, Any]:
+    """The outputs by name, and gradients as "d_<input>" where [fuzz] says `backward`.
+
+    As in a timed run, prepare() sees buffers whose values are others than those of the call, but for static inputs.
+
+    Args:
+        posed: Examiner's inputs, and gradients of the outputs as "g_<output>"; host memory.
+        made: what inputs.py made, for this process.
+
+    Raises:
+        OutputError: an output is no plain tensor.
+        Exception: whatever the rung raises.
+    """
+    import torch  # only workers and scripts have it
+
+    buffers: list[Any] = []
+    leaves: dict[str, Any] = {}
+    for spec in target.inputs:
+        if spec.made:
+            buffers.append(made[spec.name])
+            continue
+        where = "cpu" if {Flag.CPU, Flag.PINNED} & spec.flags else device
+        buffer = lay_out(posed[spec.name], case.layouts.get(spec.name, Layout.CONTIGUOUS), where)
+        if Flag.PINNED in spec.flags and device == "cuda":
+            buffer = buffer.pin_memory()
+        if target.fuzz.backward and differentiable(spec):
+            leaves[spec.name] = buffer.requires_grad_(True)
+        buffers.append(buffer)
+    call = run
+    if prepare is not None:
+        _refill(target, buffers, values.inputs_of(target, replace(case, number=case.number + OTHERS), seed))
+        call = prepare(*buffers)
+        _refill(target, buffers, posed)
+    returned = call(*buffers)
+    outputs = list(returned) if isinstance(returned, (tuple, list)) else [returned]
+    for output in outputs:
+        if type(output) is not torch.Tensor:
+            raise OutputError(f"run() returned {type(output).__name__}, not a plain torch.Tensor")
+    if len(outputs) != len(target.outputs):
+        return {f"output {index}": output.detach() for index, output in enumerate(outputs)}
+    named = {spec.name: output for spec, output in zip(target.outputs, outputs, strict=True)}
+    if leaves:
+        named |= _gradients(named, leaves, posed)
+    return {name: output.detach() for name, output in named.items()}
+
+
+def _refill(target: Target, buffers: list[Any], values_by_name: Mapping[str, Any]) -> None:
+    """Other values into the same buffers, but for static and made inputs."""
+    for spec, buffer in zip(target.inputs, buffers, strict=True):
+        if not spec.made and Flag.STATIC not in spec.flags:
+            once = slice(0, 1) if _expanded(buffer) else slice(None)
+            held = buffer.data
+            (held[once] if held.dim() else held).copy_(
+                values_by_name[spec.name][once] if held.dim() else values_by_name[spec.name]
+            )
+
+
+def _expanded(buffer: Any) -> bool:
+    """Whether all slices of the first dimension are one, which then is to be written once."""
+    return buffer.dim() > 0 and buffer.shape[0] > 1 and buffer.stride(0) == 0
+
+
+def _gradients(named: Mapping[str, Any], leaves: Mapping[str, Any], posed: Mapping[str, Any]) -> dict[str, Any]:
+    import torch
+
+    pairs = [
+        (named[name.removeprefix("g_")], gradient)
+        for name, gradient in posed.items()
+        if name.startswith("g_") and named[name.removeprefix("g_")].requires_grad
+    ]
+    zeros = {name: torch.zeros_like(leaf) for name, leaf in leaves.items()}
+    if not pairs:
+        return {f"d_{name}": zero for name, zero in zeros.items()}
+    grads = torch.autograd.grad(
+        [output for output, _ in pairs],
+        list(leaves.values()),
+        [gradient.to(output.device) for output, gradient in pairs],
+        allow_unused=True,
+    )
+    pairs_of = zip(leaves, grads, strict=True)
+    return {f"d_{name}": zeros[name] if grad is None else grad for name, grad in pairs_of}

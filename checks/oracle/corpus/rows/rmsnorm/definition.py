@@ -1,0 +1,3 @@
+"""What every rung must agree on."""
+
+EPS = 1e-6  # added to the mean of the squares, inside the root

@@ -1,0 +1,62 @@
+"""What a failure's script calls: pose one case to one rung in this very process and print the judgement.
+
+Unlike the engine it keeps nothing apart, so it is for looking, not for believing.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from checks.oracle.calling import attempt
+from checks.oracle.examiner import Examiner, made_for
+from checks.oracle.schema import Case
+from kernels import catalog
+from kernels.catalog.model import Target
+
+
+def show(folder: str, rung: str, device: str, seed: int, case: Mapping[str, Any]) -> bool:
+    """Print what is wrong, and where. True where the rung is right on this case.
+
+    Args:
+        folder: of the target.
+        rung: file name without .py.
+        device: "cuda" or "cpu".
+        case: checks.oracle.schema.Case.plain(); what it leaves out is plain.
+    """
+    path = Path(folder)
+    target = catalog.load_target(path, root=path.parent, chapter=path.parent.name)
+    if not isinstance(target, Target):
+        raise SystemExit("; ".join(str(problem) for problem in target))
+    posed_case = Case.of(case)
+    make = _module(path, "inputs").make if any(spec.made for spec in target.inputs) else None
+    examiner = Examiner(target, _module(path, "reference").run, make, device)
+    posed = examiner.pose(posed_case, seed)
+    made = made_for(target, posed_case, seed, device, make) if make else {}
+    module = _module(path, rung)
+    outputs = attempt(
+        target, module.run, getattr(module, "prepare", None), posed_case, seed, posed.inputs, made, device
+    )
+    right = True
+    for opinion in examiner.judge(posed_case, seed, rung, outputs):
+        right &= opinion.right
+        sys.stdout.write(f"{opinion.name}: {'right' if opinion.right else opinion.detail}\n")
+        if not opinion.right:
+            sys.stdout.write("\n".join(opinion.region) + "\n")
+    return right
+
+
+def _module(folder: Path, name: str) -> ModuleType:
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    spec = importlib.util.spec_from_file_location(name, folder / f"{name}.py")
+    if spec is None or spec.loader is None:
+        raise SystemExit(f"{folder / name}.py cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,438 @@
+"""The truth of a case, and how far from it a good implementation may be.
+
+The reference runs in fp64. The error allowed for an element i of an output in a dtype of unit roundoff u (half the
+distance from 1 to the next number; 2**-24 for fp32, 2**-11 for fp16, 2**-8 for bf16) follows from the computation:
+
+    allowed_i = 1.5 u |t_i|  +  (u/2 + 16 u32 + 8 e32 + 3 e_dtype) s_i  +  f_i  +  least
+
+    t_i      the truth
+    s_i      max(|t_i|, kappa_i): kappa_i is how far t_i moves when every input element moves by a relative step of
+             random sign, per step: for a dot product the root of the sum of |a|^2 |b|^2, for a softmax its condition.
+             Found by running the fp64 reference on moved inputs (first-order stochastic rounding: Parker's
+             Monte Carlo arithmetic applied to the inputs alone)
+    e32      worst error of the reference run in fp32 beyond the output's own rounding, in units of s_i
+    e_dtype  the same for the reference run in the case's dtype, that is, for eager PyTorch (capped: where eager is
+             useless, it is no yardstick)
+    f_i      how far t_i moves when subnormal inputs are taken for zero, as fp32 hardware may
+    least    two of the dtype's least steps, or the least normal fp32 number where that is flushed to zero
+
+so that an output of zeros never passes, a kernel that accumulates in fp16 where eager does not is found out, and one
+that rounds where eager rounds is right. Where lesson.md states a tolerance, it is allowed as well; a stated 0 means
+that the output must equal the truth, rounded, bit for bit.
+
+Cost: seven runs of the reference, one more where inputs are subnormal. One that needs more memory than is free is
+computed in blocks along the independent axis where the target has one, else on the CPU, and says so.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from checks.oracle.schema import Case, retyped
+from kernels import catalog
+from kernels.catalog.model import Target, TensorSpec
+
+if TYPE_CHECKING:
+    import torch
+
+U32 = 2.0**-24
+STEP = 2.0**-22  # relative move of inputs: far above fp64's rounding, far below where curvature shows
+MOVES = 4
+OWN_ROUNDING = 1.5
+SLACK_DTYPE = 0.5
+SLACK_FP32 = 16.0
+YARD_FP32 = 8.0
+YARD_DTYPE = 3.0
+MOST_YARD_DTYPE = 16.0  # in units of the dtype's u
+WORKING_COPIES = 8  # of inputs and outputs in fp64 that a reference is expected to hold at its worst
+SHARE_OF_FREE = 0.6
+
+
+class ReferenceFault(Exception):
+    """The reference broke its contract; the message says how and what would mend it."""
+
+
+class BudgetError(Exception):
+    """The reference does not fit into the memory that is free, not even in blocks or on the CPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """One output, or one input's gradient, in truth.
+
+    Attributes:
+        value: fp64, or the integers or booleans of the output; on the oracle's device.
+        dtype: torch name of the dtype that the output must have.
+        allowed: absolute error allowed by element, fp64; None where it must be equal.
+        eager: the output of the reference run in the case's dtype, for triage and the naive oracle; None where that
+            could not be run.
+    """
+
+    name: str
+    value: torch.Tensor
+    dtype: str
+    allowed: torch.Tensor | None
+    eager: torch.Tensor | None
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """All outputs of a case, the declared ones first, then gradients as "d_<input>"; and how they were computed."""
+
+    outputs: tuple[Expected, ...]
+    note: str = ""
+
+
+class Oracle:
+    """Runs one target's reference."""
+
+    def __init__(self, target: Target, reference: Callable[..., Any], device: str) -> None:
+        """`reference` is reference.py's run; `device` is where cases are computed where they fit."""
+        import torch  # only verifiers know the truth
+
+        self._torch = torch
+        self._target = target
+        self._reference = reference
+        self._device = device
+
+    def truth(
+        self,
+        case: Case,
+        inputs: Mapping[str, torch.Tensor],
+        made: Mapping[str, object],
+        gradients: Mapping[str, torch.Tensor],
+    ) -> Truth:
+        """The truth for these inputs.
+
+        Args:
+            case: decides dtypes and shapes.
+            inputs: by name, host memory, exactly what rungs get.
+            made: what inputs.py made, in the dtype that rungs get.
+            gradients: "g_<output>" for backward, {} where gradients are not judged.
+
+        Raises:
+            ReferenceFault: its outputs have another number or shape than declared, or it is not deterministic.
+            BudgetError: too large for this machine.
+            Exception: whatever the reference raises.
+        """
+        where, blocks, note = self._place(case, inputs)
+        torch = self._torch
+        runs = _Runs(self, case, inputs, made, gradients, where, blocks)
+        wide = runs.run(torch.float64)
+        self._check(case, wide, len(gradients) > 0)
+        again = runs.run(torch.float64) if case.number % 8 == 0 else wide
+        if not all(_same(a, b) for a, b in zip(wide, again, strict=True)):
+            raise ReferenceFault(
+                "reference.py gives other values for the same inputs; take out what is random in it, "
+                "or seed it from an input"
+            )
+        single = runs.quietly(torch.float32)
+        own = runs.quietly(None)
+        kappas = self._kappas(runs, wide)
+        flushed = runs.run(torch.float64, flush=True) if _subnormal(inputs) else wide
+        found = []
+        for index, (name, dtype) in enumerate(self._names(case, gradients)):
+            value = wide[index]
+            if "float" not in dtype:
+                found.append(Expected(name, value, dtype, None, own[index] if own else None))
+                continue
+            fp32 = single[index] if single else None
+            eager = own[index] if own else None
+            allowed = self._allowed(dtype, value, kappas[index], fp32, eager, case)
+            if allowed is not None and flushed is not wide:
+                allowed = allowed + torch.nan_to_num((flushed[index] - value).abs(), nan=0.0, posinf=0.0)
+            found.append(Expected(name, value, dtype, allowed, eager))
+        return Truth(tuple(found), note)
+
+    def outputs(self, case: Case, inputs: Mapping[str, torch.Tensor], made: Mapping[str, object]) -> list[torch.Tensor]:
+        """The reference's outputs in fp64 alone, without anything about errors."""
+        where, blocks, _ = self._place(case, inputs)
+        return _Runs(self, case, inputs, made, {}, where, blocks).run(self._torch.float64)
+
+    # -- tolerance -------------------------------------------------------------------------------------------------
+
+    def _allowed(
+        self,
+        dtype: str,
+        truth: torch.Tensor,
+        kappa: torch.Tensor,
+        fp32: torch.Tensor | None,
+        eager: torch.Tensor | None,
+        case: Case,
+    ) -> torch.Tensor | None:
+        torch = self._torch
+        stated = self._target.tolerance[dtype] if dtype in self._target.stated else None
+        if stated == 0:
+            return None
+        kind = getattr(torch, dtype)
+        u = unit_roundoff(dtype)
+        size = torch.nan_to_num(truth.abs(), nan=0.0, posinf=0.0)
+        scale = torch.maximum(size, kappa)
+        e32 = _yard(fp32, truth, scale, u if dtype != "float64" else 0.0, kind)
+        own = min(_yard(eager, truth, scale, u, kind), MOST_YARD_DTYPE * u) if dtype != "float32" else 0.0
+        if dtype == "float64":  # no wider run to compare with: its own rounding, some steps deep
+            e32, slack = 0.0, SLACK_FP32 * 4 * u
+        else:
+            slack = SLACK_DTYPE * u + SLACK_FP32 * U32
+        allowed = OWN_ROUNDING * u * size + (slack + YARD_FP32 * e32 + YARD_DTYPE * own) * scale + _least(kind)
+        if stated is not None and not case.dtype:
+            rms = float(size.square().mean().sqrt()) if size.numel() else 0.0
+            allowed = torch.maximum(allowed, stated * torch.clamp(size, min=rms))
+        return allowed
+
+    def _kappas(self, runs: _Runs, wide: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """By output: how far it moves per relative step of its inputs; zero where that cannot be told."""
+        torch = self._torch
+        sums = [torch.zeros_like(w, dtype=torch.float64) for w in wide]
+        for move in range(MOVES):
+            moved = runs.run(torch.float64, move=move)
+            for index, (one, other) in enumerate(zip(wide, moved, strict=True)):
+                if one.is_floating_point() and one.shape == other.shape:
+                    apart = torch.nan_to_num((other - one).abs(), nan=0.0, posinf=0.0) / STEP
+                    sums[index] = torch.maximum(sums[index], apart)
+        return sums
+
+    # -- form ------------------------------------------------------------------------------------------------------
+
+    def _names(self, case: Case, gradients: Mapping[str, object]) -> list[tuple[str, str]]:
+        """Name and dtype of everything that is judged."""
+        target = self._target
+        found = [(spec.name, retyped(target, spec, case.dtype)) for spec in target.outputs]
+        if gradients:
+            found += [
+                (f"d_{spec.name}", retyped(target, spec, case.dtype)) for spec in target.inputs if differentiable(spec)
+            ]
+        return found
+
+    def _check(self, case: Case, outputs: Sequence[Any], backward: bool) -> None:
+        declared = self._target.outputs
+        expected = len(declared) + (sum(differentiable(s) for s in self._target.inputs) if backward else 0)
+        if len(outputs) != expected:
+            raise ReferenceFault(f"reference.py returned {len(outputs)} outputs, lesson.md declares {len(declared)}")
+        for spec, output in zip(declared, outputs, strict=False):
+            wanted = catalog.shape(spec, case.axes)
+            if not isinstance(output, self._torch.Tensor) or tuple(output.shape) != tuple(wanted):
+                found = list(output.shape) if isinstance(output, self._torch.Tensor) else type(output).__name__
+                raise ReferenceFault(f"reference.py: {spec.name} is {found}, lesson.md declares {list(wanted)}")
+
+    # -- memory ----------------------------------------------------------------------------------------------------
+
+    def _place(self, case: Case, inputs: Mapping[str, torch.Tensor]) -> tuple[str, int, str]:
+        """Where to compute, in how many blocks along the independent axis, and what to say of it."""
+        count = sum(tensor.numel() for tensor in inputs.values())
+        count += sum(math.prod(catalog.shape(spec, case.axes)) for spec in self._target.outputs)
+        needed = count * 8 * WORKING_COPIES
+        free = free_bytes(self._device) * SHARE_OF_FREE
+        if needed <= free:
+            return self._device, 1, ""
+        blocks = math.ceil(needed / max(free, 1.0))
+        axis = self._target.fuzz.independent
+        said = f"the reference needs some {needed / 1e9:.1f} GB, {free / 1e9:.1f} GB are free for it"
+        if axis and 1 < blocks <= case.axes[axis] and not self._target.fuzz.backward:
+            return self._device, blocks, f"{said}: computed in {blocks} blocks of {axis}"
+        if self._device != "cpu" and needed <= free_bytes("cpu") * SHARE_OF_FREE:
+            return "cpu", 1, f"{said} on the GPU: computed on the CPU"
+        raise BudgetError(f"{said}; use smaller axes")
+
+    @property
+    def reference(self) -> Callable[..., Any]:
+        """reference.py's run."""
+        return self._reference
+
+    @property
+    def target(self) -> Target:
+        """Whose."""
+        return self._target
+
+
+class _Runs:
+    """Runs of the reference on one case's inputs, in any precision."""
+
+    def __init__(
+        self,
+        oracle: Oracle,
+        case: Case,
+        inputs: Mapping[str, torch.Tensor],
+        made: Mapping[str, object],
+        gradients: Mapping[str, torch.Tensor],
+        device: str,
+        blocks: int,
+    ) -> None:
+        import torch
+
+        self._torch = torch
+        self._oracle = oracle
+        self._target = oracle.target
+        self._case = case
+        self._inputs = inputs
+        self._made = made
+        self._gradients = gradients
+        self._device = device
+        self._blocks = blocks
+
+    def quietly(self, dtype: torch.dtype | None) -> list[torch.Tensor] | None:
+        """`run`, or None where PyTorch has no such operator for that dtype: then there is no such yardstick."""
+        try:
+            return self.run(dtype)
+        except (RuntimeError, NotImplementedError, TypeError):
+            return None
+
+    def run(self, dtype: torch.dtype | None, move: int | None = None, *, flush: bool = False) -> list[Any]:
+        """Outputs and gradients with every floating input in `dtype` (None: as rungs get it), where `move` says so
+        moved by relative steps of random sign, with `flush` without what is subnormal."""
+        if self._blocks == 1:
+            return self._once(self._inputs, dtype, move, flush)
+        axis = self._target.fuzz.independent
+        extent = self._case.axes[axis]
+        each = math.ceil(extent / self._blocks)
+        parts = []
+        for start in range(0, extent, each):
+            narrowed = {
+                spec.name: _narrow(spec, self._inputs[spec.name], axis, start, min(each, extent - start))
+                for spec in self._target.inputs
+                if not spec.made
+            }
+            parts.append(self._once(narrowed, dtype, move, flush))
+        joined = []
+        for index, spec in enumerate(self._target.outputs):
+            dim = spec.dims.index(axis) if axis in spec.dims else None
+            pieces = [part[index] for part in parts]
+            joined.append(self._torch.cat(pieces, dim) if dim is not None else pieces[0])
+        return joined
+
+    def _once(
+        self, inputs: Mapping[str, torch.Tensor], dtype: torch.dtype | None, move: int | None, flush: bool
+    ) -> list[Any]:
+        torch = self._torch
+        arguments: list[Any] = []
+        leaves: list[Any] = []
+        for position, spec in enumerate(self._target.inputs):
+            if spec.made:
+                arguments.append(exact(self._made[spec.name], dtype))
+                continue
+            tensor = inputs[spec.name].to(self._device)
+            floating = tensor.is_floating_point()
+            if flush and floating:
+                tensor = torch.where(tensor.abs() < torch.finfo(tensor.dtype).tiny, torch.zeros_like(tensor), tensor)
+            tensor = tensor.to(dtype) if floating and dtype is not None else tensor.clone()
+            if move is not None and floating:
+                generator = torch.Generator("cpu").manual_seed(move * 1009 + position)
+                signs = torch.randint(0, 2, tuple(tensor.shape), generator=generator).to(self._device)
+                tensor = tensor * (1.0 + STEP * (2.0 * signs.to(tensor.dtype) - 1.0))
+            if self._gradients and differentiable(spec):
+                tensor.requires_grad_(True)
+                leaves.append(tensor)
+                tensor = tensor.clone() if "mutable" in spec.flags else tensor
+            arguments.append(tensor)
+        if not self._gradients:
+            with torch.no_grad():
+                returned = self._oracle.reference(*arguments)
+            return list(returned) if isinstance(returned, (tuple, list)) else [returned]
+        returned = self._oracle.reference(*arguments)
+        outputs = list(returned) if isinstance(returned, (tuple, list)) else [returned]
+        pairs = [
+            (output, self._gradients[f"g_{spec.name}"].to(self._device).to(output.dtype))
+            for spec, output in zip(self._target.outputs, outputs, strict=True)
+            if f"g_{spec.name}" in self._gradients and output.requires_grad
+        ]
+        if not pairs:
+            raise ReferenceFault("reference.py: no output depends on a floating input; take `backward` out of [fuzz]")
+        grads = torch.autograd.grad([o for o, _ in pairs], leaves, [g for _, g in pairs], allow_unused=True)
+        filled = [torch.zeros_like(x) if g is None else g for g, x in zip(grads, leaves, strict=True)]
+        return [output.detach() for output in outputs] + filled
+
+
+def differentiable(spec: TensorSpec) -> bool:
+    """Whether an input's gradient is judged where [fuzz] says `backward`."""
+    return not spec.made and "float" in spec.dtype
+
+
+def unit_roundoff(dtype: str) -> float:
+    """Half the distance from 1 to the next number of a floating dtype."""
+    import torch
+
+    return float(torch.finfo(getattr(torch, dtype)).eps) / 2
+
+
+def free_bytes(device: str) -> float:
+    """Memory that can be had on "cuda" or "cpu", in bytes."""
+    if device == "cuda":
+        import torch
+
+        free, _ = torch.cuda.mem_get_info()
+        return float(free + torch.cuda.memory_reserved() - torch.cuda.memory_allocated())
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:  # noqa: PTH123 - a line of a kernel's file
+            for line in file:
+                if line.startswith("MemAvailable:"):
+                    return float(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+
+
+def exact(value: object, dtype: torch.dtype | None) -> object:
+    """A deep copy with floating tensors in `dtype`: tensors, modules, containers of them; None leaves dtypes alone."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        kept = value.detach().clone()
+        return kept.to(dtype) if dtype is not None and kept.is_floating_point() else kept
+    if isinstance(value, torch.nn.Module):
+        copied = copy.deepcopy(value)
+        return copied.to(dtype) if dtype is not None else copied
+    if isinstance(value, dict):
+        return {key: exact(item, dtype) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(exact(item, dtype) for item in value)
+    return copy.deepcopy(value)
+
+
+def _subnormal(inputs: Mapping[str, torch.Tensor]) -> bool:
+    """Whether any input has a number that hardware may take for zero."""
+    import torch
+
+    for tensor in inputs.values():
+        if tensor.dtype in (torch.float32, torch.bfloat16) and tensor.numel():
+            size = tensor.abs()
+            if bool(((size > 0) & (size < torch.finfo(tensor.dtype).tiny)).any()):
+                return True
+    return False
+
+
+def _yard(
+    found: torch.Tensor | None, truth: torch.Tensor, scale: torch.Tensor, rounding: float, kind: torch.dtype
+) -> float:
+    """Worst error of a yardstick beyond the output's own rounding, in units of the scale; 0 where there is none."""
+    import torch
+
+    if found is None or found.shape != truth.shape or not truth.numel():
+        return 0.0
+    rounded = found.to(kind).to(torch.float64)
+    error = ((rounded - truth).abs() - rounding * truth.abs() - _least(kind)) / scale
+    usable = torch.isfinite(error) & torch.isfinite(rounded)
+    return max(0.0, float(error[usable].max())) if bool(usable.any()) else 0.0
+
+
+def _least(kind: torch.dtype) -> float:
+    """Absolute error that every implementation may make: subnormal results are rounded, or flushed where fp32 is."""
+    import torch
+
+    info = torch.finfo(kind)
+    if kind in (torch.float32, torch.bfloat16):
+        return float(info.tiny)
+    return 2.0 * float(getattr(info, "smallest_normal", info.tiny)) * float(info.eps)
+
+
+def _narrow(spec: TensorSpec, tensor: torch.Tensor, axis: str, start: int, length: int) -> torch.Tensor:
+    return tensor.narrow(spec.dims.index(axis), start, length) if axis in spec.dims else tensor
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Bit for bit but for the sign of zero; NaN where NaN stands."""
+    return one.shape == other.shape and bool(((one == other) | ((one != one) & (other != other))).all())

@@ -1,0 +1,654 @@
+"""One fuzz of one target: drawn cases, each judged against the fp64 reference, and the smallest failing one at the end.
+
+Every rung is a process of its own and the verifier is another, as in a run; a rung that dies of a case has that case as
+its finding and goes on in a fresh process. Nothing is timed. The same machinery lints a task (what would a careless
+answer pass?) and does a stored failure again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from checks.compare import Finding
+from checks.oracle import lint, report, shrink
+from checks.oracle.schema import CYCLE, Case, Schema, SchemaError, Stage, Strategy, draw
+from engine import environment, snapshots
+from engine.arms import ArmEnd, ask
+from engine.clean import clean, clean_line
+from engine.protocol import events, jobs, reports
+from engine.runs import Arena, Services
+from engine.spawner import Child, ChildGoneError, ChildTimeoutError
+from kernels.catalog.model import Kind, Rung, Target
+from store.errors import StoreError
+from store.fuzzes import FailureRecord, FuzzRecord, NaiveOpinion, RungFuzz, Tally
+from store.outcomes import CaseVerdict, FuzzVerdict, State
+from store.ulid import new_ulid
+
+log = logging.getLogger("aisp.fuzzing")
+
+KEPT_FAILURES = 8  # of one rung, those with the smallest cases
+SHRINK_S = 30.0  # for one rung
+DEFAULT_CASE = 1 << 24  # number of the case that the careless oracle looks at: no fuzz has as many
+IN_VAIN = 12  # cases in a row that could not be posed before a fuzz gives up
+DEATHS = 12  # of one rung's processes before it is asked no more
+
+
+@dataclass(frozen=True, slots=True)
+class FuzzPlan:
+    """Everything that is decided before a fuzz starts.
+
+    Attributes:
+        what: "fuzz", "lint" or "replay".
+        obstacles: by rung, why it cannot run here.
+        problem: why nothing can.
+        case_s: patience with one case in seconds; 0 for the engine's limits.
+        replay: the failure to do again.
+    """
+
+    id: str
+    what: str
+    target: Target
+    files: Mapping[str, bytes]
+    snapshot: str
+    rungs: tuple[Rung, ...]
+    device: str
+    seed: int
+    cases: int
+    strategies: tuple[Strategy, ...]
+    case_s: float = 0.0
+    naive: bool = False
+    trigger: str = "cli"
+    wall: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="milliseconds"))
+    obstacles: Mapping[str, str] = field(default_factory=dict)
+    problem: str = ""
+    replay: FailureRecord | None = None
+
+    def planned(self) -> events.FuzzPlanned:
+        """As faces are told of it."""
+        return events.FuzzPlanned(
+            fuzz_id=self.id,
+            what=self.what,
+            target=self.target.id,
+            title=clean_line(self.target.title),
+            folder=clean_line(os.fsencode(self.target.folder)),
+            device=self.device,
+            rungs=[rung.name for rung in self.rungs],
+            cases=self.cases,
+            seed=self.seed,
+            strategies=[str(strategy) for strategy in self.strategies],
+            wall=self.wall,
+            trigger=self.trigger,
+        )
+
+
+@dataclass(slots=True)
+class _Tried:
+    """What one case of one rung came to."""
+
+    verdict: CaseVerdict
+    finding: str = ""
+    detail: str = ""
+    max_error: float | None = None
+    relative: dict[str, float] = field(default_factory=dict)
+    bad: reports.JudgedOutput | None = None
+    histogram: list[int] = field(default_factory=list)
+    took_ms: float = 0.0
+    naive: dict[str, bool] = field(default_factory=dict)
+    input_hashes: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Subject:
+    """A rung under test."""
+
+    rung: Rung
+    child: Child | None = None
+    fresh: bool = True  # its process has not answered yet: what it compiles is compiled now
+    deaths: int = 0
+    cases: int = 0
+    failing: int = 0
+    gate_failing: int = 0
+    unsupported: int = 0
+    judged: int = 0
+    by_strategy: dict[str, Tally] = field(default_factory=dict)
+    failures: list[FailureRecord] = field(default_factory=list)
+    naive: NaiveOpinion | None = None
+    max_error: float | None = None
+    took_ms: float = 0.0
+    reason: str = ""
+
+    @property
+    def verdict(self) -> FuzzVerdict:
+        """Of all cases so far."""
+        if self.gate_failing:
+            return FuzzVerdict.WRONG
+        if self.failing:
+            return FuzzVerdict.DOUBTED
+        return FuzzVerdict.RIGHT if self.judged else FuzzVerdict.UNDECIDED
+
+    def result(self) -> RungFuzz:
+        """As the store keeps it."""
+        reason = self.reason
+        if self.verdict is FuzzVerdict.UNDECIDED and not reason:
+            reason = "every case is beyond what it declares to support" if self.unsupported else "no case was judged"
+        return RungFuzz(
+            rung=self.rung.name,
+            verdict=self.verdict,
+            cases=self.cases,
+            failing=self.failing,
+            unsupported=self.unsupported,
+            by_strategy=dict(self.by_strategy),
+            failures=tuple(f.id for f in sorted(self.failures, key=_smallness)),
+            naive=self.naive,
+            max_error=self.max_error,
+            took_ms=self.took_ms,
+            reason=reason,
+        )
+
+
+class FuzzEndError(Exception):
+    """The fuzz cannot go on; the message says why and what would help."""
+
+
+class Fuzzing:
+    """Carries out one plan."""
+
+    def __init__(self, plan: FuzzPlan, services: Services) -> None:
+        self.plan = plan
+        self._services = services
+        self._schema: Schema | None = None
+        self._judge: Child | None = None
+        self._subjects = [_Subject(rung) for rung in plan.rungs]
+        self._arena = Arena()
+        self._inputs = jobs.Blob(path="")
+        self._outputs = jobs.Blob(path="")
+        self._notes: dict[str, None] = {}
+        self._versions: dict[str, str] = {}
+        self._environment = ""
+        self._folder: Path | None = None
+        self._started = time.monotonic()
+
+    # -- the whole -------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Carry it out, store and tell its end. Cancelling this task stores what was found up to then."""
+        state, reason = "done", ""
+        lint_items: list[lint.Item] = []
+        replayed: events.ReplayFinished | None = None
+        try:
+            self._inputs, self._outputs = self._arena.blob(), self._arena.blob()
+            if self.plan.problem:
+                state, reason = "unavailable", self.plan.problem
+            else:
+                self._schema = Schema.of(self.plan.target, host=self.plan.device == "cpu")
+                if self.plan.what == "replay":
+                    replayed = await self._replay()
+                elif self.plan.what == "lint":
+                    lint_items = await self._lint()
+                else:
+                    await self._fuzz()
+        except asyncio.CancelledError:
+            state, reason = "cancelled", "stopped on request; what was found is kept"
+        except (FuzzEndError, SchemaError) as error:
+            state, reason = "failed", str(error)
+        except ArmEnd as end:
+            state, reason = ("unavailable" if end.state is State.UNAVAILABLE else "failed"), end.reason
+        except Exception as error:
+            log.exception("fuzz %s failed in the engine", self.plan.id)
+            state = "failed"
+            reason = f"the engine failed ({type(error).__name__}: {error}); `aisp engine logs` has the trace"
+        # A task of its own: cancelled once more, what was found is still stored and no process is left.
+        ending = asyncio.create_task(self._end(state, clean_line(reason), lint_items, replayed))
+        while not ending.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.shield(ending)
+        ending.result()
+
+    async def _end(
+        self, state: str, reason: str, items: Sequence[lint.Item], replayed: events.ReplayFinished | None
+    ) -> None:
+        for child in (self._judge, *(subject.child for subject in self._subjects)):
+            if child is not None:
+                await child.end(gently=False)
+        self._arena.close()
+        plan, publish = self.plan, self._services.publish
+        if plan.what == "lint":
+            publish(
+                events.LintFinished(
+                    fuzz_id=plan.id,
+                    target=plan.target.id,
+                    device=plan.device,
+                    items=[{**item.plain(), "detail": clean_line(item.detail)} for item in items],
+                    reason=reason,
+                )
+            )
+            return
+        if plan.what == "replay":
+            failure = plan.replay.id if plan.replay else ""
+            lost = events.ReplayFinished(fuzz_id=plan.id, failure=failure, outcome="impossible", detail=reason)
+            publish(replayed or lost)
+            return
+        record = FuzzRecord(
+            id=plan.id,
+            target=plan.target.id,
+            folder=os.fsencode(plan.target.folder),
+            title=clean_line(plan.target.title),
+            device=plan.device,
+            seed=plan.seed,
+            cases=plan.cases,
+            strategies=tuple(str(strategy) for strategy in plan.strategies),
+            snapshot=plan.snapshot,
+            wall=plan.wall,
+            state=state,
+            reason=reason,
+            rungs=tuple(subject.result() for subject in self._subjects),
+            duration_ms=(time.monotonic() - self._started) * 1e3,
+            environment=self._environment,
+            notes=tuple(self._notes),
+        )
+        kept = [failure for subject in self._subjects for failure in subject.failures]
+        try:
+            await self._services.store("put_fuzz", record, kept)
+        except StoreError as error:
+            told = clean_line(f"it ended {state}, but could not be stored: {error}")
+            record = replace(record, state="failed", reason=told)
+        publish(events.FuzzFinished(fuzz_id=plan.id, record=record.plain()))
+
+    # -- processes -------------------------------------------------------------------------------------------------
+
+    async def _take(self, module: str) -> Child:
+        """A standby process with the role of reference.py or of a rung."""
+        plan = self.plan
+        interpret = plan.device == "cpu" and any(rung.kind is Kind.TRITON for rung in plan.target.rungs)
+        folder = self._folder = await asyncio.to_thread(
+            snapshots.lay_out, self._services.snapshots_dir, plan.snapshot, plan.target.name, dict(plan.files)
+        )
+        try:
+            child = await self._services.pool.take(interpret=interpret)
+        except (ChildGoneError, ChildTimeoutError) as error:
+            raise FuzzEndError(
+                f"no process could be made ready ({error}); `aisp doctor` tells what is missing"
+            ) from None
+        child.on_output = lambda stream, data: None
+        job = jobs.Load(
+            folder=os.fsencode(folder),
+            root=os.fsencode(plan.target.root),
+            chapter=plan.target.chapter,
+            target_id=plan.target.id,
+            module=module,
+            device=plan.device,
+        )
+        try:
+            await ask(child, job, reports.Loaded, self._services.limits.compile_s, f"{module}.py")
+        except BaseException:
+            await child.end(gently=False)
+            raise
+        return child
+
+    async def _verifier(self) -> Child:
+        if self._judge is None or not self._judge.alive:
+            judge = self._judge = await self._take("reference")
+            if self.plan.device == "cuda" and not (judge.ready and judge.ready.gpu_name):
+                note = judge.ready.note if judge.ready else ""
+                raise FuzzEndError(f"torch cannot use the GPU: {note or 'no reason given'}")
+            if judge.ready is not None and not self._environment:
+                self._versions = {**judge.ready.versions, "device": judge.ready.gpu_name or "cpu"}
+                described = environment.describe(judge.ready, self._services.nvml.driver, self.plan.target.folder)
+                self._environment = await self._services.store("put_environment", described)
+        return self._judge
+
+    async def _drop_verifier(self) -> None:
+        judge, self._judge = self._judge, None
+        if judge is not None:
+            await judge.end(gently=False)
+
+    async def _drop(self, subject: _Subject) -> None:
+        child, subject.child = subject.child, None
+        subject.fresh = True
+        if child is not None:
+            await child.end(gently=False)
+
+    # -- one case --------------------------------------------------------------------------------------------------
+
+    async def _pose(self, case: Case, *, changed: bool = False) -> reports.Posed | _Tried:
+        """The case's inputs, or what every rung's verdict on it then is."""
+        judge = await self._verifier()
+        job = jobs.Pose(case=case.plain(), seed=self.plan.seed, blob=self._inputs, changed=changed)
+        try:
+            posed = await ask(judge, job, reports.Posed, self._services.limits.compile_s, "reference.py")
+        except ArmEnd as end:
+            if not judge.alive or end.state is State.CUDA_POISONED:
+                await self._drop_verifier()
+            out_of_memory = end.state is State.OOM_KILLED or "ran out of memory" in end.reason
+            verdict = CaseVerdict.MEMORY if out_of_memory else CaseVerdict.SKIPPED
+            return _Tried(verdict, detail=clean_line(end.reason))
+        if posed.note:
+            self._notes.setdefault(clean_line(posed.note))
+        return posed
+
+    async def _try(
+        self, subject: _Subject, case: Case, posed: reports.Posed | _Tried, *, naive: bool = False
+    ) -> _Tried:
+        """What a rung makes of a posed case, its relation included."""
+        assert self._schema is not None
+        if self._schema.unsupported(subject.rung, case):
+            return _Tried(CaseVerdict.UNSUPPORTED, detail=self._schema.unsupported(subject.rung, case))
+        if isinstance(posed, _Tried):
+            return posed
+        found = await self._call(subject, case, posed, naive=naive)
+        found.input_hashes = dict(posed.hashes)
+        if case.relation and found.verdict is CaseVerdict.RIGHT:
+            other = await self._pose(case, changed=True)
+            if isinstance(other, reports.Posed) and not other.possible:
+                second = await self._call(subject, case, other, changed=True)
+                if second.verdict is not CaseVerdict.RIGHT:
+                    second.input_hashes = dict(other.hashes)
+                    found = second
+            # The next rung finds the case itself in the shared file again.
+            await self._pose(case)
+        return found
+
+    async def _call(
+        self, subject: _Subject, case: Case, posed: reports.Posed, *, changed: bool = False, naive: bool = False
+    ) -> _Tried:
+        plan, limits = self.plan, self._services.limits
+        whose = subject.rung.name
+        try:
+            if subject.child is None:
+                subject.child = await self._take(whose)
+            patience_s = plan.case_s or (limits.compile_s if subject.fresh else limits.progress_s)
+            job = jobs.Try(case=case.plain(), seed=plan.seed, inputs=posed.blob, outputs=self._outputs)
+            tried = await ask(subject.child, job, reports.Tried, patience_s, whose)
+        except ArmEnd as end:
+            return await self._failed(subject, end)
+        subject.fresh = False
+        judge = await self._verifier()
+        question = jobs.JudgeTry(
+            case=case.plain(), seed=plan.seed, rung=whose, outputs=tried.outputs, changed=changed, naive=naive
+        )
+        try:
+            judged = await ask(judge, question, reports.TryJudged, limits.compile_s, "the verifier")
+        except ArmEnd as end:
+            await self._drop_verifier()
+            return _Tried(CaseVerdict.SKIPPED, detail=clean_line(end.reason), took_ms=tried.took_ms)
+        bad = next((o for o in judged.outputs if o.finding != Finding.NOTHING), None)
+        shown = bad or (judged.outputs[0] if judged.outputs else None)
+        return _Tried(
+            CaseVerdict.RIGHT if judged.right else CaseVerdict.WRONG,
+            "" if judged.right else judged.finding,
+            clean_line(judged.detail),
+            judged.max_error,
+            judged.relative_error,
+            bad,
+            shown.histogram if shown else [],
+            tried.took_ms,
+            judged.naive,
+        )
+
+    async def _failed(self, subject: _Subject, end: ArmEnd) -> _Tried:
+        """A rung gave no answer: what that says of it, and whether its process can go on."""
+        match end.state:
+            case State.INCORRECT:
+                verdict = CaseVerdict.WRONG
+            case State.USER_ERROR:
+                verdict = CaseVerdict.MEMORY if "ran out of memory" in end.reason else CaseVerdict.ERROR
+            case State.TIMEOUT_PROGRESS:
+                verdict = CaseVerdict.TIMEOUT
+            case State.OOM_KILLED:
+                verdict = CaseVerdict.MEMORY
+            case State.CRASHED | State.PREMATURE_EXIT | State.CUDA_POISONED | State.OUTPUT_LIMIT:
+                verdict = CaseVerdict.CRASHED
+            case State.UNAVAILABLE:
+                verdict = CaseVerdict.UNSUPPORTED
+            case _:
+                verdict = CaseVerdict.SKIPPED
+        alive = subject.child is not None and subject.child.alive
+        if not alive or end.state in (State.CUDA_POISONED, State.INFRA_ERROR):
+            subject.deaths += 1
+            await self._drop(subject)
+        finding = str(Finding.TYPE) if verdict is CaseVerdict.WRONG else ""
+        return _Tried(verdict, finding, clean_line(end.reason))
+
+    # -- fuzz ------------------------------------------------------------------------------------------------------
+
+    async def _fuzz(self) -> None:
+        plan = self.plan
+        assert self._schema is not None
+        in_vain = 0
+        strategies = plan.strategies or CYCLE
+        for subject in self._subjects:
+            subject.reason = plan.obstacles.get(subject.rung.name, "")
+        for number in range(plan.cases):
+            taking_part = [s for s in self._subjects if not s.reason]
+            if not taking_part:
+                break
+            case = draw(self._schema, plan.seed, strategies[number % len(strategies)], number)
+            posed = await self._pose(case)
+            if isinstance(posed, _Tried):
+                in_vain += 1
+                if in_vain >= IN_VAIN:
+                    raise FuzzEndError(f"{in_vain} cases in a row could not be posed, the last: {posed.detail}")
+            else:
+                in_vain = 0
+            for subject in taking_part:
+                tried = await self._try(subject, case, posed)
+                self._note(subject, case, tried)
+                if subject.deaths >= DEATHS:
+                    subject.reason = f"{subject.deaths} of its processes died; it is asked no more"
+        for subject in self._subjects:
+            if subject.failures:
+                await self._shrink(subject)
+            if plan.naive and not subject.reason:
+                await self._ask_naively(subject)
+
+    def _note(self, subject: _Subject, case: Case, tried: _Tried) -> None:
+        """Count it, tell it, and keep it where it failed."""
+        plan, strategy = self.plan, case.strategy
+        subject.cases += 1
+        failing, unsupported = tried.verdict.failing, tried.verdict is CaseVerdict.UNSUPPORTED
+        subject.failing += failing
+        subject.gate_failing += failing and strategy.stage is Stage.GATE
+        subject.unsupported += unsupported
+        subject.judged += tried.verdict is CaseVerdict.RIGHT or failing
+        subject.took_ms += tried.took_ms
+        tally = subject.by_strategy.get(str(strategy), Tally())
+        subject.by_strategy[str(strategy)] = Tally(
+            tally.cases + 1, tally.failing + failing, tally.unsupported + unsupported
+        )
+        if tried.verdict is CaseVerdict.RIGHT and tried.max_error is not None:
+            subject.max_error = max(subject.max_error or 0.0, tried.max_error)
+        self._services.publish(
+            events.FuzzCase(
+                fuzz_id=plan.id,
+                number=case.number,
+                rung=subject.rung.name,
+                strategy=str(strategy),
+                stage=str(strategy.stage),
+                case=case.text,
+                verdict=str(tried.verdict),
+                finding=tried.finding,
+                detail=tried.detail,
+                max_error=tried.max_error,
+                histogram=tried.histogram,
+                took_ms=tried.took_ms,
+            )
+        )
+        if failing:
+            self._keep(subject, case, tried)
+
+    def _keep(self, subject: _Subject, case: Case, tried: _Tried) -> None:
+        """Keep a failure if it is among the smallest; gate before triage."""
+        failure = self._failure(subject, case, case, tried, new_ulid())
+        subject.failures = sorted([*subject.failures, failure], key=_smallness)[:KEPT_FAILURES]
+        if failure in subject.failures:
+            self._services.publish(events.FuzzFailure(fuzz_id=self.plan.id, failure=failure.plain()))
+
+    def _failure(
+        self, subject: _Subject, case: Case, drawn: Case, tried: _Tried, failure_id: str, tries: int = 0
+    ) -> FailureRecord:
+        plan, bad = self.plan, tried.bad
+        detail = clean(tried.detail)
+        return FailureRecord(
+            id=failure_id,
+            fuzz=plan.id,
+            target=plan.target.id,
+            rung=subject.rung.name,
+            device=plan.device,
+            seed=plan.seed,
+            stage=str(case.strategy.stage),
+            strategy=str(case.strategy),
+            case=case.plain(),
+            drawn=drawn.plain(),
+            verdict=tried.verdict,
+            snapshot=plan.snapshot,
+            wall=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            output=clean_line(bad.name) if bad else "",
+            finding=tried.finding,
+            detail=detail,
+            input_hashes=tried.input_hashes,
+            output_hash=bad.sha256 if bad else "",
+            statistics=bad.statistics if bad else {},
+            histogram=tuple(bad.histogram) if bad else (),
+            region=tuple(bad.region) if bad else (),
+            script=report.script(
+                plan.target.folder, plan.target.id, subject.rung.name, plan.device, plan.seed, case, detail
+            ),
+            versions=dict(self._versions),
+            tried=tries,
+        )
+
+    async def _shrink(self, subject: _Subject) -> None:
+        """Find the smallest case that fails as the smallest of the failures does."""
+        assert self._schema is not None
+        first = min(subject.failures, key=_smallness)
+        drawn = Case.of(first.case)
+        search = shrink.Shrinker(self._schema, drawn)
+        best: _Tried | None = None
+        deadline = time.monotonic() + SHRINK_S
+        while time.monotonic() < deadline and subject.deaths < DEATHS and (case := search.propose()) is not None:
+            tried = await self._try(subject, case, await self._pose(case))
+            search.answer(tried.verdict.failing)
+            if tried.verdict.failing:
+                best = tried
+        smallest = replace(first, tried=search.tries)
+        if best is not None:
+            smallest = self._failure(subject, search.best, drawn, best, first.id, search.tries)
+        subject.failures = [smallest if kept.id == first.id else kept for kept in subject.failures]
+        self._services.publish(events.FuzzFailure(fuzz_id=self.plan.id, failure=smallest.plain(), shrunk=True))
+
+    async def _ask_naively(self, subject: _Subject) -> None:
+        """What a careless oracle says: the default case's shape, each dtype once."""
+        assert self._schema is not None
+        target, said = self.plan.target, {"allclose": True, "assert_close": True}
+        names = [case.name for case in target.cases]
+        axes = target.case("cpu" if self.plan.device == "cpu" and "cpu" in names else "default").axes
+        for index, dtype in enumerate(self._schema.dtypes or ("",)):
+            case = Case(DEFAULT_CASE + index, Strategy.REGULAR, dict(axes), dtype)
+            tried = await self._try(subject, case, await self._pose(case), naive=True)
+            if not tried.naive:
+                subject.naive = NaiveOpinion(None, None)
+                return
+            said = {name: said[name] and tried.naive[name] for name in said}
+        subject.naive = NaiveOpinion(**said)
+
+    # -- lint ------------------------------------------------------------------------------------------------------
+
+    async def _lint(self) -> list[lint.Item]:
+        """Facts of some gate cases, and the errors that right implementations make on them."""
+        plan = self.plan
+        assert self._schema is not None
+        gathered: list[dict[str, Any]] = []
+        errors: dict[str, list[float]] = {}
+        strategies = plan.strategies or (Strategy.REGULAR, Strategy.BOUNDARY, Strategy.MIXED)
+        last = ""
+        for number in range(plan.cases):
+            case = draw(self._schema, plan.seed, strategies[number % len(strategies)], number)
+            case = replace(case, dtype="", layouts={}, relation="")
+            posed = await self._pose(case)
+            if isinstance(posed, _Tried):
+                last = posed.detail
+                continue
+            job = jobs.LintTask(case=case.plain(), seed=plan.seed)
+            found = await ask(
+                await self._verifier(), job, reports.Linted, self._services.limits.compile_s, "the verifier"
+            )
+            gathered.append(found.facts)
+            for subject in self._subjects:
+                if subject.rung.name in plan.obstacles or subject.deaths >= DEATHS:
+                    continue
+                tried = await self._try(subject, case, posed)
+                self._note(subject, case, tried)
+                if tried.verdict is CaseVerdict.RIGHT:
+                    for dtype, error in tried.relative.items():
+                        errors.setdefault(dtype, []).append(error)
+        if not gathered:
+            raise FuzzEndError(f"no case could be posed: {last or 'none was asked for'}")
+        return lint.items(plan.target, gathered, errors)
+
+    # -- replay ----------------------------------------------------------------------------------------------------
+
+    async def _replay(self) -> events.ReplayFinished:
+        plan, failure = self.plan, self.plan.replay
+        assert failure is not None
+        subject, case = self._subjects[0], Case.of(failure.case)
+        obstacle = plan.obstacles.get(subject.rung.name)
+        if obstacle:
+            raise FuzzEndError(obstacle)
+        posed = await self._pose(case)
+        differs = report.differs(failure.versions, self._versions)
+        tried = await self._try(subject, case, posed)
+        detail = tried.detail
+        if isinstance(posed, _Tried):
+            outcome = "impossible"
+        elif tried.input_hashes != failure.input_hashes and (tried.verdict.failing or not case.relation):
+            outcome = "other_inputs"
+        elif not tried.verdict.failing:
+            outcome = "passes"
+        elif tried.verdict is failure.verdict and (tried.bad.sha256 if tried.bad else "") == failure.output_hash:
+            outcome = "reproduced"
+        else:
+            outcome = "fails_otherwise"
+        return events.ReplayFinished(
+            fuzz_id=plan.id, failure=failure.id, outcome=outcome, differs=differs, detail=detail
+        )
+
+
+def _smallness(failure: FailureRecord) -> tuple[bool, float, int]:
+    """Gate failures first, then by the size of the case."""
+    case = Case.of(failure.case)
+    return failure.stage != Stage.GATE, shrink.size(case), case.number
+
+
+def unstarted(plan: FuzzPlan, reason: str) -> list[events.Event]:
+    """The end of a fuzz that never began, as faces are told of it."""
+    if plan.what == "lint":
+        return [
+            events.LintFinished(fuzz_id=plan.id, target=plan.target.id, device=plan.device, items=[], reason=reason)
+        ]
+    if plan.what == "replay":
+        failure = plan.replay.id if plan.replay else ""
+        return [events.ReplayFinished(fuzz_id=plan.id, failure=failure, outcome="impossible", detail=reason)]
+    record = FuzzRecord(
+        id=plan.id,
+        target=plan.target.id,
+        folder=os.fsencode(plan.target.folder),
+        title=clean_line(plan.target.title),
+        device=plan.device,
+        seed=plan.seed,
+        cases=plan.cases,
+        strategies=tuple(str(strategy) for strategy in plan.strategies),
+        snapshot=plan.snapshot,
+        wall=plan.wall,
+        state="cancelled",
+        reason=reason,
+    )
+    return [events.FuzzFinished(fuzz_id=plan.id, record=record.plain())]

@@ -1,0 +1,189 @@
+"""What the store remembers of a fuzz: one record a fuzz, one a failing case, frozen, with their form as plain data.
+
+Plain data is what travels in events and is kept as JSON; `of` reads what `plain` wrote, of this version or an older one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from store.outcomes import CaseVerdict, FuzzVerdict
+from store.records import ContradictionError
+
+ERROR_BINS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0, 1e4, math.inf)
+"""Lower ends of a histogram's bins, in units of the error allowed; the last bin holds what is not finite."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many cases of one strategy there were, and how many of them failed."""
+
+    cases: int = 0
+    failing: int = 0
+    unsupported: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NaiveOpinion:
+    """What a careless oracle says of a rung: one shape, each dtype once. None where it could not be asked."""
+
+    allclose: bool | None = None  # 1e-4 for fp32, 1e-2 for fp16 and bf16, against eager PyTorch
+    assert_close: bool | None = None  # torch.testing.assert_close as it comes
+
+    @property
+    def accepts(self) -> bool | None:
+        """Whether both do."""
+        return None if self.allclose is None or self.assert_close is None else self.allclose and self.assert_close
+
+
+@dataclass(frozen=True, slots=True)
+class RungFuzz:
+    """What a fuzz says of one rung.
+
+    Attributes:
+        by_strategy: in the order in which strategies were dealt.
+        failures: ids of the failures that were kept, the smallest case first.
+        reason: why it is undecided, or what stopped it.
+    """
+
+    rung: str
+    verdict: FuzzVerdict
+    cases: int
+    failing: int
+    unsupported: int = 0
+    by_strategy: Mapping[str, Tally] = field(default_factory=dict)
+    failures: tuple[str, ...] = ()
+    naive: NaiveOpinion | None = None
+    max_error: float | None = None  # worst of the right cases, in units of what is allowed
+    took_ms: float = 0.0  # in the rung's calls and their judgement
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        if self.failing + self.unsupported > self.cases:
+            raise ContradictionError(f"{self.rung}: {self.failing} of {self.cases} cases failed")
+        if (self.failing > 0) != (self.verdict in (FuzzVerdict.WRONG, FuzzVerdict.DOUBTED)):
+            raise ContradictionError(f"{self.rung}: {self.verdict} with {self.failing} failing cases")
+
+
+@dataclass(frozen=True, slots=True)
+class FuzzRecord:
+    """One fuzz of one target, after its end.
+
+    Attributes:
+        state: "done", "cancelled", "failed" or "unavailable"; `reason` says why it is not done.
+        rungs: those that were tried.
+        snapshot: hash of the sources.
+    """
+
+    id: str  # ULID
+    target: str
+    folder: bytes
+    title: str
+    device: str
+    seed: int
+    cases: int  # asked for
+    strategies: tuple[str, ...]
+    snapshot: str
+    wall: str
+    state: str
+    reason: str = ""
+    rungs: tuple[RungFuzz, ...] = ()
+    duration_ms: float | None = None
+    environment: str = ""
+    notes: tuple[str, ...] = ()  # "the reference was computed on the CPU: ..."
+
+    def __post_init__(self) -> None:
+        if self.state not in ("done", "cancelled", "failed", "unavailable"):
+            raise ContradictionError(f"fuzz {self.id}: no state {self.state!r}")
+        if (self.state == "done") != (not self.reason):
+            raise ContradictionError(f"fuzz {self.id}: {self.state} with the reason {self.reason!r}")
+
+    def plain(self) -> dict[str, Any]:
+        """As data for JSON; the folder as text with surrogate escapes."""
+        found = asdict(self)
+        found["folder"] = self.folder.decode("utf-8", "backslashreplace")
+        found["folder_hex"] = self.folder.hex()
+        return found
+
+    @staticmethod
+    def of(data: Mapping[str, Any]) -> FuzzRecord:
+        """The inverse of `plain`. Raises ContradictionError, KeyError or ValueError on what is no such record."""
+        rungs = tuple(
+            RungFuzz(
+                **{
+                    **rung,
+                    "verdict": FuzzVerdict(rung["verdict"]),
+                    "by_strategy": {name: Tally(**tally) for name, tally in rung["by_strategy"].items()},
+                    "failures": tuple(rung["failures"]),
+                    "naive": NaiveOpinion(**rung["naive"]) if rung["naive"] else None,
+                }
+            )
+            for rung in data["rungs"]
+        )
+        kept = {name: value for name, value in data.items() if name not in ("folder", "folder_hex", "rungs")}
+        kept["strategies"], kept["notes"] = tuple(kept["strategies"]), tuple(kept["notes"])
+        return FuzzRecord(**kept, folder=bytes.fromhex(data["folder_hex"]), rungs=rungs)
+
+
+@dataclass(frozen=True, slots=True)
+class FailureRecord:
+    """One failing case, with all that is needed to do it again and to look at it.
+
+    Attributes:
+        case: the case to replay, as checks.oracle.schema.Case.plain(): the smallest that was found.
+        drawn: the case as it was drawn, likewise; the same where nothing smaller fails.
+        input_hashes: sha256 of every input's values, by name.
+        output_hash: sha256 of the wrong output's values; "" where there is none (a crash).
+        finding: checks.compare.Finding.
+        statistics: figures of the errors, see checks.oracle.judging.
+        histogram: elements by error, ERROR_BINS.
+        region: a picture of where the wrong elements stand, a text line per row.
+        script: Python that shows the failure.
+        versions: of Python, torch, triton and aisp, and the device's name.
+    """
+
+    id: str  # ULID
+    fuzz: str
+    target: str
+    rung: str
+    device: str
+    seed: int
+    stage: str
+    strategy: str
+    case: Mapping[str, Any]
+    drawn: Mapping[str, Any]
+    verdict: CaseVerdict
+    snapshot: str
+    wall: str
+    output: str = ""  # name of the output that is wrong
+    finding: str = ""
+    detail: str = ""
+    input_hashes: Mapping[str, str] = field(default_factory=dict)
+    output_hash: str = ""
+    statistics: Mapping[str, float] = field(default_factory=dict)
+    histogram: tuple[int, ...] = ()
+    region: tuple[str, ...] = ()
+    script: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    tried: int = 0  # smaller cases that were tried on the way
+
+    def __post_init__(self) -> None:
+        if not self.verdict.failing:
+            raise ContradictionError(f"failure {self.id}: {self.verdict} is none")
+        if self.histogram and len(self.histogram) != len(ERROR_BINS):
+            raise ContradictionError(f"failure {self.id}: {len(self.histogram)} bins, not {len(ERROR_BINS)}")
+
+    def plain(self) -> dict[str, Any]:
+        """As data for JSON."""
+        return asdict(self)
+
+    @staticmethod
+    def of(data: Mapping[str, Any]) -> FailureRecord:
+        """The inverse of `plain`. Raises ContradictionError, KeyError, TypeError or ValueError."""
+        kept = dict(data)
+        kept["verdict"] = CaseVerdict(kept["verdict"])
+        kept["histogram"], kept["region"] = tuple(kept["histogram"]), tuple(kept["region"])
+        return FailureRecord(**kept)
