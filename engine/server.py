@@ -80,6 +80,18 @@ class QueuedFuzz:
     plan: FuzzPlan
     task: asyncio.Task[None] | None = None
 
+    def item(self) -> events.QueueItem:
+        """As an entry of the queue: it has the slot of a run."""
+        return events.QueueItem(
+            run_id=self.plan.id,
+            target=self.plan.target.id,
+            title=f"{self.plan.what}: {clean_line(self.plan.target.title)}",
+            state=(State.PLANNED if self.task is None else State.RUNNING).value,
+            quick=False,
+            trigger=self.plan.trigger,
+            device=self.plan.device,
+        )
+
 
 class Engine:
     """Everything that one engine process is."""
@@ -763,6 +775,7 @@ class Engine:
                     )
                     for q in self._queue
                 ),
+                *(asked.item() for asked in self._fuzzes),
             ],
             watches=[
                 events.WatchItem(

@@ -1,6 +1,6 @@
 """What the store remembers of a fuzz: one record a fuzz, one a failing case, frozen, with their form as plain data.
 
-Plain data is what travels in events and is kept as JSON; `of` reads what `plain` wrote, of this version or an older one.
+Plain data is what travels in events and is kept as JSON; `of` reads what `plain` wrote, now or in an older version.
 """
 
 from __future__ import annotations

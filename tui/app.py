@@ -287,9 +287,10 @@ class Workbench(App[None]):
 
     def queue_counts(self) -> tuple[int, int]:
         """Runs and fuzzes under way, and those waiting."""
-        active = [*self.model.active_runs(), *self.model.active_fuzzes()]
-        planned = sum(1 for one in active if one.state == "planned")
-        return len(active) - planned, planned
+        states: list[str] = [run.state for run in self.model.active_runs()]
+        states += [fuzz.state for fuzz in self.model.active_fuzzes()]
+        planned = states.count("planned")
+        return len(states) - planned, planned
 
     def banner_text(self) -> str:
         """The gravest banner's text, "" for none."""

@@ -333,16 +333,8 @@ def case_verdict(value: object) -> CaseVerdict:
 
 
 def case_text(data: Mapping[str, Any]) -> str:
-    """A case's plain data on one line, as checks.oracle.schema writes it: "M=3 N=129 float16 x:transposed,large"."""
-    parts = [f"{name}={value}" for name, value in _mapping(data.get("axes")).items()]
-    if data.get("dtype"):
-        parts.append(str(data["dtype"]))
-    tables = [_mapping(data.get("layouts")), _mapping(data.get("values"))]
-    parts += [
-        f"{name}:{','.join(str(table[name]) for table in tables if name in table)}"
-        for name in dict.fromkeys(name for table in tables for name in table)
-    ]
-    return clean_line(" ".join(parts))
+    """A case's plain data on one line, as the oracle wrote it: "M=3 N=129 float16 x:transposed,large"."""
+    return clean_line(str(data.get("text", "")))
 
 
 # -- words ---------------------------------------------------------------------------------------------------------

@@ -129,8 +129,9 @@ class Case:
     relation: str = ""
 
     def plain(self) -> dict[str, Any]:
-        """As data for messages and the store."""
+        """As data for messages and the store; "text" is for readers that show it."""
         return {
+            "text": self.text,
             "number": self.number,
             "strategy": self.strategy.value,
             "axes": dict(self.axes),

@@ -3,7 +3,7 @@
 The reference runs in fp64. The error allowed for an element i of an output in a dtype of unit roundoff u (half the
 distance from 1 to the next number; 2**-24 for fp32, 2**-11 for fp16, 2**-8 for bf16) follows from the computation:
 
-    allowed_i = 1.5 u |t_i|  +  (u/2 + 16 u32 + 8 e32 + 3 e_dtype) s_i  +  f_i  +  least
+    allowed_i = 1.5 u |t_i|  +  (u/2 + 16 u32 + 8 e32 + 3 e_dtype) s_i  +  (u/4 + 16 u32) r  +  f_i  +  least
 
     t_i      the truth
     s_i      max(|t_i|, kappa_i): kappa_i is how far t_i moves when every input element moves by a relative step of
@@ -13,6 +13,7 @@ distance from 1 to the next number; 2**-24 for fp32, 2**-11 for fp16, 2**-8 for 
     e32      worst error of the reference run in fp32 beyond the output's own rounding, in units of s_i
     e_dtype  the same for the reference run in the case's dtype, that is, for eager PyTorch (capped: where eager is
              useless, it is no yardstick)
+    r        the RMS of the whole truth: what cancels on the way (x - max, 1 + erf) is rounded at its own scale
     f_i      how far t_i moves when subnormal inputs are taken for zero, as fp32 hardware may
     least    two of the dtype's least steps, or the least normal fp32 number where that is flushed to zero
 
@@ -46,6 +47,7 @@ MOVES = 4
 OWN_ROUNDING = 1.5
 SLACK_DTYPE = 0.5
 SLACK_FP32 = 16.0
+FLOOR_DTYPE = 0.25
 YARD_FP32 = 8.0
 YARD_DTYPE = 3.0
 MOST_YARD_DTYPE = 16.0  # in units of the dtype's u
@@ -179,9 +181,10 @@ class Oracle:
             e32, slack = 0.0, SLACK_FP32 * 4 * u
         else:
             slack = SLACK_DTYPE * u + SLACK_FP32 * U32
+        rms = _rms(size)
         allowed = OWN_ROUNDING * u * size + (slack + YARD_FP32 * e32 + YARD_DTYPE * own) * scale + _least(kind)
+        allowed = allowed + (FLOOR_DTYPE * u + (SLACK_FP32 * U32 if dtype != "float64" else slack)) * rms
         if stated is not None and not case.dtype:
-            rms = float(size.square().mean().sqrt()) if size.numel() else 0.0
             allowed = torch.maximum(allowed, stated * torch.clamp(size, min=rms))
         return allowed
 
@@ -403,6 +406,12 @@ def _subnormal(inputs: Mapping[str, torch.Tensor]) -> bool:
             if bool(((size > 0) & (size < torch.finfo(tensor.dtype).tiny)).any()):
                 return True
     return False
+
+
+def _rms(size: torch.Tensor) -> float:
+    """Root of the mean square, without overflow on the way."""
+    peak = float(size.max()) if size.numel() else 0.0
+    return peak * float((size / peak).square().mean().sqrt()) if peak else 0.0
 
 
 def _yard(

@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from checks.oracle.schema import Case, Strategy
 from engine import paths
 from engine.client import build_id
 from engine.protocol import PROTOCOL, events, requests
@@ -301,8 +302,7 @@ FUZZ_SEED = 4711
 
 def fuzz_case(number: int, strategy: str, N: int) -> dict[str, Any]:
     """A case of a target made by `make_target`, as plain data."""
-    told = {"number": number, "strategy": strategy, "axes": {"N": N}, "dtype": "float16"}
-    return {**told, "layouts": {}, "values": {}}
+    return Case(number, Strategy(strategy), {"N": N}, "float16").plain()
 
 
 def fuzzed(fuzz_id: str, asked: requests.FuzzTarget, outcome: str) -> tuple[FuzzRecord, list[FailureRecord]]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from checks.oracle.schema import Case, Layout, Strategy, Values
 from engine import paths
 from engine.protocol import events, requests
 from store import Store
@@ -48,12 +49,11 @@ def case_event(number: int, rung: str, fuzz_id: str = "01F1", **changes: Any) ->
 
 def failure_record(failure_id: str = "01X1", fuzz_id: str = "01F1", **changes: Any) -> FailureRecord:
     """`wrong_tail` is wrong in the last 12 of 129 columns; drawn with 1021 rows, found smallest with one."""
-    smallest = {"number": 5, "strategy": "boundary", "axes": {"M": 1, "N": 129}, "dtype": "float16", "layouts": {},
-                "values": {"x": "large"}}  # fmt: skip
+    smallest = Case(5, Strategy.BOUNDARY, {"M": 1, "N": 129}, "float16", {}, {"x": Values.LARGE})
+    drawn = replace(smallest, axes={"M": 1021, "N": 129}, layouts={"x": Layout.TRANSPOSED})
     record = FailureRecord(
         id=failure_id, fuzz=fuzz_id, target=TARGET, rung="wrong_tail", device="cpu", seed=7, stage="gate",
-        strategy="boundary", case=smallest,
-        drawn={**smallest, "axes": {"M": 1021, "N": 129}, "layouts": {"x": "transposed"}}, verdict=CaseVerdict.WRONG,
+        strategy="boundary", case=smallest.plain(), drawn=drawn.plain(), verdict=CaseVerdict.WRONG,
         snapshot="5nap", wall=WALL, output="y", finding="values", detail="12 of 129 elements differ, first at [0, 117]",
         statistics={
             "count": 129, "wrong": 12, "max": 0.5, "mean": 0.0625, "p50": 0.03125, "p90": 0.25, "p99": 0.5,

@@ -69,6 +69,7 @@ OPENED_BY = {
     "roofline": ("f", "RooflineScreen"),
     "ceilings": ("c", "CeilingsScreen"),
     "trust": ("v", "TrustScreen"),
+    "fuzz": ("F", "FuzzScreen"),
     "checks": ("V", "ChecksScreen"),
     "enginelog": ("l", "EngineLogScreen"),
     "help": ("question_mark", "HelpScreen"),

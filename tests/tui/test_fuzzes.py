@@ -256,7 +256,7 @@ def test_a_large_picture_is_cut_and_says_so() -> None:
 def test_a_crash_without_figures_has_no_empty_headings() -> None:
     crash = FailureRecord(
         id="01X2", fuzz="01F1", target=TARGET, rung="optimized", device="cuda:0", seed=7, stage="triage",
-        strategy="adversarial", case={"axes": {"N": 1}}, drawn={"axes": {"N": 1}}, verdict=CaseVerdict.CRASHED,
+        strategy="adversarial", case={"text": "N=1"}, drawn={"text": "N=1"}, verdict=CaseVerdict.CRASHED,
         snapshot="5nap", wall="", detail="signal 11",
     )  # fmt: skip
     lines = [line for line, _ in fuzzes.failure_lines(FailureView.of(crash.plain()), ERROR_BINS, 80, True)]

@@ -544,12 +544,7 @@ def as_document(record: FuzzRecord, failures: Mapping[str, FailureRecord]) -> di
             }
             for rung in record.rungs
         ],
-        "failures": [
-            {**failures[name].plain(), "text": case_text(failures[name].case)}
-            for rung in record.rungs
-            for name in rung.failures
-            if name in failures
-        ],
+        "failures": [failures[name].plain() for rung in record.rungs for name in rung.failures if name in failures],
     }
 
 

@@ -1,4 +1,4 @@
-"""The truth: x [M, K], w [K, N], b [N] -> y = h * Phi(h) for h = x w + b, [M, N]; 2 Phi(h) is erfc(-h / sqrt(2))."""
+"""The truth: x [M, K], w [K, N], b [N] -> y = h * (1 + erf(h / sqrt(2))) / 2 for h = x w + b, [M, N]."""
 
 import math
 
@@ -8,4 +8,4 @@ from torch import Tensor
 
 def run(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     h = x @ w + b
-    return 0.5 * h * torch.special.erfc(h / -math.sqrt(2.0))
+    return 0.5 * h * (1.0 + torch.erf(h / math.sqrt(2.0)))

@@ -1,7 +1,7 @@
 """Triton: a tile of rows per program, scanned in fp64 block by block; the sum so far is carried on.
 
-A scan moves eight bytes per element and adds a handful of times. On a data-centre GPU fp64 has half the rate of fp32 and
-hides behind the memory; on a consumer card, at one 64th, it does not.
+A scan moves eight bytes per element and adds a handful of times. On a data-centre GPU fp64 has half the rate of fp32
+and hides behind the memory; on a consumer card, at one 64th, it does not.
 """
 
 import triton

@@ -14,12 +14,16 @@ def topk_rows(value_ptr, index_ptr, x_ptr, M, N, K, x_row, x_col, ROWS: tl.const
     there = rows < M
     inside = there[:, None] & (cols < N)[None, :]
     source = x_ptr + rows[:, None] * x_row + cols.to(tl.int64)[None, :] * x_col
-    # Every fp16 and bf16 number is an fp32 one, and in the same order.
-    x = tl.load(source, mask=inside, other=0.0).to(tl.float32)
-    bits = x.to(tl.int32, bitcast=True)
+    x = tl.load(source, mask=inside, other=0.0)
+    # The bits of fp16 and bf16 order as those of fp32 do; widening them carries the sign along.
+    if x.dtype.primitive_bitwidth == 16:
+        bits = x.to(tl.int16, bitcast=True).to(tl.int32)
+    else:
+        bits = x.to(tl.int32, bitcast=True)
     # Negative numbers: flipping all bits but the sign turns their descending order around.
     key = tl.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
-    key = tl.where(x != x, 0x7FFFFFFF, key)
+    wide = x.to(tl.float32)
+    key = tl.where(wide != wide, 0x7FFFFFFF, key)
     key = tl.where(inside, key, LEAST)
     for rank in range(0, K):
         largest = tl.max(key, axis=1)

@@ -1,0 +1,1 @@
+"""The oracle, part by part, without an engine."""

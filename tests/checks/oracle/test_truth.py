@@ -1,0 +1,365 @@
+"""The error that a computation is allowed: enough for every good implementation, too little for a careless one."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from checks.compare import Finding
+from checks.oracle import judging, truth
+from checks.oracle.judging import Opinion
+from checks.oracle.schema import Case, Strategy
+from checks.oracle.truth import BudgetError, Expected, Oracle, ReferenceFault, Truth
+from kernels.catalog import Target
+from tests.checks.oracle.targets import case, f32, f64, pose, target
+
+HALVES = ["float16", "bfloat16"]
+MATMUL = target(
+    'a = "float32 [M, K] normal"\nb = "float32 [K, N] normal"',
+    'y = "float32 [M, N]"',
+    axes="{ M = 8, N = 8, K = 64 }",
+    tables='[fuzz]\ndtypes = ["float32", "float16", "bfloat16"]\nindependent = "M"',
+)
+
+
+def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return a @ b
+
+
+def softmax(x: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(x, dim=-1)
+
+
+def posed(of: Target, run: Any, what: Case, **inputs: torch.Tensor) -> tuple[dict[str, torch.Tensor], Expected]:
+    given, found = pose(of, run, what, inputs or None)
+    return given, found.outputs[0]
+
+
+def said(one: Expected, answer: torch.Tensor) -> Opinion:
+    return judging.compare(one, answer)
+
+
+def allowed(one: Expected) -> torch.Tensor:
+    assert one.allowed is not None
+    return one.allowed
+
+
+# -- kappa ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [1, 16, 512])
+def test_kappa_of_a_dot_product_is_the_root_of_the_sum_of_squared_products(k: int) -> None:
+    """So it is for steps of random sign in both factors, up to sqrt(2) and the luck of four draws."""
+    what = case({"M": 16, "N": 16, "K": k})
+    given, one = posed(MATMUL, matmul, what)
+    a, b = given["a"].double(), given["b"].double()
+    wanted = (a.square() @ b.square()).sqrt()
+    kappa = _kappa(MATMUL, matmul, what, given)
+    ratio = kappa / wanted
+    assert 0.8 < float(ratio.median()) < 3.0
+    assert float(ratio.max()) < 5.0
+    assert torch.equal(one.value, a @ b)
+
+
+def _kappa(of: Target, run: Any, what: Case, given: dict[str, torch.Tensor]) -> torch.Tensor:
+    oracle = Oracle(of, run, "cpu")
+    runs = truth._Runs(oracle, what, given, {}, {}, "cpu", 1)
+    (kappa,) = oracle._kappas(runs, runs.run(torch.float64))
+    return kappa
+
+
+def test_kappa_grows_with_cancellation_and_so_does_what_is_allowed() -> None:
+    total = target('x = "float32 [M, N] normal"', 'y = "float32 [M]"')
+    rows = torch.tensor([[1.0, 1.0, 1.0, 1.0], [1e4, -1e4, 2.0, 2.0]])
+    _, one = posed(total, lambda x: x.sum(-1), case({"M": 2, "N": 4}), x=rows)
+    assert one.value.tolist() == [4.0, 4.0]
+    ratio = float(allowed(one)[1] / allowed(one)[0])
+    assert 500 < ratio < 20000, "both sums are 4, one of them from terms of 10000"
+
+
+def test_an_exponential_is_allowed_more_the_larger_its_argument() -> None:
+    plain = target('x = "float32 [N] normal"', 'y = "float32 [N]"')
+    shares = []
+    for argument in (0.5, 80.0):
+        _, one = posed(plain, torch.exp, case({"M": 1, "N": 1}), x=f32(argument))
+        shares.append(float(allowed(one) / one.value))
+    assert 20 * shares[0] < shares[1] < 1e-3
+
+
+# -- what passes and what does not ---------------------------------------------------------------------------------
+
+OPERATORS: dict[str, tuple[Target, Any]] = {
+    "softmax": (target(tables='[fuzz]\ndtypes = ["float32", "float16", "bfloat16"]'), softmax),
+    "matmul": (MATMUL, matmul),
+    "gelu": (target(tables='[fuzz]\ndtypes = ["float32", "float16", "bfloat16"]'), torch.nn.functional.gelu),
+    "rmsnorm": (
+        target(tables='[fuzz]\ndtypes = ["float32", "float16", "bfloat16"]'),
+        lambda x: x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6),
+    ),
+}
+SIZES = [{"M": 1, "N": 1, "K": 1}, {"M": 3, "N": 129, "K": 33}, {"M": 16, "N": 512, "K": 300}]
+
+
+@pytest.mark.parametrize("dtype", ["float32", *HALVES])
+@pytest.mark.parametrize("name", OPERATORS)
+def test_eager_pytorch_and_a_kernel_with_fp32_inside_pass_and_zeros_never_do(name: str, dtype: str) -> None:
+    of, run = OPERATORS[name]
+    kind = getattr(torch, dtype)
+    for number, axes in enumerate(SIZES, 1):
+        given, one = posed(of, run, case(axes, dtype=dtype, number=number))
+        inputs = list(given.values())
+        assert said(one, run(*inputs)).right
+        assert said(one, run(*(x.float() for x in inputs)).to(kind)).right
+        assert said(one, run(*(x.double() for x in inputs)).to(kind)).right
+        assert said(one, torch.zeros_like(one.value, dtype=kind)).finding is Finding.VALUES
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-4, 1.0, 1e20])
+def test_zeros_are_refused_at_every_scale_of_the_outputs(scale: float) -> None:
+    """A softmax over many columns has outputs of 1e-6, which any absolute tolerance takes for zero."""
+    plain = target('x = "float32 [M, N] normal"')
+    given, one = posed(plain, lambda x: x * 3, case({"M": 4, "N": 33}), x=torch.rand(4, 33) * scale + scale)
+    assert said(one, given["x"] * 3).right
+    zeros = said(one, torch.zeros(4, 33))
+    assert (zeros.finding, zeros.statistics["wrong"]) == (Finding.VALUES, 132)
+
+
+def test_fp16_sums_that_grow_in_fp16_are_refused_where_eager_keeps_them_in_fp32() -> None:
+    what = case({"M": 8, "N": 8, "K": 1024}, dtype="float16")
+    given, one = posed(MATMUL, matmul, what)
+    a, b = given["a"], given["b"]
+    running = torch.zeros(8, 8, dtype=torch.float16)
+    for k in range(1024):
+        running = running + a[:, k : k + 1] * b[k : k + 1, :]
+    assert said(one, (a.float() @ b.float()).half()).right
+    judged = said(one, running)
+    assert judged.finding is Finding.VALUES
+    assert judged.max_error is not None
+    assert judged.max_error > 1.5
+    assert torch.allclose(running, (a.float() @ b.float()).half(), rtol=1e-1, atol=1e-1), "it looks right"
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_outputs_that_went_through_a_narrower_dtype_are_refused(dtype: str) -> None:
+    given, one = posed(*OPERATORS["softmax"], case({"M": 8, "N": 100}, dtype="float32"))
+    narrowed = softmax(given["x"]).to(getattr(torch, dtype)).float()
+    assert said(one, narrowed).finding is Finding.VALUES
+
+
+def test_one_unit_in_the_last_place_is_right_and_a_large_part_of_the_value_is_not() -> None:
+    given, one = posed(*OPERATORS["gelu"], case({"M": 4, "N": 100}, dtype="float16"))
+    right = torch.nn.functional.gelu(given["x"].float()).half()
+    beside = torch.nextafter(right.float(), torch.full_like(right.float(), math.inf))
+    assert said(one, beside.half()).right
+    assert not said(one, right * 1.01).right
+
+
+def test_a_small_element_among_large_ones_must_still_be_there() -> None:
+    """What is lost below the rounding of the whole output's RMS cannot be asked for; a thousandth of it can."""
+    plain = target('x = "float32 [N] normal"', 'y = "float32 [N]"')
+    given, one = posed(plain, lambda x: x * 2, case({"M": 1, "N": 2}), x=f32(1.0, 1e-3))
+    assert said(one, given["x"] * 2).right
+    wrong = said(one, f32(2.0, 0.0))
+    assert (wrong.finding, wrong.statistics["wrong"]) == (Finding.VALUES, 1)
+
+
+# -- stated tolerances ---------------------------------------------------------------------------------------------
+
+
+def test_a_stated_tolerance_of_zero_means_the_rounded_truth_to_the_bit() -> None:
+    exact = target(more="tolerance = { float32 = 0 }")
+    given, one = posed(exact, lambda x: x * 2, case({"M": 4, "N": 33}))
+    assert one.allowed is None
+    assert said(one, given["x"] * 2).right
+    beside = (given["x"] * 2).clone()
+    beside[3, 32] = torch.nextafter(beside[3, 32], torch.tensor(9e9))
+    wrong = said(one, beside)
+    assert (wrong.finding, wrong.max_error, wrong.statistics["wrong"]) == (Finding.VALUES, None, 1)
+    assert wrong.statistics["ulp_max"] == pytest.approx(1, abs=0.5)
+
+
+def test_a_stated_tolerance_is_allowed_as_well_and_a_usual_one_is_not() -> None:
+    stated = target(more="tolerance = { float32 = 1e-2 }")
+    unstated = target()
+    for of, right in ((stated, True), (unstated, False)):
+        given, one = posed(of, lambda x: x * 2, case({"M": 4, "N": 33}))
+        assert said(one, given["x"] * 2 * 1.005).right is right
+
+
+def test_a_stated_tolerance_is_for_the_declared_dtype_and_not_for_those_that_stand_in() -> None:
+    both = target(
+        more="tolerance = { float32 = 0.5, float16 = 0.5 }", tables='[fuzz]\ndtypes = ["float32", "float16"]'
+    )
+    given, one = posed(both, lambda x: x * 2, case({"M": 4, "N": 33}, dtype="float16"))
+    assert not said(one, given["x"] * 2 * 1.2).right
+
+
+# -- subnormal numbers ---------------------------------------------------------------------------------------------
+
+
+def test_a_kernel_that_takes_subnormal_numbers_for_zero_is_right_and_one_that_takes_more_is_not() -> None:
+    plain = target('x = "float32 [N] normal"', 'y = "float32 [N]"')
+    x = f32(1e-40, 3e-38)
+    _, one = posed(plain, lambda x: x * 1e30, case({"M": 1, "N": 2}), x=x)
+    flushed = torch.where(x.abs() < torch.finfo(torch.float32).tiny, torch.zeros_like(x), x) * 1e30
+    assert float(flushed[0]) == 0.0
+    assert float(one.value[0]) > 1e-11
+    assert said(one, flushed).right
+    assert said(one, x * 1e30).right
+    assert not said(one, torch.where(x < 1e-30, torch.zeros_like(x), x) * 1e30).right
+
+
+# -- other outputs -------------------------------------------------------------------------------------------------
+
+
+def test_whole_numbers_must_be_equal_and_have_no_allowance() -> None:
+    whole = target('x = "float32 [M, N] normal"', 'i = "int64 [M]"')
+    given, one = posed(whole, lambda x: x.argmax(-1), case({"M": 4, "N": 33}))
+    assert one.allowed is None
+    assert said(one, given["x"].argmax(-1)).right
+    wrong = said(one, given["x"].argmax(-1) + f64(0, 0, 1, 0).long())
+    assert (wrong.finding, wrong.statistics["wrong"]) == (Finding.VALUES, 1)
+
+
+def test_gradients_are_those_of_autograd_and_are_judged_like_outputs() -> None:
+    back = target(
+        'x = "float32 [M, N] normal"\nw = "float32 [N] normal"\nunused = "float32 [N] normal"',
+        tables="[fuzz]\nbackward = true",
+    )
+    what = case({"M": 5, "N": 9})
+    given, found = pose(back, lambda x, w, unused: torch.tanh(x) * w, what)
+    from checks.oracle import values
+
+    gradient = values.gradients_of(back, what, 7, {"y": (5, 9)})["g_y"].double()
+    x, w = given["x"].double(), given["w"].double()
+    names = {one.name: one for one in found.outputs}
+    assert list(names) == ["y", "d_x", "d_w", "d_unused"]
+    torch.testing.assert_close(names["d_x"].value, gradient * w * (1 - torch.tanh(x) ** 2))
+    torch.testing.assert_close(names["d_w"].value, (gradient * torch.tanh(x)).sum(0))
+    assert not bool(names["d_unused"].value.any())
+    single = (gradient.float() * torch.tanh(given["x"])).sum(0)
+    assert said(names["d_w"], single).right
+    assert not said(names["d_w"], single * 1.001).right
+
+
+def test_backward_of_a_reference_that_nothing_flows_through_is_a_fault_of_the_lesson() -> None:
+    back = target(tables="[fuzz]\nbackward = true")
+    with pytest.raises(ReferenceFault, match="no output depends on a floating input; take `backward` out"):
+        pose(back, lambda x: torch.zeros_like(x), case({"M": 2, "N": 3}))
+
+
+# -- references that break their contract --------------------------------------------------------------------------
+
+
+def test_a_reference_that_gives_other_values_each_time_is_found_in_every_eighth_case() -> None:
+    calls = itertools.count()
+
+    def restless(x: torch.Tensor) -> torch.Tensor:
+        return x * (1 + next(calls))
+
+    with pytest.raises(ReferenceFault, match=r"other values for the same inputs; take out what is random"):
+        pose(target(), restless, case({"M": 2, "N": 3}, number=8))
+
+
+@pytest.mark.parametrize(
+    ("run", "told"),
+    [
+        (lambda x: (x, x), "returned 2 outputs, lesson.md declares 1"),
+        (lambda x: x[:1], r"y is \[1, 3\], lesson.md declares \[2, 3\]"),
+        (lambda x: "y", "y is str, lesson.md declares"),
+    ],
+)
+def test_a_reference_of_another_form_is_told_with_what_lesson_md_declares(run: Any, told: str) -> None:
+    with pytest.raises(ReferenceFault, match=told):
+        pose(target(), run, case({"M": 2, "N": 3}))
+
+
+def test_an_operator_that_a_dtype_does_not_have_leaves_one_yardstick_less_and_no_fault() -> None:
+    def wide_only(x: torch.Tensor) -> torch.Tensor:
+        if x.dtype is torch.float16:
+            raise NotImplementedError("not implemented for 'Half'")
+        return x * 2
+
+    half = target(tables='[fuzz]\ndtypes = ["float16"]')
+    given, one = posed(half, wide_only, case({"M": 2, "N": 3}, dtype="float16"))
+    assert one.eager is None
+    assert said(one, given["x"] * 2).right
+
+
+# -- memory --------------------------------------------------------------------------------------------------------
+
+
+def free(monkeypatch: pytest.MonkeyPatch, **bytes_by_device: float) -> None:
+    monkeypatch.setattr(truth, "free_bytes", lambda device: bytes_by_device[device])
+
+
+def test_blocks_along_the_independent_axis_give_the_truth_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    what = case({"M": 37, "N": 9, "K": 65}, dtype="float16")
+    given, whole = pose(MATMUL, matmul, what)
+    free(monkeypatch, cpu=80_000.0)
+    _, blocks = pose(MATMUL, matmul, what, given)
+    assert blocks.note.endswith("blocks of M")
+    assert "are free for it: computed in" in blocks.note
+    assert whole.note == ""
+    torch.testing.assert_close(blocks.outputs[0].value, whole.outputs[0].value, rtol=1e-14, atol=1e-13)
+    ratio = allowed(blocks.outputs[0]) / allowed(whole.outputs[0])
+    assert 0.2 < float(ratio.min()) <= float(ratio.max()) < 5, "the moves are others, the size is not"
+    answer = (given["a"].float() @ given["b"].float()).half()
+    assert said(blocks.outputs[0], answer).right
+    assert not said(blocks.outputs[0], answer * 0).right
+
+
+def test_a_gpu_that_is_too_small_leaves_the_truth_to_the_cpu_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    free(monkeypatch, cuda=1000.0, cpu=1e12)
+    what = case({"M": 8, "N": 64})
+    given, here = pose(target(), softmax, what)
+    found: Truth = Oracle(target(), softmax, "cuda").truth(what, given, {}, {})
+    assert found.note.endswith("are free for it on the GPU: computed on the CPU")
+    assert torch.equal(found.outputs[0].value, here.outputs[0].value)
+    assert found.outputs[0].value.device.type == "cpu"
+
+
+def test_a_truth_that_fits_nowhere_is_refused_with_what_would_help(monkeypatch: pytest.MonkeyPatch) -> None:
+    free(monkeypatch, cuda=1000.0, cpu=1000.0)
+    for device in ("cpu", "cuda"):
+        with pytest.raises(BudgetError, match=r"the reference needs some .* GB, .* are free for it; use smaller axes"):
+            Oracle(target(), softmax, device).truth(case({"M": 8, "N": 64}), {"x": torch.ones(8, 64)}, {}, {})
+
+
+def test_free_memory_is_known_here() -> None:
+    assert truth.free_bytes("cpu") > 2**20
+
+
+# -- parts ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("dtype", "u"), [("float64", 2.0**-53), ("float32", 2.0**-24), ("float16", 2.0**-11), ("bfloat16", 2.0**-8)]
+)
+def test_unit_roundoff_is_half_the_distance_to_the_next_number(dtype: str, u: float) -> None:
+    assert truth.unit_roundoff(dtype) == u
+
+
+def test_what_inputs_py_made_is_copied_in_the_wanted_precision_and_never_shared() -> None:
+    linear = torch.nn.Linear(2, 2)
+    made = {"model": linear, "table": [torch.tensor([1, 2]), (torch.tensor([1.5]), "name")]}
+    wide: Any = truth.exact(made, torch.float64)
+    assert wide["model"].weight.dtype is torch.float64
+    assert linear.weight.dtype is torch.float32
+    assert wide["table"][0].dtype is torch.int64
+    assert wide["table"][1][0].dtype is torch.float64
+    assert wide["table"][1][1] == "name"
+    same: Any = truth.exact(made, None)
+    same["table"][1][0].zero_()
+    assert float(made["table"][1][0]) == 1.5  # type: ignore[index]
+
+
+@pytest.mark.parametrize("strategy", [Strategy.BOUNDARY, Strategy.ADVERSARIAL])
+def test_an_empty_case_has_an_empty_truth(strategy: Strategy) -> None:
+    _, one = posed(target(), softmax, case({"M": 0, "N": 4}, strategy=strategy))
+    assert one.value.shape == (0, 4)
+    assert said(one, torch.zeros(0, 4)).right

@@ -1,0 +1,318 @@
+"""`python -m tests.checks.oracle_proof corpus|mutants|lessons|report`: measures, and writes docs/oracle/*.json."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from checks.oracle import schema, shrink
+from checks.oracle.schema import Case, Strategy
+from engine import corpus
+from kernels import catalog
+from kernels.catalog.model import Kind, Role, Rung, Target
+from tests.checks.oracle_proof import asking, report
+from tests.checks.oracle_proof.asking import Job
+from tests.checks.oracle_proof.mutants import mutants
+from tests.checks.oracle_proof.waiting import Answers, ask, failure
+
+SEEDS = (1, 2, 3, 4, 5)
+CASES = 30
+LESSON_CASES = 200
+MUTANT_PATIENCE_S = 60.0
+
+
+def main() -> None:
+    """See the package."""
+    parser = argparse.ArgumentParser(prog="python -m tests.checks.oracle_proof", description=__doc__)
+    parser.add_argument("what", choices=("corpus", "mutants", "lessons", "report"))
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
+    parser.add_argument("--cases", type=int, default=0, help=f"per seed; {CASES}, lessons: {LESSON_CASES}")
+    parser.add_argument("--large", action="store_true", help="sizes for a GPU; without it both devices get equal cases")
+    parser.add_argument("--only", nargs="+", default=[], metavar="TARGET", help="targets, or target:rung of lessons")
+    parser.add_argument("--rungs", nargs="+", default=[], metavar="RUNG", help="rungs of lessons")
+    parser.add_argument("--budget", type=float, default=120.0, metavar="S", help="for one rung of a lesson")
+    parser.add_argument("--out", type=Path, default=report.DATA)
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    if arguments.what == "report":
+        report.PAGE.write_text(report.page(report.load(arguments.out)), "utf-8")
+        return
+    if arguments.large and arguments.device == "cpu":
+        parser.error("--large is for --device cuda: Triton's interpreter would take days")
+    started = time.monotonic()
+    doing = {"corpus": _corpus, "mutants": _mutants, "lessons": _lessons}[arguments.what]
+    data = doing(arguments)
+    versions = data["versions"]
+    data |= {"took_s": round(time.monotonic() - started, 1), "small": not arguments.large, "code": code()}
+    path = arguments.out / f"{arguments.what}_{device_name(versions)}{'_large' if arguments.large else ''}.json"
+    path.write_text(json.dumps(data, indent=1) + "\n", "utf-8")
+    print(f"{path}: {data['took_s']:.0f} s")
+
+
+# -- the corpus --------------------------------------------------------------------------------------------------------
+
+
+def _corpus(arguments: argparse.Namespace) -> dict[str, Any]:
+    cases, seeds = arguments.cases or CASES, tuple(arguments.seeds)
+    versions: dict[str, str] = {}
+    found = []
+    for target in _chosen(corpus.load().targets, arguments.only):
+        rung = corpus.operator(target)
+        asked = job(target, rung, arguments, seeds=seeds, cases=cases, naive=True)
+        answers = ask(asked)
+        versions = answers.one("ready").get("versions", versions)
+        failures = [failure(line) for line in answers.failures]
+        after = Answers()
+        if failures:
+            # Another process, with nothing but the records: what it finds again comes from them alone.
+            worst = min(failures, key=_smallness)
+            after = ask(job(target, rung, arguments, replay=tuple(failures), shrink=worst))
+        found.append(operator_figures(target.id, rung, answers, after))
+        print(f"{target.id} {rung.name}: {found[-1]['verdict']}, {len(failures)} of {len(answers.cases)} failed")
+        sys.stdout.flush()
+    return {"versions": versions, "seeds": list(seeds), "cases": cases, "operators": found}
+
+
+def operator_figures(target: str, rung: Rung, answers: Answers, after: Answers) -> dict[str, Any]:
+    """What the page needs of one operator.
+
+    digests: by seed, one hash of the inputs of all its cases; verdicts: by seed, a letter per case (r, w, e ...).
+    """
+    tallies: dict[str, list[int]] = {}
+    findings: Counter[str] = Counter()
+    hashes: dict[str, list[str]] = {}
+    verdicts: dict[str, str] = {}
+    for line in answers.cases:
+        tally = tallies.setdefault(line["case"]["strategy"], [0, 0])
+        failing = line["verdict"] in asking.FAILING
+        tally[0] += 1
+        tally[1] += failing
+        findings[line["finding"] or line["verdict"]] += failing
+        seed = str(line["seed"])
+        hashes.setdefault(seed, []).append(asking.digest(line["hashes"]))
+        verdicts[seed] = verdicts.get(seed, "") + line["verdict"][0]
+    took_s = sum(line["took_s"] for line in answers.cases)
+    replayed = after.others.get("replayed", [])
+    errors = [c["max_error"] for c in answers.cases if c["verdict"] == "right" and c["max_error"] is not None]
+    return {
+        "target": target,
+        "rung": rung.name,
+        "right": rung.role is not Role.WRONG,
+        "verdict": verdict_of(tallies),
+        "verdict_by_seed": {
+            seed: verdict_of(_tallies(c for c in answers.cases if str(c["seed"]) == seed)) for seed in verdicts
+        },
+        "strategies": tallies,
+        "findings": {name: count for name, count in findings.items() if count},
+        "unsupported": sum(line["verdict"] == "unsupported" for line in answers.cases),
+        "skipped": [line["detail"] for line in answers.cases if line["verdict"] in ("skipped", "memory")],
+        "alarms": [_shown(line) for line in answers.failures] if rung.role is not Role.WRONG else [],
+        "smallest": after.one("smallest"),
+        "naive": answers.one("naive").get("naive"),
+        "replayed": len(replayed),
+        "reproduced": sum(line["replayed"] for line in replayed),
+        "not_reproduced": [line["case"] for line in replayed if not line["replayed"]],
+        "digests": {seed: asking.digest(dict(enumerate_text(told))) for seed, told in hashes.items()},
+        "verdicts": verdicts,
+        "max_error": max(errors, default=None),
+        "cases_per_s": round(len(answers.cases) / took_s, 2) if took_s else None,
+        "problem": answers.problem or after.problem,
+    }
+
+
+def enumerate_text(hashes: Sequence[str]) -> list[tuple[str, str]]:
+    """Cases' hashes under their numbers, which sort as they stand."""
+    return [(f"{index:06d}", value) for index, value in enumerate(hashes)]
+
+
+def verdict_of(tallies: Mapping[str, Sequence[int]]) -> str:
+    """A store.outcomes.FuzzVerdict from [cases, failing] by strategy."""
+    if any(failing and Strategy(name).stage is schema.Stage.GATE for name, (_, failing) in tallies.items()):
+        return "wrong"
+    if any(failing for _, failing in tallies.values()):
+        return "doubted"
+    return "right" if tallies else "undecided"
+
+
+# -- mutants -----------------------------------------------------------------------------------------------------------
+
+
+def _mutants(arguments: argparse.Namespace) -> dict[str, Any]:
+    cases, seed = arguments.cases or CASES, arguments.seeds[0]
+    right = [t for t in corpus.load().targets if corpus.operator(t).role is not Role.WRONG]
+    versions: dict[str, str] = {}
+    found = []
+    for index, target in enumerate(right):
+        if arguments.only and target.id not in arguments.only:
+            continue
+        rung = corpus.operator(target)
+        for mutant in mutants(rung.path.read_text("utf-8"), target.id, index):
+            with tempfile.TemporaryDirectory(prefix="oracle_mutant_") as root:
+                folder = Path(root, target.folder.parent.name, target.folder.name)
+                shutil.copytree(target.folder, folder, ignore=shutil.ignore_patterns("__pycache__"))
+                (folder / rung.path.name).write_text(mutant.source, "utf-8")
+                changed = job(target, rung, arguments, seeds=(seed,), cases=cases, folder=folder, root=Path(root))
+                answers = ask(changed, patience_s=MUTANT_PATIENCE_S, first_s=2 * MUTANT_PATIENCE_S)
+            versions = answers.one("ready").get("versions", versions)
+            tallies, first = _tallies(answers.cases), next(iter(answers.failures), None)
+            found.append(
+                {
+                    "target": target.id,
+                    "rule": mutant.rule,
+                    "name": f"{target.id} {mutant.name}",
+                    "line": mutant.line,
+                    "before": mutant.before,
+                    "after": mutant.after,
+                    "verdict": verdict_of(tallies),
+                    "strategies": tallies,
+                    "first": _shown(first) if first else {},
+                    "problem": answers.problem,
+                }
+            )
+            print(f"{target.id} {mutant.name}: {verdict_of(tallies)} {first['finding'] if first else ''}")
+            sys.stdout.flush()
+    return {"versions": versions, "seed": seed, "cases": cases, "mutants": found}
+
+
+# -- lessons -----------------------------------------------------------------------------------------------------------
+
+
+def _lessons(arguments: argparse.Namespace) -> dict[str, Any]:
+    cases, seed = arguments.cases or LESSON_CASES, arguments.seeds[0]
+    versions: dict[str, str] = {}
+    found = []
+    for target in _chosen(catalog.load().targets, arguments.only):
+        for rung in target.rungs:
+            if arguments.rungs and rung.name not in arguments.rungs:
+                continue
+            line: dict[str, Any] = {"target": target.id, "rung": rung.name, "right": rung.role is not Role.WRONG}
+            reason = obstacle(target, rung, arguments.device)
+            if reason:
+                found.append(line | {"unavailable": reason})
+                continue
+            wanted = min(cases, CASES) if rung.role is Role.WRONG else cases
+            budget_s = arguments.budget
+            answers = ask(job(target, rung, arguments, seeds=(seed,), cases=wanted, budget_s=budget_s))
+            versions = answers.one("ready").get("versions", versions)
+            tallies = _tallies(answers.cases)
+            took_s = sum(case["took_s"] for case in answers.cases)
+            first = next(iter(answers.failures), None)
+            found.append(
+                line
+                | {
+                    "asked": wanted,
+                    "cases": len(answers.cases),
+                    "failing": len(answers.failures),
+                    "unsupported": sum(case["verdict"] == "unsupported" for case in answers.cases),
+                    "skipped": sorted({c["detail"] for c in answers.cases if c["verdict"] in ("skipped", "memory")}),
+                    "verdict": verdict_of(tallies),
+                    "strategies": tallies,
+                    "first": first["index"] + 1 if first else None,
+                    "failures": [_shown(case) for case in answers.failures[:3]],
+                    "cases_per_s": round(len(answers.cases) / took_s, 2) if took_s else None,
+                    "problem": answers.problem,
+                }
+            )
+            print(f"{target.id} {rung.name}: {found[-1]['verdict']}, {found[-1]['failing']} of {found[-1]['cases']}")
+            sys.stdout.flush()
+    return {"versions": versions, "seed": seed, "cases": cases, "budget_s": arguments.budget, "rungs": found}
+
+
+def obstacle(target: Target, rung: Rung, device: str) -> str:
+    """Why a rung cannot be asked here; "" where it can."""
+    if target.ranks > 1:
+        return f"{target.ranks} processes"
+    if device == "cuda":
+        import torch
+
+        major, minor = torch.cuda.get_device_capability()
+        return rung.needs.missing(sm=major * 10 + minor, gpus=torch.cuda.device_count()) or ""
+    return "needs a GPU" if rung.gpu_only or rung.kind is Kind.CUDA or target.needs.gpus else ""
+
+
+# -- parts -------------------------------------------------------------------------------------------------------------
+
+
+def job(
+    target: Target,
+    rung: Rung,
+    arguments: argparse.Namespace,
+    *,
+    folder: Path | None = None,
+    root: Path | None = None,
+    **more: Any,
+) -> Job:
+    """A job for one rung; `folder` and `root` where it is not to be read from its own place."""
+    return Job(
+        folder=os.fspath(folder or target.folder),
+        root=os.fspath(root or target.root),
+        chapter=target.chapter,
+        rung=rung.name,
+        device=arguments.device,
+        lines="",
+        small=not arguments.large,
+        **more,
+    )
+
+
+def device_name(versions: Mapping[str, str]) -> str:
+    """ "cpu", or the part of a GPU's name that has digits: "h100"."""
+    words = re.findall(r"[A-Za-z]*\d+[A-Za-z]*", versions["device"])
+    return words[0].lower() if words else versions["device"].lower()
+
+
+def code() -> str:
+    """One hash over the oracle and its corpus: figures with another one are of other code."""
+    hashed = hashlib.sha256()
+    folder = corpus.root().parent
+    for path in sorted(folder.rglob("*")):
+        if path.suffix in (".py", ".md") and path.name != "README.md":
+            hashed.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
+    return hashed.hexdigest()[:16]
+
+
+def _chosen(targets: Sequence[Target], only: Sequence[str]) -> list[Target]:
+    return [target for target in targets if not only or target.id in only]
+
+
+def _tallies(lines: Any) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for line in lines:
+        tally = found.setdefault(line["case"]["strategy"], [0, 0])
+        tally[0] += 1
+        tally[1] += line["verdict"] in asking.FAILING
+    return found
+
+
+def _shown(line: Mapping[str, Any]) -> dict[str, Any]:
+    case = Case.of(line["case"])
+    return {
+        "seed": line["seed"],
+        "number": case.number,
+        "strategy": str(case.strategy),
+        "case": case.text,
+        "verdict": line["verdict"],
+        "finding": line["finding"],
+        "detail": line["detail"],
+    }
+
+
+def _smallness(told: Mapping[str, Any]) -> tuple[bool, float, int]:
+    case = Case.of(told["case"])
+    return case.strategy.stage is not schema.Stage.GATE, shrink.size(case), case.number
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,248 @@
+"""Small slips in a source, by rule: each rule finds its places in the syntax tree and says what stands there instead.
+
+Deterministic: which place of several a rule takes follows from the target's id, which rules a target gets from its
+place in the list. `SURVIVORS` says of every mutant that the oracle lets live why it does.
+"""
+
+from __future__ import annotations
+
+import ast
+import enum
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+EACH = 5  # mutants of one operator
+
+Rule = Callable[[ast.expr], str | None]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One slip: `old` at `line` (1-based) has become `new`."""
+
+    rule: str
+    line: int
+    old: str
+    new: str
+    source: str
+    before: str  # the whole line
+    after: str
+
+    @property
+    def name(self) -> str:
+        """Which stays the same when lines above it change."""
+        return f"{self.rule}: {self.old} -> {self.new}"
+
+
+def bound_loosened(node: ast.expr) -> str | None:
+    """i < n becomes i <= n."""
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Lt) and _size(node):
+        return f"{ast.unparse(node.left)} <= {ast.unparse(node.comparators[0])}"
+    return None
+
+
+def bound_tightened(node: ast.expr) -> str | None:
+    """i < n becomes i < n - 1."""
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Lt) and _size(node):
+        return f"{ast.unparse(node.left)} < {ast.unparse(node.comparators[0])} - 1"
+    return None
+
+
+def mask_removed(node: ast.expr) -> str | None:
+    """One of two conditions is forgotten: a & b becomes a."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitAnd):
+        # Without the other side's shape the store would not take the mask.
+        return f"({_grouped(node.left)} & ({_grouped(node.right)} | True))"
+    return None
+
+
+def constant_changed(node: ast.expr) -> str | None:
+    """A float, but for 0, is off by one hundredth."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, float) and node.value != 0.0:
+        return repr(node.value * 1.01)
+    return None
+
+
+def loop_ends_early(node: ast.expr) -> str | None:
+    """range(0, n, b) becomes range(0, n - 1, b): a last block of one element is skipped."""
+    if _called(node) == "range" and len(_arguments(node)) == 3:
+        first, stop, step = (ast.unparse(argument) for argument in _arguments(node))
+        return f"range({first}, {stop} - 1, {step})"
+    return None
+
+
+def grid_rounded_down(node: ast.expr) -> str | None:
+    """The last, unfilled program is forgotten."""
+    if _called(node) == "triton.cdiv":
+        whole, part = (ast.unparse(argument) for argument in _arguments(node))
+        return f"max(1, {whole} // ({part}))"
+    return None
+
+
+def narrowed(node: ast.expr) -> str | None:
+    """fp32 on the way becomes fp16: an accumulator's, or what was loaded."""
+    if isinstance(node, ast.Attribute) and ast.unparse(node) == "tl.float32":
+        return "tl.float16"
+    return None
+
+
+def offset_narrowed(node: ast.expr) -> str | None:
+    """Offsets in 32 bits."""
+    if isinstance(node, ast.Attribute) and ast.unparse(node) == "tl.int64":
+        return "tl.int32"
+    return None
+
+
+def difference_swapped(node: ast.expr) -> str | None:
+    """a - b becomes b - a."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
+        return f"({ast.unparse(node.right)} - {_grouped(node.left)})"
+    return None
+
+
+def branches_swapped(node: ast.expr) -> str | None:
+    """tl.where(c, a, b) becomes tl.where(c, b, a)."""
+    if _called(node) == "tl.where":
+        condition, one, other = (ast.unparse(argument) for argument in _arguments(node))
+        return f"tl.where({condition}, {other}, {one})"
+    return None
+
+
+def tie_moved(node: ast.expr) -> str | None:
+    """Equality falls on the other side: > becomes >=, <= becomes <, < 0 becomes <= 0."""
+    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+        signs: dict[type[ast.cmpop], str] = {ast.Gt: ">=", ast.LtE: "<"} | ({} if _size(node) else {ast.Lt: "<="})
+        sign = signs.get(type(node.ops[0]))
+        if sign:
+            return f"{ast.unparse(node.left)} {sign} {ast.unparse(node.comparators[0])}"
+    return None
+
+
+def padding_changed(node: ast.expr) -> str | None:
+    """What stands in for elements past the end: -inf becomes 0."""
+    if _called(node) == "float" and ast.unparse(_arguments(node)[0]) == "'-inf'":
+        return "0.0"
+    return None
+
+
+def place_shifted(node: ast.expr) -> str | None:
+    """A block starts one element late."""
+    if _called(node) == "tl.arange":
+        return f"({ast.unparse(node)} + 1)"
+    return None
+
+
+def maximum_turned(node: ast.expr) -> str | None:
+    """The least instead of the largest."""
+    if _called(node) in ("tl.max", "tl.maximum"):
+        return ast.unparse(node).replace("tl.max", "tl.min", 1)
+    return None
+
+
+RULES: tuple[Rule, ...] = (
+    bound_loosened,
+    narrowed,
+    constant_changed,
+    loop_ends_early,
+    difference_swapped,
+    bound_tightened,
+    grid_rounded_down,
+    branches_swapped,
+    padding_changed,
+    offset_narrowed,
+    mask_removed,
+    tie_moved,
+    maximum_turned,
+    place_shifted,
+)
+
+
+def mutants(source: str, target: str, index: int, count: int = EACH) -> list[Mutant]:
+    """`count` slips of different rules where there are as many, the first rule being `index` times three further on.
+
+    Raises:
+        ValueError: fewer than `count` are possible.
+    """
+    tree = ast.parse(source)
+    turn = (index * 3) % len(RULES)
+    rules = [*RULES[turn:], *RULES[:turn]]
+    places = {rule: list(places(tree, source, rule, target)) for rule in rules}
+    found: list[Mutant] = []
+    while len(found) < count and any(places.values()):
+        for rule in rules:
+            if places[rule] and len(found) < count:
+                found.append(places[rule].pop(0))
+    if len(found) < count:
+        raise ValueError(f"{target}: {len(found)} slips are possible, not {count}; add a rule")
+    return found
+
+
+def places(tree: ast.Module, source: str, rule: Rule, target: str) -> Iterator[Mutant]:
+    """A rule's mutants, from a place on that the target's id gives."""
+    nodes = [n for f in tree.body if isinstance(f, (ast.FunctionDef, ast.ClassDef)) for n in _code(f)]
+    able = [(node, new) for node in nodes if (new := rule(node)) is not None]
+    if not able:
+        return
+    name = rule.__name__
+    start = int(hashlib.sha256(f"{target} {name}".encode()).hexdigest(), 16) % len(able)
+    for node, new in [*able[start:], *able[:start]]:
+        changed = _replaced(source, node, new)
+        try:
+            same = ast.dump(ast.parse(changed)) == ast.dump(tree)
+        except SyntaxError:
+            continue
+        if not same:
+            line = node.lineno
+            before, after = (text.splitlines()[line - 1].strip() for text in (source, changed))
+            yield Mutant(name, line, ast.unparse(node), new, changed, before, after)
+
+
+def _code(function: ast.AST) -> Iterator[ast.expr]:
+    """Expressions of a function in the order of its text, without annotations and docstrings."""
+    skipped = {id(n) for a in ast.walk(function) if isinstance(a, ast.arg) and a.annotation for n in ast.walk(a)}
+    found = [n for n in ast.walk(function) if isinstance(n, ast.expr) and id(n) not in skipped]
+    yield from sorted(found, key=lambda node: (node.lineno, node.col_offset, -(node.end_col_offset or 0)))
+
+
+def _replaced(source: str, node: ast.expr, new: str) -> str:
+    lines = source.encode().splitlines(keepends=True)
+    assert node.end_lineno is not None
+    start = sum(map(len, lines[: node.lineno - 1])) + node.col_offset
+    end = sum(map(len, lines[: node.end_lineno - 1])) + (node.end_col_offset or 0)
+    raw = source.encode()
+    return (raw[:start] + new.encode() + raw[end:]).decode()
+
+
+def _called(node: ast.expr) -> str:
+    return ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+
+
+def _arguments(node: ast.expr) -> list[ast.expr]:
+    return node.args if isinstance(node, ast.Call) else []
+
+
+def _size(node: ast.Compare) -> bool:
+    """Whether what is compared with is a size: a capital name, or `count`."""
+    right = node.comparators[0]
+    return isinstance(right, ast.Name) and (right.id.isupper() or right.id == "count")
+
+
+def _grouped(node: ast.expr) -> str:
+    return f"({ast.unparse(node)})" if isinstance(node, (ast.BinOp, ast.Compare)) else ast.unparse(node)
+
+
+class Fate(enum.StrEnum):
+    """Why a mutant lives."""
+
+    EQUIVALENT = "the same"  # no input tells it from its original
+    HUGE = "huge only"  # sizes beyond a fuzz that nobody asked to be huge
+    MEMORY = (
+        "memory only"  # values are right, what it reads or writes beside them is not: the gates of a run look there
+    )
+    BLIND = "blind spot"
+    UNEXPLAINED = "unexplained"
+
+
+SURVIVORS: dict[str, tuple[Fate, str]] = {}
+"""By target and Mutant.name: why nobody can see it, or what the oracle does not see."""
