@@ -93,15 +93,32 @@ def judge(
         if not formed.right:
             found.append(Opinion(expected.name, formed.finding, formed.detail))
             continue
-        otherwise = target.judged.get(expected.name)
-        if otherwise is not None and otherwise.how is JudgedAs.INDICES:
-            values = next(e for e in truth if e.name == otherwise.values)
-            found.append(_indices(expected.name, output, inputs[otherwise.of], values))
-        elif otherwise is not None and otherwise.how is JudgedAs.DROPOUT:
-            found.append(_dropout(expected, output, float(catalog.evaluate(otherwise.keep, case.axes))))
+        if expected.name in target.judged:
+            known = {e.name: e for e in truth}
+            found.append(judge_otherwise(target, case.axes, expected.name, output, known, inputs))
         else:
             found.append(compare(expected, output, forgiving=case.strategy.stage is Stage.TRIAGE))
     return tuple(found)
+
+
+def judge_otherwise(
+    target: Target,
+    axes: Mapping[str, int],
+    name: str,
+    actual: torch.Tensor,
+    truth: Mapping[str, Expected],
+    inputs: Mapping[str, torch.Tensor],
+) -> Opinion:
+    """An output of the right form that `[judged]` keeps from a comparison element by element.
+
+    Args:
+        truth: of every output, by name.
+        inputs: at least those that outputs point into.
+    """
+    judged = target.judged[name]
+    if judged.how is JudgedAs.INDICES:
+        return _indices(name, actual, inputs[judged.of], truth[judged.values])
+    return _dropout(truth[name], actual, float(catalog.evaluate(judged.keep, axes)))
 
 
 def compare(expected: Expected, actual: torch.Tensor, *, forgiving: bool = False) -> Opinion:

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from checks import inputs as checks_inputs
 from checks.compare import Comparison, Finding, compare, form
-from checks.oracle import lint
+from checks.oracle import judging, lint
 from checks.oracle.examiner import Examiner
 from checks.oracle.judging import Opinion
 from checks.oracle.schema import Case as FuzzCase
+from checks.oracle.truth import Expected
 from engine.protocol import jobs, reports
 from engine.worker import tensors
 from engine.worker.loading import LessonError, callable_of, import_module
@@ -50,6 +51,7 @@ class Judge:
         self._inputs: dict[tuple[str, int], dict[str, torch.Tensor]] = {}
         self._made: dict[str, dict[str, object]] = {}
         self._expected: dict[tuple[str, int], tuple[torch.Tensor, ...]] = {}
+        self._pointed: dict[tuple[str, int], dict[str, torch.Tensor]] = {}  # inputs that outputs point into
         self._seeds: dict[str, int] = {}
         self._made_s: dict[str, float] = {}  # making one set of inputs, by case
         self._took_s: dict[str, float] = {}  # that and the reference, by case
@@ -92,7 +94,9 @@ class Judge:
         target = self._target
         case = target.case(job.case)
         start = time.monotonic()
-        outputs = self._referred(case, self._inputs.pop((job.case, job.set_index)))
+        inputs = self._inputs.pop((job.case, job.set_index))
+        pointed = {judged.of: inputs[judged.of] for judged in target.judged.values() if judged.of}
+        outputs = self._referred(case, inputs)
         if len(outputs) != len(target.outputs):
             raise LessonError(f"reference.py returned {len(outputs)} outputs, lesson.md declares {len(target.outputs)}")
         held = 0
@@ -103,6 +107,7 @@ class Judge:
                 raise LessonError(f"reference.py: {spec.name} is {found}, lesson.md declares {list(wanted)}")
             held += output.numel() * output.element_size()
         self._expected[job.case, job.set_index] = tuple(output.to(self._device) for output in outputs)
+        self._pointed[job.case, job.set_index] = pointed
         self._took_s[job.case] = self._made_s.get(job.case, 0.0) + time.monotonic() - start
         return reports.Expected(nbytes=held)
 
@@ -144,8 +149,11 @@ class Judge:
                 tolerance = target.tolerance[spec.dtype]
                 # A copy of its own: the worker could still write into the shared file.
                 private = actual.to(self._device) if self._device != "cpu" else actual.clone()
-                judged = compare(spec.name, private, want, tolerance=tolerance)
-                found |= figures(spec.name, private, want)
+                if spec.name in target.judged:
+                    judged = self._otherwise(job, case, spec, private, expected)
+                else:
+                    judged = compare(spec.name, private, want, tolerance=tolerance)
+                    found |= figures(spec.name, private, want)
             if judged.max_error is not None:
                 worst = max(worst or 0.0, judged.max_error)
             if not judged.right and bad is None:
@@ -157,6 +165,21 @@ class Judge:
             detail=bad.detail if bad else "",
             figures=found,
         )
+
+    def _otherwise(
+        self, job: jobs.Compare, case: Case, spec: TensorSpec, actual: torch.Tensor, truth: Sequence[torch.Tensor]
+    ) -> Comparison:
+        """An output that `[judged]` keeps from a comparison element by element."""
+        known: dict[str, Expected] = {}
+        for other, value in zip(self._target.outputs, truth, strict=True):
+            wide, tolerance = value.to(self._torch.float64), self._target.tolerance[other.dtype]
+            scale = float(wide.square().mean().sqrt()) if wide.numel() else 0.0
+            known[other.name] = Expected(
+                other.name, value, other.dtype, tolerance * self._torch.clamp(wide.abs(), min=scale), None
+            )
+        pointed = self._pointed[job.case, job.set_index]
+        opinion = judging.judge_otherwise(self._target, case.axes, spec.name, actual, known, pointed)
+        return Comparison(opinion.finding, opinion.max_error, count=actual.numel(), detail=opinion.detail)
 
     # -- cases of the oracle ---------------------------------------------------------------------------------------
 
