@@ -46,6 +46,8 @@ DRAIN_S = 0.1
 NAIVE_PATIENCE_S = 60.0
 LAST_WORDS_S = 5.0
 GATE_CASES = 2  # drawn shapes that every rung must get right before it is timed
+GATE_ELEMENTS = 1 << 13  # of the largest tensor: somebody waits for the run
+GATE_FLOPS = 1 << 22
 GATE_SHAPES_SEED = 0  # the same shapes in every run, so that what is compiled for them is found in caches
 COMPILES_PER_SHAPE = b"torch.compile"  # seconds for each new shape: such a rung is gated on its lesson's own cases
 
@@ -383,7 +385,9 @@ class Execution:
         if target.ranks > 1 or "evaluation.held_out" in self.plan.without:
             return
         try:
-            schema = Schema.of(target, host=self._device == "cpu")
+            schema = replace(
+                Schema.of(target, host=self._device == "cpu"), most_elements=GATE_ELEMENTS, most_flops=GATE_FLOPS
+            )
             cases = [draw(schema, GATE_SHAPES_SEED, Strategy.BOUNDARY, number) for number in range(GATE_CASES)]
         except SchemaError as error:
             self._flags.append(clean_line(f"no drawn case: {error}"))

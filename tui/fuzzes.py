@@ -99,7 +99,7 @@ class FailureView:
     region: tuple[str, ...]
     script: str
     versions: tuple[str, ...]
-    shrunk: bool = True  # False while smaller cases are still being tried
+    shrunk: bool = True  # False where no smaller case was tried: the smallest failure of a rung is shrunk at the end
 
     @staticmethod
     def of(data: Mapping[str, Any], *, shrunk: bool = True) -> FailureView:
@@ -520,7 +520,7 @@ def failure_lines(
     out += text(f"  smallest {failure.case or plain.DASH}", style="bold")
     out += text(f"  drawn    {failure.drawn or 'the same'}")
     if not failure.shrunk:
-        out += text("  tried    smaller cases are being tried")
+        out += text("  tried    nothing smaller: of each rung, only the smallest failure is shrunk")
     elif failure.tried:
         out += text(f"  tried    {plain.count(failure.tried)} smaller cases")
     if failure.detail:

@@ -76,6 +76,7 @@ class Examiner:
             else:
                 posed = Posed(case, other | self._gradients(case, seed), self._hashed(other), before.truth)
         else:
+            self._oracle.place(case)  # before anything of that size is made
             inputs = values.inputs_of(target, case, seed)
             gradients = self._gradients(case, seed)
             truth = self._oracle.truth(case, inputs, self._made(case, seed), gradients)

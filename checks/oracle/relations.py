@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from checks.compare import Finding
 from checks.inputs import subseed
 from checks.oracle.judging import Opinion, region
-from checks.oracle.schema import Case, Relation
+from checks.oracle.schema import Case, Layout, Relation
 from checks.oracle.truth import Expected
 from checks.oracle.values import digest
 from kernels.catalog.model import JudgedAs, Target, TensorSpec
@@ -39,12 +39,14 @@ def changed(target: Target, case: Case, seed: int, inputs: Mapping[str, torch.Te
             place = _place(target, case, seed, extent)
             touched = False
             for spec, dim in _along(target, made):
-                if made[spec.name].dtype.is_floating_point and made[spec.name].numel():
+                # Where stride 0 makes all slices one, no slice can change alone.
+                one = dim == 0 and case.layouts.get(spec.name) is Layout.EXPANDED
+                if not one and made[spec.name].dtype.is_floating_point and made[spec.name].numel():
                     part = made[spec.name].select(dim, place)
                     part.copy_(part.flip(-1) if part.dim() else part)
                     part.mul_(0.5)
                     touched = True
-            return made if touched else "no floating input has the axis"
+            return made if touched else "no floating input has slices of its own along the axis"
         case Relation.PERMUTE:
             order = torch.tensor(_order(target, case, seed))
             for spec, dim in _along(target, made):

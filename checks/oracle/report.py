@@ -15,7 +15,7 @@ def script(folder: Path, target: str, rung: str, device: str, seed: int, case: C
     interpret = (
         "" if device == "cuda" else '\nos.environ.setdefault("TRITON_INTERPRET", "1")  # before Triton is imported'
     )
-    return f'''"""{target}, {rung}: {_line(detail)}"""
+    return f'''"""{_line(target)}, {_line(rung)}: {_line(detail)}"""
 import os
 {interpret}
 from checks.oracle.reproduce import show
@@ -40,10 +40,13 @@ def differs(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 
 
 def _pretty(data: Mapping[str, Any]) -> str:
-    lines = [f"        {name!r}: {value!r}," for name, value in data.items() if value not in ("", {})]
+    lines = [
+        f"        {name!r}: {value!r}," for name, value in data.items() if value not in ("", {}) and name != "text"
+    ]
     return "\n".join(["{", *lines, "    }"])
 
 
 def _line(text: str) -> str:
-    """On one line, without what would end a docstring."""
-    return " ".join(text.replace("\\", "/").replace('"', "'").split())[:200]
+    """On one line, without what would end a docstring or what a file cannot hold."""
+    shown = "".join(c if c.isprintable() else " " for c in text)
+    return " ".join(shown.replace("\\", "/").replace('"', "'").split())[:200]

@@ -29,6 +29,7 @@ class Shrinker:
         self._schema = schema
         self._most = most_tries
         self._failed = False
+        self._proposed: Case | None = None
         self._seen = {case.text}
         self._walk = self._search()
 
@@ -36,14 +37,17 @@ class Shrinker:
         """The next case to try, None at the end."""
         if self.tries >= self._most:
             return None
-        found = next(self._walk, None)
-        if found is not None:
+        self._proposed = next(self._walk, None)
+        self._failed = False
+        if self._proposed is not None:
             self.tries += 1
-        return found
+        return self._proposed
 
     def answer(self, fails: bool) -> None:
         """Whether the proposed case failed too."""
         self._failed = fails
+        if fails and self._proposed is not None:
+            self.best = self._proposed
 
     def _search(self) -> Iterator[Case]:
         found = True
@@ -55,11 +59,12 @@ class Shrinker:
                         continue
                     self._seen.add(candidate.text)
                     yield candidate
-                    if self._failed:
-                        self.best, found = candidate, True
+                    found = found or self._failed
 
     def _plainer(self) -> Iterator[Case]:
         """Everything plain at once, then one thing at a time. Reads `best` anew for each."""
+        if self.best.relation:
+            yield replace(self.best, relation="")
         if self.best.layouts or self.best.values:
             yield replace(self.best, layouts={}, values={})
         for name in list(self.best.layouts):

@@ -122,7 +122,7 @@ class Oracle:
             BudgetError: too large for this machine.
             Exception: whatever the reference raises.
         """
-        where, blocks, note = self._place(case, inputs)
+        where, blocks, note = self.place(case)
         torch = self._torch
         runs = _Runs(self, case, inputs, made, gradients, where, blocks)
         wide = runs.run(torch.float64)
@@ -153,7 +153,7 @@ class Oracle:
 
     def outputs(self, case: Case, inputs: Mapping[str, torch.Tensor], made: Mapping[str, object]) -> list[torch.Tensor]:
         """The reference's outputs in fp64 alone, without anything about errors."""
-        where, blocks, _ = self._place(case, inputs)
+        where, blocks, _ = self.place(case)
         return _Runs(self, case, inputs, made, {}, where, blocks).run(self._torch.float64)
 
     # -- tolerance -------------------------------------------------------------------------------------------------
@@ -225,10 +225,14 @@ class Oracle:
 
     # -- memory ----------------------------------------------------------------------------------------------------
 
-    def _place(self, case: Case, inputs: Mapping[str, torch.Tensor]) -> tuple[str, int, str]:
-        """Where to compute, in how many blocks along the independent axis, and what to say of it."""
-        count = sum(tensor.numel() for tensor in inputs.values())
-        count += sum(math.prod(catalog.shape(spec, case.axes)) for spec in self._target.outputs)
+    def place(self, case: Case) -> tuple[str, int, str]:
+        """Where to compute, in how many blocks along the independent axis, and what to say of it.
+
+        Raises:
+            BudgetError: nowhere.
+        """
+        specs = [spec for spec in (*self._target.inputs, *self._target.outputs) if not spec.made]
+        count = sum(math.prod(catalog.shape(spec, case.axes)) for spec in specs)
         needed = count * 8 * WORKING_COPIES
         free = free_bytes(self._device) * SHARE_OF_FREE
         if needed <= free:
@@ -318,11 +322,12 @@ class _Runs:
             if spec.made:
                 arguments.append(exact(self._made[spec.name], dtype))
                 continue
-            tensor = inputs[spec.name].to(self._device)
+            tensor = inputs[spec.name].detach().to(self._device)
             floating = tensor.is_floating_point()
             if flush and floating:
                 tensor = torch.where(tensor.abs() < torch.finfo(tensor.dtype).tiny, torch.zeros_like(tensor), tensor)
-            tensor = tensor.to(dtype) if floating and dtype is not None else tensor.clone()
+            # A copy in any case: a reference may write into its inputs.
+            tensor = tensor.to(dtype if floating and dtype is not None else tensor.dtype, copy=True)
             if move is not None and floating:
                 generator = torch.Generator("cpu").manual_seed(move * 1009 + position)
                 signs = torch.randint(0, 2, tuple(tensor.shape), generator=generator).to(self._device)

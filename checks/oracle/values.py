@@ -176,11 +176,12 @@ def _nonfinite(drawn: torch.Tensor, key: tuple[int, int]) -> torch.Tensor:
     """NaN, +inf or -inf at one to three places of the whole tensor."""
     import torch
 
-    flat = drawn.reshape(-1).clone()
+    narrow = drawn.dtype.itemsize == 1  # fp8: placed in fp32, since what it does with infinities is torch's affair
+    flat = drawn.to(torch.float32).reshape(-1) if narrow else drawn.reshape(-1).clone()
     numbers = _integers(7, 1 << 30, key).tolist()
     kinds = (float("nan"), float("inf"), float("-inf"))
     for place, kind in zip(numbers[1 : 2 + numbers[0] % 3], numbers[4:], strict=False):
         flat[place % flat.numel()] = kinds[kind % 3]
     if drawn.dtype is torch.float8_e4m3fn:  # has no infinities
-        flat = torch.where(torch.isinf(flat.float()), torch.tensor(float("nan")), flat.float()).to(drawn.dtype)
-    return flat.reshape(drawn.shape)
+        flat = torch.where(torch.isinf(flat), torch.tensor(float("nan")), flat)
+    return flat.to(drawn.dtype).reshape(drawn.shape)

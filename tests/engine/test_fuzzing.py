@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from checks.oracle.schema import Case
+from engine import corpus
 from engine.protocol import events, requests
 from store.fuzzes import FailureRecord, FuzzRecord, RungFuzz
-from store.outcomes import CaseVerdict, FuzzVerdict
+from store.outcomes import CaseVerdict, Correctness, FuzzVerdict, State
 from tests.engine.harness import EngineUnderTest
 from tests.engine.targets import write_target
 
@@ -315,3 +316,28 @@ async def test_a_preparation_that_remembers_its_inputs_is_wrong_on_the_first_cas
     target = write_target(root, {"optimized.py": remembers})
     found = await fuzz(shared, root, target.id, cases=1, rungs=["optimized"])
     assert found.rung("optimized").verdict is FuzzVerdict.WRONG
+
+
+async def test_a_rung_that_is_right_on_every_declared_case_only_is_refused_before_it_is_timed(
+    shared: EngineUnderTest, tmp_path: Path
+) -> None:
+    fitted = "def run(x):\n    return x * 2 if x.shape[0] in (16, 64) else x * 3\n"
+    root = tmp_path / "mine"
+    cases = '[[cases]]\nname = "cpu"\naxes = { N = 64 }'
+    target = write_target(root, {"optimized.py": DOUBLED, "optimized_fitted.py": fitted}, cases=cases)
+    found = await shared.run(root, target.id)
+    assert found.arm("optimized").state is State.OK
+    assert found.arm("optimized_fitted").state is State.INCORRECT
+    assert "drawn case N=" in found.arm("optimized_fitted").reason
+    assert [f.check for f in found.record.findings if f.arm == "optimized_fitted" and f.status == "caught"] == [
+        "evaluation.held_out"
+    ]
+
+
+async def test_positions_of_ties_and_random_choices_are_judged_in_runs_as_their_lessons_say(
+    shared: EngineUnderTest, tmp_path: Path
+) -> None:
+    root = corpus.root()
+    for target in ("rows:topk", "pointwise:dropout"):
+        found = await shared.run(root, target, device="cpu")
+        assert found.record.correctness is Correctness.CORRECT, found.record.reason

@@ -385,7 +385,7 @@ class FuzzScreen(WorkScreen):
                         Text(fuzzes.case_sign(one.verdict, ascii), style),
                         one.rung,
                         one.strategy,
-                        one.case if one.shrunk else f"{one.case} (shrinking)",
+                        one.case,
                         one.finding or one.verdict.value,
                     ],
                 )

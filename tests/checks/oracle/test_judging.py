@@ -46,7 +46,7 @@ def test_at_the_edge_of_fp16_either_side_is_right_and_beyond_it_infinity_alone(
     truth: float, answers: list[float]
 ) -> None:
     one = expected(f64(truth), 40.0, "float16")
-    for answer in (65504.0, INF, -INF, NAN, 0.0):
+    for answer in (65504.0, INF, NAN):
         right = judging.compare(one, torch.tensor([answer], dtype=torch.float16)).right
         assert right is (answer in answers), answer
 
@@ -66,12 +66,6 @@ def test_triage_forgives_the_classes_that_eager_gets_wrong_as_well_and_no_others
     assert not judging.compare(one, f32(NAN, 2.0, 3.0), forgiving=True).right
     assert not judging.compare(one, f32(1.5, NAN, 3.0), forgiving=True).right
     assert not judging.compare(expected(truth, 1e-6), answer, forgiving=True).right, "nobody knows what eager does"
-
-
-def test_eager_that_is_rightly_nan_excuses_nobody() -> None:
-    one = expected(f64(NAN, 1.0), 1e-6, eager=f32(NAN, 1.0))
-    assert judging.compare(one, f32(NAN, 1.0), forgiving=True).right
-    assert not judging.compare(one, f32(0.0, 1.0), forgiving=True).right
 
 
 @pytest.mark.parametrize(("strategy", "right"), [(Strategy.NONFINITE, True), (Strategy.MIXED, False)])
@@ -229,7 +223,8 @@ def test_a_picture_of_a_vector_is_one_line_and_of_nothing_is_none() -> None:
 # -- positions -----------------------------------------------------------------------------------------------------
 
 TOPK = target(
-    outputs='v = "float32 [M, 3]"\ni = "int64 [M, 3]"', tables='[judged]\ni = { as = "indices", of = "x", values = "v" }'
+    outputs='v = "float32 [M, 3]"\ni = "int64 [M, 3]"',
+    tables='[judged]\ni = { as = "indices", of = "x", values = "v" }',
 )
 X = torch.tensor([[5.0, 7.0, 7.0, 7.0, 1.0], [2.0, 2.0, 9.0, 0.0, 2.0]])
 BEST = torch.tensor([[7.0, 7.0, 7.0], [9.0, 2.0, 2.0]])

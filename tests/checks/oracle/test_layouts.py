@@ -19,7 +19,7 @@ def filled(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
 
 def same_bytes(one: torch.Tensor, other: torch.Tensor) -> bool:
     wide = torch.float32 if one.dtype.is_floating_point and one.element_size() == 1 else one.dtype
-    return torch.equal(one.to(wide), other.to(wide))
+    return bool(torch.equal(one.to(wide), other.to(wide)))
 
 
 @pytest.mark.parametrize("layout", [layout for layout in Layout if layout is not Layout.EXPANDED])

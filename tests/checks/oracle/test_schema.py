@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -17,6 +19,7 @@ from kernels import catalog
 from kernels.catalog import Target
 from tests.checks.oracle.targets import target
 
+ROOT = Path(__file__).resolve().parents[3]
 LAYOUTS = 'layouts = ["transposed", "sliced", "offset", "expanded"]'
 DTYPES = 'dtypes = ["float32", "float16", "bfloat16"]'
 RICH = target(
@@ -56,13 +59,32 @@ def test_a_case_does_not_depend_on_those_drawn_before_it() -> None:
     assert [draw(whole, 5, Strategy.MIXED, n) for n in (9, 4)] == [cases(RICH, Strategy.MIXED)[n] for n in (9, 4)]
 
 
-def test_another_process_draws_the_same_case() -> None:
-    """Neither hash randomization nor the order of a set may reach a case."""
-    code = "from tests.checks.oracle.test_schema import *; print([c.text for c in cases(RICH, Strategy.MIXED, 8)])"
+SHOW = """
+import sys
+from pathlib import Path
+from checks.oracle.schema import Schema, Strategy, draw
+from kernels import catalog
+folder = Path(sys.argv[1])
+schema = Schema.of(catalog.load_target(folder, root=folder.parent, chapter="rows"), host=True)
+for number in range(12):
+    print(draw(schema, 5, Strategy.MIXED, number).text)
+assert "torch" not in sys.modules
+"""
+
+
+def test_another_process_draws_the_same_case_and_needs_no_torch() -> None:
+    """Neither hash randomization nor the order of a set may reach a case; a face may draw one to show it."""
+    folder = ROOT / "checks" / "oracle" / "corpus" / "rows" / "softmax"
+    softmax = catalog.load_target(folder, root=folder.parent, chapter="rows")
+    assert isinstance(softmax, Target)
     said = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": "77"}
-    ).stdout.strip()
-    assert said == str([c.text for c in cases(RICH, Strategy.MIXED, 8)])
+        [sys.executable, "-c", SHOW, str(folder)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONHASHSEED": "77", "PYTHONPATH": str(ROOT)},
+    ).stdout
+    assert said.splitlines() == [case.text for case in cases(softmax, Strategy.MIXED, 12)]
 
 
 @pytest.mark.parametrize("strategy", DRAWN)
@@ -125,7 +147,7 @@ def test_boundary_cases_have_the_sizes_at_which_tiles_end_and_regular_ones_have_
 
 
 def test_mixed_cases_have_every_layout_that_is_declared_and_tame_values_alone() -> None:
-    seen = [case for case in cases(RICH, Strategy.MIXED, 150)]
+    seen = cases(RICH, Strategy.MIXED, 150)
     assert {layout for case in seen for layout in case.layouts.values()} == {*Layout} - {Layout.CONTIGUOUS}
     assert {kind for case in seen for kind in case.values.values()} <= {*schema.TAME, Values.EXTREMES}
     assert {case.dtype for case in seen} == {"float32", "float16", "bfloat16"}
@@ -263,6 +285,14 @@ def test_a_dtype_takes_the_place_of_the_main_one_alone() -> None:
     assert [schema.retyped(mixed, spec, "") for spec in mixed.inputs] == ["float16", "float32", "int64"]
     whole = target('i = "int64 [M] integers(0, 2)"', 'j = "int64 [M]"')
     assert schema.main_dtype(whole) == ""
+
+
+def test_the_page_names_every_strategy_with_its_stage_every_kind_layout_and_relation() -> None:
+    page = (ROOT / "docs" / "oracle.md").read_text(encoding="utf-8")
+    stages = dict(re.findall(r"^\| `(\w+)` \| (gate|triage) \|", page, re.MULTILINE))
+    assert stages == {strategy.value: strategy.stage.value for strategy in Strategy}
+    words = [*Values, *(layout for layout in Layout if layout is not Layout.CONTIGUOUS), *Relation]
+    assert [word.value for word in words if f"`{word.value}`" not in page] == []
 
 
 # -- a case as data ------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from checks.compare import Finding
-from checks.oracle import judging, truth
+from checks.oracle import judging, truth, values
 from checks.oracle.judging import Opinion
 from checks.oracle.schema import Case, Strategy
 from checks.oracle.truth import BudgetError, Expected, Oracle, ReferenceFault, Truth
@@ -191,9 +191,7 @@ def test_a_stated_tolerance_is_allowed_as_well_and_a_usual_one_is_not() -> None:
 
 
 def test_a_stated_tolerance_is_for_the_declared_dtype_and_not_for_those_that_stand_in() -> None:
-    both = target(
-        more="tolerance = { float32 = 0.5, float16 = 0.5 }", tables='[fuzz]\ndtypes = ["float32", "float16"]'
-    )
+    both = target(more="tolerance = { float32 = 0.5, float16 = 0.5 }", tables='[fuzz]\ndtypes = ["float32", "float16"]')
     given, one = posed(both, lambda x: x * 2, case({"M": 4, "N": 33}, dtype="float16"))
     assert not said(one, given["x"] * 2 * 1.2).right
 
@@ -232,8 +230,6 @@ def test_gradients_are_those_of_autograd_and_are_judged_like_outputs() -> None:
     )
     what = case({"M": 5, "N": 9})
     given, found = pose(back, lambda x, w, unused: torch.tanh(x) * w, what)
-    from checks.oracle import values
-
     gradient = values.gradients_of(back, what, 7, {"y": (5, 9)})["g_y"].double()
     x, w = given["x"].double(), given["w"].double()
     names = {one.name: one for one in found.outputs}
@@ -346,7 +342,7 @@ def test_unit_roundoff_is_half_the_distance_to_the_next_number(dtype: str, u: fl
 
 def test_what_inputs_py_made_is_copied_in_the_wanted_precision_and_never_shared() -> None:
     linear = torch.nn.Linear(2, 2)
-    made = {"model": linear, "table": [torch.tensor([1, 2]), (torch.tensor([1.5]), "name")]}
+    made: Any = {"model": linear, "table": [torch.tensor([1, 2]), (torch.tensor([1.5]), "name")]}
     wide: Any = truth.exact(made, torch.float64)
     assert wide["model"].weight.dtype is torch.float64
     assert linear.weight.dtype is torch.float32
@@ -355,7 +351,7 @@ def test_what_inputs_py_made_is_copied_in_the_wanted_precision_and_never_shared(
     assert wide["table"][1][1] == "name"
     same: Any = truth.exact(made, None)
     same["table"][1][0].zero_()
-    assert float(made["table"][1][0]) == 1.5  # type: ignore[index]
+    assert float(made["table"][1][0]) == 1.5
 
 
 @pytest.mark.parametrize("strategy", [Strategy.BOUNDARY, Strategy.ADVERSARIAL])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,14 +11,15 @@ import torch
 from checks.inputs import InputsError
 from checks.oracle import values
 from checks.oracle.schema import Case, Layout, Strategy, Values
-from kernels.catalog import Target
 from tests.checks.oracle.targets import case, target
 
 DTYPES = ["float32", "float16", "bfloat16"]
 INF = math.inf
 
 
-def one(line: str, kind: Values, dtype: str = "", number: int = 1, seed: int = 7, m: int = 37, n: int = 129) -> torch.Tensor:
+def one(
+    line: str, kind: Values, dtype: str = "", number: int = 1, seed: int = 7, m: int = 37, n: int = 129
+) -> torch.Tensor:
     """The input x = `line` of a case whose x holds `kind`."""
     of = target(f'x = "{line}"')
     return values.inputs_of(of, case({"M": m, "N": n}, dtype=dtype, number=number, held={"x": kind}), seed)["x"]
@@ -173,7 +175,11 @@ def test_extremes_are_the_first_and_the_last_index() -> None:
 @pytest.mark.parametrize("kind", [Values.CONSTANT, Values.SORTED, Values.TIES])
 @pytest.mark.parametrize(
     ("line", "low", "high"),
-    [("float32 [M, N] uniform(2, 3)", 2, 3), ("float32 [M, N] positive", 1e-3, 9), ("int64 [M, N] integers(5, 9)", 5, 8)],
+    [
+        ("float32 [M, N] uniform(2, 3)", 2, 3),
+        ("float32 [M, N] positive", 1e-3, 9),
+        ("int64 [M, N] integers(5, 9)", 5, 8),
+    ],
 )
 def test_no_kind_leaves_the_declared_bounds(line: str, low: float, high: float, kind: Values) -> None:
     found = one(line, kind)
@@ -199,15 +205,10 @@ def test_an_expanded_input_has_equal_slices_before_it_is_laid_out() -> None:
 
 
 def test_values_that_a_dtype_cannot_hold_are_refused() -> None:
-    with pytest.raises(InputsError, match="normal gives fractions"):
-        values.inputs_of(_whole_normal(), case({"M": 2, "N": 2}), 7)
-
-
-def _whole_normal() -> Target:
-    from dataclasses import replace
-
     of = target()
-    return replace(of, inputs=(replace(of.inputs[0], dtype="int64"),))
+    whole = replace(of, inputs=(replace(of.inputs[0], dtype="int64"),))
+    with pytest.raises(InputsError, match="normal gives fractions"):
+        values.inputs_of(whole, case({"M": 2, "N": 2}), 7)
 
 
 # -- gradients and digests -----------------------------------------------------------------------------------------

