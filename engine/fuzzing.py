@@ -170,6 +170,8 @@ class Fuzzing:
         self._subjects = [_Subject(rung) for rung in plan.rungs]
         self._arena = Arena()
         self._inputs = jobs.Blob(path="")
+        self._other_inputs = jobs.Blob(path="")
+        self._changed: tuple[Case, reports.Posed | _Tried] | None = None  # posed last as its relation changes it
         self._outputs = jobs.Blob(path="")
         self._notes: dict[str, None] = {}
         self._versions: dict[str, str] = {}
@@ -185,7 +187,7 @@ class Fuzzing:
         lint_items: list[lint.Item] = []
         replayed: events.ReplayFinished | None = None
         try:
-            self._inputs, self._outputs = self._arena.blob(), self._arena.blob()
+            self._inputs, self._other_inputs, self._outputs = (self._arena.blob() for _ in range(3))
             if self.plan.problem:
                 state, reason = "unavailable", self.plan.problem
             else:
@@ -307,7 +309,7 @@ class Fuzzing:
         return self._judge
 
     async def _drop_verifier(self) -> None:
-        judge, self._judge = self._judge, None
+        judge, self._judge, self._changed = self._judge, None, None  # what it had posed is gone with it
         if judge is not None:
             await judge.end(gently=False)
 
@@ -322,7 +324,8 @@ class Fuzzing:
     async def _pose(self, case: Case, *, changed: bool = False) -> reports.Posed | _Tried:
         """The case's inputs, or what every rung's verdict on it then is."""
         judge = await self._verifier()
-        job = jobs.Pose(case=case.plain(), seed=self.plan.seed, blob=self._inputs, changed=changed)
+        blob = self._other_inputs if changed else self._inputs
+        job = jobs.Pose(case=case.plain(), seed=self.plan.seed, blob=blob, changed=changed)
         try:
             posed = await ask(judge, job, reports.Posed, self._services.limits.compile_s, "reference.py")
         except ArmEnd as end:
@@ -347,15 +350,19 @@ class Fuzzing:
         found = await self._call(subject, case, posed, naive=naive)
         found.input_hashes = dict(posed.hashes)
         if case.relation and found.verdict is CaseVerdict.RIGHT:
-            other = await self._pose(case, changed=True)
+            other = await self._posed_changed(case)
             if isinstance(other, reports.Posed) and not other.possible:
                 second = await self._call(subject, case, other, changed=True)
                 if second.verdict is not CaseVerdict.RIGHT:
                     second.input_hashes = dict(other.hashes)
                     found = second
-            # The next rung finds the case itself in the shared file again.
-            await self._pose(case)
         return found
+
+    async def _posed_changed(self, case: Case) -> reports.Posed | _Tried:
+        """The case as its relation changes it, posed once for all rungs."""
+        if self._changed is None or self._changed[0] != case:
+            self._changed = case, await self._pose(case, changed=True)
+        return self._changed[1]
 
     async def _call(
         self, subject: _Subject, case: Case, posed: reports.Posed, *, changed: bool = False, naive: bool = False

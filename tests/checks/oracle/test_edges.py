@@ -1,4 +1,4 @@
-"""Places where an oracle is easily fooled, or fools itself: inputs that are written to, NaN that is right, the edge of a
+"""Where an oracle is easily fooled, or fools itself: inputs that are written to, NaN that is right, the edge of a
 dtype's range, slices that are one."""
 
 from __future__ import annotations
