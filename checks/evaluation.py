@@ -36,6 +36,7 @@ from checks.registry import (
     suspect,
     unavailable,
 )
+from kernels.catalog.parsing import parsed
 
 OURS = ("engine", "checks", "store", "tui")  # packages that a lesson has no business with; kernels is for lessons
 MOST_NOTES = 40
@@ -669,7 +670,7 @@ def _reaching(own: str, run: RunFacts) -> Iterator[str]:
     pending, seen = [own], {own}
     while pending:
         name = pending.pop()
-        tree = ast.parse(run.files[name])
+        tree = parsed(run.files[name])
         imported: set[str] = set()
         looked_up: list[tuple[str, int]] = []
         for node in ast.walk(tree):

@@ -181,6 +181,7 @@ class Connection:
         self._pump = asyncio.create_task(self._read())
 
     async def _read(self) -> None:
+        why = "the engine went away"
         try:
             while data := await self._reader.read(1 << 18):
                 arrived: list[events.AnyEvent] = []
@@ -188,14 +189,14 @@ class Connection:
                     arrived.extend(self._decoder.feed(data))
                 finally:
                     self._deliver(arrived)  # what stands before a broken frame too
-        except (FrameError, OSError):
-            pass
+        except (FrameError, OSError) as error:
+            why = f"the engine went away ({type(error).__name__}: {error})"
         finally:
             self._closed = True
             self._writer.close()
             for future in self._replies.values():
                 if not future.done():
-                    future.set_exception(EngineUnavailableError("the engine went away"))
+                    future.set_exception(EngineUnavailableError(why))
             self._arrived.set()
 
     def _deliver(self, arrived: list[events.AnyEvent]) -> None:

@@ -570,7 +570,7 @@ class Engine:
             reply = events.Reply(to=request.seq, error=str(error))
         except LookupError as error:
             reply = events.Reply(to=request.seq, error=clean_line(str(error.args[0] if error.args else error)))
-        except (OSError, StoreError, ValueError) as error:
+        except Exception as error:  # whatever it is, the face hears of it and goes on
             log.exception("request %s failed", type(request).__name__)
             reply = events.Reply(to=request.seq, error=clean_line(f"{type(error).__name__}: {error}"))
         except BaseException:

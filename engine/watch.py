@@ -21,6 +21,7 @@ from engine.clean import clean, clean_line
 from engine.protocol import events
 from kernels import catalog
 from kernels.catalog.model import Target
+from kernels.catalog.parsing import check
 
 log = logging.getLogger("aisp.watch")
 
@@ -201,7 +202,7 @@ def _syntax_error(files: dict[str, bytes], only: set[str] | None = None) -> str:
         if not name.endswith(".py") or (only is not None and name not in only):
             continue
         try:
-            compile(data, name, "exec", dont_inherit=True)
+            check(data, name)
         except SyntaxError as error:
             text = f"\n    {error.text.rstrip()}" if error.text else ""
             return f"{name}:{error.lineno}: {error.msg}{text}"

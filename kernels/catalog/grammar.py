@@ -19,6 +19,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from keyword import iskeyword
 
+from .parsing import parsed
+
 MAX_LENGTH = 240  # characters of one expression
 MAX_DEPTH = 64  # levels of nesting
 MAX_BITS = 128  # of any integer on the way; 2**128 is far above any count of bytes or operations
@@ -108,10 +110,11 @@ def _parse(expression: str) -> Node:
         raise GrammarError(f"{_quoted(text)} is not in the grammar", _WHAT_WORKS)
     try:
         # Line breaks and tabs mean nothing here, but they would to Python's parser.
-        body = ast.parse(" ".join(text.split()), mode="eval").body
+        tree = parsed(" ".join(text.split()), "eval")
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         raise GrammarError(f"{_quoted(text)} is not an expression", _WHAT_WORKS) from None
-    return _lower(body, text, 0)
+    assert isinstance(tree, ast.Expression)
+    return _lower(tree.body, text, 0)
 
 
 def _lower(node: ast.expr, text: str, depth: int) -> Node:

@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 
 from . import frontmatter, sources
-from .model import Catalog, Chapter, Kind, Needs, Problem, Role, Rung, Target
+from .model import Catalog, Chapter, Goal, Kind, Needs, Problem, Role, Rung, Target
 
 _CHAPTER = re.compile(r"ch(\d{1,3})(?:_(.*))?\Z", re.DOTALL)
 _HEADING = re.compile(r"^#[ \t]+(.+?)[ \t#]*\r?$", re.MULTILINE)
@@ -100,7 +100,8 @@ def load_target(folder: Path, *, root: Path, chapter: str) -> Target | list[Prob
         told = f"the lesson has {len(data)} bytes"
         return [Problem(lesson, "", told, f"keep it within {frontmatter.MAX_LESSON_BYTES}")]
     matter, found = frontmatter.read(lesson, data)
-    problems = [*found, *_missing_files(folder, files)]
+    refusal = matter is not None and matter.goal is Goal.REFUSAL
+    problems = [*found, *_missing_files(folder, files, refusal=refusal)]
     if matter is None or problems:
         return problems
     roles = _rungs(files)
@@ -179,16 +180,17 @@ def _rungs(files: tuple[str, ...]) -> dict[str, Role]:
     return found
 
 
-def _missing_files(folder: Path, files: tuple[str, ...]) -> list[Problem]:
+def _missing_files(folder: Path, files: tuple[str, ...], *, refusal: bool) -> list[Problem]:
     purposes = {
         "reference.py": "write run(...) there in fp64, plain PyTorch: it decides what is right",
         "baseline.py": "write run(...) there as a competent engineer would first",
         "optimized.py": "write run(...) there with the lesson applied",
     }
     problems = []
-    tested = [name for name, role in _rungs(files).items() if role is not Role.BASELINE]
+    if refusal and Role.WRONG in _rungs(files).values():
+        del purposes["optimized.py"]
     for name, purpose in purposes.items():
-        if name not in files and not (name == "optimized.py" and tested):
+        if name not in files:
             near = difflib.get_close_matches(name, [file for file in files if file not in purposes], n=1, cutoff=0.8)
             fix = f"rename {near[0]} to {name}" if near else purpose
             problems.append(Problem(folder / name, "", "missing", fix))

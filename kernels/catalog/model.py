@@ -13,12 +13,14 @@ from pathlib import Path
 
 
 class Goal(enum.StrEnum):
-    """What a lesson improves. A `null` lesson teaches that the technique does not help."""
+    """What a lesson improves. A `null` lesson teaches that the technique does not help; a `refusal` shows what must be
+    refused, and needs no optimized.py beside its wrong rungs."""
 
     SPEED = "speed"
     MEMORY = "memory"
     LATENCY = "latency"
     NULL = "null"
+    REFUSAL = "refusal"
 
 
 class Role(enum.StrEnum):

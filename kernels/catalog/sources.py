@@ -6,14 +6,13 @@ import ast
 import os
 import re
 import stat
-import threading
-import warnings
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 
 from .model import Kind, Target
+from .parsing import parsed
 
 LESSON = "lesson.md"
 SUFFIXES = (".py", ".cu", ".cuh", ".h", ".hpp", ".cpp")
@@ -28,7 +27,6 @@ _WORDS = re.compile(rb"\w+")
 _CUDA_SOURCE = re.compile(rb"\.cuh?['\"]")
 _CUDA_FILE = re.compile(r"\S+\.cuh?\Z")  # a file's name, not a sentence that ends with one
 _DEFINITIONS = (b"\ndef ", b"\nclass ", b"\nasync ", b"\n@")
-_PARSING = threading.Lock()  # warnings.catch_warnings changes state that all threads share
 
 
 def list_files(folder: Path) -> tuple[str, ...]:
@@ -164,14 +162,12 @@ def _signs(source: bytes, siblings: frozenset[str]) -> tuple[bool, frozenset[str
 
 def _imports(source: bytes, folder_name: str, siblings: frozenset[str]) -> tuple[Kind, frozenset[str]]:
     try:
-        with _PARSING, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a lesson's invalid escape is its own affair, not the terminal's
-            tree = ast.parse(source)
+        tree = parsed(source)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return Kind.TORCH, frozenset()
     kind = Kind.TORCH
     imported: set[str] = set()
-    pending: list[ast.AST] = list(tree.body)
+    pending: list[ast.AST] = list(ast.iter_child_nodes(tree))
     while pending:
         node = pending.pop()
         modules: list[str] = []

@@ -49,6 +49,7 @@ GOALS = {
     Goal.MEMORY: "less memory",
     Goal.LATENCY: "lower latency",
     Goal.NULL: "teaches that it does not help",
+    Goal.REFUSAL: "shows what must be refused",
 }
 _KINDS = {
     Kind.TORCH: "PyTorch",

@@ -81,9 +81,13 @@ def grid_rounded_down(node: ast.expr) -> str | None:
 
 
 def narrowed(node: ast.expr) -> str | None:
-    """fp32 on the way becomes fp16: an accumulator's, or what was loaded."""
-    if isinstance(node, ast.Attribute) and ast.unparse(node) == "tl.float32":
-        return "tl.float16"
+    """Digits are lost: an accumulator in fp16, or what was loaded in fp32 gone through fp16."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        narrow = ast.unparse(node).replace("tl.float32", "tl.float16")
+        if node.func.attr == "to" and [ast.unparse(a) for a in node.args] == ["tl.float32"]:
+            return f"{narrow}.to(tl.float32)"  # functions that know no fp16 would only raise
+        if _called(node) in ("tl.zeros", "tl.full") and narrow != ast.unparse(node):
+            return narrow
     return None
 
 

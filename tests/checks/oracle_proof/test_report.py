@@ -36,7 +36,7 @@ def run(x):
 SLIPS = {
     "bound_loosened": ("i < N", "i <= N"),
     "bound_tightened": ("i < N", "i < N - 1"),
-    "narrowed": ("tl.float32", "tl.float16"),
+    "narrowed": ("tl.zeros((BLOCK,), dtype=tl.float32)", "tl.zeros((BLOCK,), dtype=tl.float16)"),
     "constant_changed": ("2.5", "2.525"),
     "loop_ends_early": ("range(0, N, BLOCK)", "range(0, N - 1, BLOCK)"),
     "difference_swapped": ("tl.max(acc) - 2.5", "(2.5 - tl.max(acc))"),
