@@ -6,6 +6,7 @@ a linear input doubles every value. A rung that declares itself inexact (atomics
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from checks.oracle.judging import Opinion, region
 from checks.oracle.schema import Case, Layout, Relation
 from checks.oracle.truth import Expected
 from checks.oracle.values import digest
+from kernels import catalog
 from kernels.catalog.model import JudgedAs, Target, TensorSpec
 
 if TYPE_CHECKING:
@@ -94,7 +96,7 @@ def judge(
         expected = next(e for e in truth if e.name == spec.name)
         allowed = None if expected.allowed is None else expected.allowed.to("cpu")
         if relation is Relation.RESEED:
-            if spec.name in target.judged and one.numel() >= 64 and bool((one == two).all()) and bool((one != 0).any()):
+            if spec.name in target.judged and _telling(target, case, spec.name, one) and bool((one == two).all()):
                 return Opinion(spec.name, Finding.RELATION, f"{spec.name}: another seed made the same choice")
             continue
         want, ignore = one, torch.zeros(one.shape, dtype=torch.bool)
@@ -131,6 +133,14 @@ def judge(
                 spec.name, Finding.RELATION, detail, sha256=digest(two), region=region(wrong), statistics={"max": worst}
             )
     return None
+
+
+def _telling(target: Target, case: Case, output: str, before: torch.Tensor) -> bool:
+    """Whether two independent choices of what dropout keeps would agree by chance once in a billion cases at most."""
+    keep = float(catalog.evaluate(target.judged[output].keep, case.axes))
+    visible = int((before != 0).sum()) / keep if keep else 0.0
+    alike = keep * keep + (1 - keep) * (1 - keep)
+    return alike < 1 and visible * math.log(alike) < math.log(1e-9)
 
 
 _BROKEN = {

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from checks.oracle.schema import Case
 from engine import corpus
 from engine.protocol import events, requests
@@ -17,6 +19,8 @@ from store.fuzzes import FailureRecord, FuzzRecord, RungFuzz
 from store.outcomes import CaseVerdict, Correctness, FuzzVerdict, State
 from tests.engine.harness import EngineUnderTest
 from tests.engine.targets import write_target
+
+pytestmark = pytest.mark.xdist_group("fuzzing")  # one engine of its own, beside that of the other tests
 
 DOUBLED = "def run(x):\n    return x * 2\n"
 LAST_LEFT_OUT = """

@@ -11,4 +11,4 @@ def run(
     v = beta2 * exp_avg_sq + (1 - beta2) * grads * grads
     m_hat = m / (1 - beta1**step)
     v_hat = v / (1 - beta2**step)
-    return params - lr * weight_decay * params - lr * m_hat / (torch.sqrt(v_hat) + eps), m, v
+    return params * (1 - lr * weight_decay) - lr * m_hat / (torch.sqrt(v_hat) + eps), m, v

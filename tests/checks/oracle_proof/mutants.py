@@ -245,13 +245,91 @@ class Fate(enum.StrEnum):
     """Why a mutant lives."""
 
     EQUIVALENT = "the same"  # no input tells it from its original
-    HUGE = "huge only"  # sizes beyond a fuzz that nobody asked to be huge
-    MEMORY = (
-        "memory only"  # values are right, what it reads or writes beside them is not: the gates of a run look there
-    )
+    TOLERANCE = "within tolerance"  # its error is less than what a good implementation may make
+    HUGE = "huge only"  # sizes that a fuzz draws only on request
+    MEMORY = "memory only"  # its values are right; what it reads or writes beside them is not
     BLIND = "blind spot"
     UNEXPLAINED = "unexplained"
 
 
-SURVIVORS: dict[str, tuple[Fate, str]] = {}
+_OFFSETS = "offsets end at 2**31 elements: the `huge` strategy alone comes there, and only on a GPU"
+_ONE_MORE = (
+    "reads and writes one element past the end, where a timed run has margins around its inputs; here the process "
+    "dies of it at times"
+)
+_SAME_AT_ZERO = "at 0 both sides of the branch are 1"
+
+SURVIVORS: dict[str, tuple[Fate, str]] = {
+    "moves:embedding bound_loosened: tokens < T -> tokens <= T": (
+        Fate.MEMORY,
+        "copies one row past the last; here the process dies of it at times",
+    ),
+    "moves:embedding grid_rounded_down: triton.cdiv(D, BLOCK) -> max(1, D // (BLOCK))": (
+        Fate.BLIND,
+        "a second block of columns begins after 1024, and no larger size is drawn unless a case declares it",
+    ),
+    "moves:embedding offset_narrowed: tl.int64 -> tl.int32": (Fate.HUGE, _OFFSETS),
+    "moves:embedding mask_removed: there[:, None] & (cols < D)[None, :] -> "
+    "(there[:, None] & ((cols < D)[None, :] | True))": (
+        Fate.MEMORY,
+        "each row is written over the next one's start, which the interpreter then writes right: on a GPU it is a race",
+    ),
+    "moves:rope mask_removed: (token < T) & (head < H) -> ((token < T) & ((head < H) | True))": (
+        Fate.MEMORY,
+        "heads past the last are written over the next token's, which then come right; on a GPU it is a race",
+    ),
+    "moves:rope offset_narrowed: tl.int64 -> tl.int32": (Fate.HUGE, _OFFSETS),
+    "moves:transpose mask_removed: (cols < N)[:, None] & (rows < M)[None, :] -> "
+    "((cols < N)[:, None] & ((rows < M)[None, :] | True))": (
+        Fate.MEMORY,
+        "each row is written over the next one's start, which the interpreter then writes right: on a GPU it is a race",
+    ),
+    "moves:transpose offset_narrowed: tl.int64 -> tl.int32": (Fate.HUGE, _OFFSETS),
+    "pointwise:dropout tie_moved: (bits >> 32).to(tl.int64) < threshold -> (bits >> 32).to(tl.int64) <= threshold": (
+        Fate.EQUIVALENT,
+        "one hash of 2**32 falls on the other side: as good a choice at random as the original's",
+    ),
+    "pointwise:dropout bound_loosened: i < count -> i <= count": (Fate.MEMORY, _ONE_MORE),
+    "pointwise:elu bound_loosened: i < count -> i <= count": (Fate.MEMORY, _ONE_MORE),
+    "pointwise:elu constant_changed: 10.0 -> 10.1": (
+        Fate.EQUIVALENT,
+        "the last term of the series, at most 6e-10 of the sum: fp32 has no digit for a hundredth of it",
+    ),
+    "pointwise:layer_scale offset_narrowed: tl.int64 -> tl.int32": (Fate.HUGE, _OFFSETS),
+    "pointwise:relu offset_narrowed: tl.int64 -> tl.int32": (Fate.HUGE, _OFFSETS),
+    "pointwise:sigmoid offset_narrowed: tl.int64 -> tl.int32": (Fate.HUGE, _OFFSETS),
+    "pointwise:sigmoid tie_moved: x < 0.0 -> x <= 0.0": (Fate.EQUIVALENT, _SAME_AT_ZERO),
+    "pointwise:sigmoid bound_loosened: i < count -> i <= count": (Fate.MEMORY, _ONE_MORE),
+    "pointwise:silu tie_moved: x < 0.0 -> x <= 0.0": (Fate.EQUIVALENT, _SAME_AT_ZERO),
+    "pointwise:silu bound_loosened: i < count -> i <= count": (Fate.MEMORY, _ONE_MORE),
+    "pointwise:tanh bound_loosened: i < count -> i <= count": (Fate.MEMORY, _ONE_MORE),
+    "pointwise:tanh constant_changed: 1.0 -> 1.01": (
+        Fate.TOLERANCE,
+        "the sixth coefficient of the series, a hundredth off: at most 5e-7 of the value where fp32 may lose 4e-6",
+    ),
+    "products:matmul_bias_gelu offset_narrowed: tl.int64 -> tl.int32": (Fate.HUGE, _OFFSETS),
+    "products:matmul_bias_gelu mask_removed: (k < K)[:, None] & (n < N)[None, :] -> "
+    "((k < K)[:, None] & ((n < N)[None, :] | True))": (
+        Fate.MEMORY,
+        "reads columns past the last, whose sums are never stored",
+    ),
+    "rows:cross_entropy padding_changed: float('-inf') -> 0.0": (
+        Fate.BLIND,
+        "the maximum starts at 0, which harms only a row whose logits all lie below -87: 300 cases had none",
+    ),
+    "rows:cross_entropy offset_narrowed: tl.int64 -> tl.int32": (Fate.HUGE, _OFFSETS),
+    "rows:cross_entropy mask_removed: there[:, None] & (cols < V)[None, :] -> "
+    "(there[:, None] & ((cols < V)[None, :] | True))": (
+        Fate.MEMORY,
+        "each row is written over the next one's start, which then comes right; here the process dies of it at times",
+    ),
+    "rows:cumsum bound_loosened: rows < M -> rows <= M": (
+        Fate.MEMORY,
+        "sums one row past the last; here the process dies of it at times",
+    ),
+    "rows:topk offset_narrowed: tl.int64 -> tl.int32": (
+        Fate.EQUIVALENT,
+        "a place in a row of at most 2048 fits 32 bits, and the store widens it",
+    ),
+}
 """By target and Mutant.name: why nobody can see it, or what the oracle does not see."""

@@ -265,16 +265,20 @@ def _mutants(name: str, figures: Mapping[str, Any]) -> list[str]:
     killed = [m for m in every if m["verdict"] == "wrong"]
     doubted = [m for m in every if m["verdict"] == "doubted"]
     living = [m for m in every if m["verdict"] not in ("wrong", "doubted")]
-    fates = Counter(SURVIVORS[m["name"]][0] if m["name"] in SURVIVORS else Fate.UNEXPLAINED for m in living)
-    able = len(every) - fates[Fate.EQUIVALENT]
+    fates = Counter(SURVIVORS.get(m["name"], (Fate.UNEXPLAINED, ""))[0] for m in living)
+    noticed = len(killed) + len(doubted)
+    beyond = (Fate.EQUIVALENT, Fate.HUGE, Fate.MEMORY)
+    visible = len(every) - sum(fates[fate] for fate in beyond)
     told = [
         f"## Mutants, {_where(name, figures)}",
         "",
         f"{len(every)} small slips, made by rule in the sources of the right operators, {figures['cases']} cases of "
-        f"seed {figures['seed']} each: {len(killed)}",
-        f"are refused by the gate, {len(doubted)} more doubted by triage, {len(living)} live. Of the living "
-        f"{fates[Fate.EQUIVALENT]} are no slips at all (they",
-        f"compute the same): of the {able} others {percent(len(killed) + len(doubted), able)} are noticed.",
+        f"seed {figures['seed']} each:",
+        f"{len(killed)} are refused by the gate, {len(doubted)} more doubted by triage, {len(living)} live "
+        f"({', '.join(f'{fates[fate]} {fate}' for fate in Fate if fates[fate])}).",
+        f"Of the {visible} that give wrong values at such sizes {percent(noticed, visible)} are noticed, of all "
+        f"{len(every) - fates[Fate.EQUIVALENT]} that are slips {percent(noticed, len(every) - fates[Fate.EQUIVALENT])}.",
+        "Cases that the operator itself fails do not count.",
         "",
         "| rule | what it does | mutants | gate | triage alone | live |",
         "|---|---|---:|---:|---:|---:|",
@@ -291,7 +295,8 @@ def _mutants(name: str, figures: Mapping[str, Any]) -> list[str]:
     told += [
         "",
         f"Noticed by {', '.join(f'{s} {count}' for s, count in strategies.items())} of {len(every)}; first seen as "
-        f"{', '.join(f'{finding} ({count})' for finding, count in sorted(findings.items()))}.",
+        f"{', '.join(f'{finding} ({count})' for finding, count in sorted(findings.items()))} (a crash is memory that the "
+        "slip overwrote: it may live another day).",
         "",
     ]
     if living:
@@ -324,8 +329,8 @@ def _lessons(name: str, figures: Mapping[str, Any]) -> list[str]:
         "",
         f"Seed {figures['seed']}, up to {figures['cases']} cases or {figures['budget_s']:.0f} s for an honest rung: "
         f"{clean} of {len(honest)} honest rungs have no failing case",
-        f"in {sum(r['cases'] for r in honest)}. A `wrong_*` rung gets 30: {refused} of {len(wrong)} are refused by the "
-        "gate.",
+        f"in {sum(r['cases'] for r in honest)}. A `wrong_*` rung gets at most 30 in the same time: {refused} of "
+        f"{len(wrong)} are refused by the gate.",
         "",
         "| lesson | rung | cases | failing | first failing | said to be | cases a second |",
         "|---|---|---:|---:|---:|---|---:|",
