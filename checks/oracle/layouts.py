@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import torch
 
 GAP = 5  # elements between the rows of a sliced input
+MARGIN_BYTES = 256  # before and behind a contiguous input, which stays aligned: whoever reads past an end reads poison
 POISON_BYTE = 0x7F
 
 
@@ -32,7 +33,9 @@ def lay_out(tensor: torch.Tensor, layout: Layout, device: str) -> torch.Tensor:
         return _poisoned([moved.numel() + 1], moved)[1:].view(moved.shape).copy_(moved)
     if layout is Layout.EXPANDED and moved.dim() >= 1 and moved.shape[0] > 0:
         return moved[:1].clone().expand(moved.shape)
-    return moved.clone()
+    margin = MARGIN_BYTES // moved.element_size()
+    end = margin + moved.numel()
+    return _poisoned([end + margin], moved)[margin:end].view(moved.shape).copy_(moved)
 
 
 def _poisoned(shape: list[int], like: torch.Tensor) -> torch.Tensor:

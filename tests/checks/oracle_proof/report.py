@@ -266,9 +266,10 @@ def _mutants(name: str, figures: Mapping[str, Any]) -> list[str]:
     doubted = [m for m in every if m["verdict"] == "doubted"]
     living = [m for m in every if m["verdict"] not in ("wrong", "doubted")]
     fates = Counter(SURVIVORS.get(m["name"], (Fate.UNEXPLAINED, ""))[0] for m in living)
-    noticed = len(killed) + len(doubted)
     beyond = (Fate.EQUIVALENT, Fate.HUGE, Fate.MEMORY)
-    visible = len(every) - sum(fates[fate] for fate in beyond)
+    shown = [m for m in every if m["name"] not in SURVIVORS or SURVIVORS[m["name"]][0] not in beyond]
+    noticed = sum(m in killed or m in doubted for m in shown)
+    slips = len(every) - fates[Fate.EQUIVALENT]
     told = [
         f"## Mutants, {_where(name, figures)}",
         "",
@@ -276,8 +277,8 @@ def _mutants(name: str, figures: Mapping[str, Any]) -> list[str]:
         f"seed {figures['seed']} each:",
         f"{len(killed)} are refused by the gate, {len(doubted)} more doubted by triage, {len(living)} live "
         f"({', '.join(f'{fates[fate]} {fate}' for fate in Fate if fates[fate])}).",
-        f"Of the {visible} that give wrong values at such sizes {percent(noticed, visible)} are noticed, of all "
-        f"{len(every) - fates[Fate.EQUIVALENT]} that are slips {percent(noticed, len(every) - fates[Fate.EQUIVALENT])}.",
+        f"Of the {len(shown)} whose values are wrong at such sizes {noticed} ({percent(noticed, len(shown))}) are "
+        f"noticed, of all {slips} that are slips {percent(len(killed) + len(doubted), slips)}.",
         "Cases that the operator itself fails do not count.",
         "",
         "| rule | what it does | mutants | gate | triage alone | live |",
@@ -295,8 +296,8 @@ def _mutants(name: str, figures: Mapping[str, Any]) -> list[str]:
     told += [
         "",
         f"Noticed by {', '.join(f'{s} {count}' for s, count in strategies.items())} of {len(every)}; first seen as "
-        f"{', '.join(f'{finding} ({count})' for finding, count in sorted(findings.items()))} (a crash is memory that the "
-        "slip overwrote: it may live another day).",
+        f"{', '.join(f'{finding} ({count})' for finding, count in sorted(findings.items()))}.",
+        "A crash is memory that the slip overwrote: it may live another day.",
         "",
     ]
     if living:
