@@ -63,6 +63,7 @@ class Values(enum.StrEnum):
     CONSTANT = "constant"  # one value everywhere
     SORTED = "sorted"  # ascending along the last dimension
     TIES = "ties"  # three different values in all
+    BELOW = "below"  # all far below zero: where a maximum that began at 0 stays there
     OUTLIERS = "outliers"  # a few far larger ones, none among the first elements of a row
     NONFINITE = "nonfinite"  # declared, with NaN and infinities at a few places
     EXTREMES = "extremes"  # an index' lowest and highest value
@@ -94,15 +95,18 @@ RELATE_EVERY = 4  # cases
 CYCLE = (Strategy.BOUNDARY, Strategy.REGULAR, Strategy.MIXED, Strategy.ADVERSARIAL, Strategy.NONFINITE)
 """The strategies of a fuzz that names none, in turn."""
 
-EDGES = (1, 2, 3, 7, 13, 15, 16, 17, 31, 32, 33, 61, 63, 64, 65, 127, 128, 129, 255, 256, 257, 509, 511, 512, 513, 1021)
-ROUND = (8, 16, 32, 64, 128, 256, 512, 1024)
+EDGES = (
+    *(1, 2, 3, 7, 13, 15, 16, 17, 31, 32, 33, 61, 63, 64, 65, 127, 128, 129, 255, 256, 257, 509, 511, 512, 513, 1021),
+    *(1023, 1025, 2049),  # a second and a third block of 1024, the largest that is usual
+)
+ROUND = (8, 16, 32, 64, 128, 256, 512, 1024, 2048)
 MOST_ELEMENTS = 1 << 20  # of the largest tensor of a case, on a GPU
 MOST_ELEMENTS_HOST = 1 << 16  # on a CPU, where Triton's interpreter walks through them
 MOST_FLOPS_HOST = 1 << 26
 TRIES = 400
 HUGE_ELEMENTS = (1 << 31) + 1
 TAME = (Values.DECLARED, Values.UNIFORM, Values.INTEGERS)
-HARD = (Values.LARGE, Values.TINY, Values.CONSTANT, Values.SORTED, Values.TIES, Values.OUTLIERS)
+HARD = (Values.LARGE, Values.TINY, Values.CONSTANT, Values.SORTED, Values.TIES, Values.BELOW, Values.OUTLIERS)
 
 
 class SchemaError(ValueError):

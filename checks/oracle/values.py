@@ -26,6 +26,7 @@ LARGE_OTHERS = 2.0**13
 OUTLIER = {"float16": 2.0**6, "float8_e4m3fn": 2.0**4}
 OUTLIER_OTHERS = 2.0**10
 OUTLIER_EVERY = 64
+BELOW = 128.0  # exp(-128) is zero in fp32
 SMALL_INTEGER = 4
 
 
@@ -97,6 +98,8 @@ def _values(spec: TensorSpec, axes: Mapping[str, int], key: tuple[int, int], kin
         return drawn
     if kind is Values.LARGE:
         return _within(drawn.to(torch.float64) * LARGE.get(spec.dtype, LARGE_OTHERS), drawn.dtype)
+    if kind is Values.BELOW:
+        return (-BELOW - drawn.to(torch.float64).abs()).to(drawn.dtype)
     if kind is Values.TINY:
         return _tiny(drawn, key)
     if kind is Values.CONSTANT:

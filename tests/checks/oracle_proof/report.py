@@ -86,6 +86,8 @@ def _corpus(name: str, figures: Mapping[str, Any]) -> list[str]:
         f"- **{refused} of {len(wrong)} wrong operators are refused by the gate**, {always} of them with every one of "
         f"the seeds alone.",
         f"- **{false} of {len(right)} right operators are refused**, {doubted} doubted.",
+        f"- The worst error of a right operator is {max((o['max_error'] or 0.0 for o in right), default=0.0):.2f} of "
+        "what is allowed.",
         f"- {reproduced} of {replayed} failures came again in another process from their record: same hashes of the "
         "inputs, same",
         "  hash of the wrong output.",

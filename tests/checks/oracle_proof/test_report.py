@@ -62,6 +62,7 @@ def operator(target: str, right: bool, verdict: str, **more: Any) -> dict[str, A
         "verdict_by_seed": {"1": verdict}, "strategies": {"boundary": [6, 0], "adversarial": [6, 0]}, "skipped": [],
         "alarms": [], "smallest": {}, "naive": {"float32": BOTH}, "replayed": 0,
         "reproduced": 0, "not_reproduced": [], "digests": {"1": "aa"}, "verdicts": {"1": "rrrr"}, "cases_per_s": 10.0,
+        "max_error": 0.25,
         "problem": "",
     }  # fmt: skip
     return plain | more

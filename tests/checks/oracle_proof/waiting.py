@@ -47,7 +47,7 @@ class Answers:
     @property
     def failures(self) -> list[dict[str, Any]]:
         """Lines of failing cases."""
-        return [line for line in self.cases if line["verdict"] in ("wrong", "error", "crashed", "timeout")]
+        return [line for line in self.cases if line["verdict"] in asking.FAILING]
 
 
 def ask(job: Job, *, patience_s: float = 120.0, first_s: float = READY_S, fork: bool = False) -> Answers:
