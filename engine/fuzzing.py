@@ -20,7 +20,7 @@ from typing import Any
 
 from checks.compare import Finding
 from checks.oracle import lint, report, shrink
-from checks.oracle.schema import CYCLE, Case, Schema, SchemaError, Stage, Strategy, draw
+from checks.oracle.schema import Case, Schema, SchemaError, Stage, Strategy, draw
 from engine import environment, snapshots
 from engine.arms import ArmEnd, ask
 from engine.clean import clean, clean_line
@@ -431,14 +431,13 @@ class Fuzzing:
         plan = self.plan
         assert self._schema is not None
         in_vain = 0
-        strategies = plan.strategies or CYCLE
         for subject in self._subjects:
             subject.reason = plan.obstacles.get(subject.rung.name, "")
         for number in range(plan.cases):
             taking_part = [s for s in self._subjects if not s.reason]
             if not taking_part:
                 break
-            case = draw(self._schema, plan.seed, strategies[number % len(strategies)], number)
+            case = draw(self._schema, plan.seed, plan.strategies[number % len(plan.strategies)], number)
             posed = await self._pose(case)
             if isinstance(posed, _Tried):
                 in_vain += 1

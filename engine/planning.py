@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from checks import registry
-from checks.oracle.schema import Strategy
+from checks.oracle.schema import CYCLE, Strategy
 from engine.clean import clean_line
 from engine.fuzzing import FuzzPlan
 from engine.protocol import events, requests
@@ -241,7 +241,7 @@ def plan_fuzz(
         device=device,
         seed=new_seed() if request.seed is None else request.seed,
         cases=request.cases,
-        strategies=tuple(Strategy(name) for name in request.strategies),
+        strategies=tuple(Strategy(name) for name in request.strategies) or (() if request.lint else CYCLE),
         case_s=request.case_s,
         naive=request.naive,
         trigger=request.trigger,
