@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -43,6 +44,10 @@ def attempt(
     """
     import torch  # only workers and scripts have it
 
+    compiler = sys.modules.get("torch._dynamo")
+    if compiler is not None:
+        # More shapes than any user has: how often a rung may be compiled anew is not what is asked here.
+        compiler.config.recompile_limit = compiler.config.accumulated_recompile_limit = 1 << 20
     buffers: list[Any] = []
     leaves: dict[str, Any] = {}
     for spec in target.inputs:

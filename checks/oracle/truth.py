@@ -15,7 +15,7 @@ distance from 1 to the next number; 2**-24 for fp32, 2**-11 for fp16, 2**-8 for 
              useless, it is no yardstick)
     r        the RMS of the whole truth: what cancels on the way (x - max, 1 + erf) is rounded at its own scale
     f_i      how far t_i moves when subnormal inputs are taken for zero, as fp32 hardware may
-    least    two of the dtype's least steps, or the least normal fp32 number where that is flushed to zero
+    least    two of the dtype's least steps, or 16 times the least normal fp32 number: sums of what is flushed to zero
 
 so that an output of zeros never passes, a kernel that accumulates in fp16 where eager does not is found out, and one
 that rounds where eager rounds is right. Where lesson.md states a tolerance, it is allowed as well; a stated 0 means
@@ -48,6 +48,7 @@ OWN_ROUNDING = 1.5
 SLACK_DTYPE = 0.5
 SLACK_FP32 = 16.0
 FLOOR_DTYPE = 0.25
+FLUSHED = 16.0  # in least normal numbers: every term of a sum may be flushed to zero on its way
 YARD_FP32 = 8.0
 YARD_DTYPE = 3.0
 MOST_YARD_DTYPE = 16.0  # in units of the dtype's u
@@ -439,7 +440,7 @@ def _least(kind: torch.dtype) -> float:
 
     info = torch.finfo(kind)
     if kind in (torch.float32, torch.bfloat16):
-        return float(info.tiny)
+        return FLUSHED * float(info.tiny)
     return 2.0 * float(getattr(info, "smallest_normal", info.tiny)) * float(info.eps)
 
 

@@ -136,14 +136,14 @@ def _within(wide: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def _tiny(drawn: torch.Tensor, key: tuple[int, int]) -> torch.Tensor:
-    """Signs of `drawn`, magnitudes from 16 times the least normal number down to the least subnormal one."""
+    """Signs of `drawn`, magnitudes from 1024 times the least normal number down to the least subnormal one."""
     import torch
 
     info = torch.finfo(drawn.dtype)
     least = float(getattr(info, "smallest_normal", info.tiny))
-    steps = 4 + (10 if drawn.dtype is torch.float16 else 7 if drawn.dtype is torch.bfloat16 else 23)
+    steps = 10 + (10 if drawn.dtype is torch.float16 else 7 if drawn.dtype is torch.bfloat16 else 23)
     exponents = _integers(drawn.numel(), steps, key).reshape(drawn.shape).to(torch.float64)
-    size = least * 16.0 * torch.pow(torch.tensor(2.0, dtype=torch.float64), -exponents)
+    size = least * 1024.0 * torch.pow(torch.tensor(2.0, dtype=torch.float64), -exponents)
     return torch.where(drawn.to(torch.float64) < 0, -size, size).to(drawn.dtype)
 
 
