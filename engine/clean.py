@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import unicodedata
 
-# C0 but tab and newline, DEL, C1, bidirectional controls and isolates, zero-width and line separators.
+# C0 but tab and newline, DEL, C1, bidirectional controls and isolates, zero-width and line separators, tags, and what
+# is drawn as nothing although it is a letter or a mark: with it two names look the same.
 _UNSAFE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f]"
 )
 
 

@@ -8,7 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.content import Content
 
+from engine.clean import clean_line
 from tui import themes
 from tui.keymap import KEYS, key_names
 
@@ -26,9 +28,15 @@ class Command:
     key: str = ""
 
     @property
-    def shown(self) -> str:
-        """Title with its key."""
-        return f"{self.title}  ({self.key})" if self.key else self.title
+    def shown(self) -> Content:
+        """Title with its key, as text: the palette takes a string for markup, and ids and titles come from outside."""
+        title = clean_line(self.title)
+        return Content(f"{title}  ({self.key})" if self.key else title)
+
+    @property
+    def told(self) -> str:
+        """The help as text; the palette draws a Content as it is, though its type says string."""
+        return cast("str", Content(clean_line(self.help)))
 
 
 def commands(app: Workbench) -> Iterator[Command]:
@@ -143,11 +151,12 @@ class TargetCommands(Provider):
     async def discover(self) -> Hits:
         for command in self._all:
             if not command.title.startswith(("Go to ", "Theme ", "Graph style ")):
-                yield DiscoveryHit(command.shown, command.run, text=command.title, help=command.help)
+                yield DiscoveryHit(command.shown, command.run, text=command.title, help=command.told)
 
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)
         for command in self._all:
             score = matcher.match(command.title)
             if score > 0:
-                yield Hit(score, matcher.highlight(command.shown), command.run, text=command.title, help=command.help)
+                shown = matcher.highlight(command.shown.plain)
+                yield Hit(score, shown, command.run, text=command.title, help=command.told)

@@ -21,6 +21,8 @@ def forbidden(character: str) -> bool:
         or 0xD800 <= code <= 0xDFFF
         or unicodedata.bidirectional(character) in ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
         or code in (0x061C, 0x200B, 0x200C, 0x200D, 0x200E, 0x200F, 0x2028, 0x2029, 0x2060, 0xFEFF)
+        or code in (0xAD, 0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180E, 0x3164, 0xFFA0)
+        or 0x206A <= code <= 0x206F
         or 0xFFF9 <= code <= 0xFFFB
         or 0xE0000 <= code <= 0xE007F
     )
@@ -44,6 +46,9 @@ def forbidden(character: str) -> bool:
         ("\u2066x\u2069", "\\u2066x\\u2069"),
         ("a\u200bb\ufeffc", "a\\u200bb\\ufeffc"),
         ("\u2028", "\\u2028"),
+        ("optimized\u3164", "optimized\\u3164"),  # a letter that is drawn as nothing: a second "optimized"
+        ("opti\xadmized", "opti\\xadmized"),
+        ("x\u180e\u034f\uffa0\U0001d173", "x\\u180e\\u034f\\uffa0\\U0001d173"),
         ("\U000e0041", "\\U000e0041"),  # tag characters: text that nobody sees
         ("\udcff", "\\udcff"),  # a lone surrogate, from a file name
     ],
@@ -64,7 +69,14 @@ def test_bytes_that_are_no_utf_8_are_shown_as_escapes_and_the_rest_is_kept() -> 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "plain", "tab\there\nline", "naïve ☕ 你好 Ω", "[red]not markup[/red] [/] [@click=app.quit]x[/]", "\\x1b[31m"],
+    [
+        "",
+        "plain",
+        "tab\there\nline",
+        "naïve ☕ 你好 Ω 한국어 नमस्ते ﾊ",
+        "[red]not markup[/red] [/] [@click=app.quit]x[/]",
+        "\\x1b[31m",
+    ],
 )
 def test_ordinary_text_and_markup_are_left_alone(text: str) -> None:
     assert clean(text) == text

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 
 from tests.tui.fake_engine import FakeEngine, isolate
 from tui.cli import cli
-from tui.commands import machine
-from tui.commands.machine import Check, Facts, Verdict
+from tui.commands import doctor, limits, machine
+from tui.commands.facts import Check, Facts, Verdict
 
 
 @pytest.fixture(autouse=True)
@@ -37,6 +37,7 @@ def test_every_check_is_a_value_with_a_fix_where_one_is_needed() -> None:
         ids
     )
     assert {"engine", "inotify_max_user_watches", "clock", "logind", "term", "encoding", "clipboard"} <= set(ids)
+    assert {"device_files", "cgroup_memory", "cgroup_processes", "cgroup_cpu", "clock_sync", "braille"} <= set(ids)
     assert sum(told["counts"].values()) == len(ids)
     for check in told["checks"]:
         assert check["state"] in {"ok", "warning", "problem", "unknown"}
@@ -126,6 +127,7 @@ class FakeNvml(SimpleNamespace):
             nvmlDeviceGetMigMode=lambda handle: [mig, mig],
             nvmlDeviceGetClockInfo=lambda handle, kind: 345,
             nvmlDeviceGetMaxClockInfo=lambda handle, kind: 1980,
+            nvmlDeviceGetComputeRunningProcesses=lambda handle: [SimpleNamespace(pid=4711), SimpleNamespace(pid=4712)],
         )
 
 
@@ -144,8 +146,9 @@ def test_a_missing_driver_is_told_in_its_own_words_and_the_gpu_values_are_dashes
     found = by_id(machine.nvml(Facts(root=tmp_path)))
     assert found["nvml"].value == f"{said} (NVML {code})"
     assert fix in found["nvml"].fix
-    assert {found[name].value for name in ("gpus", "mig", "clocks")} == {"-"}
-    assert {found[name].verdict for name in ("gpus", "mig", "clocks")} == {Verdict.UNKNOWN}
+    unasked = ("gpus", "mig", "clocks", "processes")
+    assert {found[name].value for name in unasked} == {"- (NVML did not start)"}
+    assert {found[name].verdict for name in unasked} == {Verdict.UNKNOWN}
 
 
 def test_a_missing_driver_is_a_problem_only_where_there_is_a_gpu(
@@ -162,17 +165,141 @@ def test_a_missing_driver_is_a_problem_only_where_there_is_a_gpu(
     assert "install the NVIDIA driver" in found.fix
 
 
-def test_gpus_are_shown_with_sm_memory_mig_and_whether_clocks_may_be_locked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpus_are_shown_with_sm_memory_mig_clocks_and_who_uses_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(mig=1))
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
-    found = by_id(machine.nvml(Facts()))
+    found = by_id(machine.nvml(with_rights(tmp_path, "0000000000000000")))
     assert found["nvml"].value == "driver 580.65.06"
     assert found["gpu0"].value == "NVIDIA H100 80GB HBM3, sm_90, 80.0 GiB"
     assert (found["mig0"].verdict, found["mig0"].value) == (Verdict.WARNING, "on")
     assert found["clocks0"].verdict is Verdict.WARNING
-    assert found["clocks0"].value == "SM 345 of 1980 MHz, only root may lock them"
-    monkeypatch.setattr("os.geteuid", lambda: 0)
-    assert by_id(machine.nvml(Facts()))["clocks0"].verdict is Verdict.OK
+    assert found["clocks0"].value == "SM 345 of 1980 MHz, locking them needs CAP_SYS_ADMIN on the host"
+    assert found["clocks0"].fix.endswith("sudo nvidia-smi -i 0 --lock-gpu-clocks=1980")
+    assert found["processes0"].value == "can be seen: 2 now (pid 4711, 4712)"
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "users", "verdict"),
+    [
+        ("000001ffffffffff", "0 0 4294967295", Verdict.OK),  # root of the host
+        ("00000000a80425fb", "0 0 4294967295", Verdict.WARNING),  # root in a container
+        ("000001ffffffffff", "0 1000 1", Verdict.WARNING),  # root of a user namespace
+        ("0000000000200000", "0 0 4294967295", Verdict.OK),  # nobody, with that one capability
+        ("", "", Verdict.UNKNOWN),
+    ],
+)
+def test_who_may_lock_clocks_is_a_capability_of_the_host_and_not_uid_0(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capabilities: str, users: str, verdict: Verdict
+) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml())
+    assert by_id(machine.nvml(with_rights(tmp_path, capabilities, users)))["clocks0"].verdict is verdict
+
+
+def with_rights(root: Path, capabilities: str, users: str = "0 0 4294967295") -> Facts:
+    """A machine whose /proc tells these capabilities and this mapping of users; nothing where they are empty."""
+    if capabilities:
+        (root / "proc/self").mkdir(parents=True)
+        (root / "proc/self/status").write_text(f"Name:\tpython\nCapPrm:\tffffffffffffffff\nCapEff:\t{capabilities}\n")
+        (root / "proc/self/uid_map").write_text(f"   {users}\n")
+    return Facts(root=root)
+
+
+def test_a_driver_that_hides_processes_is_a_warning(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    library = FakeNvml()
+    del library.nvmlDeviceGetComputeRunningProcesses
+    monkeypatch.setitem(sys.modules, "pynvml", library)
+    found = by_id(machine.nvml(Facts(root=tmp_path)))["processes0"]
+    assert (found.verdict, found.value) == (Verdict.WARNING, "the driver does not list them")
+    assert "--pid=host" in found.fix
+
+
+def test_device_files_that_this_user_may_not_open_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (none,) = machine.device_files(Facts(root=tmp_path))
+    assert (none.verdict, none.value) == (Verdict.OK, "none: no NVIDIA driver here")
+    for name in ("nvidia0", "nvidiactl", "nvidia-uvm", "nvidia-uvm-tools"):
+        (tmp_path / "dev").mkdir(exist_ok=True)
+        (tmp_path / "dev" / name).touch()
+    (good,) = machine.device_files(Facts(root=tmp_path))
+    assert (good.verdict, good.value) == (Verdict.OK, "nvidia0, nvidiactl, nvidia-uvm can be opened")
+    monkeypatch.setattr("os.access", lambda path, mode: path.name != "nvidiactl")
+    (shut,) = machine.device_files(Facts(root=tmp_path))
+    assert shut.verdict is Verdict.PROBLEM
+    assert shut.value == f"{tmp_path}/dev/nvidiactl cannot be opened by this user"
+    assert "usermod -aG" in shut.fix
+
+
+def in_groups(root: Path, group: str, files: dict[str, str]) -> Facts:
+    """A machine on which we are in `group`, with these files of the control groups."""
+    (root / "proc/self").mkdir(parents=True)
+    (root / "proc/self/cgroup").write_text(group)
+    for name, text in files.items():
+        place = root / "sys/fs/cgroup" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text + "\n")
+    return Facts(root=root)
+
+
+def test_the_tightest_control_group_of_all_levels_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: set(range(16)))
+    facts = in_groups(
+        tmp_path,
+        "0::/user.slice/ada.scope\n",
+        {
+            "cgroup.controllers": "cpu memory pids",
+            "user.slice/memory.max": str(2 * 2**30),
+            "user.slice/memory.current": str(2**29),
+            "user.slice/ada.scope/memory.max": "max",
+            "user.slice/ada.scope/pids.max": "100",
+            "user.slice/ada.scope/pids.current": "60",
+            "user.slice/pids.max": "33000",
+            "user.slice/ada.scope/cpu.max": "max 100000",
+            "user.slice/cpu.max": "250000 100000",
+        },
+    )
+    found = by_id(limits.cgroups(facts))
+    assert found["cgroup_memory"].value == "512.0 MiB used of 2.0 GiB"
+    assert found["cgroup_memory"].verdict is Verdict.WARNING
+    assert "systemd-run --user --scope -p MemoryMax=8G" in found["cgroup_memory"].fix
+    assert found["cgroup_processes"].value == "60 used of 100 processes and threads"
+    assert found["cgroup_processes"].verdict is Verdict.PROBLEM  # 40 are left
+    assert found["cgroup_cpu"].value == "a quota of 2.5 cores, 16 cores to run on"
+    assert found["cgroup_cpu"].verdict is Verdict.WARNING
+
+
+def test_control_groups_of_the_first_version_are_read_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: set(range(2)))
+    facts = in_groups(
+        tmp_path,
+        "8:pids:/\n4:memory:/docker/1234\n1:cpu,cpuacct:/docker/1234\n0::/\n",
+        {
+            # The group's name is the host's; in the container only its root is there.
+            "memory/memory.limit_in_bytes": str(512 * 2**20),
+            "memory/memory.usage_in_bytes": str(2**20),
+            "pids/pids.max": "max",
+            "cpu/cpu.cfs_quota_us": "400000",
+            "cpu/cpu.cfs_period_us": "100000",
+        },
+    )
+    found = by_id(limits.cgroups(facts))
+    assert (found["cgroup_memory"].verdict, found["cgroup_memory"].value) == (
+        Verdict.PROBLEM,
+        "1.0 MiB used of 512.0 MiB",
+    )
+    assert (found["cgroup_processes"].verdict, found["cgroup_processes"].value) == (Verdict.OK, "no limit")
+    assert (found["cgroup_cpu"].verdict, found["cgroup_cpu"].value) == (
+        Verdict.OK,
+        "a quota of 4 cores, 2 cores to run on",
+    )
+
+
+def test_no_limit_is_said_and_an_unreadable_one_is_no_zero(tmp_path: Path) -> None:
+    unread = list(limits.cgroups(Facts(root=tmp_path)))
+    assert {check.verdict for check in unread} == {Verdict.UNKNOWN}
+    assert {check.value for check in unread} == {"- (/proc/self/cgroup cannot be read)"}
+    # The first version writes "no limit" as the largest number of whole pages.
+    facts = in_groups(tmp_path, "4:memory:/\n", {"memory/memory.limit_in_bytes": "9223372036854771712"})
+    assert by_id(limits.cgroups(facts))["cgroup_memory"].value == "no limit"
 
 
 def test_low_inotify_limits_come_with_the_command_that_raises_them(tmp_path: Path) -> None:
@@ -180,11 +307,14 @@ def test_low_inotify_limits_come_with_the_command_that_raises_them(tmp_path: Pat
     folder.mkdir(parents=True)
     (folder / "max_user_watches").write_text("1024\n")
     (folder / "max_user_instances").write_text("128\n")
-    found = by_id(machine.inotify(Facts(root=tmp_path)))
+    found = by_id(limits.inotify(Facts(root=tmp_path)))
     assert found["inotify_max_user_watches"].verdict is Verdict.WARNING
     assert "sysctl fs.inotify.max_user_watches=32768" in found["inotify_max_user_watches"].fix
+    assert found["inotify_max_user_watches"].value == "1,024 watches"
     assert found["inotify_max_user_instances"].verdict is Verdict.OK
-    assert by_id(machine.inotify(Facts(root=tmp_path / "none")))["inotify_max_user_watches"].value == "-"
+    assert by_id(limits.inotify(Facts(root=tmp_path / "none")))["inotify_max_user_watches"].value == (
+        "- (/proc/sys/fs/inotify/max_user_watches cannot be read)"
+    )
 
 
 def test_an_ssh_session_whose_logind_kills_is_warned_unless_the_user_lingers(tmp_path: Path) -> None:
@@ -192,21 +322,21 @@ def test_an_ssh_session_whose_logind_kills_is_warned_unless_the_user_lingers(tmp
     (tmp_path / "etc/systemd/logind.conf.d").mkdir(parents=True)
     (tmp_path / "etc/systemd/logind.conf").write_text("[Login]\n#KillUserProcesses=no\nKillUserProcesses=no\n")
     ssh = Facts(env={"SSH_CONNECTION": "a b c d", "USER": "ada"}, root=tmp_path)
-    assert by_id(machine.logind(ssh))["logind"].verdict is Verdict.OK
+    assert by_id(limits.logind(ssh))["logind"].verdict is Verdict.OK
     (tmp_path / "etc/systemd/logind.conf.d/10.conf").write_text("[Login]\nKillUserProcesses = yes\n")
-    found = by_id(machine.logind(ssh))["logind"]
+    found = by_id(limits.logind(ssh))["logind"]
     assert found.verdict is Verdict.WARNING
     assert "loginctl enable-linger" in found.fix
-    assert by_id(machine.logind(Facts(env={}, root=tmp_path)))["logind"].verdict is Verdict.OK
+    assert by_id(limits.logind(Facts(env={}, root=tmp_path)))["logind"].verdict is Verdict.OK
     (tmp_path / "var/lib/systemd/linger").mkdir(parents=True)
     (tmp_path / "var/lib/systemd/linger/ada").touch()
-    assert by_id(machine.logind(ssh))["logind"].verdict is Verdict.OK
+    assert by_id(limits.logind(ssh))["logind"].verdict is Verdict.OK
 
 
 def test_a_setting_that_nobody_tells_is_unknown(tmp_path: Path) -> None:
     (tmp_path / "run/systemd/system").mkdir(parents=True)
     ssh = Facts(env={"SSH_TTY": "/dev/pts/1", "USER": "ada"}, root=tmp_path)
-    assert by_id(machine.logind(ssh))["logind"].verdict is Verdict.UNKNOWN
+    assert by_id(limits.logind(ssh))["logind"].verdict is Verdict.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -247,9 +377,53 @@ def test_a_terminal_that_cannot_draw_is_named(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_wall_clock_that_jumps_is_seen() -> None:
-    assert machine.drift_check(250_000_000, 250_010_000).verdict is Verdict.OK
-    assert machine.drift_check(1_250_000_000, 250_000_000).verdict is Verdict.WARNING
-    assert machine.drift_check(-750_000_000, 250_000_000).verdict is Verdict.WARNING
+    assert limits.drift_check(250_000_000, 250_010_000).verdict is Verdict.OK
+    assert limits.drift_check(1_250_000_000, 250_000_000).verdict is Verdict.WARNING
+    assert limits.drift_check(-750_000_000, 250_000_000).verdict is Verdict.WARNING
+
+
+@pytest.mark.parametrize(
+    ("told", "verdict", "value"),
+    [
+        ((0, 655360, 1200), Verdict.OK, "within 1.2 ms, speed corrected by +10.0 ppm"),
+        ((5, 0, 16_000_000), Verdict.UNKNOWN, "nobody told the kernel that the wall clock is kept"),
+        (None, Verdict.UNKNOWN, "- (the kernel does not say)"),
+    ],
+)
+def test_whether_somebody_keeps_the_wall_clock_is_asked_of_the_kernel(
+    told: tuple[int, int, int] | None, verdict: Verdict, value: str
+) -> None:
+    found = limits.sync_check(told)
+    assert (found.verdict, found.value) == (verdict, value)
+    assert bool(found.fix) is (verdict is not Verdict.OK)
+
+
+def test_each_line_says_what_was_looked_at_how_it_went_what_was_found_and_the_fix() -> None:
+    found = [
+        Check("a", "memory", Verdict.OK, "no limit"),
+        Check("b", "disk", Verdict.PROBLEM, "1.0 MiB free", "free some space"),
+        Check("c", "GPUs", Verdict.UNKNOWN, "- (NVML did not start)"),
+    ]
+    assert "\n".join(doctor.lines(found)).splitlines() == [
+        "ok           memory  no limit",
+        "PROBLEM      disk    1.0 MiB free",
+        "                     -> free some space",
+        "cannot tell  GPUs    - (NVML did not start)",
+    ]
+    assert doctor.summary(found) == "1 ok, 1 problem, 1 cannot tell"
+
+
+def test_only_a_problem_makes_the_exit_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    def found(verdict: Verdict) -> int:
+        monkeypatch.setattr(machine, "CHECKS", (lambda facts: iter([Check("a", "a", verdict, "1 GiB", "buy more")]),))
+        return CliRunner().invoke(cli, ["doctor"]).exit_code
+
+    assert {verdict: found(verdict) for verdict in Verdict} == {
+        Verdict.OK: 0,
+        Verdict.WARNING: 0,
+        Verdict.PROBLEM: 1,
+        Verdict.UNKNOWN: 0,
+    }
 
 
 def test_triton_without_a_gpu_wants_an_older_numpy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -9,13 +9,13 @@ import click
 from engine.clean import clean_line
 from tui import plain
 from tui.commands import common, machine
-from tui.commands.machine import Check, Facts, Verdict
+from tui.commands.facts import Check, Facts, Verdict
 
 SIGNS = {
     Verdict.OK: "ok",
     Verdict.WARNING: "warning",
     Verdict.PROBLEM: "PROBLEM",
-    Verdict.UNKNOWN: plain.DASH,
+    Verdict.UNKNOWN: "cannot tell",
 }
 _COLOURS = {Verdict.WARNING: "yellow", Verdict.PROBLEM: "red"}
 
@@ -26,7 +26,8 @@ _COLOURS = {Verdict.WARNING: "yellow", Verdict.PROBLEM: "red"}
 def command(ctx: click.Context, as_json: bool) -> None:
     """Check this machine: Python, torch, driver, GPUs, SQLite, folders, engine, system limits, terminal.
 
-    Nothing is changed, clocks and power limits included. Asking torch for CUDA takes a few seconds.
+    A line for each thing: ok, warning, problem or cannot tell, what was found, and the fix. Nothing is changed,
+    clocks and power limits included. Asking torch for CUDA takes a few seconds.
 
     Exit status: 0 no problem (there may be warnings); 1 a problem.
     """
@@ -74,7 +75,7 @@ def lines(found: list[Check]) -> list[str]:
 def summary(found: list[Check]) -> str:
     """How many of which."""
     counts = {verdict: sum(check.verdict is verdict for check in found) for verdict in Verdict}
-    return ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+    return ", ".join(f"{count} {SIGNS[verdict].lower()}" for verdict, count in counts.items() if count)
 
 
 def as_document(found: list[Check]) -> dict[str, Any]:

@@ -2,14 +2,14 @@
 
 A function gets `Facts` (the environment's names, where the file system begins), so that a test can show it
 another machine. torch and triton are looked up by their package metadata; whether CUDA works is asked of a
-process of its own, because importing torch here would cost seconds and a CUDA context.
+process of its own, because importing torch here would cost seconds and a CUDA context. What the system limits
+is in `limits`.
 
 `CHECKS` is the list. What cannot be found out is `UNKNOWN` with the reason, never a guess.
 """
 
 from __future__ import annotations
 
-import enum
 import importlib.metadata
 import importlib.util
 import json
@@ -19,71 +19,18 @@ import platform
 import re
 import shutil
 import sqlite3
-import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from engine import paths
 from tui import plain
+from tui.commands import limits
+from tui.commands.facts import COMMAND_PATIENCE_S, Check, Facts, Verdict
+from tui.commands.facts import run as _run
 
 TORCH_PATIENCE_S = 90.0
-COMMAND_PATIENCE_S = 3.0
-DRIFT_SPAN_S = 0.25
-
-
-class Verdict(enum.StrEnum):
-    """How a check went."""
-
-    OK = "ok"
-    WARNING = "warning"  # works, but less well than it could
-    PROBLEM = "problem"  # something that aisp promises will not work
-    UNKNOWN = "unknown"  # could not be found out
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One thing that was looked at: a stable id, a title, what was found, and the fix where one is needed."""
-
-    id: str
-    title: str
-    verdict: Verdict
-    value: str
-    fix: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """Where to look. `root` stands before /proc, /etc, /run and /var."""
-
-    env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
-    root: Path = Path("/")
-
-    def text(self, path: str) -> str | None:
-        """A small file's text, None where it cannot be read."""
-        try:
-            return (self.root / path).read_text("utf-8", "replace").strip()
-        except OSError:
-            return None
-
-    def number(self, path: str) -> int | None:
-        """A small file's number, None where there is none."""
-        text = self.text(path)
-        return int(text) if text and text.isdigit() else None
-
-
-def _run(words: list[str], patience_s: float) -> str | None:
-    """What a command prints, None where it is missing, fails or takes too long."""
-    try:
-        done = subprocess.run(
-            words, stdin=subprocess.DEVNULL, capture_output=True, timeout=patience_s, check=False, text=True
-        )
-    except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
 
 
 def _version(package: str) -> str | None:
@@ -106,8 +53,7 @@ def _importable(module: str) -> bool:
         return False
 
 
-# -- Python and packages
-# -----------------------------------------------------------------------------------------
+# -- Python and packages -----------------------------------------------------------------------------------------------
 
 
 def python(facts: Facts) -> Iterator[Check]:
@@ -219,8 +165,7 @@ def compilers(facts: Facts) -> Iterator[Check]:
     yield Check("nvcc", "nvcc", Verdict.OK, nvcc or "not found, and not needed")
 
 
-# -- the GPU
-# -----------------------------------------------------------------------------------------------------
+# -- the GPU -----------------------------------------------------------------------------------------------------------
 
 
 def _gpu_files(facts: Facts) -> list[Path]:
@@ -264,17 +209,19 @@ def nvml(facts: Facts) -> Iterator[Check]:
             if expected or code != 12
             else "no GPU here: PyTorch pairs are timed on the CPU, Triton pairs are only checked",
         )
-        yield Check("gpus", "GPUs", Verdict.UNKNOWN, plain.DASH)
-        yield Check("mig", "MIG", Verdict.UNKNOWN, plain.DASH)
-        yield Check("clocks", "GPU clocks", Verdict.UNKNOWN, plain.DASH)
+        why = f"{plain.DASH} (NVML did not start)"
+        yield Check("gpus", "GPUs", Verdict.UNKNOWN, why)
+        yield Check("mig", "MIG", Verdict.UNKNOWN, why)
+        yield Check("clocks", "GPU clocks", Verdict.UNKNOWN, why)
+        yield Check("processes", "processes on GPUs", Verdict.UNKNOWN, why)
         return
     try:
-        yield from _gpus(pynvml)
+        yield from _gpus(pynvml, facts)
     finally:
         pynvml.nvmlShutdown()
 
 
-def _gpus(library: Any) -> Iterator[Check]:
+def _gpus(library: Any, facts: Facts) -> Iterator[Check]:
     def ask(name: str, *arguments: Any) -> Any:
         # None where the driver has no answer or this binding no such function.
         try:
@@ -301,7 +248,8 @@ def _gpus(library: Any) -> Iterator[Check]:
         value = f"{text(ask('nvmlDeviceGetName', handle))}, {sm}, {plain.size(memory.total if memory else None)}"
         yield Check(f"gpu{index}", f"GPU {index}", Verdict.OK, value)
         yield _mig(index, ask("nvmlDeviceGetMigMode", handle))
-        yield _clocks(index, ask, handle, library)
+        yield _clocks(index, ask, handle, library, facts)
+        yield _processes(index, ask("nvmlDeviceGetComputeRunningProcesses", handle))
 
 
 def _mig(index: int, mode: Any) -> Check:
@@ -314,26 +262,57 @@ def _mig(index: int, mode: Any) -> Check:
     return Check(f"mig{index}", title, Verdict.OK, "off")
 
 
-def _clocks(index: int, ask: Callable[..., Any], handle: Any, library: Any) -> Check:
+def _clocks(index: int, ask: Callable[..., Any], handle: Any, library: Any, facts: Facts) -> Check:
     now = ask("nvmlDeviceGetClockInfo", handle, library.NVML_CLOCK_SM)
     most = ask("nvmlDeviceGetMaxClockInfo", handle, library.NVML_CLOCK_SM)
     value = f"SM {plain.DASH if now is None else now} of {plain.DASH if most is None else most} MHz"
     title = f"clocks of GPU {index}"
-    # Only an attempt would tell for certain, and nothing is changed here; locking is root's by the driver's
-    # rule.
-    if os.geteuid() == 0:
-        return Check(f"clocks{index}", title, Verdict.OK, f"{value}, root may lock them")
+    # Only an attempt would tell for certain, and nothing is changed here; this is what the driver asks first.
+    allowed = facts.administrates()
+    if allowed:
+        return Check(f"clocks{index}", title, Verdict.OK, f"{value}, this user may lock them (CAP_SYS_ADMIN)")
+    if allowed is None:
+        return Check(f"clocks{index}", title, Verdict.UNKNOWN, f"{value}; /proc does not tell who may lock them")
+    lock = f"sudo nvidia-smi -i {index} --lock-gpu-clocks={plain.DASH if most is None else most}"
     return Check(
         f"clocks{index}",
         title,
         Verdict.WARNING,
-        f"{value}, only root may lock them",
-        "every number carries clocks=unlocked; ask an administrator for a fixed clock where that matters",
+        f"{value}, locking them needs CAP_SYS_ADMIN on the host",
+        f"every number carries clocks=unlocked; where that matters, on the host: {lock}"
+        if most is not None
+        else "every number carries clocks=unlocked; ask an administrator for a fixed clock where that matters",
     )
 
 
-# -- the store and the engine
-# ------------------------------------------------------------------------------------
+def _processes(index: int, found: Any) -> Check:
+    """Whether others on the GPU can be seen: a measurement beside them is marked as contended."""
+    name, title = f"processes{index}", f"processes on GPU {index}"
+    if found is None:
+        fix = "look at `nvidia-smi` on the host before a measurement; in a container, start it with --pid=host"
+        return Check(name, title, Verdict.WARNING, "the driver does not list them", fix)
+    # Ours among them, where an engine runs: seeing them is what counts here.
+    pids = ", ".join(str(process.pid) for process in found[:4]) + (", ..." if len(found) > 4 else "")
+    value = f"can be seen: {len(found)} now" + (f" (pid {pids})" if found else "")
+    return Check(name, title, Verdict.OK, value)
+
+
+def device_files(facts: Facts) -> Iterator[Check]:
+    """Whether this user may open the driver's device files, without which neither NVML nor CUDA starts."""
+    nodes = [node for name in ("[0-9]*", "ctl", "-uvm") for node in sorted((facts.root / "dev").glob(f"nvidia{name}"))]
+    title = "device files"
+    if not nodes:
+        yield Check("device_files", title, Verdict.OK, "none: no NVIDIA driver here")
+        return
+    shut = [str(node) for node in nodes if not os.access(node, os.R_OK | os.W_OK)]
+    if shut:
+        fix = "sudo usermod -aG GROUP $USER with the group that `ls -l /dev/nvidia*` shows, then log in again"
+        yield Check("device_files", title, Verdict.PROBLEM, f"{', '.join(shut)} cannot be opened by this user", fix)
+    else:
+        yield Check("device_files", title, Verdict.OK, f"{', '.join(node.name for node in nodes)} can be opened")
+
+
+# -- the store and the engine ------------------------------------------------------------------------------------------
 
 
 def sqlite(facts: Facts) -> Iterator[Check]:
@@ -448,90 +427,7 @@ def engine(facts: Facts) -> Iterator[Check]:
         yield Check("engine", "engine", Verdict.OK, f"pid {pid}, build {build}")
 
 
-# -- the system
-# --------------------------------------------------------------------------------------------------
-
-
-def inotify(facts: Facts) -> Iterator[Check]:
-    """Limits of the kernel's file watching; without it saves are found by looking now and then."""
-    for name, least in (("max_user_watches", 8192), ("max_user_instances", 128)):
-        found = facts.number(f"proc/sys/fs/inotify/{name}")
-        title = f"inotify {name.removeprefix('max_user_')}"
-        if found is None:
-            yield Check(f"inotify_{name}", title, Verdict.UNKNOWN, plain.DASH)
-        elif found < least:
-            fix = f"sudo sysctl fs.inotify.{name}={least * 4}; else saves may be found late, by looking"
-            yield Check(f"inotify_{name}", title, Verdict.WARNING, str(found), fix)
-        else:
-            yield Check(f"inotify_{name}", title, Verdict.OK, str(found))
-
-
-def clock(facts: Facts) -> Iterator[Check]:
-    """Whether the wall clock and the monotonic clock run at the same speed right now."""
-    wall, steady = time.time_ns(), time.monotonic_ns()
-    time.sleep(DRIFT_SPAN_S)
-    yield drift_check(time.time_ns() - wall, time.monotonic_ns() - steady)
-
-
-def drift_check(wall_ns: int, steady_ns: int) -> Check:
-    """What two clocks say of one span. Durations come from the monotonic clock, so a jump costs labels
-    only."""
-    apart_ms = (wall_ns - steady_ns) / 1e6
-    share = abs(wall_ns - steady_ns) / steady_ns
-    value = f"wall clock {apart_ms:+.3f} ms in {plain.duration(steady_ns / 1e9)}"
-    if share > 0.01:
-        fix = "the wall clock is being stepped: see `timedatectl`; times are right, their dates may not be"
-        return Check("clock", "clocks", Verdict.WARNING, value, fix)
-    return Check("clock", "clocks", Verdict.OK, value)
-
-
-def logind(facts: Facts) -> Iterator[Check]:
-    """Whether an engine survives the end of an SSH login: logind may kill what a user leaves behind."""
-    title = "after logout"
-    if not (facts.env.get("SSH_CONNECTION") or facts.env.get("SSH_TTY")):
-        yield Check("logind", title, Verdict.OK, "not an SSH session")
-        return
-    if not (facts.root / "run/systemd/system").exists():
-        yield Check("logind", title, Verdict.OK, "no logind on this machine: the engine stays")
-        return
-    user = facts.env.get("USER") or str(os.getuid())
-    if (facts.root / "var/lib/systemd/linger" / user).exists():
-        yield Check("logind", title, Verdict.OK, f"{user} lingers: the engine stays")
-        return
-    kills = kill_user_processes(facts)
-    if kills is None:
-        value = "whether logind kills the engine cannot be read"
-        yield Check("logind", title, Verdict.UNKNOWN, value, "loginctl enable-linger makes sure that it stays")
-    elif kills:
-        fix = "loginctl enable-linger, then start it with: systemd-run --user --scope aisp engine start"
-        yield Check("logind", title, Verdict.WARNING, "logind kills the engine (KillUserProcesses=yes)", fix)
-    else:
-        yield Check("logind", title, Verdict.OK, "KillUserProcesses=no: the engine stays")
-
-
-def kill_user_processes(facts: Facts) -> bool | None:
-    """logind's setting, from itself or from its files; None where neither says."""
-    service, name = "org.freedesktop.login1", "KillUserProcesses"
-    if facts.root == Path("/"):
-        asked = _run(
-            ["busctl", "get-property", service, "/org/freedesktop/login1", f"{service}.Manager", name],
-            COMMAND_PATIENCE_S,
-        )
-        if asked in ("b true", "b false"):
-            return asked == "b true"
-    found: bool | None = None
-    places = [facts.root / "etc/systemd/logind.conf"]
-    for folder in ("usr/lib/systemd/logind.conf.d", "run/systemd/logind.conf.d", "etc/systemd/logind.conf.d"):
-        places += sorted((facts.root / folder).glob("*.conf"))
-    for place in places:
-        text = facts.text(str(place.relative_to(facts.root))) or ""
-        for value in re.findall(rf"^\s*{name}\s*=\s*(\w+)", text, re.MULTILINE):
-            found = value.lower() in ("yes", "true", "on", "1")
-    return found
-
-
-# -- the terminal
-# ------------------------------------------------------------------------------------------------
+# -- the terminal ------------------------------------------------------------------------------------------------------
 
 
 def terminal(facts: Facts) -> Iterator[Check]:
@@ -600,13 +496,15 @@ CHECKS: tuple[Callable[[Facts], Iterator[Check]], ...] = (
     torch,
     triton,
     compilers,
+    device_files,
     nvml,
     sqlite,
     state_folder,
     engine,
-    inotify,
-    clock,
-    logind,
+    limits.cgroups,
+    limits.inotify,
+    limits.clock,
+    limits.logind,
     terminal,
 )
 """Every check, in the order in which they are shown."""

@@ -1,0 +1,78 @@
+"""The words of `aisp doctor`: what a check says (`Check`, `Verdict`), and where checks look (`Facts`, `run`)."""
+
+from __future__ import annotations
+
+import enum
+import os
+import re
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+COMMAND_PATIENCE_S = 3.0
+CAP_SYS_ADMIN = 21
+
+
+class Verdict(enum.StrEnum):
+    """How a check went."""
+
+    OK = "ok"
+    WARNING = "warning"  # works, but less well than it could
+    PROBLEM = "problem"  # something that aisp promises will not work
+    UNKNOWN = "unknown"  # could not be found out
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at: a stable id, a title, what was found, and the fix where one is needed."""
+
+    id: str
+    title: str
+    verdict: Verdict
+    value: str
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Where to look. `root` stands before /proc, /etc, /run and /var."""
+
+    env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    root: Path = Path("/")
+
+    def text(self, path: str) -> str | None:
+        """A small file's text, None where it cannot be read."""
+        try:
+            return (self.root / path).read_text("utf-8", "replace").strip()
+        except OSError:
+            return None
+
+    def number(self, path: str) -> int | None:
+        """A small file's number, None where there is none."""
+        text = self.text(path)
+        return int(text) if text and text.isdigit() else None
+
+    def administrates(self) -> bool | None:
+        """Whether this process has CAP_SYS_ADMIN on the host, None where that cannot be read.
+
+        The NVIDIA driver asks for this and not for uid 0: root in a container mostly has not got it, nor has root
+        of a user namespace, whose capabilities end at the namespace.
+        """
+        status = self.text("proc/self/status") or ""
+        found = re.search(r"^CapEff:\s*([0-9a-fA-F]+)$", status, re.MULTILINE)
+        spans = self.text("proc/self/uid_map")
+        if found is None or spans is None:
+            return None
+        return bool(int(found[1], 16) >> CAP_SYS_ADMIN & 1) and spans.split() == ["0", "0", "4294967295"]
+
+
+def run(words: list[str], patience_s: float) -> str | None:
+    """What a command prints, None where it is missing, fails or takes too long."""
+    try:
+        done = subprocess.run(
+            words, stdin=subprocess.DEVNULL, capture_output=True, timeout=patience_s, check=False, text=True
+        )
+    except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
