@@ -28,7 +28,7 @@ from types import TracebackType
 
 from engine import paths
 from engine.protocol import PROTOCOL, events, requests
-from engine.protocol.framing import Decoder, Encoder, FrameError
+from engine.protocol.framing import MAX_REQUEST_BYTES, Decoder, Encoder, FrameError
 
 BUFFERED_EVENTS = 50_000
 START_PATIENCE_S = 10.0
@@ -53,13 +53,21 @@ def build_id() -> str:
     return digest.hexdigest()[:12]
 
 
+class _StrangerError(Exception):
+    """Another user is at the other end; `uid` says who."""
+
+    def __init__(self, uid: int) -> None:
+        super().__init__(uid)
+        self.uid = uid
+
+
 class Connection:
     """One handshaken connection. Made by `connect`."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, client: str) -> None:
         self._reader = reader
         self._writer = writer
-        self._encoder = Encoder()
+        self._encoder = Encoder(limit=MAX_REQUEST_BYTES)
         self._decoder: Decoder[events.AnyEvent] = Decoder(events.AnyEvent)
         self._replies: dict[int, asyncio.Future[events.Event]] = {}
         self._buffer: deque[events.Event] = deque()
@@ -104,10 +112,14 @@ class Connection:
             raise EngineUnavailableError("the engine went away; `aisp engine start` starts a new one")
         if isinstance(request, requests.Hello):
             raise TypeError("the handshake is connect()'s")
+        try:
+            frame = self._encoder.frame(request)
+        except FrameError as error:
+            raise EngineUnavailableError(f"the request is too long ({error}); name fewer targets at once") from None
         future: asyncio.Future[events.Event] = asyncio.get_running_loop().create_future()
         self._replies[request.seq] = future
         try:
-            self._writer.write(self._encoder.frame(request))
+            self._writer.write(frame)
             await self._writer.drain()
             # wait_for of Python 3.11 loses a Ctrl-C that comes together with the answer.
             async with asyncio.timeout(patience_s):
@@ -272,6 +284,11 @@ async def connect(
                     f"what listens on {socket} does not speak aisp's protocol ({error}); "
                     "`aisp engine stop --force` ends it"
                 ) from None
+            except _StrangerError as error:
+                raise EngineUnavailableError(
+                    f"what listens on {socket} belongs to uid {error.uid} and was told nothing; "
+                    f"remove {socket}, then `aisp engine start`"
+                ) from None
             except PermissionError:
                 raise EngineUnavailableError(f"{socket} belongs to another user") from None
             else:
@@ -303,6 +320,9 @@ async def _shake_hands(socket: Path, hello: requests.Hello) -> Connection:
     reader, writer = await asyncio.open_unix_connection(str(socket), limit=1 << 20)
     connection = Connection(reader, writer, hello.client)
     try:
+        uid = paths.peer_uid(writer.get_extra_info("socket"))
+        if uid != os.getuid():
+            raise _StrangerError(uid)
         await connection._handshake(hello)
     except BaseException:
         writer.close()

@@ -7,6 +7,10 @@ Socket: in `$XDG_RUNTIME_DIR/aisp`, else in a private 0700 folder `aisp-UID` in 
 after a hash of the state directory, so that its path stays under the 107 bytes a Unix socket may have and two
 state directories have an engine each. A pointer file in the state directory tells where it was bound.
 
+Every folder on the way is looked at, because whoever may rename one of them may put another in its place: each belongs
+to the owner or to root, and is not open to all unless its sticky bit is set. Files of ours that somebody else put there
+are refused too, and the socket is one only where it is the owner's (`peer_uid` tells who is at the other end).
+
 Also here, because everything reads the environment through it: the numbers that tests set.
 """
 
@@ -16,7 +20,9 @@ import contextlib
 import hashlib
 import math
 import os
+import socket
 import stat
+import struct
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -66,17 +72,92 @@ def state_is_temporary() -> bool:
 
 def make_private(path: Path) -> Path:
     """Make `path` a directory that only its owner can enter. Raises UnsafePathError where that cannot be."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = path.lstat()
+    _make_parents(path.parent)
+    _check_way(path)
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode=0o700)
+    try:
+        # Held open: what is looked at is what is changed, whatever is put in its place meanwhile.
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        _check_folder(path, path.lstat())  # a link, or somebody else's, and so told better than by the system
+        raise error
+    try:
+        found = os.fstat(folder)
+        _check_folder(path, found)
+        if found.st_mode & 0o022:
+            _check_entries(path, folder)
+        if found.st_mode & 0o077:
+            os.fchmod(folder, 0o700)
+    finally:
+        os.close(folder)
+    return path
+
+
+def _make_parents(folder: Path) -> None:
+    """What is missing above a private folder, writable by the owner alone whatever the umask."""
+    missing = []
+    while not folder.exists():
+        missing.append(folder)
+        folder = folder.parent
+    for path in reversed(missing):
+        with contextlib.suppress(FileExistsError):
+            path.mkdir(mode=0o755)
+
+
+def _check_folder(path: Path, found: os.stat_result) -> None:
     if stat.S_ISLNK(found.st_mode):
         raise UnsafePathError(f"{path} is a symbolic link; remove it or set AISP_STATE to a folder of your own")
     if found.st_uid != os.getuid():
         raise UnsafePathError(f"{path} belongs to uid {found.st_uid}; set AISP_STATE to a folder of your own")
-    if found.st_mode & stat.S_ISVTX:
+    if stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX:
         raise UnsafePathError(f"{path} is shared by all users; set AISP_STATE to a folder of your own below it")
-    if found.st_mode & 0o077:
-        path.chmod(0o700)
+
+
+def _check_way(path: Path) -> None:
+    """Raise UnsafePathError where another user could put a folder of his in the place of one above `path`."""
+    ways = {path.parent, Path(os.path.realpath(path.parent))}
+    for folder in {above for way in ways for above in (way, *way.parents)}:
+        found = folder.lstat()
+        # The owner of a link decides where it leads; its mode says nothing.
+        if found.st_uid not in (0, os.getuid()):
+            raise UnsafePathError(
+                f"{folder} belongs to uid {found.st_uid}, who could exchange what lies in it; "
+                f"set AISP_STATE (and XDG_RUNTIME_DIR) to a folder below one of your own"
+            )
+        if stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
+            raise UnsafePathError(
+                f"everybody may exchange what lies in {folder}; `chmod o-w {folder}`, "
+                "or set AISP_STATE (and XDG_RUNTIME_DIR) to a folder of your own elsewhere"
+            )
+
+
+def _check_entries(path: Path, folder: int) -> None:
+    """Of a folder that others could write to: raise UnsafePathError where one of them has."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            owner = entry.stat(follow_symlinks=False).st_uid
+            if owner != os.getuid():
+                raise UnsafePathError(
+                    f"{path} was open to others, and {entry.name!r} in it belongs to uid {owner}; "
+                    "look at it and remove it, or set AISP_STATE to a folder of your own"
+                )
+
+
+def _own_file(path: Path) -> Path:
+    """`path` itself, unless somebody else put a file or a link there: UnsafePathError."""
+    with contextlib.suppress(FileNotFoundError):
+        owner = path.lstat().st_uid
+        if owner != os.getuid():
+            raise UnsafePathError(f"{path} belongs to uid {owner}; look at it and remove it")
     return path
+
+
+def peer_uid(connection: socket.socket) -> int:
+    """The user at the other end of a connected Unix socket, as the kernel knows it."""
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    _, uid, _ = struct.unpack("3i", credentials)
+    return int(uid)
 
 
 def runtime_dir() -> Path:
@@ -101,27 +182,31 @@ def socket_file() -> Path:
 
 def pointer_file() -> Path:
     """Names the socket that the running engine bound, for faces with another XDG_RUNTIME_DIR."""
-    return state_dir() / "engine.socket"
+    return _own_file(state_dir() / "engine.socket")
 
 
 def find_socket() -> Path | None:
     """The running engine's socket, or None where there is no sign of one."""
     with contextlib.suppress(OSError, ValueError):
         named = Path(os.fsdecode(pointer_file().read_bytes().strip()))
-        if named.is_absolute() and named.exists():
+        if named.is_absolute() and named.lstat().st_uid == os.getuid():
             return named
     usual = socket_file()
-    return usual if usual.exists() else None
+    # Somebody else's is none: the engine that is then started removes it.
+    with contextlib.suppress(OSError):
+        if usual.lstat().st_uid == os.getuid():
+            return usual
+    return None
 
 
 def lock_file() -> Path:
     """Held with flock by the one engine of this state directory."""
-    return state_dir() / "engine.lock"
+    return _own_file(state_dir() / "engine.lock")
 
 
 def log_file() -> Path:
     """The engine's own log."""
-    return state_dir() / "engine.log"
+    return _own_file(state_dir() / "engine.log")
 
 
 def log_tail(lines: int) -> str:
@@ -138,7 +223,7 @@ def log_tail(lines: int) -> str:
 
 def database_file() -> Path:
     """The store."""
-    return state_dir() / "aisp.db"
+    return _own_file(state_dir() / "aisp.db")
 
 
 def snapshots_dir() -> Path:

@@ -11,11 +11,11 @@ import contextlib
 import fcntl
 import logging
 import logging.handlers
+import math
 import os
 import resource
 import signal
 import socket
-import struct
 import sys
 import time
 from collections import OrderedDict, deque
@@ -32,13 +32,14 @@ from engine.journal import Journal, Viewer, ViewerGoneError
 from engine.planning import Hardware, PlanError
 from engine.pool import Pool
 from engine.protocol import PROTOCOL, events, requests
-from engine.protocol.framing import Decoder, FrameError
+from engine.protocol.framing import MAX_REQUEST_BYTES, Decoder, FrameError
 from engine.runs import Execution, Plan, Services
 from engine.telemetry import Nvml
 from engine.telling import finished_event
 from engine.watch import Watch
 from kernels import catalog
 from kernels.catalog.model import Target
+from store import upkeep
 from store.errors import StoreError, StoreFullError, StoreLockedError
 from store.outcomes import State, Trigger
 from store.records import Peak
@@ -54,6 +55,10 @@ REMEMBERED_REPLIES = 256
 LOG_LINES = 2000
 MOST_PLANNED = 1000
 MOST_FUZZES = 64
+MOST_CONNECTIONS = 64  # faces and those that only try; each may hold a frame of MAX_REQUEST_BYTES
+HANDSHAKE_LIMIT_S = 10.0
+MOST_UNREAD = 16  # answered requests of a face that does not read; the next one waits
+UNREAD_LIMIT_S = 60.0
 
 
 @dataclass(slots=True)
@@ -161,7 +166,12 @@ class Engine:
         if opened.set_aside is not None:
             kept = clean_line(os.fsencode(opened.set_aside))
             source = f"; {clean_line(os.fsencode(opened.restored_from))} was restored" if opened.restored_from else ""
-            self._banner("store", f"the database was damaged and set aside as {kept}{source}", "error")
+            lacking = opened.missing or upkeep.Missing()
+            gone = f"; {len(lacking.runs)} run(s) are missing, the log names them" if lacking.runs else ""
+            more = "" if lacking.certain else "; it could not be read to its end, so more may be missing"
+            self._banner("store", f"the database was damaged and set aside as {kept}{source}{gone}{more}", "error")
+            for run_id in lacking.runs:
+                log.warning("run %s is missing: it was in the database that was set aside", run_id)
         if paths.state_is_temporary():
             self._banner(
                 "state",
@@ -209,23 +219,30 @@ class Engine:
         self._journal.close()
 
     async def _bind(self) -> None:
-        """Listen on the socket. Whoever holds the lock may remove what lies at its path."""
-        self._socket_path = paths.socket_file()
-        with contextlib.suppress(FileNotFoundError):
-            self._socket_path.unlink()
+        """Listen on the socket. Whoever holds the lock may remove what lies at its path. Raises OSError."""
+        try:
+            self._socket_path, pointer = paths.socket_file(), paths.pointer_file()
+        except paths.UnsafePathError as error:
+            raise OSError(str(error)) from None  # whoever binds again, later, goes on after an OSError
+        try:
+            self._socket_path.unlink(missing_ok=True)
+        except (IsADirectoryError, PermissionError):
+            raise OSError(f"{self._socket_path} is in the way of the engine's socket; remove it") from None
         old_mask = os.umask(0o177)
         try:
             self._server = await asyncio.start_unix_server(self._accept, str(self._socket_path))
         finally:
             os.umask(old_mask)
         self._socket_inode = self._socket_path.stat().st_ino
-        pointer = paths.pointer_file()
         partial = pointer.with_suffix(".new")
-        partial.write_bytes(os.fsencode(self._socket_path))
+        partial.unlink(missing_ok=True)
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as sink:
+            sink.write(os.fsencode(self._socket_path))
         partial.rename(pointer)
 
     async def _keep_house(self) -> None:
-        """Every few seconds: is our socket still ours? Are warm processes still wanted?"""
+        """Every few seconds: is our socket still ours? Are warm processes still wanted? Is the store backed up?"""
+        chores = upkeep.Upkeep()
         while True:
             await asyncio.sleep(HOUSEKEEPING_S)
             try:
@@ -243,6 +260,11 @@ class Engine:
             idle = time.monotonic() - self._last_activity
             if not self._warm_faces and not self._busy and idle > WARM_IDLE_S and self._pool.target:
                 self._pool.keep(0)
+            if not self._busy and chores.wanted(idle):
+                async with self._store_lock:  # a run that is asked for meanwhile begins when the disk is quiet again
+                    told = await asyncio.to_thread(chores.tend, self._store, idle)
+                for news in told:
+                    self._banner(news.key, clean_line(news.text), news.severity)
             if self._stop_when_idle and not self._busy:
                 self._stopping.set()
 
@@ -277,6 +299,10 @@ class Engine:
                 try:
                     result = await asyncio.to_thread(getattr(self._store, name), *arguments, **named)
                 except (StoreFullError, StoreLockedError) as error:
+                    full = isinstance(error, StoreFullError)
+                    if full and await asyncio.to_thread(upkeep.release_ballast, self._store.path):
+                        self._banner("disk", f"{error}; a reserve of 16 MiB was given up for results", "error")
+                        continue
                     if not told:
                         told = True
                         self._banner("store", f"{error}; results wait in memory and runs are paused", "error")
@@ -469,23 +495,47 @@ class Engine:
     # -- connections ---------------------------------------------------------------------------------------------------
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._connections) >= MOST_CONNECTIONS:
+            _warn_seldom(f"a connection was refused: {MOST_CONNECTIONS} are open; close a face that is not needed")
+            writer.transport.abort()
+            return
         task = asyncio.get_running_loop().create_task(self._converse(reader, writer))
         self._connections.add(task)
         task.add_done_callback(self._connections.discard)
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One face, from its handshake to its end. Its faults end this connection and nothing else."""
+        """One face, from its handshake to its end: one request at a time. Its faults end its connection only."""
         viewer = Viewer()
         sender: asyncio.Task[None] | None = None
         warm = False
+        stopping = False
         try:
             if not _same_user(writer):
-                log.warning("a connection of another user was refused")
+                _warn_seldom("a connection of another user was refused")
                 return
-            decoder: Decoder[requests.AnyRequest] = Decoder(requests.AnyRequest)
+            decoder: Decoder[requests.AnyRequest] = Decoder(requests.AnyRequest, limit=MAX_REQUEST_BYTES)
             hello: requests.Hello | None = None
-            while data := await reader.read(1 << 16):
+            greeted_by = asyncio.get_running_loop().time() + HANDSHAKE_LIMIT_S
+            unread = 0
+            while True:
+                try:
+                    async with asyncio.timeout_at(greeted_by if hello is None else None):
+                        data = await reader.read(1 << 16)
+                except TimeoutError:
+                    raise FrameError(f"no hello within {HANDSHAKE_LIMIT_S:g} s") from None
+                if not data:
+                    break
                 for request in decoder.feed(data):
+                    # The sender has its turn after every request; what it could not hand on has not been read.
+                    await asyncio.sleep(0)
+                    unread = unread + 1 if writer.transport.get_write_buffer_size() else 0
+                    if unread > MOST_UNREAD:
+                        unread = 0
+                        try:
+                            async with asyncio.timeout(UNREAD_LIMIT_S):
+                                await writer.drain()
+                        except TimeoutError:
+                            raise FrameError(f"answers were not read for {UNREAD_LIMIT_S:g} s") from None
                     if hello is None:
                         if not isinstance(request, requests.Hello):
                             raise FrameError("the first frame must be a hello")
@@ -513,6 +563,9 @@ class Engine:
             log.warning("a connection was closed: %s", error)
         except (ConnectionError, TimeoutError):
             log.debug("a face went away")
+        except asyncio.CancelledError:
+            stopping = True
+            raise
         finally:
             self._journal.viewers.discard(viewer)
             if warm:
@@ -520,7 +573,11 @@ class Engine:
                 self._last_activity = time.monotonic()
             if sender is not None:
                 sender.cancel()
-            writer.close()
+            if stopping:
+                writer.close()
+            else:
+                # A closed connection would stay until its last byte is read, which may be never.
+                writer.transport.abort()
 
     async def _welcome(self, hello: requests.Hello, viewer: Viewer, writer: asyncio.StreamWriter) -> None:
         compatible = hello.protocol == PROTOCOL
@@ -824,9 +881,18 @@ def _same_user(writer: asyncio.StreamWriter) -> bool:
     connection: socket.socket | None = writer.get_extra_info("socket")
     if connection is None:
         return False
-    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    _, uid, _ = struct.unpack("3i", credentials)
-    return bool(uid == os.getuid())
+    return paths.peer_uid(connection) == os.getuid()
+
+
+_warned: dict[str, float] = {}
+
+
+def _warn_seldom(text: str) -> None:
+    """Log what a stranger can cause at will: at most once a second, so that the log keeps what else happened."""
+    now = time.monotonic()
+    if now - _warned.get(text, -math.inf) >= 1.0:
+        _warned[text] = now
+        log.warning("%s", text)
 
 
 def _write_back(folder: Path, wanted: dict[str, bytes], present: dict[str, bytes]) -> None:

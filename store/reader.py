@@ -29,7 +29,7 @@ from typing import TypeVar
 from urllib.parse import quote
 
 from store import content, migrations
-from store.errors import NewerSchemaError, StoreCorruptError, StoreError, typed_errors
+from store.errors import NewerSchemaError, StoreCorruptError, StoreError, typed, typed_errors
 from store.fuzzes import FailureRecord, FuzzRecord
 from store.records import ContradictionError, Peak, Quarantine, RunRecord, Samples, Telemetry
 from store.rows import (
@@ -219,7 +219,36 @@ class History:
         with self._reading() as connection:
             number = self._number(connection, run_id)
             assert connection is not None
-            return _verified(connection, number)
+            return not _damage(connection, number)
+
+    def examine(self, kind: str, after: int = 0, limit: int = 100) -> list[tuple[int, str, str]]:
+        """(number, id, what is wrong with it, "" where it is what was written) of records, oldest first.
+
+        Args:
+            kind: run, peak, fuzz or failure.
+            after: those with greater numbers.
+            limit: at most that many.
+
+        Raises:
+            StoreCorruptError: which records there are cannot be read.
+        """
+        table, since, examined = _EXAMINED[kind]
+        with self._reading() as connection:
+            if connection is None or migrations.version(connection) < since:
+                return []
+            listed = connection.execute(
+                f"SELECT number, id FROM {table} WHERE number > ? ORDER BY number LIMIT ?", [after, limit]
+            ).fetchall()
+            found = []
+            for number, record_id in listed:
+                try:
+                    why = examined(connection, number)
+                except (ContradictionError, StoreError) as error:
+                    why = str(error)
+                except sqlite3.DatabaseError as error:
+                    why = str(typed(error, self.path))
+                found.append((int(number), str(record_id), why))
+            return found
 
     # -- ceilings --------------------------------------------------------------------------------------------
 
@@ -521,7 +550,8 @@ def read_snapshot(connection: sqlite3.Connection, snapshot_hash: str) -> dict[st
     return {content.name_text(name): data for name, data in files.items()}
 
 
-def _verified(connection: sqlite3.Connection, number: int) -> bool:
+def _damage(connection: sqlite3.Connection, number: int) -> str:
+    """What of a run is not what was written, "" where all of it is."""
     rows: RunRows = load_runs(connection, [number])[number]
     sealed = connection.execute("SELECT sha256 FROM runs WHERE number = ?", [number]).fetchone()[0]
     try:
@@ -531,12 +561,29 @@ def _verified(connection: sqlite3.Connection, number: int) -> bool:
         _telemetry(connection, number)
         if run.snapshot and connection.execute("SELECT 1 FROM snapshots WHERE hash = ?", [run.snapshot]).fetchone():
             read_snapshot(connection, run.snapshot)
-    except (ContradictionError, StoreError):
-        return False
+    except (ContradictionError, StoreError) as error:
+        return str(error)
     if sealed is None:
-        return not run.state.final
-    whole = sealed == rows.digest(*array_hashes(connection, number))
-    return whole and _environment_whole(connection, run.environment)
+        return "it has ended and has no hash" if run.state.final else ""
+    if sealed != rows.digest(*array_hashes(connection, number)):
+        return "its record has another hash"
+    return "" if _environment_whole(connection, run.environment) else "its environment has another hash"
+
+
+def _damage_of_peak(connection: sqlite3.Connection, number: int) -> str:
+    ((rows, sealed),) = load_peaks(connection, [number])
+    peak = rows.record(sealed)
+    return "" if _environment_whole(connection, peak.environment) else "its environment has another hash"
+
+
+def _damage_of_fuzz(connection: sqlite3.Connection, number: int) -> str:
+    fuzz_of(load_fuzzes(connection, "WHERE number = ?", [number])[0])
+    return ""
+
+
+def _damage_of_failure(connection: sqlite3.Connection, number: int) -> str:
+    failure_of(load_failures(connection, "WHERE number = ?", [number])[0])
+    return ""
 
 
 def _environment_whole(connection: sqlite3.Connection, digest: str) -> bool:
@@ -552,3 +599,12 @@ def read_peaks(connection: sqlite3.Connection, numbers: Sequence[int], damaged: 
             yield rows.record(sealed)
         except ContradictionError as error:
             _note_damage(damaged, str(rows.peak["id"]), error)
+
+
+# Table of each kind of record, schema version since which there is one, and what looks at one; it may raise as well.
+_EXAMINED: dict[str, tuple[str, int, Callable[[sqlite3.Connection, int], str]]] = {
+    "run": ("runs", 1, _damage),
+    "peak": ("peaks", PEAKS_SINCE, _damage_of_peak),
+    "fuzz": ("fuzzes", FUZZES_SINCE, _damage_of_fuzz),
+    "failure": ("failures", FUZZES_SINCE, _damage_of_failure),
+}

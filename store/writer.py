@@ -20,7 +20,6 @@ serialised.
 from __future__ import annotations
 
 import contextlib
-import glob
 import json
 import os
 import shutil
@@ -32,8 +31,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from store import content, migrations
-from store.errors import StoreCorruptError, StoreError, typed, typed_errors
+from store import content, migrations, upkeep
+from store.errors import StoreCorruptError, StoreFullError, typed, typed_errors
 from store.fuzzes import FailureRecord, FuzzRecord
 from store.outcomes import FindingStatus, State
 from store.records import ContradictionError, Peak, Quarantine, RunRecord, Samples, Telemetry
@@ -57,7 +56,6 @@ LOST_REASON = "the engine ended before this run did; start the run again"
 _UNFINISHED = "state IN ('planned', 'starting', 'running')"  # as in the index runs_unfinished
 # Asked for the order of number, SQLite would rather walk through all runs than sort a handful.
 UNFINISHED_SQL = f"SELECT number FROM runs WHERE {_UNFINISHED} AND epoch <> ?"
-_SIDE_FILES = ("", "-wal", "-shm")
 
 SECOND_OF_BASELINE = " (A/A)"
 """What the name of the arm that is the baseline once more ends with."""
@@ -73,11 +71,13 @@ class Opened:
         restored_from: the backup whose copy is now in use.
         set_aside: where the damaged file was moved.
         migrated_from: the older schema version that was found.
+        missing: runs of the damaged file that are not in the one in use, as far as they could be read.
     """
 
     restored_from: Path | None = None
     set_aside: Path | None = None
     migrated_from: int | None = None
+    missing: upkeep.Missing | None = None
 
 
 class Store:
@@ -94,26 +94,35 @@ class Store:
         """Open or make the store at `path`, with its schema brought up to date.
 
         A damaged file is moved to `<path>.corrupt-<date>` and the newest whole backup beside it is copied
-        into its place, or a fresh one is begun.
+        into its place, or a fresh one is begun. On a full disk the reserve is given back.
 
         Raises:
             NewerSchemaError, ForeignDatabaseError: the file is left as it is.
             StoreLockedError, StoreFullError, StoreUnwritableError: likewise.
         """
         path = Path(path)
-        set_aside = restored_from = None
+        try:
+            return cls._open(path, busy_timeout_s)
+        except StoreFullError:
+            if not upkeep.release_ballast(path):
+                raise
+            return cls._open(path, busy_timeout_s)
+
+    @classmethod
+    def _open(cls, path: Path, busy_timeout_s: float) -> Store:
+        opened = Opened()
         try:
             db = _connect(path, busy_timeout_s)
         except StoreCorruptError:
-            set_aside = _set_aside(path)
-            restored_from = _restore(path)
+            done = upkeep.give_way(path)
+            opened = Opened(restored_from=done.backup, set_aside=done.aside, missing=done.missing)
             db = _connect(path, busy_timeout_s)
         try:
-            migrated_from = migrations.migrate(db, path, lambda wanted: _copy(db.conn, wanted))
+            migrated_from = migrations.migrate(db, path, lambda wanted: upkeep.copy(db.conn, wanted))
         except BaseException:
             db.close()
             raise
-        return cls(path, db, Opened(restored_from, set_aside, migrated_from))
+        return cls(path, db, replace(opened, migrated_from=migrated_from))
 
     def __enter__(self) -> Store:
         return self
@@ -429,7 +438,7 @@ class Store:
         """
         wanted = migrations.backup_name(self.path, migrations.LATEST) if path is None else Path(path)
         with self._lock:
-            return _copy(self._db.conn, wanted)
+            return upkeep.copy(self._db.conn, wanted)
 
     # -- inside ----------------------------------------------------------------------------------------------
 
@@ -565,7 +574,7 @@ def _connect(path: Path, busy_timeout_s: float) -> Database:
         # SQLite's own mode would follow the umask; the log and the shared memory inherit this one.
         os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
         # SQLite would take an emptied file for a new one, and delete the log beside it.
-        if not made and path.stat().st_size == 0 and (_has_log(path) or _backups(path)):
+        if not made and path.stat().st_size == 0 and (_has_log(path) or upkeep.backups(path)):
             raise StoreCorruptError(f"{path} is empty, but was not")
         connection = sqlite3.connect(path, timeout=busy_timeout_s, isolation_level=None, check_same_thread=False)
         try:
@@ -603,74 +612,3 @@ def _close(connection: sqlite3.Connection, path: Path, error: BaseException) -> 
     shutil.copyfile(f"{path}-wal", kept)
     connection.close()
     kept.replace(f"{path}-wal")
-
-
-def _set_aside(path: Path) -> Path:
-    """Move the damaged file and its log away together: the log must not be replayed into another file."""
-    aside = migrations.free_name(path.with_name(f"{path.name}.corrupt-{migrations.stamp()}"))
-    with typed_errors(path):
-        for side in _SIDE_FILES:
-            with contextlib.suppress(FileNotFoundError):
-                Path(f"{path}{side}").rename(f"{aside}{side}")
-    return aside
-
-
-def _restore(path: Path) -> Path | None:
-    """Copy the newest whole backup to `path`. Returns which, None where there is none."""
-    with typed_errors(path):
-        for backup in reversed(_backups(path)):
-            partial = Path(f"{path}.partial")
-            shutil.copyfile(backup, partial)
-            try:
-                _check_backup(partial)
-            except StoreError:
-                partial.unlink()
-                continue
-            _settle(partial, path)
-            return backup
-    return None
-
-
-def _backups(path: Path) -> list[Path]:
-    """Backups beside the store, oldest first."""
-    found = path.parent.glob(f"{glob.escape(path.name)}.*.bak")
-    return sorted(found, key=lambda backup: (backup.stat().st_mtime_ns, backup.name))
-
-
-def _check_backup(path: Path) -> None:
-    with typed_errors(path), contextlib.closing(sqlite3.connect(path)) as connection:
-        version = migrations.check_ours(connection, path)
-        found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-        if found != "ok" or not 0 < version <= migrations.LATEST:
-            raise StoreCorruptError(f"{path} cannot be used (schema version {version}): {found}")
-
-
-def _copy(connection: sqlite3.Connection, wanted: Path) -> Path:
-    """An online copy of the open store, whole on the disk before it gets its name."""
-    if wanted.exists():
-        raise StoreError(f"{wanted} exists: name another file for the backup")
-    partial = wanted.with_name(f"{wanted.name}.partial")
-    partial.unlink(missing_ok=True)
-    with typed_errors(wanted):
-        try:
-            os.close(os.open(partial, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
-            with contextlib.closing(sqlite3.connect(partial)) as target:
-                connection.backup(target)
-                # The copy says WAL like its source; a single file is easier to keep.
-                target.execute("PRAGMA journal_mode = DELETE").fetchone()
-            _settle(partial, wanted)
-        finally:
-            partial.unlink(missing_ok=True)
-    return wanted
-
-
-def _settle(partial: Path, wanted: Path) -> None:
-    """Flush `partial` and give it its name, so that a crash leaves either nothing or the whole file."""
-    for path in (partial, wanted.parent):
-        if path == wanted.parent:
-            partial.replace(wanted)
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

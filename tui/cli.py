@@ -77,8 +77,14 @@ TREE: Mapping[str, Entry] = {
     "doctor": Entry("Check this machine and say how to fix what is not right.", "tui.commands.doctor:command"),
     "new": Entry("Make a new target that runs, to start from.", "tui.commands.new:command"),
     "store": Entry(
-        "Look at the database of results.",
-        below={"info": Entry("Show where results are kept and how many.", "tui.commands.store:info")},
+        "Look at the database of results, examine it and keep copies.",
+        below={
+            "info": Entry("Show where results are kept and how many.", "tui.commands.store:info"),
+            "verify": Entry("Compare everything stored with the hash written with it.", "tui.commands.store:verify"),
+            "backup": Entry("Copy the store while it is in use.", "tui.commands.store:backup"),
+            "restore": Entry("Put a backup into the place of the store.", "tui.commands.store:restore"),
+            "vacuum": Entry("Rewrite the store without unused room.", "tui.commands.store:vacuum"),
+        },
     ),
 }
 

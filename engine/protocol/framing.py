@@ -1,7 +1,8 @@
 """Frames: a 4-byte big-endian length and that many bytes of msgpack. Bounded, and nothing else is trusted.
 
 A frame that is too long, cut, or not the message that the other side may send ends the connection with a
-`FrameError`; nothing here can allocate more than `MAX_FRAME_BYTES` for a peer.
+`FrameError`; nothing here can buffer more than one frame for a peer. Reading one takes up to some 25 bytes for each
+of its own (a list of two-letter words), so what anybody may ask for is shorter still: `MAX_REQUEST_BYTES`.
 
 Between the engine and its workers frames are sealed as well: a kernel shares a process, and so every descriptor, with
 the worker that runs it. The length is followed by the frame's number and a keyed digest over direction, number and
@@ -20,6 +21,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 MAX_FRAME_BYTES = 8 * 1024 * 1024
+MAX_REQUEST_BYTES = 256 * 1024  # of what a face sends: a thousand targets with their roots are less than half of it
 _LENGTH = struct.Struct(">I")
 _NUMBER = struct.Struct(">Q")
 DIGEST_BYTES = 16
@@ -90,33 +92,34 @@ class Opener:
 
 
 class Encoder:
-    """Turns messages into frames, sealed where a seal is given."""
+    """Turns messages of at most `limit` bytes into frames, sealed where a seal is given."""
 
-    def __init__(self, seal: Callable[[bytes], bytes] | None = None) -> None:
+    def __init__(self, seal: Callable[[bytes], bytes] | None = None, *, limit: int = MAX_FRAME_BYTES) -> None:
         self._encoder = msgspec.msgpack.Encoder()
         self._seal = seal
+        self._limit = limit
 
     def frame(self, message: msgspec.Struct) -> bytes:
         """One frame, length included. Raises FrameError for a message over the limit."""
         body = self._encoder.encode(message)
-        if len(body) > MAX_FRAME_BYTES:
-            raise FrameError(f"{type(message).__name__} is {len(body)} bytes, the limit is {MAX_FRAME_BYTES}")
+        if len(body) > self._limit:
+            raise FrameError(f"{type(message).__name__} is {len(body)} bytes, the limit is {self._limit}")
         if self._seal is not None:
             body = self._seal(body)
         return _LENGTH.pack(len(body)) + body
 
 
 class Decoder(Generic[Message]):
-    """Cuts a byte stream into messages of one union type; keeps at most one unfinished frame.
+    """Cuts a byte stream into messages of one union type; keeps at most one unfinished frame of `limit` bytes.
 
     With an opener every frame must be sealed.
     """
 
-    def __init__(self, union: Any, opener: Opener | None = None) -> None:
+    def __init__(self, union: Any, opener: Opener | None = None, *, limit: int = MAX_FRAME_BYTES) -> None:
         self._decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(union)
         self._buffer = bytearray()
         self._opener = opener
-        self._limit = MAX_FRAME_BYTES + (SEAL_BYTES if opener is not None else 0)
+        self._limit = limit + (SEAL_BYTES if opener is not None else 0)
 
     @property
     def pending_bytes(self) -> int:

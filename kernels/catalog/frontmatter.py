@@ -1,13 +1,14 @@
 """Front matter: TOML between two +++ lines at the head of lesson.md, checked key by key.
 
 `read` collects everything that is wrong with a file, each as a `Problem` with its key and fix, so that a
-lesson with three slips is repaired in one go.
+lesson with three slips is repaired in one go. What a file may announce is bounded, because a face reads whatever lies
+in a folder: reading takes some milliseconds and a few megabytes, and at worst a second, whatever the file holds.
 """
 
 from __future__ import annotations
 
-import math
 import re
+import sys
 import tomllib
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -18,7 +19,15 @@ from .model import Case, Expectation, Extent, Fuzz, Goal, Judged, JudgedAs, Need
 from .tensors import DEFAULT_TOLERANCE, check_values, parse_tensor, shape
 
 MAX_LESSON_BYTES = 2**20
+MAX_MATTER = 64 * 1024  # characters between the two fences; the largest lesson that is shipped has 2 400
+MAX_DOTS = 100  # in one line: the TOML parser's memory grows with the square of a dotted key's parts
+MAX_PROBLEMS = 100  # told of one file; each may look for the nearest of many names
+MAX_WORDS = 2000  # characters of one problem's message or fix
 MAX_AXIS = 2**48
+MAX_AXES = 64  # every case holds all of them
+MAX_CASES = 256
+MAX_TENSORS = 64  # inputs, and outputs; every case has the shapes of all of them
+MAX_RUNGS = 256
 MAX_RANKS = 8
 
 KEYS = (
@@ -36,7 +45,7 @@ FUZZ_DTYPES = ("float32", "float16", "bfloat16", "float64", "float8_e4m3fn", "fl
 LAYOUTS = ("transposed", "sliced", "offset", "expanded")
 _CASE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
 _FENCE = re.compile(r"^\+\+\+[ \t]*\r?$", re.MULTILINE)
-_AT_LINE = re.compile(r"at line (\d+)")
+_AT_LINE = re.compile(r"at line (\d{1,7}), column \d{1,7}\)\Z")
 _TYPES = {
     str: "a string",
     bool: "true or false",
@@ -80,6 +89,10 @@ class FrontMatter:
     lesson: str = ""
 
 
+class _EnoughError(Exception):
+    """So much is wrong with a file that the rest need not be looked at."""
+
+
 class _Reader:
     """One pass over one file, collecting problems."""
 
@@ -88,7 +101,17 @@ class _Reader:
         self.problems: list[Problem] = []
 
     def wrong(self, key: str, message: str, fix: str) -> None:
-        self.problems.append(Problem(self.path, key, message, fix))
+        """Collect a problem. Raises _EnoughError at the last one that is told."""
+        self.problems.append(Problem(self.path, _cut(key, 200), _cut(message, MAX_WORDS), _cut(fix, MAX_WORDS)))
+        if len(self.problems) >= MAX_PROBLEMS:
+            self.problems.append(Problem(self.path, "", "there is more", "repair these first, then look again"))
+            raise _EnoughError
+
+    def few(self, given: dict[str, object] | list[object], most: int, place: str) -> bool:
+        """Whether `given` has at most `most` entries; else a problem."""
+        if len(given) > most:
+            self.wrong(place, f"{len(given)} of them", f"keep to {most}")
+        return len(given) <= most
 
     def take(self, table: dict[str, object], key: str, kinds: tuple[type, ...], place: str, fix: str) -> object:
         """`table[key]` where it is of one of `kinds` (a bool is no number), else None and a problem."""
@@ -136,7 +159,7 @@ class _Reader:
         if not isinstance(given, int):
             return
         if not 1 <= given <= MAX_RANKS:
-            self.wrong("ranks", f"{given} ranks", fix)
+            self.wrong("ranks", f"{_show(given)} ranks", fix)
             return
         matter.ranks = given
         for spec in (*matter.inputs, *matter.outputs) if given > 1 else ():
@@ -177,14 +200,14 @@ class _Reader:
         if isinstance(sm, int) and not 50 <= sm <= 200:
             self.wrong(
                 f"{place}.sm",
-                f"{sm} is no compute capability times ten",
+                f"{_show(sm)} is no compute capability times ten",
                 "write 80 for compute capability 8.0",
             )
             return None
         assert sm is None or isinstance(sm, int)
         gpus = self.take(given, "gpus", (int,), f"{place}.gpus", "write how many GPUs a call uses, for example 1")
         if isinstance(gpus, int) and not 0 <= gpus <= 1024:
-            self.wrong(f"{place}.gpus", f"{gpus} is no number of GPUs", "write 0 to 1024")
+            self.wrong(f"{place}.gpus", f"{_show(gpus)} is no number of GPUs", "write 0 to 1024")
             return None
         # sm without gpus is meant: a CPU is enough, and the rungs that do use a GPU need that one.
         return Needs(sm=sm, gpus=gpus if isinstance(gpus, int) else 0)
@@ -201,11 +224,11 @@ class _Reader:
                 continue
             number = self.take(given, dtype, (int, float), place, fix)
             if isinstance(number, int | float):
-                if math.isfinite(number) and 0 <= number < 1:
+                if 0 <= number < 1:  # which a NaN is not
                     matter.tolerance[dtype] = float(number)
                     matter.stated |= {dtype}
                 else:
-                    self.wrong(place, f"{number} is no relative tolerance", "use 0 (bit-equal) to less than 1")
+                    self.wrong(place, f"{_show(number)} is no relative tolerance", "use 0 (bit-equal) to less than 1")
 
     def _expect(self, content: dict[str, object], matter: FrontMatter) -> None:
         fix = 'write expect = { speedup = [1.5, 3.0], on = "H100", why = "half the bytes" }'
@@ -221,29 +244,34 @@ class _Reader:
         why = self.take(given, "why", (str,), "expect.why", fix)
         if not isinstance(speedup, list):
             return
-        numbers = [float(x) for x in speedup if isinstance(x, int | float) and not isinstance(x, bool)]
-        if len(numbers) != 2 or len(speedup) != 2 or not 0 < numbers[0] <= numbers[1] < math.inf:
+        # Compared before they become floats: an integer may be larger than any.
+        numbers = [x for x in speedup if isinstance(x, int | float) and not isinstance(x, bool)]
+        if len(numbers) != 2 or len(speedup) != 2 or not 0 < numbers[0] <= numbers[1] <= sys.float_info.max:
             self.wrong(
                 "expect.speedup",
                 f"{_show(speedup)} is no range",
                 "write [low, high], both above 0, low first",
             )
         elif isinstance(on, str) and isinstance(why, str):
-            matter.expect = Expectation((numbers[0], numbers[1]), on, why)
+            matter.expect = Expectation((float(numbers[0]), float(numbers[1])), on, why)
 
     def _axes(self, given: object, place: str) -> dict[str, int]:
         fix = "write axes = { M = 8192, N = 8192 }"
         if not isinstance(given, dict):
             self.wrong(place, f"{_show(given)} is {_kind(given)}, not a table", fix)
             return {}
+        if not self.few(given, MAX_AXES, place):
+            return {}
         axes: dict[str, int] = {}
         for name, value in given.items():
             if not is_axis_name(name):
-                self.wrong(f"{place}.{name}", f"{name!r} cannot name an axis", "use an ASCII name such as M or HEADS")
+                self.wrong(
+                    f"{place}.{name}", f"{_show(name)} cannot name an axis", "use an ASCII name such as M or HEADS"
+                )
             elif isinstance(value, bool) or not isinstance(value, int):
                 self.wrong(f"{place}.{name}", f"{_show(value)} is {_kind(value)}, not a whole number", fix)
             elif not 0 <= value <= MAX_AXIS:
-                self.wrong(f"{place}.{name}", f"{value} is out of range", f"use 0 to {MAX_AXIS}")
+                self.wrong(f"{place}.{name}", f"{_show(value)} is out of range", f"use 0 to {MAX_AXIS}")
             else:
                 axes[name] = value
         return axes
@@ -252,7 +280,9 @@ class _Reader:
         cases = [Case("default", axes)]
         fix = 'write [[cases]], then name = "ragged" and axes = { M = 1023 }'
         given = self.take(content, "cases", (list,), "cases", fix)
-        for index, entry in enumerate(given if isinstance(given, list) else []):
+        if not isinstance(given, list) or not self.few(given, MAX_CASES, "cases"):
+            given = []
+        for index, entry in enumerate(given):
             place = f"cases[{index}]"
             if not isinstance(entry, dict):
                 self.wrong(place, f"{_show(entry)} is {_kind(entry)}, not a table", fix)
@@ -283,8 +313,10 @@ class _Reader:
         given = self.take(content, key, (dict,), key, fix)
         if key not in content or (output and given == {}):
             self.wrong(key, "missing" if key not in content else "empty", fix)
+        if not isinstance(given, dict) or not self.few(given, MAX_TENSORS, key):
+            given = {}
         specs: list[TensorSpec] = []
-        for name, line in (given if isinstance(given, dict) else {}).items():
+        for name, line in given.items():
             place = f"{key}.{name}"
             if not name.isidentifier():
                 self.wrong(place, f"{name!r} cannot name an argument", "use a Python name such as x")
@@ -331,7 +363,7 @@ class _Reader:
         given = self.take(content, key, (str, int, float), key, fix)
         if given is None:
             return "0" if key == "flops" else ""
-        text = str(given).strip()
+        text = given.strip() if isinstance(given, str) else _show(given)
         try:
             for case in cases:
                 with _Naming(case):
@@ -345,7 +377,9 @@ class _Reader:
     def _rungs(self, content: dict[str, object], matter: FrontMatter, axes: dict[str, int]) -> None:
         fix = 'write [rungs.optimized], then summary = "one tile per block"'
         given = self.take(content, "rungs", (dict,), "rungs", fix)
-        for name, notes in (given if isinstance(given, dict) else {}).items():
+        if not isinstance(given, dict) or not self.few(given, MAX_RUNGS, "rungs"):
+            given = {}
+        for name, notes in given.items():
             place = f"rungs.{name}"
             if not isinstance(notes, dict):
                 self.wrong(place, f"{_show(notes)} is {_kind(notes)}, not a table", fix)
@@ -372,17 +406,18 @@ class _Reader:
             if name not in axes:
                 self.wrong(where, "not among [axes]", suggest(name, axes, "name an axis"))
             elif isinstance(value, list):
-                if value and all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in value):
+                whole = [n for n in value if isinstance(n, int) and not isinstance(n, bool) and 0 <= n <= MAX_AXIS]
+                if value and len(whole) == len(value):
                     found[name] = Extent(values=tuple(value))
                 else:
-                    self.wrong(where, f"{_show(value)} is no list of whole numbers", fix)
+                    self.wrong(where, f"{_show(value)} is no list of whole numbers of 0 to {MAX_AXIS}", fix)
             elif isinstance(value, dict):
                 self.unknown(value, _EXTENT_KEYS, f"{where}.")
                 numbers = {k: self.take(value, k, (int,), f"{where}.{k}", fix) for k in _EXTENT_KEYS if k in value}
-                whole = {k: n for k, n in numbers.items() if isinstance(n, int)}
-                extent = Extent(least=whole.get("least", 1), most=whole.get("most"), multiple=whole.get("multiple", 1))
+                bound = {k: n for k, n in numbers.items() if isinstance(n, int)}
+                extent = Extent(least=bound.get("least", 1), most=bound.get("most"), multiple=bound.get("multiple", 1))
                 beyond = extent.most is not None and extent.most < extent.least
-                if extent.least < 0 or extent.multiple < 1 or beyond:
+                if extent.least < 0 or extent.multiple < 1 or beyond or max(bound.values(), default=0) > MAX_AXIS:
                     self.wrong(where, f"{_show(value)} allows nothing", "least at most most, multiple at least 1")
                 else:
                     found[name] = extent
@@ -487,15 +522,25 @@ def read(path: Path, data: bytes) -> tuple[FrontMatter | None, tuple[Problem, ..
     if len(fences) == 1:
         reader.wrong("", "the front matter is not closed", "end it with a line +++")
         return None, tuple(reader.problems)
+    inner = text[fences[0].end() : fences[1].start()]
+    if len(inner) > MAX_MATTER:
+        reader.wrong("", f"the front matter has {len(inner)} characters", f"keep it within {MAX_MATTER}")
+        return None, tuple(reader.problems)
+    if max(line.count(".") for line in inner.split("\n")) > MAX_DOTS:
+        reader.wrong("", f"a line has more than {MAX_DOTS} dots", "break it up, or shorten the dotted key")
+        return None, tuple(reader.problems)
     # Blank lines stand in for everything above, so that the parser counts lines as an editor does.
     above = "\n" * (text[: fences[0].start()].count("\n") + 1)
     try:
-        content = tomllib.loads(above + text[fences[0].end() : fences[1].start()].lstrip("\r").removeprefix("\n"))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        told = str(error) or "nested too deeply"
+        content = tomllib.loads(above + inner.lstrip("\r").removeprefix("\n"))
+    except (ValueError, RecursionError) as error:  # a plain ValueError where a number has thousands of digits
+        told = (str(error) if isinstance(error, ValueError) else "") or "nested too deeply"
         reader.wrong("", f"not TOML: {told[0].lower()}{told[1:]}", _toml_fix(told, text))
         return None, tuple(reader.problems)
-    matter = reader.tables(content)
+    try:
+        matter = reader.tables(content)
+    except _EnoughError:
+        return None, tuple(reader.problems)
     matter.lesson = text[fences[1].end() :].replace("\r\n", "\n").strip("\n") + "\n"
     return (None if reader.problems else matter), tuple(reader.problems)
 
@@ -512,11 +557,12 @@ def _first_two(text: str) -> list[re.Match[str]]:
 def _toml_fix(told: str, text: str) -> str:
     """What to do about an error of the TOML parser, from its sentence and the line that it names."""
     lowered = told.lower()
+    # The place ends the sentence; what stands before it may quote the file, which may say "at line 999" too.
     at = _AT_LINE.search(told)
-    line = text.split("\n")[int(at.group(1)) - 1] if at else ""
+    line = "".join(text.split("\n")[int(at.group(1)) - 1 : int(at.group(1))]) if at else ""
     if line.count("{") > line.count("}"):
         return "an inline table { } must stand on one line; use a [table] for a longer one"
-    if "overwrite" in lowered or "twice" in lowered or "mutate" in lowered:
+    if "overwrite" in lowered or "duplicate" in lowered or "twice" in lowered or "mutate" in lowered:
         return "a key may stand once; keep one of them"
     if "invalid value" in lowered:
         return 'put text between quotes, for example flops = "2*M*N"'
@@ -543,8 +589,15 @@ class _Naming:
 
 
 def _show(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # Python writes no integer of more than 4300 digits
+        text = "a number of thousands of digits" if isinstance(value, int) else "what cannot be written out"
+    return _cut(text, 60)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def _kind(value: object) -> str:

@@ -95,17 +95,17 @@ def names(expression: str) -> frozenset[str]:
 def _parse(expression: str) -> Node:
     """The expression as a small tree of ("number", n), ("name", text) and (kind, operation, operands)."""
     text = expression.strip()
+    if len(text) > MAX_LENGTH:
+        raise GrammarError(
+            f"the expression has {len(text)} characters",
+            f"keep it within {MAX_LENGTH}, or name a part as an axis",
+        )
     if _PLAIN_NAME.match(text) and is_axis_name(text):
         return ("name", text)
     if _PLAIN_INTEGER.match(text):
         return ("number", int(text))
     if not text:
         raise GrammarError("the expression is empty", _WHAT_WORKS)
-    if len(text) > MAX_LENGTH:
-        raise GrammarError(
-            f"the expression has {len(text)} characters",
-            f"keep it within {MAX_LENGTH}, or name a part as an axis",
-        )
     if not _ALPHABET.match(text) or _NUMBER_INTO_NAME.search(text):
         raise GrammarError(f"{_quoted(text)} is not in the grammar", _WHAT_WORKS)
     try:

@@ -19,7 +19,8 @@ from . import frontmatter, sources
 from .model import Catalog, Chapter, Goal, Kind, Needs, Problem, Role, Rung, Target
 
 _CHAPTER = re.compile(r"ch(\d{1,3})(?:_(.*))?\Z", re.DOTALL)
-_HEADING = re.compile(r"^#[ \t]+(.+?)[ \t#]*\r?$", re.MULTILINE)
+# Signs and blanks at its end are stripped later: looked for here, they would cost the square of the line's length.
+_HEADING = re.compile(r"^#[ \t]+(.+)$", re.MULTILINE)
 _NUMBERED = re.compile(r"(?:chapter|ch)\.?\s*\d+\s*[:.,·—–-]*\s*", re.IGNORECASE)
 _ROLES = (
     ("baseline", Role.BASELINE),
@@ -383,7 +384,8 @@ def _title(folder: Path, readme: str) -> str:
     """The README's first heading without a leading "Chapter 7:", else the folder's name in words."""
     heading = _HEADING.search(readme)
     if heading:
-        words = _NUMBERED.sub("", heading.group(1), count=1) if _NUMBERED.match(heading.group(1)) else heading.group(1)
+        title = heading.group(1).rstrip("\r").rstrip(" \t#")
+        words = _NUMBERED.sub("", title, count=1) if _NUMBERED.match(title) else title
         if words.strip():
             return words.strip()
     found = _CHAPTER.match(folder.name)

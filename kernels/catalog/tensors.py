@@ -246,8 +246,11 @@ def shape(spec: TensorSpec, axes: Mapping[str, int]) -> tuple[int, ...]:
         if size < 0:
             raise GrammarError(f"the dimension {dim!r} is {size}", "use at least 0")
         sizes.append(size)
-    if math.prod(sizes) > MAX_ELEMENTS:
-        raise GrammarError(f"the tensor {spec.name} would have {math.prod(sizes)} elements", "make its axes smaller")
+    count = math.prod(sizes)
+    if count > MAX_ELEMENTS:
+        # Of many dimensions, the product has more digits than Python writes out.
+        told = str(count) if count.bit_length() <= 128 else f"2**{count.bit_length() - 1} or more"
+        raise GrammarError(f"the tensor {spec.name} would have {told} elements", "make its axes smaller")
     return tuple(sizes)
 
 

@@ -198,6 +198,139 @@ def test_another_user_cannot_reach_a_socket_even_if_it_is_open_to_all(bare: Path
         base.rmdir()
 
 
+# -- what another user could exchange ----------------------------------------------------------------------------------
+
+
+def test_a_parent_that_everybody_may_write_to_is_refused_with_the_way_to_close_it(
+    bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever may rename our folder may put another in its place, however private ours is."""
+    (bare / "open").mkdir()
+    (bare / "open").chmod(0o777)
+    monkeypatch.setenv("AISP_STATE", str(bare / "open" / "deep" / "state"))
+    with pytest.raises(UnsafePathError) as caught:
+        state_dir()
+    assert str(caught.value) == (
+        f"everybody may exchange what lies in {bare}/open; `chmod o-w {bare}/open`, "
+        "or set AISP_STATE (and XDG_RUNTIME_DIR) to a folder of your own elsewhere"
+    )
+    (bare / "open").chmod(0o775)
+    assert state_dir() == bare / "open" / "deep" / "state"
+
+
+def test_below_a_shared_folder_with_its_sticky_bit_a_folder_of_ones_own_is_fine(
+    bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (bare / "shared").mkdir()
+    (bare / "shared").chmod(0o1777)
+    monkeypatch.setenv("AISP_STATE", str(bare / "shared" / "mine"))
+    assert state_dir() == bare / "shared" / "mine"
+    assert mode(bare / "shared") == 0o1777
+
+
+def test_the_same_holds_where_a_link_leads(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (bare / "open" / "inner").mkdir(parents=True)
+    (bare / "open").chmod(0o777)
+    (bare / "link").symlink_to(bare / "open" / "inner")
+    monkeypatch.setenv("AISP_STATE", str(bare / "link" / "state"))
+    with pytest.raises(UnsafePathError, match=f"everybody may exchange what lies in {bare}/open;"):
+        state_dir()
+    (bare / "open").chmod(0o755)
+    assert state_dir() == bare / "link" / "state"  # a link of one's own above the folder is the owner's affair
+
+
+def test_the_runtime_folder_is_looked_at_in_the_same_way(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (bare / "open").mkdir()
+    (bare / "open").chmod(0o777)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(bare / "open"))
+    with pytest.raises(UnsafePathError, match=r"everybody may exchange .* XDG_RUNTIME_DIR"):
+        paths.runtime_dir()
+
+
+def test_parents_that_are_made_are_not_open_to_others_whatever_the_umask(
+    bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(bare / "home"))
+    old = os.umask(0)
+    try:
+        made = state_dir()
+    finally:
+        os.umask(old)
+    assert [mode(path) for path in (made, *list(made.parents)[:3])] == [0o700, 0o755, 0o755, 0o755]
+
+
+root_only = pytest.mark.skipif(os.getuid() != 0, reason="only root can make what belongs to somebody else")
+
+
+@root_only
+def test_a_parent_of_another_user_is_refused(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (bare / "theirs").mkdir()
+    os.chown(bare / "theirs", 65534, 65534)
+    monkeypatch.setenv("AISP_STATE", str(bare / "theirs" / "state"))
+    with pytest.raises(UnsafePathError, match=r"theirs belongs to uid 65534, who could exchange .*; set AISP_STATE"):
+        state_dir()
+
+
+@root_only
+def test_a_link_of_another_user_on_the_way_is_refused(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (bare / "real").mkdir()
+    (bare / "link").symlink_to(bare / "real")
+    os.lchown(bare / "link", 65534, 65534)
+    monkeypatch.setenv("AISP_STATE", str(bare / "link" / "state"))
+    with pytest.raises(UnsafePathError, match=r"link belongs to uid 65534, who could exchange"):
+        state_dir()
+
+
+@root_only
+def test_what_others_put_into_a_folder_while_it_was_open_is_named_and_the_folder_left_as_it_is(
+    bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (bare / "open").mkdir()
+    (bare / "open").chmod(0o777)
+    (bare / "open" / "aisp.db-wal").write_bytes(b"planted")
+    os.chown(bare / "open" / "aisp.db-wal", 65534, 65534)
+    monkeypatch.setenv("AISP_STATE", str(bare / "open"))
+    for _ in range(2):  # it is not forgotten by the next start
+        with pytest.raises(UnsafePathError, match=r"was open to others, and 'aisp.db-wal' in it belongs to uid 65534"):
+            state_dir()
+    (bare / "open" / "aisp.db-wal").unlink()
+    assert mode(state_dir()) == 0o700
+
+
+@root_only
+@pytest.mark.parametrize("name", ["log_file", "lock_file", "pointer_file", "database_file"])
+def test_a_planted_link_is_followed_by_nobody(bare: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """The engine would append its log to whatever file of ours it leads to."""
+    monkeypatch.setenv("AISP_STATE", str(bare / "a"))
+    place = getattr(paths, name)()
+    (bare / "precious").write_text("precious")
+    place.symlink_to(bare / "precious")
+    assert getattr(paths, name)() == place  # a link of one's own may lead to a larger disk
+    os.lchown(place, 65534, 65534)
+    with pytest.raises(UnsafePathError, match=r"belongs to uid 65534; look at it and remove it"):
+        getattr(paths, name)()
+    assert (bare / "precious").read_text() == "precious"
+
+
+def test_a_folder_that_is_exchanged_for_a_link_is_not_changed_through_it(
+    bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the making and the closing of a folder."""
+    (bare / "victim").mkdir()
+    (bare / "victim").chmod(0o755)
+    make = Path.mkdir
+
+    def exchanged(path: Path, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
+        make(path, mode, parents, exist_ok)
+        path.rmdir()
+        path.symlink_to(bare / "victim")
+
+    monkeypatch.setattr(Path, "mkdir", exchanged)
+    with pytest.raises(UnsafePathError, match="is a symbolic link"):
+        make_private(bare / "state")
+    assert mode(bare / "victim") == 0o755
+
+
 # -- the socket --------------------------------------------------------------------------------------------------------
 
 

@@ -56,11 +56,14 @@ def noise(data: bytearray) -> None:
 def test_a_damaged_store_is_set_aside(path: Path, injure: Callable[[bytearray], None], with_backup: bool) -> None:
     with History(path) as history:
         newest = history.newest(1)[0].id
+        lost = {run.id for run in history.newest()}
     Path(f"{path}-wal").unlink(missing_ok=True)
     if with_backup:
         with Store.open(path) as store:
             backup = store.backup()
-            store.plan([planned(target="after:backup")])
+            later = planned(target="after:backup")
+            store.plan([later])
+            lost = {later.id}
     data = bytearray(path.read_bytes())
     injure(data)
     path.write_bytes(data)
@@ -70,13 +73,17 @@ def test_a_damaged_store_is_set_aside(path: Path, injure: Callable[[bytearray], 
         assert aside is not None
         assert aside.name.startswith("aisp.db.corrupt-")
         assert aside.read_bytes() == bytes(data)
+        missing = store.opened.missing
+        assert missing is not None
+        assert set(missing.runs) <= lost
+        assert set(missing.runs) == lost or not missing.certain
         if with_backup:
-            assert store.opened == Opened(restored_from=backup, set_aside=aside)
+            assert store.opened == Opened(restored_from=backup, set_aside=aside, missing=missing)
             assert history.count() == 20
             assert history.verify(newest)
             assert backup.exists()
         else:
-            assert store.opened == Opened(set_aside=aside)
+            assert store.opened == Opened(set_aside=aside, missing=missing)
             assert history.count() == 0
         run = planned()
         store.plan([run])

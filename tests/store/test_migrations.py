@@ -381,7 +381,7 @@ def test_without_room_for_the_copy_nothing_is_migrated(old: Path, monkeypatch: p
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("store.writer._settle", full)
+    monkeypatch.setattr("store.upkeep.settle", full)
     with pytest.raises(StoreFullError, match="free some space"):
         Store.open(old)
     assert versions(old) == 1

@@ -1,19 +1,27 @@
-"""`aisp bench history | compare | expectations` and `aisp store info` over a real store."""
+"""`aisp bench history | compare | expectations` and the commands of `aisp store` over a real store."""
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
+from store import upkeep
+from store.migrations import LATEST
 from store.outcomes import Limiter, State, Timing, Validity, Verdict
 from store.records import Light, Quality
 from tests.tui.fake_engine import isolate, make_target, remember
 from tui.cli import cli
+from tui.commands import store
 from tui.commands.compare import judge
 from tui.commands.expectations import is_meant
 
@@ -247,17 +255,159 @@ def test_store_info_counts_what_is_there(state: Path) -> None:
     remember(state, "mine:two", sources="b")
     shown = CliRunner().invoke(cli, ["store", "info", "--json"])
     told = json.loads(shown.stdout)
-    from store.migrations import LATEST
-
     assert (told["runs"], told["finished_runs"], told["targets"], told["sources"]) == (3, 3, 2, 2)
     assert told["schema_version"] == LATEST
     assert told["size_bytes"] >= (state / "aisp.db").stat().st_size
     assert told["newest"] == "2026-01-02T03:04:05+00:00"
 
 
-def test_a_store_of_a_newer_aisp_is_refused_with_a_sentence(state: Path) -> None:
-    import sqlite3
+def keep(command: click.Command, *words: str, **options: Any) -> tuple[Result, Any]:
+    """A command of the store's upkeep; with --json also what it printed."""
+    shown = CliRunner().invoke(command, list(words), **options)
+    return shown, json.loads(shown.stdout) if "--json" in words and shown.exit_code < 2 else None
 
+
+def test_store_info_names_backups_what_was_set_aside_and_the_reserve(state: Path) -> None:
+    remember(state, "mine:one")
+    database = state / "aisp.db"
+    made = upkeep.copy_beside(database)
+    upkeep.restore(database)
+    upkeep.make_ballast(database)
+    _, told = keep(store.info, "--json")
+    assert [kept["path"] for kept in told["backups"]] == [str(made)]
+    assert told["backups"][0]["size_bytes"] == made.stat().st_size
+    assert [Path(kept["path"]).name.partition("-")[0] for kept in told["set_aside"]] == ["aisp.db.replaced"]
+    assert (told["ballast_bytes"], told["read_only"]) == (16 << 20, False)
+    shown, _ = keep(store.info)
+    assert "reserve    16.0 MiB" in shown.stdout
+    assert f"backup     {made}" in shown.stdout
+
+
+def test_store_info_of_a_newer_store_says_that_it_can_only_be_read(state: Path) -> None:
+    remember(state, "mine:one")
+    with closing(sqlite3.connect(state / "aisp.db")) as database:
+        database.execute("PRAGMA user_version = 999")
+    assert keep(store.info, "--json")[1]["read_only"] is True
+    assert f"999, this aisp writes {LATEST}: it can only be read" in keep(store.info)[0].stdout
+    assert [run["target"] for run in json.loads(bench("history", "--json").stdout)] == ["mine:one"]
+    shown, _ = keep(store.verify)
+    assert (shown.exit_code, "schema version 999" in shown.stderr) == (3, True)
+
+
+def test_verify_ends_with_0_for_a_whole_store_and_with_1_where_a_time_was_changed(state: Path) -> None:
+    good = remember(state, "mine:one", sources="a")
+    bad = remember(state, "mine:two", sources="b")
+    shown, told = keep(store.verify, "--json")
+    assert (shown.exit_code, told["whole"], told["damage"]) == (0, True, [])
+    assert (told["checked"]["run"], told["checked"]["source"]) == (2, 2)
+    assert "=> all of it is what was written" in keep(store.verify)[0].stdout
+    backup = upkeep.copy_beside(state / "aisp.db")
+    with closing(sqlite3.connect(state / "aisp.db")) as database, database:
+        database.execute("UPDATE arms SET median_ms = median_ms * 0.99 WHERE run = 2 AND rung = 'optimized'")
+    shown, told = keep(store.verify, "--json")
+    assert (shown.exit_code, [(each["kind"], each["id"]) for each in told["damage"]]) == (1, [("run", bad.id)])
+    shown, _ = keep(store.verify)
+    assert shown.exit_code == 1
+    assert f"run {bad.id}: its record has another hash" in shown.stdout
+    assert good.id not in shown.stdout
+    assert keep(store.verify, str(backup))[0].exit_code == 0
+    assert keep(store.verify, str(state / "nothing.db"))[0].exit_code == 2
+
+
+def test_backup_goes_beside_the_store_or_where_it_is_told_and_never_over_a_file(state: Path, tmp_path: Path) -> None:
+    remember(state, "mine:one")
+    shown, told = keep(store.backup, "--json")
+    assert shown.exit_code == 0
+    assert upkeep.backups(state / "aisp.db") == [Path(told["backup"])]
+    assert told["deleted"] == []
+    elsewhere = tmp_path / "kept.db"
+    assert keep(store.backup, str(elsewhere))[0].stdout.startswith(f"copied to {elsewhere}")
+    assert upkeep.verify(elsewhere).checked["run"] == 1
+    shown, _ = keep(store.backup, str(elsewhere))
+    assert (shown.exit_code, "name another file" in shown.stderr) == (2, True)
+
+
+def test_of_backups_made_by_hand_the_newest_five_stay(state: Path) -> None:
+    remember(state, "mine:one")
+    made = [Path(keep(store.backup, "--json")[1]["backup"]) for _ in range(5)]
+    for age, file in enumerate(reversed(made), start=1):
+        os.utime(file, (1_000_000 - age,) * 2)
+    _, told = keep(store.backup, "--json")
+    assert told["deleted"] == [str(made[0])]
+    assert len(upkeep.backups(state / "aisp.db")) == 5
+
+
+def test_restore_names_the_runs_that_the_backup_lacks(state: Path) -> None:
+    first = remember(state, "mine:one")
+    keep(store.backup)
+    later = [remember(state, "mine:two").id for _ in range(12)]
+    shown, told = keep(store.restore, "--yes", "--json")
+    assert (shown.exit_code, told["missing"], told["missing_is_certain"]) == (0, sorted(later), True)
+    assert [run["run_id"] for run in json.loads(bench("history", "--json").stdout)] == [first.id]
+    shown, _ = keep(store.restore, told["kept"], "--yes")
+    assert shown.exit_code == 0
+    assert "missing" not in shown.stdout
+    assert len(json.loads(bench("history", "--json").stdout)) == 13
+    shown, _ = keep(store.restore, "--yes")
+    assert "12 run(s) are missing now" in shown.stdout
+    assert "and 2 more (--json names all)" in shown.stdout
+
+
+def test_restore_asks_and_without_a_terminal_wants_yes(state: Path) -> None:
+    remember(state, "mine:one")
+    upkeep.copy_beside(state / "aisp.db")
+    before = sorted(state.iterdir())
+    shown, _ = keep(store.restore, input="y\n")
+    assert (shown.exit_code, "--yes" in shown.stderr) == (2, True)
+    assert sorted(state.iterdir()) == before
+
+
+def test_restore_without_a_whole_backup_and_with_a_file_that_is_none_says_so(state: Path, tmp_path: Path) -> None:
+    run = remember(state, "mine:one")
+    shown, _ = keep(store.restore, "--yes")
+    assert (shown.exit_code, "no whole backup" in shown.stderr) == (3, True)
+    other = tmp_path / "other.db"
+    with closing(sqlite3.connect(other)) as database, database:
+        database.execute("CREATE TABLE t (x)")
+    shown, _ = keep(store.restore, str(other), "--yes")
+    assert (shown.exit_code, "database of another program" in shown.stderr) == (3, True)
+    assert [kept["run_id"] for kept in json.loads(bench("history", "--json").stdout)] == [run.id]
+
+
+def test_vacuum_tells_the_size_before_and_after(state: Path) -> None:
+    remember(state, "mine:one")
+    with closing(sqlite3.connect(state / "aisp.db")) as database, database:
+        database.execute("INSERT INTO environments VALUES ('x', ?)", ["x" * (1 << 20)])
+        database.execute("DELETE FROM environments WHERE hash = 'x'")
+    shown, told = keep(store.vacuum, "--json")
+    assert shown.exit_code == 0
+    assert told["before_bytes"] - told["after_bytes"] >= 1 << 20
+    assert told["after_bytes"] == (state / "aisp.db").stat().st_size
+    assert keep(store.verify)[0].exit_code == 0
+
+
+@pytest.mark.parametrize("command", [store.restore, store.vacuum])
+def test_while_an_engine_runs_the_file_is_its_own(state: Path, command: click.Command) -> None:
+    remember(state, "mine:one")
+    upkeep.copy_beside(state / "aisp.db")
+    words = ["--yes"] if command is store.restore else []
+    with (state / "engine.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        before = (state / "aisp.db").read_bytes()
+        shown, _ = keep(command, *words)
+        assert (shown.exit_code, "`aisp engine stop`" in shown.stderr) == (3, True)
+        assert (state / "aisp.db").read_bytes() == before
+    assert keep(command, *words)[0].exit_code == 0
+
+
+def test_where_nothing_is_stored_yet_there_is_nothing_to_keep(state: Path) -> None:
+    for command in (store.verify, store.backup, store.vacuum):
+        shown, _ = keep(command)
+        assert (shown.exit_code, "there is no store at" in shown.stderr) == (3, True)
+    assert not (state / "aisp.db").exists()
+
+
+def test_a_store_of_a_newer_aisp_is_refused_with_a_sentence(state: Path) -> None:
     remember(state, "mine:one")
     with sqlite3.connect(state / "aisp.db") as store:
         store.execute("PRAGMA user_version = 999")

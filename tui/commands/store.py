@@ -1,9 +1,21 @@
-"""`aisp store info`: where results are kept, read with Python's own sqlite3."""
+"""`aisp store ...`: where results are kept, whether they are what was written, copies of them, and their space.
+
+`info` reads with Python's own sqlite3 and `verify` with the store's reader, both beside a running engine; so does
+`backup`. `restore` and `vacuum` want the file to themselves: they hold the lock of the one engine meanwhile, so that
+none can start.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import os
+import shutil
 import sqlite3
+import sys
+from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +23,20 @@ import click
 
 from engine import paths
 from engine.clean import clean_line
+from store import migrations, upkeep
+from store.errors import StoreError
 from tui import plain
 from tui.cli import NotHereError
 from tui.commands import common, quarantine
+
+NAMED = 10
+"""So many ids are printed; --json has all."""
 
 
 @click.command()
 @common.json_option
 def info(as_json: bool) -> None:
-    """Show where results are kept: path, size, runs, schema version, SQLite.
+    """Show where results are kept: path, size, runs, schema version, SQLite, backups, files set aside.
 
     Exit status: 0, also where nothing is stored yet; 3 the database cannot be read.
     """
@@ -27,24 +44,191 @@ def info(as_json: bool) -> None:
     if as_json:
         common.say_document(found)
         return
+    schema = plain.count(found["schema_version"])
+    if found["read_only"]:
+        schema += f", this aisp writes {found['known_schema_version']}: it can only be read until aisp is updated"
     rows = [
-        [
-            "path",
-            clean_line(found["path"], limit=4096) + ("" if found["exists"] else " (nothing stored yet)"),
-        ],
-        ["size", plain.size(found["size_bytes"])],
+        ["path", _shown(found["path"]) + ("" if found["exists"] else " (nothing stored yet)")],
+        ["size", f"{plain.size(found['size_bytes'])}, of it unused {plain.size(found['unused_bytes'])}"],
+        ["free", f"{plain.size(found['free_bytes'])} on its disk"],
+        ["reserve", plain.size(found["ballast_bytes"])],
         ["runs", plain.count(found["runs"])],
         ["finished", plain.count(found["finished_runs"])],
         ["targets", plain.count(found["targets"])],
         ["sources", plain.count(found["sources"])],
         ["newest", plain.local_time(found["newest"] or "")],
-        ["schema", plain.count(found["schema_version"])],
+        ["schema", schema],
         ["SQLite", found["sqlite_version"]],
         ["lasting", "no: a temporary folder, gone after a reboot" if found["temporary"] else "yes"],
     ]
+    rows += [
+        ["backup", f"{_shown(kept['path'])}, {plain.size(kept['size_bytes'])}, {plain.local_time(kept['wall'])}"]
+        for kept in found["backups"]
+    ]
+    rows += [["set aside", f"{_shown(kept['path'])}, {plain.size(kept['size_bytes'])}"] for kept in found["set_aside"]]
     width = max(len(row[0]) for row in rows)
     for name, value in rows:
         common.say(f"{name:<{width}}  {value}")
+
+
+@click.command()
+@click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@common.json_option
+@click.pass_context
+def verify(ctx: click.Context, file: Path | None, as_json: bool) -> None:
+    """Compare every stored run, sample, source and ceiling with the hash that was written with it.
+
+    FILE is a backup, or a file that was set aside; by default the store itself, also while runs are measured.
+
+    Exit status: 0 all of it is what was written; 1 something is not; 2 no such file; 3 it cannot be read.
+    """
+    progress = common.Progress(quiet=as_json)
+    with told():
+        found = upkeep.verify(
+            file or paths.database_file(), lambda kind, checked: progress.show(f"{checked} of kind {kind}")
+        )
+    progress.clear()
+    damage = [{"kind": each.kind, "id": each.id, "reason": each.reason} for each in found.damage]
+    if as_json:
+        common.say_document(
+            {
+                "path": str(found.path),
+                "schema_version": found.schema_version,
+                "whole": found.whole,
+                "checked": found.checked,
+                "damage": damage,
+            }
+        )
+    else:
+        for kind, checked in found.checked.items():
+            common.say(f"{kind:<11}  {plain.count(checked):>9}")
+        for each in found.damage:
+            common.say_outcome(clean_line(f"{each.kind} {each.id or '-'}: {each.reason}", limit=500), "damaged")
+        count = len(found.damage)
+        common.say("=> all of it is what was written" if found.whole else f"=> {count} not what was written")
+    ctx.exit(0 if found.whole else 1)
+
+
+@click.command()
+@click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
+@common.json_option
+def backup(file: Path | None, as_json: bool) -> None:
+    """Copy the store while it is in use, and examine the copy before it gets its name.
+
+    FILE must be new, and is kept for good: give one on another disk. Without it the copy lies beside the store, where a
+    damaged store is restored from, and the oldest of more than five such copies is deleted.
+
+    Exit status: 0; 2 the file exists; 3 nothing is stored yet, no room, or the store is damaged.
+    """
+    if file is not None and file.exists():
+        raise click.UsageError(f"{clean_line(bytes(file))} exists: name another file for the backup")
+    database = paths.database_file()
+    with told():
+        made = upkeep.copy_beside(database, file.absolute() if file else None)
+        gone = [] if file else upkeep.prune(database)
+    size_bytes = made.stat().st_size
+    if as_json:
+        common.say_document({"backup": str(made), "size_bytes": size_bytes, "deleted": [str(each) for each in gone]})
+        return
+    common.say(f"copied to {_shown(made)} ({plain.size(size_bytes)})")
+    for each in gone:
+        common.say(f"deleted {_shown(each)}")
+
+
+@click.command()
+@click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@common.json_option
+@click.pass_context
+def restore(ctx: click.Context, file: Path | None, yes: bool, as_json: bool) -> None:
+    """Put a backup into the place of the store, and name the runs that it lacks.
+
+    FILE is by default the newest whole backup beside the store. The store that is there is kept beside it and can be
+    restored in its turn. No engine may run.
+
+    Exit status: 0; 1 not confirmed; 2 no such file; 3 an engine runs, there is no whole backup, or FILE is none.
+    """
+    database = paths.database_file()
+    if not yes:
+        if as_json or not sys.stdin.isatty():
+            raise click.UsageError("this replaces the store; give --yes where nobody can be asked")
+        common.note(f"{_shown(file or 'the newest whole backup')}\ninto {_shown(database)}; what is there is kept")
+        if not click.confirm("Restore it?", err=True):
+            ctx.exit(1)
+    with told(), alone():
+        done = upkeep.restore(database, file.absolute() if file else None)
+    missing = done.missing
+    if as_json:
+        common.say_document(
+            {
+                "restored": str(done.backup),
+                "kept": str(done.aside) if done.aside else None,
+                "missing": list(missing.runs),
+                "missing_is_certain": missing.certain,
+            }
+        )
+        return
+    common.say(f"restored {_shown(done.backup)}")
+    if done.aside:
+        common.say(f"what was there is kept as {_shown(done.aside)}")
+    if missing.runs:
+        shown = ", ".join(clean_line(run_id) for run_id in missing.runs[-NAMED:][::-1])
+        more = f" and {len(missing.runs) - NAMED} more (--json names all)" if len(missing.runs) > NAMED else ""
+        common.say(f"{plain.count(len(missing.runs))} run(s) are missing now, the newest first: {shown}{more}")
+    if not missing.certain:
+        common.say("what was there could not be read to its end: more runs may be missing")
+
+
+@click.command()
+@common.json_option
+def vacuum(as_json: bool) -> None:
+    """Rewrite the store without unused room. Every result stays. No engine may run.
+
+    Exit status: 0; 3 an engine runs, nothing is stored yet, too little room on the disk, or the store is damaged.
+    """
+    database = paths.database_file()
+    with told(), alone():
+        before, after = upkeep.vacuum(database)
+    if as_json:
+        common.say_document({"path": str(database), "before_bytes": before, "after_bytes": after})
+        return
+    common.say(f"{_shown(database)}: {plain.size(before)} before, {plain.size(after)} now")
+
+
+@contextlib.contextmanager
+def told() -> Iterator[None]:
+    """What the store cannot do becomes a message with exit status 3."""
+    try:
+        yield
+    except LookupError as error:
+        if type(error) is not LookupError:  # KeyError and IndexError are ours to repair, not the person's
+            raise
+        raise NotHereError(str(error)) from None
+    except StoreError as error:
+        raise NotHereError(str(error)) from None
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Be what the one engine of this state directory would be. Raises NotHereError while there is one."""
+    lock = os.open(paths.lock_file(), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise NotHereError("an engine uses the store; `aisp engine stop` ends it, then try again") from None
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, str(os.getpid()).encode(), 0)
+        try:
+            yield
+        finally:
+            os.ftruncate(lock, 0)
+    finally:
+        os.close(lock)
+
+
+def _shown(path: object) -> str:
+    return clean_line(os.fsencode(str(path)), limit=4096)
 
 
 def facts(database: Path) -> dict[str, Any]:
@@ -62,12 +246,20 @@ def facts(database: Path) -> dict[str, Any]:
         "schema_version": None,
         "sqlite_version": sqlite3.sqlite_version,
         "temporary": paths.state_is_temporary(),
+        "read_only": False,
+        "known_schema_version": migrations.LATEST,
+        "unused_bytes": None,
+        "free_bytes": shutil.disk_usage(database.parent).free,
+        "ballast_bytes": None,
+        "backups": [_file(kept) for kept in reversed(upkeep.backups(database))],
+        "set_aside": [_file(kept) for kept in reversed(upkeep.asides(database))],
     }
+    ballast = upkeep.ballast_file(database)
+    if ballast.exists():
+        found["ballast_bytes"] = ballast.stat().st_size
     if not found["exists"]:
         return found
-    # The write-ahead log is part of the database until it is folded in.
-    parts = [database, database.with_name(database.name + "-wal")]
-    found["size_bytes"] = sum(part.stat().st_size for part in parts if part.exists())
+    found["size_bytes"] = upkeep.size_bytes(database)
     try:
         with closing(quarantine.open_read_only(database)) as connection:
 
@@ -75,6 +267,8 @@ def facts(database: Path) -> dict[str, Any]:
                 return connection.execute(query).fetchone()[0]
 
             found["schema_version"] = one("PRAGMA user_version")
+            found["read_only"] = found["schema_version"] > migrations.LATEST
+            found["unused_bytes"] = one("PRAGMA freelist_count") * one("PRAGMA page_size")
             found["runs"] = one("SELECT count(*) FROM runs")
             found["finished_runs"] = one(
                 "SELECT count(*) FROM runs WHERE state NOT IN ('planned', 'starting', 'running')"
@@ -85,3 +279,10 @@ def facts(database: Path) -> dict[str, Any]:
     except sqlite3.Error as error:
         raise NotHereError(f"{database} cannot be read: {error}") from None
     return found
+
+
+def _file(path: Path) -> dict[str, Any]:
+    """A backup or a file set aside, for JSON."""
+    status = path.stat()
+    wall = datetime.fromtimestamp(status.st_mtime, UTC).isoformat(timespec="milliseconds")
+    return {"path": str(path), "size_bytes": status.st_size, "wall": wall}

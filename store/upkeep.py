@@ -1,0 +1,594 @@
+"""Keeping the store: copies of it, what becomes of a damaged file, whether it is what was written, a reserve for a
+full disk.
+
+A copy, a restored file and a reserve get their names when they are whole and on the disk, so a process killed
+anywhere leaves the old state or the new one. Nothing that a person may still want is deleted: a file that gives way
+to a backup is kept beside it, and which of its runs the backup lacks is told by their ids.
+
+SQLite's own check sees broken structure, not a flipped bit inside a value; `verify` recomputes every hash there is.
+On a full disk SQLite can neither delete nor fold its log in, so `make_ballast` keeps 16 MiB that can be given back.
+
+`copy`, `tend` and the ballast are for the engine beside its writer, `copy_beside` and `verify` for any process beside
+it; `restore` and `vacuum` want the store to themselves. Imports neither numpy nor sqlite-utils; `verify` reads through
+`History` and costs numpy.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import hashlib
+import os
+import re
+import shutil
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from store import migrations
+from store.errors import NewerSchemaError, StoreCorruptError, StoreError, StoreFullError, typed_errors
+
+if TYPE_CHECKING:
+    from store.writer import Store
+
+BUSY_TIMEOUT_S = 5.0
+BACKUPS_KEPT = 5
+BACKUP_EVERY_S = 86_400.0
+QUIET_S = 60.0
+RETRY_S = 600.0
+BALLAST_BYTES = 16 * 2**20
+BALLAST_ROOM = 8
+"""The reserve is made where that many times its size is free: on a disk that is about full it would only hurt."""
+SALVAGE_S = 20.0
+"""Longest walk through a damaged table; its pages may lead in circles."""
+
+KINDS = ("run", "peak", "fuzz", "failure")
+_PAGE = 100  # records in one read transaction: a longer one would hold back the folding of the log
+_SIDE_FILES = ("", "-wal", "-shm")
+_OURS = re.compile(r"\.v(\d+)-\d{8}T\d{6}Z(?:-\d+)?\.bak")
+_CONTENT = (  # kind, columns of hash and content, table
+    ("source", "sha256", "sources"),
+    ("environment", "hash", "environments"),
+    ("manifest", "hash", "manifests"),
+)
+# Down, up and through the index of ids: damage in one place leaves ids to be found from another.
+_WALKS = (
+    "SELECT id FROM runs NOT INDEXED ORDER BY number DESC",
+    "SELECT id FROM runs NOT INDEXED ORDER BY number",
+    "SELECT id FROM runs ORDER BY id",
+)
+
+
+# -- files beside the store --------------------------------------------------------------------------------------------
+
+
+def backups(path: Path) -> list[Path]:
+    """Backups beside the store, oldest first."""
+    found = path.parent.glob(f"{glob.escape(path.name)}.*.bak")
+    return sorted(found, key=lambda backup: (backup.stat().st_mtime_ns, backup.name))
+
+
+def asides(path: Path) -> list[Path]:
+    """Files that gave way to a backup or a fresh store, oldest first."""
+    found = path.parent.glob(f"{glob.escape(path.name)}*")
+    ours = [file for file in found if re.search(r"\.(corrupt|replaced)-\w+$", file.name)]
+    return sorted(ours, key=lambda aside: (aside.stat().st_mtime_ns, aside.name))
+
+
+def ballast_file(path: Path) -> Path:
+    """The reserve of the store at `path`."""
+    return path.with_name(f"{path.name}.ballast")
+
+
+def size_bytes(path: Path) -> int:
+    """Of the database with its write-ahead log, which is part of it until it is folded in."""
+    return sum(part.stat().st_size for part in (path, Path(f"{path}-wal")) if part.exists())
+
+
+def settle(partial: Path, wanted: Path) -> None:
+    """Flush `partial` and give it its name, so that a crash leaves either nothing or the whole file."""
+    _flush(partial)
+    partial.replace(wanted)
+    _flush(wanted.parent)
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _want_room(folder: Path, needed: int, what: str) -> None:
+    """Raises StoreFullError beforehand: a copy that fills the disk would stop the store's own writes."""
+    free = shutil.disk_usage(folder).free
+    if free < needed + BALLAST_BYTES:
+        raise StoreFullError(f"{folder} has {free >> 20} MiB free and {what} needs {needed >> 20} MiB: free some space")
+
+
+@contextlib.contextmanager
+def _read_only(path: Path) -> Iterator[sqlite3.Connection]:
+    uri = f"file:{quote(os.fsencode(path.absolute()))}?mode=ro"
+    with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None)) as connection:
+        yield connection
+
+
+def _quick_check(connection: sqlite3.Connection, path: Path) -> None:
+    found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if found != "ok":
+        raise StoreCorruptError(f"{path} is damaged: {found}")
+
+
+# -- backups -----------------------------------------------------------------------------------------------------------
+
+
+def copy(connection: sqlite3.Connection, wanted: Path) -> Path:
+    """A copy of the open store while it is in use, examined and on the disk before it gets its name.
+
+    Raises:
+        StoreError: `wanted` exists.
+        StoreFullError: no room for it; nothing of it is left.
+        StoreCorruptError: what would be kept is damaged.
+    """
+    if wanted.exists():
+        raise StoreError(f"{wanted} exists: name another file for the backup")
+    partial = wanted.with_name(f"{wanted.name}.partial")
+    with typed_errors(wanted):
+        pages, page_bytes = (int(connection.execute(f"PRAGMA {name}").fetchone()[0]) for name in _SIZE)
+        _want_room(wanted.parent, pages * page_bytes, "a copy of the store")
+        partial.unlink(missing_ok=True)
+        try:
+            os.close(os.open(partial, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+            with contextlib.closing(sqlite3.connect(partial)) as target:
+                connection.backup(target)
+                # The copy says WAL like its source; a single file is easier to keep.
+                target.execute("PRAGMA journal_mode = DELETE").fetchone()
+                _quick_check(target, partial)
+            settle(partial, wanted)
+        finally:
+            partial.unlink(missing_ok=True)
+    return wanted
+
+
+_SIZE = ("page_count", "page_size")
+
+
+def copy_beside(path: Path, wanted: Path | None = None) -> Path:
+    """`copy` from any process, beside the engine; by default to where opening a damaged store looks for it.
+
+    Raises LookupError where there is no store, and like `copy`.
+    """
+    if not path.exists():
+        raise LookupError(f"there is no store at {path} yet")
+    with typed_errors(path), _read_only(path) as connection:
+        version = migrations.check_ours(connection, path)
+        return copy(connection, wanted or migrations.backup_name(path, version))
+
+
+def backup_due(path: Path) -> bool:
+    """Whether the newest backup is a day old and something was written since."""
+    now = time.time()
+    times = [backup.stat().st_mtime for backup in backups(path)]
+    # One from the future is of before a step of the clock.
+    newest = max((at for at in times if at <= now), default=0.0)
+    parts = [part.stat() for part in (path, Path(f"{path}-wal")) if part.exists()]
+    # An empty log was made by a reader.
+    written = max((part.st_mtime for part in parts if part.st_size), default=0.0)
+    return now - newest > BACKUP_EVERY_S and written > newest
+
+
+def prune(path: Path, keep: int = BACKUPS_KEPT) -> list[Path]:
+    """Delete all but the newest `keep` backups of this schema, and all but one of each older one. Returns them.
+
+    Only files named as ours are looked at; one whose name a person chose stays, and so does one of a newer aisp.
+    """
+    by_schema: dict[int, list[Path]] = {}
+    for backup in backups(path):
+        named = _OURS.fullmatch(backup.name.removeprefix(path.name))
+        if named:
+            by_schema.setdefault(int(named[1]), []).append(backup)
+    gone = []
+    for schema, found in by_schema.items():
+        if schema <= migrations.LATEST:
+            gone += found[: -(keep if schema == migrations.LATEST else 1)]
+    with typed_errors(path):
+        for backup in gone:
+            backup.unlink(missing_ok=True)
+    return gone
+
+
+# -- a file that gives way ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Runs of a file that gave way which are not in the one that took its place.
+
+    Attributes:
+        runs: their ids, oldest first.
+        certain: every walk through the old file came to its end and found the same; else there may be more.
+    """
+
+    runs: tuple[str, ...] = ()
+    certain: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """What became of a store.
+
+    Attributes:
+        aside: where the file is now that was there; None where there was none.
+        backup: whose copy is in use now; None where a fresh store will be begun.
+        missing: what the one has and the other lacks.
+    """
+
+    aside: Path | None
+    backup: Path | None
+    missing: Missing
+
+
+def give_way(path: Path) -> Replaced:
+    """Set the damaged file at `path` aside; a copy of the newest whole backup, if there is one, takes its place."""
+    partial = Path(f"{path}.partial")
+    chosen = None
+    with typed_errors(path):
+        for backup in reversed(backups(path)):
+            try:
+                _prepare(backup, partial)
+            except StoreFullError:
+                raise
+            except StoreError:
+                continue
+            chosen = backup
+            break
+        aside = _exchange(path, partial if chosen else None, "corrupt")
+    return Replaced(aside, chosen, missing(aside, path) if aside else Missing())
+
+
+def restore(path: Path, backup: Path | None = None) -> Replaced:
+    """Put a copy of `backup`, by default of the newest whole one, into the place of the store. No engine may use it.
+
+    What is there is kept as `<store>.replaced-<date>`, and can be restored itself.
+
+    Raises:
+        LookupError: there is no such backup, or no whole one.
+        StoreCorruptError, ForeignDatabaseError, NewerSchemaError: `backup` will not do. Nothing was changed.
+        StoreFullError: likewise.
+    """
+    if backup is not None and (not backup.exists() or (path.exists() and backup.samefile(path))):
+        raise LookupError(f"no backup {backup}: name a copy of the store")
+    partial = Path(f"{path}.partial")
+    with typed_errors(path):
+        for candidate in [backup] if backup else reversed(backups(path)):
+            try:
+                _prepare(candidate, partial)
+            except StoreFullError:
+                raise
+            except StoreError:
+                if backup:
+                    raise
+                continue
+            aside = _exchange(path, partial, "replaced")
+            return Replaced(aside, candidate, missing(aside, path) if aside else Missing())
+    raise LookupError(f"no whole backup of {path} lies beside it")
+
+
+def _prepare(backup: Path, partial: Path) -> None:
+    """Copy a backup, its log folded in, to `partial`. Raises StoreError where it cannot be used, and leaves nothing."""
+    log, partial_log = Path(f"{backup}-wal"), Path(f"{partial}-wal")
+    with typed_errors(backup):
+        _want_room(partial.parent, size_bytes(backup), "the copy of a backup")
+        try:
+            shutil.copyfile(backup, partial)
+            partial.chmod(0o600)
+            if log.exists():  # a store that was itself set aside
+                shutil.copyfile(log, partial_log)
+            with contextlib.closing(sqlite3.connect(partial)) as connection:
+                version = migrations.check_ours(connection, backup)
+                if version > migrations.LATEST:
+                    raise NewerSchemaError(backup, version, migrations.LATEST)
+                if version == 0:
+                    raise StoreCorruptError(f"{backup} is empty")
+                _quick_check(connection, backup)
+                connection.execute("PRAGMA journal_mode = DELETE").fetchone()
+        except BaseException:
+            for side in _SIDE_FILES:
+                Path(f"{partial}{side}").unlink(missing_ok=True)
+            raise
+
+
+def _exchange(path: Path, partial: Path | None, why: str) -> Path | None:
+    """Keep what is at `path` under another name and give `partial` its place. Returns that name.
+
+    The log goes with its file: it must not be replayed into another one. Where the file system has hard links, there is
+    a store at `path` at every moment, for an engine that found none would begin a fresh one.
+    """
+    aside = migrations.free_name(path.with_name(f"{path.name}.{why}-{migrations.stamp()}"))
+    there = path.exists()
+    if there and partial is not None:
+        try:
+            os.link(path, aside)
+        except OSError:
+            path.rename(aside)
+    elif there:
+        path.rename(aside)
+    for side in _SIDE_FILES[1:]:
+        with contextlib.suppress(FileNotFoundError):
+            Path(f"{path}{side}").rename(f"{aside}{side}")
+    if partial is not None:
+        settle(partial, path)
+    else:
+        _flush(path.parent)
+    return aside if there else None
+
+
+def missing(aside: Path, path: Path) -> Missing:
+    """Runs in the damaged or replaced file `aside` that the store at `path` lacks, as far as they can be read."""
+    found, certain = _ids(aside)
+    if path.exists():
+        there, readable = _ids(path)
+        found -= there
+        certain = certain and readable
+    return Missing(tuple(sorted(found)), certain)
+
+
+def _ids(path: Path) -> tuple[set[str], bool]:
+    """Ids of the runs in a file that may be damaged, and whether these are surely all."""
+    found: list[set[str]] = []
+    certain = True
+    if path.stat().st_size == 0:
+        return set(), False  # SQLite takes it for a new one, and would delete the log beside it
+    deadline = time.monotonic() + SALVAGE_S
+    side_files = {side: Path(f"{path}{side}").exists() for side in _SIDE_FILES}
+    for walk in _WALKS:
+        ids: set[str] = set()
+        found.append(ids)
+        try:
+            with _read_only(path) as connection:
+                connection.text_factory = bytes
+                connection.set_progress_handler(lambda: time.monotonic() > deadline, 10_000)
+                for (value,) in connection.execute(walk):
+                    if isinstance(value, bytes) and re.fullmatch(rb"[0-9A-Z_-]{1,64}", value):
+                        ids.add(value.decode("ascii"))
+                    else:
+                        certain = False
+        except sqlite3.Error:
+            certain = False
+    for side, there in side_files.items():
+        if not there:
+            Path(f"{path}{side}").unlink(missing_ok=True)  # made by reading
+    return set().union(*found), certain and all(ids == found[0] for ids in found)
+
+
+# -- is it what was written? -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Something that is not what was written.
+
+    Attributes:
+        kind: run, peak, fuzz, failure, source, environment or manifest; "file" for the structure of the database.
+        id: of the record, or the hash of the content; "" where what is meant cannot be told.
+        reason: one sentence.
+    """
+
+    kind: str
+    id: str
+    reason: str
+
+
+@dataclass(slots=True)
+class Verified:
+    """What `verify` found.
+
+    Attributes:
+        path: the file that was looked at.
+        schema_version: of the file.
+        checked: how many of each kind were looked at.
+        damage: all that is not what was written; none in a file that is whole.
+    """
+
+    path: Path
+    schema_version: int
+    checked: dict[str, int] = field(default_factory=dict)
+    damage: list[Damage] = field(default_factory=list)
+
+    @property
+    def whole(self) -> bool:
+        """Everything was read and is what was written."""
+        return not self.damage
+
+
+def verify(path: Path, progress: Callable[[str, int], None] = lambda kind, checked: None) -> Verified:
+    """Compare every record, array, source and environment of a store, a backup or a file set aside with its hash.
+
+    Beside the engine, without holding it up: no read transaction is longer than 100 records or one check of SQLite's.
+
+    Args:
+        path: the file.
+        progress: called with a kind and how many of it were looked at.
+
+    Raises:
+        LookupError: there is no file.
+        ForeignDatabaseError, NewerSchemaError: hashes of such a file cannot be recomputed here.
+        StoreLockedError, StoreUnwritableError: it cannot be read.
+    """
+    from store.reader import History  # numpy, which restoring and copying do without
+
+    if not path.exists():
+        raise LookupError(f"there is no store at {path} yet")
+    found = Verified(path, 0)
+    try:
+        with typed_errors(path), _read_only(path) as connection:
+            found.schema_version = migrations.check_ours(connection, path)
+            if found.schema_version > migrations.LATEST:
+                raise NewerSchemaError(path, found.schema_version, migrations.LATEST)
+            for (line,) in connection.execute("PRAGMA integrity_check(20)").fetchall():
+                if line != "ok":
+                    found.damage.append(Damage("file", "", str(line)))
+            for table, row, parent, _ in connection.execute("PRAGMA foreign_key_check").fetchmany(20):
+                found.damage.append(Damage("file", "", f"row {row} of {table} has nothing in {parent}"))
+    except StoreCorruptError as error:
+        found.damage.append(Damage("file", "", str(error)))
+    with History(path) as history:
+        for kind in KINDS:
+            found.checked[kind] = 0
+            after = 0
+            try:
+                while page := history.examine(kind, after, _PAGE):
+                    after = page[-1][0]
+                    found.checked[kind] += len(page)
+                    found.damage += [Damage(kind, record, why) for _, record, why in page if why]
+                    progress(kind, found.checked[kind])
+            except StoreCorruptError as error:
+                found.damage.append(Damage(kind, "", f"those after number {after} cannot be read: {error}"))
+    for kind, key, table in _CONTENT:
+        found.checked[kind] = 0
+        try:
+            with typed_errors(path), _read_only(path) as connection:
+                if found.schema_version:
+                    _verify_content(connection, kind, key, table, found)
+        except StoreCorruptError as error:
+            found.damage.append(
+                Damage(kind, "", f"those after the first {found.checked[kind]} cannot be read: {error}")
+            )
+        progress(kind, found.checked[kind])
+    return found
+
+
+def _verify_content(connection: sqlite3.Connection, kind: str, key: str, table: str, found: Verified) -> None:
+    connection.text_factory = bytes  # a flipped bit need not be UTF-8
+    for name, content in connection.execute(f"SELECT {key}, content FROM {table}"):
+        found.checked[kind] += 1
+        if hashlib.sha256(content).hexdigest().encode() != name:
+            found.damage.append(Damage(kind, name.decode("ascii", "backslashreplace"), "its content has another hash"))
+
+
+# -- space -------------------------------------------------------------------------------------------------------------
+
+
+def vacuum(path: Path) -> tuple[int, int]:
+    """Rewrite the store without the room that is no longer used. No engine may use it. Returns bytes before and after.
+
+    Raises:
+        LookupError: there is no store.
+        StoreCorruptError, NewerSchemaError, ForeignDatabaseError, StoreFullError, StoreLockedError: it is as it was.
+    """
+    if not path.exists():
+        raise LookupError(f"there is no store at {path} yet")
+    with typed_errors(path):
+        with _read_only(path) as connection:
+            version = migrations.check_ours(connection, path)
+            if version > migrations.LATEST:
+                raise NewerSchemaError(path, version, migrations.LATEST)
+            _quick_check(connection, path)
+        before = size_bytes(path)
+        _want_room(path.parent, 2 * before, "rewriting the store")  # the copy, and the log that it goes through
+        with contextlib.closing(sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)) as connection:
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("VACUUM")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return before, size_bytes(path)
+
+
+def make_ballast(path: Path) -> bool:
+    """Keep a reserve on the disk of the store at `path`. Returns whether there is one now.
+
+    It is not made where there is too little room, and holds random bytes: a file system that compresses, or that grants
+    blocks when they are written, would keep nothing for zeros.
+    """
+    wanted = ballast_file(path)
+    partial = Path(f"{wanted}.partial")
+    try:
+        if wanted.exists() and wanted.stat().st_size == BALLAST_BYTES:
+            return True
+        if shutil.disk_usage(path.parent).free < BALLAST_ROOM * BALLAST_BYTES:
+            return False
+        try:
+            os.close(os.open(partial, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+            with partial.open("wb") as file:
+                for _ in range(BALLAST_BYTES >> 20):
+                    file.write(os.urandom(1 << 20))
+            settle(partial, wanted)
+        finally:
+            partial.unlink(missing_ok=True)
+    except OSError:  # a quota, a read-only folder: the store itself says so where it matters
+        return False
+    return True
+
+
+def release_ballast(path: Path) -> bool:
+    """Give the reserve back to the disk. Returns whether there was one."""
+    try:
+        ballast_file(path).unlink()
+    except OSError:
+        return False
+    return True
+
+
+# -- what the engine does now and then ---------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Told:
+    """News for the person: under which key, in which words ("" takes earlier ones back), how bad."""
+
+    key: str
+    text: str
+    severity: str = "warning"
+
+
+class Upkeep:
+    """The engine's chores, at most one attempt in ten minutes: the reserve, and a backup a day."""
+
+    def __init__(self) -> None:
+        self._next_ballast = self._next_backup = 0.0
+        self._had_ballast = self._backup_failed = False
+
+    def wanted(self, idle_s: float) -> bool:
+        """Whether `tend` has something to look at. Costs nothing.
+
+        Args:
+            idle_s: for how long nothing has run.
+        """
+        now = time.monotonic()
+        return now >= self._next_ballast or (idle_s >= QUIET_S and now >= self._next_backup)
+
+    def tend(self, store: Store, idle_s: float) -> list[Told]:
+        """Do what is due. Blocks for as long as copying the store takes; never raises a StoreError."""
+        now = time.monotonic()
+        told = []
+        if now >= self._next_ballast:
+            self._next_ballast = now + RETRY_S
+            with contextlib.suppress(OSError):
+                there = ballast_file(store.path).exists()
+                if make_ballast(store.path):
+                    if self._had_ballast and not there:
+                        told.append(Told("disk", ""))
+                    self._had_ballast = True
+        if idle_s >= QUIET_S and now >= self._next_backup:
+            self._next_backup = now + RETRY_S
+            told += self._back_up(store)
+        return told
+
+    def _back_up(self, store: Store) -> list[Told]:
+        try:
+            with typed_errors(store.path):
+                if not backup_due(store.path):
+                    return []
+                store.backup()
+                prune(store.path)
+        except StoreError as error:
+            self._backup_failed = True
+            return [Told("backup", f"the store could not be backed up: {error}", "error")]
+        if self._backup_failed:
+            self._backup_failed = False
+            return [Told("backup", "")]
+        return []

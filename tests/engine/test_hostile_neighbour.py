@@ -1,0 +1,373 @@
+"""A neighbour on the same machine: another user, or a program of our own that floods, stalls or never reads.
+
+Another user reaches nothing. A program of our own may cost its own connection, and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from engine import client, paths, server
+from engine.client import EngineUnavailableError, connect
+from engine.protocol import PROTOCOL, events, requests
+from engine.protocol.framing import MAX_REQUEST_BYTES, Decoder, Encoder
+from tests.engine.harness import EngineUnderTest
+from tests.fuzz import frames
+
+pytestmark = [pytest.mark.xdist_group("engine"), pytest.mark.timeout(120)]
+
+NOBODY = 65534
+root_only = pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
+HELLO = Encoder().frame(requests.Hello(protocol=PROTOCOL, build="b", client="neighbour"))
+
+
+@pytest.fixture
+async def engine(
+    own: Callable[..., EngineUnderTest], monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[EngineUnderTest]:
+    """An engine that loses patience soon, and is none the worse at the end."""
+    made = own()
+    hasty = (
+        "import sys\nfrom engine import server\nserver.HANDSHAKE_LIMIT_S = server.UNREAD_LIMIT_S = 1.0\n"
+        "sys.exit(server.main())\n"
+    )
+
+    def start() -> subprocess.Popen[bytes]:
+        environment = os.environ | {"PYTHONPATH": client._python_path()}
+        return subprocess.Popen([sys.executable, "-c", hasty], cwd="/", env=environment, start_new_session=True)
+
+    monkeypatch.setattr(client, "start_engine", start)
+    await made.start()
+    with made.use():
+        yield made
+        async with await connect(start=False) as face:
+            assert (await face.status()).queue == []
+
+
+def dialled() -> socket.socket:
+    """A raw connection to the engine."""
+    line = socket.socket(socket.AF_UNIX)
+    line.settimeout(20)
+    line.connect(str(paths.find_socket()))
+    return line
+
+
+def heard_until_the_end(line: socket.socket) -> bytes:
+    """Everything until the engine hangs up."""
+    parts = []
+    try:
+        while part := line.recv(1 << 20):
+            parts.append(part)
+    except ConnectionResetError:
+        pass
+    return b"".join(parts)
+
+
+def wait_for(holds: Callable[[], bool]) -> None:
+    """Until it holds; fails after ten seconds."""
+    deadline = time.monotonic() + 10
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+async def log_says(text: str) -> None:
+    """The engine's log tells of it."""
+    async with await connect(start=False) as face:
+        assert any(text in line for line in await face.log(2000)), await face.log(50)
+
+
+# -- another user at either end ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def imposter() -> Iterator[Callable[[Path], subprocess.Popen[bytes]]]:
+    """imposter(path): another user listens there and answers whatever comes with what it heard, into path.heard."""
+    code = (
+        "import os, socket, sys\n"
+        "s = socket.socket(socket.AF_UNIX)\n"
+        "s.bind(sys.argv[1]); os.chmod(sys.argv[1], 0o777)\n"
+        "heard = open(sys.argv[1] + '.heard', 'wb', buffering=0)\n"
+        "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+        "s.listen(8); print('up', flush=True)\n"
+        "while True:\n"
+        "    c, _ = s.accept(); c.settimeout(5)\n"
+        "    heard.write(b'+' + c.recv(1 << 16)); c.close()\n"
+    )
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(path: Path) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE)
+        started.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"up\n"
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@root_only
+async def test_a_face_tells_an_engine_of_another_user_nothing_and_says_what_to_remove(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, imposter: Callable[[Path], subprocess.Popen[bytes]]
+) -> None:
+    monkeypatch.setenv("AISP_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    place = paths.socket_file()
+    imposter(place)
+    with pytest.raises(EngineUnavailableError) as caught:
+        await connect(start=False)
+    assert str(caught.value) == (
+        f"what listens on {place} belongs to uid {NOBODY} and was told nothing; "
+        f"remove {place}, then `aisp engine start`"
+    )
+    heard = Path(f"{place}.heard")
+    await asyncio.to_thread(wait_for, lambda: heard.read_bytes() != b"")
+    assert heard.read_bytes() == b"+"  # a connection, and not one byte
+
+
+@root_only
+async def test_a_socket_file_of_another_user_is_no_engine_and_the_next_engine_removes_it(
+    own: Callable[..., EngineUnderTest],
+) -> None:
+    engine = own()
+    with engine.use():
+        squatted = paths.socket_file()
+        with socket.socket(socket.AF_UNIX) as theirs:
+            theirs.bind(str(squatted))
+        os.chown(squatted, NOBODY, NOBODY)
+        assert paths.find_socket() is None
+        paths.pointer_file().write_bytes(os.fsencode(squatted))
+        assert paths.find_socket() is None
+        with pytest.raises(EngineUnavailableError, match="no engine is running"):
+            await connect(start=False)
+    await engine.start()
+    with engine.use():
+        assert squatted.lstat().st_uid == os.getuid()
+        assert (squatted.lstat().st_mode & 0o777) == 0o600
+
+
+async def test_a_folder_where_the_socket_belongs_is_named_as_what_is_in_the_way(
+    own: Callable[..., EngineUnderTest],
+) -> None:
+    engine = own()
+    with engine.use():
+        place = paths.socket_file()
+        place.mkdir()
+        done = await asyncio.to_thread(
+            subprocess.run,
+            [sys.executable, "-m", "engine.server"],
+            cwd=Path(server.__file__).parents[1],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == 1
+        assert f"{place} is in the way of the engine's socket; remove it" in done.stderr
+        place.rmdir()
+
+
+# -- a program of our own ----------------------------------------------------------------------------------------------
+
+
+async def test_whoever_says_no_hello_is_shown_the_door(engine: EngineUnderTest) -> None:
+    def silent(said: bytes) -> float:
+        began = time.monotonic()
+        with dialled() as line:
+            line.sendall(said)
+            assert heard_until_the_end(line) == b""
+        return time.monotonic() - began
+
+    # Nothing, half a length, a frame that never ends: all wait for the rest, and not for long.
+    took = await asyncio.gather(*(asyncio.to_thread(silent, said) for said in (b"", HELLO[:2], HELLO[:-1])))
+    assert all(0.8 < seconds < 8 for seconds in took), took
+    await log_says("a connection was closed: no hello within 1 s")
+
+
+async def test_a_hello_that_comes_byte_by_byte_is_not_in_time_for_ever(engine: EngineUnderTest) -> None:
+    def drip() -> int:
+        with dialled() as line:
+            for count, byte in enumerate(HELLO):
+                try:
+                    line.sendall(bytes([byte]))
+                except OSError:
+                    return count
+                time.sleep(0.06)
+        return len(HELLO)
+
+    assert await asyncio.to_thread(drip) < len(HELLO)
+
+
+async def test_a_face_that_said_hello_may_be_quiet_for_as_long_as_it_likes(engine: EngineUnderTest) -> None:
+    async with await connect(start=False) as face:
+        await asyncio.sleep(1.5)
+        assert (await face.status()).pid == face.welcome.pid
+
+
+async def test_more_connections_than_there_is_room_for_are_refused_until_some_end(engine: EngineUnderTest) -> None:
+    def crowd() -> tuple[int, int]:
+        with ExitStack() as open_lines:
+            lines = [open_lines.enter_context(dialled()) for _ in range(server.MOST_CONNECTIONS + 20)]
+            for line in lines:
+                line.settimeout(5)
+            let_in = refused = 0
+            for line in lines:
+                try:
+                    line.sendall(HELLO)
+                    answer = line.recv(1 << 16)
+                except (ConnectionResetError, BrokenPipeError):
+                    answer = b""
+                let_in += answer != b""
+                refused += answer == b""
+            return let_in, refused
+
+    before = engine.ps.num_fds()
+    let_in, refused = await asyncio.to_thread(crowd)
+    assert (let_in, refused) == (server.MOST_CONNECTIONS, 20)
+    await asyncio.to_thread(wait_for, lambda: engine.ps.num_fds() <= before)
+    await log_says(f"a connection was refused: {server.MOST_CONNECTIONS} are open; close a face that is not needed")
+
+
+async def test_a_frame_that_is_longer_than_any_request_is_refused_at_its_length(engine: EngineUnderTest) -> None:
+    def oversized() -> bytes:
+        with dialled() as line:
+            line.sendall(HELLO)
+            welcome = line.recv(1 << 16)
+            line.sendall(struct.pack(">I", MAX_REQUEST_BYTES + 1))
+            return welcome + heard_until_the_end(line)
+
+    (welcome,) = Decoder[object](events.AnyEvent).feed(await asyncio.to_thread(oversized))
+    assert isinstance(welcome, events.Welcome)
+    await log_says(f"a frame of {MAX_REQUEST_BYTES + 1} bytes was announced, the limit is {MAX_REQUEST_BYTES}")
+
+
+async def test_whoever_asks_and_never_reads_costs_little_memory_and_then_its_connection(
+    engine: EngineUnderTest,
+) -> None:
+    def fill_the_log() -> None:
+        for number in range(400):  # each leaves a line of the log, and all of them are in each answer below
+            with dialled() as line:
+                line.sendall(HELLO + struct.pack(">I", 2**31 + number))
+                heard_until_the_end(line)
+
+    def asks() -> int:
+        frame = Encoder().frame(requests.GetLog(seq=1, lines=2000))
+        sent = 0
+        with dialled() as line:
+            line.settimeout(6)
+            line.sendall(HELLO)
+            try:
+                while sent < 200_000:
+                    line.sendall(frame * 100)
+                    sent += 100
+            except (BrokenPipeError, ConnectionResetError):
+                return sent
+        pytest.fail(f"{sent} questions were taken without one answer being read")
+
+    await asyncio.to_thread(fill_the_log)
+    async with await connect(start=False) as face:
+        before = (await face.status()).rss_bytes
+        asking = asyncio.create_task(asyncio.to_thread(asks))
+        slowest_s = 0.0
+        while not asking.done():
+            began = time.monotonic()
+            status = await face.status()
+            slowest_s = max(slowest_s, time.monotonic() - began)
+            assert status.rss_bytes < before + (48 << 20)
+            await asyncio.sleep(0.02)
+        await asking
+    assert slowest_s < 2
+    await log_says("a connection was closed: answers were not read for 1 s")
+
+
+async def test_a_flood_of_requests_that_are_read_leaves_room_for_everybody_else(engine: EngineUnderTest) -> None:
+    stop = time.monotonic() + 2
+
+    def flood() -> int:
+        frame = Encoder().frame(requests.GetStatus(seq=1)) * 50
+        decoder: Decoder[object] = Decoder(events.AnyEvent)
+        answered = 0
+        with dialled() as line:
+            line.sendall(HELLO)
+            while time.monotonic() < stop:
+                line.sendall(frame)
+                want = answered + 50
+                while answered < want:
+                    answered += sum(isinstance(e, events.Status) for e in decoder.feed(line.recv(1 << 18)))
+        return answered
+
+    floods = [asyncio.create_task(asyncio.to_thread(flood)) for _ in range(3)]
+    slowest_s = 0.0
+    async with await connect(start=False) as face:
+        while time.monotonic() < stop:
+            began = time.monotonic()
+            await face.status()
+            slowest_s = max(slowest_s, time.monotonic() - began)
+            await asyncio.sleep(0.02)
+    assert all(answered >= 50 for answered in await asyncio.gather(*floods))
+    assert slowest_s < 1.5
+
+
+async def test_hundreds_of_hostile_streams_each_end_their_own_connection(engine: EngineUnderTest) -> None:
+    """The fuzz's frames, through the socket: before a hello, and after one."""
+
+    def talk() -> int:
+        ended = 0
+        for number in range(300):
+            data = frames.FUZZ.make(random.Random(number)).data
+            with dialled() as line:
+                try:
+                    line.sendall((HELLO if number % 2 else b"") + data)
+                    line.shutdown(socket.SHUT_WR)
+                except (BrokenPipeError, ConnectionResetError, OSError):
+                    pass
+                heard_until_the_end(line)
+                ended += 1
+        return ended
+
+    before = engine.ps.num_fds()
+    assert await asyncio.to_thread(talk) == 300
+    async with await connect(start=False) as face:
+        status = await face.status()
+        assert status.watches == []
+    assert engine.ps.num_fds() <= before + 2
+
+
+async def test_a_request_that_is_too_long_is_told_before_it_is_sent(engine: EngineUnderTest) -> None:
+    async with await connect(start=False) as face:
+        long = requests.StartRuns(seq=face.next_seq(), targets=["x" * 1000] * 300)
+        with pytest.raises(EngineUnavailableError, match=r"the request is too long .* name fewer targets at once"):
+            await face.request(long)
+        assert (await face.status()).queue == []
+
+
+def test_the_uid_of_the_other_end_is_the_kernels_word() -> None:
+    one, other = socket.socketpair(socket.AF_UNIX)
+    with one, other:
+        assert paths.peer_uid(one) == os.getuid()
+
+
+async def test_a_stranger_at_the_door_fills_no_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(server.log, "warning", lambda _, text: told.append(text))
+    monkeypatch.setattr(server, "_warned", {})
+    for _ in range(500):
+        server._warn_seldom("a connection of another user was refused")
+    server._warn_seldom("something else")
+    assert told == ["a connection of another user was refused", "something else"]
+    assert client.HANDSHAKE_PATIENCE_S > 0

@@ -1,0 +1,443 @@
+"""Copies, what becomes of a damaged file, whether everything is what was written, and the reserve for a full disk."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import sqlite3
+import time
+from collections import namedtuple
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from engine.server import Engine
+from store import History, NewerSchemaError, Store, StoreCorruptError, StoreError, StoreFullError, upkeep
+from store.migrations import LATEST
+from store.upkeep import Missing, Upkeep
+from tests.store.examples import finished, fuzz_of, peak_of, planned, samples_of
+
+Usage = namedtuple("Usage", "total used free")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A closed store with 20 runs, their samples and sources, a peak and a fuzz with failures."""
+    path = tmp_path / "aisp.db"
+    with Store.open(path) as store:
+        for number in range(20):
+            snapshot = store.put_snapshot({"optimized.py": b"# %d" % number})
+            environment = store.put_environment({"host": f"atlas-{number}"})
+            run = finished(planned(seq=number), snapshot=snapshot, environment=environment)
+            store.finish(run, {"baseline": samples_of(200, number)})
+        store.put_peak(peak_of())
+        store.put_fuzz(*fuzz_of())
+    return path
+
+
+def ids(path: Path) -> list[str]:
+    with History(path) as history:
+        return sorted(run.id for run in history.newest(1000))
+
+
+def change(path: Path, sql: str, *values: object) -> None:
+    """As another program, or a bit that flipped inside a value, would: SQLite finds nothing wrong afterwards."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("PRAGMA ignore_check_constraints = 1")
+        assert connection.execute(sql, values).rowcount == 1
+
+
+def damage(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[:16] = b"not a database.\0"
+    path.write_bytes(data)
+
+
+# -- is it what was written? -------------------------------------------------------------------------------------------
+
+
+def test_a_store_that_nobody_touched_is_whole_and_every_record_was_looked_at(path: Path) -> None:
+    seen: dict[str, int] = {}
+    found = upkeep.verify(path, seen.__setitem__)
+    assert (found.damage, found.whole, found.schema_version) == ([], True, LATEST)
+    with History(path) as history:
+        failures = sum(len(rung.failures) for fuzz in history.fuzzes() for rung in fuzz.rungs)
+    assert failures > 0
+    records = {"run": 20, "peak": 1, "fuzz": 1, "failure": failures}
+    assert found.checked.items() >= {**records, "source": 20, "environment": 20}.items()
+    assert seen == found.checked
+
+
+@pytest.mark.parametrize(
+    ("sql", "kind", "reason"),
+    [
+        ("UPDATE samples SET device_ms = zeroblob(length(device_ms)) WHERE run = 7", "run", "the arrays device_ms"),
+        ("UPDATE runs SET duration_ms = duration_ms / 2 WHERE number = 7", "run", "its record has another hash"),
+        ("UPDATE runs SET sha256 = NULL WHERE number = 7", "run", "it has ended and has no hash"),
+        ("UPDATE arms SET median_ms = median_ms * 0.99 WHERE run = 7 AND position = 1", "run", "another hash"),
+        ("UPDATE ceilings SET value = value * 2 WHERE position = 0", "peak", ""),
+        ("UPDATE fuzzes SET content = json_set(content, '$.seed', 99)", "fuzz", ""),
+        ("UPDATE failures SET content = json_set(content, '$.rung', 'x') WHERE number = 1", "failure", ""),
+    ],
+)
+def test_a_changed_value_is_named_with_its_record_and_nothing_else_is(
+    path: Path, sql: str, kind: str, reason: str
+) -> None:
+    table = {"run": "runs WHERE number = 7", "peak": "peaks", "fuzz": "fuzzes", "failure": "failures WHERE number = 1"}
+    with closing(sqlite3.connect(path)) as connection:
+        (wanted,) = connection.execute(f"SELECT id FROM {table[kind]}").fetchone()
+    change(path, sql)
+    found = upkeep.verify(path)
+    assert [(each.kind, each.id) for each in found.damage] == [(kind, wanted)]
+    assert reason in found.damage[0].reason
+
+
+def test_a_changed_source_is_named_and_so_is_the_run_that_it_was(path: Path) -> None:
+    sha = hashlib.sha256(b"# 3").hexdigest()
+    change(path, "UPDATE sources SET content = x'FF' WHERE sha256 = ?", sha)
+    assert [(each.kind, each.id) for each in upkeep.verify(path).damage] == [("run", ids(path)[3]), ("source", sha)]
+
+
+def test_an_environment_whose_text_is_no_text_any_more_is_damage_and_no_crash(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        sha, run_id = connection.execute("SELECT environment, id FROM runs WHERE number = 5").fetchone()
+    change(path, "UPDATE environments SET content = CAST(x'FF00' AS TEXT) WHERE hash = ?", sha)
+    assert {(each.kind, each.id) for each in upkeep.verify(path).damage} == {("run", run_id), ("environment", sha)}
+
+
+@pytest.mark.parametrize("page", [1, 3, 8, 20])
+def test_a_page_of_noise_is_damage_wherever_it_is(path: Path, page: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[4096 * page : 4096 * (page + 1)] = os.urandom(4096)
+    path.write_bytes(data)
+    found = upkeep.verify(path)
+    assert not found.whole
+    assert found.damage[0].kind == "file"
+
+
+def test_a_file_that_is_no_database_any_more_is_damage(path: Path) -> None:
+    damage(path)
+    found = upkeep.verify(path)
+    assert (found.whole, found.damage[0].kind) == (False, "file")
+
+
+def test_a_run_on_its_way_has_no_hash_and_is_no_damage(path: Path) -> None:
+    with Store.open(path) as store:
+        store.plan([planned()])
+        assert upkeep.verify(path).damage == []
+
+
+def test_hashes_of_a_newer_store_are_not_judged(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 999")
+    with pytest.raises(NewerSchemaError, match="schema version 999"):
+        upkeep.verify(path)
+
+
+# -- backups -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_copy_made_beside_the_writer_holds_what_is_only_in_its_log(path: Path, tmp_path: Path) -> None:
+    with Store.open(path) as store:
+        run = planned(target="only:in:the:log")
+        store.plan([run])
+        made = upkeep.copy_beside(path, tmp_path / "elsewhere.db")
+        store.plan([planned()])
+    assert upkeep.verify(made).damage == []
+    assert run.id in ids(made)
+    assert len(ids(made)) == 21
+    assert made.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(StoreError, match="exists: name another file"):
+        upkeep.copy_beside(path, made)
+
+
+def test_a_damaged_store_is_not_copied_over_good_backups(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[4096 * 3 : 4096 * 4] = bytes(4096)
+    path.write_bytes(data)
+    with pytest.raises(StoreCorruptError):
+        upkeep.copy_beside(path)
+    assert upkeep.backups(path) == []
+    assert list(path.parent.glob("*.partial*")) == []
+
+
+def test_a_copy_that_would_fill_the_disk_is_not_begun(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: Usage(1 << 40, 1 << 40, upkeep.BALLAST_BYTES))
+    with pytest.raises(StoreFullError, match="16 MiB free"):
+        upkeep.copy_beside(path)
+    assert upkeep.backups(path) == []
+
+
+def test_of_many_backups_the_newest_stay_and_what_a_person_named_stays_too(path: Path) -> None:
+    def made(name: str, age_s: float) -> Path:
+        file = path.with_name(f"aisp.db.{name}.bak")
+        file.write_bytes(b"")
+        os.utime(file, (time.time() - age_s,) * 2)
+        return file
+
+    daily = [made(f"v{LATEST}-2026010{day}T000000Z", 1000 - day) for day in range(1, 8)]
+    twice = made(f"v{LATEST}-20260107T000000Z-2", 900)
+    old = [made("v1-20250101T000000Z", 5000), made("v1-20250102T000000Z", 4000), made("v2-20250103T000000Z", 3000)]
+    newer = [made("v999-20240101T000000Z", 9000), made("v999-20240102T000000Z", 8999)]
+    mine = made("before-the-talk", 90000)
+    assert set(upkeep.prune(path, keep=3)) == {*daily[:5], old[0]}
+    assert set(upkeep.backups(path)) == {*daily[5:], twice, *old[1:], *newer, mine}
+
+
+def test_a_backup_is_due_a_day_after_the_last_one_if_something_was_written(path: Path) -> None:
+    assert upkeep.backup_due(path)
+    made = upkeep.copy_beside(path)
+    assert not upkeep.backup_due(path)
+    now = time.time()
+    os.utime(made, (now - 90_000,) * 2)
+    assert upkeep.backup_due(path)
+    os.utime(path, (now - 95_000,) * 2)
+    assert not upkeep.backup_due(path)
+    os.utime(path, (now - 10,) * 2)
+    os.utime(made, (now + 1000,) * 2)  # the clock was set back since
+    assert upkeep.backup_due(path)
+
+
+# -- a file that gives way ---------------------------------------------------------------------------------------------
+
+
+def test_what_a_restored_backup_lacks_is_named(path: Path) -> None:
+    with Store.open(path) as store:
+        backup = store.backup()
+        later = [planned() for _ in range(3)]
+        store.plan(later)
+    data = bytearray(path.read_bytes())
+    with closing(sqlite3.connect(path)) as connection:
+        (root,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'peaks'").fetchone()
+    data[4096 * (root - 1) : 4096 * root] = bytes(4096)
+    path.write_bytes(data)
+    with Store.open(path) as store:
+        assert store.opened.restored_from == backup
+        assert store.opened.missing == Missing(tuple(sorted(run.id for run in later)), certain=True)
+
+
+def test_where_the_damaged_file_cannot_be_read_nobody_claims_to_know_what_is_missing(path: Path) -> None:
+    with Store.open(path) as store:
+        store.backup()
+        store.plan([planned()])
+    damage(path)
+    with Store.open(path) as store:
+        assert store.opened.missing == Missing((), certain=False)
+
+
+def test_a_chosen_backup_takes_the_place_of_the_store_and_can_be_undone(path: Path, tmp_path: Path) -> None:
+    kept = upkeep.copy_beside(path, tmp_path / "kept.db")
+    before = ids(path)
+    run = planned()
+    with Store.open(path) as store:
+        store.plan([run])
+    done = upkeep.restore(path, kept)
+    assert (done.backup, done.missing) == (kept, Missing((run.id,)))
+    assert ids(path) == before
+    assert done.aside is not None
+    assert upkeep.asides(path) == [done.aside]
+    undone = upkeep.restore(path, done.aside)
+    assert undone.missing == Missing()
+    assert ids(path) == sorted([*before, run.id])
+    assert upkeep.verify(path).damage == []
+
+
+def test_a_replaced_store_is_kept_with_the_log_that_holds_its_newest_runs(path: Path) -> None:
+    backup = upkeep.copy_beside(path)
+    store = Store.open(path)
+    run = planned()
+    store.plan([run])
+    log, whole = Path(f"{path}-wal").read_bytes(), path.read_bytes()
+    store.close()
+    path.write_bytes(whole)
+    Path(f"{path}-wal").write_bytes(log)  # as an engine that was killed leaves it
+    done = upkeep.restore(path)
+    assert (done.backup, done.missing.runs) == (backup, (run.id,))
+    assert Path(f"{done.aside}-wal").read_bytes() == log
+    upkeep.restore(path, done.aside)
+    assert run.id in ids(path)
+
+
+@pytest.mark.parametrize("spoil", [damage, lambda file: file.write_bytes(b"")])
+def test_a_backup_that_will_not_do_changes_nothing(path: Path, spoil: Callable[[Path], Any]) -> None:
+    backup = upkeep.copy_beside(path)
+    spoil(backup)
+    before = path.read_bytes()
+    with pytest.raises(StoreCorruptError):
+        upkeep.restore(path, backup)
+    with pytest.raises(LookupError, match="no whole backup"):
+        upkeep.restore(path)
+    with pytest.raises(LookupError, match="no backup"):
+        upkeep.restore(path, path)
+    assert path.read_bytes() == before
+    assert len(ids(path)) == 20
+    assert upkeep.asides(path) == list(path.parent.glob("*.partial*")) == []
+
+
+def test_a_backup_of_a_newer_aisp_is_refused_by_its_version(path: Path) -> None:
+    backup = upkeep.copy_beside(path)
+    with closing(sqlite3.connect(backup)) as connection:
+        connection.execute("PRAGMA user_version = 999")
+    with pytest.raises(NewerSchemaError, match="schema version 999"):
+        upkeep.restore(path, backup)
+    assert len(ids(path)) == 20
+
+
+def test_killed_between_its_steps_restoring_leaves_a_store(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    upkeep.copy_beside(path)
+    monkeypatch.setattr("store.upkeep.settle", killed)
+    with pytest.raises(KeyboardInterrupt):
+        upkeep.restore(path)
+    monkeypatch.undo()
+    assert len(ids(path)) == 20
+    assert upkeep.restore(path).missing == Missing()
+
+
+# -- space -------------------------------------------------------------------------------------------------------------
+
+
+def test_vacuum_gives_room_back_and_keeps_every_hash(path: Path) -> None:
+    change(path, "INSERT INTO environments VALUES ('x', ?)", "x" * (4 << 20))
+    change(path, "DELETE FROM environments WHERE hash = 'x'")
+    with History(path) as history:
+        marked = history.newest(50)
+    before, after = upkeep.vacuum(path)
+    assert before - after > 4 << 20
+    assert after == path.stat().st_size
+    assert upkeep.verify(path).damage == []
+    with History(path) as history:
+        assert history.newest(50) == marked
+    with Store.open(path) as store:
+        assert store.opened.set_aside is None
+
+
+def test_a_damaged_store_is_not_rewritten(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[4096 * 3 : 4096 * 4] = bytes(4096)
+    path.write_bytes(data)
+    with pytest.raises(StoreCorruptError):
+        upkeep.vacuum(path)
+    assert path.read_bytes() == bytes(data)
+
+
+def test_the_reserve_takes_real_room_once_and_gives_it_back_once(path: Path) -> None:
+    assert upkeep.make_ballast(path)
+    reserve = upkeep.ballast_file(path)
+    written = reserve.stat()
+    assert written.st_size == upkeep.BALLAST_BYTES
+    assert written.st_blocks * 512 >= upkeep.BALLAST_BYTES
+    assert upkeep.make_ballast(path)
+    assert reserve.stat().st_mtime_ns == written.st_mtime_ns
+    assert upkeep.release_ballast(path)
+    assert not upkeep.release_ballast(path)
+
+
+def test_no_reserve_is_made_where_it_would_fill_the_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: Usage(1 << 40, 1 << 40, 5 * upkeep.BALLAST_BYTES))
+    assert not upkeep.make_ballast(path)
+    assert not upkeep.ballast_file(path).exists()
+
+
+def test_a_store_on_a_full_disk_is_opened_with_the_reserve_given_back(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upkeep.make_ballast(path)
+    connect = Store._open
+
+    def full(where: Path, timeout_s: float) -> Store:
+        if upkeep.ballast_file(where).exists():
+            raise StoreFullError("the disk is full")
+        return connect(where, timeout_s)
+
+    monkeypatch.setattr(Store, "_open", full)
+    with Store.open(path) as store:
+        store.plan([planned()])
+    assert len(ids(path)) == 21
+
+
+# -- the engine --------------------------------------------------------------------------------------------------------
+
+
+def test_the_chores_make_the_reserve_at_once_and_a_backup_when_it_is_quiet(path: Path) -> None:
+    chores = Upkeep()
+    with Store.open(path) as store:
+        assert chores.wanted(0.0)
+        assert chores.tend(store, 0.0) == []
+        assert upkeep.ballast_file(path).exists()
+        assert upkeep.backups(path) == []
+        assert not chores.wanted(1.0)
+        assert chores.wanted(upkeep.QUIET_S)
+        assert chores.tend(store, upkeep.QUIET_S) == []
+        (made,) = upkeep.backups(path)
+        assert upkeep.verify(made).damage == []
+        assert not chores.wanted(1e9)
+
+
+def test_a_backup_that_cannot_be_made_is_told_and_taken_back_when_it_can(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chores = Upkeep()
+    with Store.open(path) as store:
+        chores.tend(store, 0.0)
+        upkeep.release_ballast(path)
+        with monkeypatch.context() as patch:
+            patch.setattr("shutil.disk_usage", lambda folder: Usage(1 << 40, 1 << 40, 0))
+            (told,) = chores.tend(store, upkeep.QUIET_S)
+        assert (told.key, told.severity) == ("backup", "error")
+        assert "could not be backed up" in told.text
+        later = time.monotonic() + 2 * upkeep.RETRY_S
+        monkeypatch.setattr(time, "monotonic", lambda: later)
+        assert {(news.key, news.text) for news in chores.tend(store, upkeep.QUIET_S)} == {("disk", ""), ("backup", "")}
+    assert len(upkeep.backups(path)) == 1
+
+
+async def test_a_result_that_meets_a_full_disk_is_written_into_the_room_of_the_reserve(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upkeep.make_ballast(path)
+    told: list[tuple[str, str]] = []
+    monkeypatch.setattr(Engine, "_banner", lambda self, key, text, severity="warning": told.append((key, text)))
+
+    def plan(run: str) -> str:
+        if upkeep.ballast_file(path).exists():
+            raise StoreFullError(f"{path} cannot grow")
+        return run
+
+    engine: Any = object.__new__(Engine)
+    engine._store = SimpleNamespace(path=path, plan=plan)
+    engine._store_lock, engine._stopping = asyncio.Lock(), asyncio.Event()
+    began = time.monotonic()
+    assert await engine._call_store("plan", "a run") == "a run"
+    assert time.monotonic() - began < 1.5  # at once, not after the wait for somebody to make room
+    assert [key for key, _ in told] == ["disk"]
+    assert "a reserve of 16 MiB was given up" in told[0][1]
+
+
+async def test_an_engine_says_what_its_damaged_store_cost(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Store.open(path) as store:
+        store.backup()
+        store.plan([planned()])
+    change(path, "UPDATE runs SET target = 'x' WHERE number = 1")
+    data = bytearray(path.read_bytes())
+    with closing(sqlite3.connect(path)) as connection:
+        (root,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'peaks'").fetchone()
+    data[4096 * (root - 1) : 4096 * root] = bytes(4096)
+    path.write_bytes(data)
+    told: list[str] = []
+    monkeypatch.setattr(Engine, "_banner", lambda self, key, text, severity="warning": told.append(text))
+    engine: Any = object.__new__(Engine)
+    engine.epoch = "EPOCH"
+    engine._store_lock, engine._stopping = asyncio.Lock(), asyncio.Event()
+    with Store.open(path) as engine._store:
+        await engine._greet_store()
+    assert "was damaged and set aside" in told[0]
+    assert "1 run(s) are missing, the log names them" in told[0]
+    assert "more may be missing" not in told[0]
