@@ -593,7 +593,8 @@ def test_a_bare_thread_that_stands_in_no_list_is_seen_as_well() -> None:
         _thread.start_new_thread(spin, (30.0,))
         return ()
 
-    assert timer.sample(single(call), lambda: None).left_ms > 0.5
+    # On a busy machine the thread may not have had a core by the time that is looked.
+    assert any(timer.sample(single(call), lambda: None).left_ms > 0.5 for _ in range(10))
 
 
 def test_a_pool_that_rests_between_calls_is_not_at_work() -> None:

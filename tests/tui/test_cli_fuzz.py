@@ -38,7 +38,10 @@ def operators(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     folder = tmp_path / "corpus"
     for group, name in (("pointwise", "gelu"), ("rows", "softmax")):
         (make_target(folder / group, name) / "wrong_sign.py").unlink()
-        (make_target(folder / group, f"{name}_wrong") / "optimized.py").unlink()
+        wrong = make_target(folder / group, f"{name}_wrong")
+        (wrong / "optimized.py").unlink()
+        lesson = wrong / "lesson.md"
+        lesson.write_text(lesson.read_text().replace('goal       = "speed"', 'goal       = "refusal"'))
     monkeypatch.setattr(corpus, "root", lambda: folder)
     return folder
 
