@@ -23,16 +23,6 @@ KEY = bytes(range(KEY_BYTES))
 READY = reports.Ready(pid=1, torch="2", cuda="")
 
 
-@pytest.fixture(autouse=True)
-def _no_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ending a child sweeps what is nobody's: here that would be the other tests' engine."""
-
-    async def nothing() -> int:
-        return 0
-
-    monkeypatch.setattr(spawner, "sweep_orphans", nothing)
-
-
 class Line:
     """A child without code: the test is what runs in it."""
 
