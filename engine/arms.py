@@ -66,6 +66,7 @@ class ArmEnd(Exception):
         exit_code: int | None = None,
         max_error: float | None = None,
         check: str = "",
+        out_of_memory: bool = False,
     ) -> None:
         super().__init__(reason)
         self.state = state
@@ -76,6 +77,7 @@ class ArmEnd(Exception):
         self.exit_code = exit_code
         self.max_error = max_error
         self.check = check
+        self.out_of_memory = out_of_memory
 
 
 @dataclass(slots=True)
@@ -251,7 +253,8 @@ def failure(report: reports.Failed, whose: str) -> ArmEnd:
                 detail,
             )
         case "memory":
-            return ArmEnd(State.USER_ERROR, f"{whose} ran out of memory: {summary}; use smaller axes", detail)
+            said = f"{whose} ran out of memory: {summary}; use smaller axes"
+            return ArmEnd(State.USER_ERROR, said, detail, out_of_memory=True)
         case "unsupported":
             return ArmEnd(State.UNAVAILABLE, summary, detail)
         case "form":
@@ -301,6 +304,7 @@ async def explain(child: Process, error: Exception, whose: str, oom_before: int)
                 f"{whose} was killed because memory ran out; use smaller axes",
                 tail(child),
                 signal_number=signal.SIGKILL,
+                out_of_memory=True,
             )
         name = signal_name(-code)
         return ArmEnd(

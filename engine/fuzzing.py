@@ -89,6 +89,23 @@ class FuzzPlan:
             trigger=self.trigger,
         )
 
+    def record(self, state: str, reason: str) -> FuzzRecord:
+        """As the store remembers it, with nothing tried yet."""
+        return FuzzRecord(
+            id=self.id,
+            target=self.target.id,
+            folder=os.fsencode(self.target.folder),
+            title=clean_line(self.target.title),
+            device=self.device,
+            seed=self.seed,
+            cases=self.cases,
+            strategies=tuple(str(strategy) for strategy in self.strategies),
+            snapshot=self.snapshot,
+            wall=self.wall,
+            state=state,
+            reason=reason,
+        )
+
 
 @dataclass(slots=True)
 class _Tried:
@@ -239,19 +256,8 @@ class Fuzzing:
             lost = events.ReplayFinished(fuzz_id=plan.id, failure=failure, outcome="impossible", detail=reason)
             publish(replayed or lost)
             return
-        record = FuzzRecord(
-            id=plan.id,
-            target=plan.target.id,
-            folder=os.fsencode(plan.target.folder),
-            title=clean_line(plan.target.title),
-            device=plan.device,
-            seed=plan.seed,
-            cases=plan.cases,
-            strategies=tuple(str(strategy) for strategy in plan.strategies),
-            snapshot=plan.snapshot,
-            wall=plan.wall,
-            state=state,
-            reason=reason,
+        record = replace(
+            plan.record(state, reason),
             rungs=tuple(subject.result() for subject in self._subjects),
             duration_ms=(time.monotonic() - self._started) * 1e3,
             environment=self._environment,
@@ -331,8 +337,7 @@ class Fuzzing:
         except ArmEnd as end:
             if not judge.alive or end.state is State.CUDA_POISONED:
                 await self._drop_verifier()
-            out_of_memory = end.state is State.OOM_KILLED or "ran out of memory" in end.reason
-            verdict = CaseVerdict.MEMORY if out_of_memory else CaseVerdict.SKIPPED
+            verdict = CaseVerdict.MEMORY if end.out_of_memory else CaseVerdict.SKIPPED
             return _Tried(verdict, detail=clean_line(end.reason))
         if posed.note:
             self._notes.setdefault(clean_line(posed.note))
@@ -407,7 +412,7 @@ class Fuzzing:
             case State.INCORRECT:
                 verdict = CaseVerdict.WRONG
             case State.USER_ERROR:
-                verdict = CaseVerdict.MEMORY if "ran out of memory" in end.reason else CaseVerdict.ERROR
+                verdict = CaseVerdict.MEMORY if end.out_of_memory else CaseVerdict.ERROR
             case State.TIMEOUT_PROGRESS:
                 verdict = CaseVerdict.TIMEOUT
             case State.OOM_KILLED:
@@ -643,18 +648,4 @@ def unstarted(plan: FuzzPlan, reason: str) -> list[events.Event]:
     if plan.what == "replay":
         failure = plan.replay.id if plan.replay else ""
         return [events.ReplayFinished(fuzz_id=plan.id, failure=failure, outcome="impossible", detail=reason)]
-    record = FuzzRecord(
-        id=plan.id,
-        target=plan.target.id,
-        folder=os.fsencode(plan.target.folder),
-        title=clean_line(plan.target.title),
-        device=plan.device,
-        seed=plan.seed,
-        cases=plan.cases,
-        strategies=tuple(str(strategy) for strategy in plan.strategies),
-        snapshot=plan.snapshot,
-        wall=plan.wall,
-        state="cancelled",
-        reason=reason,
-    )
-    return [events.FuzzFinished(fuzz_id=plan.id, record=record.plain())]
+    return [events.FuzzFinished(fuzz_id=plan.id, record=plan.record("cancelled", reason).plain())]

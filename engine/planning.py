@@ -14,6 +14,7 @@ from pathlib import Path
 
 from checks import registry
 from checks.oracle.schema import CYCLE, Strategy
+from engine import corpus
 from engine.clean import clean_line
 from engine.fuzzing import FuzzPlan
 from engine.protocol import events, requests
@@ -214,12 +215,11 @@ def plan_fuzz(
     unknown = [name for name in request.strategies if name not in known]
     if unknown:
         raise PlanError(f"no strategy {clean_line(unknown[0])!r}; there are {', '.join(known)}")
-    corpus = request.root == "corpus"
     try:
         if request.rungs:
             names = {target.rung(name).name for name in request.rungs}
             rungs = tuple(rung for rung in target.rungs if rung.name in names)
-        elif corpus:
+        elif request.root == corpus.NAME:
             rungs = tuple(rung for rung in target.rungs if rung.role is not Role.BASELINE)
         else:
             rungs = target.honest_rungs

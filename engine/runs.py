@@ -123,6 +123,7 @@ class Execution:
         self._arena = Arena()
         self._inputs: dict[tuple[str, int], jobs.Blob] = {}
         self._expected: asyncio.Task[None] | None = None
+        self._schema: Schema | None = None  # that cases of the gate are drawn from
         self._drawn: list[tuple[DrawnCase, reports.Posed]] = []
         self._folder: Path | None = None  # where the snapshot lies
         self._before: dict[str, Any] = {}  # engine.environment.observe
@@ -385,7 +386,7 @@ class Execution:
         if target.ranks > 1 or "evaluation.held_out" in self.plan.without:
             return
         try:
-            schema = replace(
+            self._schema = schema = replace(
                 Schema.of(target, host=self._device == "cpu"), most_elements=GATE_ELEMENTS, most_flops=GATE_FLOPS
             )
             cases = [draw(schema, GATE_SHAPES_SEED, Strategy.BOUNDARY, number) for number in range(GATE_CASES)]
@@ -559,7 +560,7 @@ class Execution:
             await asyncio.shield(self._expected)
         seed = self.plan.record.seed
         for case, posed in self._drawn:
-            if not all(extent.admits(case.axes[name]) for name, extent in arm.rung.supports.items()):
+            if self._schema is not None and self._schema.unsupported(arm.rung, case):
                 continue
             job = jobs.Try(case=case.plain(), seed=seed, inputs=posed.blob, outputs=outputs)
             tried = await ask(child, job, reports.Tried, self._services.limits.compile_s, arm.name)

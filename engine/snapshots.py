@@ -25,7 +25,7 @@ READ_ONLY = 0o400
 IMPORTABLE = (".py", ".pyc", ".pth", ".so")  # a new file of this kind could be taken for a module that others import
 COMPILED = "__pycache__"  # Python's own, in processes that a lesson starts; a layout that has one is not reused
 OWN_SOURCES = ("checks", "engine", "store", "kernels/catalog", "kernels/cuda.py")
-GALLERY = "gallery"  # lessons that cheat: each is a target with a snapshot of its own
+LESSON_FOLDERS = ("gallery", "corpus")  # lessons in our folders: each is a target with a snapshot of its own
 
 _digests: dict[str, tuple[tuple[int, ...], bytes]] = {}  # of own sources: what stat() said then, and the content's
 
@@ -147,7 +147,7 @@ def _own_files() -> Iterator[str]:
         if start.is_file():
             yield str(start)
         for where, folders, names in os.walk(start):
-            folders[:] = [name for name in folders if name not in (COMPILED, GALLERY)]
+            folders[:] = [name for name in folders if name not in (COMPILED, *LESSON_FOLDERS)]
             yield from (os.path.join(where, name) for name in names if name.endswith(".py"))  # noqa: PTH118  hot path
 
 
