@@ -220,11 +220,13 @@ class EngineUnderTest:
                 assert not paths.pointer_file().exists()
             assert list((self.home / "state" / "journal").glob("*")) == []
         assert sorted(p.name for p in self.temporary.rglob("*.sock")) == []
+        assert self.litter() == [], "left behind"
+
+    def litter(self) -> list[str]:
+        """What lies in /dev/shm and in the temporary folder and is no part of a running engine."""
         made = set(Path("/dev/shm").iterdir()) - self._shared_memory
-        ours = [path.name for path in made if "aisp" in path.name or "torch" in path.name]
-        assert ours == [], f"left in /dev/shm: {ours}"
-        left = [p.name for p in self.temporary.iterdir() if not p.name.startswith("aisp-")]
-        assert left == [], f"left in the temporary directory: {left}"
+        ours = [str(path) for path in made if "aisp" in path.name or "torch" in path.name]
+        return sorted(ours + [str(p) for p in self.temporary.iterdir() if not p.name.startswith("aisp-")])
 
     # -- talking -----------------------------------------------------------------------------------------------
 
@@ -280,10 +282,9 @@ def shared_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineU
     engine.close()
 
 
-@pytest.fixture
-async def shared(shared_process: EngineUnderTest) -> AsyncIterator[EngineUnderTest]:
+@contextlib.asynccontextmanager
+async def sharing(engine: EngineUnderTest) -> AsyncIterator[EngineUnderTest]:
     """The engine that tests share. A test that finds it dead fails, as does the one that leaves a run behind."""
-    engine = shared_process
     if engine.process is None:
         await engine.start()
     assert engine.process is not None
@@ -298,6 +299,13 @@ async def shared(shared_process: EngineUnderTest) -> AsyncIterator[EngineUnderTe
             await connection.request(requests.Cancel(seq=connection.next_seq()))
             assert [item.run_id for item in status.queue] == []
             assert [item.target for item in status.watches] == []
+
+
+@pytest.fixture
+async def shared(shared_process: EngineUnderTest) -> AsyncIterator[EngineUnderTest]:
+    """See `sharing`."""
+    async with sharing(shared_process) as engine:
+        yield engine
 
 
 @pytest.fixture

@@ -17,10 +17,11 @@ import pytest
 
 from engine.clean import clean
 from engine.protocol import events
-from store.outcomes import Correctness, FindingStatus, State, Timing, Validity, Verdict
+from store.outcomes import Correctness, FindingStatus, State, Timing, Verdict
 from tests.engine.harness import OUTPUT_LIMIT_BYTES, EngineUnderTest, Result
 from tests.evil import corpus
 from tests.evil.corpus import BATCHES, Row
+from tests.evil.stage import assert_honest, assert_timed
 
 pytestmark = [pytest.mark.xdist_group("engine"), pytest.mark.timeout(300)]
 
@@ -53,24 +54,6 @@ async def of_batch(engine: EngineUnderTest, batch: str) -> Result:
     assert after_descriptors == descriptors, "descriptors leaked"
     assert after_bytes < resident_bytes + (64 << 20), "memory grew"
     return result
-
-
-def assert_timed(result: Result, rung: str) -> None:
-    """The arm ended well, with an honest number."""
-    arm = result.arm(rung)
-    assert (arm.state, arm.correctness, arm.timing) == (State.OK, Correctness.CORRECT, Timing.HOST), arm
-    assert arm.median_ms is not None and 0 < arm.median_ms < 1000
-    assert arm.sample_count > 0
-
-
-def assert_honest(result: Result) -> None:
-    """A run of two honest rungs as it must always be."""
-    assert result.record.state is State.OK, result.record.reason
-    bad = [f for f in result.record.findings if f.status in (FindingStatus.CAUGHT, FindingStatus.SUSPECT)]
-    assert bad == []
-    assert result.record.validity is Validity.VALID
-    assert_timed(result, "baseline")
-    assert_timed(result, "optimized")
 
 
 @pytest.mark.parametrize(("batch", "row"), ROWS)

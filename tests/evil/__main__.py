@@ -1,0 +1,107 @@
+"""`python -m tests.evil matrix|report`: plays the fault matrix, and writes docs/reliability.md from what was seen.
+
+matrix      play every scene that this machine can; docs/reliability/matrix_cpu.json, or matrix_GPU.json
+report      docs/reliability.md from docs/reliability/*.json
+
+--only ROW ...   scenes of these rows, shown and not recorded
+--gpu            scenes that need a GPU, and those alone
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from engine.telemetry import Nvml
+from tests.engine.harness import EngineUnderTest, sharing
+from tests.evil import matrix, report
+from tests.evil.matrix import Fault
+from tests.evil.stage import Stage, play
+
+
+async def play_all(faults: Sequence[Fault], home: Path) -> list[dict[str, Any]]:
+    """What came of each fault; one that went wrong is told with its words and the rest goes on."""
+    shared = EngineUnderTest(home / "shared")
+    rows = []
+    for fault in faults:
+        stage = Stage(home / fault.id / "scene", shared, _maker(home / fault.id))
+        stage.home.mkdir(parents=True)
+        row: dict[str, Any] = {"row": fault.row, "name": fault.name, "what": fault.what, "expected": fault.expected}
+        started = time.monotonic()
+        try:
+            if fault.own:
+                outcome = await play(fault, stage)
+            else:
+                async with sharing(shared):
+                    outcome = await play(fault, stage)
+            row |= {"passed": True} | asdict(outcome)
+        except Exception as error:
+            row |= {
+                "passed": False,
+                "seen": f"{type(error).__name__}: {error}"[:400],
+                "took_s": time.monotonic() - started,
+            }
+            traceback.print_exc()
+            _give_up(stage)
+        rows.append(row)
+        print(f"{'ok ' if row['passed'] else 'BAD'} {fault.id} ({row['took_s']:.1f} s): {row['seen']}", flush=True)
+        shutil.rmtree(home / fault.id, ignore_errors=True)
+    shared.close()
+    return rows
+
+
+def _maker(home: Path) -> Any:
+    made: list[int] = []
+
+    def make(**settings: str) -> EngineUnderTest:
+        made.append(0)
+        return EngineUnderTest(home / f"e{len(made)}", **settings)
+
+    return make
+
+
+def _give_up(stage: Stage) -> None:
+    """Engines of a scene that failed are ended, whatever they left."""
+    for engine in stage.made:
+        if engine.process is not None and engine.process.poll() is None:
+            engine.kill()
+        for process in engine.strays():
+            process.kill()
+
+
+def main() -> int:
+    """See the module."""
+    parser = argparse.ArgumentParser(prog="python -m tests.evil", description="The fault matrix.")
+    parser.add_argument("what", choices=("matrix", "report"))
+    parser.add_argument("--only", type=int, nargs="+", default=[], metavar="ROW")
+    parser.add_argument("--gpu", action="store_true")
+    parser.add_argument("--out", type=Path, default=report.DATA)
+    given = parser.parse_args()
+    if given.what == "report":
+        report.PAGE.write_text(report.page(report.load(given.out)), "utf-8")
+        return 0
+    nvml = Nvml()
+    if given.gpu and not nvml.count:
+        parser.error(f"--gpu needs a GPU: {nvml.note}")
+    chosen = [f for f in matrix.load() if f.gpu == given.gpu and (not given.only or f.row in given.only)]
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="evil_") as home:
+        rows = asyncio.run(play_all(chosen, Path(home)))
+    if not given.only:
+        device = nvml.devices()[0].name if given.gpu else "CPU"
+        data = {"device": device, "took_s": round(time.monotonic() - started, 1), "rows": rows}
+        report.write(given.out, f"matrix_{'gpu' if given.gpu else 'cpu'}", data)
+    return 0 if all(row["passed"] for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,174 @@
+"""What a scene plays on: engines, a folder, and what must hold once its fault has happened."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from engine.protocol import events
+from store.outcomes import Correctness, FindingStatus, State, Timing, Validity
+from tests.engine.harness import EngineUnderTest, Result
+from tests.evil import corpus
+from tests.evil.matrix import Fault
+
+NEXT_RUN_S = 1.0
+GROWTH_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class Balance:
+    """What an engine holds while nothing runs: all of it must be the same before and after a fault."""
+
+    descriptors: int
+    resident_bytes: int
+    litter: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was seen of one fault; all of it goes into the report."""
+
+    seen: str
+    took_s: float
+    next_run_s: float | None = None  # from the request to the moment the run was under way
+    growth_bytes: int | None = None  # of the engine's resident memory
+
+
+@dataclass
+class Stage:
+    """Handed to a scene.
+
+    Attributes:
+        home: an empty folder of the scene's own.
+        engine: the engine that scenes share; running. A scene that is `own` leaves it alone.
+        make: makes an engine of the scene's own, not yet started: make(AISP_STATE=..., NAME="" to unset).
+        made: what `make` made.
+    """
+
+    home: Path
+    engine: EngineUnderTest
+    make: Callable[..., EngineUnderTest]
+    made: list[EngineUnderTest] = field(default_factory=list)
+
+    def own(self, **settings: str) -> EngineUnderTest:
+        """An engine of the scene's own, not yet started."""
+        self.made.append(self.make(**settings))
+        return self.made[-1]
+
+    async def started(self, **settings: str) -> EngineUnderTest:
+        """An engine of the scene's own that runs."""
+        engine = self.own(**settings)
+        await engine.start()
+        return engine
+
+    def target(self, name: str, *rows: corpus.Row, root: str = "mine", **files: str) -> Path:
+        """A target folder with these evil rungs beside the two honest ones; the collection that holds it."""
+        corpus.write(self.home / root / name, rows, **files)
+        return self.home / root
+
+    async def batch(self, name: str) -> Result:
+        """One run of all rows of a batch of the corpus, carried out once for all scenes that look at it."""
+        if name not in self.engine.results:
+            root = self.engine.home / f"{name}_root"
+            corpus.write(root / name, corpus.BATCHES[name])
+            before = await balance(self.engine)
+            self.engine.results[name] = await self.engine.run(root, f"{root.name}:{name}")
+            _harm[name] = await unharmed(self.engine, before)
+        return self.engine.results[name]
+
+
+_harm: dict[str, tuple[float, int]] = {}
+"""By batch: what `unharmed` found around its run."""
+
+
+async def play(fault: Fault, stage: Stage) -> Outcome:
+    """Make a fault happen, and assert what must hold after every fault.
+
+    Raises:
+        AssertionError: something else came of it.
+    """
+    started = time.monotonic()
+    if fault.own:
+        seen = await fault.scene(stage)
+        alive = [engine for engine in stage.made if engine.process is not None and engine.process.poll() is None]
+        assert stage.made, f"{fault.id} says that it has engines of its own and made none"
+        next_run_s = [await next_run(engine) for engine in alive][-1] if alive else None
+        for engine in stage.made:
+            engine.close()  # asserts that nothing at all is left
+        return Outcome(seen, time.monotonic() - started, next_run_s)
+    if fault.batch:
+        await stage.batch(fault.batch)
+        seen = await fault.scene(stage)
+        next_run_s, growth_bytes = _harm[fault.batch]
+    else:
+        before = await balance(stage.engine)
+        seen = await fault.scene(stage)
+        next_run_s, growth_bytes = await unharmed(stage.engine, before)
+    return Outcome(seen, time.monotonic() - started, next_run_s, growth_bytes)
+
+
+async def balance(engine: EngineUnderTest) -> Balance:
+    """What an engine holds, once nothing runs and its standbys are warm."""
+    descriptors, resident_bytes = await engine.steady()
+    return Balance(descriptors, resident_bytes, tuple(engine.litter()))
+
+
+async def unharmed(engine: EngineUnderTest, before: Balance) -> tuple[float, int]:
+    """The next run starts at once and ends well, and nothing is left; (its start in s, the engine's growth in bytes)."""
+    next_run_s = await next_run(engine)
+    after = await balance(engine)
+    assert after.descriptors == before.descriptors, "descriptors leaked"
+    growth_bytes = after.resident_bytes - before.resident_bytes
+    assert growth_bytes < GROWTH_BYTES, f"the engine grew by {growth_bytes >> 20} MiB"
+    assert after.litter == before.litter, f"left behind: {sorted(set(after.litter) - set(before.litter))}"
+    ours = {process.pid for process in engine.workers()}
+    strays = [process.pid for process in engine.strays() if process.pid not in ours]
+    assert strays == [], f"processes left behind: {strays}"
+    return next_run_s, growth_bytes
+
+
+async def next_run(engine: EngineUnderTest) -> float:
+    """An honest run after a fault, with warm workers: it must be under way within a second, and end well."""
+    root = engine.home / "honest_root"
+    if not root.exists():
+        corpus.write(root / "honest")
+    await engine.steady()
+    async with engine.stream() as stream:
+        asked = time.monotonic()
+        (run_id,) = await stream.plan(root, "honest_root:honest")
+        await stream.until(events.RunState, lambda event: event.run_id == run_id and event.state == State.RUNNING.value)
+        took_s = time.monotonic() - asked
+        result = await engine.result(stream, run_id)
+    assert_honest(result)
+    assert took_s < NEXT_RUN_S, f"the next run was under way after {took_s:.2f} s"
+    return took_s
+
+
+async def eventually(holds: Callable[[], bool], what: str, *, patience_s: float = 10.0) -> float:
+    """Wait until something holds; how long that took."""
+    started = time.monotonic()
+    while not holds():
+        assert time.monotonic() - started < patience_s, f"not within {patience_s:.0f} s: {what}"
+        await asyncio.sleep(0.02)
+    return time.monotonic() - started
+
+
+def assert_timed(result: Result, rung: str) -> None:
+    """The arm ended well, with an honest number."""
+    arm = result.arm(rung)
+    assert (arm.state, arm.correctness, arm.timing) == (State.OK, Correctness.CORRECT, Timing.HOST), arm
+    assert arm.median_ms is not None and 0 < arm.median_ms < 1000
+    assert arm.sample_count > 0
+
+
+def assert_honest(result: Result) -> None:
+    """A run of two honest rungs as it must always be."""
+    assert result.record.state is State.OK, result.record.reason
+    bad = [f for f in result.record.findings if f.status in (FindingStatus.CAUGHT, FindingStatus.SUSPECT)]
+    assert bad == []
+    assert result.record.validity is Validity.VALID
+    assert_timed(result, "baseline")
+    assert_timed(result, "optimized")
