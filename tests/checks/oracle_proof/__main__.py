@@ -1,8 +1,9 @@
-"""`python -m tests.checks.oracle_proof corpus|mutants|lessons|report`: measures, and writes docs/oracle/*.json."""
+"""`python -m tests.checks.oracle_proof corpus|mutants|huge|lessons|report`: measures, writes docs/oracle/*.json."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
@@ -12,7 +13,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +25,20 @@ from kernels import catalog
 from kernels.catalog.model import Kind, Role, Rung, Target
 from tests.checks.oracle_proof import asking, report, waiting
 from tests.checks.oracle_proof.asking import Job
-from tests.checks.oracle_proof.mutants import mutants
+from tests.checks.oracle_proof.mutants import SURVIVORS, Fate, Mutant, mutants
 from tests.checks.oracle_proof.waiting import Answers, failure
 
 SEEDS = (1, 2, 3, 4, 5)
 CASES = 30
 LESSON_CASES = 200
 MUTANT_PATIENCE_S = 60.0
+HUGE_PATIENCE_S = 300.0
 
 
 def main() -> None:
     """See the package."""
     parser = argparse.ArgumentParser(prog="python -m tests.checks.oracle_proof", description=__doc__)
-    parser.add_argument("what", choices=("corpus", "mutants", "lessons", "report"))
+    parser.add_argument("what", choices=("corpus", "mutants", "huge", "lessons", "report"))
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
     parser.add_argument("--cases", type=int, default=0, help=f"per seed; {CASES}, lessons: {LESSON_CASES}")
@@ -43,19 +46,23 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=[], metavar="TARGET", help="targets, or target:rung of lessons")
     parser.add_argument("--rungs", nargs="+", default=[], metavar="RUNG", help="rungs of lessons")
     parser.add_argument("--budget", type=float, default=120.0, metavar="S", help="for one rung of a lesson")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="rungs at once; throughput is then theirs")
     parser.add_argument("--out", type=Path, default=report.DATA)
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     if arguments.what == "report":
         report.PAGE.write_text(report.page(report.load(arguments.out)), "utf-8")
         return
+    if arguments.what == "huge" and arguments.device == "cpu":
+        parser.error("huge is for --device cuda: a case has more than 2^31 elements")
     if arguments.large and arguments.device == "cpu":
         parser.error("--large is for --device cuda: Triton's interpreter would take days")
     started = time.monotonic()
-    doing = {"corpus": _corpus, "mutants": _mutants, "lessons": _lessons}[arguments.what]
+    doing = {"corpus": _corpus, "mutants": _mutants, "huge": _huge, "lessons": _lessons}[arguments.what]
     data = doing(arguments)
     versions = data["versions"]
     data |= {"took_s": round(time.monotonic() - started, 1), "small": not arguments.large, "code": code()}
+    data["jobs"] = arguments.jobs
     path = arguments.out / f"{arguments.what}_{device_name(versions)}{'_large' if arguments.large else ''}.json"
     path.write_text(json.dumps(data, indent=1) + "\n", "utf-8")
     print(f"{path}: {data['took_s']:.0f} s")
@@ -65,23 +72,21 @@ def main() -> None:
 
 
 def _corpus(arguments: argparse.Namespace) -> dict[str, Any]:
-    cases, seeds = arguments.cases or CASES, tuple(arguments.seeds)
-    versions: dict[str, str] = {}
-    found = []
-    for target in _chosen(corpus.load().targets, arguments.only):
+    def one(target: Target) -> tuple[Mapping[str, str], dict[str, Any]]:
         rung = corpus.operator(target)
-        asked = job(target, rung, arguments, seeds=seeds, cases=cases, naive=True)
-        answers = ask(asked)
-        versions = answers.one("ready").get("versions", versions)
+        answers = ask(job(target, rung, arguments, seeds=seeds, cases=cases, naive=True), arguments)
         failures = [failure(line) for line in answers.failures]
         after = Answers()
         if failures:
             # Another process, with nothing but the records: what it finds again comes from them alone.
             worst = min(failures, key=_smallness)
-            after = ask(job(target, rung, arguments, replay=tuple(failures), shrink=worst))
-        found.append(operator_figures(target.id, rung, answers, after))
-        print(f"{target.id} {rung.name}: {found[-1]['verdict']}, {len(failures)} of {len(answers.cases)} failed")
-        sys.stdout.flush()
+            after = ask(job(target, rung, arguments, replay=tuple(failures), shrink=worst), arguments)
+        figures = operator_figures(target.id, rung, answers, after)
+        _say(f"{target.id} {rung.name}: {figures['verdict']}, {len(failures)} of {len(answers.cases)} failed")
+        return answers.one("ready").get("versions", {}), figures
+
+    cases, seeds = arguments.cases or CASES, tuple(arguments.seeds)
+    versions, found = _all(one, _chosen(corpus.load().targets, arguments.only), arguments)
     return {"versions": versions, "seeds": list(seeds), "cases": cases, "operators": found}
 
 
@@ -151,22 +156,20 @@ def verdict_of(tallies: Mapping[str, Sequence[int]]) -> str:
 
 def _mutants(arguments: argparse.Namespace) -> dict[str, Any]:
     cases, seed = arguments.cases or CASES, arguments.seeds[0]
-    right = [t for t in corpus.load().targets if corpus.operator(t).role is not Role.WRONG]
     versions: dict[str, str] = {}
     found = []
-    for index, target in enumerate(right):
+    for index, target in enumerate(right_operators()):
         if arguments.only and target.id not in arguments.only:
             continue
         rung = corpus.operator(target)
         # What fails without any slip says nothing of a slip.
-        anyway = {line["index"] for line in ask(job(target, rung, arguments, seeds=(seed,), cases=cases)).failures}
+        anyway = {
+            line["index"] for line in ask(job(target, rung, arguments, seeds=(seed,), cases=cases), arguments).failures
+        }
         for mutant in mutants(rung.path.read_text("utf-8"), target.id, index):
-            with tempfile.TemporaryDirectory(prefix="oracle_mutant_") as root:
-                folder = Path(root, target.folder.parent.name, target.folder.name)
-                shutil.copytree(target.folder, folder, ignore=shutil.ignore_patterns("__pycache__"))
-                (folder / rung.path.name).write_text(mutant.source, "utf-8")
-                changed = job(target, rung, arguments, seeds=(seed,), cases=cases, folder=folder, root=Path(root))
-                answers = ask(changed, patience_s=MUTANT_PATIENCE_S, first_s=2 * MUTANT_PATIENCE_S)
+            with written(target, rung, mutant) as (folder, root):
+                changed = job(target, rung, arguments, seeds=(seed,), cases=cases, folder=folder, root=root)
+                answers = ask(changed, arguments, patience_s=MUTANT_PATIENCE_S, first_s=2 * MUTANT_PATIENCE_S)
             versions = answers.one("ready").get("versions", versions)
             told = [line for line in answers.cases if line["index"] not in anyway]
             tallies = _tallies(told)
@@ -190,47 +193,94 @@ def _mutants(arguments: argparse.Namespace) -> dict[str, Any]:
     return {"versions": versions, "seed": seed, "cases": cases, "mutants": found}
 
 
+def right_operators() -> list[Target]:
+    """The corpus without its wrong operators; the place of one in this list decides its mutants."""
+    return [target for target in corpus.load().targets if corpus.operator(target).role is not Role.WRONG]
+
+
+@contextlib.contextmanager
+def written(target: Target, rung: Rung, mutant: Mutant) -> Iterator[tuple[Path, Path]]:
+    """The target's folder with the mutant in its operator's place, and the collection that it is in."""
+    with tempfile.TemporaryDirectory(prefix="oracle_mutant_") as root:
+        folder = Path(root, target.folder.parent.name, target.folder.name)
+        shutil.copytree(target.folder, folder, ignore=shutil.ignore_patterns("__pycache__"))
+        (folder / rung.path.name).write_text(mutant.source, "utf-8")
+        yield folder, Path(root)
+
+
+# -- huge --------------------------------------------------------------------------------------------------------------
+
+
+def _huge(arguments: argparse.Namespace) -> dict[str, Any]:
+    """One case of more than 2**31 elements for each mutant that only such a case can tell, and for its original."""
+
+    def one(asked: tuple[Target, Rung, Mutant]) -> tuple[Mapping[str, str], dict[str, Any]]:
+        target, rung, mutant = asked
+        more: dict[str, Any] = {"seeds": (seed,), "cases": 1, "strategy": str(Strategy.HUGE)}
+        asked_s = {"patience_s": HUGE_PATIENCE_S, "first_s": HUGE_PATIENCE_S}
+        answers = ask(job(target, rung, arguments, **more), arguments, **asked_s)
+        with written(target, rung, mutant) as (folder, root):
+            changed = ask(job(target, rung, arguments, folder=folder, root=root, **more), arguments, **asked_s)
+        figures: dict[str, Any] = {"target": target.id, "before": mutant.before, "after": mutant.after}
+        for name, found in (("operator", answers), ("mutant", changed)):
+            undecided: dict[str, Any] = {"verdict": "undecided", "detail": found.problem, "took_s": 0.0}
+            case = found.cases[0] if found.cases else undecided
+            figures[name] = {key: case[key] for key in ("verdict", "detail", "took_s")}
+            figures["case"] = Case.of(case["case"]).text if "case" in case else figures.get("case", "")
+        _say(f"{target.id}: {figures['operator']['verdict']}, mutant {figures['mutant']['verdict']}")
+        return answers.one("ready").get("versions", {}), figures
+
+    seed = arguments.seeds[0]
+    asked = [
+        (target, rung, mutant)
+        for index, target in enumerate(right_operators())
+        for rung in [corpus.operator(target)]
+        for mutant in mutants(rung.path.read_text("utf-8"), target.id, index)
+        if SURVIVORS.get(f"{target.id} {mutant.name}", (None, ""))[0] is Fate.HUGE
+        and (not arguments.only or target.id in arguments.only)
+    ]
+    versions, found = _all(one, asked, arguments)
+    return {"versions": versions, "seed": seed, "operators": found}
+
+
 # -- lessons -----------------------------------------------------------------------------------------------------------
 
 
 def _lessons(arguments: argparse.Namespace) -> dict[str, Any]:
+    def one(asked: tuple[Target, Rung]) -> tuple[Mapping[str, str], dict[str, Any]]:
+        target, rung = asked
+        line: dict[str, Any] = {"target": target.id, "rung": rung.name, "right": rung.role is not Role.WRONG}
+        if reason := obstacle(target, rung, arguments.device):
+            return {}, line | {"unavailable": reason}
+        wanted = min(cases, CASES) if rung.role is Role.WRONG else cases
+        answers = ask(job(target, rung, arguments, seeds=(seed,), cases=wanted, budget_s=arguments.budget), arguments)
+        tallies = _tallies(answers.cases)
+        took_s = sum(case["took_s"] for case in answers.cases)
+        first = next(iter(answers.failures), None)
+        line |= {
+            "asked": wanted,
+            "cases": len(answers.cases),
+            "failing": len(answers.failures),
+            "unsupported": sum(case["verdict"] == "unsupported" for case in answers.cases),
+            "skipped": sorted({c["detail"] for c in answers.cases if c["verdict"] in ("skipped", "memory")}),
+            "verdict": verdict_of(tallies),
+            "strategies": tallies,
+            "first": first["index"] + 1 if first else None,
+            "failures": [_shown(case) for case in answers.failures[:3]],
+            "cases_per_s": round(len(answers.cases) / took_s, 2) if took_s else None,
+            "problem": answers.problem,
+        }
+        _say(f"{target.id} {rung.name}: {line['verdict']}, {line['failing']} of {line['cases']}")
+        return answers.one("ready").get("versions", {}), line
+
     cases, seed = arguments.cases or LESSON_CASES, arguments.seeds[0]
-    versions: dict[str, str] = {}
-    found = []
-    for target in _chosen(catalog.load().targets, arguments.only):
-        for rung in target.rungs:
-            if arguments.rungs and rung.name not in arguments.rungs:
-                continue
-            line: dict[str, Any] = {"target": target.id, "rung": rung.name, "right": rung.role is not Role.WRONG}
-            reason = obstacle(target, rung, arguments.device)
-            if reason:
-                found.append(line | {"unavailable": reason})
-                continue
-            wanted = min(cases, CASES) if rung.role is Role.WRONG else cases
-            budget_s = arguments.budget
-            answers = ask(job(target, rung, arguments, seeds=(seed,), cases=wanted, budget_s=budget_s))
-            versions = answers.one("ready").get("versions", versions)
-            tallies = _tallies(answers.cases)
-            took_s = sum(case["took_s"] for case in answers.cases)
-            first = next(iter(answers.failures), None)
-            found.append(
-                line
-                | {
-                    "asked": wanted,
-                    "cases": len(answers.cases),
-                    "failing": len(answers.failures),
-                    "unsupported": sum(case["verdict"] == "unsupported" for case in answers.cases),
-                    "skipped": sorted({c["detail"] for c in answers.cases if c["verdict"] in ("skipped", "memory")}),
-                    "verdict": verdict_of(tallies),
-                    "strategies": tallies,
-                    "first": first["index"] + 1 if first else None,
-                    "failures": [_shown(case) for case in answers.failures[:3]],
-                    "cases_per_s": round(len(answers.cases) / took_s, 2) if took_s else None,
-                    "problem": answers.problem,
-                }
-            )
-            print(f"{target.id} {rung.name}: {found[-1]['verdict']}, {found[-1]['failing']} of {found[-1]['cases']}")
-            sys.stdout.flush()
+    asked = [
+        (target, rung)
+        for target in _chosen(catalog.load().targets, arguments.only)
+        for rung in target.rungs
+        if not arguments.rungs or rung.name in arguments.rungs
+    ]
+    versions, found = _all(one, asked, arguments)
     return {"versions": versions, "seed": seed, "cases": cases, "budget_s": arguments.budget, "rungs": found}
 
 
@@ -271,9 +321,22 @@ def job(
     )
 
 
-def ask(asked: Job, **more: Any) -> Answers:
-    """`waiting.ask`, by forking where that is possible."""
-    return waiting.ask(asked, fork=asked.device == "cpu", **more)
+def ask(asked: Job, arguments: argparse.Namespace, **more: Any) -> Answers:
+    """`waiting.ask`, by forking where that is possible: neither with CUDA nor beside other threads."""
+    return waiting.ask(asked, fork=asked.device == "cpu" and arguments.jobs == 1, **more)
+
+
+def _all(
+    one: Callable[[Any], tuple[Mapping[str, str], dict[str, Any]]], asked: Sequence[Any], arguments: argparse.Namespace
+) -> tuple[dict[str, str], list[dict[str, Any]]]:
+    """Do each, `jobs` at once; the versions that they ran with, and their figures in the order asked for."""
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        told = list(pool.map(one, asked))
+    return dict(next((versions for versions, _ in told if versions), {})), [figures for _, figures in told]
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
 
 
 def device_name(versions: Mapping[str, str]) -> str:

@@ -43,6 +43,7 @@ class Job:
         naive: ask the careless oracle as well.
         skip: questions that an earlier process came to.
         budget_s: no new case after that; 0 for no limit.
+        strategy: draw in this way alone; "" for all in turn.
     """
 
     folder: str
@@ -59,6 +60,7 @@ class Job:
     naive: bool = False
     skip: int = 0
     budget_s: float = 0.0
+    strategy: str = ""
 
 
 @dataclass
@@ -174,7 +176,8 @@ def questions(job: Job, schema: Schema) -> Iterator[tuple[int, Case]]:
     """Seed and case of every question, in order."""
     for seed in job.seeds:
         for number in range(job.cases):
-            yield seed, draw(schema, seed, CYCLE[number % len(CYCLE)], number)
+            strategy = Strategy(job.strategy) if job.strategy else CYCLE[number % len(CYCLE)]
+            yield seed, draw(schema, seed, strategy, number)
 
 
 def digest(hashes: Mapping[str, str]) -> str:

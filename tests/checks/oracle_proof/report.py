@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from checks.oracle.schema import CYCLE, Strategy
+from tests.checks.oracle_proof.asking import FAILING
 from tests.checks.oracle_proof.mutants import RULES, SURVIVORS, Fate
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
@@ -49,6 +50,8 @@ def page(data: Data) -> str:
     told += _devices(corpora)
     for name, figures in _named(data, "mutants").items():
         told += _mutants(name, figures)
+    for name, figures in _named(data, "huge").items():
+        told += _huge(name, figures)
     for name, figures in _named(data, "lessons").items():
         told += _lessons(name, figures)
     return "\n".join(told).rstrip() + "\n"
@@ -316,6 +319,36 @@ def _mutants(name: str, figures: Mapping[str, Any]) -> list[str]:
             told.append(f"| `{mutant['target']}` | {slip} | {mutant['first']['strategy']}: {mutant['first']['case']} |")
         told.append("")
     return told
+
+
+# -- huge --------------------------------------------------------------------------------------------------------------
+
+
+def _huge(name: str, figures: Mapping[str, Any]) -> list[str]:
+    every = figures["operators"]
+    right = sum(o["operator"]["verdict"] == "right" for o in every)
+    told = sum(o["mutant"]["verdict"] in FAILING for o in every)
+    lines = [
+        f"## Beyond 2^31 elements, {_where(name, figures)}",
+        "",
+        f"One `huge` case for each operator of which a slip in the width of its offsets lives above: {right} of "
+        f"{len(every)} operators are right,",
+        f"{told} of {len(every)} slips are noticed.",
+        "",
+        "| operator | case | it is | s | the slip | is | s |",
+        "|---|---|---|---:|---|---|---:|",
+    ]
+    for o in every:
+        one, other = o["operator"], o["mutant"]
+        parts = [f"`{o['target']}`", o["case"], _ended(one), f"{one['took_s']:.0f}", f"`{o['after'].strip()}`"]
+        parts += [_ended(other), f"{other['took_s']:.0f}"]
+        lines.append(f"| {' | '.join(part.replace('|', chr(92) + '|') for part in parts)} |")
+    return [*lines, ""]
+
+
+def _ended(figures: Mapping[str, Any]) -> str:
+    detail = figures["detail"].splitlines()[0][:80] if figures["detail"] else ""
+    return f"{figures['verdict']}: {detail}" if detail else str(figures["verdict"])
 
 
 # -- lessons -----------------------------------------------------------------------------------------------------------
