@@ -46,6 +46,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=[], metavar="TARGET", help="targets, or target:rung of lessons")
     parser.add_argument("--rungs", nargs="+", default=[], metavar="RUNG", help="rungs of lessons")
     parser.add_argument("--budget", type=float, default=120.0, metavar="S", help="for one rung of a lesson")
+    parser.add_argument("--root", type=Path, action="append", help="of lessons; the shipped ones by default")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="rungs at once; throughput is then theirs")
     parser.add_argument("--out", type=Path, default=report.DATA)
     arguments = parser.parse_args()
@@ -276,7 +277,7 @@ def _lessons(arguments: argparse.Namespace) -> dict[str, Any]:
     cases, seed = arguments.cases or LESSON_CASES, arguments.seeds[0]
     asked = [
         (target, rung)
-        for target in _chosen(catalog.load().targets, arguments.only)
+        for target in _chosen(catalog.load(arguments.root).targets, arguments.only)
         for rung in target.rungs
         if not arguments.rungs or rung.name in arguments.rungs
     ]
