@@ -5,9 +5,11 @@ It holds the truth of the cases that were posed last, and each rung's outputs of
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from checks import inputs as checks_inputs
@@ -15,7 +17,7 @@ from checks.compare import Finding
 from checks.oracle import judging, relations, schema, values
 from checks.oracle.judging import Opinion
 from checks.oracle.schema import Case
-from checks.oracle.truth import Oracle, Truth
+from checks.oracle.truth import Oracle, Truth, narrow
 from kernels import catalog
 from kernels.catalog.model import JudgedAs, Target
 
@@ -32,6 +34,9 @@ class Posed:
     Attributes:
         inputs: by name, host memory, contiguous; gradients of the outputs behind them as "g_<output>".
         hashes: sha256 of each input's values.
+        truth: None where it is computed stretch by stretch, when an answer is judged.
+        stretches: start and length along the independent axis of those.
+        note: how the truth is computed where memory is short.
         impossible: why the case does not have the relation that was asked for; "" where it has.
         answers: by rung, its outputs, for relations.
     """
@@ -41,6 +46,8 @@ class Posed:
     hashes: dict[str, str]
     truth: Truth | None
     impossible: str = ""
+    stretches: tuple[tuple[int, int], ...] = ()
+    note: str = ""
     answers: dict[str, dict[str, torch.Tensor]] = field(default_factory=dict)
 
 
@@ -70,17 +77,24 @@ class Examiner:
         target = self._target
         if changed:
             before = self._known(case, changed=False)
-            other = relations.changed(target, case, seed, self._only_inputs(before))
+            other: dict[str, torch.Tensor] | str = "it is judged stretch by stretch"
+            if not before.stretches:
+                other = relations.changed(target, case, seed, self._only_inputs(before))
             if isinstance(other, str):
                 posed = Posed(case, {}, {}, None, impossible=other)
             else:
                 posed = Posed(case, other | self._gradients(case, seed), self._hashed(other), before.truth)
         else:
-            self._oracle.place(case)  # before anything of that size is made
+            _, blocks, note = self._oracle.place(case)  # before anything of that size is made
             inputs = values.inputs_of(target, case, seed)
             gradients = self._gradients(case, seed)
-            truth = self._oracle.truth(case, inputs, self._made(case, seed), gradients)
-            posed = Posed(case, inputs | gradients, self._hashed(inputs), truth)
+            posed = Posed(case, inputs | gradients, self._hashed(inputs), None, note=note)
+            if blocks > 1 and all(target.fuzz.independent in spec.dims for spec in target.outputs):
+                posed.stretches = self._stretches(case, blocks)
+                self._truth_of(posed, seed, *posed.stretches[0])  # what is wrong with the reference shows at once
+                self._posed.clear()  # nothing else of such a size may stay
+            else:
+                posed.truth = self._oracle.truth(case, inputs, self._made(case, seed), gradients)
         self._posed[self._key(case, changed)] = posed
         while len(self._posed) > KEPT:
             self._posed.popitem(last=False)
@@ -94,6 +108,8 @@ class Examiner:
         Of a changed case, only the relation is judged: its truth is not known.
         """
         posed = self._known(case, changed=False)
+        if posed.stretches:
+            return () if changed else self._judge_stretches(posed, seed, outputs)
         assert posed.truth is not None
         if not changed:
             found = judging.judge(self._target, case, outputs, posed.truth.outputs, posed.inputs)
@@ -114,7 +130,8 @@ class Examiner:
     def naive(self, case: Case, outputs: Mapping[str, torch.Tensor]) -> dict[str, bool]:
         """What a careless oracle says of these outputs. Of random outputs and positions it looks at nothing else."""
         posed = self._known(case, changed=False)
-        assert posed.truth is not None
+        if posed.truth is None:
+            return {}
         plain = tuple(e for e in posed.truth.outputs if e.name not in self._target.judged)
         return judging.naive(outputs, plain) if plain else self._naive_dropout(case, outputs, posed.truth)
 
@@ -128,15 +145,62 @@ class Examiner:
                 return {"allclose": abs(share - keep) < 0.1, "assert_close": abs(share - keep) < 0.1}
         return {}
 
-    def truth(self, case: Case) -> Truth:
-        """The truth of a case that was posed. Raises LookupError."""
-        found = self._known(case, changed=False).truth
-        assert found is not None
-        return found
+    def truth(self, case: Case, seed: int) -> Truth:
+        """The truth of a case that was posed, in one piece. Raises LookupError."""
+        posed = self._known(case, changed=False)
+        if posed.truth is None:
+            inputs = self._only_inputs(posed)
+            posed.truth = self._oracle.truth(case, inputs, self._made(case, seed), self._gradients(case, seed))
+        return posed.truth
 
     def recompute(self, case: Case, seed: int, inputs: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
         """The reference's outputs in fp64 for other inputs of a case's shapes."""
         return self._oracle.outputs(case, inputs, self._made(case, seed))
+
+    # -- stretches -------------------------------------------------------------------------------------------------
+
+    def _stretches(self, case: Case, blocks: int) -> tuple[tuple[int, int], ...]:
+        extent = case.axes[self._target.fuzz.independent]
+        each = math.ceil(extent / blocks)
+        return tuple((start, min(each, extent - start)) for start in range(0, extent, each))
+
+    def _truth_of(
+        self, posed: Posed, seed: int, start: int, length: int
+    ) -> tuple[Case, dict[str, torch.Tensor], Truth]:
+        """A stretch as a case of its own, its inputs and its truth."""
+        axis = self._target.fuzz.independent
+        case = replace(posed.case, axes={**posed.case.axes, axis: length})
+        inputs = {
+            spec.name: narrow(spec, posed.inputs[spec.name], axis, start, length)
+            for spec in self._target.inputs
+            if not spec.made
+        }
+        return case, inputs, self._oracle.truth(case, inputs, self._made(posed.case, seed), {})
+
+    def _judge_stretches(self, posed: Posed, seed: int, outputs: Mapping[str, torch.Tensor]) -> tuple[Opinion, ...]:
+        """As `judging.judge`, up to the first stretch that is wrong."""
+        axis, target = self._target.fuzz.independent, self._target
+        if set(outputs) != {spec.name for spec in target.outputs}:
+            names = ", ".join(spec.name for spec in target.outputs)
+            said = f"{len(outputs)} outputs arrived, there must be {names}"
+            return (Opinion(target.outputs[0].name, Finding.COUNT, said),)
+        for spec in target.outputs:
+            wanted = catalog.shape(spec, posed.case.axes)
+            if tuple(outputs[spec.name].shape) != tuple(wanted):
+                said = f"{spec.name}: shape {list(outputs[spec.name].shape)}, lesson.md declares {list(wanted)}"
+                return (Opinion(spec.name, Finding.SHAPE, said),)
+        found: tuple[Opinion, ...] = ()
+        for start, length in posed.stretches:
+            case, inputs, truth = self._truth_of(posed, seed, start, length)
+            part = {
+                spec.name: narrow(spec, outputs[spec.name], axis, start, length).contiguous() for spec in target.outputs
+            }
+            now = judging.judge(target, case, part, truth.outputs, inputs)
+            if not all(opinion.right for opinion in now):
+                where = f"within {axis} {start}:{start + length}"
+                return tuple(o if o.right else replace(o, detail=f"{o.detail} ({where})") for o in now)
+            found = now if not found else tuple(itertools.starmap(_together, zip(found, now, strict=True)))
+        return found
 
     # -- parts -----------------------------------------------------------------------------------------------------
 
@@ -175,3 +239,15 @@ def made_for(
 ) -> dict[str, object]:
     """What inputs.py makes for a case: the same in the verifier and in every rung's process."""
     return checks_inputs.made_inputs(target, schema.as_named(case), seed, device, make)
+
+
+def _together(one: Opinion, other: Opinion) -> Opinion:
+    """Of two stretches of an output that are both right."""
+    return replace(
+        one,
+        max_error=max((e for e in (one.max_error, other.max_error) if e is not None), default=None),
+        relative=max((e for e in (one.relative, other.relative) if e is not None), default=None),
+        histogram=tuple(map(sum, zip(one.histogram, other.histogram, strict=True))),
+        sha256="",
+        statistics={},
+    )

@@ -56,7 +56,7 @@ def facts(examiner: Examiner, target: Target, case: Case, seed: int) -> dict[str
     """
     import torch
 
-    truth = examiner.truth(case)
+    truth = examiner.truth(case, seed)
     posed = values.inputs_of(target, case, seed)
     compared = tuple(e for e in truth.outputs if not e.name.startswith("d_"))
 

@@ -22,7 +22,8 @@ that rounds where eager rounds is right. Where lesson.md states a tolerance, it 
 that the output must equal the truth, rounded, bit for bit.
 
 Cost: seven runs of the reference, one more where inputs are subnormal. One that needs more memory than is free is
-computed in blocks along the independent axis where the target has one, else on the CPU, and says so.
+computed in blocks along the independent axis where the target has one, else on the CPU, and says so. (The examiner
+judges such a case stretch by stretch, since its outputs alone, in fp64 and with their errors, are too large as well.)
 """
 
 from __future__ import annotations
@@ -301,7 +302,7 @@ class _Runs:
         parts = []
         for start in range(0, extent, each):
             narrowed = {
-                spec.name: _narrow(spec, self._inputs[spec.name], axis, start, min(each, extent - start))
+                spec.name: narrow(spec, self._inputs[spec.name], axis, start, min(each, extent - start))
                 for spec in self._target.inputs
                 if not spec.made
             }
@@ -444,7 +445,8 @@ def _least(kind: torch.dtype) -> float:
     return 2.0 * float(getattr(info, "smallest_normal", info.tiny)) * float(info.eps)
 
 
-def _narrow(spec: TensorSpec, tensor: torch.Tensor, axis: str, start: int, length: int) -> torch.Tensor:
+def narrow(spec: TensorSpec, tensor: torch.Tensor, axis: str, start: int, length: int) -> torch.Tensor:
+    """A stretch of a tensor along an axis; all of it where it does not have the axis."""
     return tensor.narrow(spec.dims.index(axis), start, length) if axis in spec.dims else tensor
 
 

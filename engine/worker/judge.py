@@ -195,8 +195,7 @@ class Judge:
         posed = self._examiner.pose(FuzzCase.of(job.case), job.seed, changed=job.changed)
         if posed.impossible:
             return reports.Posed(blob=job.blob, hashes={}, possible=posed.impossible)
-        note = posed.truth.note if posed.truth else ""
-        return reports.Posed(blob=tensors.write(job.blob.path, posed.inputs), hashes=posed.hashes, note=note)
+        return reports.Posed(blob=tensors.write(job.blob.path, posed.inputs), hashes=posed.hashes, note=posed.note)
 
     def judge_try(self, job: jobs.JudgeTry) -> reports.TryJudged:
         """Judge what a rung made of a posed case."""

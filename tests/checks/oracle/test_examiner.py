@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from checks.compare import Finding
-from checks.oracle import values
+from checks.oracle import truth, values
 from checks.oracle.calling import OTHERS, OutputError, attempt
 from checks.oracle.examiner import KEPT, Examiner
 from checks.oracle.schema import Case, Layout, Relation, Strategy, Values
@@ -74,9 +74,9 @@ def test_only_cases_that_were_posed_lately_are_known() -> None:
     asked = examiner()
     for number in range(KEPT + 1):
         asked.pose(replace(SMALL, number=number), 7)
-    assert asked.truth(replace(SMALL, number=1)).outputs[0].name == "y"
+    assert asked.truth(replace(SMALL, number=1), 7).outputs[0].name == "y"
     with pytest.raises(LookupError, match="the case M=3 N=5 was not posed, or too long ago"):
-        asked.truth(replace(SMALL, number=0))
+        asked.truth(replace(SMALL, number=0), 7)
 
 
 def test_a_smaller_case_of_the_same_number_is_another_case() -> None:
@@ -218,3 +218,71 @@ def test_a_wrong_backward_is_found_though_the_outputs_are_right(run: Callable[..
     opinions = asked.judge(SMALL, 7, "optimized", call(BACK, run, SMALL, posed.inputs))
     assert [opinion.name for opinion in opinions] == ["y", "d_x", "d_w"]
     assert [opinion.name for opinion in opinions if not opinion.right] == wrong
+
+
+# -- stretches -----------------------------------------------------------------------------------------------------
+
+INDEPENDENT = target(tables='[fuzz]\nindependent = "M"\nlayouts = ["transposed"]')
+LONG = case({"M": 37, "N": 65})
+
+
+def stretched(monkeypatch: pytest.MonkeyPatch, reference: Callable[..., Any] = lambda x: x * 2) -> Examiner:
+    """An examiner that has memory for a few rows at a time."""
+    monkeypatch.setattr(truth, "free_bytes", lambda device: 100_000.0)
+    return examiner(INDEPENDENT, reference)
+
+
+def test_a_case_too_large_for_memory_is_judged_stretch_by_stretch_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = stretched(monkeypatch)
+    posed = asked.pose(LONG, 7)
+    assert posed.note.endswith("blocks of M")
+    assert posed.truth is None
+    assert [start for start, _ in posed.stretches] == list(range(0, 37, posed.stretches[0][1]))
+    assert sum(length for _, length in posed.stretches) == 37
+    right = posed.inputs["x"] * 2
+    (opinion,) = asked.judge(LONG, 7, "optimized", {"y": right})
+    assert opinion.right
+    assert opinion.max_error == 0.0
+    assert sum(opinion.histogram) == right.numel()
+    assert asked.naive(LONG, {"y": right}) == {}
+
+
+def test_what_is_wrong_in_the_last_stretch_is_found_and_its_place_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = stretched(monkeypatch)
+    posed = asked.pose(LONG, 7)
+    wrong = posed.inputs["x"] * 2
+    wrong[36, 3] += 1
+    start, length = posed.stretches[-1]
+    (opinion,) = asked.judge(LONG, 7, "optimized", {"y": wrong})
+    assert opinion.finding is Finding.VALUES
+    assert f"y[{36 - start}, 3]" in opinion.detail
+    assert opinion.detail.endswith(f"(within M {start}:{start + length})")
+
+
+@pytest.mark.parametrize(
+    ("outputs", "finding"),
+    [({"y": torch.zeros(36, 65)}, Finding.SHAPE), ({"y": torch.zeros(37, 65), "z": torch.zeros(1)}, Finding.COUNT)],
+)
+def test_another_form_is_told_before_any_stretch(
+    monkeypatch: pytest.MonkeyPatch, outputs: dict[str, torch.Tensor], finding: Finding
+) -> None:
+    asked = stretched(monkeypatch)
+    asked.pose(LONG, 7)
+    (opinion,) = asked.judge(LONG, 7, "optimized", outputs)
+    assert opinion.finding is finding
+
+
+def test_a_reference_that_fails_on_a_stretch_shows_when_the_case_is_posed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def short(x: torch.Tensor) -> torch.Tensor:
+        return x[:-1]
+
+    with pytest.raises(truth.ReferenceFault, match=r"y is \["):
+        stretched(monkeypatch, short).pose(LONG, 7)
+
+
+def test_a_case_in_stretches_has_no_second_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = stretched(monkeypatch)
+    again = replace(LONG, relation=Relation.AGAIN)
+    posed = asked.pose(again, 7)
+    assert asked.pose(again, 7, changed=True).impossible == "it is judged stretch by stretch"
+    assert asked.judge(again, 7, "optimized", {"y": posed.inputs["x"] * 2}, changed=True) == ()
