@@ -12,18 +12,25 @@ import signal
 import struct
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 from checks.registry import Refusal, Surprises, Sustained
 from engine.clean import clean
+from engine.environment import oom_kills
 from engine.fingerprints import NUMBERS, first_difference
 from engine.paths import positive_setting
 from engine.protocol import jobs, reports
 from engine.ranks import Process
-from engine.spawner import ChildGoneError, ChildTimeoutError, ForgedReportError, OutputLimitError
+from engine.spawner import (
+    ChildGoneError,
+    ChildTimeoutError,
+    ForgedReportError,
+    MemoryLimitError,
+    OutputLimitError,
+    ProcessLimitError,
+)
 from kernels.catalog.model import Rung
 from store.outcomes import Correctness, State, Timing
 from store.records import Naive, Samples
@@ -31,6 +38,9 @@ from store.records import Naive, Samples
 TWIN_SUFFIX = " (A/A)"
 FINGERPRINT_TOLERANCE = 1e-6
 INEXACT_TOLERANCE = 1e-3
+GONE_PATIENCE_S = 5.0  # from the end of its line to the end of a process: its interpreter has to be taken down
+# Signals on which Python's faulthandler, which is on in every worker, writes where each thread was.
+TRACED = (signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE, signal.SIGBUS, signal.SIGILL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,12 +174,7 @@ class Arm:
         if not whole or batch.calls != self.calls or len(batch.fingerprints) != len(batch.sets) * batch.width:
             raise ArmEnd(State.INFRA_ERROR, "a batch of samples was torn", check="evaluation.result_channel")
         if not all(math.isfinite(ms) and ms > 0 for ms in batch.device_ms):
-            raise ArmEnd(
-                State.INFRA_ERROR,
-                "a time that is zero, negative or not a number was reported, which no clock gives; "
-                "look for code that replaces or sets a clock",
-                check="timing.clock_sanity",
-            )
+            raise impossible_time()
         self.digest.update(struct.pack(f"<{count}d", *batch.device_ms))
         self.sent += count
         log = self.samples
@@ -227,7 +232,7 @@ async def ask(child: Process, job: jobs.AnyJob, want: type[Answer], patience_s: 
     oom_before = oom_kills()
     try:
         report = await child.ask(job, patience_s)
-    except (ChildTimeoutError, OutputLimitError, ChildGoneError) as error:
+    except (ChildTimeoutError, ChildGoneError) as error:
         raise await explain(child, error, whose, oom_before) from None
     return expect(report, want, whose)
 
@@ -280,6 +285,18 @@ async def explain(child: Process, error: Exception, whose: str, oom_before: int)
     if isinstance(error, OutputLimitError):
         await child.end(gently=False)
         return ArmEnd(State.OUTPUT_LIMIT, f"{whose} {error}; it was killed. Print less", tail(child))
+    if isinstance(error, MemoryLimitError):
+        await child.end(gently=False)
+        return ArmEnd(
+            State.OOM_KILLED,
+            f"{whose} {error}; it was killed. Use smaller axes",
+            tail(child),
+            out_of_memory=True,
+        )
+    if isinstance(error, ProcessLimitError):
+        await child.end(gently=False)
+        said = f"{whose} {error}; all were killed. Wait for what you start, or start less"
+        return ArmEnd(State.USER_ERROR, said, tail(child))
     if isinstance(error, ForgedReportError):
         await child.end(gently=False)
         return ArmEnd(
@@ -288,7 +305,7 @@ async def explain(child: Process, error: Exception, whose: str, oom_before: int)
             tail(child),
             check="evaluation.result_channel",
         )
-    code = await child.wait(1.0)
+    code = await child.wait(GONE_PATIENCE_S)
     if code is None:
         await child.end(gently=False)
         return ArmEnd(
@@ -306,13 +323,12 @@ async def explain(child: Process, error: Exception, whose: str, oom_before: int)
                 signal_number=signal.SIGKILL,
                 out_of_memory=True,
             )
-        name = signal_name(-code)
-        return ArmEnd(
-            State.CRASHED,
-            f"{whose} died of {name}; the trace below ends where",
-            tail(child),
-            signal_number=-code,
-        )
+        trace = tail(child)
+        if -code in TRACED:
+            place = "the trace below begins where it happened" if trace else "it left no trace"
+        else:
+            place = "the engine did not send it: look for who did"
+        return ArmEnd(State.CRASHED, f"{whose} died of {signal_name(-code)}; {place}", trace, signal_number=-code)
     return ArmEnd(
         State.PREMATURE_EXIT,
         f"{whose} left with status {code} before it was done; a variant must return, not exit",
@@ -320,6 +336,16 @@ async def explain(child: Process, error: Exception, whose: str, oom_before: int)
         exit_code=code,
         # A status is no result, and one that says that all is well is a lie.
         check="evaluation.result_channel" if code == 0 else "",
+    )
+
+
+def impossible_time() -> ArmEnd:
+    """A process reported a time that none can be."""
+    return ArmEnd(
+        State.INFRA_ERROR,
+        "a time that is zero, negative or not a number was reported, which no clock gives; "
+        "look for code that replaces or sets a clock",
+        check="timing.clock_sanity",
     )
 
 
@@ -334,19 +360,6 @@ def signal_name(number: int) -> str:
 def tail(child: Process) -> str:
     """The end of what a process wrote to stderr, cleaned."""
     return clean(child.stderr.text()[-4000:])
-
-
-def oom_kills() -> int:
-    """How many processes of our control group the kernel has killed for memory; 0 where that is not told."""
-    try:
-        for line in Path("/proc/self/cgroup").read_text().splitlines():
-            group = line.split(":", 2)[2].lstrip("/")
-            for text in (Path("/sys/fs/cgroup") / group / "memory.events").read_text().splitlines():
-                if text.startswith("oom_kill "):
-                    return int(text.split()[1])
-    except (OSError, IndexError, ValueError):
-        return 0
-    return 0
 
 
 def check_done(arm: Arm, done: reports.Done, wall_ms: float) -> None:

@@ -27,6 +27,7 @@ from pathlib import Path
 from types import TracebackType
 
 from engine import paths
+from engine.clean import clean_line
 from engine.protocol import PROTOCOL, events, requests
 from engine.protocol.framing import MAX_REQUEST_BYTES, Decoder, Encoder, FrameError
 
@@ -116,6 +117,11 @@ class Connection:
             frame = self._encoder.frame(request)
         except FrameError as error:
             raise EngineUnavailableError(f"the request is too long ({error}); name fewer targets at once") from None
+        except UnicodeEncodeError as error:
+            raise EngineUnavailableError(
+                f"{clean_line(os.fsencode(error.object))} is not UTF-8 and cannot be asked for; "
+                "rename it, or make a link to it with another name"
+            ) from None
         future: asyncio.Future[events.Event] = asyncio.get_running_loop().create_future()
         self._replies[request.seq] = future
         try:

@@ -128,7 +128,7 @@ def observe(nvml: Nvml, gpu_index: int, *, folder: Path | None = None, root: Pat
     cores = sorted(os.sched_getaffinity(0))
     gpu = nvml.state(gpu_index)
     users = nvml.users(gpu_index)
-    ours = _descendants(proc, os.getpid())
+    ours = descendants(os.getpid(), proc=proc)
     found: dict[str, object] = {
         "at_ns": time.monotonic_ns(),
         "wall_us": time.time_ns() // 1000,
@@ -176,7 +176,7 @@ POLICIES = {0: "other", 1: "fifo", 2: "round robin", 3: "batch", 5: "idle", 6: "
 # -- processes ---------------------------------------------------------------------------------------------------------
 
 
-def _descendants(proc: Path, pid: int) -> set[int]:
+def descendants(pid: int, *, proc: Path = Path("/proc")) -> set[int]:
     """This process and all that it started, and they."""
     found, ahead = {pid}, [pid]
     while ahead:
@@ -256,14 +256,7 @@ def _limits(root: Path) -> dict[str, object]:
 
     A container sees its own group as the root, or names from outside that do not exist here: what exists is read.
     """
-    unified = ""
-    by_name: dict[str, str] = {}
-    for line in _read(root / "proc/self/cgroup").splitlines():
-        _, names, path = (*line.split(":", 2), "", "")[:3]
-        if names:
-            by_name |= dict.fromkeys(names.split(","), path)
-        else:
-            unified = path
+    unified, by_name = _groups(root)
     base = root / "sys/fs/cgroup"
     found: dict[str, object] = {
         "cpus": None,
@@ -289,6 +282,39 @@ def _limits(root: Path) -> dict[str, object]:
     for level in _levels(base / "cpuset", by_name.get("cpuset", "")):
         found["cores"] = found["cores"] or _text(level / "cpuset.effective_cpus") or _text(level / "cpuset.cpus")
     return found
+
+
+def memory_bytes(root: Path = Path("/")) -> int | None:
+    """What this process and all that it starts may fill: the machine's memory, or what a control group leaves of it."""
+    known = (_memory(root / "proc")["memory_total_bytes"], _limits(root)["memory_bytes"])
+    return min((value for value in known if isinstance(value, int)), default=None)
+
+
+def oom_kills(root: Path = Path("/")) -> int:
+    """How many processes of our control group the kernel killed for memory; of the machine where no group counts."""
+    unified, by_name = _groups(root)
+    base = root / "sys/fs/cgroup"
+    files = [level / "memory.events" for level in _levels(base, unified)]
+    files += [level / "memory.oom_control" for level in _levels(base / "memory", by_name.get("memory", ""))]
+    for file in (*files, root / "proc/vmstat"):
+        for line in _read(file).splitlines():
+            name, _, count = line.partition(" ")
+            if name == "oom_kill" and count.isdigit():
+                return int(count)
+    return 0
+
+
+def _groups(root: Path) -> tuple[str, dict[str, str]]:
+    """This process' control group of version 2, and those of version 1 by controller."""
+    unified = ""
+    by_name: dict[str, str] = {}
+    for line in _read(root / "proc/self/cgroup").splitlines():
+        _, names, path = (*line.split(":", 2), "", "")[:3]
+        if names:
+            by_name |= dict.fromkeys(names.split(","), path)
+        else:
+            unified = path
+    return unified, by_name
 
 
 def _levels(base: Path, path: str) -> list[Path]:

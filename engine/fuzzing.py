@@ -205,8 +205,11 @@ class Fuzzing:
         replayed: events.ReplayFinished | None = None
         try:
             self._inputs, self._other_inputs, self._outputs = (self._arena.blob() for _ in range(3))
-            if self.plan.problem:
-                state, reason = "unavailable", self.plan.problem
+            problem = self.plan.problem
+            if not problem and self.plan.device == "cuda":
+                problem = await self._services.look_at_gpu()
+            if problem:
+                state, reason = "unavailable", problem
             else:
                 self._schema = Schema.of(self.plan.target, host=self.plan.device == "cpu")
                 if self.plan.what == "replay":

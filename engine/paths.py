@@ -236,6 +236,18 @@ def journal_dir() -> Path:
     return make_private(state_dir() / "journal")
 
 
+def worker_caches() -> dict[str, str]:
+    """Variables that give workers folders for what they compile, where the home folder cannot be written to.
+
+    Triton, torch and its extensions would else fail at the first kernel. One that is set already is left as it is.
+    """
+    with contextlib.suppress(OSError, RuntimeError), tempfile.TemporaryFile(dir=Path("~").expanduser()):
+        return {}
+    cache = make_private(state_dir() / "cache")
+    folders = {"XDG_CACHE_HOME": "", "TRITON_CACHE_DIR": "triton", "TORCHINDUCTOR_CACHE_DIR": "torch"}
+    return {name: str(cache / folder) for name, folder in folders.items() if not os.environ.get(name)}
+
+
 def positive_setting(name: str, default: float) -> float:
     """A number above zero from the environment; anything else that stands there counts as not given."""
     try:

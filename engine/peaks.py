@@ -68,6 +68,8 @@ async def measure(services: Services, peak_id: str) -> Peak | None:
     clocks = _Clocks(services)
     reason, cancelled = "", False
     try:
+        if problem := await services.look_at_gpu():
+            raise PeakError(problem)
         clocks.start()
         async with asyncio.timeout(services.limits.total_s):
             with services.pool.quiet():

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 
 from engine import spawner
-from engine.spawner import Child
+from engine.spawner import Child, ChildGoneError, ChildTimeoutError
 
 log = logging.getLogger("aisp.pool")
+
+MOST_FAILED_STARTS = 2  # in a row
 
 
 class Pool:
@@ -29,8 +31,10 @@ class Pool:
         self.target = 0
         self._idle: list[Child] = []
         self._starting: set[asyncio.Task[None]] = set()
+        self._ending: set[asyncio.Task[None]] = set()
         self._measuring = 0
         self._closed = False
+        self._failed_starts = 0  # in a row
         self.last_ready: Child | None = None
 
     @property
@@ -46,19 +50,26 @@ class Pool:
     async def take(self, *, interpret: bool) -> Child:
         """A ready process; waits for one that is on its way, else starts one. The caller ends it.
 
+        One that dies while it stands by is nobody's fault: a fresh one is started in its place, once.
+
         Args:
             interpret: Triton kernels will run in its interpreter (a run on the CPU that has such kernels).
 
         Raises:
             ChildGoneError, ChildTimeoutError: it could not be made ready.
         """
-        self._idle = [child for child in self._idle if child.alive]
-        if interpret and not self.interpret:
-            child = await spawner.spawn(interpret=True)
-        else:
-            child = self._idle.pop(0) if self._idle else await spawner.spawn(interpret=self.interpret)
+        self._drop_dead()
+        if self._idle and (self.interpret or not interpret):
+            with contextlib.suppress(ChildGoneError, ChildTimeoutError):
+                return await self._made_ready(self._idle.pop(0))
+        return await self._made_ready(await spawner.spawn(interpret=interpret or self.interpret))
+
+    async def _made_ready(self, child: Child) -> Child:
+        """The child, once it is ready; one that does not become so is ended. Raises as `take` does."""
         try:
             await spawner.until_ready(child)
+            if not child.alive:
+                raise ChildGoneError("it died while it stood by")
         except BaseException:
             await child.end(gently=False)
             raise
@@ -78,16 +89,25 @@ class Pool:
     def _fill(self) -> None:
         if self._closed or self._measuring:
             return
+        self._drop_dead()
         missing = self.target - len(self._idle) - len(self._starting)
         for _ in range(missing):
-            task = asyncio.get_running_loop().create_task(self._start_one())
-            self._starting.add(task)
-            task.add_done_callback(self._starting.discard)
+            self._begin(self._start_one(), self._starting)
         while len(self._idle) > max(self.target, 0):
-            surplus = self._idle.pop()
-            task = asyncio.get_running_loop().create_task(self._end(surplus))
-            self._starting.add(task)
-            task.add_done_callback(self._starting.discard)
+            self._begin(self._end(self._idle.pop()), self._ending)
+
+    def _drop_dead(self) -> None:
+        """Forget who died while standing by, and give back what it held here."""
+        for child in self._idle:
+            if not child.alive:
+                log.warning("standby process %d died (%s): %s", child.pid, child.exited.result(), _last_words(child))
+                self._begin(self._end(child), self._ending)
+        self._idle = [child for child in self._idle if child.alive]
+
+    def _begin(self, work: Coroutine[None, None, None], tasks: set[asyncio.Task[None]]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
 
     async def _end(self, child: Child) -> None:
         await child.end(gently=False)
@@ -97,21 +117,27 @@ class Pool:
         self._idle.append(child)
         try:
             await spawner.until_ready(child)
-        except (spawner.ChildGoneError, spawner.ChildTimeoutError) as error:
-            if child in self._idle:
-                self._idle.remove(child)
+            self._failed_starts = 0
+        except (ChildGoneError, ChildTimeoutError) as error:
+            if child not in self._idle:
+                return  # taken: whoever took it ends it
+            self._idle.remove(child)
             await child.end(gently=False)
-            log.warning("a standby process did not come up (%s): %s", error, child.stderr.text()[-500:])
-            self.target = 0  # no endless retries: the next run starts its own and reports what is wrong
+            log.warning("a standby process did not come up (%s): %s", error, _last_words(child))
+            self._failed_starts += 1
+            if self._failed_starts >= MOST_FAILED_STARTS:
+                self.target = 0  # no endless retries: the next run starts its own and reports what is wrong
 
     async def close(self) -> None:
         """End all standbys."""
         self._closed = True
         for task in list(self._starting):
             task.cancel()
-        for task in list(self._starting):
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        await asyncio.gather(*self._starting, *self._ending, return_exceptions=True)
         for child in self._idle:
             await child.end(gently=False)
         self._idle.clear()
+
+
+def _last_words(child: Child) -> bytes:
+    return child.stderr.text()[-500:]

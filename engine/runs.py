@@ -28,10 +28,11 @@ from checks.registry import Refusal
 from engine import challenges, environment, facts, snapshots, speed_of_light, verdicts
 from engine.arms import TWIN_SUFFIX, Arm, ArmEnd, Limits, ask, check_done, tail
 from engine.clean import clean, clean_line
+from engine.gpus import Custody, WallClock, conditions, neighbours
 from engine.pool import Pool
 from engine.protocol import events, jobs, reports
 from engine.ranks import Process, Ranks
-from engine.spawner import Child, ChildGoneError, ChildTimeoutError, OutputLimitError
+from engine.spawner import Child, ChildGoneError, ChildTimeoutError
 from engine.telemetry import Nvml, Readings, Sampler
 from engine.telling import arm_event, comparison_event, findings_event, finished_event
 from engine.turns import ArmFailure, StopRule, Turns
@@ -88,7 +89,19 @@ class Services:
     limits: Limits = field(default_factory=Limits.from_environment)
     gpu: int = 0  # index of the GPU that runs are placed on
     on_lost_gpu: Callable[[str], None] = lambda reason: None
+    custody: Custody = field(init=False)  # of that GPU
+    refuse_contended: bool = os.environ.get("AISP_REFUSE_CONTENDED", "") not in ("", "0")
     peak: Callable[[], records.Peak | None] = lambda: None  # what was measured of this GPU's ceilings
+
+    def __post_init__(self) -> None:
+        self.custody = Custody(self.nvml, self.gpu)
+
+    async def look_at_gpu(self) -> str:
+        """Wait until the GPU is as it was before it was last used. Where it is not, it is set aside: why, or ""."""
+        owed = await self.custody.settled()
+        if owed:
+            self.on_lost_gpu(owed)
+        return f"the GPU is set aside: {owed}" if owed else ""
 
 
 class Arena:
@@ -127,6 +140,9 @@ class Execution:
         self._drawn: list[tuple[DrawnCase, reports.Posed]] = []
         self._folder: Path | None = None  # where the snapshot lies
         self._before: dict[str, Any] = {}  # engine.environment.observe
+        self._after: dict[str, Any] = {}
+        self._wall = WallClock()
+        self._lost = ""  # what has become of the GPU
         self._task_facts: dict[str, Any] = {}
         self._meetings: list[Path] = []
         self._steps: list[records.StepRecord] = []
@@ -160,7 +176,7 @@ class Execution:
         self._started = time.monotonic_ns()
         self._make_arms()
         sampler = Sampler(self._services.nvml, self._services.gpu)
-        drain = asyncio.create_task(self._drain(sampler))
+        drain = asyncio.create_task(self._drain(sampler, asyncio.current_task()))
         try:
             if self.plan.problem:
                 self._state, self._reason = State.UNAVAILABLE, self.plan.problem
@@ -180,6 +196,7 @@ class Execution:
                 State.CANCELLED,
                 "cancelled on request; nothing is lost of earlier runs",
             )
+            self._lost = self._services.custody.told_lost(sampler.lost)
         except ArmEnd as end:
             self._state, self._reason = end.state, end.reason
             for arm in self._arms:
@@ -200,6 +217,8 @@ class Execution:
         return ending.result()
 
     async def _end(self, sampler: Sampler) -> records.RunRecord:
+        if self._device == "cuda" and self._before:
+            await self._mourn()
         await self._clean_up()
         self._flush(sampler)
         return await self._conclude()
@@ -221,7 +240,18 @@ class Execution:
             self._state = State.UNAVAILABLE
             self._reason = "; ".join(sorted({arm.reason for arm in self._arms}))
             return
+        if self._device == "cuda" and (problem := await self._services.look_at_gpu()):
+            self._state, self._reason = State.UNAVAILABLE, problem
+            return
         self._before = await asyncio.to_thread(self._observe)
+        others = neighbours(self._before) if self._device == "cuda" and self._services.refuse_contended else []
+        if others:
+            self._state = State.UNAVAILABLE
+            self._reason = (
+                f"process {others[0]} uses the GPU ({len(others)} in all) and AISP_REFUSE_CONTENDED is set; "
+                "end it, or unset the variable and start the engine anew"
+            )
+            return
         for replica in range(self.plan.rule.replicas):
             taking_part = [arm for arm in self._arms if arm.running and (arm.timed or not replica)]
             if self.plan.rule.interleaved:
@@ -239,6 +269,9 @@ class Execution:
         first = self._judge is None
         async with self._step("warm worker"):
             await self._start_processes(taking_part, replica)
+        if self._device == "cuda":
+            processes = [self._judge, *(arm.child for arm in taking_part)]
+            await self._services.custody.begin({process.pid for process in processes if process is not None})
         if first:
             await self._advance(State.RUNNING)
             await self._describe()
@@ -453,7 +486,7 @@ class Execution:
         child = arm.child
         if arm.correctness is not Correctness.WRONG or child is None or not child.alive:
             return
-        with contextlib.suppress(ChildGoneError, ChildTimeoutError, OutputLimitError):
+        with contextlib.suppress(ChildGoneError, ChildTimeoutError):
             report = await child.ask(jobs.Inspect(), LAST_WORDS_S)
             if isinstance(report, reports.Inspected):
                 arm.sensed += [report.facts, *report.others]
@@ -476,28 +509,25 @@ class Execution:
         child, arm.child = arm.child, None
         if child is None:
             return
-        code = await child.end(gently=arm.state is not State.TIMEOUT_PROGRESS)
+        code = await child.end(gently=arm.state is not State.TIMEOUT_PROGRESS and not self._lost)
         arm.signal_sent_by_us = arm.signal_sent_by_us or child.signal_sent_by_us
         if code is not None and code < 0 and arm.signal is None:
             arm.signal = -code  # SIGTERM was enough, or SIGKILL was needed
         if code is None and child.alive:
             arm.state = State.INFRA_ERROR
-            arm.reason = f"process {child.pid} cannot be killed; the GPU it holds is set aside"
-            self._services.on_lost_gpu(arm.reason)
-        elif self._device == "cuda":
-            await self._gpu_given_back(child.pid)
+            arm.reason = f"process {child.pid} cannot be killed: it is stopped in the kernel, with all that it holds"
+            self._tell_arm(arm)
+            self._services.on_lost_gpu(f"process {child.pid} cannot be killed")
+        elif self._device == "cuda" and (owed := await self._services.custody.ended(child.pid)):
+            self._services.on_lost_gpu(owed)
 
-    async def _gpu_given_back(self, pid: int) -> None:
-        """Wait until the driver has forgotten a killed process; where it does not, the GPU is degraded."""
-        deadline = time.monotonic() + 5.0
-        while True:
-            holders = await asyncio.to_thread(self._services.nvml.processes, self._services.gpu)
-            if holders is None or pid not in holders:
-                return
-            if time.monotonic() > deadline:
-                self._services.on_lost_gpu(f"the GPU still holds memory of process {pid}, which is gone")
-                return
-            await asyncio.sleep(0.05)
+    async def _mourn(self) -> None:
+        """If the GPU is lost, so is the run: what its processes said of themselves on the way down counts no more."""
+        self._lost = self._lost or await self._services.custody.lost()
+        if self._lost:
+            self._state = State.INFRA_ERROR
+            self._reason = f"{self._lost}; `nvidia-smi` and the kernel's log say more, a restart may bring it back"
+            self._services.on_lost_gpu(self._lost)
 
     def _child(self, arm: Arm) -> Process:
         if arm.child is None:
@@ -786,10 +816,14 @@ class Execution:
 
         child.on_output = heard
 
-    async def _drain(self, sampler: Sampler) -> None:
+    async def _drain(self, sampler: Sampler, run: asyncio.Task[Any] | None) -> None:
+        """Hand on what gathers while the run lasts; end it as soon as the GPU is lost."""
         while True:
             await asyncio.sleep(DRAIN_S)
             self._flush(sampler)
+            if sampler.lost and run is not None:
+                run.cancel()
+                run = None
 
     def _flush(self, sampler: Sampler) -> None:
         """Hand on telemetry and printed lines that have gathered."""
@@ -858,7 +892,10 @@ class Execution:
             await asyncio.shield(self._end_process(arm))
         if self._judge is not None:
             judge, self._judge = self._judge, None
-            await asyncio.shield(judge.end(gently=False))
+            if await asyncio.shield(judge.end(gently=False)) is None:
+                self._services.on_lost_gpu(f"process {judge.pid} cannot be killed")
+            elif self._device == "cuda" and (owed := await self._services.custody.ended(judge.pid)):
+                self._services.on_lost_gpu(owed)
         self._arena.close()
         for meeting in self._meetings:
             meeting.unlink(missing_ok=True)
@@ -888,6 +925,9 @@ class Execution:
         if any(arm.dirty_exit for arm in arms):
             self._flags.append("dirty_exit")
         self._flags += self._turns.notes
+        if self._device == "cuda" and self._before:
+            self._flags += conditions(self._before, self._after, self._readings.throttle)
+        self._flags += self._wall.flags()
         verdict = verdicts.best(comparisons, self.plan.rungs) if validity is Validity.VALID else Verdict.NONE
         self._steps.append(records.StepRecord("verdict", "", start, (time.monotonic_ns() - start) / 1e6))
         record = replace(
@@ -948,6 +988,8 @@ class Execution:
             return ()
         history = await self._services.store("earlier", self.plan.record)
 
+        self._after = await asyncio.to_thread(self._observe)
+
         def work() -> tuple[records.FindingRecord, ...]:
             folder = self._folder
             intact = snapshots.intact(folder, self.plan.files) if folder is not None else None
@@ -955,7 +997,7 @@ class Execution:
                 self.plan,
                 [facts.arm_facts(a, r, self._source(a)) for a, r in zip(self._arms, arms, strict=True)],
                 before=self._before,
-                after=self._observe(),
+                after=self._after,
                 telemetry=telemetry,
                 task=self._task_facts,
                 files_intact=intact,

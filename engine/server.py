@@ -19,16 +19,17 @@ import socket
 import sys
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from engine import corpus, paths, peaks, planning, snapshots, spawner
+from engine import corpus, guard, paths, peaks, planning, snapshots, spawner
 from engine.clean import clean_line
 from engine.client import build_id
 from engine.fuzzing import Fuzzing, FuzzPlan, unstarted
 from engine.journal import Journal, Viewer, ViewerGoneError
+from engine.lease import leased
 from engine.planning import Hardware, PlanError
 from engine.pool import Pool
 from engine.protocol import PROTOCOL, events, requests
@@ -55,6 +56,7 @@ REMEMBERED_REPLIES = 256
 LOG_LINES = 2000
 MOST_PLANNED = 1000
 MOST_FUZZES = 64
+MOST_WATCHES = 32  # each holds a thread that waits, of the 40 that the watcher may have, and an inotify instance
 MOST_CONNECTIONS = 64  # faces and those that only try; each may hold a frame of MAX_REQUEST_BYTES
 HANDSHAKE_LIMIT_S = 10.0
 MOST_UNREAD = 16  # answered requests of a face that does not read; the next one waits
@@ -155,7 +157,7 @@ class Engine:
             paths.state_dir(),
             self._hardware.note or f"{self._hardware.gpus} GPU(s)",
         )
-        jobs = [loop.create_task(self._work_queue()), loop.create_task(self._keep_house())]
+        jobs = [loop.create_task(work) for work in (self._work_queue(), self._keep_house(), guard.watch())]
         try:
             await self._stopping.wait()
         finally:
@@ -189,8 +191,9 @@ class Engine:
             task.cancel()
         for job in jobs:
             job.cancel()
-        running: list[asyncio.Task[Any]] = [queued.task for queued in self._queue if queued.task is not None]
-        running += [asked.task for asked in self._fuzzes if asked.task is not None]
+        queue, fuzzes = list(self._queue), list(self._fuzzes)
+        running: list[asyncio.Task[Any]] = [queued.task for queued in queue if queued.task is not None]
+        running += [asked.task for asked in fuzzes if asked.task is not None]
         if self._peak_asked is not None:
             if self._peak_asked.task is None:
                 self._drop_peak("the engine was stopped before it began")
@@ -199,11 +202,13 @@ class Engine:
         for task in running:
             task.cancel()
         await asyncio.gather(*running, *jobs, *(t for _, t in self._watches.values()), return_exceptions=True)
-        for queued in list(self._queue):
+        for queued in queue:
             if queued.task is None:
                 await self._end_unstarted(queued, "cancelled: the engine was stopped")
-        for asked in list(self._fuzzes):
-            if asked.task is None:
+            elif queued.task.cancelled():  # it waited for a GPU
+                await self._end_unstarted(queued, "cancelled before it began")
+        for asked in fuzzes:
+            if asked.task is None or asked.task.cancelled():
                 self._tell_unstarted(asked, "cancelled: the engine was stopped")
         await self._pool.close()
         await spawner.sweep_orphans()
@@ -345,7 +350,7 @@ class Engine:
             queued = self._queue[0]
             if self._degraded and queued.plan.record.device == "cuda" and not queued.plan.problem:
                 queued.plan = replace(queued.plan, problem=f"the GPU is set aside: {self._degraded}")
-            queued.task = asyncio.create_task(Execution(queued.plan, services).run())
+            queued.task = asyncio.create_task(self._on_leased_gpus(queued.plan, Execution(queued.plan, services).run))
             try:
                 await asyncio.wait({queued.task})
                 if queued.task.cancelled():  # before its first step: it had no chance to conclude itself
@@ -365,7 +370,7 @@ class Engine:
         """Carry out one fuzz, in the slot of a run."""
         if self._degraded and asked.plan.device == "cuda" and not asked.plan.problem:
             asked.plan = replace(asked.plan, problem=f"the GPU is set aside: {self._degraded}")
-        asked.task = asyncio.create_task(Fuzzing(asked.plan, services).run())
+        asked.task = asyncio.create_task(self._on_leased_gpus(asked.plan, Fuzzing(asked.plan, services).run))
         try:
             await asyncio.wait({asked.task})
             if asked.task.cancelled():  # before its first step
@@ -385,9 +390,30 @@ class Engine:
         for event in unstarted(asked.plan, reason):
             self._publish(event)
 
+    async def _on_leased_gpus(self, plan: Plan | FuzzPlan, carry_out: Callable[[], Awaitable[Any]]) -> Any:
+        """Carry out a plan while no other engine of the machine uses the GPUs that it needs.
+
+        Cancelled while it waits for them, it has not begun.
+        """
+        device, problem = (plan.record.device, plan.problem) if isinstance(plan, Plan) else (plan.device, plan.problem)
+        if device != "cuda" or problem:
+            return await carry_out()
+        async with leased(self._uuids(every=plan.target.ranks > 1), lambda text: self._banner("lease", text)):
+            return await carry_out()
+
+    def _uuids(self, *, every: bool = False) -> list[str]:
+        """Of the GPU that runs are placed on, or of every one; without those whose driver does not tell."""
+        wanted = [d for d in self._hardware.devices if every or d.index == self._hardware.index]
+        return [device.uuid for device in wanted if device.uuid]
+
     async def _work_peak(self, asked: QueuedPeak, services: Services) -> None:
         """Measure the ceilings, in the slot of a run: before the next one, since runs are held against them."""
-        asked.task = asyncio.create_task(peaks.measure(services, asked.id))
+
+        async def measure() -> Peak | None:
+            async with leased(self._uuids(), lambda text: self._banner("lease", text)):
+                return await peaks.measure(services, asked.id)
+
+        asked.task = asyncio.create_task(measure())
         asked.task.add_done_callback(lambda task: self._peak_ended(asked, task))
         await asyncio.wait({asked.task})
 
@@ -409,11 +435,16 @@ class Engine:
 
     async def _recall_peak(self) -> None:
         """What was measured of this GPU in earlier lives."""
-        uuid = next((d.uuid for d in self._hardware.devices if d.index == self._hardware.index), "")
-        if self._hardware.gpus and uuid:
-            self._peak = await self._call_store("latest_peak", uuid)
+        if self._hardware.gpus:
+            for uuid in self._uuids():
+                self._peak = await self._call_store("latest_peak", uuid)
 
     def _degrade(self, reason: str) -> None:
+        if not self._hardware.gpus:
+            self._banner("process", f"{reason}; the engine goes on without it", "error")
+            return
+        if self._degraded:
+            return
         self._degraded = reason
         self._banner("gpu", f"the GPU is set aside: {reason}; `aisp engine stop` and start looks again", "error")
 
@@ -772,6 +803,10 @@ class Engine:
         roots = [request.root] if request.root else []
         found = await asyncio.to_thread(planning.load_catalog, roots)
         target = found.find(request.target)
+        if target.id in self._watches:  # by somebody else, while the files were read
+            return events.Reply(to=request.seq, detail="already watched")
+        if len(self._watches) >= MOST_WATCHES:
+            raise PlanError(f"{len(self._watches)} targets are watched already, which is the most; end a watch first")
 
         async def run_it(now: Target, files: dict[str, bytes], changed: set[str] | None) -> tuple[str, str, str]:
             return await self._run_edit(now, files, changed, request.device)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import logging
 import os
 import secrets
 import signal
@@ -20,7 +21,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from engine import paths
@@ -37,14 +38,18 @@ from engine.protocol.framing import (
     sealing,
 )
 
+log = logging.getLogger("aisp.spawner")
+
 PR_SET_CHILD_SUBREAPER = 36
 RING_BYTES = 64 * 1024
 OUTPUT_LIMIT_BYTES = int(paths.positive_setting("AISP_OUTPUT_LIMIT_BYTES", 1 << 30))  # tests lower it
-OUTPUT_RATE_BYTES_PER_S = 50_000_000
-OUTPUT_RATE_PATIENCE_S = 10.0
+OUTPUT_RATE_BYTES_PER_S = int(paths.positive_setting("AISP_OUTPUT_RATE_BYTES_PER_S", 50_000_000))
+OUTPUT_RATE_PATIENCE_S = paths.positive_setting("AISP_OUTPUT_RATE_PATIENCE_S", 10.0)
 READY_PATIENCE_S = 120.0
 TERM_PATIENCE_S = 2.0
 KILL_PATIENCE_S = 5.0
+COLLECT_S = 0.05
+COLLECT_PATIENCE_S = 0.5
 
 # What a child may see of the environment: names, never a pattern over values.
 ENVIRONMENT_NAMES = (
@@ -106,8 +111,20 @@ class ChildTimeoutError(Exception):
     """The child gave no sign of progress in time."""
 
 
-class OutputLimitError(Exception):
-    """The child printed more than may be drained without disturbing the measurement."""
+class LimitError(ChildGoneError):
+    """The child is ended by us, because it used more than it may. The message is a clause: "printed over 1 MiB"."""
+
+
+class OutputLimitError(LimitError):
+    """It printed more than may be drained without disturbing the measurement."""
+
+
+class MemoryLimitError(LimitError):
+    """It held most of the memory when all children together held more than they may."""
+
+
+class ProcessLimitError(LimitError):
+    """There were more processes below it than one child may have."""
 
 
 class Child:
@@ -122,7 +139,8 @@ class Child:
         self.stderr = Ring()
         self.on_output: Callable[[str, bytes], None] | None = None
         self.signal_sent_by_us = False
-        self.over_limit = ""
+        self._unkillable = False
+        self.limit: LimitError | None = None  # why it is ended by us
         self.exited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._process = process
         self._reader = reader
@@ -148,21 +166,21 @@ class Child:
             self._writer.write(self._encoder.frame(job))
             await self._writer.drain()
         except OSError as error:
-            raise ChildGoneError(str(error)) from None
+            raise (self.limit or ChildGoneError(str(error))) from None
 
     async def receive(self, patience_s: float) -> reports.AnyReport:
         """The next report.
 
         Raises:
             ChildTimeoutError: none came within `patience_s`.
-            OutputLimitError: it printed too much.
+            LimitError: it used too much.
             ForgedReportError: bytes came that our code in it has not sent, or not in this place.
             ChildGoneError: it ended, or what it sent was no report.
         """
         deadline = self._loop.time() + patience_s
         while not self._arrived:
-            if self.over_limit:
-                raise OutputLimitError(self.over_limit)
+            if self.limit is not None:
+                raise self.limit
             left = deadline - self._loop.time()
             if left <= 0:
                 if self._decoder.pending_bytes:  # our code writes a report in one go
@@ -175,10 +193,10 @@ class Child:
             except TimeoutError:
                 continue
             except OSError as error:
-                raise ChildGoneError(str(error)) from None
+                raise (self.limit or ChildGoneError(str(error))) from None
             if not data:
                 cut = " in the middle of a report" if self._decoder.pending_bytes else ""
-                raise ChildGoneError(f"the line to the process was closed{cut}")
+                raise self.limit or ChildGoneError(f"the line to the process was closed{cut}")
             try:
                 self._arrived.extend(self._decoder.feed(data))
             except ForgedFrameError as error:
@@ -217,12 +235,13 @@ class Child:
         ring.add(data)
         total = self.stdout.total_bytes + self.stderr.total_bytes
         if total > OUTPUT_LIMIT_BYTES:
-            self.over_limit = f"printed over {OUTPUT_LIMIT_BYTES >> 20} MiB"
+            self.limit = OutputLimitError(f"printed over {OUTPUT_LIMIT_BYTES >> 20} MiB")
         started, before = self._rate_window
         now = time.monotonic()
         if now - started > OUTPUT_RATE_PATIENCE_S:
             if total - before > OUTPUT_RATE_BYTES_PER_S * (now - started):
-                self.over_limit = f"printed over {OUTPUT_RATE_BYTES_PER_S // 1_000_000} MB/s for {now - started:.0f} s"
+                rate = f"{OUTPUT_RATE_BYTES_PER_S // 1_000_000} MB/s for {now - started:.0f} s"
+                self.limit = OutputLimitError(f"printed over {rate}")
             self._rate_window = (now, total)
         if self.on_output is not None:
             self.on_output(name, data)
@@ -230,8 +249,14 @@ class Child:
     def _on_exit(self) -> None:
         self._loop.remove_reader(self._pidfd)
         os.close(self._pidfd)
-        code = self._process.wait()  # it has exited: this only collects the status
-        if not self.exited.done():
+        self._collect()
+
+    def _collect(self) -> None:
+        """Its status. What another process traces has none before that one lets go: never wait for it."""
+        code = self._process.poll()
+        if code is None:
+            self._loop.call_later(COLLECT_S, self._collect)
+        elif not self.exited.done():
             self.exited.set_result(code)
 
     # -- the end ---------------------------------------------------------------------------------------------------
@@ -250,21 +275,36 @@ class Child:
 
     async def end(self, *, gently: bool = True) -> int | None:
         """Bring it to an end: SIGTERM to its group, SIGKILL after a while; its exit status, None if unkillable."""
+        if self._unkillable:
+            return await self.wait(0.0)
         if self.alive:
             if gently:
                 self._signal(signal.SIGTERM)
                 await self.wait(TERM_PATIENCE_S)
             if self.alive:
                 self._signal(signal.SIGKILL)
-                await self.wait(KILL_PATIENCE_S)
+                if await self.wait(COLLECT_PATIENCE_S) is None:
+                    await sweep_orphans()  # one of those it left behind may trace it, and is ours now
+                    await self.wait(KILL_PATIENCE_S)
         else:
             # The leader is gone; the rest of its session may not be.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
         code = await self.wait(0.0) if self.alive else self.exited.result()
+        self._unkillable = code is None
         self.close()
-        await sweep_orphans()
+        swept = await sweep_orphans()
+        if swept:
+            log.warning("%d process(es) that were left behind were killed when process %d had ended", swept, self.pid)
         return code
+
+    def cut_off(self, limit: LimitError, family: Iterable[int]) -> None:
+        """End it and `family`, the processes below it, at once; whoever waits for a report is told why."""
+        self.limit = limit
+        self.signal_sent_by_us = True
+        for pid in {self.pid, *family}:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
 
     def _signal(self, number: signal.Signals) -> None:
         self.signal_sent_by_us = True
@@ -288,7 +328,12 @@ class Child:
             self.becoming_ready.cancel()
 
 
-_children: set[int] = set()
+_children: dict[int, Child | None] = {}  # by pid; None for one that was forked and is not talked to yet
+
+
+def living() -> list[Child]:
+    """All children of ours that have not been reaped."""
+    return [child for child in _children.values() if child is not None]
 
 
 async def spawn(*, interpret: bool) -> Child:
@@ -300,7 +345,7 @@ async def spawn(*, interpret: bool) -> Child:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     key = secrets.token_bytes(KEY_BYTES)
     ours.sendall(key)  # before anything of a lesson is loaded: the process reads it first of all
-    environment = {name: os.environ[name] for name in ENVIRONMENT_NAMES if name in os.environ}
+    environment = {name: os.environ[name] for name in ENVIRONMENT_NAMES if name in os.environ} | paths.worker_caches()
     environment["PYTHONPATH"] = os.pathsep.join(
         part for part in (str(Path(__file__).parent.parent), environment.get("PYTHONPATH", "")) if part
     )
@@ -326,17 +371,17 @@ async def spawn(*, interpret: bool) -> Child:
         raise
     finally:
         theirs.close()
-    _children.add(process.pid)  # before the first await: a sweep must not take it for a stray
+    _children[process.pid] = None  # before the first await: a sweep must not take it for a stray
     try:
         reader, writer = await asyncio.open_connection(sock=ours, limit=1 << 20)
     except BaseException:  # cancelled in between: nobody would ever own the process
         process.kill()
         process.wait()
-        _children.discard(process.pid)
+        _children.pop(process.pid, None)
         ours.close()
         raise
-    child = Child(process, reader, writer, key)
-    child.exited.add_done_callback(lambda _: _children.discard(process.pid))
+    child = _children[process.pid] = Child(process, reader, writer, key)
+    child.exited.add_done_callback(lambda _: _children.pop(process.pid, None))
     return child
 
 

@@ -19,6 +19,7 @@ from engine.protocol import events
 log = logging.getLogger("aisp.telemetry")
 PERIOD_S = 0.05
 UNKNOWN_MEMORY = (1 << 64) - 1  # NVML's way to say that a process's memory cannot be told
+LOST = (15, 16)  # NVML: GPU is lost, GPU requires restart; neither passes by itself
 COMPUTE_MODES = {0: "default", 1: "exclusive thread", 2: "prohibited", 3: "exclusive process"}
 
 
@@ -158,10 +159,30 @@ class Nvml:
             users.append(User(int(process.pid), int(memory) if known else None, *(seen or (None, None))))
         return users
 
+    def used_bytes(self, gpu: int) -> int | None:
+        """Memory in use on the GPU, by whomever; None where the driver does not say."""
+        handle = self._handle_of(gpu)
+        memory = None if handle is None else self._ask("nvmlDeviceGetMemoryInfo", handle)
+        return None if memory is None else int(memory.used)
+
+    def lost(self, gpu: int) -> str:
+        """Why the GPU does not come back by itself, in the driver's words; "" where it answers or nothing is known."""
+        handle = self._handle_of(gpu)
+        if handle is None:
+            return ""
+        for name in ("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetPowerUsage"):
+            try:
+                with self._lock:
+                    getattr(self._nvml, name)(handle)
+            except self._nvml.NVMLError as error:
+                if error.value in LOST:
+                    return _words(error)
+        return ""
+
     def state(self, gpu: int) -> dict[str, object]:
         """What of the GPU can change and what it is set to: settings, limits, clocks. None where it is not told.
 
-        Some 20 questions of some us each; an empty mapping where there is no such GPU.
+        Some 25 questions of some us each; an empty mapping where there is no such GPU.
         """
         handle = self._handle_of(gpu)
         if handle is None:
@@ -177,6 +198,9 @@ class Nvml:
             throttle = ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
         uuid = ask("nvmlDeviceGetUUID", handle)
         energy_mj = ask("nvmlDeviceGetTotalEnergyConsumption", handle)
+        uncorrected, volatile = nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC
+        ecc_errors = ask("nvmlDeviceGetTotalEccErrors", handle, uncorrected, volatile)
+        rows = ask("nvmlDeviceGetRemappedRows", handle)
         driver = ask("nvmlSystemGetDriverVersion")
         return {
             "index": gpu,
@@ -198,6 +222,8 @@ class Nvml:
             "temperature_c": ask("nvmlDeviceGetTemperature", handle, nvml.NVML_TEMPERATURE_GPU),
             "throttle": None if throttle is None else int(throttle),
             "ecc": None if ecc is None else bool(ecc[0]),
+            "ecc_errors": None if ecc_errors is None else int(ecc_errors),  # that could not be corrected, since a reset
+            "remapped_rows": None if rows is None else int(rows[0]) + int(rows[1]),
             "mig": None if mig is None else bool(mig[0]),
             "persistence": _flag(ask("nvmlDeviceGetPersistenceMode", handle)),
             "compute_mode": COMPUTE_MODES.get(ask("nvmlDeviceGetComputeMode", handle)),
@@ -251,6 +277,7 @@ class Sampler:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self.misses = 0
+        self.lost = ""  # why the GPU does not come back by itself, as the driver says it
 
     def start(self) -> None:
         """Begin; nothing happens where there is no such GPU."""
@@ -281,6 +308,7 @@ class Sampler:
                     self._readings.extend(fresh)
             else:
                 self.misses += 1
+                self.lost = self.lost or self._nvml.lost(self._gpu)
             due = max(due + PERIOD_S, time.monotonic())
 
 

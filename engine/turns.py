@@ -14,11 +14,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from engine.arms import Arm, ArmEnd, ask, expect, explain, oom_kills
+from engine.arms import Arm, ArmEnd, ask, expect, explain, impossible_time
 from engine.clean import clean_line
+from engine.environment import oom_kills
 from engine.protocol import events, jobs, reports
 from engine.ranks import Process
-from engine.spawner import ChildGoneError, ChildTimeoutError, OutputLimitError
+from engine.spawner import ChildGoneError, ChildTimeoutError
 from store.outcomes import State, Timing
 
 SHORT_MS = 0.060  # a faster call is timed in company: an event pair around it is off by over 2 %
@@ -129,6 +130,8 @@ class Turns:
         """Bring one arm's process to a steady state."""
         job = jobs.WarmUp(case=self._case, budget_ms=self._rule.warm_up_ms, warm=self._rule.warm)
         warmed = await ask(child, job, reports.WarmedUp, self._patience_s, arm.name)
+        if not (math.isfinite(warmed.per_call_ms) and math.isfinite(warmed.per_sample_ms)):
+            raise impossible_time()
         self._set_timing(arm, warmed.timing)
         arm.per_call_ms = warmed.per_call_ms
         arm.per_sample_ms = warmed.per_sample_ms
@@ -271,5 +274,5 @@ class Turns:
         before = oom_kills()
         try:
             return await child.receive(self._patience_s)
-        except (ChildGoneError, ChildTimeoutError, OutputLimitError) as error:
+        except (ChildGoneError, ChildTimeoutError) as error:
             raise await explain(child, error, arm.name, before) from None

@@ -22,11 +22,15 @@ if TYPE_CHECKING:
     from engine.worker.judge import Judge
 
 PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
 
 
 def tie_to(engine_pid: int) -> None:
-    """Die with the engine, and die first when memory runs out."""
+    """Die with the engine, and die first when memory runs out; orphans of ours stay below us, so that whoever counts
+    what this process started finds all of it.
+    """
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     if os.getppid() != engine_pid:
         os._exit(3)  # the engine was gone before the tie was made
     try:

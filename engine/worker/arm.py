@@ -25,7 +25,7 @@ from engine.fingerprints import NUMBERS, first_difference
 from engine.protocol import jobs, reports
 from engine.worker import tensors
 from engine.worker.group import Ranks
-from engine.worker.loading import LessonError, callable_of, import_module
+from engine.worker.loading import LessonError, callable_of, file_of, import_module
 from engine.worker.timers import (
     CaptureError,
     CudaTimer,
@@ -177,6 +177,7 @@ class Arm:
         self._without = frozenset(job.without)
         self._poison_calls = 0
         self._poison_kept = 0  # calls whose outputs lay where those of the call before had lain
+        file_of(self._folder, job.module)  # one that was deleted while the run was planned is no rung of the target
         self._site = registry.Site(job.device, self._folder, target, target.rung(job.module), self._without, job.deep)
         self._ranks = Ranks(job.rank, job.ranks, job.meeting, job.device)  # decides which GPU is this process's
         self._sensors = _Sensors(self._site)

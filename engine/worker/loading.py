@@ -9,6 +9,8 @@ import traceback
 from pathlib import Path
 from types import ModuleType
 
+from kernels.catalog.sources import MAX_FILE_BYTES
+
 MAX_MESSAGE_CHARACTERS = 4000
 MAX_FRAMES = 40
 
@@ -21,6 +23,15 @@ class LessonError(Exception):
     """The lesson breaks the contract of a variant; the message says which part and how to mend it."""
 
 
+def file_of(folder: Path, name: str) -> Path:
+    """Where the module's source lies. Raises LessonError where it could not be read when the run was planned."""
+    path = folder / f"{name}.py"
+    if not path.is_file():
+        most = f"{MAX_FILE_BYTES >> 20} MiB"
+        raise LessonError(f"{name}.py is missing; a rung is a file of at most {most} with a function run(...)")
+    return path
+
+
 def import_module(folder: Path, name: str) -> ModuleType:
     """Import `folder`/`name`.py as a top-level module with `folder` first on the path.
 
@@ -28,9 +39,7 @@ def import_module(folder: Path, name: str) -> ModuleType:
         LessonError: there is no such file, or it has no `run`.
         Exception: whatever the module raises.
     """
-    path = folder / f"{name}.py"
-    if not path.is_file():
-        raise LessonError(f"{name}.py is missing; a rung is a file with a function run(...)")
+    path = file_of(folder, name)
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
     spec = importlib.util.spec_from_file_location(name, path)

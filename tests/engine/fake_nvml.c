@@ -3,10 +3,12 @@
 // The file is named by FAKE_NVML and holds lines "name value", or "name value..." for texts. For a call of NVML
 // named nvmlX, the line "error.X CODE" makes it fail with that code, "error.X.INDEX CODE" for one GPU alone. Other
 // names are listed beside the functions that look for them. What is not in the file has a healthy H100's value.
+// With "children BYTES" the children of the asking process are on the GPU too, each with that much memory.
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int find(const char* wanted, char* into, size_t size) {
     const char* path = getenv("FAKE_NVML");
@@ -59,6 +61,7 @@ const char* nvmlErrorString(int code) {
         case 9: return "Driver Not Loaded";
         case 12: return "NVML Shared Library Not Found";
         case 15: return "GPU is lost";
+        case 16: return "GPU requires restart";
         case 18: return "Driver/library version mismatch";
         default: return "Unknown Error";
     }
@@ -90,7 +93,8 @@ int nvmlDeviceGetName(void* device, char* name, unsigned size) {  // name
 }
 
 int nvmlDeviceGetUUID(void* device, char* uuid, unsigned size) {
-    snprintf(uuid, size, "GPU-%ld", (long)device - 1);
+    char text[512];  // uuid
+    snprintf(uuid, size, "%s-%ld", find("uuid", text, sizeof text) ? text : "GPU", (long)device - 1);
     return error_for("DeviceGetUUID", device);
 }
 
@@ -101,13 +105,27 @@ int nvmlDeviceGetCudaComputeCapability(void* device, int* major, int* minor) {  
     return error_for("DeviceGetCudaComputeCapability", device);
 }
 
+static unsigned children(unsigned* into, unsigned room) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", getpid(), getpid());
+    FILE* file = number("children", 0) ? fopen(path, "r") : NULL;
+    unsigned found = 0, pid;
+    while (file && fscanf(file, "%u", &pid) == 1) {
+        if (found < room) into[found] = pid;
+        found++;
+    }
+    if (file) fclose(file);
+    return found;
+}
+
 typedef struct {
     unsigned long long total, free, used;
 } Memory;
 
-int nvmlDeviceGetMemoryInfo(void* device, Memory* memory) {  // memory
+int nvmlDeviceGetMemoryInfo(void* device, Memory* memory) {  // memory; memory.nobodys, beside that of processes
     memory->total = number("memory", 85520809984ULL);
-    memory->used = 1 << 20;
+    memory->used = number("memory.nobodys", 1 << 20) + (number("processes", 0) << 20);
+    memory->used += children(NULL, 0) * number("children", 0);
     memory->free = memory->total - memory->used;
     return error_for("DeviceGetMemoryInfo", device);
 }
@@ -149,10 +167,12 @@ typedef struct {
 int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned* count, Process* into) {  // processes N, process.I PID
     int error = error_for("DeviceGetComputeRunningProcesses", device);
     if (error) return error;
-    unsigned room = *count, held = (unsigned)number("processes", 0);
+    unsigned own[64], owned = children(own, 64);
+    unsigned room = *count, listed = (unsigned)number("processes", 0), held = listed + owned;
     *count = held;
     if (held > room || !into) return held ? 7 : 0;
-    for (unsigned i = 0; i < held; i++) {
+    for (unsigned i = 0; i < owned; i++) into[listed + i] = (Process){own[i], number("children", 0), ~0u, ~0u};
+    for (unsigned i = 0; i < listed; i++) {
         char name[64];
         snprintf(name, sizeof name, "process.%u", i);
         into[i].pid = (unsigned)number(name, 1000 + i);
@@ -185,6 +205,33 @@ int nvmlDeviceGetPowerManagementDefaultLimit(void* device, unsigned* milliwatts)
 int nvmlDeviceGetEccMode(void* device, int* current, int* pending) {  // ecc
     *current = *pending = (int)number("ecc", 1);
     return error_for("DeviceGetEccMode", device);
+}
+
+int nvmlDeviceGetTotalEccErrors(void* device, int kind, int counter, unsigned long long* errors) {  // ecc.errors
+    (void)kind, (void)counter;
+    *errors = number("ecc.errors", 0);
+    return error_for("DeviceGetTotalEccErrors", device);
+}
+
+// rows.corrected, rows.uncorrected
+int nvmlDeviceGetRemappedRows(void* device, unsigned* corrected, unsigned* uncorrected, unsigned* due, unsigned* failed) {
+    *corrected = (unsigned)number("rows.corrected", 0);
+    *uncorrected = (unsigned)number("rows.uncorrected", 0);
+    *due = *failed = 0;
+    return error_for("DeviceGetRemappedRows", device);
+}
+
+// Whoever sets anything is seen: the call is written beside the control file, and refused.
+int nvmlDeviceSetGpuLockedClocks(void* device, unsigned least, unsigned most) {
+    char path[512];
+    snprintf(path, sizeof path, "%s.set", getenv("FAKE_NVML"));
+    FILE* file = fopen(path, "a");
+    if (file) {
+        fprintf(file, "locked clocks %u %u\n", least, most);
+        fclose(file);
+    }
+    int error = error_for("DeviceSetGpuLockedClocks", device);
+    return error ? error : 4;
 }
 
 int nvmlDeviceGetMigMode(void* device, unsigned* current, unsigned* pending) {  // mig

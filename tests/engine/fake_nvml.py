@@ -1,9 +1,11 @@
-"""Builds the fake driver library (fake_nvml.c), and asks `engine.telemetry` about it in a process of its own."""
+"""Builds the fake driver library (fake_nvml.c) and the movable wall clock (wall_clock.c), and asks `engine.telemetry`
+about the driver in a process of its own. gpu_stand_in/ lets whole runs "on the GPU" go without one."""
 
 from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
 import subprocess
 import sys
@@ -14,6 +16,8 @@ import pytest
 
 SOURCE = Path(__file__).with_name("fake_nvml.c")
 MAIN = Path(__file__).parents[2]
+STAND_IN = Path(__file__).with_name("gpu_stand_in")
+WALL_CLOCK = Path(__file__).with_name("wall_clock.c")
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 
 _PRELUDE = """
@@ -42,6 +46,7 @@ class FakeNvml:
         self.folder = folder
         self.control = folder / "control"
         self.control.write_text("")
+        self.uuid = f"GPU-{secrets.token_hex(8)}"  # of `answers`: engines of one machine lease a GPU by its uuid
         flags = ["-DOLD_DRIVER"] if old_driver else []
         subprocess.run(
             [COMPILER, "-shared", "-fPIC", "-O1", "-w", *flags, "-o", str(folder / "libnvidia-ml.so.1"), str(SOURCE)],
@@ -53,10 +58,38 @@ class FakeNvml:
         """Variables with which a process finds this library."""
         return {**os.environ, "LD_LIBRARY_PATH": str(self.folder), "FAKE_NVML": str(self.control)}
 
+    def settings(self, mark: str) -> dict[str, str]:
+        """Variables with which an engine sees this library's GPU, and its workers say that they have one.
+
+        Args:
+            mark: the first entry of their PYTHONPATH.
+        """
+        return {
+            "LD_LIBRARY_PATH": str(self.folder),
+            "FAKE_NVML": str(self.control),
+            "PYTHONPATH": f"{mark}{os.pathsep}{STAND_IN}",
+        }
+
+    def answers(self, *lines: str) -> None:
+        """From now on the driver answers so; at once for every call."""
+        fresh = self.control.with_suffix(".new")
+        fresh.write_text("".join(f"{line}\n" for line in (f"uuid {self.uuid}", *lines)))
+        fresh.replace(self.control)
+
     def ask(self, code: str, control: str = "") -> dict[str, Any]:
         """Run `code`, which fills `told`, where the driver answers as `control` says; what it told."""
         self.control.write_text(control)
         return ask(code, self.environment())
+
+
+def wall_clock(folder: Path) -> tuple[dict[str, str], Path]:
+    """Builds a library that moves the wall clock; variables that load it, and the file that says how far, in s."""
+    if COMPILER is None:
+        pytest.skip("no C compiler here: the library that moves the wall clock cannot be built")
+    library, ahead = folder / "wall_clock.so", folder / "ahead_s"
+    subprocess.run([COMPILER, "-shared", "-fPIC", "-O1", "-o", str(library), str(WALL_CLOCK), "-ldl"], check=True)
+    ahead.write_text("0")
+    return {"LD_PRELOAD": str(library), "WALL_CLOCK": str(ahead)}, ahead
 
 
 def ask(code: str, environment: dict[str, str]) -> dict[str, Any]:

@@ -40,6 +40,7 @@ LIMITS = {
     "AISP_TOTAL_LIMIT_S": "120",
     "AISP_OUTPUT_LIMIT_BYTES": str(OUTPUT_LIMIT_BYTES),
     "AISP_HOUSEKEEPING_S": "0.2",
+    "AISP_PROCESS_LIMIT": str(48 if (os.cpu_count() or 1) <= 8 else 300),  # a compiler's pool has one for each core
     "OMP_NUM_THREADS": "1",  # a dozen workers at once on two cores
 }
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from engine import arms
 from engine.arms import Arm, ArmEnd, Limits, check_done, expect, failure, signal_name
 from engine.protocol import reports
 from kernels.catalog.model import Kind, Needs, Role, Rung
@@ -299,7 +298,3 @@ def test_a_limit_that_is_no_positive_number_is_the_usual_one(monkeypatch: pytest
 
 def test_signals_are_told_by_name() -> None:
     assert [signal_name(number) for number in (11, 6, 9, 250)] == ["SIGSEGV", "SIGABRT", "SIGKILL", "signal 250"]
-
-
-def test_the_count_of_memory_kills_is_a_number_wherever_it_runs() -> None:
-    assert arms.oom_kills() >= 0

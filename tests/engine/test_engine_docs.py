@@ -7,7 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from engine import arms, environment, journal, paths, pool, server, snapshots, spawner, statistics, telemetry, turns
+from engine import (
+    arms,
+    environment,
+    guard,
+    journal,
+    paths,
+    pool,
+    server,
+    snapshots,
+    spawner,
+    statistics,
+    telemetry,
+    turns,
+    watch,
+)
 from engine.protocol import framing
 from store.outcomes import State, Timing, Verdict
 
@@ -106,6 +120,8 @@ def test_the_limits_are_the_codes() -> None:
         "leaving": f"{limits.finish_s:.0f} s",
         "printed": f"{spawner.OUTPUT_LIMIT_BYTES >> 30} GiB, or {spawner.OUTPUT_RATE_BYTES_PER_S // 10**6} MB/s for "
         f"{spawner.OUTPUT_RATE_PATIENCE_S:.0f} s",
+        "memory of": f"{guard.MEMORY_SHARE * 100:.0f} % of the machine's, or of what a control group leaves",
+        "processes of": str(guard.PROCESS_LIMIT),
         "a frame": f"{framing.MAX_FRAME_BYTES >> 20} MiB",
         "a face's": f"{journal.VIEWER_QUEUE_BYTES >> 20} MiB",
         "a request": f"{framing.MAX_REQUEST_BYTES >> 10} KiB",
@@ -115,6 +131,8 @@ def test_the_limits_are_the_codes() -> None:
         "unread answers": str(journal.MOST_REPLIES),
         "the journal": f"two files of {journal.KEPT_BYTES >> 20} MiB",
         "planned runs": str(server.MOST_PLANNED),
+        "watched": str(server.MOST_WATCHES),
+        "folders of": str(watch.MOST_PLACES),
         "remembered": str(server.REMEMBERED_REPLIES),
     }
     assert {name: row("Limits", name)[1] for name in told} == told

@@ -1,7 +1,7 @@
 """Evil targets through the real engine: every fault ends in its own typed state and harms nobody else.
 
 The rows of `tests.evil.corpus` run in batches, each row a rung of one target, next to an honest baseline and an honest
-rung; every row is a test. After each batch an honest run on the same engine must be as good as the first.
+rung; every row is a test. What must hold after a batch is asserted by the stage (tests/evil/stage.py), around its run.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-import psutil  # type: ignore[import-untyped]
 import pytest
 
 from engine.clean import clean
 from engine.protocol import events
 from store.outcomes import Correctness, FindingStatus, State, Timing, Verdict
-from tests.engine.harness import OUTPUT_LIMIT_BYTES, EngineUnderTest, Result
+from tests.engine.harness import OUTPUT_LIMIT_BYTES, EngineUnderTest
 from tests.evil import corpus
 from tests.evil.corpus import BATCHES, Row
-from tests.evil.stage import assert_honest, assert_timed
+from tests.evil.stage import Stage, assert_timed
 
 pytestmark = [pytest.mark.xdist_group("engine"), pytest.mark.timeout(300)]
 
@@ -33,36 +32,19 @@ ROWS = [
 ]
 
 
-async def of_batch(engine: EngineUnderTest, batch: str) -> Result:
-    """The batch's run, carried out once; then an honest run that must find everything as it was before."""
-    if batch in engine.results:
-        return engine.results[batch]
-    root = engine.home / f"{batch}_root"
-    corpus.write(root / batch, BATCHES[batch])
-    corpus.write(root / "honest")
-    descriptors, resident_bytes = await engine.steady()
-    result = await engine.run(root, f"{root.name}:{batch}")
-    engine.results[batch] = result
-    # Standbys that were warm before it began are used, not one is started in its way.
-    await engine.steady()
-    standbys = {process.pid for process in engine.workers()}
-    honest = await engine.run(root, f"{root.name}:honest")
-    assert_honest(honest)
-    after_descriptors, after_bytes = await engine.steady()
-    assert standbys.isdisjoint(process.pid for process in engine.workers())
-    engine.results[f"{batch}, then honest"] = honest
-    assert after_descriptors == descriptors, "descriptors leaked"
-    assert after_bytes < resident_bytes + (64 << 20), "memory grew"
-    return result
+@pytest.fixture
+def stage(shared: EngineUnderTest, own: Callable[..., EngineUnderTest], tmp_path: Path) -> Stage:
+    """What the fault matrix plays on: a batch that a scene has looked at is not run again."""
+    return Stage(tmp_path, shared, own)
 
 
 @pytest.mark.parametrize(("batch", "row"), ROWS)
 async def test_an_evil_rung_ends_in_its_own_state_and_leaves_its_siblings_alone(
-    shared: EngineUnderTest,
+    stage: Stage,
     batch: str,
     row: Row,
 ) -> None:
-    result = await of_batch(shared, batch)
+    result = await stage.batch(batch)
     arm = result.arm(row.rung)
     assert arm.state is row.state, f"{arm.state}: {arm.reason}\n{arm.detail}"
     for words in row.says:
@@ -94,8 +76,8 @@ async def test_an_evil_rung_ends_in_its_own_state_and_leaves_its_siblings_alone(
 
 
 @pytest.mark.parametrize("batch", BATCHES)
-async def test_a_run_takes_the_state_of_its_first_failed_arm(shared: EngineUnderTest, batch: str) -> None:
-    result = await of_batch(shared, batch)
+async def test_a_run_takes_the_state_of_its_first_failed_arm(stage: Stage, batch: str) -> None:
+    result = await stage.batch(batch)
     # Rungs run in the order of their names; the two honest ones come first.
     failed = [row for row in sorted(BATCHES[batch], key=lambda row: row.rung) if row.state is not State.OK]
     record = result.record
@@ -116,11 +98,11 @@ async def test_a_run_takes_the_state_of_its_first_failed_arm(shared: EngineUnder
 
 @pytest.mark.parametrize("batch", BATCHES)
 async def test_no_stored_sample_is_anything_but_a_positive_number(
-    shared: EngineUnderTest,
+    stage: Stage,
     batch: str,
 ) -> None:
-    result = await of_batch(shared, batch)
-    with shared.history() as history:
+    result = await stage.batch(batch)
+    with stage.engine.history() as history:
         stored = history.samples(result.record.id)
     assert {"baseline", "optimized"} <= stored.keys()
     for samples in stored.values():
@@ -129,8 +111,8 @@ async def test_no_stored_sample_is_anything_but_a_positive_number(
         assert all(math.isfinite(ms) and ms > 0 for ms in event.device_ms)
 
 
-async def test_tracebacks_show_the_users_frames_with_relative_paths(shared: EngineUnderTest) -> None:
-    result = await of_batch(shared, "errors")
+async def test_tracebacks_show_the_users_frames_with_relative_paths(stage: Stage) -> None:
+    result = await stage.batch("errors")
     assert result.arm("optimized_exception").detail.splitlines()[:4] == [
         "  optimized_exception.py:6 in run",
         "      return helper(x)",
@@ -139,12 +121,12 @@ async def test_tracebacks_show_the_users_frames_with_relative_paths(shared: Engi
     ]
     for row in corpus.ERRORS:
         detail = result.arm(row.rung).detail
-        assert str(shared.home) not in detail
+        assert str(stage.engine.home) not in detail
         assert "engine/worker" not in detail
 
 
-async def test_a_flood_of_output_is_thinned_and_says_by_how_much(shared: EngineUnderTest) -> None:
-    result = await of_batch(shared, "floods")
+async def test_a_flood_of_output_is_thinned_and_says_by_how_much(stage: Stage) -> None:
+    result = await stage.batch("floods")
     for arm in ("optimized_one_endless_line", "optimized_prints_without_end", "optimized_garbage"):
         told = [event for event in result.of(events.Output) if event.arm == arm]
         kept = sum(len(line) for event in told for line in event.lines)
@@ -157,20 +139,12 @@ async def test_a_flood_of_output_is_thinned_and_says_by_how_much(shared: EngineU
     assert sum(len(e.lines) for e in result.of(events.Output)) < 100_000
 
 
-async def test_no_byte_that_a_terminal_would_act_upon_reaches_a_face(shared: EngineUnderTest) -> None:
-    result = await of_batch(shared, "floods")
+async def test_no_byte_that_a_terminal_would_act_upon_reaches_a_face(stage: Stage) -> None:
+    result = await stage.batch("floods")
     printed = result.printed("optimized_garbage")
     assert len(printed) > 10
     assert all(line == clean(line) for line in printed)
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", "".join(printed))
-
-
-async def test_no_process_that_a_worker_leaves_behind_survives_the_run(shared: EngineUnderTest) -> None:
-    result = await of_batch(shared, "families")
-    for rung, count in (("daemon", 1), ("fork_bomb", 31), ("holds_the_line", 1)):
-        pids = [int(line.split()[-1]) for line in result.printed(f"optimized_{rung}") if "left behind" in line]
-        assert len(pids) == count, rung
-        assert [pid for pid in pids if psutil.pid_exists(pid)] == [], rung
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import socket
 import struct
 import subprocess
@@ -22,9 +21,8 @@ import pytest
 from engine import client, paths, server
 from engine.client import EngineUnavailableError, connect
 from engine.protocol import PROTOCOL, events, requests
-from engine.protocol.framing import MAX_REQUEST_BYTES, Decoder, Encoder
+from engine.protocol.framing import Decoder, Encoder
 from tests.engine.harness import EngineUnderTest
-from tests.fuzz import frames
 
 pytestmark = [pytest.mark.xdist_group("engine"), pytest.mark.timeout(120)]
 
@@ -243,19 +241,6 @@ async def test_more_connections_than_there_is_room_for_are_refused_until_some_en
     await log_says(f"a connection was refused: {server.MOST_CONNECTIONS} are open; close a face that is not needed")
 
 
-async def test_a_frame_that_is_longer_than_any_request_is_refused_at_its_length(engine: EngineUnderTest) -> None:
-    def oversized() -> bytes:
-        with dialled() as line:
-            line.sendall(HELLO)
-            welcome = line.recv(1 << 16)
-            line.sendall(struct.pack(">I", MAX_REQUEST_BYTES + 1))
-            return welcome + heard_until_the_end(line)
-
-    (welcome,) = Decoder[object](events.AnyEvent).feed(await asyncio.to_thread(oversized))
-    assert isinstance(welcome, events.Welcome)
-    await log_says(f"a frame of {MAX_REQUEST_BYTES + 1} bytes was announced, the limit is {MAX_REQUEST_BYTES}")
-
-
 async def test_whoever_asks_and_never_reads_costs_little_memory_and_then_its_connection(
     engine: EngineUnderTest,
 ) -> None:
@@ -321,39 +306,6 @@ async def test_a_flood_of_requests_that_are_read_leaves_room_for_everybody_else(
             await asyncio.sleep(0.02)
     assert all(answered >= 50 for answered in await asyncio.gather(*floods))
     assert slowest_s < 1.5
-
-
-async def test_hundreds_of_hostile_streams_each_end_their_own_connection(engine: EngineUnderTest) -> None:
-    """The fuzz's frames, through the socket: before a hello, and after one."""
-
-    def talk() -> int:
-        ended = 0
-        for number in range(300):
-            data = frames.FUZZ.make(random.Random(number)).data
-            with dialled() as line:
-                try:
-                    line.sendall((HELLO if number % 2 else b"") + data)
-                    line.shutdown(socket.SHUT_WR)
-                except (BrokenPipeError, ConnectionResetError, OSError):
-                    pass
-                heard_until_the_end(line)
-                ended += 1
-        return ended
-
-    before = engine.ps.num_fds()
-    assert await asyncio.to_thread(talk) == 300
-    async with await connect(start=False) as face:
-        status = await face.status()
-        assert status.watches == []
-    assert engine.ps.num_fds() <= before + 2
-
-
-async def test_a_request_that_is_too_long_is_told_before_it_is_sent(engine: EngineUnderTest) -> None:
-    async with await connect(start=False) as face:
-        long = requests.StartRuns(seq=face.next_seq(), targets=["x" * 1000] * 300)
-        with pytest.raises(EngineUnavailableError, match=r"the request is too long .* name fewer targets at once"):
-            await face.request(long)
-        assert (await face.status()).queue == []
 
 
 def test_the_uid_of_the_other_end_is_the_kernels_word() -> None:

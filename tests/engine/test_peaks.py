@@ -8,6 +8,7 @@ import math
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -371,6 +372,12 @@ class FakeNvml:
     def devices(self) -> list[events.Device]:
         return [events.Device(index=0, name="NVIDIA H100 80GB HBM3", uuid="GPU-1")]
 
+    def lost(self, gpu: int) -> str:
+        return ""
+
+    def users(self, gpu: int) -> None:
+        return None
+
     def read(self, gpu: int, into: Readings) -> bool:
         into.at_ns.append(1)
         for name, value in (("sm_clock_mhz", 1980.0), ("memory_clock_mhz", 2619.0), ("temperature_c", 40.0)):
@@ -640,7 +647,7 @@ async def test_nothing_is_measured_beside_the_ceilings(monkeypatch: pytest.Monke
 
     class Execution:
         def __init__(self, plan: Any, services: Services) -> None:
-            self.name = plan
+            self.name = plan.name
 
         async def run(self) -> None:
             await alone(self.name)
@@ -659,7 +666,7 @@ async def test_nothing_is_measured_beside_the_ceilings(monkeypatch: pytest.Monke
 
     class Planned:
         def __init__(self, name: str) -> None:
-            self.plan: Any = name
+            self.plan: Any = SimpleNamespace(name=name, device="cpu", problem="")
             self.task: asyncio.Task[Any] | None = None
 
     monkeypatch.setattr(peaks, "measure", measure)

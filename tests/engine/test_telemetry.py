@@ -353,3 +353,50 @@ def test_who_uses_the_gpu_is_told_with_memory_and_last_use(driver: FakeNvml) -> 
     assert driver.ask(SETTINGS, control)["users"] == [[17, 1 << 20, 900, 30], [99, 1 << 20, None, None]]
     assert driver.ask(SETTINGS, "")["users"] == []
     assert driver.ask(SETTINGS, errors(4, "DeviceGetComputeRunningProcesses"))["users"] is None
+
+
+# -- lost, or short of something ---------------------------------------------------------------------------------------
+
+HEALTH = """
+nvml = Nvml()
+told["lost"], told["used"] = nvml.lost(0), nvml.used_bytes(0)
+told["state"] = {name: nvml.state(0)[name] for name in ("ecc_errors", "remapped_rows")}
+told["nowhere"] = [nvml.lost(4), nvml.used_bytes(4)]
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "words"), [(15, "NVML 15: GPU is lost"), (16, "NVML 16: GPU requires restart"), (4, ""), (3, "")]
+)
+def test_a_gpu_is_lost_where_the_driver_says_so_and_not_where_it_tells_nothing(
+    driver: FakeNvml, code: int, words: str
+) -> None:
+    told = driver.ask(HEALTH, errors(code, "DeviceGetMemoryInfo", "DeviceGetPowerUsage"))
+    assert (told["lost"], told["used"]) == (words, None)
+    assert driver.ask(HEALTH, errors(code, "DeviceGetPowerUsage"))["lost"] == words
+
+
+def test_memory_in_use_and_errors_of_the_memory_are_told(driver: FakeNvml) -> None:
+    told = driver.ask(HEALTH, "memory.nobodys 5000000\nprocesses 2\necc.errors 3\nrows.corrected 1\nrows.uncorrected 1")
+    assert (told["lost"], told["used"]) == ("", 5000000 + (2 << 20))
+    assert told["state"] == {"ecc_errors": 3, "remapped_rows": 2}
+    assert told["nowhere"] == ["", None]
+    told = driver.ask(HEALTH, errors(3, "DeviceGetTotalEccErrors", "DeviceGetRemappedRows"))
+    assert told["state"] == {"ecc_errors": None, "remapped_rows": None}
+
+
+def test_a_sampler_says_that_the_gpu_is_lost(driver: FakeNvml) -> None:
+    told = driver.ask(
+        f"""
+nvml = Nvml()
+sampler = Sampler(nvml, 0)
+sampler.start()
+while not sampler.take().at_ns: time.sleep(0.01)
+told["before"] = sampler.lost
+control({errors(15, *EVERY_CALL, "DeviceGetMemoryInfo")!r})
+while not sampler.lost: time.sleep(0.01)
+sampler.stop()
+told["after"] = sampler.lost
+"""
+    )
+    assert told == {"before": "", "after": "NVML 15: GPU is lost"}

@@ -1,84 +1,30 @@
-"""Watching a folder: whatever an editor or git does to it, each save becomes one run, of the last state."""
+"""Watching a folder: what a watch tells, what it listens to, and what it does where it cannot.
+
+What editors, git and the file system do to a watched folder are scenes of the fault matrix: tests/evil/scenes/files.py.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
-import shutil
 import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import watchfiles
 
+from engine import server, watch
 from engine.protocol import events, requests
 from engine.watch import Watch
 from kernels import catalog
 from store.outcomes import State
-from tests.engine.harness import EngineUnderTest, Stream
-from tests.evil import corpus
+from tests.engine.harness import EngineUnderTest
+from tests.evil import corpus, watched
+from tests.evil.stage import eventually
+from tests.evil.watched import NAME, TARGET, UNRUNNABLE, variant, watching
 
 pytestmark = [pytest.mark.xdist_group("engine"), pytest.mark.timeout(180)]
-
-TARGET = "mine:doubling"
-
-
-class Watched:
-    """A target under watch, and what the watch says."""
-
-    def __init__(self, engine: EngineUnderTest, stream: Stream, folder: Path) -> None:
-        self.engine = engine
-        self.stream = stream
-        self.folder = folder
-        self.edits: list[events.WatchEdit] = []
-
-    async def edit(self) -> events.WatchEdit:
-        """The next edit that the watch tells."""
-        found = await self.stream.until(events.WatchEdit, lambda edit: edit.target == TARGET)
-        self.edits.append(found)
-        return found
-
-    async def run_of(self, edit: events.WatchEdit) -> str:
-        """The state that the edit's run ended in."""
-        assert edit.run_id, edit.error
-        return (await self.stream.finish(edit.run_id)).state
-
-    def planned(self) -> list[str]:
-        """Runs that were planned so far."""
-        return [e.run_id for e in self.stream.seen if isinstance(e, events.RunPlanned)]
-
-    async def settle(self) -> None:
-        """Make one more edit and wait for it: whatever came before it has been told by then."""
-        (self.folder / "marker.h").write_text(f"// {len(self.edits)}\n")
-        while True:
-            if (await self.edit()).files == ["marker.h"]:
-                return
-
-    def source(self, edit: events.WatchEdit, name: str) -> bytes:
-        """A file as the edit's snapshot has it."""
-        with self.engine.history() as history:
-            return history.snapshot(edit.snapshot)[name]
-
-
-@contextlib.asynccontextmanager
-async def watching(engine: EngineUnderTest, root: Path) -> AsyncIterator[Watched]:
-    """Watch the target; its first state has been told, and its run has been cancelled."""
-    async with engine.stream() as stream:
-        await stream.ask(requests.StartWatch(seq=stream.connection.next_seq(), root=str(root), target=TARGET))
-        watched = Watched(engine, stream, root / "doubling")
-        try:
-            first = await watched.edit()
-            assert (first.number, first.files) == (0, [])
-            if first.run_id:
-                await stream.connection.request(requests.Cancel(seq=stream.connection.next_seq(), run_id=first.run_id))
-                await stream.finish(first.run_id)
-            yield watched
-        finally:
-            await stream.ask(requests.StopWatch(seq=stream.connection.next_seq(), target=TARGET))
-            await stream.connection.request(requests.Cancel(seq=stream.connection.next_seq()))
-            for run_id in watched.planned():
-                await stream.finish(run_id)
 
 
 @pytest.fixture
@@ -88,19 +34,15 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "mine"
 
 
-UNRUNNABLE = corpus.LESSON.replace("[inputs]", "needs = { gpus = 64 }\n[inputs]")
-
-
 @pytest.fixture
 def planned_only(tmp_path: Path) -> Path:
-    """The same for tests of what is planned, not of how it runs: no machine has what this target needs."""
-    corpus.write(tmp_path / "mine" / "doubling", lesson=UNRUNNABLE)
-    return tmp_path / "mine"
+    """The same for tests of what is planned, not of how it runs."""
+    return watched.planned_only(tmp_path)
 
 
-def variant(number: int) -> str:
-    """A right rung, another one for every number."""
-    return f"# {number}\n" + corpus.OPTIMIZED
+async def not_run(*_: object) -> tuple[str, str, str]:
+    """For a watch of which no run is wanted."""
+    return "", "", ""
 
 
 async def test_opening_a_watch_runs_every_rung_of_the_first_state(
@@ -123,97 +65,16 @@ async def test_opening_a_watch_runs_every_rung_of_the_first_state(
         assert (await stream.connection.status()).watches == []
 
 
-async def test_saves_of_every_kind_are_one_run_each_of_what_was_saved(
-    shared: EngineUnderTest,
-    planned_only: Path,
-) -> None:
-    async with watching(shared, planned_only) as watched:
-        file = watched.folder / "optimized.py"
-
-        def plain(text: str) -> None:
-            file.write_text(text)
-
-        def rename_over(text: str) -> None:
-            partial = watched.folder / ".optimized.py.new"
-            partial.write_text(text)
-            partial.rename(file)
-
-        def backup_dance(text: str) -> None:
-            # As vim does with backupcopy=no: probe, move the old one away, write anew, remove the backup.
-            (watched.folder / "4913").write_text("")
-            (watched.folder / "4913").unlink()
-            (watched.folder / ".optimized.py.swp").write_bytes(b"b0VIM 9.0")
-            backup = watched.folder / "optimized.py~"
-            file.rename(backup)
-            file.write_text(text)
-            backup.unlink()
-            (watched.folder / ".optimized.py.swp").unlink()
-
-        def truncated_first(text: str) -> None:
-            with file.open("w") as sink:
-                sink.flush()
-                os.fsync(sink.fileno())
-                sink.write(text)
-
-        runs = []
-        for number, save in enumerate((plain, rename_over, backup_dance, truncated_first), 1):
-            save(variant(number))
-            edit = await watched.edit()
-            assert (edit.number, edit.files, edit.error) == (number, ["optimized.py"], ""), save.__name__
-            assert watched.source(edit, "optimized.py") == variant(number).encode(), save.__name__
-            runs.append(edit.run_id)
-        assert await watched.run_of(edit) == "unavailable"
-        assert len(set(runs)) == 4
-        assert watched.planned()[1:] == runs
-        # All but the last were replaced before they began, or had begun.
-        ends = {(await watched.stream.finish(run)).state for run in runs}
-        assert ends <= {"unavailable", "cancelled"}
-        assert (await watched.stream.connection.status()).watches[0].edits == 4
-
-
-@pytest.mark.skipif(not Path("/usr/bin/vim").exists(), reason="needs vim at /usr/bin/vim")
-@pytest.mark.parametrize("backup", ["no", "yes"])
-async def test_a_save_in_vim_is_one_run(shared: EngineUnderTest, planned_only: Path, backup: str) -> None:
-    async with watching(shared, planned_only) as watched:
-        file = watched.folder / "optimized.py"
-        vim = ["/usr/bin/vim", "-u", "NONE", "-i", "NONE", "-n", "-es", str(file)]
-        commands = ["+set nocompatible writebackup", f"+set backupcopy={backup}", "+1", "+norm Ox = 3", "+wq"]
-        vim = [*vim[:-1], *commands, vim[-1]]
-        await asyncio.to_thread(subprocess.run, vim, check=False, stdin=subprocess.DEVNULL, timeout=30)
-        assert file.read_text() == "x = 3\n" + corpus.OPTIMIZED
-        edit = await watched.edit()
-        assert edit.files == ["optimized.py"]
-        assert watched.source(edit, "optimized.py") == b"x = 3\n" + corpus.OPTIMIZED.encode()
-        await watched.settle()
-        assert [e.files for e in watched.edits] == [[], ["optimized.py"], ["marker.h"]]
-
-
-async def test_a_half_written_save_is_not_run(shared: EngineUnderTest, planned_only: Path) -> None:
-    async with watching(shared, planned_only) as watched:
-        with (watched.folder / "optimized.py").open("w") as sink:
-            sink.write("def run(x):\n    return (x")
-            sink.flush()
-            await asyncio.sleep(0.005)  # the two writes of one save
-            sink.write(" * 2)\n")
-        edit = await watched.edit()
-        assert (edit.error, edit.number) == ("", 1)
-        assert watched.source(edit, "optimized.py") == b"def run(x):\n    return (x * 2)\n"
-        assert await watched.run_of(edit) == "unavailable"
-
-
 @pytest.mark.parametrize("ends", ["mended", "broken"])
 async def test_a_syntax_error_gets_a_second_look_before_it_is_told(
     planned_only: Path, monkeypatch: pytest.MonkeyPatch, ends: str
 ) -> None:
-    async def run_it(*_: object) -> tuple[str, str, str]:
-        raise AssertionError("nothing is run while the sources settle")
-
-    watch = Watch(catalog.load([planned_only]).find(TARGET), lambda event: None, run_it)
+    sut = Watch(catalog.load([planned_only]).find(TARGET), lambda event: None, not_run)
     states = {"broken": {"optimized.py": b"def run(x:\n"}, "mended": {"optimized.py": corpus.OPTIMIZED.encode()}}
     # A slow editor: the first half stands still for longer than a save takes to settle.
     readings = iter([states["broken"]] * 2 + [states[ends]] * 3)
-    monkeypatch.setattr(watch, "_read", lambda: next(readings))
-    assert await watch._settled() == states[ends]
+    monkeypatch.setattr(sut, "_read", lambda: next(readings))
+    assert await sut._settled() == states[ends]
 
 
 async def test_a_syntax_error_is_shown_and_the_mended_file_runs(
@@ -221,185 +82,78 @@ async def test_a_syntax_error_is_shown_and_the_mended_file_runs(
     planned_only: Path,
 ) -> None:
     (planned_only / "doubling" / "optimized_other.py").write_text(corpus.OPTIMIZED)
-    async with watching(shared, planned_only) as watched:
-        before = len(watched.planned())
-        (watched.folder / "optimized_other.py").write_text(variant(1))
-        (watched.folder / "optimized.py").write_text("def run(x):\n    return x *\n")
-        broken = await watched.edit()
+    async with watching(shared, planned_only) as seen:
+        before = len(seen.planned())
+        (seen.folder / "optimized_other.py").write_text(variant(1))
+        (seen.folder / "optimized.py").write_text("def run(x):\n    return x *\n")
+        broken = await seen.edit()
         if broken.files == ["optimized_other.py"]:  # the two saves were seen as two edits
-            broken = await watched.edit()
+            broken = await seen.edit()
             before += 1
         assert (broken.run_id, broken.error) == ("", "optimized.py:2: invalid syntax\n        return x *")
-        assert watched.source(broken, "optimized.py") == b"def run(x):\n    return x *\n"
-        assert len(watched.planned()) == before, "what does not compile is not run"
-        (watched.folder / "optimized.py").write_text(variant(2))
-        mended = await watched.edit()
+        assert seen.source(broken, "optimized.py") == b"def run(x):\n    return x *\n"
+        assert len(seen.planned()) == before, "what does not compile is not run"
+        (seen.folder / "optimized.py").write_text(variant(2))
+        mended = await seen.edit()
         assert (mended.files, mended.error) == (["optimized.py"], "")
-        result = await shared.result(watched.stream, mended.run_id)
+        result = await shared.result(seen.stream, mended.run_id)
         assert result.record.state is State.UNAVAILABLE
         # What the broken edit had changed beside the error is owed a run too.
         assert [arm.rung for arm in result.record.arms] == ["baseline", "optimized", "optimized_other"]
 
 
 async def test_a_wrong_answer_is_shown_and_the_watch_goes_on(shared: EngineUnderTest, root: Path) -> None:
-    async with watching(shared, root) as watched:
-        (watched.folder / "optimized.py").write_text("def run(x):\n    return x * 3\n")
-        edit = await watched.edit()
-        result = await shared.result(watched.stream, edit.run_id)
+    async with watching(shared, root) as seen:
+        (seen.folder / "optimized.py").write_text("def run(x):\n    return x * 3\n")
+        edit = await seen.edit()
+        result = await shared.result(seen.stream, edit.run_id)
         assert result.record.state is State.INCORRECT
         assert result.record.reason.startswith("optimized: wrong values: y[")
         assert result.arm("baseline").state is State.OK
-        (watched.folder / "optimized.py").write_text(variant(1))
-        edit = await watched.edit()
-        assert await watched.run_of(edit) == "ok"
-
-
-async def test_a_checkout_of_a_hundred_files_is_one_run_of_the_last_state(
-    shared: EngineUnderTest,
-    planned_only: Path,
-) -> None:
-    folder = planned_only / "doubling"
-
-    def git(*arguments: str) -> None:
-        identity = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false", "-c", "gc.auto=0"]
-        subprocess.run(["git", *identity, *arguments], cwd=planned_only, check=True, capture_output=True, timeout=60)
-
-    git("init", "--quiet", "--initial-branch=old")
-    for state in ("old", "new"):
-        if state == "new":
-            git("checkout", "--quiet", "-b", "new")
-        for number in range(100):
-            (folder / f"part_{number}.py").write_text(f"# {state}\n")
-        (folder / "optimized.py").write_text(f"# {state}\n" + corpus.OPTIMIZED)
-        git("add", ".")
-        git("commit", "--quiet", "-m", state)
-    git("checkout", "--quiet", "old")
-    async with watching(shared, planned_only) as watched:
-        git("checkout", "--quiet", "new")
-        edit = await watched.edit()
-        assert len(edit.files) == 101
-        with shared.history() as history:
-            sources = history.snapshot(edit.snapshot)
-        assert {sources[f"part_{number}.py"] for number in range(100)} == {b"# new\n"}
-        await watched.settle()
-        assert [e.number for e in watched.edits] == [0, 1, 2], "the checkout was one edit"
-
-
-async def test_a_held_git_lock_holds_the_run_back(shared: EngineUnderTest, planned_only: Path) -> None:
-    (planned_only / ".git").mkdir()
-    async with watching(shared, planned_only) as watched:
-        lock = planned_only / ".git" / "index.lock"
-        lock.write_text("")
-        (watched.folder / "optimized.py").write_text(variant(1))
-        await asyncio.sleep(0.5)
-        (watched.folder / "optimized.py").write_text(variant(2))
-        status = await watched.stream.connection.status()
-        assert status.watches[0].edits == 0, "an edit was taken while git was at work"
-        lock.unlink()
-        edit = await watched.edit()
-        assert watched.source(edit, "optimized.py") == variant(2).encode()
-        await watched.settle()
-        assert [e.number for e in watched.edits] == [0, 1, 2]
-
-
-async def test_a_deleted_file_is_told_and_its_return_runs(shared: EngineUnderTest, planned_only: Path) -> None:
-    async with watching(shared, planned_only) as watched:
-        (watched.folder / "optimized.py").unlink()
-        gone = await watched.edit()
-        assert (gone.files, gone.run_id) == (["optimized.py"], "")
-        assert "optimized.py: missing; write run(...) there with the lesson applied" in gone.error
-        (watched.folder / "optimized.py").write_text(variant(1))
-        back = await watched.edit()
-        assert (back.files, back.error) == (["optimized.py"], "")
-        assert await watched.run_of(back) == "unavailable"
-
-
-async def test_a_folder_that_is_deleted_and_made_again_is_still_watched(
-    shared: EngineUnderTest,
-    planned_only: Path,
-) -> None:
-    async with watching(shared, planned_only) as watched:
-        shutil.rmtree(watched.folder)
-        corpus.write(watched.folder, reference="# again\n" + corpus.REFERENCE, lesson=UNRUNNABLE)
-        again = await watched.edit()
-        while "reference.py" not in again.files or again.error:  # seen while it was half there
-            again = await watched.edit()
-        assert watched.source(again, "reference.py").startswith(b"# again")
-        (watched.folder / "optimized.py").write_text(variant(1))
-        edit = await watched.edit()
-        assert edit.files == ["optimized.py"]
-        assert await watched.run_of(edit) == "unavailable"
+        (seen.folder / "optimized.py").write_text(variant(1))
+        edit = await seen.edit()
+        assert await seen.run_of(edit) == "ok"
 
 
 async def test_nonsense_in_lesson_md_is_told_and_the_watch_goes_on(
     shared: EngineUnderTest,
     planned_only: Path,
 ) -> None:
-    async with watching(shared, planned_only) as watched:
-        lesson = watched.folder / "lesson.md"
+    async with watching(shared, planned_only) as seen:
+        lesson = seen.folder / "lesson.md"
         lesson.write_text("+++\ntitle = \n")
-        broken = await watched.edit()
+        broken = await seen.edit()
         assert (broken.files, broken.run_id) == (["lesson.md"], "")
         assert "lesson.md" in broken.error
         lesson.write_text(UNRUNNABLE.replace("N = 256", "N = 512"))
-        mended = await watched.edit()
+        mended = await seen.edit()
         assert (mended.files, mended.error) == (["lesson.md"], "")
-        result = await shared.result(watched.stream, mended.run_id)
+        result = await shared.result(seen.stream, mended.run_id)
         assert result.record.state is State.UNAVAILABLE
         assert result.record.manifest["axes"] == {"N": 512}
-
-
-async def test_edits_while_a_run_is_under_way_queue_one_run_of_the_last(
-    shared: EngineUnderTest,
-    root: Path,
-) -> None:
-    (root / "doubling" / "optimized_other.py").write_text(corpus.OPTIMIZED)
-    async with watching(shared, root) as watched:
-        slow = "import time\n\ntime.sleep(2)\n" + corpus.OPTIMIZED
-        (watched.folder / "optimized.py").write_text(slow)
-        first = await watched.edit()
-        await watched.stream.until(events.Step, lambda step: step.run_id == first.run_id)
-        (watched.folder / "optimized_other.py").write_text(variant(1))
-        replaced = await watched.edit()
-        (watched.folder / "optimized.py").write_text(variant(2))
-        last = await watched.edit()
-        status = await watched.stream.connection.status()
-        assert [item.run_id for item in status.queue] == [first.run_id, last.run_id]
-        ended = await watched.stream.finish(replaced.run_id)
-        assert (ended.state, ended.reason) == ("cancelled", "superseded by a later save")
-        under_way = await shared.result(watched.stream, first.run_id)
-        result = await shared.result(watched.stream, last.run_id)
-    assert under_way.record.state is State.OK
-    assert under_way.record.snapshot == first.snapshot
-    with shared.history() as history:
-        # The run used the sources as they were when it was planned, whatever was saved meanwhile.
-        assert history.snapshot(under_way.record.snapshot)["optimized.py"] == slow.encode()
-    # The last run takes over what the replaced one would have run.
-    assert [arm.rung for arm in result.record.arms] == ["baseline", "optimized", "optimized_other"]
-    assert result.record.state is State.OK
 
 
 async def test_restoring_an_earlier_snapshot_writes_it_back_and_runs_it(
     shared: EngineUnderTest,
     planned_only: Path,
 ) -> None:
-    async with watching(shared, planned_only) as watched:
-        first = watched.edits[0]
-        (watched.folder / "optimized.py").write_text(variant(9))
-        (watched.folder / "notes.txt").write_text("mine")
-        edit = await watched.edit()
-        reply = await watched.stream.ask(
+    async with watching(shared, planned_only) as seen:
+        first = seen.edits[0]
+        (seen.folder / "optimized.py").write_text(variant(9))
+        (seen.folder / "notes.txt").write_text("mine")
+        edit = await seen.edit()
+        reply = await seen.stream.ask(
             requests.Restore(
-                seq=watched.stream.connection.next_seq(), root=str(planned_only), target=TARGET, snapshot=first.snapshot
+                seq=seen.stream.connection.next_seq(), root=str(planned_only), target=TARGET, snapshot=first.snapshot
             )
         )
         assert reply.detail == edit.snapshot, "what stood there is kept, and named"
-        assert (watched.folder / "optimized.py").read_text() == corpus.OPTIMIZED
-        assert (watched.folder / "notes.txt").read_text() == "mine"
-        assert sorted(p.name for p in watched.folder.iterdir() if "restoring" in p.name) == []
-        restored = await watched.edit()
+        assert (seen.folder / "optimized.py").read_text() == corpus.OPTIMIZED
+        assert (seen.folder / "notes.txt").read_text() == "mine"
+        assert sorted(p.name for p in seen.folder.iterdir() if "restoring" in p.name) == []
+        restored = await seen.edit()
         assert (restored.files, restored.snapshot) == (["optimized.py"], first.snapshot)
-        assert await watched.run_of(restored) == "unavailable"
+        assert await seen.run_of(restored) == "unavailable"
 
 
 async def test_a_watch_of_no_target_says_what_there_is(shared: EngineUnderTest, root: Path) -> None:
@@ -407,3 +161,141 @@ async def test_a_watch_of_no_target_says_what_there_is(shared: EngineUnderTest, 
         request = requests.StartWatch(seq=stream.connection.next_seq(), root=str(root), target="mine:doublin")
         reply = await stream.connection.request(request)
     assert reply.error == "no target 'mine:doublin'; did you mean mine:doubling?"
+
+
+async def test_more_watches_than_the_engine_keeps_are_refused(shared: EngineUnderTest, tmp_path: Path) -> None:
+    names = [f"t{number}" for number in range(server.MOST_WATCHES + 1)]
+    for name in names:
+        corpus.write(tmp_path / "many" / name, lesson=UNRUNNABLE)
+    async with shared.stream() as stream:
+
+        async def ask(name: str) -> events.Reply:
+            request = requests.StartWatch(
+                seq=stream.connection.next_seq(), root=str(tmp_path / "many"), target=f"many:{name}"
+            )
+            return await stream.connection.request(request)
+
+        try:
+            replies = [await ask(name) for name in names]
+            assert [reply.error for reply in replies[:-1]] == [""] * server.MOST_WATCHES
+            assert replies[-1].error == "32 targets are watched already, which is the most; end a watch first"
+            await stream.ask(requests.StopWatch(seq=stream.connection.next_seq(), target=f"many:{names[0]}"))
+            assert (await ask(names[-1])).error == ""
+        finally:
+            for name in names:
+                await stream.ask(requests.StopWatch(seq=stream.connection.next_seq(), target=f"many:{name}"))
+            await stream.connection.request(requests.Cancel(seq=stream.connection.next_seq()))
+            for event in list(stream.seen):
+                if isinstance(event, events.RunPlanned):
+                    await stream.finish(event.run_id)
+
+
+async def test_a_name_that_is_no_utf_8_does_not_end_the_watch(shared: EngineUnderTest, planned_only: Path) -> None:
+    async with watching(shared, planned_only) as seen:
+        for number in range(3):
+            Path(os.fsdecode(os.fsencode(seen.folder) + b"/bad_\xff.txt")).write_text(f"{number}")
+            await seen.save("optimized.py", variant(number))
+        status = await seen.stream.connection.status()
+        assert [(item.edits, item.polling) for item in status.watches] == [(3, False)]
+
+
+async def test_a_watch_asks_the_kernel_again_and_tells_when_it_listens(
+    planned_only: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: list[Exception | None] = [
+        OSError("OS file watch limit reached."),
+        RuntimeError("Too many open files (os error 24)"),
+        None,
+    ]
+
+    async def awatch(*_: object, **__: object) -> AsyncIterator[set[object]]:
+        if answers and (refused := answers.pop(0)) is not None:
+            raise refused
+        while True:
+            await asyncio.sleep(0.01)
+            yield set()
+
+    monkeypatch.setattr(watchfiles, "awatch", awatch)
+    monkeypatch.setattr(watch, "POLL_S", 0.01)
+    monkeypatch.setattr(watch, "RETRY_S", 0.05)
+    told: list[events.Event] = []
+    sut = Watch(catalog.load([planned_only]).find(TARGET), told.append, not_run)
+    task = asyncio.create_task(sut.run())
+    await eventually(lambda: len(told) == 3, "polling and its end are told")
+    (planned_only / NAME / "optimized.py").write_text(variant(1))
+    await eventually(lambda: len(told) == 4, "the save is seen")
+    task.cancel()
+    await asyncio.wait([task])
+    assert [event.polling for event in told if isinstance(event, events.WatchChanged)] == [True, False]
+    assert [event.number for event in told if isinstance(event, events.WatchEdit)] == [0, 1]
+
+
+async def test_a_git_lock_that_stays_is_told_and_so_is_its_end(
+    planned_only: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "LOCK_PATIENCE_S", 0.2)
+    told: list[events.Event] = []
+    sut = Watch(catalog.load([planned_only]).find(TARGET), told.append, not_run)
+    lock = planned_only / ".git" / "index.lock"
+    lock.parent.mkdir()
+    lock.write_text("")
+    assert await sut._settled() is None
+    assert await sut._settled() is None
+    (banner,) = told
+    assert isinstance(banner, events.Banner)
+    assert banner.text == f"{TARGET} is not run: {lock} is there; remove it if no git command runs"
+    lock.unlink()
+    settled = await sut._settled()
+    assert settled is not None and "optimized.py" in settled
+    (_, over) = told
+    assert over == events.Banner(key=banner.key, text="")
+
+
+def test_the_lock_of_a_worktree_and_of_a_linked_checkout_is_found(tmp_path: Path) -> None:
+    def git(*arguments: str) -> None:
+        identity = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false"]
+        subprocess.run(["git", *identity, *arguments], cwd=tmp_path, check=True, capture_output=True, timeout=60)
+
+    git("init", "--quiet", "main")
+    git("-C", "main", "commit", "--quiet", "--allow-empty", "-m", "first")
+    git("-C", "main", "worktree", "add", "--quiet", "../tree")
+    (tmp_path / "tree" / "target").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "tree" / "target")
+    assert watch._git_lock(tmp_path / "link") is None
+    lock = tmp_path / "main" / ".git" / "worktrees" / "tree" / "index.lock"
+    lock.write_text("")
+    assert watch._git_lock(tmp_path / "tree" / "target") == lock
+    assert watch._git_lock(tmp_path / "link") == lock
+    assert watch._git_lock(tmp_path / "main") is None
+
+
+def test_what_is_listened_to_are_folders_of_sources_and_those_that_links_lead_to(tmp_path: Path) -> None:
+    folder = corpus.write(tmp_path / "real" / "doubling")
+    (folder / ".git" / "objects").mkdir(parents=True)
+    (folder / "__pycache__").mkdir()
+    (folder / "a" / "b").mkdir(parents=True)
+    (folder / "a" / "round").symlink_to(folder)
+    (folder / "self").symlink_to("self")
+    (tmp_path / "library" / "deep").mkdir(parents=True)
+    (tmp_path / "library" / "shared.py").write_text("")
+    (folder / "shared.py").symlink_to(tmp_path / "library" / "shared.py")
+    (tmp_path / "link").symlink_to(folder)
+    found = watch._places(tmp_path / "link")
+    assert found is not None
+    names = {os.path.relpath(path, tmp_path) for path in found.folders}
+    assert names == {"real/doubling", "real/doubling/a", "real/doubling/a/b", "library"}
+    assert found.matter(str(folder / "a" / "new.py"))
+    assert found.matter(str(tmp_path / "library" / "shared.py"))
+    assert not found.matter(str(tmp_path / "library" / "another.py"))
+    assert not found.matter(str(folder / "optimized.py~"))
+    assert watch._places(tmp_path / "nowhere") is None
+
+
+def test_a_tree_without_end_is_listened_to_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "MOST_PLACES", 5)
+    for number in range(9):
+        (tmp_path / f"part_{number}").mkdir()
+    found = watch._places(tmp_path)
+    assert found is not None
+    assert len(found.folders) == 5
+    assert str(tmp_path) in found.folders

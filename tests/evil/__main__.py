@@ -1,16 +1,20 @@
-"""`python -m tests.evil matrix|report`: plays the fault matrix, and writes docs/reliability.md from what was seen.
+"""`python -m tests.evil matrix|protections|report`: plays the fault matrix, and tells what was seen.
 
-matrix      play every scene that this machine can; docs/reliability/matrix_cpu.json, or matrix_GPU.json
-report      docs/reliability.md from docs/reliability/*.json
+matrix        play every scene that this machine can; docs/reliability/matrix_cpu.json, or matrix_gpu.json
+protections   take protections out of a copy of the sources, and record which scenes notice; protections.json
+report        docs/reliability.md from docs/reliability/*.json
 
 --only ROW ...   scenes of these rows, shown and not recorded
 --gpu            scenes that need a GPU, and those alone
+--rows FILE      put what came of each scene there too
+--out FOLDER     where the records are, docs/reliability
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import shutil
 import sys
 import tempfile
@@ -23,7 +27,7 @@ from typing import Any
 
 from engine.telemetry import Nvml
 from tests.engine.harness import EngineUnderTest, sharing
-from tests.evil import matrix, report
+from tests.evil import matrix, protections, report
 from tests.evil.matrix import Fault
 from tests.evil.stage import Stage, play
 
@@ -36,6 +40,8 @@ async def play_all(faults: Sequence[Fault], home: Path) -> list[dict[str, Any]]:
         stage = Stage(home / fault.id / "scene", shared, _maker(home / fault.id))
         stage.home.mkdir(parents=True)
         row: dict[str, Any] = {"row": fault.row, "name": fault.name, "what": fault.what, "expected": fault.expected}
+        if fault.stubbed:
+            row["stubbed"] = fault.stubbed
         started = time.monotonic()
         try:
             if fault.own:
@@ -47,7 +53,7 @@ async def play_all(faults: Sequence[Fault], home: Path) -> list[dict[str, Any]]:
         except Exception as error:
             row |= {
                 "passed": False,
-                "seen": f"{type(error).__name__}: {error}"[:400],
+                "seen": f"{type(error).__name__}: {str(error) or _line(error)}"[:400],
                 "took_s": time.monotonic() - started,
             }
             traceback.print_exc()
@@ -55,8 +61,18 @@ async def play_all(faults: Sequence[Fault], home: Path) -> list[dict[str, Any]]:
         rows.append(row)
         print(f"{'ok ' if row['passed'] else 'BAD'} {fault.id} ({row['took_s']:.1f} s): {row['seen']}", flush=True)
         shutil.rmtree(home / fault.id, ignore_errors=True)
-    shared.close()
+    try:
+        shared.close()
+    except AssertionError as error:  # what a scene that broke left behind; else a scene broke that did not notice
+        print(f"BAD the shared engine: {error}", flush=True)
+        if all(row["passed"] for row in rows):
+            raise
     return rows
+
+
+def _line(error: Exception) -> str:
+    """The line that raised it, for an assertion without words."""
+    return traceback.extract_tb(error.__traceback__)[-1].line or ""
 
 
 def _maker(home: Path) -> Any:
@@ -81,11 +97,17 @@ def _give_up(stage: Stage) -> None:
 def main() -> int:
     """See the module."""
     parser = argparse.ArgumentParser(prog="python -m tests.evil", description="The fault matrix.")
-    parser.add_argument("what", choices=("matrix", "report"))
+    parser.add_argument("what", choices=("matrix", "protections", "report"))
     parser.add_argument("--only", type=int, nargs="+", default=[], metavar="ROW")
     parser.add_argument("--gpu", action="store_true")
-    parser.add_argument("--out", type=Path, default=report.DATA)
+    parser.add_argument("--rows", type=Path, metavar="FILE")
+    parser.add_argument("--out", type=Path, default=report.DATA, metavar="FOLDER")
     given = parser.parse_args()
+    if given.what == "protections":
+        with tempfile.TemporaryDirectory(prefix="evil_") as home:
+            told = protections.take_out(Path(home))
+        report.write(given.out, "protections", {"protections": told})
+        return 0 if all(item["noticed"] for item in told) else 1
     if given.what == "report":
         report.PAGE.write_text(report.page(report.load(given.out)), "utf-8")
         return 0
@@ -96,6 +118,8 @@ def main() -> int:
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="evil_") as home:
         rows = asyncio.run(play_all(chosen, Path(home)))
+    if given.rows is not None:
+        given.rows.write_text(json.dumps(rows), "utf-8")
     if not given.only:
         device = nvml.devices()[0].name if given.gpu else "CPU"
         data = {"device": device, "took_s": round(time.monotonic() - started, 1), "rows": rows}

@@ -73,7 +73,7 @@ class Row:
     def last_signal(self) -> int | None:
         """What its process died of: a rung that only told of its failure is alive, and asked to leave."""
         told = (State.USER_ERROR, State.INCORRECT, State.CUDA_POISONED, State.INFRA_ERROR)
-        return signal.SIGTERM if self.state in told else self.signal
+        return signal.SIGTERM if self.state in told and self.signal is None else self.signal
 
 
 def write(folder: Path, rows: Sequence[Row] = (), *, reference: str = REFERENCE, lesson: str = LESSON) -> Path:
@@ -109,7 +109,7 @@ DEATHS = (
         "segfault",
         on_call(0, "ctypes.string_at(0)", imports="import ctypes"),
         State.CRASHED,
-        says=("died of SIGSEGV", "the trace below ends where"),
+        says=("died of SIGSEGV; the trace below begins where it happened",),
         detail=("Fatal Python error: Segmentation fault", "optimized_segfault.py", "in run"),
         signal=signal.SIGSEGV,
         sent_by_us=False,
@@ -128,7 +128,7 @@ DEATHS = (
         "abort",
         on_call(VERIFIED, "os.abort()"),
         State.CRASHED,
-        says=("died of SIGABRT",),
+        says=("died of SIGABRT; the trace below begins where it happened",),
         detail=("Aborted", "optimized_abort.py"),
         signal=signal.SIGABRT,
         sent_by_us=False,
@@ -137,7 +137,7 @@ DEATHS = (
         "killed",
         on_call(VERIFIED, "os.kill(os.getpid(), 9)"),
         State.CRASHED,
-        says=("died of SIGKILL",),
+        says=("died of SIGKILL; the engine did not send it: look for who did",),
         signal=signal.SIGKILL,
         sent_by_us=False,
     ),
@@ -438,6 +438,18 @@ FAMILIES = (
         correctness=Correctness.CORRECT,
     ),
     Row(
+        "exponential_bomb",
+        # At most 512 processes in all, of which each sleeps once it has doubled itself often enough.
+        on_call(
+            VERIFIED,
+            "for _ in range(9):\n    os.fork()\ntime.sleep(600)",
+            imports="import os\nimport time",
+        ),
+        State.USER_ERROR,
+        says=("are allowed", "all were killed"),
+        signal=signal.SIGKILL,
+    ),
+    Row(
         "holds_the_line",
         # Keeps stdout, stderr and the line to the engine open when its parent is gone.
         on_call(
@@ -450,11 +462,207 @@ FAMILIES = (
     ),
 )
 
+# Reaches into our own code for the clock that was taken before it was imported.
+OWN_CLOCK = "import sys\n\ntimers = sys.modules['engine.worker.timers']\ntrue_ns = timers._perf_counter_ns\n"
+HONEST = "\n\ndef run(x):\n    return x * 2\n"
+NO_TIME = "a time that is zero, negative or not a number was reported"
+
+FORGERIES = (
+    Row(
+        "times_of_zero",
+        OWN_CLOCK + "timers._perf_counter_ns = lambda: 7\n" + HONEST,
+        State.INFRA_ERROR,
+        says=(NO_TIME,),
+        correctness=Correctness.CORRECT,
+        caught="timing.clock_sanity",
+    ),
+    Row(
+        "times_below_zero",
+        OWN_CLOCK + "timers._perf_counter_ns = lambda: -true_ns()\n" + HONEST,
+        State.INFRA_ERROR,
+        says=(NO_TIME,),
+        correctness=Correctness.CORRECT,
+        caught="timing.clock_sanity",
+    ),
+    Row(
+        "times_that_are_no_number",
+        OWN_CLOCK + "timers._perf_counter_ns = lambda: float('nan')\n" + HONEST,
+        State.INFRA_ERROR,
+        says=(NO_TIME,),
+        correctness=Correctness.CORRECT,
+        caught="timing.clock_sanity",
+    ),
+    Row(
+        "times_without_end",
+        OWN_CLOCK + "import itertools\n\nreadings = itertools.cycle((0, float('inf')))\n"
+        "timers._perf_counter_ns = lambda: next(readings)\n" + HONEST,
+        State.INFRA_ERROR,
+        says=(NO_TIME,),
+        correctness=Correctness.CORRECT,
+        caught="timing.clock_sanity",
+    ),
+    Row(
+        "a_thirtieth_of_the_time",
+        OWN_CLOCK + "import time\n\ntimers._perf_counter_ns = lambda: true_ns() // 30\n\n\n"
+        "def run(x):\n    time.sleep(0.002)\n    return x * 2\n",
+        State.OK,
+        correctness=Correctness.CORRECT,
+        caught="timing.wall_clock",
+    ),
+    Row(
+        "more_time_than_there_was",
+        OWN_CLOCK + "timers._perf_counter_ns = lambda: true_ns() * 100_000\n" + HONEST,
+        State.INFRA_ERROR,
+        says=("of samples within", "of wall clock"),
+        correctness=Correctness.CORRECT,
+        caught="timing.clock_sanity",
+    ),
+    Row(
+        "report_of_its_own",
+        # {"type": "sustained", "calls": 1} in msgpack behind its length, for every socket.
+        on_call(
+            VERIFIED,
+            "body = b'\\x82\\xa4type\\xa9sustained\\xa5calls\\x01'\n"
+            "for fd in range(3, 64):\n"
+            "    try:\n"
+            "        if stat.S_ISSOCK(os.fstat(fd).st_mode):\n"
+            "            os.write(fd, struct.pack('>I', len(body)) + body)\n"
+            "    except OSError:\n"
+            "        continue",
+            imports="import os\nimport stat\nimport struct",
+        ),
+        State.INFRA_ERROR,
+        says=("wrote to the engine's line what it was not asked for", "forged or torn"),
+        signal=signal.SIGKILL,
+        caught="evaluation.result_channel",
+    ),
+    Row(
+        "report_with_a_made_up_seal",
+        # The same whole frame, with the number that is due; only the key cannot be had.
+        on_call(
+            VERIFIED,
+            "frame = sys._getframe()\n"
+            "while 'channel' not in frame.f_locals:\n"
+            "    frame = frame.f_back\n"
+            "seal = frame.f_locals['channel']._encoder._seal\n"
+            "number = dict(zip(seal.__code__.co_freevars, seal.__closure__))['number'].cell_contents\n"
+            "body = struct.pack('>Q', number) + bytes(16) + b'\\x82\\xa4type\\xa9sustained\\xa5calls\\x01'\n"
+            "for fd in range(3, 64):\n"
+            "    try:\n"
+            "        if stat.S_ISSOCK(os.fstat(fd).st_mode):\n"
+            "            os.write(fd, struct.pack('>I', len(body)) + body)\n"
+            "    except OSError:\n"
+            "        continue",
+            imports="import os\nimport stat\nimport struct\nimport sys",
+        ),
+        State.INFRA_ERROR,
+        says=("bears a seal that is not made with this channel's key",),
+        signal=signal.SIGKILL,
+        caught="evaluation.result_channel",
+    ),
+)
+
+DEVICE_LESSON = (
+    LESSON.replace(" cpu", "")
+    .replace("N = 256", "N = 1048576")
+    .replace('goal = "speed"', 'goal = "speed"\nneeds = { gpus = 1 }')
+)
+OUT_OF_BOUNDS = """import triton
+import triton.language as tl
+
+
+@triton.jit
+def stray(x_ptr, far):
+    tl.store(x_ptr + far, 1.0)
+
+
+def run(x):
+    stray[(1,)](x, 1 << 40)
+    return x * 2
+"""
+# The load is volatile: no compiler may take the loop away. No value of x reaches the bound.
+LOOP = """import triton
+import triton.language as tl
+
+calls = 0
+
+
+@triton.jit
+def loop(x_ptr):
+    value = tl.load(x_ptr, volatile=True)
+    while value < 1e30:
+        value = tl.load(x_ptr, volatile=True)
+    tl.store(x_ptr, value)
+
+
+def run(x):
+    global calls
+    calls += 1
+    if calls == 2:
+        loop[(1,)](x)
+    return x * 2
+"""
+LEAVES_IN_A_KERNEL = """import atexit
+
+import torch
+
+
+def spin():
+    torch.cuda._sleep(1 << 62)
+    torch.cuda.synchronize()
+
+
+atexit.register(spin)
+
+
+def run(x):
+    return x * 2
+"""
+DEVICE = (
+    Row("out_of_bounds", OUT_OF_BOUNDS, State.CUDA_POISONED, says=("the CUDA context is lost",)),
+    Row(
+        "device_assert",
+        on_call(
+            VERIFIED,
+            "torch._assert_async(torch.zeros((), dtype=torch.bool, device='cuda'))",
+            imports="import torch",
+        ),
+        State.CUDA_POISONED,
+        says=("the CUDA context is lost",),
+    ),
+    Row(
+        "spin",
+        on_call(VERIFIED, "torch.cuda._sleep(1 << 62)", imports="import torch"),
+        State.TIMEOUT_PROGRESS,
+        says=("no sign of progress",),
+    ),
+    Row("loop", LOOP, State.TIMEOUT_PROGRESS, says=("no sign of progress",)),
+    Row(
+        "too_large",
+        on_call(VERIFIED, "torch.empty(1 << 44, device='cuda')", imports="import torch"),
+        State.USER_ERROR,
+        says=("ran out of memory",),
+    ),
+    Row(
+        "segfault",
+        on_call(VERIFIED, "ctypes.string_at(0)", imports="import ctypes"),
+        State.CRASHED,
+        says=("died of SIGSEGV",),
+    ),
+    Row("teardown", LEAVES_IN_A_KERNEL, State.OK, correctness=Correctness.CORRECT, dirty_exit=True),
+)
+
 BATCHES: dict[str, tuple[Row, ...]] = {
     "deaths": DEATHS,
     "answers": ANSWERS,
     "errors": ERRORS,
     "floods": FLOODS,
     "families": FAMILIES,
+    "forgeries": FORGERIES,
 }
 """Rows that run side by side in one run, each a rung of one target."""
+
+
+def batch(name: str) -> tuple[tuple[Row, ...], str]:
+    """Rows and lesson of a batch; "device" is the one that needs a GPU."""
+    return (DEVICE, DEVICE_LESSON) if name == "device" else (BATCHES[name], LESSON)

@@ -36,6 +36,7 @@ class Fault:
         own: whether it starts engines of its own; else it shares one with other scenes and must leave it alive.
         batch: the batch of tests.evil.corpus that the scene looks at and does nothing else: what must hold after
             the fault is then asserted once, around the batch's run.
+        stubbed: what of the fault is pretended, and why it cannot be made to happen; "" where nothing is.
     """
 
     row: int
@@ -46,6 +47,7 @@ class Fault:
     gpu: bool = False
     own: bool = False
     batch: str = ""
+    stubbed: str = ""
 
     @property
     def id(self) -> str:
@@ -58,12 +60,19 @@ FAULTS: dict[str, Fault] = {}
 
 
 def fault(
-    row: int, what: str, expected: str, *, gpu: bool = False, own: bool = False, batch: str = ""
+    row: int,
+    what: str,
+    expected: str,
+    *,
+    gpu: bool = False,
+    own: bool = False,
+    batch: str = "",
+    stubbed: str = "",
 ) -> Callable[[Scene], Scene]:
     """Register a scene; its function's name is the fault's."""
 
     def register(scene: Scene) -> Scene:
-        found = Fault(row, scene.__name__, what, expected, scene, gpu, own, batch)
+        found = Fault(row, scene.__name__, what, expected, scene, gpu, own, batch, stubbed)
         if found.id in FAULTS or not 1 <= row <= ROWS:
             raise ValueError(f"two scenes are named {found.id}, or there is no row {row}")
         FAULTS[found.id] = found

@@ -1,0 +1,153 @@
+"""The GPU that runs are placed on, from the engine's side: is it there, is its memory back, who else is on it.
+
+A process that is gone may leave its memory on the GPU, and a GPU may fall off the bus: whoever uses it next waits for
+what is owed for 5 s and no longer, and then the GPU is set aside. Only what the driver says for certain counts against
+it: in a container it may number processes as the host does, and then a leak cannot be told from a neighbour.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from engine.telemetry import Nvml, User
+
+GIVE_BACK_S = 5.0
+LEAK_BYTES = 64 << 20  # more than this, in nobody's name, is a leak
+LOOK_S = 0.05
+JUMP_S = 1.0  # of the wall clock against the monotonic one during a run
+MOST_NAMED = 4  # processes in a flag
+
+SLOWDOWNS = {0x8: "slowed", 0x20: "hot", 0x40: "hot_hardware", 0x80: "power_brake"}
+"""NVML's clocks-event reasons that make times unsteady, by bit, as the flag `unstable` names them."""
+
+
+class Custody:
+    """What is owed of one GPU. Every method asks the driver, which takes microseconds, or seconds if the GPU is lost.
+
+    Args:
+        nvml: the driver.
+        gpu: NVML's index.
+    """
+
+    def __init__(self, nvml: Nvml, gpu: int) -> None:
+        self._nvml = nvml
+        self._gpu = gpu
+        self._gone: set[int] = set()  # processes of ours that have ended and may not be forgotten yet
+        self._nobodys_bytes: int | None = None  # memory that no process has, as it was when all was well
+
+    async def begin(self, pids: Collection[int]) -> None:
+        """Processes of ours use the GPU from now on. The first time, memory that is in nobody's name is noted."""
+        self._gone.difference_update(pids)  # numbers come back
+        if self._nobodys_bytes is None:
+            self._nobodys_bytes = await asyncio.to_thread(self._note, pids)
+
+    async def ended(self, pid: int) -> str:
+        """Wait until the driver has forgotten a process of ours that is gone; why that took too long, or ""."""
+        self._gone.add(pid)
+        return await self._patiently(memory=False)
+
+    async def settled(self) -> str:
+        """Wait until the GPU is as it was before our last processes; what is wrong with it, or ""."""
+        return await self._patiently(memory=True)
+
+    async def lost(self) -> str:
+        """Why the GPU does not come back by itself, in the driver's words; "" where it is there."""
+        return self.told_lost(await asyncio.to_thread(self._nvml.lost, self._gpu))
+
+    def told_lost(self, words: str) -> str:
+        """The same from the driver's words."""
+        return f"GPU {self._gpu} is lost ({words})" if words else ""
+
+    async def _patiently(self, *, memory: bool) -> str:
+        deadline = time.monotonic() + GIVE_BACK_S
+        while True:
+            if words := await self.lost():
+                return words
+            owed = await asyncio.to_thread(self._owed, memory=memory)
+            if not owed or time.monotonic() > deadline:
+                return owed
+            await asyncio.sleep(LOOK_S)
+
+    def _owed(self, *, memory: bool) -> str:
+        users = self._nvml.users(self._gpu)
+        if users is None:
+            return ""
+        self._gone.intersection_update(user.pid for user in users)
+        if self._gone:
+            return f"the GPU still holds memory of process {min(self._gone)}, which is gone"
+        if not memory or self._nobodys_bytes is None:
+            return ""
+        now = self._nobodys(users)
+        if now is None or now <= self._nobodys_bytes + LEAK_BYTES:
+            return ""
+        leaked = (now - self._nobodys_bytes) >> 20
+        return f"{leaked} MiB of the GPU's memory were left behind: no process that runs has them"
+
+    def _note(self, pids: Collection[int]) -> int | None:
+        """Memory in nobody's name; None where the driver does not count our processes by our numbers."""
+        users = self._nvml.users(self._gpu)
+        if users is None or not any(user.pid in pids for user in users):
+            return None
+        return self._nobodys(users)
+
+    def _nobodys(self, users: Iterable[User]) -> int | None:
+        """Memory that no living process has; None where the driver does not tell all of it."""
+        used = self._nvml.used_bytes(self._gpu)
+        if used is None:
+            return None
+        for user in users:
+            if Path(f"/proc/{user.pid}").exists():
+                if user.memory_bytes is None:
+                    return None
+                used -= user.memory_bytes
+        return used
+
+
+def neighbours(seen: Mapping[str, Any]) -> list[int]:
+    """Processes on the GPU that are not ours and run on this machine, of one engine.environment.observe."""
+    return sorted(one["pid"] for one in seen.get("gpu_processes") or () if one["here"])
+
+
+def conditions(before: Mapping[str, Any], after: Mapping[str, Any], throttle: Sequence[int]) -> list[str]:
+    """Flags of a run on the GPU: under which conditions its numbers came about.
+
+    Args:
+        before, after: engine.environment.observe.
+        throttle: the clocks-event reasons of every reading in between, -1 where they are not told.
+    """
+    # The engine sets no clock, and no driver tells whether somebody else has.
+    flags = ["clocks=unlocked"]
+    others = sorted({*neighbours(before), *neighbours(after)})
+    if others:
+        more = ",..." if len(others) > MOST_NAMED else ""
+        flags.append(f"contended={','.join(map(str, others[:MOST_NAMED]))}{more}")
+    reasons = [word for bit, word in SLOWDOWNS.items() if any(bits > 0 and bits & bit for bits in throttle)]
+    then, now = before.get("gpu") or {}, after.get("gpu") or {}
+    grown = {name: _grown(then.get(name), now.get(name)) for name in ("ecc_errors", "remapped_rows")}
+    reasons += [name for name, growth in grown.items() if growth is not None and growth > 0]
+    energy_j = _grown(then.get("energy_j"), now.get("energy_j"))
+    if energy_j is not None and energy_j < 0:
+        reasons.append("reset")  # this counter begins anew with the driver alone
+    if reasons:
+        flags.append(f"unstable={','.join(reasons)}")
+    return flags
+
+
+def _grown(before: float | None, after: float | None) -> float | None:
+    return None if before is None or after is None else after - before
+
+
+class WallClock:
+    """How far the wall clock has moved against the monotonic one since this was made."""
+
+    def __init__(self) -> None:
+        self._ahead_ns = time.time_ns() - time.monotonic_ns()
+
+    def flags(self) -> list[str]:
+        """`wall_jump` where it was set, or the machine slept."""
+        jump_s = (time.time_ns() - time.monotonic_ns() - self._ahead_ns) / 1e9
+        return [f"wall_jump={jump_s:+.1f}s"] if abs(jump_s) > JUMP_S else []

@@ -1,0 +1,119 @@
+"""What workers use of the machine, looked at from outside several times a second; who uses too much is ended.
+
+Memory: when all workers together hold more than the limit, the one that holds most is ended with everything below it.
+The kernel would do so a little later, when nothing is left, and might choose somebody else's process.
+
+Processes: a worker with more processes below it than the limit is ended with all of them. They are halted first, since
+what doubles itself is not killed one by one.
+
+A look reads nothing but /proc: 0.2 ms for a worker that has started nothing, and never more than a twentieth of a core.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from engine import spawner
+from engine.environment import descendants, memory_bytes
+from engine.paths import positive_setting
+from engine.spawner import Child, MemoryLimitError, ProcessLimitError
+
+log = logging.getLogger("aisp.guard")
+
+PERIOD_S = 0.25
+MOST_SHARE = 0.05  # of a core, for looking
+MEMORY_SHARE = 0.9  # of what there is: the rest is the engine's, the faces' and the files' in use
+MEMORY_LIMIT_BYTES = int(positive_setting("AISP_MEMORY_LIMIT_BYTES", MEMORY_SHARE * (memory_bytes() or 1 << 62)))
+PROCESS_LIMIT = int(positive_setting("AISP_PROCESS_LIMIT", 512))  # a compiler's pool of workers is far below it
+HALTS = 100
+
+# What a process holds that no file can give back, and the same with shared pages divided among those who share them.
+HELD = ("RssAnon:", "RssShmem:", "VmSwap:")
+HELD_IN_SHARES = ("Pss_Anon:", "Pss_Shmem:", "SwapPss:")
+
+
+async def watch() -> None:
+    """Look after all children of this process until cancelled."""
+    while True:
+        start = time.monotonic()
+        try:
+            await look()
+        except Exception:
+            log.exception("looking after the workers failed")
+        await asyncio.sleep(max(PERIOD_S, (time.monotonic() - start) / MOST_SHARE))
+
+
+async def look() -> None:
+    """One look at every worker and all below it; who is over a limit is ended."""
+    # Who is being ended gives its memory back in a moment, and no other is to blame for it.
+    families = {child: descendants(child.pid) for child in spawner.living() if child.limit is None}
+    for child, family in list(families.items()):
+        if len(family) - 1 > PROCESS_LIMIT:
+            found = halt(child.pid)
+            _end(child, found, ProcessLimitError(f"had {len(found) - 1} processes, {PROCESS_LIMIT} are allowed"))
+            del families[child]
+    # Pages that several share count for each of them here, which is cheap; if that is too much they are counted once.
+    if sum(held_bytes(family) for family in families.values()) <= MEMORY_LIMIT_BYTES:
+        return
+    held = {child: await asyncio.to_thread(held_bytes, family, shares=True) for child, family in families.items()}
+    if sum(held.values()) <= MEMORY_LIMIT_BYTES:
+        return
+    biggest = max(held, key=lambda child: held[child])
+    if biggest.alive:
+        told = (
+            f"held {_gib(held[biggest])} of memory, all workers together {_gib(sum(held.values()))}, "
+            f"and {_gib(MEMORY_LIMIT_BYTES)} is the limit"
+        )
+        _end(biggest, halt(biggest.pid), MemoryLimitError(told))
+
+
+def _end(child: Child, family: Iterable[int], limit: spawner.LimitError) -> None:
+    log.warning("process %d %s; it is killed with all below it", child.pid, limit)
+    child.cut_off(limit, family)
+
+
+def halt(pid: int) -> set[int]:
+    """Stop a process of ours and all below it, so that they start no more; who they are."""
+    halted: set[int] = set()
+    for _ in range(HALTS):
+        running = descendants(pid) - halted
+        if not running:
+            break
+        for each in running:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(each, signal.SIGSTOP)
+        halted |= running
+    return halted
+
+
+def held_bytes(family: Iterable[int], *, shares: bool = False) -> int:
+    """Memory and swap of these processes that is not a file's.
+
+    Args:
+        shares: count a page once that several of them, or others, share. Takes some 10 ms for a GB, and may have to
+            wait for a process that is just changing its memory: not for the engine's own thread.
+    """
+    held_kib = 0
+    for pid in family:
+        shared_out_kib = _held_kib(pid, "smaps_rollup", HELD_IN_SHARES) if shares else 0
+        held_kib += shared_out_kib or _held_kib(pid, "status", HELD)
+    return held_kib << 10
+
+
+def _held_kib(pid: int, file: str, names: tuple[str, ...]) -> int:
+    """Sum of the lines that begin so; 0 where the kernel does not tell: it keeps the verifier's shares to itself."""
+    with contextlib.suppress(OSError):
+        lines = Path(f"/proc/{pid}/{file}").read_text("ascii", "replace").splitlines()
+        return sum(int(line.split()[1]) for line in lines if line.startswith(names))
+    return 0
+
+
+def _gib(size_bytes: int) -> str:
+    return f"{size_bytes / (1 << 30):.2f} GiB"
