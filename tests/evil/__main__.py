@@ -32,9 +32,13 @@ from tests.evil.matrix import Fault
 from tests.evil.stage import Stage, play
 
 
-async def play_all(faults: Sequence[Fault], home: Path) -> list[dict[str, Any]]:
-    """What came of each fault; one that went wrong is told with its words and the rest goes on."""
-    shared = EngineUnderTest(home / "shared")
+async def play_all(faults: Sequence[Fault], home: Path, **settings: str) -> list[dict[str, Any]]:
+    """What came of each fault; one that went wrong is told with its words and the rest goes on.
+
+    Args:
+        settings: variables of the engine that scenes share.
+    """
+    shared = EngineUnderTest(home / "shared", **settings)
     rows = []
     for fault in faults:
         stage = Stage(home / fault.id / "scene", shared, _maker(home / fault.id))
@@ -117,7 +121,8 @@ def main() -> int:
     chosen = [f for f in matrix.load() if f.gpu == given.gpu and (not given.only or f.row in given.only)]
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="evil_") as home:
-        rows = asyncio.run(play_all(chosen, Path(home)))
+        # Where some kernels never end the others on the GPU have to share what is left of its time.
+        rows = asyncio.run(play_all(chosen, Path(home), **({"AISP_PROGRESS_LIMIT_S": "15"} if given.gpu else {})))
     if given.rows is not None:
         given.rows.write_text(json.dumps(rows), "utf-8")
     if not given.only:
