@@ -246,10 +246,14 @@ class Engine:
         partial.rename(pointer)
 
     async def _keep_house(self) -> None:
-        """Every few seconds: is our socket still ours? Are warm processes still wanted? Is the store backed up?"""
+        """Every few seconds: is our socket still ours? Are warm processes still wanted? Is the store backed up?
+
+        And is there an orphan of a process that could not be killed at the time and has ended since?
+        """
         chores = upkeep.Upkeep()
         while True:
             await asyncio.sleep(HOUSEKEEPING_S)
+            await spawner.sweep_orphans()
             try:
                 inode = self._socket_path.stat().st_ino
             except OSError:

@@ -62,6 +62,7 @@ async def play_all(faults: Sequence[Fault], home: Path, **settings: str) -> list
             }
             traceback.print_exc()
             _give_up(stage)
+        row["seen"] = row["seen"].replace(str(home), "<tmp>")
         rows.append(row)
         print(f"{'ok ' if row['passed'] else 'BAD'} {fault.id} ({row['took_s']:.1f} s): {row['seen']}", flush=True)
         shutil.rmtree(home / fault.id, ignore_errors=True)

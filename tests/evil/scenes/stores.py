@@ -20,7 +20,7 @@ from store.outcomes import State
 from tests.engine.harness import EngineUnderTest, Stream
 from tests.evil.matrix import fault
 from tests.evil.scenes.engines import refused, started_by
-from tests.evil.stage import Stage, assert_timed
+from tests.evil.stage import Stage, assert_timed, eventually
 from tests.store.examples import finished, planned, samples_of
 
 SCHEMAS = Path(__file__).parents[2] / "store"
@@ -53,7 +53,8 @@ async def no_file_may_grow(stage: Stage) -> str:
     root = stage.target("honest")
     earlier = (await engine.run(root, "mine:honest", rungs=["baseline"])).record
     with engine.use():
-        assert upkeep.ballast_file(paths.database_file()).exists(), "the engine keeps a reserve"
+        reserve_file = upkeep.ballast_file(paths.database_file())
+    await eventually(reserve_file.exists, "the engine keeps a reserve")
     async with engine.stream() as stream:
         ending, waiting = await stream.plan(root, "mine:honest", "mine:honest", rungs=["baseline"])
         await stream.until(events.SampleBatch, lambda batch: batch.run_id == ending)
