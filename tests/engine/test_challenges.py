@@ -82,6 +82,14 @@ async def test_what_looks_slow_once_is_looked_at_again(monkeypatch: pytest.Monke
     assert len(liar.asked) > len(steady.asked)
 
 
+async def test_a_stretch_that_an_interruption_made_long_enough_is_made_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two calls of 10 us beside 0.1 ms of noise in every answer would look five times as slow as they are."""
+    interrupted = Clocked(0.01, late_ms=(0.0, 0.0, 10.0, *([0.1] * 40)))
+    found = await sustain(monkeypatch, interrupted, arm(0.01, host_ms=0.0))
+    assert found.calls > 2
+    assert found.per_call_ms < challenges.DOUBT * 0.01
+
+
 async def test_a_launch_that_takes_the_host_long_is_no_lie(monkeypatch: pytest.MonkeyPatch) -> None:
     """Held samples have no host time in them; calls that are not held cannot be faster than they are launched."""
     child = Clocked(0.02)

@@ -394,7 +394,9 @@ ATTEMPT = (
     "try:\n    s.connect(sys.argv[1])\n"
     "except PermissionError:\n    sys.exit(13)\n"
     "s.settimeout(10)\n"
-    "sys.exit(0 if s.recv(1) else 14)\n"  # 14: let in by the file system, then shown the door
+    "try:\n    s.sendall(bytes.fromhex(sys.argv[2]))\n    welcome = s.recv(1)\n"
+    "except ConnectionError:\n    welcome = b''\n"
+    "sys.exit(0 if welcome else 14)\n"  # 14: let in by the file system, then shown the door whatever it says
 )
 
 
@@ -416,7 +418,9 @@ async def another_user(stage: Stage) -> str:
         return "0600 in 0700, no abstract socket; nobody but root can become another user to try it"
 
     def attempt() -> int:
-        return subprocess.run([sys.executable, "-c", ATTEMPT, str(found)], timeout=60, check=False).returncode
+        return subprocess.run(
+            [sys.executable, "-c", ATTEMPT, str(found), HELLO.hex()], timeout=60, check=False
+        ).returncode
 
     assert await asyncio.to_thread(attempt) == 13
     # Even a socket that the file system would open to everybody lets nobody else in.
