@@ -404,8 +404,9 @@ def _named(data: Data, what: str) -> dict[str, Mapping[str, Any]]:
 def _where(name: str, figures: Mapping[str, Any]) -> str:
     versions = figures["versions"]
     where = "without a GPU, in Triton's interpreter" if versions["device"] == "cpu" else f"on an {versions['device']}"
-    sizes = "" if figures["small"] else ", sizes for a GPU"
-    return f"{where} (torch {versions['torch']}, Triton {versions['triton']}{sizes})"
+    sizes = "" if figures.get("small", True) else ", sizes for a GPU"
+    jobs = f", {figures['jobs']} rungs at once" if figures.get("jobs", 1) > 1 else ""
+    return f"{where} (torch {versions['torch']}, Triton {versions['triton']}{sizes}{jobs})"
 
 
 def _cell(text: str) -> str:
