@@ -18,7 +18,7 @@ endif
 
 STAMP := $(VENV)/.installed-$(TORCH)
 
-.PHONY: run test audit chaos lint bench env clean
+.PHONY: run test evil audit chaos lint bench env clean
 
 run: $(STAMP)
 	@$(BIN)/aisp-tui
@@ -29,6 +29,10 @@ test: $(STAMP)
 # Every fixture of the gallery through the engine, and every check proven by its cheat. Half an hour.
 audit: $(STAMP)
 	@$(BIN)/python -m pytest -m audit tests/checks
+
+# Faults that need an engine of their own, fifty rounds of the kill loop, a short long life. A quarter of an hour.
+evil: $(STAMP)
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m evil
 
 # Engine, workers, verifier and app killed at random points, and what was told held against the store. A minute or two.
 chaos: $(STAMP)

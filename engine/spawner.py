@@ -293,9 +293,7 @@ class Child:
         code = await self.wait(0.0) if self.alive else self.exited.result()
         self._unkillable = code is None
         self.close()
-        swept = await sweep_orphans()
-        if swept:
-            log.warning("%d process(es) that were left behind were killed when process %d had ended", swept, self.pid)
+        await sweep_orphans()
         return code
 
     def cut_off(self, limit: LimitError, family: Iterable[int]) -> None:
@@ -403,6 +401,8 @@ async def sweep_orphans() -> int:
             with contextlib.suppress(ChildProcessError):
                 swept += os.waitpid(pid, os.WNOHANG)[0] == pid  # noqa: ASYNC222  WNOHANG: it does not wait
         await asyncio.sleep(0.002)
+    if swept:
+        log.warning("%d process(es) that were left behind were killed", swept)
     return swept
 
 

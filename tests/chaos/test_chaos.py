@@ -37,8 +37,7 @@ def chaos(*words: str) -> dict[str, Any]:
     return figures
 
 
-@pytest.mark.slow
-@pytest.mark.xdist_group("evil")
+@pytest.mark.evil
 @pytest.mark.timeout(600)
 def test_whatever_is_killed_whenever_all_that_was_told_stays_true() -> None:
     figures = chaos("--rounds", str(ROUNDS), "--real", str(REAL_ROUNDS))
@@ -50,8 +49,7 @@ def test_whatever_is_killed_whenever_all_that_was_told_stays_true() -> None:
     assert figures["states"]["ok"] >= 2
 
 
-@pytest.mark.slow
-@pytest.mark.xdist_group("evil")
+@pytest.mark.evil
 @pytest.mark.timeout(600)
 def test_an_engine_holds_no_more_and_is_no_slower_after_many_runs() -> None:
     figures = chaos("life", "--runs", str(RUNS), "--real", "0", "--every", str(RUNS // 2))

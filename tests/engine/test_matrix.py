@@ -1,6 +1,7 @@
 """Every row of the fault matrix through the real engine: its typed outcome, and nobody else harmed.
 
-The scenes are in tests/evil/scenes. `python -m tests.evil matrix` plays the same ones and writes what was seen.
+The scenes are in tests/evil/scenes. `make test` plays those that share an engine, `make evil` the others, and
+`python -m tests.evil matrix` plays all of them and writes what was seen.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ PATIENCE_S = 20.0  # other tests have the cores as well: `python -m tests.evil m
 
 
 def marked(fault: Fault) -> object:
-    """A fault as a parameter. Those with engines of their own need not wait for those that share one."""
-    marks = [pytest.mark.xdist_group("evil" if fault.own else "engine"), pytest.mark.timeout(300)]
+    """A fault as a parameter. Those that share an engine are with all tests that do, the others have their own verb."""
+    marks = [pytest.mark.evil if fault.own else pytest.mark.xdist_group("engine"), pytest.mark.timeout(300)]
     if fault.gpu:
         marks += [pytest.mark.gpu, pytest.mark.skipif(not NVML.count, reason=f"no GPU here: {NVML.note}")]
     return pytest.param(fault, id=fault.id, marks=marks)

@@ -63,10 +63,10 @@ class Terminal:
         self.pid, self.master = pty.fork()
         if self.pid == 0:
             with contextlib.suppress(BaseException):
+                fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))  # before it looks
                 os.chdir(ROOT)
                 os.execve(argv[0], argv, environment)
             os._exit(127)
-        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
         self.status: int | None = None
         self._open = True
 
