@@ -115,7 +115,7 @@ async def run(
             },
             "states": dict(states.most_common()),
             "caught_by": dict(caught),
-            "starts_over_10_s": world.slow_starts,
+            "slow_starts": world.slow_starts,
             "edits_told": len(world.ledger.edits),
             "samples_told": sum(sum(arms.values()) for arms in world.ledger.samples.values()),
             "store_bytes": world.store.stat().st_size,
