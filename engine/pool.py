@@ -29,6 +29,7 @@ class Pool:
     def __init__(self, *, interpret: bool) -> None:
         self.interpret = interpret
         self.target = 0
+        self._wanted = 0  # the target, unless so many starts failed that it was given up
         self._idle: list[Child] = []
         self._starting: set[asyncio.Task[None]] = set()
         self._ending: set[asyncio.Task[None]] = set()
@@ -44,7 +45,7 @@ class Pool:
 
     def keep(self, count: int) -> None:
         """Have `count` standing by from now on."""
-        self.target = count
+        self.target = self._wanted = count
         self._fill()
 
     async def take(self, *, interpret: bool) -> Child:
@@ -73,6 +74,7 @@ class Pool:
         except BaseException:
             await child.end(gently=False)
             raise
+        self.target, self._failed_starts = self._wanted, 0  # processes can be started, whatever there was
         self.last_ready = child
         return child
 
@@ -126,7 +128,7 @@ class Pool:
             log.warning("a standby process did not come up (%s): %s", error, _last_words(child))
             self._failed_starts += 1
             if self._failed_starts >= MOST_FAILED_STARTS:
-                self.target = 0  # no endless retries: the next run starts its own and reports what is wrong
+                self.target = 0  # no endless retries: the next run starts its own, and says what is wrong or ends this
 
     async def close(self) -> None:
         """End all standbys."""

@@ -133,3 +133,18 @@ async def test_one_bad_start_is_forgiven_and_several_in_a_row_end_the_keeping(nu
     await eventually(lambda: pool.warm == 1, "one is warm")
     assert pool.target == 1
     await pool.close()
+
+
+async def test_keeping_that_was_given_up_goes_on_once_a_run_has_its_process(nursery: Nursery) -> None:
+    pool = Pool(interpret=False)
+    for _ in range(MOST_FAILED_STARTS):
+        nursery.fates += ["dies"]
+        pool.keep(1)
+        await eventually(lambda: not pool._starting, "the start failed")
+    assert pool.target == 0
+    taken = await pool.take(interpret=False)
+    with pool.quiet():
+        assert taken.alive and pool.target == 1
+    await eventually(lambda: pool.warm == 1, "one is warm again")
+    await taken.end(gently=False)
+    await pool.close()
