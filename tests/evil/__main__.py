@@ -5,6 +5,7 @@ protections   take protections out of a copy of the sources, and record which sc
 report        docs/reliability.md from docs/reliability/*.json
 
 --only ROW ...   scenes of these rows, shown and not recorded
+--again ROW ...  scenes of these rows; what is recorded of them is replaced, and they are listed as played again
 --gpu            scenes that need a GPU, and those alone
 --rows FILE      put what came of each scene there too
 --out FOLDER     where the records are, docs/reliability
@@ -104,6 +105,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.evil", description="The fault matrix.")
     parser.add_argument("what", choices=("matrix", "protections", "report"))
     parser.add_argument("--only", type=int, nargs="+", default=[], metavar="ROW")
+    parser.add_argument("--again", type=int, nargs="+", default=[], metavar="ROW")
     parser.add_argument("--gpu", action="store_true")
     parser.add_argument("--rows", type=Path, metavar="FILE")
     parser.add_argument("--out", type=Path, default=report.DATA, metavar="FOLDER")
@@ -119,17 +121,25 @@ def main() -> int:
     nvml = Nvml()
     if given.gpu and not nvml.count:
         parser.error(f"--gpu needs a GPU: {nvml.note}")
-    chosen = [f for f in matrix.load() if f.gpu == given.gpu and (not given.only or f.row in given.only)]
+    few = {*given.only, *given.again}
+    chosen = [f for f in matrix.load() if f.gpu == given.gpu and (not few or f.row in few)]
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="evil_") as home:
         # Where some kernels never end the others on the GPU have to share what is left of its time.
         rows = asyncio.run(play_all(chosen, Path(home), **({"AISP_PROGRESS_LIMIT_S": "15"} if given.gpu else {})))
     if given.rows is not None:
         given.rows.write_text(json.dumps(rows), "utf-8")
-    if not given.only:
+    name = f"matrix_{'gpu' if given.gpu else 'cpu'}"
+    if given.again:
+        data = report.load(given.out)[name]
+        anew = {row["name"]: row for row in rows}
+        data["rows"] = [anew.get(row["name"], row) for row in data["rows"]]
+        data["again"] = sorted({*data.get("again", []), *anew})
+        report.write(given.out, name, data)
+    elif not given.only:
         device = nvml.devices()[0].name if given.gpu else "CPU"
         data = {"device": device, "took_s": round(time.monotonic() - started, 1), "rows": rows}
-        report.write(given.out, f"matrix_{'gpu' if given.gpu else 'cpu'}", data)
+        report.write(given.out, name, data)
     return 0 if all(row["passed"] for row in rows) else 1
 
 

@@ -105,6 +105,8 @@ def _matrix(data: Mapping[str, Any], name: str, title: str) -> list[str]:
             f"{starts_s[-1]:.2f} s at most"
             + (f"; the engine grew by {max(growth_bytes) / 2**20:.1f} MiB at most." if growth_bytes else ".")
         )
+    if again := figures.get("again"):
+        told.append(f"Played again after the others, and recorded in place of what there was: {', '.join(again)}.")
     told += [
         "",
         "| row | fault | what must come of it | what was seen | | next run | growth |",
