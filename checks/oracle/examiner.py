@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from checks import inputs as checks_inputs
-from checks.compare import Finding
+from checks.compare import Finding, form
 from checks.oracle import judging, relations, schema, values
 from checks.oracle.judging import Opinion
 from checks.oracle.schema import Case
@@ -180,15 +180,13 @@ class Examiner:
     def _judge_stretches(self, posed: Posed, seed: int, outputs: Mapping[str, torch.Tensor]) -> tuple[Opinion, ...]:
         """As `judging.judge`, up to the first stretch that is wrong."""
         axis, target = self._target.fuzz.independent, self._target
-        if set(outputs) != {spec.name for spec in target.outputs}:
-            names = ", ".join(spec.name for spec in target.outputs)
-            said = f"{len(outputs)} outputs arrived, there must be {names}"
-            return (Opinion(target.outputs[0].name, Finding.COUNT, said),)
+        if miscounted := judging.count(outputs, [spec.name for spec in target.outputs]):
+            return (miscounted,)
         for spec in target.outputs:
-            wanted = catalog.shape(spec, posed.case.axes)
-            if tuple(outputs[spec.name].shape) != tuple(wanted):
-                said = f"{spec.name}: shape {list(outputs[spec.name].shape)}, lesson.md declares {list(wanted)}"
-                return (Opinion(spec.name, Finding.SHAPE, said),)
+            shape, dtype = tuple(outputs[spec.name].shape), str(outputs[spec.name].dtype)
+            formed = form(spec.name, shape, dtype, tuple(catalog.shape(spec, posed.case.axes)), dtype)
+            if not formed.right:
+                return (Opinion(spec.name, formed.finding, formed.detail),)
         found: tuple[Opinion, ...] = ()
         for start, length in posed.stretches:
             case, inputs, truth = self._truth_of(posed, seed, start, length)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -82,9 +82,8 @@ def judge(
         actual: outputs by name, any device.
         inputs: the case's inputs, for outputs that point into them.
     """
-    if set(actual) != {expected.name for expected in truth}:
-        names = ", ".join(expected.name for expected in truth)
-        return (Opinion(truth[0].name, Finding.COUNT, f"{len(actual)} outputs arrived, there must be {names}"),)
+    if miscounted := count(actual, [expected.name for expected in truth]):
+        return (miscounted,)
     found: list[Opinion] = []
     for expected in truth:
         output = actual[expected.name]
@@ -99,6 +98,13 @@ def judge(
         else:
             found.append(compare(expected, output, forgiving=case.strategy.stage is Stage.TRIAGE))
     return tuple(found)
+
+
+def count(actual: Mapping[str, torch.Tensor], names: Sequence[str]) -> Opinion | None:
+    """What is to be said where other outputs arrived than these; None where they are all there."""
+    if set(actual) == set(names):
+        return None
+    return Opinion(names[0], Finding.COUNT, f"{len(actual)} outputs arrived, there must be {', '.join(names)}")
 
 
 def judge_otherwise(

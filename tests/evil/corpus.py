@@ -468,38 +468,21 @@ HONEST = "\n\ndef run(x):\n    return x * 2\n"
 NO_TIME = "a time that is zero, negative or not a number was reported"
 
 FORGERIES = (
-    Row(
-        "times_of_zero",
-        OWN_CLOCK + "timers._perf_counter_ns = lambda: 7\n" + HONEST,
-        State.INFRA_ERROR,
-        says=(NO_TIME,),
-        correctness=Correctness.CORRECT,
-        caught="timing.clock_sanity",
-    ),
-    Row(
-        "times_below_zero",
-        OWN_CLOCK + "timers._perf_counter_ns = lambda: -true_ns()\n" + HONEST,
-        State.INFRA_ERROR,
-        says=(NO_TIME,),
-        correctness=Correctness.CORRECT,
-        caught="timing.clock_sanity",
-    ),
-    Row(
-        "times_that_are_no_number",
-        OWN_CLOCK + "timers._perf_counter_ns = lambda: float('nan')\n" + HONEST,
-        State.INFRA_ERROR,
-        says=(NO_TIME,),
-        correctness=Correctness.CORRECT,
-        caught="timing.clock_sanity",
-    ),
-    Row(
-        "times_without_end",
-        OWN_CLOCK + "import itertools\n\nreadings = itertools.cycle((0, float('inf')))\n"
-        "timers._perf_counter_ns = lambda: next(readings)\n" + HONEST,
-        State.INFRA_ERROR,
-        says=(NO_TIME,),
-        correctness=Correctness.CORRECT,
-        caught="timing.clock_sanity",
+    *(
+        Row(
+            name,
+            OWN_CLOCK + f"timers._perf_counter_ns = {clock}\n" + HONEST,
+            State.INFRA_ERROR,
+            says=(NO_TIME,),
+            correctness=Correctness.CORRECT,
+            caught="timing.clock_sanity",
+        )
+        for name, clock in (
+            ("times_of_zero", "lambda: 7"),
+            ("times_below_zero", "lambda: -true_ns()"),
+            ("times_that_are_no_number", "lambda: float('nan')"),
+            ("times_without_end", "__import__('itertools').cycle((0, float('inf'))).__next__"),
+        )
     ),
     Row(
         "a_thirtieth_of_the_time",
