@@ -3,7 +3,7 @@
 What the kernel says about files is a hint, never a fact: whatever wakes the watch, the sources are read and compared.
 It also wakes by itself every `SWEEP_S` seconds, since a watch falls silent when its folder is replaced, and some file
 systems tell nothing at all. A save counts once it has settled: two readings in a row agree, no git command holds its
-lock, and every Python file compiles or still does not a moment later.
+lock, and no Python file is empty or does not compile, or it still is so a moment later. The first state settles too.
 
 Listened to are the folder, its sub-folders and the folders where linked files really are, each by itself: a link to one
 file of a large tree costs one folder. Where the kernel has no more to give (inotify's limits), the watch says that it
@@ -84,7 +84,7 @@ class Watch:
     async def run(self) -> None:
         """Tell the state at the beginning as edit 0, then every edit."""
         try:
-            await self._take(await asyncio.to_thread(self._read), first=True)
+            await self._take(await self._settled(), first=True)
             while True:
                 async for save_ns in self._hints():
                     files = await self._settled()
@@ -167,7 +167,7 @@ class Watch:
                 if now is None and not self.target.folder.is_dir():
                     break
                 continue
-            if not looked_twice and now != self._files and _syntax_error(now):
+            if not looked_twice and now != self._files and _half_written(now):
                 looked_twice = True
                 await asyncio.sleep(SECOND_LOOK_S)
                 continue
@@ -312,6 +312,11 @@ def _git_lock(folder: Path) -> Path | None:
                 lock = git / "index.lock"
                 return lock if lock.exists() else None
     return None
+
+
+def _half_written(files: dict[str, bytes]) -> bool:
+    """Whether somebody may be in the middle of writing these: emptied and not filled yet, or cut off."""
+    return any(not data for name, data in files.items() if not name.endswith("__init__.py")) or bool(_syntax_error(files))
 
 
 def _syntax_error(files: dict[str, bytes], only: set[str] | None = None) -> str:
