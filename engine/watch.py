@@ -316,7 +316,8 @@ def _git_lock(folder: Path) -> Path | None:
 
 def _half_written(files: dict[str, bytes]) -> bool:
     """Whether somebody may be in the middle of writing these: emptied and not filled yet, or cut off."""
-    return any(not data for name, data in files.items() if not name.endswith("__init__.py")) or bool(_syntax_error(files))
+    emptied = any(not data for name, data in files.items() if not name.endswith("__init__.py"))
+    return emptied or bool(_syntax_error(files))
 
 
 def _syntax_error(files: dict[str, bytes], only: set[str] | None = None) -> str:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
+import importlib
 import importlib.util
 import os
 import threading
@@ -29,8 +30,10 @@ from typing import Any
 import numpy as np
 
 LOG_LIMIT_CHARS = 4000
-# A launch may ask for more dynamic shared memory than this only after an opt-in per kernel.
-SHARED_LIMIT_BYTES = 48 * 1024
+# A kernel gets more dynamic shared memory than this only after an opt-in; more than the most, never (sm_90, sm_100).
+SHARED_WITHOUT_OPT_IN_BYTES = 48 * 1024
+SHARED_LIMIT_BYTES = 227 * 1024
+SWIZZLES_BYTES = (0, 32, 64, 128)
 
 Dim = int | tuple[int, ...]
 
@@ -83,6 +86,15 @@ def compile_cubin(kernel: Kernel, arch: str) -> tuple[bytes, str]:
     Raises:
         CudaCompileError: with NVRTC's log, or saying how to install NVRTC.
     """
+    return _compile(kernel, arch, "CUBIN")
+
+
+def compile_ptx(kernel: Kernel, arch: str) -> str:
+    """The PTX for `arch`, which names the instructions; raises as `compile_cubin` does."""
+    return _compile(kernel, arch, "PTX")[0].rstrip(b"\0").decode()
+
+
+def _compile(kernel: Kernel, arch: str, form: str) -> tuple[bytes, str]:
     try:
         from cuda.bindings import nvrtc  # loads the compiler's library: only a compile pays for it
     except ImportError as error:
@@ -112,32 +124,38 @@ def compile_cubin(kernel: Kernel, arch: str) -> tuple[bytes, str]:
             checked(nvrtc.nvrtcGetProgramLog(program, log))
             text = log.rstrip(b"\0").decode("utf-8", "replace").strip()
             raise CudaCompileError(f"{kernel.name} does not compile for {arch}:\n{_cut(text) or status.name}")
-        cubin = b" " * checked(nvrtc.nvrtcGetCUBINSize(program))
-        checked(nvrtc.nvrtcGetCUBIN(program, cubin))
+        code = b" " * checked(getattr(nvrtc, f"nvrtcGet{form}Size")(program))
+        checked(getattr(nvrtc, f"nvrtcGet{form}")(program, code))
         lowered = checked(nvrtc.nvrtcGetLoweredName(program, kernel.entry.encode()))
-        return cubin, lowered.decode()
+        return code, lowered.decode()
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 
 
-def launch(kernel: Kernel, grid: Dim, block: Dim, *args: Any, shared_bytes: int = 0) -> None:
+def launch(
+    kernel: Kernel, grid: Dim, block: Dim, *args: Any, shared_bytes: int = 0, cluster: Dim | None = None
+) -> None:
     """Start `kernel` on PyTorch's current stream and return at once.
 
     Args:
         kernel: from `load`.
         grid: blocks in x, y, z; a grid with a zero launches nothing, which is right for an empty input.
         block: threads in x, y, z.
-        args: CUDA tensors (passed as addresses), NumPy scalars and ctypes scalars, in the kernel's order.
-        shared_bytes: dynamic shared memory of a block, up to 48 KiB.
+        args: CUDA tensors (passed as addresses), NumPy scalars, ctypes scalars and tensor maps, in the kernel's order.
+        shared_bytes: dynamic shared memory of a block, up to 227 KiB.
+        cluster: blocks of a thread-block cluster in x, y, z, each a divisor of the grid's; eight in all are portable.
 
     Raises:
         CudaCompileError: the first launch compiles.
         TypeError: an argument without a width, or of an unknown type.
-        ValueError: a tensor on another device, or too much shared memory.
+        ValueError: a tensor on another device, too much shared memory, or a cluster that does not divide the grid.
     """
     import torch  # a lesson has it already; this module must import on a machine that lists lessons only
 
     grid, block = _dims("grid", grid), _dims("block", block)
+    clusters = None if cluster is None else _dims("cluster", cluster)
+    if clusters is not None and any(size == 0 or blocks % size for blocks, size in zip(grid, clusters, strict=True)):
+        raise ValueError(f"a grid of {grid} is no whole number of clusters of {clusters}")
     if shared_bytes > SHARED_LIMIT_BYTES:
         raise ValueError(f"shared_bytes is {shared_bytes}; {SHARED_LIMIT_BYTES} is the most that a launch gets here")
     packed = [_argument(position, arg) for position, arg in enumerate(args)]
@@ -152,9 +170,45 @@ def launch(kernel: Kernel, grid: Dim, block: Dim, *args: Any, shared_bytes: int 
     if getattr(_thread, "device", None) != index:
         core.Device(index).set_current()
         _thread.device = index
-    config = _config(grid, block, shared_bytes)
+    config = _config(grid, block, shared_bytes, clusters)
     stream = _Stream(torch.cuda.current_stream().cuda_stream)
-    core.launch(stream, config, _loaded(kernel, index), *packed)
+    core.launch(stream, config, _loaded(kernel, index, shared_bytes), *packed)
+
+
+def tensor_map(tensor: Any, box: tuple[int, int], swizzle_bytes: int = 0) -> Any:
+    """A TMA descriptor, to be given to `launch`: how the copy engine cuts tiles out of a matrix.
+
+    The kernel takes it by value, as `const __grid_constant__ TensorMap map` with `struct alignas(64) TensorMap { char
+    bytes[128]; };`, and passes its address to `cp.async.bulk.tensor.2d`. Coordinates are (column, row). What lies
+    beyond the matrix is read as zero and never written.
+
+    Args:
+        tensor: [rows, columns] on a GPU of sm_90 or later, elements of 1, 2, 4 or 8 bytes, rows contiguous and
+            16-byte aligned.
+        box: rows and columns of a tile, at most 256 each; with a swizzle its row has at most `swizzle_bytes`.
+        swizzle_bytes: 0, 32, 64 or 128: chunks of 16 bytes within so many are exchanged by the row's number, which
+            is how the tensor cores want their operands and how bank conflicts are kept off.
+
+    Raises:
+        ValueError: what the copy engine cannot do.
+    """
+    if tensor.dim() != 2 or tensor.stride(1) != 1:
+        raise ValueError(f"a tensor map is of a matrix with contiguous rows, not of {list(tensor.shape)}")
+    width = tensor.element_size()
+    if tensor.data_ptr() % 16 or tensor.stride(0) * width % 16:
+        raise ValueError(f"the copy engine wants rows at multiples of 16 bytes, not {tensor.stride(0) * width} apart")
+    if swizzle_bytes not in SWIZZLES_BYTES or (swizzle_bytes and box[1] * width > swizzle_bytes):
+        raise ValueError(f"a box row of {box[1] * width} bytes does not go with a swizzle of {swizzle_bytes}")
+    if not all(1 <= size <= 256 for size in box) or box[1] * width % 16:
+        raise ValueError(f"a box of {box} elements; up to 256 each, and rows of a multiple of 16 bytes, would work")
+    import torch
+
+    whole = {1: torch.uint8, 2: torch.uint16, 4: torch.uint32, 8: torch.uint64}[width]  # it copies bits: any type does
+    core, utils = _core(), importlib.import_module("cuda.core.utils")
+    swizzles = type(core.TensorMapDescriptorOptions(box).swizzle)  # the enumeration has no public name of its own
+    swizzle = getattr(swizzles, f"SWIZZLE_{swizzle_bytes}B" if swizzle_bytes else "NONE")
+    view = utils.StridedMemoryView.from_any_interface(tensor.detach().view(whole), stream_ptr=-1)
+    return view.as_tensor_map(box, swizzle=swizzle)
 
 
 def arch_of(major: int, minor: int) -> str:
@@ -201,23 +255,19 @@ _thread = threading.local()
 
 @functools.cache
 def _core() -> Any:
-    """cuda.core, which lived in cuda.core.experimental up to version 0.4."""
     try:
         import cuda.core as core
-
-        if hasattr(core, "launch"):
-            return core
-        import cuda.core.experimental as experimental
     except ImportError as error:
         raise CudaCompileError(f"cuda.core is missing ({error}); pip install 'aisp[cuda]'") from error
-    return experimental
+    return core
 
 
 _loaded_kernels: dict[tuple[str, int], Any] = {}
+_opted_in_bytes: dict[tuple[str, int], int] = {}
 
 
-def _loaded(kernel: Kernel, index: int) -> Any:
-    """The kernel on GPU `index`: compiled and loaded once in a process."""
+def _loaded(kernel: Kernel, index: int, shared_bytes: int = 0) -> Any:
+    """The kernel on GPU `index`: compiled and loaded once in a process, and allowed so much dynamic shared memory."""
     key = (kernel.digest, index)
     found = _loaded_kernels.get(key)
     if found is None:
@@ -226,12 +276,36 @@ def _loaded(kernel: Kernel, index: int) -> Any:
         cubin, lowered = compile_cubin(kernel, arch_of(*torch.cuda.get_device_capability(index)))
         found = _core().ObjectCode.from_cubin(cubin, name=kernel.name).get_kernel(lowered)
         _loaded_kernels[key] = found
+    if shared_bytes > _opted_in_bytes.get(key, SHARED_WITHOUT_OPT_IN_BYTES):
+        _opt_in(found, index, shared_bytes)
+        _opted_in_bytes[key] = shared_bytes
     return found
 
 
+def _opt_in(kernel: Any, index: int, shared_bytes: int) -> None:
+    """Let a kernel's blocks have so much dynamic shared memory on GPU `index`.
+
+    Raises:
+        ValueError: this GPU has less.
+    """
+    from cuda.bindings import driver
+
+    most = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    status, device = driver.cuDeviceGet(index)
+    if status == driver.CUresult.CUDA_SUCCESS:
+        (status,) = driver.cuKernelSetAttribute(most, shared_bytes, kernel.handle, device)
+    if status != driver.CUresult.CUDA_SUCCESS:
+        raise ValueError(f"a block of this kernel cannot have {shared_bytes} bytes of shared memory: {status.name}")
+
+
 @functools.lru_cache(maxsize=256)
-def _config(grid: tuple[int, ...], block: tuple[int, ...], shared_bytes: int) -> Any:
-    return _core().LaunchConfig(grid=grid, block=block, shmem_size=shared_bytes)
+def _config(
+    grid: tuple[int, ...], block: tuple[int, ...], shared_bytes: int, cluster: tuple[int, ...] | None = None
+) -> Any:
+    if cluster is None:
+        return _core().LaunchConfig(grid=grid, block=block, shmem_size=shared_bytes)
+    clusters = tuple(blocks // size for blocks, size in zip(grid, cluster, strict=True))  # cuda.core counts these
+    return _core().LaunchConfig(grid=clusters, cluster=cluster, block=block, shmem_size=shared_bytes)
 
 
 def _dims(what: str, dims: Dim) -> tuple[int, ...]:
@@ -242,14 +316,14 @@ def _dims(what: str, dims: Dim) -> tuple[int, ...]:
 
 
 def _argument(position: int, arg: Any) -> Any:
-    """`arg` as cuda.core takes it: an address, or a scalar of a definite width."""
-    if isinstance(arg, np.generic | ctypes._SimpleCData):
+    """`arg` as cuda.core takes it: an address, a scalar of a definite width, or a descriptor."""
+    if isinstance(arg, np.generic | ctypes._SimpleCData) or type(arg).__name__ == "TensorMapDescriptor":
         return arg
     if isinstance(arg, int | float | complex):
         raise TypeError(f"argument {position} is {arg!r}, which has no width; wrap it: np.int32(n), np.float32(x)")
     if not hasattr(arg, "data_ptr"):
         raise TypeError(
-            f"argument {position} is a {type(arg).__name__}; give a CUDA tensor or a NumPy or ctypes scalar"
+            f"argument {position} is a {type(arg).__name__}; give a CUDA tensor, a tensor map, a NumPy or ctypes scalar"
         )
     if not arg.is_cuda:
         raise ValueError(f"argument {position} is a tensor on {arg.device}; a kernel needs tensors on the GPU")

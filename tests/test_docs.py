@@ -112,7 +112,12 @@ def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return isolate(monkeypatch, tmp_path)
 
 
-H100: dict[str, object] = {"host": "atlas", "gpu": "NVIDIA H100 80GB HBM3"}
+H100: dict[str, object] = {
+    "host": "atlas",
+    "gpu": "NVIDIA H100 80GB HBM3",
+    "driver": "580.159.04",
+    "versions": {"torch": "2.11.0+cu130", "triton": "3.6.0"},
+}
 
 
 def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tmp_path: Path) -> None:
@@ -151,6 +156,7 @@ def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tm
     whole = printed("aisp bench history", a.id)
     same_keys(example("aisp bench run") | {"manifest": None, "environment": None}, whole)
     check("aisp bench suite")
+    check("aisp bench results", "--root", root)
     check("aisp bench roofline", "mine:one", "--root", root)
     check("aisp bench selftest", "--trials", "1")
     check("aisp bench checks", a.id)

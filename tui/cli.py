@@ -53,6 +53,7 @@ TREE: Mapping[str, Entry] = {
                 "Show what was predicted beside what was measured.", "tui.commands.expectations:command"
             ),
             "suite": Entry("Put many targets' results together.", "tui.commands.suite:command"),
+            "results": Entry("Write a page of all results on one kind of hardware.", "tui.commands.results:command"),
             "peak": Entry("Measure what this GPU can do at most.", "tui.commands.peak:command"),
             "roofline": Entry("Show a target's rungs under the GPU's ceilings.", "tui.commands.roofline:command"),
             "checks": Entry("List what is checked, and what each check said last.", "tui.commands.checks:command"),

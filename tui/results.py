@@ -117,7 +117,7 @@ def clocks_differ(first_mhz: float | None, second_mhz: float | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ArmResult:
-    """One rung's part; times in ms, `sol` is the share of the speed of light, 0..1."""
+    """One rung's part; times in ms, `sol` is the share of the speed of light, 0..1, `peak_bytes` what a call held."""
 
     rung: str
     state: State
@@ -126,6 +126,7 @@ class ArmResult:
     high_ms: float | None
     sol: float | None
     reason: str
+    peak_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +178,16 @@ class Result:
             snapshot=run.snapshot,
             reason=run.reason,
             arms=tuple(
-                ArmResult(arm.rung, State(arm.state), arm.median_ms, arm.low_ms, arm.high_ms, arm.sol, arm.reason)
+                ArmResult(
+                    arm.rung,
+                    State(arm.state),
+                    arm.median_ms,
+                    arm.low_ms,
+                    arm.high_ms,
+                    arm.sol,
+                    arm.reason,
+                    arm.peak_bytes,
+                )
                 for arm in _values(run.arms)
             ),
             comparisons=tuple(_comparison(item, marked) for item in _values(run.comparisons)),
@@ -215,6 +225,16 @@ class Result:
     def speedup(self) -> float | None:
         """The headline's speed-up."""
         return self.headline.speedup if self.headline is not None else None
+
+    @property
+    def memory(self) -> float | None:
+        """The baseline's peak memory over that of the leanest optimized rung; None where either is not known."""
+        base = self.arm("baseline")
+        peaks = [
+            arm.peak_bytes for arm in self.arms if arm.rung.startswith("optimized") and arm.rung not in self.marked
+        ]
+        lean = min((peak for peak in peaks if peak), default=None)
+        return base.peak_bytes / lean if base is not None and base.peak_bytes and lean else None
 
     @property
     def sol(self) -> float | None:

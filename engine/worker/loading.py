@@ -13,6 +13,7 @@ from kernels.catalog.sources import MAX_FILE_BYTES
 
 MAX_MESSAGE_CHARACTERS = 4000
 MAX_FRAMES = 40
+PEER = "peer_"
 
 
 class NotHereError(Exception):
@@ -37,6 +38,7 @@ def import_module(folder: Path, name: str) -> ModuleType:
 
     Raises:
         LessonError: there is no such file, or it has no `run`.
+        NotHereError: it is a peer, and the package that it shows is not installed.
         Exception: whatever the module raises.
     """
     path = file_of(folder, name)
@@ -47,7 +49,12 @@ def import_module(folder: Path, name: str) -> ModuleType:
         raise LessonError(f"{name}.py cannot be imported as a module")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except ModuleNotFoundError as error:
+        if name.startswith(PEER) and error.name and not (folder / f"{error.name}.py").exists():
+            raise NotHereError(f"{error.name} is not installed here; pip install 'aisp[peers]' may bring it") from error
+        raise
     return module
 
 

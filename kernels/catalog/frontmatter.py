@@ -35,9 +35,10 @@ KEYS = (
     *("inputs", "outputs", "cases", "rungs", "fuzz", "judged"),
 )
 _NEEDS_KEYS = ("sm", "gpus")
-_EXPECT_KEYS = ("speedup", "on", "why")
+_EXPECT_KEYS = ("speedup", "on", "why", "memory")
+_EXPECT_NEEDS = _EXPECT_KEYS[:3]
 _CASE_KEYS = ("name", "axes", "timed")
-_RUNG_KEYS = ("summary", "needs", "inexact", "supports")
+_RUNG_KEYS = ("summary", "needs", "inexact", "supports", "instructions")
 _FUZZ_KEYS = ("axes", "dtypes", "layouts", "independent", "linear", "shift", "finite", "backward")
 _EXTENT_KEYS = ("least", "most", "multiple")
 _JUDGED_KEYS = ("as", "of", "values", "keep", "seed")
@@ -64,6 +65,7 @@ class RungNotes:
     needs: Needs | None = None
     inexact: bool = False
     supports: dict[str, Extent] = field(default_factory=dict)
+    instructions: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -175,12 +177,7 @@ class _Reader:
         elif "title" not in content or isinstance(title, str):
             self.wrong("title", "missing" if "title" not in content else "empty", fix)
         fix = 'write techniques = ["coalescing", "shared-memory-tile"]'
-        techniques = self.take(content, "techniques", (list,), "techniques", fix)
-        if isinstance(techniques, list):
-            if all(isinstance(word, str) and word.strip() for word in techniques):
-                matter.techniques = tuple(word.strip() for word in techniques)
-            else:
-                self.wrong("techniques", f"{_show(techniques)} holds something other than words", fix)
+        matter.techniques = self.words(content, "techniques", "techniques", fix)
         goals = tuple(goal.value for goal in Goal)
         goal = self.take(content, "goal", (str,), "goal", f"use one of {', '.join(goals)}")
         if isinstance(goal, str):
@@ -188,6 +185,16 @@ class _Reader:
                 matter.goal = Goal(goal)
             else:
                 self.wrong("goal", f"unknown goal {goal!r}", suggest(goal, goals, "use a known one"))
+
+    def words(self, table: dict[str, object], key: str, place: str, fix: str) -> tuple[str, ...]:
+        """A list of words, empty where it is absent or wrong."""
+        given = self.take(table, key, (list,), place, fix)
+        if not isinstance(given, list):
+            return ()
+        if not all(isinstance(word, str) and word.strip() for word in given):
+            self.wrong(place, f"{_show(given)} holds something other than words", fix)
+            return ()
+        return tuple(word.strip() for word in given)
 
     def needs(self, table: dict[str, object], place: str) -> Needs | None:
         """The `needs` of a target or rung, None where it is absent or wrong."""
@@ -236,24 +243,28 @@ class _Reader:
         if not isinstance(given, dict):
             return
         self.unknown(given, _EXPECT_KEYS, "expect.")
-        for key in _EXPECT_KEYS:
+        for key in _EXPECT_NEEDS:
             if key not in given:
                 self.wrong(f"expect.{key}", "missing", fix)
         speedup = self.take(given, "speedup", (list,), "expect.speedup", fix)
         on = self.take(given, "on", (str,), "expect.on", fix)
         why = self.take(given, "why", (str,), "expect.why", fix)
-        if not isinstance(speedup, list):
-            return
+        ranges = {"speedup": self._range(speedup, "expect.speedup")}
+        if "memory" in given:
+            ranges["memory"] = self._range(self.take(given, "memory", (list,), "expect.memory", fix), "expect.memory")
+        found = [ranges["speedup"], ranges.get("memory")]
+        if found[0] is not None and all(ranges.values()) and isinstance(on, str) and isinstance(why, str):
+            matter.expect = Expectation(found[0], on, why, found[1])
+
+    def _range(self, given: object, place: str) -> tuple[float, float] | None:
+        if not isinstance(given, list):
+            return None
         # Compared before they become floats: an integer may be larger than any.
-        numbers = [x for x in speedup if isinstance(x, int | float) and not isinstance(x, bool)]
-        if len(numbers) != 2 or len(speedup) != 2 or not 0 < numbers[0] <= numbers[1] <= sys.float_info.max:
-            self.wrong(
-                "expect.speedup",
-                f"{_show(speedup)} is no range",
-                "write [low, high], both above 0, low first",
-            )
-        elif isinstance(on, str) and isinstance(why, str):
-            matter.expect = Expectation((float(numbers[0]), float(numbers[1])), on, why)
+        numbers = [x for x in given if isinstance(x, int | float) and not isinstance(x, bool)]
+        if len(numbers) != 2 or len(given) != 2 or not 0 < numbers[0] <= numbers[1] <= sys.float_info.max:
+            self.wrong(place, f"{_show(given)} is no range", "write [low, high], both above 0, low first")
+            return None
+        return float(numbers[0]), float(numbers[1])
 
     def _axes(self, given: object, place: str) -> dict[str, int]:
         fix = "write axes = { M = 8192, N = 8192 }"
@@ -387,11 +398,13 @@ class _Reader:
             self.unknown(notes, _RUNG_KEYS, f"{place}.")
             summary = self.take(notes, "summary", (str,), f"{place}.summary", fix)
             inexact = self.take(notes, "inexact", (bool,), f"{place}.inexact", "write inexact = true, or leave it out")
+            as_ptx = 'write instructions = ["wgmma.mma_async"]: what its PTX must hold'
             matter.rungs[name] = RungNotes(
                 summary=summary.strip() if isinstance(summary, str) else "",
                 needs=self.needs(notes, f"{place}.needs"),
                 inexact=inexact is True,
                 supports=self._extents(notes, "supports", f"{place}.supports", axes),
+                instructions=self.words(notes, "instructions", f"{place}.instructions", as_ptx),
             )
 
     # -- what the oracle needs to know -----------------------------------------------------------------------------

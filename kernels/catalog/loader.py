@@ -166,6 +166,7 @@ def _rung(folder: Path, name: str, role: Role, kind: Kind, needs: Needs, notes: 
         inexact=notes.inexact if notes else False,
         gpu_only=gpu_only,
         supports=notes.supports if notes else {},
+        instructions=notes.instructions if notes else (),
     )
 
 

@@ -191,6 +191,8 @@ class Rung:
     gpu_only: bool = False
     # Axes values that this rung alone supports; any other case is unsupported, not wrong.
     supports: Mapping[str, Extent] = field(default_factory=dict)
+    # What the PTX of its kernels holds, where the lesson is an instruction: "wgmma.mma_async".
+    instructions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +202,7 @@ class Expectation:
     speedup: tuple[float, float]
     on: str
     why: str
+    memory: tuple[float, float] | None = None  # the baseline's peak over the rung's, where memory is the lesson
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from engine import server, watch
 from engine.protocol import events, requests
 from engine.watch import Watch
 from kernels import catalog
+from kernels.catalog.model import Target
 from store.outcomes import State
 from tests.engine.harness import EngineUnderTest
 from tests.evil import corpus, watched
@@ -63,6 +64,28 @@ async def test_opening_a_watch_runs_every_rung_of_the_first_state(
         await stream.ask(requests.StopWatch(seq=stream.connection.next_seq(), target=TARGET))
         assert (await stream.until(events.WatchChanged)).active is False
         assert (await stream.connection.status()).watches == []
+
+
+async def test_a_file_that_is_being_written_when_the_watch_opens_is_no_edit(
+    planned_only: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An editor empties a file and fills it; between the two there is nothing to run."""
+    told: list[events.Event] = []
+    taken: list[dict[str, bytes]] = []
+
+    async def take(target: Target, files: dict[str, bytes], names: set[str] | None) -> tuple[str, str, str]:
+        taken.append(files)
+        return "", "", ""
+
+    sut = Watch(catalog.load([planned_only]).find(TARGET), told.append, take)
+    emptied, filled = {"optimized.py": b""}, {"optimized.py": corpus.OPTIMIZED.encode()}
+    readings = iter([emptied] * 2)
+    monkeypatch.setattr(sut, "_read", lambda: next(readings, filled))
+    watching = asyncio.create_task(sut.run())
+    await eventually(lambda: bool(told), "the first state")
+    watching.cancel()
+    assert taken == [filled]
+    assert [(edit.number, edit.error) for edit in told if isinstance(edit, events.WatchEdit)] == [(0, "")]
 
 
 @pytest.mark.parametrize("ends", ["mended", "broken"])

@@ -46,6 +46,7 @@ axes = { M = 64, N = 32 }
 summary = "no padding"
 needs   = { sm = 90, gpus = 1 }
 inexact = true
+instructions = ["ld.shared", "bar.sync"]
 +++
 
 # A transpose
@@ -122,6 +123,7 @@ def test_a_rung_has_the_targets_needs_unless_its_own_table_says_otherwise(tmp_pa
     assert target.rung("baseline").gpu_only is False
     swizzled = target.rung("optimized_swizzled")
     assert (swizzled.summary, swizzled.needs, swizzled.inexact) == ("no padding", Needs(sm=90, gpus=1), True)
+    assert swizzled.instructions == ("ld.shared", "bar.sync")
     assert swizzled.gpu_only is True
 
 
@@ -291,6 +293,12 @@ MALFORMED: dict[str, tuple[str | bytes, str, str, str]] = {
     ),
     "rung key": (change("summary =", "sumary ="), "rungs.optimized_swizzled.sumary", "unknown key", "'summary'?"),
     "rung inexact": (change("inexact = true", 'inexact = "yes"'), "rungs.optimized_swizzled.inexact", "string", "true"),
+    "rung instructions": (
+        change('["ld.shared", "bar.sync"]', '["ld.shared", 3]'),
+        "rungs.optimized_swizzled.instructions",
+        "other than words",
+        "wgmma",
+    ),
     "made without inputs.py": (change(X, 'x = "made"'), "inputs.x", "inputs.py is missing", "make(axes, device, gen"),
     "bytes of latin-1": (LESSON.encode() + b"\xff", "", "is not UTF-8", "save the file as UTF-8"),
 }

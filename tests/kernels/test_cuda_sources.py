@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernels import cuda
+from engine.worker.loading import import_module
+from kernels import catalog, cuda
+from kernels.catalog.model import Kind, Rung, Target
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted((ROOT / "kernels").rglob("*.cu"))
@@ -63,6 +65,41 @@ def test_a_rung_names_an_entry_that_its_source_has() -> None:
             assert cubin[:4] == b"\x7fELF", rung
             found += 1
     assert found >= 4
+
+
+def kernels_of(target: Target, rung: Rung) -> list[cuda.Kernel]:
+    """Every kernel that a rung's file and the files that it imports from its folder load."""
+    path = list(sys.path)
+    try:
+        import_module(target.folder, rung.name)
+        own = [module for module in list(sys.modules.values()) if _lies_in(module, target.folder)]
+        return [value for module in own for value in vars(module).values() if isinstance(value, cuda.Kernel)]
+    finally:
+        sys.path[:] = path
+        for name in [name for name, module in sys.modules.items() if _lies_in(module, target.folder)]:
+            del sys.modules[name]
+
+
+def _lies_in(module: Any, folder: Path) -> bool:
+    return str(getattr(module, "__file__", None) or "").startswith(f"{folder}/")
+
+
+INSTRUCTED = [
+    pytest.param(target, rung, id=f"{target.id}/{rung.name}")
+    for target in catalog.load().targets
+    for rung in target.rungs
+    if rung.instructions and rung.kind is Kind.CUDA
+]
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(("target", "rung"), INSTRUCTED)
+def test_a_rung_uses_the_instructions_that_it_names(target: Target, rung: Rung) -> None:
+    pytest.importorskip("torch")
+    kernels = kernels_of(target, rung)
+    assert kernels, f"{rung.name}.py loads no kernel"
+    ptx = "\n".join(cuda.compile_ptx(kernel, "sm_90a") for kernel in kernels)
+    assert [name for name in rung.instructions if name not in ptx] == []
 
 
 @needs_nvrtc
@@ -267,8 +304,8 @@ def test_a_tensor_that_the_gpu_cannot_reach_is_refused(core: FakeCore, kernel: c
 
 
 def test_too_much_shared_memory_and_bad_sizes_are_refused(core: FakeCore, kernel: cuda.Kernel) -> None:
-    with pytest.raises(ValueError, match="shared_bytes is 49153; 49152 is the most"):
-        cuda.launch(kernel, 1, 32, shared_bytes=48 * 1024 + 1)
+    with pytest.raises(ValueError, match="shared_bytes is 232449; 232448 is the most"):
+        cuda.launch(kernel, 1, 32, shared_bytes=227 * 1024 + 1)
     with pytest.raises(ValueError, match="grid is"):
         cuda.launch(kernel, (1, 1, 1, 1), 32)
     with pytest.raises(ValueError, match="block is"):
@@ -276,11 +313,53 @@ def test_too_much_shared_memory_and_bad_sizes_are_refused(core: FakeCore, kernel
     assert core.launches == []
 
 
+def test_a_kernel_is_allowed_more_shared_memory_once_for_each_larger_size(
+    core: FakeCore, kernel: cuda.Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allowed: list[int] = []
+    monkeypatch.setattr(cuda, "_opted_in_bytes", {})
+    monkeypatch.setattr(cuda, "_opt_in", lambda kernel, index, shared_bytes: allowed.append(shared_bytes))
+    for kib in (16, 48, 64, 64, 227, 100):
+        cuda.launch(kernel, 1, 32, shared_bytes=kib * 1024)
+    assert allowed == [64 * 1024, 227 * 1024]
+    assert [launch.config.shmem_size >> 10 for launch in core.launches] == [16, 48, 64, 64, 227, 100]
+
+
+def test_a_grid_counts_blocks_with_a_cluster_too(core: FakeCore, kernel: cuda.Kernel) -> None:
+    cuda.launch(kernel, (16, 3), 128, cluster=8)
+    (launch,) = core.launches
+    assert (launch.config.grid, launch.config.cluster, launch.config.block) == ((2, 3, 1), (8, 1, 1), (128, 1, 1))
+    with pytest.raises(ValueError, match=r"a grid of \(12, 1, 1\) is no whole number of clusters of \(8, 1, 1\)"):
+        cuda.launch(kernel, 12, 128, cluster=8)
+    assert len(core.launches) == 1
+
+
+@pytest.mark.parametrize(
+    ("shape", "box", "swizzle_bytes", "says"),
+    [
+        ((4, 4, 4), (4, 4), 0, "contiguous rows"),
+        ((64, 20), (8, 8), 0, "multiples of 16 bytes, not 40"),
+        ((64, 64), (8, 128), 128, "256 bytes does not go with a swizzle of 128"),
+        ((64, 64), (8, 64), 96, "does not go with a swizzle of 96"),
+        ((64, 64), (300, 64), 0, "up to 256 each"),
+        ((64, 64), (8, 4), 0, "multiple of 16 bytes"),
+    ],
+)
+def test_a_tensor_map_that_the_copy_engine_cannot_follow_is_refused(
+    shape: tuple[int, ...], box: tuple[int, int], swizzle_bytes: int, says: str
+) -> None:
+    import torch
+
+    with pytest.raises(ValueError, match=says):
+        cuda.tensor_map(torch.zeros(shape, dtype=torch.float16), box, swizzle_bytes)
+
+
 def test_the_installed_cuda_core_has_what_a_launch_uses() -> None:
-    pytest.importorskip("cuda.core")
-    core = cuda._core()
+    core = pytest.importorskip("cuda.core")
     assert all(hasattr(core, name) for name in ("Device", "LaunchConfig", "ObjectCode", "launch"))
     assert callable(core.ObjectCode.from_cubin)
+    swizzles = type(core.TensorMapDescriptorOptions((1, 1)).swizzle)
+    assert {"NONE", "SWIZZLE_32B", "SWIZZLE_64B", "SWIZZLE_128B"} <= set(swizzles.__members__)
 
 
 @pytest.mark.parametrize(("count", "size", "blocks"), [(0, 32, 0), (1, 32, 1), (32, 32, 1), (33, 32, 2)])

@@ -1,7 +1,8 @@
 """Every shipped lesson keeps its promises: honest rungs agree with the reference, wrong ones are refused.
 
 No engine runs here: each target is judged in a process of its own, `python -m tests.kernels.test_lessons ID
-DEVICE FILE`, because rungs are top-level modules and Triton reads TRITON_INTERPRET when a kernel is made.
+DEVICE FILE`, because rungs are top-level modules and Triton reads TRITON_INTERPRET when a kernel is made. A lesson for
+several ranks has as many such processes with a group between them, and each judges its own slice.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,6 +102,8 @@ def test_wrong_variants_are_refused_on_a_cpu(target: Target) -> None:
 @pytest.mark.skipif(not Path("/dev/nvidia0").exists(), reason="there is no NVIDIA GPU here")
 @each_target
 def test_all_rungs_are_judged_rightly_on_a_gpu(target: Target) -> None:
+    if target.ranks > 1:
+        pytest.skip(f"wants {target.ranks} GPUs; its ranks are judged on the CPU above")
     check_honest(target, "cuda")
     check_wrong(target, "cuda")
 
@@ -166,38 +170,54 @@ def check_wrong(target: Target, device: str) -> None:
 @functools.cache
 def judged(target_id: str, device: str) -> list[dict[str, Any]]:
     """Every rung that `device` runs, on every small case: [{rung, honest, case, right, finding, detail}]."""
+    target = FOUND.find(target_id)
     with tempfile.TemporaryDirectory() as folder:
-        answer = Path(folder) / "verdicts.json"
         environment = {**os.environ, "TRITON_CACHE_DIR": f"{folder}/triton", "OMP_NUM_THREADS": "2"}
         environment.pop("TRITON_INTERPRET", None)
         if device == "cpu":
             environment["TRITON_INTERPRET"] = "1"
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.kernels.test_lessons", target_id, device, str(answer)],
-            cwd=ROOT,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=170 if device == "cpu" else 590,  # compilers tune for minutes on a GPU
-        )
-        assert done.returncode == 0, done.stderr[-4000:]
-        verdicts: list[dict[str, Any]] = json.loads(answer.read_text())
-        return verdicts
+        answers = [Path(folder) / f"verdicts_{rank}.json" for rank in range(target.ranks)]
+        meeting = [f"{folder}/meeting"] if target.ranks > 1 else []
+        judge = [sys.executable, "-m", "tests.kernels.test_lessons", target_id, device]
+        processes = [
+            subprocess.Popen(
+                [*judge, str(answer), str(rank), *meeting],
+                cwd=ROOT,
+                env=environment,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for rank, answer in enumerate(answers)
+        ]
+        try:
+            # Compilers tune for minutes on a GPU.
+            said = [process.communicate(timeout=170 if device == "cpu" else 590)[1] for process in processes]
+        finally:
+            for process in processes:
+                process.kill()
+        assert [process.returncode for process in processes] == [0] * target.ranks, said[0][-4000:]
+        return whole([json.loads(answer.read_text()) for answer in answers])
 
 
-def judge_target(target: Target, device: str) -> list[dict[str, Any]]:
+def whole(told: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """One verdict of what every rank said of its slice: right where all are."""
+    return [next((one for one in verdicts if not one["right"]), verdicts[0]) for verdicts in zip(*told, strict=True)]
+
+
+def judge_target(target: Target, device: str, rank: int) -> list[dict[str, Any]]:
     """Run and judge every rung that `device` can run, each imported afresh."""
     rungs = [rung for rung in target.rungs if device != "cpu" or runs_without_gpu(rung)]
     verdicts = []
     for rung in rungs:
         for case in small_cases(target):
-            finding, detail = judge_rung(target, rung, case, device)
+            finding, detail = judge_rung(target, rung, case, device, rank)
             verdicts.append(
                 {
                     "rung": rung.name,
                     "honest": rung.role is not Role.WRONG,
                     "case": case.name,
-                    "right": finding == "nothing",
+                    "right": finding in ("nothing", "not here"),
                     "finding": finding,
                     "detail": detail,
                 }
@@ -205,21 +225,27 @@ def judge_target(target: Target, device: str) -> list[dict[str, Any]]:
     return verdicts
 
 
-def judge_rung(target: Target, rung: Rung, case: Case, device: str) -> tuple[str, str]:
+def judge_rung(target: Target, rung: Rung, case: Case, device: str, rank: int) -> tuple[str, str]:
     """Prepare on one set of values, call on another, compare with the reference: finding and sentence."""
     import traceback
 
     from checks.compare import compare, form
+    from engine.worker.loading import NotHereError
 
-    expected = call(target, "reference", inputs(target, case, 1, device, exact=True))
+    def own(tensors: Sequence[Any]) -> list[Any]:
+        return list(tensors) if target.ranks == 1 else [tensor[rank] for tensor in tensors]
+
+    expected = own(call(target, "reference", inputs(target, case, 1, device, exact=True)))
     try:
-        outputs = call(target, rung.name, inputs(target, case, 0, device), inputs(target, case, 1, device))
+        outputs = call(target, rung.name, own(inputs(target, case, 0, device)), own(inputs(target, case, 1, device)))
+    except NotHereError as absent:
+        return "not here", str(absent)
     except Exception:
         return "exception", traceback.format_exc(limit=-3)
     if len(outputs) != len(target.outputs):
         return "count", f"{len(outputs)} outputs, {len(target.outputs)} declared"
     for spec, got, want in zip(target.outputs, outputs, expected, strict=True):
-        shape = tuple(catalog.shape(spec, case.axes))
+        shape = tuple(catalog.shape(spec, case.axes))[target.ranks > 1 :]  # a rank's slice has not the ranks' dimension
         found = form(spec.name, tuple(got.shape), str(got.dtype).removeprefix("torch."), shape, spec.dtype)
         if found.right:
             found = compare(spec.name, got.to(want.device), want, tolerance=target.tolerance[spec.dtype])
@@ -287,5 +313,17 @@ def placed(spec: TensorSpec, value: Any, device: str, exact: bool) -> Any:
 
 
 if __name__ == "__main__":
-    wanted, on, file = sys.argv[1:]
-    Path(file).write_text(json.dumps(judge_target(FOUND.find(wanted), on)))
+    wanted, on, file, place, *meeting = sys.argv[1:]
+    if meeting:
+        import datetime
+
+        import torch.distributed as dist
+
+        dist.init_process_group(
+            "gloo",
+            init_method=f"file://{meeting[0]}",
+            rank=int(place),
+            world_size=FOUND.find(wanted).ranks,
+            timeout=datetime.timedelta(seconds=60),
+        )
+    Path(file).write_text(json.dumps(judge_target(FOUND.find(wanted), on, int(place))))

@@ -144,6 +144,52 @@ def test_a_suite_without_a_full_run_ends_with_1(state: Path) -> None:
     assert json.loads(bench("suite", "--json").stdout)["geometric_mean"] is None
 
 
+# -- results -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_page_of_results_has_every_rung_and_says_which_predictions_were_met(tmp_path: Path, state: Path) -> None:
+    mine = tmp_path / "mine"
+    for name in ("met", "missed", "elsewhere", "suspect"):
+        make_target(mine, name, title=f"{name} | in one pass", on="H100")
+    versions: dict[str, object] = {**H100, "driver": "580.1", "versions": {"torch": "2.11.0", "triton": "3.6.0"}}
+    remember(state, "mine:met", speedup=9.0, device="cuda", environment=versions, quick=True)
+    remember(state, "mine:met", speedup=2.0, device="cuda", case="default", environment=versions)
+    remember(state, "mine:missed", speedup=1.2, device="cuda", case="default", environment=versions)
+    remember(state, "mine:suspect", device="cuda", case="default", environment=versions, validity=Validity.SUSPECT)
+    remember(state, "mine:elsewhere", environment=LAPTOP)
+
+    page = bench("results", "--on", "H100", "--root", str(mine))
+    assert page.exit_code == 0
+    lines = page.stdout.splitlines()
+    assert lines[0] == f"# Results on {GPU}"
+    assert "3 targets, 3 runs; torch 2.11.0, triton 3.6.0, driver 580.1. Of 2 predictions 1 were met." in lines
+    summary = {line.split("`")[1]: line.split(" | ") for line in lines if line.startswith("| `mine:")}
+    assert {name: row[-1] for name, row in summary.items()} == {
+        "mine:met": "yes |", "mine:missed": "no |", "mine:suspect": "- |"
+    }  # fmt: skip
+    assert summary["mine:met"][2:4] == ["`optimized`", "2.00x [1.96..2.04]"]
+    assert "met \\| in one pass." in lines
+    (row,) = [line for line in lines[: lines.index("### mine:missed")] if line.startswith("| `optimized`")]
+    assert row.startswith("| `optimized` | 0.5000 [0.4950..0.5050] | 2.00x [1.96..2.04] | 82 % | - | - | faster |")
+    assert lines[-1] == "No full run is stored of mine:elsewhere."
+
+
+def test_a_kept_document_gives_the_same_page_byte_for_byte(tmp_path: Path, state: Path) -> None:
+    make_target(tmp_path / "mine", "one")
+    remember(state, "mine:one", environment=LAPTOP)
+    document = tmp_path / "results.json"
+    root = str(tmp_path / "mine")
+    document.write_text(bench("results", "--root", root, "--json").stdout)
+    (state / "aisp.db").unlink()
+    assert bench("results", "--root", root).exit_code == 1
+    again = bench("results", "--from", str(document))
+    assert (again.exit_code, again.stdout.splitlines()[0]) == (0, "# Results on a CPU")
+    document.write_text('{"on": "CPU"}')
+    broken = bench("results", "--from", str(document))
+    assert broken.exit_code == 2
+    assert "is no document of `bench results --json`" in broken.stderr
+
+
 # -- peak --------------------------------------------------------------------------------------------------------------
 
 

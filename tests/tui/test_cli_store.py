@@ -227,7 +227,28 @@ def test_expectations_put_the_prediction_beside_the_newest_run_on_that_hardware(
         "mine:met": True, "mine:missed": False, "mine:elsewhere": None, "mine:unmeasured": None
     }  # fmt: skip
     assert told["mine:unmeasured"]["measured"] is None
-    assert told["mine:met"]["predicted"] == {"low": 1.5, "high": 3.0, "on": "H100", "why": "one pass instead of two"}
+    assert told["mine:met"]["predicted"] == {
+        "low": 1.5, "high": 3.0, "memory": None, "on": "H100", "why": "one pass instead of two"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("peak_bytes", "met"), [(100, True), (400, False), (None, None)])
+def test_a_prediction_of_memory_is_met_by_the_memory_that_a_rung_saves(
+    tmp_path: Path, state: Path, peak_bytes: int | None, met: bool | None
+) -> None:
+    lesson = make_target(tmp_path / "mine", "lean", on="H100") / "lesson.md"
+    text = lesson.read_text().replace("[1.5, 3.0]", "[0.5, 1.5], memory = [3, 10]")
+    lesson.write_text(text.replace('"speed"', '"memory"'))
+    arms = {"baseline": {"peak_bytes": 800}, "optimized": {"peak_bytes": peak_bytes}}
+    remember(state, "mine:lean", speedup=0.9, device="cuda", environment=H100, arms=arms)
+    shown = bench("expectations", "--root", str(tmp_path / "mine"), "--json")
+    (told,) = json.loads(shown.stdout)
+    assert told["predicted"]["memory"] == [3.0, 10.0]
+    assert told["measured"]["memory"] == (800 / peak_bytes if peak_bytes else None)
+    assert (told["met"], shown.exit_code) == (met, int(met is False))
+    row = bench("expectations", "--root", str(tmp_path / "mine")).stdout
+    assert "0.500x..1.50x, 3.00x..10.0x less memory on H100" in row
+    assert ("8.00x less memory" in row) is (peak_bytes == 100)
 
 
 def test_expectations_that_nothing_contradicts_end_with_0(tmp_path: Path) -> None:

@@ -2,8 +2,9 @@
 last.
 
 A prediction names the hardware it is for. It is met when the measured speed-up of the best rung lies in the
-predicted range; a measurement on other hardware is shown and answers nothing, and neither does one that is
-not to be believed, one with `--validity portable`, or one of a target with a rung in quarantine.
+predicted range, and where memory is the lesson also the peak memory that it saves. A measurement on other hardware
+is shown and answers nothing, and neither does one that is not to be believed, one with `--validity portable`, or
+one of a target with a rung in quarantine.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from engine.clean import clean_line
-from store.outcomes import State, Validity
+from kernels.catalog.model import Goal
+from store.outcomes import State, Validity, Verdict
 from tui import plain
 from tui.commands import common
-from tui.commands.follow import PORTABLE
+from tui.commands.follow import OPTIMIZED, PORTABLE
 from tui.commands.quarantine import Mark, Marks
 
 if TYPE_CHECKING:
-    from engine.protocol.events import ComparisonUpdate
-    from kernels.catalog.model import Target
+    from kernels.catalog.model import Expectation, Target
     from store import History
     from tui.commands.follow import RunView
 
@@ -37,10 +38,47 @@ class Finding:
 
     target: Target
     run: RunView | None = None
-    best: ComparisonUpdate | None = None
+    best: Measured | None = None
     measured_on: str = ""
     met: bool | None = None
     marks: tuple[Mark, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a run says to a prediction: its best rung, that one's speed-up over the first baseline and the baseline's
+    peak memory over the rung's. Where memory is the goal the best rung is the leanest, else the fastest."""
+
+    rung: str = ""
+    speedup: float | None = None
+    low: float | None = None
+    high: float | None = None
+    memory: float | None = None
+    verdict: str = Verdict.NONE
+
+    @classmethod
+    def of(cls, run: RunView, goal: Goal) -> Measured:
+        """Of a run that has ended."""
+        peaks = {
+            arm.rung: arm.known.peak_bytes
+            for arm in run.arms.values()
+            if arm.known is not None and arm.known.peak_bytes and run.mark(arm.rung) is None
+        }
+        lean = {rung: peak for rung, peak in peaks.items() if rung.startswith(OPTIMIZED)}
+        best = run.best
+        if goal is Goal.MEMORY and lean:
+            best = run.comparisons.get((min(lean, key=lambda rung: lean[rung]), run.baseline))
+        if best is None:
+            return cls()
+        memory = peaks[run.baseline] / peaks[best.rung] if {run.baseline, best.rung} <= peaks.keys() else None
+        return cls(best.rung, best.speedup, best.low, best.high, memory, best.verdict)
+
+    def meets(self, expect: Expectation) -> bool | None:
+        """Whether everything that was predicted lies in its range; None where something was not measured."""
+        pairs = [(self.speedup, expect.speedup)] + ([(self.memory, expect.memory)] if expect.memory else [])
+        if any(value is None for value, _ in pairs):
+            return None
+        return all(low <= (value or 0.0) <= high for value, (low, high) in pairs)
 
 
 @click.command()
@@ -77,8 +115,8 @@ def look(opened: History, target: Target, kept: Marks) -> Finding:
     elsewhere: Finding | None = None
     for record in opened.newest(LOOK_BACK_RUNS, target.id, all_findings=False):
         run = stored.view(record, kept)
-        best = run.best
-        if run.state != State.OK or best is None or best.speedup is None:
+        best = Measured.of(run, target.goal)
+        if run.state != State.OK or best.speedup is None:
             continue
         facts = stored.environment(opened, record)
         name = stored.ran_on(record, facts)
@@ -86,9 +124,8 @@ def look(opened: History, target: Target, kept: Marks) -> Finding:
         if not meant or run.policy == PORTABLE:
             elsewhere = elsewhere or Finding(target, run, best, name, marks=marks)
             continue
-        low, high = target.expect.speedup
         believed = run.validity == Validity.VALID and not marks
-        return Finding(target, run, best, name, low <= best.speedup <= high if believed else None, marks)
+        return Finding(target, run, best, name, best.meets(target.expect) if believed else None, marks)
     return elsewhere or Finding(target, marks=marks)
 
 
@@ -111,8 +148,8 @@ def lines(findings: list[Finding], *, width: int | None) -> list[str]:
         best = finding.best
         row = [
             finding.target.id,
-            f"{plain.number(expect.speedup[0], 3)}x..{plain.number(expect.speedup[1], 3)}x on {expect.on}",
-            plain.speedup(best.speedup, best.low, best.high) if best else plain.DASH,
+            f"{times(expect.speedup)}{f', {times(expect.memory)} less memory' if expect.memory else ''} on {expect.on}",
+            _measured(best, expect) if best else plain.DASH,
             finding.measured_on or plain.DASH,
             answer(finding),
         ]
@@ -124,6 +161,17 @@ def lines(findings: list[Finding], *, width: int | None) -> list[str]:
         *([""] if told else []),
         *(clean_line(line, limit=2000) for line in told),
     ]
+
+
+def times(limits: tuple[float, float]) -> str:
+    """A range of factors: "1.5x..3x"."""
+    return f"{plain.number(limits[0], 3)}x..{plain.number(limits[1], 3)}x"
+
+
+def _measured(best: Measured, expect: Expectation) -> str:
+    text = plain.speedup(best.speedup, best.low, best.high)
+    known = expect.memory and best.memory is not None
+    return f"{text}, {plain.number(best.memory, 3)}x less memory" if known else text
 
 
 def answer(finding: Finding) -> str:
@@ -152,6 +200,7 @@ def as_document(finding: Finding) -> dict[str, Any]:
             "speedup": best.speedup,
             "low": best.low,
             "high": best.high,
+            "memory": best.memory,
             "verdict": best.verdict,
         }
     return {
@@ -159,6 +208,7 @@ def as_document(finding: Finding) -> dict[str, Any]:
         "predicted": {
             "low": expect.speedup[0],
             "high": expect.speedup[1],
+            "memory": list(expect.memory) if expect.memory else None,
             "on": expect.on,
             "why": expect.why,
         },

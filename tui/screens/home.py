@@ -394,7 +394,8 @@ class HomeScreen(WorkScreen):
         expect = target.expect
         if expect is not None:
             low, high = expect.speedup
-            facts.append(("predicted", f"{low:g}x to {high:g}x on {expect.on}: {self._met(target)}"))
+            less = f", {expect.memory[0]:g}x to {expect.memory[1]:g}x less memory" if expect.memory else ""
+            facts.append(("predicted", f"{low:g}x to {high:g}x{less} on {expect.on}: {self._met(target)}"))
             facts.append(("because", expect.why))
         grid: list[tuple[Text, Text]] = [(Text(label, "dim"), Text(clean_line(value))) for label, value in facts]
         if any(rung.role is Role.CHEAT for rung in target.rungs):
@@ -448,7 +449,12 @@ class HomeScreen(WorkScreen):
             return f"missed, {plain.speedup(result.speedup)} is less"
         if result.speedup > high:
             return f"missed, {plain.speedup(result.speedup)} is more"
-        return f"met, {plain.speedup(result.speedup)}"
+        if expect.memory is None:
+            return f"met, {plain.speedup(result.speedup)}"
+        if result.memory is None:
+            return f"{plain.speedup(result.speedup)} as predicted, but memory was not measured"
+        within = expect.memory[0] <= result.memory <= expect.memory[1]
+        return f"{'met' if within else 'missed'}, {plain.speedup(result.speedup)}, {result.memory:.3g}x less memory"
 
     def _rungs(self, target: Target) -> Parts:
         result = self.result(target.id)

@@ -1,0 +1,304 @@
+"""`aisp bench results`: a page of everything that was measured on one kind of hardware, in Markdown, from the store.
+
+Of every target and case the newest full run counts. A page is made of the document that `--json` gives, and of nothing
+else: kept beside the page, the document shows that no figure was typed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from engine.clean import clean_line
+from store.outcomes import State, Validity
+from tui import plain
+from tui.cli import EXIT_NO
+from tui.commands import common
+from tui.commands.expectations import Measured, is_meant, times
+from tui.commands.follow import A_A, PORTABLE, RunView
+
+if TYPE_CHECKING:
+    from kernels.catalog.model import Chapter, Target
+    from store import History
+    from store.records import RunRecord
+    from tui.commands.quarantine import Marks
+
+LOOK_BACK_RUNS = 200
+"""How many of a target's runs are looked through."""
+VERSIONS = ("torch", "triton", "cuda", "driver")
+
+Document = dict[str, Any]
+
+
+@click.command()
+@click.option(
+    "--on", "hardware", metavar="NAME", help="Hardware whose runs count (H100, CPU); that of the newest else."
+)
+@click.option(
+    "--from",
+    "kept",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The page of this document, which an earlier --json gave.",
+)
+@common.roots_option
+@common.json_option
+@click.pass_context
+def command(ctx: click.Context, hardware: str | None, kept: Path | None, roots: tuple[str, ...], as_json: bool) -> None:
+    """Write a page of the newest full run of every target and case: times, speed-ups, predictions.
+
+    Exit status: 0; 1 no full run is stored; 2 the document cannot be read.
+    """
+    if kept is not None:
+        try:
+            document = json.loads(kept.read_text("utf-8"))
+            text = page(document)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise click.UsageError(
+                f"{clean_line(str(kept))} is no document of `bench results --json`: {error}"
+            ) from None
+    else:
+        from tui.commands import stored  # the store and numpy
+
+        catalog = common.load_catalog(roots)
+        with stored.history() as opened:
+            document = gather(opened, stored.marks(), catalog.chapters, catalog.targets, hardware)
+        text = page(document)
+    if as_json:
+        common.say_document(document)
+    elif document["targets"]:
+        common.say(text.rstrip("\n"))
+    else:
+        common.note("aisp: no full run is stored; `aisp bench run --targets all` makes some")
+    ctx.exit(0 if document["targets"] else EXIT_NO)
+
+
+# -- from the store ----------------------------------------------------------------------------------------------------
+
+
+def gather(
+    opened: History, kept: Marks, chapters: Sequence[Chapter], targets: Sequence[Target], hardware: str | None
+) -> Document:
+    """What the store knows of these targets on that hardware, as plain data."""
+    from tui.commands import stored
+
+    found: dict[str, list[tuple[str, RunRecord]]] = {}
+    newest = ("", "")  # id, which sorts by creation, and hardware
+    for target in targets:
+        records = [
+            record
+            for record in opened.newest(LOOK_BACK_RUNS, target.id, all_findings=False)
+            if not record.quick and record.state.final and record.state not in (State.CANCELLED, State.ENGINE_LOST)
+        ]
+        found[target.id] = [(stored.ran_on(r, stored.environment(opened, r)) or r.device, r) for r in records]
+        newest = max([newest, *((record.id, name) for name, record in found[target.id])])
+    named = hardware or newest[1]
+    versions: dict[str, set[str]] = {}
+    told, missing = [], []
+    for target in targets:
+        by_case: dict[str, RunRecord] = {}
+        for name, record in found[target.id]:
+            if name == named if hardware is None else is_meant(hardware, [name]):
+                by_case.setdefault(record.case, record)
+        if not by_case:
+            missing.append(target.id)
+            continue
+        order = {case.name: place for place, case in enumerate(target.cases)}
+        chosen = sorted(by_case.values(), key=lambda record: order.get(record.case, len(order)))
+        for record in chosen:
+            facts = stored.environment(opened, record)
+            given = facts.get("versions")
+            packages = {**(given if isinstance(given, Mapping) else {}), "driver": facts.get("driver")}
+            packages["cuda"] = facts.get("cuda")
+            for key in VERSIONS:
+                if packages.get(key):
+                    versions.setdefault(key, set()).add(clean_line(str(packages[key])))
+            if facts.get("gpu") and hardware is not None:
+                named = str(facts["gpu"])
+        told.append(_target(target, [stored.view(record, kept) for record in chosen], named))
+    return {
+        "on": clean_line(named) or None,
+        "versions": {key: sorted(values) for key, values in versions.items()},
+        "chapters": [{"id": chapter.id, "title": chapter.title} for chapter in chapters],
+        "targets": told,
+        "without": missing,
+    }
+
+
+def _target(target: Target, runs: Sequence[RunView], name: str) -> Document:
+    expect = target.expect
+    predicted = None
+    if expect is not None:
+        predicted = {
+            "speedup": list(expect.speedup),
+            "memory": list(expect.memory) if expect.memory else None,
+            "on": expect.on,
+            "why": expect.why,
+        }
+    summaries = {rung.name: rung.summary for rung in target.rungs}
+    return {
+        "target": target.id,
+        "chapter": target.chapter,
+        "title": target.title,
+        "goal": target.goal.value,
+        "predicted": predicted,
+        "met": _met(target, runs[0], name),
+        "runs": [_run(run, summaries, target) for run in runs],
+    }
+
+
+def _met(target: Target, run: RunView, name: str) -> bool | None:
+    """Whether the prediction was met; None where this run cannot say: another case, other hardware, not believed."""
+    if target.expect is None or run.case != target.cases[0].name or not is_meant(target.expect.on, [name, run.device]):
+        return None
+    if run.state != State.OK or run.validity != Validity.VALID or run.policy == PORTABLE or run.marks:
+        return None
+    return Measured.of(run, target.goal).meets(target.expect)
+
+
+def _run(run: RunView, summaries: Mapping[str, str], target: Target) -> Document:
+    rungs = []
+    for arm in run.arms.values():
+        if arm.rung.endswith(A_A) or arm.known is None:
+            continue
+        known, against, mark = arm.known, run.against_baseline(arm.rung), run.mark(arm.rung)
+        rungs.append(
+            {
+                "rung": arm.rung,
+                "summary": summaries.get(arm.rung, ""),
+                "state": known.state,
+                "timing": known.timing,
+                "median_ms": None if mark else known.median_ms,
+                "low_ms": None if mark else known.low_ms,
+                "high_ms": None if mark else known.high_ms,
+                "speedup": against.speedup if against else None,
+                "low": against.low if against else None,
+                "high": against.high if against else None,
+                "verdict": against.verdict if against else None,
+                "sol": None if mark else known.sol,
+                "limiter": known.light.limiter if known.light else "",
+                "peak_bytes": known.peak_bytes,
+                "note": mark.sentence if mark else clean_line(known.reason, limit=300),
+            }
+        )
+    measured = Measured.of(run, target.goal)
+    return {
+        "run_id": run.id,
+        "wall": run.wall,
+        "case": run.case,
+        "state": run.state,
+        "validity": run.validity,
+        "policy": run.policy,
+        "best": measured.rung or None,
+        "speedup": measured.speedup,
+        "memory": measured.memory,
+        "rungs": rungs,
+    }
+
+
+# -- the page ----------------------------------------------------------------------------------------------------------
+
+
+def page(document: Document) -> str:
+    """The document as Markdown: predictions first, then every rung."""
+    targets: list[Document] = document["targets"]
+    titles = {chapter["id"]: chapter["title"] for chapter in document["chapters"]}
+    versions = ", ".join(f"{key} {' and '.join(values)}" for key, values in document["versions"].items())
+    answered = [target["met"] for target in targets if target["met"] is not None]
+    lines = [
+        f"# Results on {_cell(document['on'] or 'unknown hardware')}",
+        "",
+        "Generated by `aisp bench results` from the store, not edited by hand. Each row is a rung of the newest full"
+        " run: its median time with a 95 % interval, its speed-up over the first baseline with a 95 % interval and the"
+        " verdict beyond the noise floor, and its share of the speed of light. How all of it is measured:"
+        " [measurement.md](../measurement.md).",
+        "",
+        f"{len(targets)} targets, {sum(len(target['runs']) for target in targets)} runs; {versions}."
+        f" Of {len(answered)} predictions {sum(answered)} were met.",
+        "",
+        *_table(
+            ["target", "goal", "best rung", "speed-up", "peak memory", "predicted", "met"],
+            [_summary(target) for target in targets],
+        ),
+    ]
+    chapter = None
+    for target in targets:
+        if target["chapter"] != chapter:
+            chapter = target["chapter"]
+            lines += ["", f"## {_cell(titles.get(chapter) or chapter)}"]
+        lines += ["", f"### {_cell(target['target'])}", "", f"{_cell(target['title'])}."]
+        if target["predicted"]:
+            lines += ["", f"{_predicted(target)} Because {_cell(target['predicted']['why'])}."]
+        for run in target["runs"]:
+            lines += ["", *_run_lines(run)]
+    if document["without"]:
+        lines += ["", f"No full run is stored of {', '.join(map(_cell, document['without']))}."]
+    return "\n".join(lines) + "\n"
+
+
+def _summary(target: Document) -> list[str]:
+    run = target["runs"][0]
+    best = next((rung for rung in run["rungs"] if rung["rung"] == run["best"]), None)
+    bounds = (best["low"], best["high"]) if best else (None, None)
+    predicted = target["predicted"]
+    return [
+        f"`{_cell(target['target'])}`",
+        target["goal"],
+        f"`{_cell(run['best'])}`" if run["best"] else plain.DASH,
+        plain.speedup(run["speedup"], *bounds) if run["state"] == State.OK else run["state"],
+        plain.DASH if run["memory"] is None else f"{plain.number(run['memory'], 3)}x less",
+        _range(predicted) if predicted else plain.DASH,
+        {True: "yes", False: "no"}.get(target["met"], plain.DASH),
+    ]
+
+
+def _range(predicted: Document) -> str:
+    also = f", {times(predicted['memory'])} less memory" if predicted["memory"] else ""
+    return f"{times(predicted['speedup'])}{also} on {_cell(predicted['on'])}"
+
+
+def _predicted(target: Document) -> str:
+    met = {True: "was met", False: "was missed"}.get(target["met"], "was not put to the test here")
+    return f"The prediction, {_range(target['predicted'])}, {met}."
+
+
+def _run_lines(run: Document) -> list[str]:
+    timings = sorted({rung["timing"] for rung in run["rungs"] if rung["median_ms"] is not None})
+    said = [f"Case `{_cell(run['case'])}`", *(f"timed {timing}" for timing in timings)]
+    said += [f"times {run['validity']}"] if run["validity"] != "valid" else []
+    said += [f"policy {run['policy']}"] if run["policy"] != "strict" else []
+    rows = [
+        [
+            f"`{_cell(rung['rung'])}`",
+            plain.milliseconds(rung["median_ms"], rung["low_ms"], rung["high_ms"]),
+            plain.speedup(rung["speedup"], rung["low"], rung["high"]),
+            plain.percent(rung["sol"]),
+            rung["limiter"] or plain.DASH,
+            plain.size(rung["peak_bytes"]),
+            _verdict(rung),
+            _cell(rung["summary"]),
+        ]
+        for rung in run["rungs"]
+    ]
+    heads = ["rung", "ms [95 %]", "speed-up [95 %]", "of light", "limiter", "peak memory", "verdict", "what it changes"]
+    return [f"{', '.join(said)}; run {_cell(run['run_id'])}, {_cell(run['wall'][:10])}.", "", *_table(heads, rows)]
+
+
+def _verdict(rung: Document) -> str:
+    if rung["state"] != State.OK:
+        return f"{rung['state']}: {_cell(rung['note'])}" if rung["note"] else rung["state"]
+    if rung["verdict"] in (None, "none"):
+        return _cell(rung["note"]) or plain.DASH
+    return str(rung["verdict"])
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(cells)} |" for cells in (heads, ["---"] * len(heads), *rows)]
+
+
+def _cell(text: str) -> str:
+    """Text that stays in its cell."""
+    return clean_line(str(text), limit=400).replace("|", "\\|")
