@@ -222,6 +222,19 @@ async def test_any_name_that_a_folder_or_file_can_have_runs(
         assert "\n" not in told
 
 
+async def test_a_peer_whose_package_is_missing_is_no_failure_and_says_what_is_missing(
+    shared: EngineUnderTest, tmp_path: Path
+) -> None:
+    folder = corpus.write(tmp_path / "mine" / "doubling")
+    (folder / "peer_elsewhere.py").write_text("import nobody_has_this\n\n\ndef run(x):\n    return x * 2\n")
+    result = await shared.run(tmp_path / "mine", "mine:doubling", rungs=["baseline", "peer_elsewhere"])
+    assert result.record.state is State.OK, result.record.reason
+    assert_timed(result, "baseline")
+    arm = result.arm("peer_elsewhere")
+    assert (arm.state, arm.median_ms) == (State.UNAVAILABLE, None)
+    assert "nobody_has_this is not installed here; pip install 'aisp[peers]' may bring it" in arm.reason
+
+
 async def test_a_state_directory_whose_name_is_not_utf8_works(
     own: Callable[..., EngineUnderTest], tmp_path: Path
 ) -> None:
