@@ -113,6 +113,7 @@ def _slower(arm: ArmFacts, number: int) -> float:
     known_ms = arm.median_ms or statistics.median(found.seen_ms or (0.0,))
     if arm.device == "cpu" and number < len(arm.sustained):
         known_ms = max(known_ms, arm.sustained[number].per_call_ms)
+    known_ms *= found.crowding
     return min(found.unseen_ms) / known_ms if known_ms > 0 and found.unseen_ms else 1.0
 
 

@@ -231,12 +231,15 @@ class Sustained:
         claimed_ms: median of this replica's samples.
         host_ms: median host time of a launch, as the samples say.
         calls: in the longer of the two stretches whose difference was taken.
+        alone_ms: `per_call_ms` without the time for which the process's threads stood in line for a processor, as the
+            kernel counts it: a neighbour's part. None where that is not known.
     """
 
     per_call_ms: float
     claimed_ms: float
     host_ms: float
     calls: int
+    alone_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,11 +249,13 @@ class Surprises:
     Attributes:
         seen_ms, unseen_ms: in pairs.
         judged: how many of them were judged in full against the reference.
+        crowding: the wall time in which they were taken over the same without standing in line for a processor.
     """
 
     seen_ms: tuple[float, ...]
     unseen_ms: tuple[float, ...]
     judged: int
+    crowding: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,15 +148,19 @@ def wall_clock(arm: ArmFacts, run: RunFacts) -> Answer:
     if not arm.sustained:
         return unavailable("no calls were made by the engine's clock alone")
     factor = WALL_FACTOR.get(arm.device, max(WALL_FACTOR.values()))
-    told = max(arm.sustained, key=lambda each: each.per_call_ms / max(_explained_ms(arm, each), 1e-9))
+    told = max(arm.sustained, key=lambda each: _alone_ms(each) / max(_explained_ms(arm, each), 1e-9))
     words = (
-        f"{_ms(told.claimed_ms)} by the samples, {_ms(told.per_call_ms)} by the engine's clock over {told.calls} calls"
+        f"{_ms(told.claimed_ms)} by the samples, {_ms(_alone_ms(told))} by the engine's clock over {told.calls} calls"
         f" (launching takes {_ms(told.host_ms)})"
     )
-    beyond = [each.per_call_ms > factor * _explained_ms(arm, each) + WALL_LEAST_MS for each in arm.sustained]
+    beyond = [_alone_ms(each) > factor * _explained_ms(arm, each) + WALL_LEAST_MS for each in arm.sustained]
     if all(beyond):
         return caught(f"{words}, in all {len(beyond)} replicas")
     return passed(words)
+
+
+def _alone_ms(told: Sustained) -> float:
+    return told.per_call_ms if told.alone_ms is None else told.alone_ms
 
 
 def _explained_ms(arm: ArmFacts, told: Sustained) -> float:

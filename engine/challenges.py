@@ -7,9 +7,13 @@ checks.registry.Sustained and Surprises.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import statistics
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 from checks.registry import Surprises, Sustained
 from engine.arms import Arm, ask
@@ -22,15 +26,66 @@ DOUBT = 1.3  # a call that takes this much longer than claimed is looked at agai
 REPEATS = (2, 16)  # usual, in doubt
 PAIRS = (3, 8)
 PAIRS_MS = 80.0
+MOST_CROWDING = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """What the kernel says of all threads of a process, in ms: how long they ran, and how long they stood in line."""
+
+    ran_ms: float
+    waited_ms: float
+
+    @classmethod
+    def of(cls, pid: int) -> Scheduled:
+        """Up to now; zeros where the kernel keeps no count, or the process is gone."""
+        ran = waited = 0
+        for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+            with contextlib.suppress(OSError, ValueError):
+                ran_ns, waited_ns, _ = path.read_text().split()
+                ran, waited = ran + int(ran_ns), waited + int(waited_ns)
+        return cls(ran / 1e6, waited / 1e6)
+
+    def alone_ms(self, later: Scheduled, wall_ms: float) -> float:
+        """What `wall_ms` that went by until `later` would have been without neighbours. Never less than the work of the
+        threads takes on all processors."""
+        ran_ms, waited_ms = max(later.ran_ms - self.ran_ms, 0.0), max(later.waited_ms - self.waited_ms, 0.0)
+        return min(max(wall_ms - waited_ms, ran_ms / (os.cpu_count() or 1)), wall_ms)
+
+
+class Crowd:
+    """How long a process takes for what happens within, and how long it would have taken without neighbours.
+
+    Attributes:
+        wall_ms: by the engine's clock.
+        alone_ms: without the time in which its threads stood in line for a processor.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.wall_ms = self.alone_ms = 0.0
+        self._pid = pid
+
+    def __enter__(self) -> Crowd:
+        self._before, self._start_ns = Scheduled.of(self._pid), time.monotonic_ns()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.wall_ms = (time.monotonic_ns() - self._start_ns) / 1e6
+        self.alone_ms = self._before.alone_ms(Scheduled.of(self._pid), self.wall_ms)
+
+    @property
+    def factor(self) -> float:
+        """How much longer neighbours made it."""
+        return self.wall_ms / max(self.alone_ms, self.wall_ms / MOST_CROWDING) if self.wall_ms else 1.0
 
 
 async def sustain(arm: Arm, child: Process, case: str, replica: int, patience_s: float) -> Sustained:
     """Call after call without a hold; the least time per call of several tries, by the engine's clock."""
 
-    async def wall_ms(calls: int) -> float:
-        start = time.monotonic_ns()
-        await ask(child, jobs.Sustain(case=case, calls=calls), reports.Sustained, patience_s, arm.name)
-        return (time.monotonic_ns() - start) / 1e6
+    async def stretch(calls: int) -> tuple[float, float]:
+        with Crowd(child.pid) as crowd:
+            await ask(child, jobs.Sustain(case=case, calls=calls), reports.Sustained, patience_s, arm.name)
+        return crowd.wall_ms, crowd.alone_ms
 
     log = arm.samples
     kept = [
@@ -40,19 +95,22 @@ async def sustain(arm: Arm, child: Process, case: str, replica: int, patience_s:
     ]
     claimed_ms = statistics.median(device for device, _ in kept) if kept else arm.per_call_ms
     host_ms = statistics.median(host for _, host in kept) if kept else 0.0
-    nothing_ms = min([await wall_ms(0) for _ in range(REPEATS[0])])
-    calls, stretch_ms = 2, await wall_ms(2)
+    nothing_ms = min([(await stretch(0))[0] for _ in range(REPEATS[0])])
+    calls, (wall_ms, alone_ms) = 2, await stretch(2)
     for repeat in range(1, REPEATS[1]):
         # One that looked long enough may have been interrupted: the least of several tries tells.
-        while stretch_ms - nothing_ms < STRETCH_MS and calls < MOST_CALLS:
+        while wall_ms - nothing_ms < STRETCH_MS and calls < MOST_CALLS:
             calls *= 4
-            stretch_ms = await wall_ms(calls)
-        per_call_ms = max(stretch_ms - nothing_ms, 0.0) / calls
+            wall_ms, alone_ms = await stretch(calls)
+        per_call_ms = max(wall_ms - nothing_ms, 0.0) / calls
         if repeat >= REPEATS[0] and per_call_ms < DOUBT * max(claimed_ms, host_ms):
             break
-        nothing_ms = min(nothing_ms, await wall_ms(0))
-        stretch_ms = min(stretch_ms, await wall_ms(calls))
-    return Sustained(max(stretch_ms - nothing_ms, 0.0) / calls, claimed_ms, host_ms, calls)
+        nothing_ms = min(nothing_ms, (await stretch(0))[0])
+        again = await stretch(calls)
+        wall_ms, alone_ms = min(wall_ms, again[0]), min(alone_ms, again[1])
+    return Sustained(
+        max(wall_ms - nothing_ms, 0.0) / calls, claimed_ms, host_ms, calls, max(alone_ms - nothing_ms, 0.0) / calls
+    )
 
 
 def pairs(per_sample_ms: float) -> int:
@@ -61,10 +119,11 @@ def pairs(per_sample_ms: float) -> int:
     return min(max(int(PAIRS_MS / max(2 * per_sample_ms, 1e-3)), least), most)
 
 
-def together(found: Sequence[reports.Surprised], judged: int) -> Surprises:
-    """What one replica was surprised with."""
+def together(found: Sequence[reports.Surprised], judged: int, crowding: float = 1.0) -> Surprises:
+    """What one replica was surprised with, and by what factor neighbours lengthened the time that it took."""
     return Surprises(
         seen_ms=tuple(ms for some in found for ms in some.seen_ms),
         unseen_ms=tuple(ms for some in found for ms in some.unseen_ms),
         judged=judged,
+        crowding=crowding,
     )

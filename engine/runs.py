@@ -681,6 +681,7 @@ class Execution:
         if self._expected is not None:
             await asyncio.shield(self._expected)
         found: list[reports.Surprised] = []
+        crowding = 1.0
         for position, (number, _) in enumerate(surprises):
             count = challenges.pairs(arm.per_sample_ms) if position == 0 else 1
             job = jobs.Surprise(
@@ -690,11 +691,13 @@ class Execution:
                 shifts=[random.randrange(1, 1 << 20) for _ in range(count - 1)],
                 outputs=self._arena.blob(),
             )
-            surprised = await ask(child, job, reports.Surprised, patience_s, arm.name)
+            with challenges.Crowd(child.pid) as crowd:
+                surprised = await ask(child, job, reports.Surprised, patience_s, arm.name)
+            crowding = max(crowding, crowd.factor)
             await self._judge_outputs(arm, case, number, surprised.outputs, "output.fresh_values")
             found.append(surprised)
         if found:
-            arm.surprises.append(challenges.together(found, len(found)))
+            arm.surprises.append(challenges.together(found, len(found), crowding))
 
     async def _verify_last(self, arm: Arm) -> None:
         """What the last timed call left behind is judged in full."""

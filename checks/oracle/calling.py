@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,8 @@ from checks.oracle.truth import differentiable
 from kernels.catalog.model import Flag, Target
 
 OTHERS = 1 << 20  # added to a case's number for values that prepare() sees and the call does not
+RECOMPILE_LIMITS = ("recompile_limit", "accumulated_recompile_limit")  # of torch._dynamo.config
+NO_LIMIT = 1 << 20
 
 
 class OutputError(Exception):
@@ -44,10 +47,6 @@ def attempt(
     """
     import torch  # only workers and scripts have it
 
-    compiler = sys.modules.get("torch._dynamo")
-    if compiler is not None:
-        # More shapes than any user has: how often a rung may be compiled anew is not what is asked here.
-        compiler.config.recompile_limit = compiler.config.accumulated_recompile_limit = 1 << 20
     buffers: list[Any] = []
     leaves: dict[str, Any] = {}
     for spec in target.inputs:
@@ -62,11 +61,12 @@ def attempt(
             leaves[spec.name] = buffer.requires_grad_(True)
         buffers.append(buffer)
     call = run
-    if prepare is not None:
-        _refill(target, buffers, values.inputs_of(target, replace(case, number=case.number + OTHERS), seed))
-        call = prepare(*buffers)
-        _refill(target, buffers, posed)
-    returned = call(*buffers)
+    with _compiled_as_often_as_it_takes():
+        if prepare is not None:
+            _refill(target, buffers, values.inputs_of(target, replace(case, number=case.number + OTHERS), seed))
+            call = prepare(*buffers)
+            _refill(target, buffers, posed)
+        returned = call(*buffers)
     outputs = list(returned) if isinstance(returned, (tuple, list)) else [returned]
     for output in outputs:
         if type(output) is not torch.Tensor:
@@ -77,6 +77,27 @@ def attempt(
     if leaves:
         named |= _gradients(named, leaves, posed)
     return {name: output.detach() for name, output in named.items()}
+
+
+@contextlib.contextmanager
+def _compiled_as_often_as_it_takes() -> Iterator[None]:
+    """Lift the compiler's limits on how often a function is compiled anew: drawn cases have more shapes than any user.
+
+    Afterwards they are as before, but where the rung itself has set another: that is for the checks to see.
+    """
+    compiler = sys.modules.get("torch._dynamo")
+    if compiler is None:
+        yield
+        return
+    before = {name: getattr(compiler.config, name) for name in RECOMPILE_LIMITS}
+    for name in before:
+        setattr(compiler.config, name, NO_LIMIT)
+    try:
+        yield
+    finally:
+        for name, limit in before.items():
+            if getattr(compiler.config, name) == NO_LIMIT:
+                setattr(compiler.config, name, limit)
 
 
 def _refill(target: Target, buffers: list[Any], values_by_name: Mapping[str, Any]) -> None:

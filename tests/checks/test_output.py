@@ -208,6 +208,7 @@ def test_a_table_of_known_inputs_is_caught_by_its_speed_on_them(target: Target) 
         (surprised([1.0] * 4, [1.4, 1.3, 1.6, 1.4]),),
         (surprised([1.0] * 4, [9.0, 1.0, 1.0, 9.0]),),  # half of the pairs
         (surprised([0.001] * 4, [0.004] * 4),),  # microseconds
+        (Surprises((1.0,) * 4, (6.0,) * 4, 1, crowding=5.0),),  # it stood in line for most of the time
     ],
 )
 def test_noise_is_not_taken_for_a_table(target: Target, honest: tuple[Surprises, ...]) -> None:

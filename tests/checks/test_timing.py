@@ -133,6 +133,7 @@ def sustained(per_call_ms: float, claimed_ms: float = 1.0, host_ms: float = 0.05
         ("cuda", [sustained(0.09, 0.004, 0.06)]),  # bound by its launches
         ("cuda", [sustained(9.0), sustained(1.0)]),  # one replica beside a noisy neighbour
         ("cpu", [sustained(2.5, 1.0, 4.0)]),  # a processor that is shared
+        ("cpu", [Sustained(9.5, 1.0, 1.0, 200, alone_ms=1.2)]),  # one that stood in line for most of it
     ],
 )
 def test_calls_in_a_row_may_differ_from_samples_for_honest_reasons(device: str, told: list[Sustained]) -> None:
@@ -145,6 +146,7 @@ def test_calls_in_a_row_may_differ_from_samples_for_honest_reasons(device: str, 
         ("cuda", [sustained(9.8, 0.41, 0.05), sustained(9.7, 0.41, 0.05)]),
         ("cuda", [sustained(1.4, 0.002, 0.02)]),
         ("cpu", [sustained(12.0, 0.05, 9.0)]),  # processor time of other threads explains nothing
+        ("cpu", [Sustained(12.0, 0.05, 9.0, 200, alone_ms=6.0)]),  # nor does the half for which it stood in line
     ],
 )
 def test_what_the_engines_clock_sees_in_all_replicas_is_caught(device: str, told: list[Sustained]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +21,16 @@ class Clocked:
     Attributes:
         call_ms: of a call.
         late_ms: more that the first answers take, one by one: a neighbour's noise.
+        in_line: of the time of its calls, the share in which it stands in line for a processor.
     """
 
-    def __init__(self, call_ms: float, late_ms: tuple[float, ...] = ()) -> None:
+    pid = 4321
+
+    def __init__(self, call_ms: float, late_ms: tuple[float, ...] = (), in_line: float = 0.0) -> None:
         self.call_ms = call_ms
         self.late_ms = list(late_ms)
+        self.in_line = in_line
+        self.ran_ms = self.waited_ms = 0.0
         self.now_ns = 0
         self.asked: list[int] = []
 
@@ -31,6 +38,8 @@ class Clocked:
         assert isinstance(job, jobs.Sustain)
         self.asked.append(job.calls)
         late_ms = self.late_ms.pop(0) if self.late_ms else 0.0
+        self.ran_ms += job.calls * self.call_ms * (1 - self.in_line)
+        self.waited_ms += job.calls * self.call_ms * self.in_line
         self.now_ns += int((0.2 + job.calls * self.call_ms + late_ms) * 1e6)
         return reports.Sustained(calls=job.calls)
 
@@ -48,6 +57,7 @@ def arm(claimed_ms: float, host_ms: float = 0.01) -> Arm:
 
 async def sustain(monkeypatch: pytest.MonkeyPatch, child: Clocked, book: Arm) -> Any:
     monkeypatch.setattr(challenges.time, "monotonic_ns", lambda: child.now_ns)
+    monkeypatch.setattr(challenges.Scheduled, "of", lambda pid: challenges.Scheduled(child.ran_ms, child.waited_ms))
     return await challenges.sustain(book, child, "default", 1, 1.0)  # type: ignore[arg-type]
 
 
@@ -111,3 +121,36 @@ def test_pairs_of_several_surprises_are_one_replicas() -> None:
     other = reports.Surprised(seen_ms=[5.0], unseen_ms=[6.0], outputs=jobs.Blob(path=""))
     found = challenges.together([one, other], 2)
     assert (found.seen_ms, found.unseen_ms, found.judged) == ((1.0, 2.0, 5.0), (3.0, 4.0, 6.0), 2)
+
+
+async def test_time_in_which_a_process_stood_in_line_for_a_processor_is_its_neighbours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = await sustain(monkeypatch, Clocked(8.0, in_line=0.875), arm(1.0))
+    assert found.per_call_ms == pytest.approx(8.0, rel=0.01)
+    assert found.alone_ms == pytest.approx(1.0, rel=0.05)
+    quiet = await sustain(monkeypatch, Clocked(8.0), arm(1.0))
+    assert quiet.alone_ms == pytest.approx(quiet.per_call_ms)
+
+
+def test_waiting_excuses_no_more_than_was_waited_and_never_the_work_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(challenges.os, "cpu_count", lambda: 2)
+    start = challenges.Scheduled(5.0, 100.0)
+    assert start.alone_ms(challenges.Scheduled(15.0, 130.0), 40.0) == 10.0
+    assert start.alone_ms(challenges.Scheduled(45.0, 900.0), 40.0) == 20.0  # 40 ms of work on two processors
+    assert start.alone_ms(challenges.Scheduled(5.0, 100.0), 40.0) == 40.0  # asleep, or no count is kept
+    assert start.alone_ms(challenges.Scheduled(0.0, 0.0), 40.0) == 40.0  # a thread has ended and took its count along
+
+
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="this kernel keeps no count")
+def test_the_kernel_counts_what_a_process_ran() -> None:
+    before = challenges.Scheduled.of(os.getpid())
+    with challenges.Crowd(os.getpid()) as crowd:
+        started_ns = time.thread_time_ns()
+        while time.thread_time_ns() - started_ns < 30e6:
+            pass
+    after = challenges.Scheduled.of(os.getpid())
+    assert after.ran_ms - before.ran_ms > 25
+    assert 25 / (os.cpu_count() or 1) < crowd.alone_ms <= crowd.wall_ms
+    assert 1.0 <= crowd.factor <= challenges.MOST_CROWDING
+    assert challenges.Scheduled.of(2**22 + 1) == challenges.Scheduled(0.0, 0.0)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -68,6 +70,30 @@ def test_a_rung_that_ignores_strides_is_wrong_where_they_are_not_the_usual_ones(
     asked = examiner()
     (opinion,) = asked.judge(what, 7, "optimized", call(PLAIN, strideless, what, asked.pose(what, 7).inputs))
     assert opinion.finding is (Finding.VALUES if layout is not Layout.SLICED else Finding.NAN)
+
+
+def test_a_rung_that_compiles_for_every_case_is_not_stopped_and_the_compilers_limits_stay_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = SimpleNamespace(recompile_limit=8, accumulated_recompile_limit=256)
+    monkeypatch.setitem(sys.modules, "torch._dynamo", SimpleNamespace(config=config))
+    seen: list[int] = []
+
+    def compiled(x: torch.Tensor) -> torch.Tensor:
+        seen.append(config.recompile_limit)
+        return x * 2
+
+    def greedy(x: torch.Tensor) -> torch.Tensor:
+        config.accumulated_recompile_limit = 10_000
+        raise ValueError("and then it fails")
+
+    inputs = examiner().pose(SMALL, 7).inputs
+    call(PLAIN, compiled, SMALL, inputs)
+    assert seen[0] > 1000
+    assert (config.recompile_limit, config.accumulated_recompile_limit) == (8, 256)
+    with pytest.raises(ValueError, match="and then it fails"):
+        call(PLAIN, greedy, SMALL, inputs)
+    assert (config.recompile_limit, config.accumulated_recompile_limit) == (8, 10_000)  # its own doing, for all to see
 
 
 def test_only_cases_that_were_posed_lately_are_known() -> None:
