@@ -1,0 +1,23 @@
+"""Triton, eight elements per thread: it sees that they are contiguous and aligned, and makes 16-byte loads."""
+
+import torch
+import triton
+import triton.language as tl
+from factor import FACTOR
+from torch import Tensor
+
+BLOCK = 1024
+
+
+@triton.jit
+def scale_block(y_ptr, x_ptr, factor, N, BLOCK: tl.constexpr):
+    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)  # int32 ends at 2**31 elements
+    x = tl.load(x_ptr + i, mask=i < N)
+    tl.store(y_ptr + i, x * factor, mask=i < N)
+
+
+def run(x: Tensor) -> Tensor:  # x [N] -> [N]
+    N = x.numel()
+    y = torch.empty_like(x)
+    scale_block[(triton.cdiv(N, BLOCK),)](y, x, FACTOR, N, BLOCK)
+    return y

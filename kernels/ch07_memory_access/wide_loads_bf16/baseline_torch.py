@@ -1,0 +1,8 @@
+"""The operator: PyTorch's elementwise kernel, which picks its vector width from the pointers' alignment."""
+
+from factor import FACTOR
+from torch import Tensor
+
+
+def run(x: Tensor) -> Tensor:  # x [N] bf16 -> [N] bf16
+    return x * FACTOR
