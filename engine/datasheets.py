@@ -3,7 +3,7 @@
 Everything is dense: vendors print tensor rates with 2:4 sparsity first, which is twice as much, and no dense kernel can
 reach it. Where the accumulator's type changes the rate (GeForce cards run fp16 and fp8 at half speed with an fp32
 accumulator), the rate with the fp32 accumulator stands here, which is what PyTorch's matrix products use. What the
-documents do not print is None and drawn as a dash. Pure data: nothing is imported that is not in the standard library.
+documents do not print is None and drawn as a dash. Pure data; the names of precisions are the catalogue's.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-PRECISIONS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4")
+from kernels.catalog.model import PRECISIONS
+
 SIMT = ("fp32",)  # the precisions whose rate here is that of the ordinary units, the others' are the tensor cores'
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from store.records import Ceiling, Light, Peak
 
 # A lesson's dtype and the precision whose rate bounds it. float32 counts as SIMT: TF32 is not float32, and a lesson
-# that allows it has a tolerance which says so, not a bound that does.
+# that allows it says so with `precision`.
 PRECISION_OF = {
     "float64": "fp64",
     "float32": "fp32",
@@ -124,12 +124,13 @@ def _ridge(flops_per_s: float | None, bytes_per_s: float | None) -> float | None
 
 
 def work(target: Target, case: Case) -> Work:
-    """What a case must do. The precision is that of the first input, else output, whose type has one."""
+    """What a case must do. The precision is what the lesson states, else that of the first input, else output, whose
+    type has one."""
     dtype = next((s.dtype for s in (*target.inputs, *target.outputs) if s.dtype in PRECISION_OF), "")
     return Work(
         bytes=float(catalog.bytes_moved(target, case)),
         flops=float(catalog.flops(target, case)),
-        precision=PRECISION_OF.get(dtype, DEFAULT_PRECISION),
+        precision=target.precision or PRECISION_OF.get(dtype, DEFAULT_PRECISION),
     )
 
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from .grammar import GrammarError, evaluate, is_axis_name, suggest
-from .model import Case, Expectation, Extent, Fuzz, Goal, Judged, JudgedAs, Needs, Problem, TensorSpec
+from .model import PRECISIONS, Case, Expectation, Extent, Fuzz, Goal, Judged, JudgedAs, Needs, Problem, TensorSpec
 from .tensors import DEFAULT_TOLERANCE, check_values, parse_tensor, shape
 
 MAX_LESSON_BYTES = 2**20
@@ -31,7 +31,7 @@ MAX_RUNGS = 256
 MAX_RANKS = 8
 
 KEYS = (
-    *("title", "techniques", "goal", "needs", "ranks", "axes", "flops", "bytes", "tolerance", "expect"),
+    *("title", "techniques", "goal", "needs", "ranks", "axes", "flops", "bytes", "precision", "tolerance", "expect"),
     *("inputs", "outputs", "cases", "rungs", "fuzz", "judged"),
 )
 _NEEDS_KEYS = ("sm", "gpus")
@@ -88,6 +88,7 @@ class FrontMatter:
     judged: dict[str, Judged] = field(default_factory=dict)
     stated: frozenset[str] = frozenset()  # dtypes that `tolerance` names
     ranks: int = 1
+    precision: str = ""
     lesson: str = ""
 
 
@@ -178,6 +179,13 @@ class _Reader:
             self.wrong("title", "missing" if "title" not in content else "empty", fix)
         fix = 'write techniques = ["coalescing", "shared-memory-tile"]'
         matter.techniques = self.words(content, "techniques", "techniques", fix)
+        precision = self.take(content, "precision", (str,), "precision", f"use one of {', '.join(PRECISIONS)}")
+        if isinstance(precision, str):
+            if precision in PRECISIONS:
+                matter.precision = precision
+            else:
+                fix = suggest(precision, PRECISIONS, f"use one of {', '.join(PRECISIONS)}")
+                self.wrong("precision", f"unknown precision {precision!r}", fix)
         goals = tuple(goal.value for goal in Goal)
         goal = self.take(content, "goal", (str,), "goal", f"use one of {', '.join(goals)}")
         if isinstance(goal, str):

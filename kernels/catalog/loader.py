@@ -145,6 +145,7 @@ def load_target(folder: Path, *, root: Path, chapter: str) -> Target | list[Prob
         judged=matter.judged,
         stated=matter.stated,
         ranks=matter.ranks,
+        precision=matter.precision,
         files=files,
     )
 

@@ -205,6 +205,10 @@ class Expectation:
     memory: tuple[float, float] | None = None  # the baseline's peak over the rung's, where memory is the lesson
 
 
+PRECISIONS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4")
+"""Of arithmetic, each with a rate of its own."""
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """A lesson: a folder with lesson.md, reference.py, baseline.py, optimized.py and more rungs."""
@@ -231,6 +235,7 @@ class Target:
     judged: Mapping[str, Judged] = field(default_factory=dict)  # by output
     stated: frozenset[str] = frozenset()  # dtypes whose tolerance lesson.md states; the others' is the usual one
     ranks: int = 1  # processes of every rung; above 1 the leading dimension of all inputs and outputs
+    precision: str = ""  # the fastest one of PRECISIONS that a rung may compute in; "" follows from the tensors
     files: tuple[str, ...] = field(default=())  # every file a run depends on, relative to folder, sorted
 
     def rung(self, name: str) -> Rung:

@@ -297,6 +297,17 @@ def test_every_precision_of_a_lesson_has_a_rate_somewhere() -> None:
         assert work(target, target.cases[0]).precision in PRECISIONS
 
 
+def test_a_lesson_that_allows_a_faster_precision_is_bounded_by_that_ones_rate(tmp_path: Path) -> None:
+    slow = matmul(tmp_path / "a", "float32")
+    fast = dataclasses.replace(slow, precision="bf16")
+    case = slow.case("default")
+    assert (work(slow, case).precision, work(fast, case).precision) == ("fp32", "bf16")
+    plain, declared = bound(slow, case, H100), bound(fast, case, H100)
+    assert plain is not None
+    assert declared is not None
+    assert declared.ms < plain.ms / 5
+
+
 # -- the datasheets ------------------------------------------------------------------------------------------------
 
 # Dense operations per clock and SM: bf16 on tensor cores and fp32 on the ordinary ones, by the architecture papers.

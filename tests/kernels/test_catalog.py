@@ -293,6 +293,7 @@ MALFORMED: dict[str, tuple[str | bytes, str, str, str]] = {
     ),
     "rung key": (change("summary =", "sumary ="), "rungs.optimized_swizzled.sumary", "unknown key", "'summary'?"),
     "rung inexact": (change("inexact = true", 'inexact = "yes"'), "rungs.optimized_swizzled.inexact", "string", "true"),
+    "precision": (change("goal  ", 'precision = "fp23"\ngoal  '), "precision", "unknown precision 'fp23'", "fp32"),
     "rung instructions": (
         change('["ld.shared", "bar.sync"]', '["ld.shared", 3]'),
         "rungs.optimized_swizzled.instructions",

@@ -1,0 +1,14 @@
+"""CUDA: one kernel for all tokens. The weights stay in shared memory; two grid barriers per token."""
+
+from pathlib import Path
+
+import torch
+from persistent import decode
+
+from kernels.cuda import load
+
+weights_in_shared = load(Path(__file__).with_name("decode.cu"), "decode_persistent", macros={"WEIGHTS_IN_SHARED": 1})
+
+
+def run(x: torch.Tensor, h0: torch.Tensor, w_gate_up: torch.Tensor, w_down: torch.Tensor) -> torch.Tensor:
+    return decode(weights_in_shared, x, h0, w_gate_up, w_down)
