@@ -141,7 +141,7 @@ def launch(
         kernel: from `load`.
         grid: blocks in x, y, z; a grid with a zero launches nothing, which is right for an empty input.
         block: threads in x, y, z.
-        args: CUDA tensors (passed as addresses), NumPy scalars, ctypes scalars and tensor maps, in the kernel's order.
+        args: CUDA and pinned tensors (passed as addresses), NumPy scalars, ctypes scalars and tensor maps, in the kernel's order.
         shared_bytes: dynamic shared memory of a block, up to 227 KiB.
         cluster: blocks of a thread-block cluster in x, y, z, each a divisor of the grid's; eight in all are portable.
 
@@ -161,7 +161,7 @@ def launch(
     packed = [_argument(position, arg) for position, arg in enumerate(args)]
     index = torch.cuda.current_device()
     for position, arg in enumerate(args):
-        if hasattr(arg, "data_ptr") and arg.device.index != index:
+        if getattr(arg, "is_cuda", False) and arg.device.index != index:
             raise ValueError(f"argument {position} is on {arg.device}; the launch goes to cuda:{index}")
     if 0 in grid:
         return
@@ -325,8 +325,10 @@ def _argument(position: int, arg: Any) -> Any:
         raise TypeError(
             f"argument {position} is a {type(arg).__name__}; give a CUDA tensor, a tensor map, a NumPy or ctypes scalar"
         )
-    if not arg.is_cuda:
-        raise ValueError(f"argument {position} is a tensor on {arg.device}; a kernel needs tensors on the GPU")
+    if not arg.is_cuda and not arg.is_pinned():
+        raise ValueError(
+            f"argument {position} is a tensor on {arg.device}; a kernel needs tensors on the GPU, or in pinned memory"
+        )
     return int(arg.data_ptr())
 
 

@@ -314,6 +314,12 @@ def test_a_tensor_that_the_gpu_cannot_reach_is_refused(core: FakeCore, kernel: c
     assert core.launches == []
 
 
+def test_host_memory_that_is_pinned_is_read_where_it_lies(core: FakeCore, kernel: cuda.Kernel) -> None:
+    pinned = SimpleNamespace(is_cuda=False, is_pinned=lambda: True, data_ptr=lambda: 0x2000)
+    cuda.launch(kernel, 1, 32, FakeTensor(0x1000), pinned)
+    assert core.launches[0].args == (0x1000, 0x2000)
+
+
 def test_too_much_shared_memory_and_bad_sizes_are_refused(core: FakeCore, kernel: cuda.Kernel) -> None:
     with pytest.raises(ValueError, match="shared_bytes is 232449; 232448 is the most"):
         cuda.launch(kernel, 1, 32, shared_bytes=227 * 1024 + 1)
