@@ -141,7 +141,8 @@ def launch(
         kernel: from `load`.
         grid: blocks in x, y, z; a grid with a zero launches nothing, which is right for an empty input.
         block: threads in x, y, z.
-        args: CUDA and pinned tensors (passed as addresses), NumPy scalars, ctypes scalars and tensor maps, in the kernel's order.
+        args: in the kernel's order: CUDA and pinned tensors (passed as addresses), NumPy scalars, ctypes scalars and
+            tensor maps.
         shared_bytes: dynamic shared memory of a block, up to 227 KiB.
         cluster: blocks of a thread-block cluster in x, y, z, each a divisor of the grid's; eight in all are portable.
 

@@ -1,0 +1,5 @@
+"""Eager: thirteen operators, thirteen trips through memory."""
+
+from pipeline import augment
+
+run = augment
