@@ -185,7 +185,8 @@ class Connection:
         self._writer.write(self._encoder.frame(hello))
         await self._writer.drain()
         while True:
-            data = await asyncio.wait_for(self._reader.read(1 << 18), HANDSHAKE_PATIENCE_S)
+            async with asyncio.timeout(HANDSHAKE_PATIENCE_S):
+                data = await self._reader.read(1 << 18)
             if not data:
                 raise ConnectionResetError
             arrived = list(self._decoder.feed(data))

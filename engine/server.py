@@ -635,7 +635,8 @@ class Engine:
             while seq < self._journal.next_seq:
                 data, seq = self._journal.piece(seq)
                 writer.write(data)
-                await asyncio.wait_for(writer.drain(), 30.0)
+                async with asyncio.timeout(30.0):
+                    await writer.drain()
             self._journal.viewers.add(viewer)
 
     async def _answer(self, request: requests.AnyRequest, client: str, viewer: Viewer) -> None:

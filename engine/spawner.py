@@ -189,7 +189,9 @@ class Child:
                     )
                 raise ChildTimeoutError(f"no sign of progress for {patience_s:.0f} s")
             try:
-                data = await asyncio.wait_for(self._reader.read(1 << 18), min(left, 0.5))
+                # wait_for of Python 3.11 loses a cancellation that comes together with the report.
+                async with asyncio.timeout(min(left, 0.5)):
+                    data = await self._reader.read(1 << 18)
             except TimeoutError:
                 continue
             except OSError as error:
@@ -269,7 +271,8 @@ class Child:
     async def wait(self, patience_s: float) -> int | None:
         """Exit status (negative: the signal), or None if it has not ended in time. Never waits for its pipes."""
         try:
-            return await asyncio.wait_for(asyncio.shield(self.exited), patience_s)
+            async with asyncio.timeout(patience_s):
+                return await asyncio.shield(self.exited)
         except TimeoutError:
             return None
 

@@ -135,7 +135,8 @@ class Workbench(App[None]):
     async def on_unmount(self) -> None:
         if self._link is not None:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._link.stop(), 0.3)
+                async with asyncio.timeout(0.3):
+                    await self._link.stop()
 
     def leave(self, signum: int) -> None:
         """End the app because of a signal; the engine and its runs go on."""

@@ -171,7 +171,8 @@ class EngineLink:
             self._up.clear()
             self.reconnect(start=True)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._up.wait(), REQUEST_PATIENCE_S)
+                async with asyncio.timeout(REQUEST_PATIENCE_S):
+                    await self._up.wait()
         return self._connection if self.connected else None
 
     def _post(self, names: set[str]) -> None:
@@ -225,7 +226,8 @@ class EngineLink:
 
     async def _pause(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._wake.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
 
     async def _drain(self, connection: client.Connection) -> None:
         """Apply what arrived, ten times a second, until the connection ends."""

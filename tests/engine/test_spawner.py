@@ -67,6 +67,17 @@ async def test_sealed_reports_arrive() -> None:
         assert await one.child.receive(5.0) == reports.Sustained(calls=2)
 
 
+async def test_a_cancellation_that_comes_together_with_a_report_is_not_lost_and_neither_is_the_report() -> None:
+    async with line() as one:
+        waiting = asyncio.create_task(one.child.receive(5.0))
+        await asyncio.sleep(0.05)
+        one.child._reader.feed_data(one.says(reports.Sustained(calls=3)))
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert await one.child.receive(5.0) == reports.Sustained(calls=3)
+
+
 FORGERIES: dict[str, Callable[[Line], bytes]] = {
     "a frame without a seal": lambda one: Encoder().frame(reports.Sustained(calls=9)),
     "a frame with another key": lambda one: Encoder(sealing(bytes(32), REPORTS)).frame(reports.Sustained(calls=9)),
