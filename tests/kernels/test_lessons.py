@@ -1,20 +1,26 @@
 """Every shipped lesson keeps its promises: honest rungs agree with the reference, wrong ones are refused.
 
-No engine runs here: each target is judged in a process of its own, `python -m tests.kernels.test_lessons ID
-DEVICE FILE`, because rungs are top-level modules and Triton reads TRITON_INTERPRET when a kernel is made. A lesson for
-several ranks has as many such processes with a group between them, and each judges its own slice.
+No engine runs here: each target is judged in a process of its own, because rungs are top-level modules and Triton reads
+TRITON_INTERPRET when a kernel is made. It is forked from one that has imported torch and Triton, `python -m
+tests.kernels.test_lessons DEVICE`. A lesson for several ranks has as many processes with a group between them, and each
+judges its own slice.
 """
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import functools
 import json
 import math
 import os
 import re
+import select
+import signal
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -170,34 +176,107 @@ def check_wrong(target: Target, device: str) -> None:
 @functools.cache
 def judged(target_id: str, device: str) -> list[dict[str, Any]]:
     """Every rung that `device` runs, on every small case: [{rung, honest, case, right, finding, detail}]."""
-    target = FOUND.find(target_id)
+    ranks = FOUND.find(target_id).ranks
     with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, "TRITON_CACHE_DIR": f"{folder}/triton", "OMP_NUM_THREADS": "2"}
+        answers = [f"{folder}/verdicts_{rank}.json" for rank in range(ranks)]
+        meeting = f"{folder}/meeting" if ranks > 1 else ""
+        # Compilers tune for minutes on a GPU.
+        _judges(device).ask(
+            [[target_id, answer, str(rank), meeting] for rank, answer in enumerate(answers)],
+            patience_s=170 if device == "cpu" else 590,
+        )
+        return whole([json.loads(Path(answer).read_text()) for answer in answers])
+
+
+class Judges:
+    """A process that has imported what judging takes, and becomes two for each lesson: nothing of one meets another."""
+
+    def __init__(self, device: str) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        environment = {**os.environ, "TRITON_CACHE_DIR": f"{self._folder.name}/triton", "OMP_NUM_THREADS": "2"}
         environment.pop("TRITON_INTERPRET", None)
         if device == "cpu":
             environment["TRITON_INTERPRET"] = "1"
-        answers = [Path(folder) / f"verdicts_{rank}.json" for rank in range(target.ranks)]
-        meeting = [f"{folder}/meeting"] if target.ranks > 1 else []
-        judge = [sys.executable, "-m", "tests.kernels.test_lessons", target_id, device]
-        processes = [
-            subprocess.Popen(
-                [*judge, str(answer), str(rank), *meeting],
-                cwd=ROOT,
-                env=environment,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            for rank, answer in enumerate(answers)
-        ]
-        try:
-            # Compilers tune for minutes on a GPU.
-            said = [process.communicate(timeout=170 if device == "cpu" else 590)[1] for process in processes]
-        finally:
-            for process in processes:
-                process.kill()
-        assert [process.returncode for process in processes] == [0] * target.ranks, said[0][-4000:]
-        return whole([json.loads(answer.read_text()) for answer in answers])
+        self._log = (Path(self._folder.name) / "log").open("w+")
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.kernels.test_lessons", device],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            start_new_session=True,
+        )
+        atexit.register(self.end)
+
+    def ask(self, judgements: list[list[str]], patience_s: float) -> None:
+        """Judge at once: [lesson, file for the verdicts, rank, where ranks meet], each."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(json.dumps(judgements), file=self._process.stdin, flush=True)
+        ready, _, _ = select.select([self._process.stdout], [], [], patience_s)
+        codes = json.loads(self._process.stdout.readline() or "[]") if ready else []
+        if codes != [0] * len(judgements):
+            said = Path(self._log.name).read_text()[-4000:]
+            self.end()
+            _judges.cache_clear()
+            raise AssertionError(f"{judgements}: {codes or f'no answer within {patience_s:.0f} s'}\n{said}")
+
+    def end(self) -> None:
+        """It and whatever it has started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+_judges = functools.cache(Judges)
+
+
+def serve(device: str) -> None:
+    """Be such a process until nobody asks any more."""
+    import numpy  # noqa: F401
+    import torch  # noqa: F401
+    import triton  # noqa: F401
+
+    import checks.compare
+    import checks.inputs  # noqa: F401
+    import engine.worker.loading  # noqa: F401
+
+    for line in sys.stdin:
+        children = []
+        for judgement in json.loads(line):
+            child = os.fork()
+            if child == 0:
+                code = 1
+                try:
+                    judge_alone(device, *judgement)
+                    code = 0
+                except BaseException:
+                    traceback.print_exc()
+                finally:
+                    sys.stderr.flush()
+                    os._exit(code)
+            children.append(child)
+        print(json.dumps([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]), flush=True)
+
+
+def judge_alone(device: str, target_id: str, answer: str, rank: str, meeting: str) -> None:
+    """Judge one lesson, or one rank's slice of it, in this process."""
+    target = FOUND.find(target_id)
+    if meeting:
+        import datetime
+
+        import torch.distributed as dist
+
+        dist.init_process_group(
+            "gloo",
+            init_method=f"file://{meeting}",
+            rank=int(rank),
+            world_size=target.ranks,
+            timeout=datetime.timedelta(seconds=60),
+        )
+    Path(answer).write_text(json.dumps(judge_target(target, device, int(rank))))
 
 
 def whole(told: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
@@ -227,8 +306,6 @@ def judge_target(target: Target, device: str, rank: int) -> list[dict[str, Any]]
 
 def judge_rung(target: Target, rung: Rung, case: Case, device: str, rank: int) -> tuple[str, str]:
     """Prepare on one set of values, call on another, compare with the reference: finding and sentence."""
-    import traceback
-
     from checks.compare import compare, form
     from engine.worker.loading import NotHereError
 
@@ -313,17 +390,4 @@ def placed(spec: TensorSpec, value: Any, device: str, exact: bool) -> Any:
 
 
 if __name__ == "__main__":
-    wanted, on, file, place, *meeting = sys.argv[1:]
-    if meeting:
-        import datetime
-
-        import torch.distributed as dist
-
-        dist.init_process_group(
-            "gloo",
-            init_method=f"file://{meeting[0]}",
-            rank=int(place),
-            world_size=FOUND.find(wanted).ranks,
-            timeout=datetime.timedelta(seconds=60),
-        )
-    Path(file).write_text(json.dumps(judge_target(FOUND.find(wanted), on, int(place))))
+    serve(sys.argv[1])
