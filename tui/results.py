@@ -209,16 +209,18 @@ class Result:
             return min(timed, key=lambda pair: pair[0])[1]
         return arms[0] if arms else None
 
+    def comparison(self, rung: str) -> ComparisonResult | None:
+        """The rung's comparison with `baseline`, else with another one."""
+        own = sorted((item for item in self.comparisons if item.rung == rung), key=lambda c: c.baseline != "baseline")
+        return own[0] if own else None
+
     @property
     def headline(self) -> ComparisonResult | None:
         """The lead arm's comparison with `baseline`, else the first that has a speed-up, else the first."""
         lead = self.lead
+        if lead is not None and (own := self.comparison(lead.rung)) is not None:
+            return own
         items = [item for item in self.comparisons if not item.rung.endswith(AA_SUFFIX)]
-        if lead is not None:
-            own = [item for item in items if item.rung == lead.rung]
-            own.sort(key=lambda item: item.baseline != "baseline")
-            if own:
-                return own[0]
         return next((item for item in items if item.speedup is not None), items[0] if items else None)
 
     @property
@@ -227,14 +229,18 @@ class Result:
         return self.headline.speedup if self.headline is not None else None
 
     @property
+    def leanest(self) -> ArmResult | None:
+        """The `optimized*` with the least peak memory that is not marked, None where none is known."""
+        arms = [arm for arm in self.arms if arm.rung.startswith("optimized") and arm.rung not in self.marked]
+        return min((arm for arm in arms if arm.peak_bytes), key=lambda arm: arm.peak_bytes or 0, default=None)
+
+    @property
     def memory(self) -> float | None:
-        """The baseline's peak memory over that of the leanest optimized rung; None where either is not known."""
-        base = self.arm("baseline")
-        peaks = [
-            arm.peak_bytes for arm in self.arms if arm.rung.startswith("optimized") and arm.rung not in self.marked
-        ]
-        lean = min((peak for peak in peaks if peak), default=None)
-        return base.peak_bytes / lean if base is not None and base.peak_bytes and lean else None
+        """The baseline's peak memory over that of the leanest rung; None where either is not known."""
+        base, lean = self.arm("baseline"), self.leanest
+        if base is None or not base.peak_bytes or lean is None or not lean.peak_bytes:
+            return None
+        return base.peak_bytes / lean.peak_bytes
 
     @property
     def sol(self) -> float | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.protocol import requests
+from kernels.catalog.model import Expectation, Goal
 from tests.kernels.generated import write_collection
 from tests.tui.app_support import (
     SIZES,
@@ -209,6 +210,11 @@ async def test_a_run_that_ends_while_one_looks_changes_its_row(tmp_path: Path) -
         await until(pilot, lambda: "▲ 2.31" in screen_text(app))
 
 
+def flowing(app: Workbench) -> str:
+    """The screen's text as one line."""
+    return " ".join(app.screen.copy_text().split())  # type: ignore[attr-defined]
+
+
 async def test_predictions_are_met_missed_or_not_measured_there(tmp_path: Path) -> None:
     async with opened(tmp_path, size=(120, 40)) as (app, pilot):
         table = app.screen.table  # type: ignore[attr-defined]
@@ -218,6 +224,31 @@ async def test_predictions_are_met_missed_or_not_measured_there(tmp_path: Path) 
         table.move_to("target ch05:collate")
         await pilot.pause()
         assert "not measured there; 1.01x on the CPU" in app.screen.copy_text()  # type: ignore[attr-defined]
+
+
+async def test_a_prediction_of_memory_is_held_against_the_leanest_rung_and_not_the_fastest(tmp_path: Path) -> None:
+    catalog = make_catalog(tmp_path)
+    goal = {"goal": Goal.MEMORY, "expect": Expectation((0.5, 1.5), "H100", "half of it is kept", (3.0, 10.0))}
+    targets = tuple(replace(t, **goal) if t.id == "ch07:transpose" else t for t in catalog.targets)
+    async with opened(tmp_path, catalog=replace(catalog, targets=targets), size=(120, 40)) as (app, pilot):
+        app.screen.table.move_to("target ch07:transpose")  # type: ignore[attr-defined]
+        await pilot.pause()
+        assert "0.5x to 1.5x, 3x to 10x less memory on H100: missed, 2.41x is more" in flowing(app)
+        measured = app.screen.result("ch07:transpose")  # type: ignore[attr-defined]
+        fast = measured.arm("optimized")
+        lean = replace(fast, rung="optimized_lean", peak_bytes=100)
+        baseline = replace(measured.arm("baseline"), peak_bytes=800)
+        against = replace(measured.comparison("optimized"), rung="optimized_lean", speedup=0.8)
+        told = replace(
+            measured,
+            arms=(baseline, replace(fast, peak_bytes=700), lean),
+            comparisons=(*measured.comparisons, against),
+        )
+        assert (told.lead.rung, told.leanest.rung, told.memory) == ("optimized", "optimized_lean", 8.0)
+        app.screen.result = lambda _: told  # type: ignore[attr-defined]
+        app.screen._describe()  # type: ignore[attr-defined]
+        await pilot.pause()
+        assert "on H100: met, 0.800x, 8x less memory" in flowing(app)
 
 
 async def test_a_failed_run_shows_its_reason(tmp_path: Path) -> None:

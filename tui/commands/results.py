@@ -85,7 +85,7 @@ def gather(
     """What the store knows of these targets on that hardware, as plain data."""
     from tui.commands import stored
 
-    found: dict[str, list[tuple[str, RunRecord]]] = {}
+    found: dict[str, list[tuple[str, Mapping[str, Any], RunRecord]]] = {}
     newest = ("", "")  # id, which sorts by creation, and hardware
     for target in targets:
         records = [
@@ -93,23 +93,26 @@ def gather(
             for record in opened.newest(LOOK_BACK_RUNS, target.id, all_findings=False)
             if not record.quick and record.state.final and record.state not in (State.CANCELLED, State.ENGINE_LOST)
         ]
-        found[target.id] = [(stored.ran_on(r, stored.environment(opened, r)) or r.device, r) for r in records]
-        newest = max([newest, *((record.id, name) for name, record in found[target.id])])
+        environments = [stored.environment(opened, record) for record in records]
+        found[target.id] = [
+            (stored.ran_on(record, facts) or record.device, facts, record)
+            for record, facts in zip(records, environments, strict=True)
+        ]
+        newest = max([newest, *((record.id, name) for name, _, record in found[target.id])])
     named = hardware or newest[1]
     versions: dict[str, set[str]] = {}
     told, missing = [], []
     for target in targets:
-        by_case: dict[str, RunRecord] = {}
-        for name, record in found[target.id]:
+        by_case: dict[str, tuple[Mapping[str, Any], RunRecord]] = {}
+        for name, facts, record in found[target.id]:
             if name == named if hardware is None else is_meant(hardware, [name]):
-                by_case.setdefault(record.case, record)
+                by_case.setdefault(record.case, (facts, record))
         if not by_case:
             missing.append(target.id)
             continue
         order = {case.name: place for place, case in enumerate(target.cases)}
-        chosen = sorted(by_case.values(), key=lambda record: order.get(record.case, len(order)))
-        for record in chosen:
-            facts = stored.environment(opened, record)
+        chosen = sorted(by_case.values(), key=lambda pair: order.get(pair[1].case, len(order)))
+        for facts, _ in chosen:
             given = facts.get("versions")
             packages = {**(given if isinstance(given, Mapping) else {}), "driver": facts.get("driver")}
             packages["cuda"] = facts.get("cuda")
@@ -118,7 +121,7 @@ def gather(
                     versions.setdefault(key, set()).add(clean_line(str(packages[key])))
             if facts.get("gpu") and hardware is not None:
                 named = str(facts["gpu"])
-        told.append(_target(target, [stored.view(record, kept) for record in chosen], named))
+        told.append(_target(target, [stored.view(record, kept) for _, record in chosen], named))
     return {
         "on": clean_line(named) or None,
         "versions": {key: sorted(values) for key, values in versions.items()},

@@ -431,30 +431,39 @@ class HomeScreen(WorkScreen):
         return Text.assemble(text, lines)
 
     def _met(self, target: Target) -> str:
-        """Whether the prediction came true, where it was made for this machine."""
+        """Whether the prediction came true, where it was made for this machine: by the leanest rung where memory is the
+        goal, else by the one that leads."""
         result, expect = self.result(target.id), target.expect
-        if expect is None or result is None or result.speedup is None:
+        if expect is None or result is None:
             return "not measured yet"
-        lead = result.lead.rung if result.lead is not None else ""
-        if {lead, BASELINE, ""} & {*self.workbench.held(target), *self.workbench.caught(result)}:
+        lean = result.leanest if target.goal is Goal.MEMORY else None
+        arm = lean or result.lead
+        item = result.comparison(lean.rung) if lean is not None else result.headline
+        speedup = item.speedup if item is not None else None
+        if speedup is None:
+            return "not measured yet"
+        if {arm.rung if arm is not None else "", BASELINE, ""} & {
+            *self.workbench.held(target),
+            *self.workbench.caught(result),
+        }:
             return "not measured yet: what was measured is in quarantine"
         machine = "the CPU" if result.device == "cpu" else self.workbench.machine
         machine = self.workbench.machines.get(result.run_id) or machine
         if machine in ("", "CPU only"):
             machine = "another machine"
         if expect.on.lower() not in machine.lower():
-            return f"not measured there; {plain.speedup(result.speedup)} on {machine}"
+            return f"not measured there; {plain.speedup(speedup)} on {machine}"
         low, high = expect.speedup
-        if result.speedup < low:
-            return f"missed, {plain.speedup(result.speedup)} is less"
-        if result.speedup > high:
-            return f"missed, {plain.speedup(result.speedup)} is more"
+        if speedup < low:
+            return f"missed, {plain.speedup(speedup)} is less"
+        if speedup > high:
+            return f"missed, {plain.speedup(speedup)} is more"
         if expect.memory is None:
-            return f"met, {plain.speedup(result.speedup)}"
+            return f"met, {plain.speedup(speedup)}"
         if result.memory is None:
-            return f"{plain.speedup(result.speedup)} as predicted, but memory was not measured"
+            return f"{plain.speedup(speedup)} as predicted, but memory was not measured"
         within = expect.memory[0] <= result.memory <= expect.memory[1]
-        return f"{'met' if within else 'missed'}, {plain.speedup(result.speedup)}, {result.memory:.3g}x less memory"
+        return f"{'met' if within else 'missed'}, {plain.speedup(speedup)}, {result.memory:.3g}x less memory"
 
     def _rungs(self, target: Target) -> Parts:
         result = self.result(target.id)
