@@ -143,6 +143,7 @@ class Arm:
     signal_sent_by_us: bool = False
     dirty_exit: bool = False
     child: Process | None = None
+    outputs: jobs.Blob | None = None  # where its process hands them over
     verified: dict[int, list[float]] = field(default_factory=dict)  # set -> fingerprint of the verified outputs
     sent: int = 0
     digest: hashlib._Hash = field(default_factory=hashlib.sha256)

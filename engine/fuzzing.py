@@ -350,9 +350,8 @@ class Fuzzing:
         self, subject: _Subject, case: Case, posed: reports.Posed | _Tried, *, naive: bool = False
     ) -> _Tried:
         """What a rung makes of a posed case, its relation included."""
-        assert self._schema is not None
-        if self._schema.unsupported(subject.rung, case):
-            return _Tried(CaseVerdict.UNSUPPORTED, detail=self._schema.unsupported(subject.rung, case))
+        if beyond := subject.rung.unsupported(case.axes):
+            return _Tried(CaseVerdict.UNSUPPORTED, detail=beyond)
         if isinstance(posed, _Tried):
             return posed
         found = await self._call(subject, case, posed, naive=naive)

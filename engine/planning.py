@@ -173,7 +173,11 @@ def plan(
             "surprise": surprise,
         },
     )
-    obstacles = {rung.name: found for rung in chosen if (found := _obstacle(rung, chosen_device, hardware))}
+    obstacles = {
+        rung.name: found
+        for rung in chosen
+        if (found := _obstacle(rung, chosen_device, hardware) or rung.unsupported(chosen_case.axes))
+    }
     if problem:
         obstacles = {}  # it says more
     return Plan(

@@ -1,7 +1,8 @@
 """Standby processes: a run should never wait for `import torch`.
 
 A standby has torch imported and a CUDA context, and no role. It serves one run and is thrown away. New ones are
-started only while nothing is being measured, since starting one takes two CPU-seconds.
+started only while nothing is being measured, since starting one takes two CPU-seconds. Those for a run's next replica
+start while this one's arms compile and are verified.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 from collections.abc import Coroutine, Iterator
 
 from engine import spawner
@@ -30,7 +32,9 @@ class Pool:
         self.interpret = interpret
         self.target = 0
         self._wanted = 0  # the target, unless so many starts failed that it was given up
+        self._expected = 0
         self._idle: list[Child] = []
+        self._spawning = 0  # that are not among the idle yet
         self._starting: set[asyncio.Task[None]] = set()
         self._ending: set[asyncio.Task[None]] = set()
         self._measuring = 0
@@ -47,6 +51,17 @@ class Pool:
         """Have `count` standing by from now on."""
         self.target = self._wanted = count
         self._fill()
+
+    def expect(self, count: int) -> None:
+        """So many will be taken soon, standbys among them: they start now, as far as processors are to spare, and stand
+        by until fewer are expected."""
+        self._expected = min(count, max(0, (os.cpu_count() or 1) - 2) // 2)
+        self._fill()
+
+    async def settled(self) -> None:
+        """Wait until none is on its way: what starts disturbs what is measured."""
+        while self._starting:
+            await asyncio.wait(self._starting)
 
     async def take(self, *, interpret: bool) -> Child:
         """A ready process; waits for one that is on its way, else starts one. The caller ends it.
@@ -92,10 +107,11 @@ class Pool:
         if self._closed or self._measuring:
             return
         self._drop_dead()
-        missing = self.target - len(self._idle) - len(self._starting)
-        for _ in range(missing):
+        wanted = max(self.target, self._expected)
+        for _ in range(wanted - len(self._idle) - self._spawning):
+            self._spawning += 1
             self._begin(self._start_one(), self._starting)
-        while len(self._idle) > max(self.target, 0):
+        while len(self._idle) > wanted:
             self._begin(self._end(self._idle.pop()), self._ending)
 
     def _drop_dead(self) -> None:
@@ -115,7 +131,10 @@ class Pool:
         await child.end(gently=False)
 
     async def _start_one(self) -> None:
-        child = await spawner.spawn(interpret=self.interpret)
+        try:
+            child = await spawner.spawn(interpret=self.interpret)
+        finally:
+            self._spawning -= 1
         self._idle.append(child)
         try:
             await spawner.until_ready(child)
@@ -128,7 +147,8 @@ class Pool:
             log.warning("a standby process did not come up (%s): %s", error, _last_words(child))
             self._failed_starts += 1
             if self._failed_starts >= MOST_FAILED_STARTS:
-                self.target = 0  # no endless retries: the next run starts its own, and says what is wrong or ends this
+                # No endless retries: the next run starts its own, and says what is wrong or ends this.
+                self.target = self._expected = 0
 
     async def close(self) -> None:
         """End all standbys."""

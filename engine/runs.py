@@ -50,6 +50,7 @@ GATE_CASES = 2  # drawn shapes that every rung must get right before it is timed
 GATE_ELEMENTS = 1 << 13  # of the largest tensor: somebody waits for the run
 GATE_FLOPS = 1 << 22
 GATE_SHAPES_SEED = 0  # the same shapes in every run, so that what is compiled for them is found in caches
+CONTEXT_BYTES = 768 << 20  # of GPU memory, for a process that stands by
 COMPILES_PER_SHAPE = b"torch.compile"  # seconds for each new shape: such a rung is gated on its lesson's own cases
 
 
@@ -92,6 +93,7 @@ class Services:
     custody: Custody = field(init=False)  # of that GPU
     refuse_contended: bool = os.environ.get("AISP_REFUSE_CONTENDED", "") not in ("", "0")
     peak: Callable[[], records.Peak | None] = lambda: None  # what was measured of this GPU's ceilings
+    next_processes: Callable[[], int] = lambda: 0  # how many the next run in the queue will take
 
     def __post_init__(self) -> None:
         self.custody = Custody(self.nvml, self.gpu)
@@ -116,6 +118,12 @@ class Arena:
         self._fds.append(fd)
         return jobs.Blob(path=f"/proc/{os.getpid()}/fd/{fd}")
 
+    def free(self, blob: jobs.Blob) -> None:
+        """Give one file back. Whoever has it mapped keeps it until then."""
+        fd = int(blob.path.rpartition("/")[2])
+        self._fds.remove(fd)
+        os.close(fd)
+
     def close(self) -> None:
         """Give all memory back."""
         for fd in self._fds:
@@ -136,7 +144,6 @@ class Execution:
         self._arena = Arena()
         self._inputs: dict[tuple[str, int], jobs.Blob] = {}
         self._expected: asyncio.Task[None] | None = None
-        self._schema: Schema | None = None  # that cases of the gate are drawn from
         self._drawn: list[tuple[DrawnCase, reports.Posed]] = []
         self._folder: Path | None = None  # where the snapshot lies
         self._before: dict[str, Any] = {}  # engine.environment.observe
@@ -164,6 +171,11 @@ class Execution:
         )
         self._reason = ""
         self._state: State | None = None
+
+    @property
+    def _interpreted(self) -> bool:
+        """Whether Triton's kernels go through its interpreter."""
+        return self._device == "cpu" and any(rung.kind is Kind.TRITON for rung in self.plan.rungs)
 
     @property
     def _device(self) -> str:
@@ -259,12 +271,12 @@ class Execution:
             else:
                 groups = [[arm] for arm in self._turns.in_order(taking_part, replica)]
             for arms in groups:
-                await self._replica(arms, replica)
-        if self.plan.naive:
-            await self._ask_naively()
+                last = replica + 1 == self.plan.rule.replicas and arms is groups[-1]
+                await self._replica(arms, replica, last=last)
+        await self._ask_naively()
         self._task_facts = await self._about_the_task()
 
-    async def _replica(self, taking_part: list[Arm], replica: int) -> None:
+    async def _replica(self, taking_part: list[Arm], replica: int, *, last: bool) -> None:
         """One fresh process per arm: verified, warmed up, measured in turns, and thrown away."""
         first = self._judge is None
         async with self._step("warm worker"):
@@ -275,6 +287,7 @@ class Execution:
         if first:
             await self._advance(State.RUNNING)
             await self._describe()
+        self._expect_processes(len(self._naively()) + self._services.next_processes() if last else len(taking_part))
         async with self._step("inputs"):
             await self._make_inputs(first=first)
         # Compiling and verifying side by side: nothing is timed yet.
@@ -284,6 +297,7 @@ class Execution:
         timed = [arm for arm in taking_part if arm.running and arm.timed]
         if timed:
             with self._services.pool.quiet():
+                await self._services.pool.settled()
                 for arm in timed:
                     await self._guarded(arm, self._warm_up)
                 timed = [arm for arm in timed if arm.running]
@@ -298,10 +312,20 @@ class Execution:
         await self._each(taking_part, self._finish_process)
         await self._tell()
 
+    def _expect_processes(self, rungs: int) -> None:
+        """Let what so many rungs take next begin to start while those of now compile. Their contexts get a quarter of
+        the GPU memory that is free: the lessons come first."""
+        count = rungs * self.plan.target.ranks
+        if self._device == "cuda":
+            whole, used = self._ready and self._ready.memory_bytes, self._services.nvml.used_bytes(self._services.gpu)
+            count = min(count, int((whole - used) / 4 / CONTEXT_BYTES)) if whole and used is not None else 0
+        elif self._interpreted and not self._services.pool.interpret:
+            count = 0  # standbys would be of the wrong kind
+        self._services.pool.expect(count)
+
     async def _start_processes(self, arms: list[Arm], replica: int) -> None:
         """Take standbys, give them their roles. The verifier stays for all replicas."""
-        pool, plan = self._services.pool, self.plan
-        interpret = self._device == "cpu" and any(rung.kind is Kind.TRITON for rung in plan.rungs)
+        pool, plan, interpret = self._services.pool, self.plan, self._interpreted
         folder = self._folder = await asyncio.to_thread(
             snapshots.lay_out,
             self._services.snapshots_dir,
@@ -419,7 +443,7 @@ class Execution:
         if target.ranks > 1 or "evaluation.held_out" in self.plan.without:
             return
         try:
-            self._schema = schema = replace(
+            schema = replace(
                 Schema.of(target, host=self._device == "cpu"), most_elements=GATE_ELEMENTS, most_flops=GATE_FLOPS
             )
             cases = [draw(schema, GATE_SHAPES_SEED, Strategy.BOUNDARY, number) for number in range(GATE_CASES)]
@@ -510,6 +534,9 @@ class Execution:
         if child is None:
             return
         code = await child.end(gently=arm.state is not State.TIMEOUT_PROGRESS and not self._lost)
+        outputs, arm.outputs = arm.outputs, None
+        if outputs is not None:
+            self._arena.free(outputs)  # not before: a new file may have the old one's path
         arm.signal_sent_by_us = arm.signal_sent_by_us or child.signal_sent_by_us
         if code is not None and code < 0 and arm.signal is None:
             arm.signal = -code  # SIGTERM was enough, or SIGKILL was needed
@@ -540,9 +567,12 @@ class Execution:
         The gate is passed once: every further process runs the same sources, and its timed case is checked again.
         """
         child, limits = self._child(arm), self._services.limits
-        outputs = self._arena.blob()
+        outputs = self._outputs_of(arm)
         by_case: dict[str, list[int]] = {}
         for case, number in self._sets(gate=gate):
+            if beyond := arm.rung.unsupported(case.axes):
+                self._flags.append(clean_line(f"{beyond}: not asked for case {case.name}"))
+                continue
             by_case.setdefault(case.name, []).append(number)
         for case_name, numbers in by_case.items():
             async with self._step("compile", arm):
@@ -590,7 +620,7 @@ class Execution:
             await asyncio.shield(self._expected)
         seed = self.plan.record.seed
         for case, posed in self._drawn:
-            if self._schema is not None and self._schema.unsupported(arm.rung, case):
+            if arm.rung.unsupported(case.axes):
                 continue
             job = jobs.Try(case=case.plain(), seed=seed, inputs=posed.blob, outputs=outputs)
             tried = await ask(child, job, reports.Tried, self._services.limits.compile_s, arm.name)
@@ -606,6 +636,12 @@ class Execution:
                     max_error=judged.max_error,
                     check="evaluation.held_out",
                 )
+
+    def _outputs_of(self, arm: Arm) -> jobs.Blob:
+        """Where the arm's process hands over what it was asked for last: one file, that of no other process."""
+        if arm.outputs is None:
+            arm.outputs = self._arena.blob()
+        return arm.outputs
 
     def _source(self, arm: Arm) -> bytes:
         return self.plan.files.get(f"{arm.rung.name}.py", b"")
@@ -689,7 +725,7 @@ class Execution:
                 blob=self._inputs[case, number],
                 seen=[random.randrange(self.plan.rule.input_sets) for _ in range(count)],
                 shifts=[random.randrange(1, 1 << 20) for _ in range(count - 1)],
-                outputs=self._arena.blob(),
+                outputs=self._outputs_of(arm),
             )
             with challenges.Crowd(child.pid) as crowd:
                 surprised = await ask(child, job, reports.Surprised, patience_s, arm.name)
@@ -703,7 +739,7 @@ class Execution:
         """What the last timed call left behind is judged in full."""
         surrendered = await ask(
             self._child(arm),
-            jobs.Surrender(outputs=self._arena.blob()),
+            jobs.Surrender(outputs=self._outputs_of(arm)),
             reports.Surrendered,
             self._services.limits.progress_s,
             arm.name,
@@ -738,15 +774,19 @@ class Execution:
         """What a careless evaluator would have said of every rung, each in a process of its own."""
         base = self.plan.rungs[0]
         case = self.plan.case.name
-        for arm in self._arms:
-            asked = arm.rung.role in (Role.OPTIMIZED, Role.PEER, Role.CHEAT, Role.WRONG)
-            if not asked or arm.state is State.UNAVAILABLE or (case, 0) not in self._inputs:
-                continue
+        for arm in self._naively():
             if not arm.timed:
                 arm.naive = records.Naive(note="not timed: Triton's interpreter says nothing of a GPU's time")
                 continue
             async with self._step("naive", arm):
                 arm.naive = await self._naive(base, arm.rung, case)
+
+    def _naively(self) -> list[Arm]:
+        """The arms that a careless evaluator is asked about."""
+        if not self.plan.naive or (self.plan.case.name, 0) not in self._inputs:
+            return []
+        asked = (Role.OPTIMIZED, Role.PEER, Role.CHEAT, Role.WRONG)
+        return [arm for arm in self._arms if arm.rung.role in asked and arm.state is not State.UNAVAILABLE]
 
     async def _naive(self, base: Rung, rung: Rung, case: str) -> records.Naive:
         if self._folder is None:
@@ -764,9 +804,8 @@ class Execution:
             ranks=self.plan.target.ranks,
             meeting=self._meeting() if self.plan.target.ranks > 1 else "",
         )
-        interpret = self._device == "cpu" and any(r.kind is Kind.TRITON for r in self.plan.rungs)
         try:
-            child = await self._company(lambda: self._services.pool.take(interpret=interpret))
+            child = await self._company(lambda: self._services.pool.take(interpret=self._interpreted))
         except (ChildGoneError, ChildTimeoutError) as error:
             return records.Naive(note=clean_line(f"no process could be made ready: {error}"))
         try:
@@ -888,6 +927,7 @@ class Execution:
 
     async def _clean_up(self) -> None:
         """No process and no shared memory of this run is left, whatever happened."""
+        self._services.pool.expect(self._services.next_processes())
         if self._expected is not None:
             self._expected.cancel()
             await asyncio.gather(self._expected, return_exceptions=True)

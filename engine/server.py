@@ -329,6 +329,11 @@ class Engine:
     def _busy(self) -> bool:
         return bool(self._queue) or bool(self._fuzzes) or self._peak_asked is not None
 
+    def _next_processes(self) -> int:
+        """How many the run behind the one that is being carried out will take: its arms, the A/A arm, the verifier."""
+        waiting = [queued.plan for queued in self._queue[1:2] if not queued.plan.problem]
+        return sum((len(plan.rungs) + 1) * plan.target.ranks + 1 for plan in waiting)
+
     async def _work_queue(self) -> None:
         """Carry out one plan after the other. Nothing that a run does can end this loop."""
         services = Services(
@@ -340,6 +345,7 @@ class Engine:
             gpu=self._hardware.index,
             on_lost_gpu=self._degrade,
             peak=lambda: self._peak,
+            next_processes=self._next_processes,
         )
         while True:
             while not self._busy:

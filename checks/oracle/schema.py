@@ -26,7 +26,7 @@ from typing import Any
 from checks.inputs import subseed
 from kernels import catalog
 from kernels.catalog.model import Case as NamedCase
-from kernels.catalog.model import Extent, Flag, JudgedAs, Rung, Target, TensorSpec
+from kernels.catalog.model import Extent, Flag, JudgedAs, Target, TensorSpec
 
 
 class Strategy(enum.StrEnum):
@@ -220,13 +220,6 @@ class Schema:
             most_elements=MOST_ELEMENTS_HOST if host else MOST_ELEMENTS,
             most_flops=MOST_FLOPS_HOST if host else math.inf,
         )
-
-    def unsupported(self, rung: Rung, case: Case) -> str:
-        """Why a rung need not get this case right: what it declares; "" where it must."""
-        for name, extent in rung.supports.items():
-            if not extent.admits(case.axes[name]):
-                return f"{rung.name} supports {_said(name, extent)}, not {name} = {case.axes[name]}"
-        return ""
 
 
 def draw(schema: Schema, seed: int, strategy: Strategy, number: int) -> Case:
@@ -435,14 +428,3 @@ def _values(target: Target, strategy: Strategy, spec: TensorSpec, pick: random.R
         kinds = (Values.DECLARED, Values.NONFINITE)
     able = [kind for kind in kinds if kind is Values.DECLARED or takes(target, spec, kind)]
     return pick.choice(able)
-
-
-def _said(name: str, extent: Extent) -> str:
-    if extent.values:
-        return f"{name} of {', '.join(map(str, extent.values))}"
-    parts = [f"multiples of {extent.multiple}"] if extent.multiple > 1 else []
-    if extent.least:
-        parts.append(f"at least {extent.least}")
-    if extent.most is not None:
-        parts.append(f"at most {extent.most}")
-    return f"{name} {', '.join(parts)}"

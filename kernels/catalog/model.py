@@ -124,6 +124,17 @@ class Extent:
             return value in self.values
         return value >= self.least and (self.most is None or value <= self.most) and value % self.multiple == 0
 
+    def __str__(self) -> str:
+        """In words: "multiples of 16, at least 1"."""
+        if self.values:
+            return f"of {', '.join(map(str, self.values))}"
+        parts = [f"multiples of {self.multiple}"] if self.multiple > 1 else []
+        if self.least:
+            parts.append(f"at least {self.least}")
+        if self.most is not None:
+            parts.append(f"at most {self.most}")
+        return ", ".join(parts)
+
 
 class JudgedAs(enum.StrEnum):
     """How an output is judged where comparing it element by element would be wrong."""
@@ -193,6 +204,13 @@ class Rung:
     supports: Mapping[str, Extent] = field(default_factory=dict)
     # What the PTX of its kernels holds, where the lesson is an instruction: "wgmma.mma_async".
     instructions: tuple[str, ...] = ()
+
+    def unsupported(self, axes: Mapping[str, int]) -> str:
+        """Why it need not get a case with these axes right: what it declares; "" where it must."""
+        for name, extent in self.supports.items():
+            if not extent.admits(axes[name]):
+                return f"{self.name} supports {name} {extent}, not {name} = {axes[name]}"
+        return ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,3 +148,36 @@ async def test_keeping_that_was_given_up_goes_on_once_a_run_has_its_process(nurs
     await eventually(lambda: pool.warm == 1, "one is warm again")
     await taken.end(gently=False)
     await pool.close()
+
+
+async def test_what_is_expected_starts_beside_the_standbys_and_goes_when_it_is_not(
+    nursery: Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    pool = Pool(interpret=False)
+    pool.keep(1)
+    pool.expect(2)
+    await pool.settled()
+    assert pool.warm == len(nursery.made) == 2
+    taken = [await pool.take(interpret=False) for _ in range(2)]
+    assert [child.pid for child in taken] == [child.pid for child in nursery.made]
+    pool.expect(100)
+    await pool.settled()
+    assert pool.warm == 3, "processors are to spare for no more"
+    pool.expect(0)
+    await eventually(lambda: pool.warm == 1, "the standby alone is left")
+    await pool.close()
+
+
+async def test_nothing_that_is_expected_starts_while_something_is_measured(
+    nursery: Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    pool = Pool(interpret=False)
+    with pool.quiet():
+        pool.expect(2)
+        await pool.settled()
+        assert nursery.made == []
+    await pool.settled()
+    assert pool.warm == 2
+    await pool.close()

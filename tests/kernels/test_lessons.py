@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -154,12 +154,14 @@ def test_every_chapter_says_what_it_teaches(target: Target) -> None:
 def check_honest(target: Target, device: str) -> None:
     verdicts = judged(target.id, device)
     honest = [rung for rung in target.honest_rungs if device != "cpu" or runs_without_gpu(rung)]
-    cases = [case.name for case in small_cases(target)]
     assert sorted({(v["rung"], v["case"]) for v in verdicts if v["honest"]}) == sorted(
-        (rung.name, case) for rung in honest for case in cases
+        (rung.name, case.name) for rung in honest for case in small_cases(target) if not rung.unsupported(case.axes)
     )
     wrong = [f"{v['rung']} on {v['case']}: {v['detail']}" for v in verdicts if v["honest"] and not v["right"]]
     assert wrong == []
+    idle = {v["rung"] for v in verdicts if v["honest"] and v["idle"]}
+    idle -= {rung.name for rung in honest if device == "cpu" and "is_cuda" in rung.path.read_text()}
+    assert idle == set(), "they import Triton or bring CUDA and start no kernel of their own"
 
 
 def check_wrong(target: Target, device: str) -> None:
@@ -289,8 +291,9 @@ def judge_target(target: Target, device: str, rank: int) -> list[dict[str, Any]]
     rungs = [rung for rung in target.rungs if device != "cpu" or runs_without_gpu(rung)]
     verdicts = []
     for rung in rungs:
-        for case in small_cases(target):
-            finding, detail = judge_rung(target, rung, case, device, rank)
+        for case in (case for case in small_cases(target) if not rung.unsupported(case.axes)):
+            with counted_launches(rung) as launches:
+                finding, detail = judge_rung(target, rung, case, device, rank)
             verdicts.append(
                 {
                     "rung": rung.name,
@@ -299,9 +302,36 @@ def judge_target(target: Target, device: str, rank: int) -> list[dict[str, Any]]
                     "right": finding in ("nothing", "not here"),
                     "finding": finding,
                     "detail": detail,
+                    "idle": finding == "nothing" and rung.kind is not Kind.TORCH and not launches,
                 }
             )
     return verdicts
+
+
+@contextlib.contextmanager
+def counted_launches(rung: Rung) -> Iterator[list[str]]:
+    """The launches of the rung's own kernels, one entry each, of the kind that it claims."""
+    from triton.runtime import interpreter, jit
+
+    from kernels import cuda
+
+    owners: list[tuple[Any, str]] = [(jit.JITFunction, "run"), (interpreter.InterpretedFunction, "run")]
+    if rung.kind is Kind.CUDA:
+        owners = [(cuda._core(), "launch")]
+    launches: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        for owner, name in owners if rung.kind is not Kind.TORCH else []:
+            patch.setattr(owner, name, _noted(getattr(owner, name), rung.name, launches))
+        yield launches
+
+
+def _noted(launch: Callable[..., Any], what: str, launches: list[str]) -> Callable[..., Any]:
+    @functools.wraps(launch)
+    def noted(*arguments: Any, **named: Any) -> Any:
+        launches.append(what)
+        return launch(*arguments, **named)
+
+    return noted
 
 
 def judge_rung(target: Target, rung: Rung, case: Case, device: str, rank: int) -> tuple[str, str]:

@@ -1,6 +1,7 @@
 """One program per cell, straight from the records: of every 16 bytes that cross HBM, 4 are used."""
 
-from particles import ENERGY, FIELDS, sum_above_cut
+from layout import ENERGY, FIELDS
+from particles import sum_above_cut
 from torch import Tensor
 
 

@@ -1,6 +1,7 @@
 """Packs the energies in every call and then streams them: the strided pass has merely moved."""
 
-from particles import packed_energies, sum_above_cut
+from layout import packed_energies
+from particles import sum_above_cut
 from torch import Tensor
 
 

@@ -1,6 +1,6 @@
 """Three eager operators on a strided view: the records once, and the energies four more times."""
 
-from particles import ENERGY
+from layout import ENERGY
 from torch import Tensor
 
 

@@ -3,7 +3,7 @@
 import torch
 import triton
 import triton.language as tl
-from particles import ENERGY, FIELDS
+from layout import ENERGY, FIELDS
 from torch import Tensor
 
 BLOCK = 1024  # records; four floats each, so as many bytes in flight as anybody's

@@ -1,6 +1,7 @@
 """The energies packed once into an array of their own; each call streams 4 bytes per particle."""
 
-from particles import packed_energies, sum_above_cut
+from layout import packed_energies
+from particles import sum_above_cut
 from torch import Tensor
 
 

@@ -1,7 +1,7 @@
 """The packed energies, and PyTorch's operators through torch.compile instead of a kernel of our own."""
 
 import torch
-from particles import packed_energies
+from layout import packed_energies
 from torch import Tensor
 
 

@@ -1,4 +1,4 @@
-"""What every rung agrees on: a particle's fields, and the kernel that reads one of them, `STRIDE` floats apart.
+"""The kernel that reads one field of the particles, `STRIDE` floats apart.
 
 The kernel is the same for both layouts. In an array of structures an energy is followed by the next one 4 floats
 (16 bytes) later, in a structure of arrays 1 float later; nothing else differs.
@@ -8,9 +8,6 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-
-FIELDS = 4  # x, y, z, energy
-ENERGY = 3
 
 BLOCK = 2048  # 16 loads in flight per thread, at 128 threads
 
@@ -42,7 +39,3 @@ def sum_above_cut(energies: Tensor, cut: Tensor, *, stride: int) -> Tensor:
     out = torch.empty((S,), dtype=energies.dtype, device=energies.device)
     energy_above_cut[(S,)](out, energies, cut, L, stride, BLOCK)
     return out
-
-
-def packed_energies(particles: Tensor) -> Tensor:  # [S, L, 4] -> [S, L], contiguous
-    return particles[:, :, ENERGY].contiguous()

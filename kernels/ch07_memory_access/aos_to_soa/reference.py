@@ -1,6 +1,6 @@
 """The truth, in fp64: per cell, the sum of what each particle's energy exceeds the cell's cut by."""
 
-from particles import ENERGY
+from layout import ENERGY
 from torch import Tensor
 
 

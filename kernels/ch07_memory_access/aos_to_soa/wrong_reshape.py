@@ -4,7 +4,8 @@ A reshape moves nothing. The plane holds the last quarter of the records with al
 its dtype and, with fields of one distribution, its statistics are those of the energies.
 """
 
-from particles import ENERGY, FIELDS, sum_above_cut
+from layout import ENERGY, FIELDS
+from particles import sum_above_cut
 from torch import Tensor
 
 

@@ -7,7 +7,8 @@ lanes adds 1. Right wherever the block divides L, and in every cell whose cut is
 import torch
 import triton
 import triton.language as tl
-from particles import BLOCK, packed_energies
+from layout import packed_energies
+from particles import BLOCK
 from torch import Tensor
 
 

@@ -107,7 +107,7 @@ class Subject:
 
     def ask(self, case: Case, seed: int) -> Told:
         """Pose a case and its relation, and judge both."""
-        if reason := self.schema.unsupported(self.rung, case):
+        if reason := self.rung.unsupported(case.axes):
             return Told("unsupported", detail=reason)
         try:
             posed = self._examiner.pose(case, seed)
