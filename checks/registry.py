@@ -126,7 +126,7 @@ class Site:
         without: ids of checks that were left out on request.
         deep: what takes seconds may be done: full runs, first replica; never in quick runs after a save.
         call_once: makes one call of the timed case on known values, waits for it and returns what it returned; from
-            after_timing on, where the rung was timed.
+            after_timing on, where the rung was timed. Another number than 0 asks for other values.
         launch_once: the bare call on the values that lie there, with nothing before and nothing behind; likewise.
     """
 
@@ -136,7 +136,7 @@ class Site:
     rung: Rung
     without: frozenset[str]
     deep: bool = False
-    call_once: Callable[[], object] | None = None
+    call_once: Callable[..., object] | None = None
     launch_once: Callable[[], object] | None = None
 
 

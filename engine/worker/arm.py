@@ -724,8 +724,8 @@ class Arm:
             facts["poison"] = {"calls": self._poison_calls, "kept": self._poison_kept}
         return reports.Inspected(facts=facts, cost_us=self._sensors.cost_us())
 
-    def _call_once(self, bound: _Bound) -> object:
-        self._refill(bound, 0)
+    def _call_once(self, bound: _Bound, number: int = 0) -> object:
+        self._refill(bound, number % len(bound.sets))
         self._synchronize()
         returned: object = self._callable(bound)(*bound.buffers)
         self._synchronize()

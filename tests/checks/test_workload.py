@@ -170,7 +170,10 @@ for name in sys.argv[3:]:
     sensor.before_timing()
     for _ in range(3):
         call("timed")
-    sensor.site.call_once = lambda: run(x)
+    def once(number=0):
+        x.fill_(1.0 + number)
+        return run(x)
+    sensor.site.call_once = once
     sensor.after_timing()
     told[name] = sensor.facts()
 print(json.dumps(told))
@@ -219,8 +222,10 @@ def test_the_sensor_sees_switches_move_at_import_and_inside_calls(tmp_path: Path
 
 def test_the_sensor_counts_launches_of_own_kernels_and_those_that_fail(tmp_path: Path) -> None:
     decoy = KERNEL + "def run(x):\n    twice[(1,)](torch.empty_like(x), x, 16)\n    return x * 2\n"
+    staged = "parts = torch.empty(16)\ndef run(x):\n    twice[(1,)](parts, x, 16)\n    return parts.clone()\n"
     rungs = {
         "optimized.py": OWN,
+        "optimized_staged.py": KERNEL + staged,
         "cheat_library.py": LIBRARY,
         "cheat_failing.py": FAILING,
         "cheat_decoy.py": decoy,
@@ -230,7 +235,7 @@ def test_the_sensor_counts_launches_of_own_kernels_and_those_that_fail(tmp_path:
     }
     target = write_target(tmp_path, rungs)
     names = [rung.name for rung in target.rungs if rung.kind is Kind.TRITON]
-    assert len(names) == 5
+    assert len(names) == 6
     found = sense(target.folder, "launches", *names)
     assert found["optimized"] == {
         "tried": 4,  # two verified calls, one afterwards, and that one again with its launches held back
@@ -239,12 +244,17 @@ def test_the_sensor_counts_launches_of_own_kernels_and_those_that_fail(tmp_path:
         "later": {"launches": 1, "replays": 0},
         "without": False,
     }
+    assert found["optimized_staged"]["without"] is False, "what it left in its workspace is not the answer"
+    assert found["cheat_decoy"]["without"] is True
     answers = {
         name: ask("workload.own_kernels", run(target, arm(target, name, sensed=({"launches": facts},))), name)
         for name, facts in found.items()
     }
     assert answers["optimized"] == (Status.PASSED, "2 launches of its own Triton kernels in 2 verified calls, 4 in all")
-    assert {name for name, (status, _) in answers.items() if status is Status.CAUGHT} == set(names) - {"optimized"}
+    assert {name for name, (status, _) in answers.items() if status is Status.CAUGHT} == set(names) - {
+        "optimized",
+        "optimized_staged",
+    }
     assert "none of its kernels in 2 verified calls" in answers["cheat_library"][1]
     assert "launches of its Triton kernels failed" in answers["cheat_failing"][1]
     assert "decoys" in answers["cheat_decoy"][1]

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import torch
 from fused import fused
-from graphs import replayed
+from graphs import Replay
 
 
 def prepare(*inputs: torch.Tensor) -> Callable[..., torch.Tensor]:
     forward = fused(*inputs)
-    return replayed(forward, *inputs) if inputs[0].is_cuda else forward
+    return Replay(forward, *inputs) if inputs[0].is_cuda else forward
 
 
 def run(*inputs: torch.Tensor) -> torch.Tensor:  # x [B, S, D], then the weights -> [B, S, D]

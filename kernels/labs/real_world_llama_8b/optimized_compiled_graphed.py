@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import optimized_compiled
 import torch
-from graphs import replayed
+from graphs import Replay
 
 
 def prepare(*inputs: torch.Tensor) -> Callable[..., torch.Tensor]:
-    return replayed(optimized_compiled.prepare(*inputs), *inputs)
+    return Replay(optimized_compiled.prepare(*inputs), *inputs)
 
 
 def run(*inputs: torch.Tensor) -> torch.Tensor:  # x [B, S, D], then the weights -> [B, S, D]

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 
 import torch
-from graphs import replayed
+from graphs import Replay
 from llama import eager
 
 
 def prepare(*inputs: torch.Tensor) -> Callable[..., torch.Tensor]:
-    return replayed(eager(*inputs), *inputs)
+    return Replay(eager(*inputs), *inputs)
 
 
 def run(*inputs: torch.Tensor) -> torch.Tensor:  # x [B, S, D], then the weights -> [B, S, D]
