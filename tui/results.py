@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from kernels.catalog.model import Goal
 from store.outcomes import FindingStatus, State, Timing, Verdict
 from tui import plain
 
@@ -241,6 +242,12 @@ class Result:
         if base is None or not base.peak_bytes or lean is None or not lean.peak_bytes:
             return None
         return base.peak_bytes / lean.peak_bytes
+
+    def meant(self, goal: Goal) -> ArmResult | None:
+        """The arm that a prediction speaks of: the leanest where memory is the goal, `optimized` itself where nothing
+        is to be gained (others may be faster by other means), else the one that leads."""
+        chosen = self.leanest if goal is Goal.MEMORY else self.arm("optimized") if goal is Goal.NULL else None
+        return chosen or self.lead
 
     @property
     def sol(self) -> float | None:

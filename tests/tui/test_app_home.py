@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.protocol import requests
-from kernels.catalog.model import Expectation, Goal
+from kernels.catalog.model import Expectation, Goal, Kind, Needs
 from tests.kernels.generated import write_collection
 from tests.tui.app_support import (
     SIZES,
@@ -23,6 +23,7 @@ from tests.tui.app_support import (
 )
 from tests.tui.fakes import quick_run_events
 from tui.app import Workbench
+from tui.screens.home import needs_text, paragraphs
 from tui.settings import Settings
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -95,6 +96,9 @@ async def test_a_filter_finds_techniques_and_says_when_nothing_is_left(tmp_path:
         await pilot.press("slash", *"vector")
         await pilot.pause()
         assert app.screen.target_id == "ch07:gather"  # type: ignore[attr-defined]
+        await pilot.press("escape", "slash", *"storage")  # a word of the chapter's title
+        await pilot.pause()
+        assert app.screen.target_id == "ch05:collate"  # type: ignore[attr-defined]
         await pilot.press(*"zzz")
         await pilot.pause()
         assert "Nothing contains" in screen_text(app)
@@ -251,6 +255,19 @@ async def test_a_prediction_of_memory_is_held_against_the_leanest_rung_and_not_t
         assert "on H100: met, 0.800x, 8x less memory" in flowing(app)
 
 
+async def test_a_prediction_of_no_gain_is_held_against_optimized_and_not_the_fastest(
+    tmp_path: Path,
+) -> None:
+    catalog = make_catalog(tmp_path)
+    goal = {"goal": Goal.NULL, "expect": Expectation((0.9, 3.0), "H100", "the bytes are the same")}
+    targets = tuple(replace(t, **goal) if t.id == "ch07:transpose" else t for t in catalog.targets)
+    async with opened(tmp_path, catalog=replace(catalog, targets=targets), size=(120, 40)) as (app, pilot):
+        app.screen.table.move_to("target ch07:transpose")  # type: ignore[attr-defined]
+        await pilot.pause()
+        assert app.screen.result("ch07:transpose").lead.rung == "optimized_swizzled"  # type: ignore[attr-defined]
+        assert "on H100: met, 2.20x" in flowing(app), "not the 2.41x of the fastest rung"
+
+
 async def test_a_failed_run_shows_its_reason(tmp_path: Path) -> None:
     async with opened(tmp_path, size=(120, 40)) as (app, pilot):
         app.screen.table.move_to("target ch07:gather")  # type: ignore[attr-defined]
@@ -283,6 +300,26 @@ async def test_a_chapters_readme_is_told_as_prose(tmp_path: Path) -> None:
         told_there = app.screen.copy_text()  # type: ignore[attr-defined]
     assert "3 targets; r runs them one after the other." in told_there
     assert "Reads whole lines of 128 B.\n\n- one more\n- two\n\nEnd." in told_there
+
+
+def test_a_number_at_the_beginning_of_a_line_is_prose_and_a_numbered_item_is_not() -> None:
+    assert paragraphs("Three numbers of an H100:\n132 SMs, 32 blocks.\n\n1. one\n   more\n12. two\n") == (
+        "Three numbers of an H100: 132 SMs, 32 blocks.\n\n1. one more\n12. two"
+    )
+
+
+def test_needs_says_which_rungs_have_no_time_without_a_gpu(tmp_path: Path) -> None:
+    target = make_catalog(tmp_path).find("ch07:transpose")
+    plain, gpu = (replace(target.rungs[0], kind=Kind.TORCH), Needs(sm=80, gpus=1))
+    triton = replace(plain, name="optimized", kind=Kind.TRITON)
+    cuda = replace(plain, kind=Kind.CUDA, needs=gpu, gpu_only=True)
+    assert needs_text(replace(target, rungs=(plain,))) == "nothing but a CPU"
+    assert needs_text(replace(target, rungs=(plain, triton))) == "a CPU, which checks Triton and does not time it"
+    assert needs_text(replace(target, rungs=(cuda, plain))) == "a CPU; for baseline a GPU, sm_80 or newer"
+    assert needs_text(replace(target, rungs=(cuda, cuda, cuda, triton))) == (
+        "a CPU, which checks Triton and does not time it; for baseline and 2 other rungs a GPU, sm_80 or newer"
+    )
+    assert needs_text(replace(target, needs=gpu)) == "a GPU, sm_80 or newer"
 
 
 async def test_another_theme_draws_verdicts_in_its_own_colours(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from engine.protocol.events import ComparisonUpdate
+from kernels.catalog.model import Goal
 from store import upkeep
 from store.migrations import LATEST
 from store.outcomes import Limiter, State, Timing, Validity, Verdict
@@ -23,7 +25,8 @@ from tests.tui.fake_engine import isolate, make_target, remember
 from tui.cli import cli
 from tui.commands import store
 from tui.commands.compare import judge
-from tui.commands.expectations import is_meant
+from tui.commands.expectations import Measured, is_meant
+from tui.commands.follow import RunView
 
 H100: dict[str, object] = {"host": "atlas", "gpu": "NVIDIA H100 80GB HBM3", "gpu_uuid": "GPU-1", "driver": "580.1"}
 LAPTOP: dict[str, object] = {"host": "ada", "gpu": "", "cpu": "a CPU"}
@@ -249,6 +252,20 @@ def test_a_prediction_of_memory_is_met_by_the_memory_that_a_rung_saves(
     row = bench("expectations", "--root", str(tmp_path / "mine")).stdout
     assert "0.500x..1.50x, 3.00x..10.0x less memory on H100" in row
     assert ("8.00x less memory" in row) is (peak_bytes == 100)
+
+
+def test_a_prediction_of_no_gain_speaks_of_optimized_and_any_other_of_the_fastest() -> None:
+    def compared(rung: str, speedup: float) -> ComparisonUpdate:
+        return ComparisonUpdate(
+            run_id="R", rung=rung, baseline="baseline", verdict="faster", speedup=speedup, low=speedup, high=speedup
+        )
+
+    run = RunView("R", "mine:null")
+    run.arm("baseline")
+    for found in (compared("optimized", 1.0), compared("optimized_otherwise", 1.7)):
+        run.comparisons[found.rung, found.baseline] = found
+    assert Measured.of(run, Goal.NULL).rung == "optimized"
+    assert Measured.of(run, Goal.SPEED).rung == "optimized_otherwise"
 
 
 def test_expectations_that_nothing_contradicts_end_with_0(tmp_path: Path) -> None:

@@ -2,9 +2,10 @@
 last.
 
 A prediction names the hardware it is for. It is met when the measured speed-up of the best rung lies in the
-predicted range, and where memory is the lesson also the peak memory that it saves. A measurement on other hardware
-is shown and answers nothing, and neither does one that is not to be believed, one with `--validity portable`, or
-one of a target with a rung in quarantine.
+predicted range, and where memory is the lesson also the peak memory that it saves. Where the lesson is that something
+does not help, `optimized` is what was predicted: another rung may be faster by other means. A measurement on other
+hardware is shown and answers nothing, and neither does one that is not to be believed, one with `--validity portable`,
+or one of a target with a rung in quarantine.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ class Finding:
 @dataclass(frozen=True, slots=True)
 class Measured:
     """What a run says to a prediction: its best rung, that one's speed-up over the first baseline and the baseline's
-    peak memory over the rung's. Where memory is the goal the best rung is the leanest, else the fastest."""
+    peak memory over the rung's. Where memory is the goal the best rung is the leanest, where nothing is to be gained it
+    is `optimized` itself, else the fastest."""
 
     rung: str = ""
     speedup: float | None = None
@@ -68,6 +70,8 @@ class Measured:
         best = run.best
         if goal is Goal.MEMORY and lean:
             best = run.comparisons.get((min(lean, key=lambda rung: lean[rung]), run.baseline))
+        elif goal is Goal.NULL:
+            best = run.comparisons.get((OPTIMIZED, run.baseline), best)
         if best is None:
             return cls()
         memory = peaks[run.baseline] / peaks[best.rung] if {run.baseline, best.rung} <= peaks.keys() else None

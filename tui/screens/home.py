@@ -34,7 +34,7 @@ from tui.themes import verdict_style, verdict_text
 from tui.widgets.table import Cell, Column, LiveTable
 
 if TYPE_CHECKING:
-    from kernels.catalog.model import Catalog, Chapter, Problem, Rung, Target
+    from kernels.catalog.model import Catalog, Chapter, Needs, Problem, Rung, Target
 
 # What the details are made of: paragraphs, and lists of labels with values.
 Parts: TypeAlias = "list[Text | list[tuple[Text, Text]]]"
@@ -134,7 +134,9 @@ class HomeScreen(WorkScreen):
                 table.border_title = "Targets"
                 table.columns = columns_for(80)
                 yield table
-                yield FilterInput(placeholder="words that a target's id, title or technique contains", id="filter")
+                yield FilterInput(
+                    placeholder="words of a chapter's title, or of a target's id, title or techniques", id="filter"
+                )
             with Details(id="details", classes="pane"):
                 yield Static(id="about", markup=False)
 
@@ -244,8 +246,9 @@ class HomeScreen(WorkScreen):
 
         opened, closed = ("-", "+") if ascii_only else ("▾", "▸")
         by_chapter: dict[str, list[Target]] = {}
+        titles = {chapter.id: chapter.title for chapter in catalog.chapters}
         for target in catalog.targets:
-            if self._wanted(target):
+            if self._wanted(target, titles.get(target.chapter, "")):
                 by_chapter.setdefault(target.chapter, []).append(target)
         if catalog.problems and not self._filter:
             folded = PROBLEMS in self._folded
@@ -278,11 +281,11 @@ class HomeScreen(WorkScreen):
             return ["", ""]
         return [Text(str(len(targets)), style="dim"), ""]
 
-    def _wanted(self, target: Target) -> bool:
+    def _wanted(self, target: Target, chapter: str) -> bool:
         words = self._filter.lower().split()
         if not words:
             return True
-        text = " ".join((target.id, target.title, *target.techniques)).lower()
+        text = " ".join((target.id, target.title, *target.techniques, chapter)).lower()
         return all(word in text for word in words)
 
     def _cells(self, target: Target) -> list[Cell]:
@@ -386,7 +389,7 @@ class HomeScreen(WorkScreen):
         facts = [
             ("goal", GOALS[target.goal]),
             ("technique", ", ".join(target.techniques) or plain.DASH),
-            ("needs", needs_text(target.needs.sm, target.needs.gpus)),
+            ("needs", needs_text(target)),
         ]
         watch = app.model.watches.get(target.id)
         if watch is not None and watch.active:
@@ -431,14 +434,12 @@ class HomeScreen(WorkScreen):
         return Text.assemble(text, lines)
 
     def _met(self, target: Target) -> str:
-        """Whether the prediction came true, where it was made for this machine: by the leanest rung where memory is the
-        goal, else by the one that leads."""
+        """Whether the prediction came true, where it was made for this machine."""
         result, expect = self.result(target.id), target.expect
         if expect is None or result is None:
             return "not measured yet"
-        lean = result.leanest if target.goal is Goal.MEMORY else None
-        arm = lean or result.lead
-        item = result.comparison(lean.rung) if lean is not None else result.headline
+        arm = result.meant(target.goal)
+        item = (result.comparison(arm.rung) if arm is not None else None) or result.headline
         speedup = item.speedup if item is not None else None
         if speedup is None:
             return "not measured yet"
@@ -588,12 +589,24 @@ class HomeScreen(WorkScreen):
         self.workbench.reload()
 
 
-def needs_text(sm: int | None, gpus: int) -> str:
-    """What a target needs, for people."""
-    if not gpus:
-        return "nothing but a CPU"
-    count = "a GPU" if gpus == 1 else f"{gpus} GPUs"
-    return f"{count}, sm_{sm} or newer" if sm else count
+def needs_text(target: Target) -> str:
+    """What a target needs, for people; of one that a CPU is enough for, which rungs have no time there."""
+    if target.needs.gpus:
+        return _gpus_text(target.needs)
+    honest = [rung for rung in target.rungs if rung.role not in (Role.WRONG, Role.CHEAT)]
+    on_gpu = [rung for rung in honest if rung.gpu_only]
+    checked = any(rung.kind is Kind.TRITON and not rung.gpu_only for rung in honest)
+    text = "a CPU, which checks Triton and does not time it" if checked else "a CPU" if on_gpu else "nothing but a CPU"
+    if on_gpu:
+        more = len(on_gpu) - 1
+        others = f" and {more} other rung{'' if more == 1 else 's'}" if more else ""
+        text += f"; for {clean_line(on_gpu[0].name)}{others} {_gpus_text(on_gpu[0].needs)}"
+    return text
+
+
+def _gpus_text(needs: Needs) -> str:
+    count = "a GPU" if needs.gpus == 1 else f"{needs.gpus} GPUs"
+    return f"{count}, sm_{needs.sm} or newer" if needs.sm else count
 
 
 def rung_summary(rung: Rung) -> str:
@@ -625,6 +638,7 @@ def about_problem(problem: Problem) -> list[tuple[Text, Text]]:
     ]
 
 
+_NUMBERED = re.compile(r"\d+\. ")  # an item of a list; "132 SMs" at the beginning of a line is prose
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 _EMPHASIS = re.compile(r"(?<!\w)[*_]([^*_\s][^*_]*)[*_](?!\w)")
 
@@ -639,7 +653,7 @@ def paragraphs(markdown: str) -> str:
         if line.startswith("|"):
             joined = False
             continue
-        begins = line.startswith(("- ", "* ", "#")) or line[:2].rstrip(".").isdigit()
+        begins = line.startswith(("- ", "* ", "#")) or _NUMBERED.match(line) is not None
         if joined and line and not begins:
             out[-1] += f" {line}"
         elif line or (out and out[-1]):
