@@ -62,3 +62,68 @@ def test_a_slot_that_does_not_fit_its_file_is_refused(path: str, slot: Slot) -> 
     tensors.write(path, {"x": torch.ones(4)})
     with pytest.raises(ValueError, match="does not fit"):
         tensors.read(Blob(path=path, slots=[slot]))
+
+
+def test_a_file_that_is_used_again_is_not_mapped_again(path: str) -> None:
+    (first,) = tensors.read(tensors.write(path, {"x": torch.ones(5000)}))
+    (second,) = tensors.read(tensors.write(path, {"x": torch.full((5000,), 2.0)}))
+    assert first.data_ptr() == second.data_ptr()
+    (grown,) = tensors.read(tensors.write(path, {"x": torch.full((50_000,), 3.0)}))
+    assert grown.data_ptr() != first.data_ptr()
+    assert (float(first[0]), float(grown[-1])) == (3.0, 3.0), "the old mapping sees the same file"
+
+
+def test_the_files_of_two_processes_are_never_taken_for_one_another() -> None:
+    for value in range(tensors.KEPT + 3):  # the descriptor's number, and so the path, is the same each time
+        fd = os.memfd_create("test", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        path = f"/proc/{os.getpid()}/fd/{fd}"
+        (view,) = tensors.read(tensors.write(path, {"x": torch.full((10,), float(value))}))
+        os.close(fd)
+        assert view.tolist() == [float(value)] * 10
+    assert len(tensors._kept) <= tensors.KEPT
+
+
+class Driver:
+    """In place of the CUDA runtime: which addresses are page-locked."""
+
+    class cudaError:
+        success = 0
+
+    def __init__(self, *, refuses: bool = False) -> None:
+        self.locked: dict[int, int] = {}
+        self.asked = 0
+        self._refuses = refuses
+
+    def cudaHostRegister(self, address: int, size: int, flags: int) -> int:
+        self.asked += 1
+        if self._refuses:
+            return 2
+        self.locked[address] = size
+        return 0
+
+    def cudaHostUnregister(self, address: int) -> int:
+        del self.locked[address]
+        return 0
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_a_large_file_is_page_locked_from_its_second_use_until_it_is_forgotten(
+    path: str, refuses: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver, large = Driver(refuses=refuses), torch.zeros(tensors.LEAST_LOCKED_BYTES // 4)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "cudart", lambda: driver)
+    monkeypatch.setattr(tensors, "_kept", type(tensors._kept)())
+    blob = tensors.write(path, {"x": large})
+    assert driver.asked == 0
+    for _ in range(3):
+        (view,) = tensors.read(blob)
+    assert driver.asked == 1, "who was refused does not ask again"
+    assert driver.locked == ({} if refuses else {view.data_ptr(): len(next(iter(tensors._kept.values())).mapping)})
+    tensors.write(path, {"x": torch.zeros(large.numel() * 2)})
+    assert driver.locked == {}, "the file grew: its old mapping is given free"
+    small = os.memfd_create("test", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    for _ in range(3):
+        tensors.write(f"/proc/{os.getpid()}/fd/{small}", {"x": torch.zeros(4)})
+    os.close(small)
+    assert driver.asked == 1
