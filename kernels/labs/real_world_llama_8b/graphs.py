@@ -8,7 +8,7 @@ import torch
 class Replay:
     """`work(*inputs)` as one CUDA graph. It reads these very inputs, and each replay fills the same output.
 
-    A graph knows addresses and keeps alive only what it allocated itself. So `work` stays here: what it made beforehand,
+    A graph knows addresses and keeps alive only what it allocated itself. So `work` stays here: what it made before,
     such as the rotary table, would else be freed once the capture is over, and the memory be somebody else's.
     """
 

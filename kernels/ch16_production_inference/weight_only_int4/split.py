@@ -1,0 +1,61 @@
+"""The product cut along K as well, so that enough programs are under way; parts are added in a fixed order.
+
+`TURNED` computes W x^T instead of x W^T. A Hopper tensor core takes its first operand from registers, where the widened
+weights are, and its second from shared memory; turned, the weights are the first.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from packing import GROUP, ZERO
+from torch import Tensor
+
+STAGES = 4  # groups of weights on their way while one is computed with
+PROGRAMS = 2112  # 16 for each of an H200's 132 SMs
+
+
+@triton.jit
+def int4_part(
+    parts_ptr, x_ptr, packed_ptr, scales_ptr, M, N, K, groups_each,
+    BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr, ZERO: tl.constexpr, TURNED: tl.constexpr,
+):  # fmt: skip
+    HALF: tl.constexpr = GROUP // 2
+    split = tl.program_id(2)
+    rows = (tl.program_id(1) * BM + tl.arange(0, BM)).to(tl.int64)
+    columns = (tl.program_id(0) * BN + tl.arange(0, BN)).to(tl.int64)  # N * K / 2 may pass 2**31
+    half = tl.arange(0, HALF)
+    x_at = x_ptr + rows[None, :] * K + half[:, None]  # [HALF, BM]
+    packed_at = packed_ptr + columns[:, None] * (K // 2) + half[None, :]  # [BN, HALF]
+    in_rows = rows < M
+    in_columns = columns < N
+    total = tl.zeros((BN, BM), dtype=tl.float32)
+    for group in range(split * groups_each, tl.minimum((split + 1) * groups_each, K // GROUP)):
+        pairs = tl.load(packed_at + group * HALF, mask=in_columns[:, None], other=0)
+        x_low = tl.load(x_at + group * GROUP, mask=in_rows[None, :], other=0.0)
+        x_high = tl.load(x_at + group * GROUP + HALF, mask=in_rows[None, :], other=0.0)
+        low = (pairs & 15).to(tl.float16) - ZERO  # -8 .. 7, exact
+        high = (pairs >> 4).to(tl.float16) - ZERO
+        if TURNED:
+            part = tl.dot(high, x_high, tl.dot(low, x_low))
+        else:
+            part = tl.trans(tl.dot(tl.trans(x_high), tl.trans(high), tl.dot(tl.trans(x_low), tl.trans(low))))
+        scale = tl.load(scales_ptr + group * N + columns, mask=in_columns, other=0.0).to(tl.float32)
+        total += part * scale[:, None]
+    at = parts_ptr + (split * M + rows)[None, :] * N + columns[:, None]
+    tl.store(at, total, mask=in_rows[None, :] & in_columns[:, None])
+
+
+def product(x: Tensor, packed: Tensor, scales: Tensor, *, turned: bool) -> Tensor:  # x [M, K] fp16 -> [M, N] fp16
+    M, K = x.shape
+    N = packed.shape[0]
+    BM, BN = (16, 64) if M <= 16 else (64, 128)
+    tiles = (triton.cdiv(N, BN), triton.cdiv(M, BM))
+    groups = K // GROUP
+    each = triton.cdiv(groups, min(groups, triton.cdiv(PROGRAMS, tiles[0] * tiles[1])))
+    splits = triton.cdiv(groups, each)  # each program has work
+    parts = torch.empty((splits, M, N), dtype=torch.float32, device=x.device)
+    int4_part[(*tiles, splits)](
+        parts, x, packed, scales, M, N, K, each, BM=BM, BN=BN, GROUP=GROUP, ZERO=ZERO, TURNED=turned, num_warps=4,
+        num_stages=STAGES,
+    )  # fmt: skip
+    return parts.sum(dim=0).to(x.dtype)
