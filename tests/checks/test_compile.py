@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from checks import registry
 from checks.registry import ArmFacts, Call, RunFacts, Site, Status
 from kernels import catalog
 from kernels.catalog.model import Target
+from tests.checks import imported
 
 ROOT = Path(compiling.__file__).parents[1]
 GALLERY = ROOT / "checks" / "gallery"
@@ -174,7 +174,8 @@ def test_settings_that_one_process_changes_do_not_reach_another() -> None:
     read = "import torch; from checks.compile import switches; print(sorted(switches(torch).items()))"
 
     def said(code: str) -> str:
-        done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+        done = imported.python(code)
+        assert done.returncode == 0, done.stderr
         return done.stdout
 
     first = said(read)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from checks import registry
 from checks.registry import ArmFacts, Refusal, RunFacts, Status
 from kernels import catalog
 from kernels.catalog.model import Case, Target
+from tests.checks import imported
 
 ROOT = Path(ev.__file__).parents[1]
 GALLERY = ROOT / "checks" / "gallery"
@@ -98,15 +98,7 @@ def lesson(folder: Path, rung: str) -> Target:
 
 def sense(folder: Path, rung: str = "optimized", case: str = "default", **environment: str) -> dict[str, Any]:
     """What the sensors say of a rung, run in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-c", WORKER, str(folder), rung, case],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = imported.python(WORKER, str(folder), rung, case, environment=environment)
     line = next((line for line in done.stdout.splitlines() if line.startswith("FACTS ")), None)
     assert line is not None, done.stderr[-3000:]
     facts: dict[str, Any] = json.loads(line.removeprefix("FACTS "))

@@ -1,9 +1,10 @@
 """An engine of a test's own: its state, its runs, and a close look at what it leaves behind.
 
-`shared` is one engine for all tests that do not kill it (each engine start warms three torch processes: some eight
-CPU-seconds); `own` makes as many as a test wants. Both are started as a face starts them, by `engine.client`, with
-state, runtime and temporary directories of their own and a mark in PYTHONPATH, the one variable that every process
-of theirs inherits, by which strays are found wherever they end up in the process tree.
+`shared` is one engine for all tests that do not kill it, whose workers are forked instead of started anew (forked.py
+says how and why; AISP_TESTS_EXECUTE=1 has them started anew). `own` makes as many as a test wants: each start warms
+three torch processes, some eight CPU-seconds. Both are started as a face starts them, by `engine.client`, with state,
+runtime and temporary directories of their own and a mark in PYTHONPATH, the one variable that every process of theirs
+inherits, by which strays are found wherever they end up in the process tree.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import TypeVar
 from unittest import mock
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 import pytest
 
 from engine import client, paths
@@ -30,6 +31,7 @@ from engine.client import Connection, EngineUnavailableError
 from engine.protocol import events, requests
 from store.reader import History
 from store.records import ArmRecord, RunRecord
+from tests.engine import forked
 
 PATIENCE_S = 90.0
 WARM = 3
@@ -130,6 +132,7 @@ class EngineUnderTest:
 
     def __init__(self, home: Path, **settings: str) -> None:
         self.home = home
+        self.forks = False  # whether its workers are forked: see forked.py
         self.mark = f"/nonexistent/aisp-test-{secrets.token_hex(6)}"
         self.temporary = home / "tmp"
         self.temporary.mkdir(parents=True)
@@ -160,7 +163,8 @@ class EngineUnderTest:
     async def start(self) -> None:
         """Start it as a face does, and wait until it answers."""
         with self.use():
-            self.process = client.start_engine()
+            with forked.engines() if self.forks else contextlib.nullcontext():
+                self.process = client.start_engine()
             deadline = time.monotonic() + 30
             while True:
                 with contextlib.suppress(EngineUnavailableError):
@@ -177,15 +181,25 @@ class EngineUnderTest:
         return psutil.Process(self.process.pid)
 
     def workers(self) -> list[psutil.Process]:
-        """Every descendant of the engine."""
-        return list(self.ps.children(recursive=True))
+        """Every descendant of the engine, but the one from which others are forked."""
+        found = []
+        for process in self.ps.children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if process.name() != forked.NAME:
+                    found.append(process)
+        return found
 
     def strays(self) -> list[psutil.Process]:
-        """Processes of this engine's, wherever they hang in the process tree, but the engine itself."""
+        """Processes of this engine's, wherever they hang in the process tree, but the engine itself and, while it
+        lives, the one from which its workers are forked.
+        """
         found = []
+        lives = self.process is not None and self.process.poll() is None
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
                 if self.process is not None and process.pid == self.process.pid:
+                    continue
+                if lives and process.name() == forked.NAME:
                     continue
                 if self.mark in process.environ().get("PYTHONPATH", "") and process.status() != "zombie":
                     found.append(process)
@@ -279,6 +293,7 @@ class EngineUnderTest:
 def shared_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineUnderTest]:
     """The one engine behind `shared`; started by the first test that wants it, since starting needs a loop."""
     engine = EngineUnderTest(tmp_path_factory.getbasetemp() / "engine")
+    engine.forks = not os.environ.get("AISP_TESTS_EXECUTE") and not Path("/dev/nvidia0").exists()
     yield engine
     engine.close()
 

@@ -43,10 +43,11 @@ async def assert_runs(engine: EngineUnderTest, root: Path) -> None:
 
 
 async def test_cancel_while_a_rung_compiles(shared: EngineUnderTest, root: Path) -> None:
+    await shared.steady()
+    workers = {process.pid for process in shared.workers()}  # the next ones start while these compile
     async with shared.stream() as stream:
         (run_id,) = await stream.plan(root, "mine:stalls", rungs=["optimized_stalls"])
         await stream.until(events.Step, lambda step: (step.name, step.arm) == ("compile", "optimized_stalls"))
-        workers = {process.pid for process in shared.workers()}
         reply = await cancel(stream, run_id)
         assert (reply.error, reply.run_ids) == ("", [run_id])
         result = await shared.result(stream, run_id)

@@ -243,3 +243,4 @@ async def test_a_state_directory_whose_name_is_not_utf8_works(
     corpus.write(tmp_path / "mine" / "doubling")
     result = await engine.run(tmp_path / "mine", "mine:doubling", rungs=["baseline"])
     assert result.record.state is State.OK, result.record.reason
+    assert "dirty_exit" not in result.record.flags, "its workers are no forks, and take all modules down as they leave"

@@ -196,6 +196,7 @@ class Judges:
     def __init__(self, device: str) -> None:
         self._folder = tempfile.TemporaryDirectory()
         environment = {**os.environ, "TRITON_CACHE_DIR": f"{self._folder.name}/triton", "OMP_NUM_THREADS": "2"}
+        environment["OMP_WAIT_POLICY"] = "PASSIVE"  # beside other tests, threads that spin take as long again
         environment.pop("TRITON_INTERPRET", None)
         if device == "cpu":
             environment["TRITON_INTERPRET"] = "1"
