@@ -192,6 +192,38 @@ async def test_shapes_that_a_rung_does_not_take_are_unsupported_and_no_fault(
     assert "supports N multiples of 4" in told.detail
 
 
+async def test_a_run_spares_a_rung_the_untimed_cases_that_it_does_not_take_and_says_so(
+    shared: EngineUnderTest, tmp_path: Path
+) -> None:
+    root = tmp_path / "mine"
+    picky = "def run(x):\n    assert x.numel() % 4 == 0\n    return x * 2\n"
+    cases = """
+[[cases]]
+name = "cpu"
+axes = { N = 16 }
+[[cases]]
+name = "ragged"
+axes = { N = 13 }
+timed = false
+[[cases]]
+name = "odd"
+axes = { N = 17 }
+[rungs.optimized]
+supports = { N = { multiple = 4 } }
+"""
+    target = write_target(root, {"optimized.py": picky}, cases=cases)
+    spared = (await shared.run(root, target.id)).record
+    assert spared.state is State.OK, spared.reason
+    told = "optimized supports N multiples of 4, at least 1, not N = 13: not asked for case ragged"
+    assert [flag for flag in spared.flags if "supports" in flag] == [told]
+    beyond = (await shared.run(root, target.id, case="odd")).record
+    states = {arm.rung: (arm.state, arm.reason) for arm in beyond.arms}
+    assert states["baseline"][0] is State.OK
+    assert states["optimized"] == (
+        State.UNAVAILABLE, "optimized supports N multiples of 4, at least 1, not N = 17"
+    )  # fmt: skip
+
+
 async def test_memory_that_runs_out_says_nothing_of_a_rung(shared: EngineUnderTest, tmp_path: Path) -> None:
     root = tmp_path / "mine"
     greedy = "def run(x):\n    if x.numel() > 2:\n        raise MemoryError('no more')\n    return x * 2\n"
