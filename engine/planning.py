@@ -6,14 +6,14 @@ import datetime
 import difflib
 import hashlib
 import importlib.metadata
+import math
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from checks import registry
-from checks.oracle.schema import CYCLE, Strategy
+from checks.oracle.schema import CYCLE, MOST_ELEMENTS_HOST, Strategy
 from engine import corpus
 from engine.clean import clean_line
 from engine.fuzzing import FuzzPlan
@@ -30,6 +30,7 @@ from store.ulid import new_ulid
 
 MOST_CASES = 1_000_000  # of one fuzz
 FIRST_SURPRISE = 1 << 20  # above every number of a known set
+CPU_CASES = 16  # a named case on a CPU may be as large as this many of the target's `cpu` cases
 
 
 class PlanError(Exception):
@@ -331,7 +332,33 @@ def _place(target: Target, hardware: Hardware, device: str, case: str) -> tuple[
         return device, target.case(case or "default"), ""
     if "cpu" not in names:
         return device, target.case(case or "default"), _lacking(target.needs, sm=None, gpus=0)
-    return device, target.case(case or "cpu"), ""
+    chosen = target.case(case or "cpu")
+    if _is_for_host(target, chosen):
+        return device, chosen, ""
+    fitting = " or ".join(found.name for found in target.cases if _is_for_host(target, found))
+    return device, chosen, f"case {chosen.name} is sized for a GPU; on a CPU, --case {fitting}"
+
+
+def _is_for_host(target: Target, case: Case) -> bool:
+    """Whether a CPU, which runs Triton's kernels in an interpreter, is done with a case in a few minutes at most.
+
+    It is with an untimed one: a full run judges every one of them wherever it is. A timed one may be `CPU_CASES` times
+    what the author wrote for a CPU, which runs there in a second or so: how long the interpreter takes goes with the
+    elements and with what is done to each, and only the author knows how much that is. Where that case is tiny, one as
+    large as the oracle's for a CPU will do as well.
+    """
+    if not case.timed:
+        return True
+    written, given = _size(target, target.case("cpu")), _size(target, case)
+    least = (MOST_ELEMENTS_HOST, CPU_CASES * MOST_ELEMENTS_HOST)
+    return all(size <= max(CPU_CASES * small, floor) for size, small, floor in zip(given, written, least, strict=True))
+
+
+def _size(target: Target, case: Case) -> tuple[int, float]:
+    """Elements of a case's largest tensor, and floating-point operations per call."""
+    tensors = [spec for spec in (*target.inputs, *target.outputs) if not spec.made]
+    elements = max((math.prod(catalog.shape(spec, case.axes)) for spec in tensors), default=0)
+    return elements, catalog.flops(target, case)
 
 
 def _obstacle(rung: Rung, device: str, hardware: Hardware) -> str:
@@ -344,41 +371,3 @@ def _obstacle(rung: Rung, device: str, hardware: Hardware) -> str:
 def _lacking(needs: Needs, *, sm: int | None, gpus: int) -> str:
     """What a run on the GPU lacks, "" where nothing: `sm` without `gpus` speaks of runs on the GPU too."""
     return replace(needs, gpus=max(1, needs.gpus)).missing(sm=sm, gpus=gpus) or ""
-
-
-def affected(target: Target, changed: set[str]) -> tuple[str, ...]:
-    """Rungs to run again after these files changed; empty for all honest ones.
-
-    A rung's own file affects that rung and the honest ones that import it; CUDA sources affect the CUDA rungs;
-    everything else (the reference, shared modules, lesson.md) affects all.
-    """
-    names: set[str] = set()
-    by_file = {f"{rung.name}.py": rung.name for rung in target.rungs}
-    for file in changed:
-        if file in by_file:
-            names.add(by_file[file])
-        elif file.endswith((".cu", ".cuh", ".h")):
-            names |= {rung.name for rung in target.honest_rungs if rung.kind == "cuda"}
-        else:
-            return ()
-    honest = {rung.name for rung in target.honest_rungs}
-    grown = True
-    while grown:
-        importers = {file for file in target.files if file.endswith(".py") and _imports(target.folder / file, names)}
-        if not importers <= by_file.keys():
-            return ()
-        found = {by_file[file] for file in importers} & honest
-        grown = not found <= names
-        names |= found
-    if target.rungs[0].name in names:
-        return ()
-    return tuple(rung.name for rung in target.rungs if rung.name in names)
-
-
-def _imports(path: Path, modules: set[str]) -> bool:
-    """Whether a Python file has an import line for one of these modules. One that cannot be read has none."""
-    try:
-        text = path.read_text("utf-8", "replace")
-    except OSError:
-        return False
-    return any(found in modules for found in re.findall(r"^\s*(?:from|import)\s+(\w+)", text, re.MULTILINE))

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from engine import corpus, guard, paths, peaks, planning, snapshots, spawner
+from engine.affected import affected
 from engine.clean import clean_line
 from engine.client import build_id
 from engine.fuzzing import Fuzzing, FuzzPlan, unstarted
@@ -504,7 +505,7 @@ class Engine:
         snapshot: str = await self._call_store("put_snapshot", files)
         if changed is None:
             return snapshot, "", ""
-        rungs = planning.affected(target, changed) if changed else ()
+        rungs = affected(target, changed) if changed else ()
         known = {rung.name for rung in target.rungs}
         for queued in list(self._queue):
             record = queued.plan.record

@@ -34,6 +34,7 @@ from engine.protocol import requests
 from kernels.catalog.model import Role
 from tui import themes
 from tui.aside import aside, begin
+from tui.earlier import gpu_of
 from tui.keymap import bind
 from tui.model import BASELINE, Model, QuarantineView, caught_in
 from tui.results import Result as RunResult
@@ -580,20 +581,10 @@ def _read_board(
     """The newest run of every target; who was caught in it; what it was measured on; what is in quarantine."""
     runs = list(history.board(all_findings=False).values())
     caught = {run.id: caught_in(run) for run in runs}
-    gpus = {digest: _gpu_of(history, digest) for digest in {run.environment for run in runs}}
+    gpus = {digest: gpu_of(history, digest) for digest in {run.environment for run in runs}}
     machines = {run.id: "the CPU" if run.device == "cpu" else gpus[run.environment] for run in runs}
     held = [QuarantineView.of(item) for item in history.quarantines()]
     return {run.target: RunResult.of(run) for run in runs}, caught, machines, held
-
-
-def _gpu_of(history: History, digest: str) -> str:
-    """The GPU that an environment names, "" where it names none or is not stored."""
-    if not digest:
-        return ""
-    try:
-        return clean_line(str(history.environment(digest).get("gpu") or ""))
-    except LookupError:
-        return ""
 
 
 def refusal() -> str:

@@ -154,9 +154,10 @@ def bar_sign(ascii: bool) -> str:
 
 
 def bar_text(bar: Bar, rung: str, ascii: bool, *, with_check: bool = True) -> Text:
-    """ "⊘ caught: timing.wall_clock", in the place where a speed-up of `rung` would stand."""
+    """ "⊘ caught: timing.wall_clock", in the place where a speed-up of `rung` would stand; of a mistake the first wrong
+    element: "⊘ wrong: y[17]: got 1.5, expected 2.5"."""
     whose = f" {bar.rung or 'run'}" if bar.rung != rung else ""
-    check = f": {bar.check}" if with_check else ""
+    check = f": {bar.evidence if bar.mistake else bar.check}" if with_check else ""
     return Text(f"{bar_sign(ascii)}{whose} {bar.word}{check}", verdict_style("slower"), no_wrap=True, end="")
 
 
@@ -177,7 +178,9 @@ def cheats_text(ran: Collection[str], caught: Collection[str], ascii: bool) -> T
 
 
 def bar_sentence(bar: Bar) -> str:
-    """A bar with its evidence."""
+    """A bar with its evidence; of a mistake the word first, then the first wrong element."""
+    if bar.mistake:
+        return f"{bar.word}: {bar.rung}: {bar.evidence}"
     where = "in quarantine" if bar.word == "quarantined" else bar.word
     return f"{bar.rung or 'the run'} {where}: {bar.check}: {bar.evidence}"
 

@@ -26,6 +26,7 @@ from engine.clean import clean, clean_line
 from engine.protocol import events
 from store.outcomes import Correctness, FindingStatus, State, Timing, Validity, Verdict
 from tui.fuzzes import FuzzState, FuzzView, ReplayView
+from tui.results import MISTAKE, mistaken
 
 if TYPE_CHECKING:
     from store.records import FindingRecord, Peak, Quarantine, RunRecord, Samples, Telemetry
@@ -296,6 +297,11 @@ class QuarantineView:
     evidence: str
     wall: str
 
+    @property
+    def mistake(self) -> bool:
+        """Whether it is there for plain wrong values, which a screen does not call cheating."""
+        return self.check == MISTAKE and not self.rung.startswith(CHEAT)
+
     @staticmethod
     def of(found: Quarantine) -> QuarantineView:
         """As the store has it."""
@@ -316,14 +322,16 @@ class Bar:
     """Why no figure of a rung may be shown as a speed-up.
 
     Attributes:
-        word: "caught" in this run, or "quarantined" by an earlier one.
+        word: "caught" in this run, or "quarantined" by an earlier one; of plain wrong values "wrong" and "was wrong".
         rung: whose fault it is: the rung's own, the baseline's that it is compared with, or "" the whole run's.
+        mistake: it has plain wrong values, and nothing else is held against it.
     """
 
     word: str
     rung: str
     check: str
     evidence: str
+    mistake: bool = False
 
 
 @dataclass(slots=True)
@@ -428,9 +436,13 @@ class RunView:
         rung = rung.removesuffix(AA_SUFFIX)
         for found in self.findings or ():
             if found.status is FindingStatus.CAUGHT and found.arm.removesuffix(AA_SUFFIX) in (rung, ""):
+                if rung in mistaken(self):
+                    return Bar("wrong", rung, found.check, found.evidence, mistake=True)
                 return Bar("caught", rung if found.arm else "", found.check, found.evidence)
         held = self.quarantined.get(rung)
-        return Bar("quarantined", rung, held.check, held.evidence) if held is not None else None
+        if held is None:
+            return None
+        return Bar("was wrong" if held.mistake else "quarantined", rung, held.check, held.evidence, held.mistake)
 
     def barred(self, item: ComparisonView) -> Bar | None:
         """Why a comparison's figures are no result: the rung's fault, or the baseline's."""

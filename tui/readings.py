@@ -160,11 +160,17 @@ def _verdict(run: RunView, ascii: bool, *, with_note: bool) -> Text:
     bars = run.bars
     bar = run.barred(item) if item is not None else None
     if bar is not None or (bars and (item is None or run.validity is Validity.CAUGHT)):
+        alone = len(bars) == 1
         text = Text(" | " if ascii else " \u00b7 ", style="bold").join(
-            Text(f"{one.rung or 'the run'} ", style="bold").append_text(bar_text(one, one.rung, ascii)) for one in bars
+            Text(f"{one.rung or 'the run'} ", style="bold").append_text(
+                bar_text(one, one.rung, ascii, with_check=alone or not one.mistake)
+            )
+            for one in bars
         )
         if item is None or bar is not None:
-            return text.append(": no speed-up of it is one; v says more", "not bold")
+            if not all(one.mistake for one in bars):
+                return text.append(": no speed-up of it is one; v says more", "not bold")
+            return text if run.state.final else text.append("; judged anew when this run ends", "not bold")
         rest = comparison_text(item, ascii, with_note=False)
         return rest.append(" | " if ascii else " \u00b7 ", "not bold").append_text(text)
     if run.validity is Validity.CAUGHT:
@@ -683,7 +689,7 @@ def arm_lines(run: RunView, arm: ArmView, ascii: bool) -> list[str]:
     own = [item for item in run.comparisons.values() if item.rung == arm.rung]
     bar = run.bar(arm.rung) or next((found for item in own if (found := run.barred(item)) is not None), None)
     if bar is not None:
-        lines += _labelled("result", [f"{bar_sentence(bar)}; no speed-up is one"])
+        lines += _labelled("result", [bar_sentence(bar) if bar.mistake else f"{bar_sentence(bar)}; no speed-up is one"])
     for item in own if bar is None else []:
         lines += comparison_lines(item, ascii)
     sentence = TIMING_SENTENCES.get(arm.timing, "").format(calls=arm.calls or "several")

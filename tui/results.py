@@ -39,6 +39,11 @@ STATE_WORDS: Mapping[State, str] = {
 }
 
 
+MISTAKE = "output.values"
+"""The check that is failed by plain wrong values: a mistake, as far as a screen can tell, and called "wrong" there.
+What any other check caught is "caught"."""
+
+
 # When something about an arm's samples is worth a sentence.
 TOLD_DRIFT = 0.01
 TOLD_AUTOCORRELATION = 0.5
@@ -145,7 +150,12 @@ class ComparisonResult:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A run's outcome. `marked` are rungs whose figures are no result: caught by a check, or in quarantine."""
+    """A run's outcome.
+
+    Attributes:
+        marked: rungs whose figures are no result: caught by a check, or in quarantine.
+        mistaken: of those, the rungs that were caught in this run with plain wrong values and nothing else.
+    """
 
     run_id: str
     target: str
@@ -161,6 +171,7 @@ class Result:
     arms: tuple[ArmResult, ...]
     comparisons: tuple[ComparisonResult, ...]
     marked: frozenset[str] = frozenset()
+    mistaken: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, run: Any) -> Result:
@@ -193,6 +204,7 @@ class Result:
             ),
             comparisons=tuple(_comparison(item, marked) for item in _values(run.comparisons)),
             marked=marked,
+            mistaken=mistaken(run),
         )
 
     def arm(self, rung: str) -> ArmResult | None:
@@ -253,6 +265,19 @@ class Result:
     def sol(self) -> float | None:
         """The lead arm's share of the speed of light."""
         return self.lead.sol if self.lead is not None else None
+
+
+def mistaken(run: Any) -> frozenset[str]:
+    """Rungs of a run that ended with wrong values and that no other check caught. A cheat's are never a mistake."""
+    checks: dict[str, set[str]] = {}
+    for found in getattr(run, "findings", None) or ():
+        if found.status == FindingStatus.CAUGHT:
+            checks.setdefault(found.arm, set()).add(found.check)
+    return frozenset(
+        arm.rung
+        for arm in _values(run.arms if "" not in checks else ())
+        if arm.state == State.INCORRECT and checks.get(arm.rung) == {MISTAKE} and not arm.rung.startswith("cheat")
+    )
 
 
 def _marked(run: Any) -> frozenset[str]:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from engine import planning
-from engine.planning import Hardware, PlanError, affected, plan
+from engine.affected import affected
+from engine.planning import Hardware, PlanError, plan
 from engine.protocol import events
 from engine.runs import Plan
 from kernels.catalog.model import Target
@@ -85,6 +86,41 @@ def test_a_case_that_is_named_is_taken_on_either_device(tmp_path: Path) -> None:
     assert planned(target, machine(90), case="ragged").case.axes == {"N": 17}
     assert planned(target, machine(), case="default").case.axes == {"N": 16}
     assert planned(target, machine(90), case="cpu").case.axes == {"N": 4}
+
+
+SIZED = (
+    '\n[[cases]]\nname = "small"\naxes = { N = 65536 }\n'
+    '\n[[cases]]\nname = "many_steps"\naxes = { N = 65536, STEPS = 4096 }\n'
+    '\n[[cases]]\nname = "ragged"\naxes = { N = 262147 }\ntimed = false\n'
+)
+CPU = '\n[[cases]]\nname = "cpu"\naxes = {{ N = {} }}\n'
+
+
+def test_a_timed_case_that_is_sized_for_a_gpu_is_refused_on_a_cpu_with_what_would_work(tmp_path: Path) -> None:
+    target = write_target(
+        tmp_path / "mine", {}, axes="{ N = 134217728, STEPS = 2 }", flops="2*STEPS*N", cases=SIZED + CPU.format(1024)
+    )
+    sized = "case {} is sized for a GPU; on a CPU, --case small or ragged or cpu"
+    for case in ("default", "many_steps"):  # by its elements, by its arithmetic
+        made = planned(target, machine(), case=case)
+        assert (made.record.device, made.case.name, made.problem) == ("cpu", case, sized.format(case))
+        assert planned(target, machine(90), case=case).problem == ""
+        assert planned(target, machine(90), case=case, device="cpu").problem == sized.format(case)
+    for case in ("small", "ragged", "cpu"):
+        assert planned(target, machine(), case=case).problem == ""
+
+
+def test_a_case_near_the_one_that_its_author_wrote_for_a_cpu_runs_there(tmp_path: Path) -> None:
+    near = '\n[[cases]]\nname = "near"\naxes = { N = 2000000 }\n'
+    far = '\n[[cases]]\nname = "far"\naxes = { N = 200000000 }\n'
+    target = write_target(tmp_path / "mine", {}, flops="N", cases=near + far + CPU.format(1_000_000))
+    assert planned(target, machine(), case="near").problem == ""
+    assert "sized for a GPU" in planned(target, machine(), case="far").problem
+
+
+def test_a_target_in_host_memory_runs_any_case_on_a_cpu(tmp_path: Path) -> None:
+    target = write_target(tmp_path / "mine", {}, axes="{ N = 134217728 }", inputs=ON_HOST, cases=CPU.format(16))
+    assert planned(target, machine(), case="default").problem == ""
 
 
 # -- rungs -------------------------------------------------------------------------------------------------------------

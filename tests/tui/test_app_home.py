@@ -322,6 +322,46 @@ def test_needs_says_which_rungs_have_no_time_without_a_gpu(tmp_path: Path) -> No
     assert needs_text(replace(target, needs=gpu)) == "a GPU, sm_80 or newer"
 
 
+README = """# First kernels
+
+What a kernel waits for.
+
+| target | the question | limiter |
+|---|:---:|---|
+| `ch07:transpose` | Reads along **rows**, writes along columns: what does it cost? | HBM |
+| `ch07:gather` | Who may [jump](there.md)? | the L2 |
+
+Measured on one GPU.
+"""
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=["80x24", "200x50"])
+async def test_a_table_of_a_chapters_readme_is_told_row_by_row(size: tuple[int, int], tmp_path: Path) -> None:
+    catalog = make_catalog(tmp_path)
+    chapters = (catalog.chapters[0], replace(catalog.chapters[1], readme=README), catalog.chapters[2])
+    async with opened(tmp_path, size=size, catalog=replace(catalog, chapters=chapters)) as (app, pilot):
+        app.screen.table.move_to("chapter ch07")  # type: ignore[attr-defined]
+        await pilot.pause()
+        assert app.screen.copy_text().endswith(  # type: ignore[attr-defined]
+            "What a kernel waits for.\n\n"
+            "ch07:transpose\n  Reads along rows, writes along columns: what does it cost?\nlimiter: HBM\n"
+            "ch07:gather\n  Who may jump?\nlimiter: the L2\n\n"
+            "Measured on one GPU.\n"
+        )
+        lines = [line.split("││")[-1].strip("│▁▂▃▄▅▆▇█ ") for line in screen_text(app).splitlines()]
+        at = lines.index("ch07:transpose")
+        assert lines[at + 1].startswith("Reads along rows, writes along")
+        assert "limiter: HBM" in lines[at + 2 : at + 5]
+        assert "|" not in "".join(lines)
+
+
+async def test_what_must_be_refused_is_said_to_be_run_by_no_key(tmp_path: Path) -> None:
+    async with opened(tmp_path, size=(200, 50)) as (app, pilot):
+        app.screen.table.move_to("target ch07:transpose")  # type: ignore[attr-defined]
+        await pilot.pause()
+        assert "No key runs what must be refused; its lesson says how to see it" in screen_text(app)
+
+
 async def test_another_theme_draws_verdicts_in_its_own_colours(tmp_path: Path) -> None:
     def colours(app: Workbench) -> set[str]:
         return {

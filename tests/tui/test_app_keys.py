@@ -15,6 +15,7 @@ from tests.tui.trust_support import stored_trust
 from tui import keymap
 from tui.screens import SCREENS
 from tui.screens.base import KeyLine, WorkScreen
+from tui.screens.help import sections
 
 DOC = Path(__file__).parents[2] / "docs" / "keys.md"
 
@@ -163,6 +164,28 @@ async def test_help_lists_the_focused_panes_keys_and_the_screens(tmp_path: Path)
         await pilot.pause()
         assert "Put the next source" not in screen_text(app)
         assert "Fold the chapter." in screen_text(app)
+
+
+@pytest.mark.parametrize("name", ["home", *(name for name in OPENED_BY if name != "help")])
+async def test_help_calls_a_pane_by_what_it_shows_and_tells_each_key_once(name: str, tmp_path: Path) -> None:
+    fill_store()
+    async with opened(tmp_path, size=(120, 60)) as (app, pilot):
+        app.screen.table.move_to("target ch07:transpose")  # type: ignore[attr-defined]
+        if name != "home":
+            key, class_name = OPENED_BY[name]
+            await pilot.press(key)
+            await until(pilot, lambda: screen_name(app) == class_name)
+            await pilot.pause(0.1)
+        screen = app.screen
+        for _ in screen.focus_chain:
+            told = sections(screen, screen.focused)
+            headings = [title for title, _ in told]
+            assert type(screen.focused).__name__ not in " ".join(headings)
+            assert headings[0].startswith("This pane: ") or headings[0] == "This screen", screen.focused
+            keys = [key for title, rows in told[:2] for keys, _ in rows for key in keys]
+            assert len(keys) == len(set(keys)), [key for key in keys if keys.count(key) > 1]
+            await pilot.press("tab")
+            await pilot.pause()
 
 
 async def test_tab_moves_between_panes_and_z_zooms_the_focused_one(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,12 @@ from textual.widgets import Markdown
 
 from engine import paths
 from engine.protocol import events
+from kernels.catalog import shipped_root
+from kernels.catalog.model import Catalog, Role, Target
+from store import History, Store
+from store.outcomes import FindingStatus
+from store.records import FindingRecord
+from tests.store.examples import finished, planned, samples_of
 from tests.tui.app_support import (
     fill_store,
     make_catalog,
@@ -24,7 +32,10 @@ from tests.tui.app_support import (
 )
 from tests.tui.roof_support import GEMM, counted_catalog, fill_roofs
 from tui.app import Workbench
+from tui.earlier import standing
+from tui.results import Result
 from tui.screens import Source
+from tui.screens.base import refusal_command
 from tui.screens.confirm import ConfirmScreen
 from tui.screens.source import SourceView
 from tui.widgets.diffview import DiffView
@@ -80,6 +91,123 @@ async def test_i_without_a_run_says_how_to_get_one(tmp_path: Path) -> None:
         highlight(app)
         await pilot.press("enter", "i")
         await until(pilot, lambda: "No run of this target has ended yet" in screen_text(app))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (140, 40)], ids=["80x24", "140x40"])
+async def test_a_wrong_rung_says_what_to_type_to_see_it_refused(size: tuple[int, int], tmp_path: Path) -> None:
+    async with opened(tmp_path, size=size) as (app, pilot):
+        highlight(app)
+        await pilot.press("enter", "tab", "right_square_bracket", "right_square_bracket")
+        if size == (80, 24):  # there is no pane about the rung
+            await pilot.press("i")
+        await until(pilot, lambda: "to see it refused, in a shell" in " ".join(screen_text(app).split()))
+        drawn = screen_text(app)
+        assert "mistake" in drawn  # in the table, where a speed-up would stand
+        typed = refusal_command(app.target("ch07:transpose"), "wrong_tail")  # type: ignore[arg-type]
+        assert typed == f"aisp bench run --targets ch07:transpose --rungs wrong_tail --quick --root {tmp_path}"
+        words = "".join(line.split("││")[-1].strip("│ ") for line in drawn.splitlines())
+        assert typed.replace(" ", "") in words.replace(" ", "")
+
+
+def test_a_shipped_lesson_needs_no_root_to_be_found(tmp_path: Path) -> None:
+    target = replace(make_catalog(tmp_path).find("ch07:transpose"), root=shipped_root())
+    assert refusal_command(target, "wrong_tail").endswith("--rungs wrong_tail --quick")
+
+
+ALL = ("baseline", "baseline_plain", "optimized", "optimized_wide")
+
+
+def three_rungs(tmp_path: Path) -> tuple[Catalog, Target]:
+    """The small catalogue, where the transpose has ALL rungs."""
+    catalog = make_catalog(tmp_path)
+    target = catalog.find("ch07:transpose")
+    more = []
+    for name, role in (("baseline_plain", Role.BASELINE), ("optimized_wide", Role.OPTIMIZED)):
+        (target.folder / f"{name}.py").write_text("def run(x):\n    return x.t()\n")
+        more.append(replace(target.rungs[0], name=name, role=role, path=target.folder / f"{name}.py"))
+    rungs = (target.rungs[0], more[0], target.rungs[1], more[1])
+    files = tuple(sorted(path.name for path in target.folder.iterdir()))
+    changed = replace(target, rungs=rungs, files=files)
+    targets = tuple(changed if one.id == target.id else one for one in catalog.targets)
+    return replace(catalog, targets=targets), changed
+
+
+def run_of(
+    target: Target,
+    number: int,
+    medians: Mapping[str, float],
+    edits: Mapping[str, bytes],
+    findings: tuple[FindingRecord, ...] = (),
+    **more: Any,
+) -> None:
+    """Store a run of these rungs with the target's files as they would be after `edits`."""
+    files = {name: (target.folder / name).read_bytes() for name in target.files}
+    with Store.open(paths.database_file()) as store:
+        run = planned(
+            target.id,
+            folder=os.fsencode(target.folder),
+            wall=f"2026-05-{number:02d}T10:20:30+00:00",
+            snapshot=store.put_snapshot({**files, **edits}),
+            **{"device": "cpu", **more},
+        )
+        end = finished(run)
+        arms = tuple(
+            replace(end.arms[0], rung=rung, median_ms=ms, low_ms=ms, high_ms=ms) for rung, ms in medians.items()
+        )
+        store.plan([run])
+        end = replace(end, arms=arms, findings=findings)
+        store.finish(end, {arm.rung: samples_of(100) for arm in arms})
+
+
+def figures(app: Workbench) -> dict[str, str]:
+    """Each rung's time as the lesson's table has it."""
+    return {key: str(cells[1]) for key, cells in app.screen.table._rows}  # type: ignore[attr-defined]
+
+
+EDIT = {"optimized_wide.py": b"def run(x):\n    return x.t() + 0\n"}
+
+
+@pytest.mark.parametrize(
+    ("edits", "more", "still"),
+    [
+        (EDIT, {}, {"baseline_plain": "(2.000)", "optimized": "(3.000)", "optimized_wide": "9.000"}),
+        ({"reference.py": b"# another\n"}, {}, {}),  # everything may be different
+        ({}, {"case": "cpu"}, {}),
+        ({}, {"device": "cuda"}, {}),
+    ],
+    ids=["an edit", "the reference", "another case", "another device"],
+)
+async def test_a_run_of_one_rung_leaves_the_figures_of_those_that_it_did_not_touch(
+    edits: dict[str, bytes], more: dict[str, str], still: dict[str, str], tmp_path: Path
+) -> None:
+    catalog, target = three_rungs(tmp_path)
+    run_of(target, 1, dict.fromkeys(ALL, 7.0), {})
+    run_of(target, 2, {"baseline": 1.0, "baseline_plain": 2.0, "optimized": 3.0, "optimized_wide": 4.0}, {})
+    run_of(target, 3, {"baseline": 8.0, "optimized_wide": 9.0}, edits, **more)
+    async with opened(tmp_path, size=(140, 40), catalog=catalog, link=make_link(told=False)) as (app, pilot):
+        highlight(app)
+        await pilot.press("enter")
+        await until(pilot, lambda: figures(app).get("baseline") == "8.000")
+        await until(pilot, lambda: app.screen._earlier_of)  # type: ignore[attr-defined]
+        shown = {rung: figures(app)[rung] for rung in ALL}
+        assert shown == {**dict.fromkeys(ALL, ""), "baseline": "8.000", "optimized_wide": "9.000", **still}
+        assert ("(earlier run)" in screen_text(app)) is bool(still)
+        await pilot.press("tab", "right_square_bracket", "right_square_bracket")
+        await until(pilot, lambda: app.screen.rung_name == "optimized")  # type: ignore[attr-defined]
+        await pilot.pause()
+        said = " ".join(line.split("││")[-1].strip("│ ") for line in screen_text(app).splitlines())
+        assert ("of the full run of 2026-05-02 10:20: its code has not changed" in said) is bool(still)
+
+
+async def test_figures_of_a_rung_that_was_caught_do_not_stand(tmp_path: Path) -> None:
+    _, target = three_rungs(tmp_path)
+    run_of(target, 1, dict.fromkeys(ALL, 7.0), {})
+    caught = FindingRecord("timing.wall_clock", "baseline_plain", FindingStatus.CAUGHT, "9.8 ms by the clock")
+    run_of(target, 2, dict.fromkeys(ALL, 2.0), {}, findings=(caught,))
+    run_of(target, 3, {"baseline": 8.0, "optimized_wide": 9.0}, EDIT)
+    with History(paths.database_file()) as history:
+        newest = Result.of(history.board()[target.id])
+        assert set(standing(history, target, newest)) == {"optimized"}
 
 
 async def test_each_rungs_source_is_shown_highlighted_and_m_goes_back(tmp_path: Path) -> None:

@@ -12,9 +12,10 @@ from engine.protocol import events, requests
 from kernels.catalog.model import Catalog
 from store import Store
 from tests.tui.app_support import make_catalog, opened, screen_name, screen_text, told, until
-from tests.tui.fakes import FakeLink, quick_run_events, watch_events
+from tests.tui.fakes import FakeLink, failing_run_events, quick_run_events, watch_events
 from tests.tui.live_support import SIZES, check_snapshot, isolate
 from tui.app import Workbench
+from tui.model import QuarantineView
 from tui.widgets.plot import LivePlot
 from tui.widgets.table import LiveTable
 
@@ -87,6 +88,56 @@ async def test_a_syntax_error_and_a_wrong_answer_are_told_in_full(tmp_path: Path
         await pilot.press("j")
         await until(pilot, lambda: "optimized.py line 9: '(' was never closed" in screen_text(app))
         assert "the watch goes on" in screen_text(app)
+
+
+ELEMENT = "z[48615]: got 6.03, expected -2.58, 3.19e+05 times the error allowed"
+
+
+def wrong_edit(check: str, *, edit: int = 6, finished: bool = True) -> list[events.Event]:
+    """An edit whose outputs are wrong, as the engine tells it: `check` caught it."""
+    run_id = f"W{edit}"
+    story = failing_run_events(TARGET, run_id=run_id, state="incorrect", reason=f"wrong values: {ELEMENT}", detail="")
+    end = story.pop()
+    found = events.FindingItem(check=check, arm="optimized", status="caught", evidence=ELEMENT)
+    told = events.WatchEdit(target=TARGET, number=edit, snapshot="06" * 32, files=["optimized.py"], run_id=run_id)
+    return [told, *(story[:4] if not finished else [*story, events.Findings(run_id=run_id, items=[found]), end])]
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_an_edit_with_wrong_values_is_wrong_and_not_caught(size: tuple[int, int], tmp_path: Path) -> None:
+    async with opened(tmp_path, size=size, link=FakeLink([*watch_events(), *wrong_edit("output.values")])) as (
+        app,
+        pilot,
+    ):
+        table = await open_watch(app, pilot)
+        await until(pilot, lambda: table.cursor_key == "6")
+        drawn = " ".join(screen_text(app).split())
+        assert f"optimized ⊘ wrong: {ELEMENT}" in drawn
+        row = next(line for line in screen_text(app).splitlines() if line.split()[:1] == ["6"])
+        assert "wrong: optim" in row
+        for word in ("caught", "quarantine", "speed-up"):
+            assert word not in drawn
+
+
+async def test_what_another_check_caught_is_called_so(tmp_path: Path) -> None:
+    async with opened(tmp_path, link=FakeLink([*watch_events(), *wrong_edit("output.identity")])) as (app, pilot):
+        table = await open_watch(app, pilot)
+        await until(pilot, lambda: table.cursor_key == "6")
+        assert "optimized ⊘ caught: output.identity: no speed-up of it is one" in " ".join(screen_text(app).split())
+
+
+async def test_the_edit_after_a_wrong_one_is_told_to_be_judged_anew(tmp_path: Path) -> None:
+    story = [*watch_events(), *wrong_edit("output.values"), *wrong_edit("output.values", edit=7, finished=False)]
+    async with opened(tmp_path, size=(120, 40), link=FakeLink(story)) as (app, pilot):
+        table = await open_watch(app, pilot)
+        await until(pilot, lambda: table.cursor_key == "7")
+        held = QuarantineView(TARGET, app.model.runs["W7"].folder, "optimized", "", "W6", "output.values", ELEMENT, "")
+        app.model.set_quarantines([held])
+        app.screen.refresh_from(set())  # type: ignore[attr-defined]
+        await until(pilot, lambda: "judged anew when this run ends" in " ".join(screen_text(app).split()))
+        drawn = " ".join(screen_text(app).split())
+        assert f"optimized ⊘ was wrong: {ELEMENT}; judged anew" in drawn
+        assert "quarantine" not in drawn and "caught" not in drawn
 
 
 async def test_a_new_edit_takes_the_cursor_unless_it_was_moved(tmp_path: Path) -> None:

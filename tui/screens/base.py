@@ -7,6 +7,7 @@ target, says which by `target_id`; then run, diff, watch, history, edit and canc
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -30,6 +31,7 @@ from engine.clean import clean_line
 from tui.keymap import EVERYWHERE, bind
 
 if TYPE_CHECKING:
+    from kernels.catalog.model import Target
     from tui.app import Workbench
 
 LEAST_COLUMNS = 40
@@ -39,6 +41,16 @@ LEAST_ROWS = 10
 def same_text(one: Text, other: Text) -> bool:
     """Whether two texts are drawn alike."""
     return one.plain == other.plain and one.style == other.style and one.spans == other.spans
+
+
+def refusal_command(target: Target, rung: str) -> str:
+    """What to type in a shell to see a wrong rung refused: no key of the app runs one."""
+    from kernels.catalog import shipped_root  # the loader is read in a thread, with the lessons
+
+    root = "" if target.root == shipped_root() else f" --root {shlex.quote(str(target.root))}"
+    return clean_line(
+        f"aisp bench run --targets {shlex.quote(target.id)} --rungs {shlex.quote(rung)} --quick{root}", limit=1000
+    )
 
 
 def entitle(pane: Widget, title: str) -> None:

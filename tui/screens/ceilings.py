@@ -62,7 +62,7 @@ class CeilingsScreen(WorkScreen):
     def compose_body(self) -> ComposeResult:
         yield TextRows(id="title")
         yield TextRows(id="state")
-        yield LiveTable(id="table", empty="Reading the store")
+        yield LiveTable(id="table", name="Ceilings", empty="Reading the store")
         yield LogPane(id="note", empty="")
 
     def on_mount(self) -> None:

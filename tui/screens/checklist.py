@@ -58,7 +58,7 @@ class ChecklistScreen(WorkScreen):
         yield TextRows(id="state")
         yield from self.compose_above()
         with Container(id="panes"):
-            yield LiveTable(id="checks", classes="pane", empty="reading the store")
+            yield LiveTable(id="checks", name="Checks", classes="pane", empty="reading the store")
             yield LogPane(id="about", classes="pane", empty="nothing is highlighted")
 
     def on_mount(self) -> None:

@@ -75,7 +75,7 @@ class DiffScreen(WorkScreen):
         return f"{self._target_id}  {self._label(0)} → {self._label(1)}"
 
     def compose_body(self) -> ComposeResult:
-        yield DiffView(id="diff", classes="pane")
+        yield DiffView(id="diff", name="Diff", classes="pane")
 
     def on_mount(self) -> None:
         self.view.focus()

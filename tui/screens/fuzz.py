@@ -130,7 +130,7 @@ class FuzzScreen(WorkScreen):
         yield TextRows(id="title")
         yield TextRows(id="state")
         yield TextRows(id="note")
-        yield LiveTable(id="tally", empty="no rungs yet")
+        yield LiveTable(id="tally", name="Tally", empty="no rungs yet")
         with Container(id="panes"):
             with Vertical(id="stream"):
                 yield StyledLog(id="cases", classes="pane", empty="no case to show")

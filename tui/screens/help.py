@@ -35,16 +35,19 @@ def sections(screen: Screen[Any], focused: Widget | None) -> list[tuple[str, lis
     """The help's sections: the focused pane with its containers, the screen, and what works everywhere."""
     parts: list[tuple[str, list[Row]]] = []
     taken: set[str] = set()
+    meant = {binding.key for binding in _bindings(screen)}
     if focused is not None:
         own: list[Row] = []
         for node in (focused, *focused.ancestors):
             if isinstance(node, (Screen, App)):
                 break
             if isinstance(node, Widget):
-                _collect(own, _bindings(node), taken, node)
+                # What a table only passes on (enter on a row) is told once: by the screen that makes something of it.
+                told = [one for one in _bindings(node) if not (one.action == "choose" and one.key in meant)]
+                _collect(own, told, taken, node)
         if own:
-            name = Content.from_markup(str(focused.border_title or "")).plain or type(focused).__name__
-            parts.append((f"This pane: {name}", own))
+            name = _name_of(focused)
+            parts.append((f"This pane: {name}" if name else "This pane", own))
     everywhere = {KEYS[name].action for name in EVERYWHERE}
     of_screen: list[Binding] = []
     general: list[Binding] = []
@@ -55,11 +58,22 @@ def sections(screen: Screen[Any], focused: Widget | None) -> list[tuple[str, lis
     general += [binding for binding in _bindings(screen.app) if binding.id in KEYS]
     for title, bindings in (("This screen", of_screen), ("Everywhere", general)):
         rows: list[Row] = []
-        # Enter on a table means what the screen makes of it, so the screen's sentence stands beside the table's.
-        _collect(rows, bindings, taken - {"enter"}, None)
+        _collect(rows, bindings, taken, None)
         if rows:
             parts.append((title, rows))
     return parts
+
+
+def _name_of(pane: Widget) -> str:
+    """What a person calls a pane: its title or name, else that of the box around it."""
+    for node in (pane, *pane.ancestors):
+        if isinstance(node, (Screen, App)):
+            break
+        if isinstance(node, Widget):
+            name = Content.from_markup(str(node.border_title or "")).plain or node.name
+            if name:
+                return name
+    return ""
 
 
 def _bindings(node: DOMNode) -> list[Binding]:

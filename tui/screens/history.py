@@ -214,7 +214,8 @@ class HistoryScreen(WorkScreen):
         """What must be known of a run: who was caught, why it failed, why there is no verdict."""
         caught = self._caught.get(result.run_id, {})
         if caught:
-            return "; ".join(f"{rung or 'the run'} caught: {why}" for rung, why in caught.items())
+            words = {rung: "wrong" if rung in result.mistaken else "caught" for rung in caught}
+            return "; ".join(f"{rung or 'the run'} {words[rung]}: {why}" for rung, why in caught.items())
         return result.reason or (result.headline.note if result.headline is not None else "")
 
     def _tell_held(self) -> None:
@@ -222,7 +223,9 @@ class HistoryScreen(WorkScreen):
         target = self.workbench.target(self._target_id)
         held = self.workbench.held(target) if target is not None else {}
         sign = bar_sign(self.workbench.ascii)
-        marks = [f"{sign} {rung} in quarantine: {item.check}" for rung, item in held.items()]
+        marks = [
+            f"{sign} {rung} {'wrong' if one.mistake else 'in quarantine'}: {one.check}" for rung, one in held.items()
+        ]
         entitle(self.table, ", ".join(["Runs, newest first", *marks]))
 
     # -- the plot ----------------------------------------------------------------------------------------------

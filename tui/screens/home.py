@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import groupby
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from rich.console import Group, RenderableType
@@ -307,11 +308,13 @@ class HomeScreen(WorkScreen):
         held, caught = self.workbench.held(target), self.workbench.caught(result)
         sign = bar_sign(self.workbench.ascii)
         lead = result.lead.rung if result.lead is not None else ""
-        if {lead, BASELINE} & held.keys():
-            wide = self.size.width >= BADGE_COLUMNS
-            return [Text(f"{sign} {'quarantine' if wide else 'held'}", verdict_style("slower")), ""]
-        if {lead, BASELINE, ""} & caught.keys():
-            return [Text(f"{sign} caught", verdict_style("slower")), ""]
+        if by := [held[rung] for rung in (lead, BASELINE) if rung in held]:
+            word = "quarantine" if self.size.width >= BADGE_COLUMNS else "held"
+            word = "wrong" if all(item.mistake for item in by) else word
+            return [Text(f"{sign} {word}", verdict_style("slower")), ""]
+        if blamed := {lead, BASELINE, ""} & caught.keys():
+            word = "wrong" if blamed <= result.mistaken else "caught"
+            return [Text(f"{sign} {word}", verdict_style("slower")), ""]
         if result.state is not State.OK:
             return [Text(STATE_WORDS[result.state], style="dim" if result.state is State.CANCELLED else ""), sol]
         cheats = [rung.name for rung in target.rungs if rung.role is Role.CHEAT]
@@ -348,7 +351,7 @@ class HomeScreen(WorkScreen):
             elif kind == "chapter":
                 chapter = next((chapter for chapter in catalog.chapters if chapter.id == name), None)
                 if chapter is not None:
-                    title, parts = clean_line(chapter.id), [self._about_chapter(catalog, chapter)]
+                    title, parts = clean_line(chapter.id), self._about_chapter(catalog, chapter)
             elif kind == "problem":
                 title, parts = "Problem", [about_problem(catalog.problems[int(name)])]
             elif kind == "problems":
@@ -365,15 +368,12 @@ class HomeScreen(WorkScreen):
             self._shown_details = shown
             self.query_one("#about", Static).update(as_renderable(parts))
 
-    def _about_chapter(self, catalog: Catalog, chapter: Chapter) -> Text:
+    def _about_chapter(self, catalog: Catalog, chapter: Chapter) -> Parts:
         targets = [target for target in catalog.targets if target.chapter == chapter.id]
         # Appended: a base style would make everything behind it bold too.
         text = Text().append(clean_line(chapter.title), style="bold")
-        text.append(f"\n{len(targets)} target{'' if len(targets) == 1 else 's'}; r runs them one after the other.\n")
-        about = paragraphs(chapter.readme.partition("\n\n")[2] or chapter.readme)
-        if about:
-            text.append(f"\n{about}\n")
-        return text
+        text.append(f"\n{len(targets)} target{'' if len(targets) == 1 else 's'}; r runs them one after the other.")
+        return [text, *readme_parts(chapter.readme.partition("\n\n")[2] or chapter.readme)]
 
     def _about_target(self, target: Target) -> Parts:
         app = self.workbench
@@ -403,7 +403,10 @@ class HomeScreen(WorkScreen):
         grid: list[tuple[Text, Text]] = [(Text(label, "dim"), Text(clean_line(value))) for label, value in facts]
         if any(rung.role is Role.CHEAT for rung in target.rungs):
             head.append("\nA cheat and its honest twin: d compares them, r runs both, v shows who was caught", "bold")
-        return [head, self._last_run(target), grid, Text("Rungs", style="dim"), *self._rungs(target)]
+        parts: Parts = [head, self._last_run(target), grid, Text("Rungs", style="dim"), *self._rungs(target)]
+        if any(rung.role is Role.WRONG for rung in target.rungs):
+            parts.append(Text("\nNo key runs what must be refused; its lesson says how to see it", style="dim"))
+        return parts
 
     def _last_run(self, target: Target) -> Text:
         result = self.result(target.id)
@@ -422,7 +425,10 @@ class HomeScreen(WorkScreen):
         barred = {*held, *caught}
         sign = bar_sign(self.workbench.ascii)
         for rung in sorted(barred):
-            word = "in quarantine" if rung in held else "caught"
+            if rung in result.mistaken or (rung in held and held[rung].mistake):
+                word = "wrong"
+            else:
+                word = "in quarantine" if rung in held else "caught"
             why = caught.get(rung) or f"{held[rung].check}: {held[rung].evidence}"
             lines.append(f"{sign} {rung or 'the run'} {word}", verdict_style("slower")).append(
                 f" {clean_line(why, limit=600)}\n"
@@ -640,6 +646,7 @@ def about_problem(problem: Problem) -> list[tuple[Text, Text]]:
 
 _NUMBERED = re.compile(r"\d+\. ")  # an item of a list; "132 SMs" at the beginning of a line is prose
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+_RULE = re.compile(r"\|[\s|:-]*-[\s|:-]*")  # between a table's head and its rows
 _EMPHASIS = re.compile(r"(?<!\w)[*_]([^*_\s][^*_]*)[*_](?!\w)")
 
 
@@ -648,8 +655,7 @@ def paragraphs(markdown: str) -> str:
     out: list[str] = []
     joined = False  # whether the next line goes on with the paragraph
     for raw in clean(markdown).splitlines():
-        line = _LINK.sub(r"\1", clean_line(raw)).replace("**", "").replace("`", "")
-        line = _EMPHASIS.sub(r"\1", line)
+        line = _unmarked(raw)
         if line.startswith("|"):
             joined = False
             continue
@@ -660,6 +666,45 @@ def paragraphs(markdown: str) -> str:
             out.append(line.lstrip("# "))
         joined = bool(line)
     return "\n".join(out).strip()
+
+
+def _unmarked(raw: str) -> str:
+    """A line without marks of emphasis and addresses of links."""
+    line = _LINK.sub(r"\1", clean_line(raw)).replace("**", "").replace("`", "")
+    return _EMPHASIS.sub(r"\1", line)
+
+
+def readme_parts(markdown: str) -> Parts:
+    """A README for a narrow pane: its prose, and each row of its tables as a name with what stands beside it below."""
+    parts: Parts = []
+    prose: list[str] = []
+
+    def tell_prose() -> None:
+        told = paragraphs("\n".join(prose))
+        prose.clear()
+        if told:
+            parts.append(Text(f"\n{told}\n"))
+
+    for is_table, group in groupby(clean(markdown).splitlines(), lambda raw: raw.startswith("|")):
+        lines = list(group)
+        if is_table and len(lines) > 2 and _RULE.fullmatch(lines[1].strip()):
+            tell_prose()
+            if parts and isinstance(parts[-1], list):
+                parts.append(Text(""))
+            heads, _, *rows = [
+                [_unmarked(cell.strip()) for cell in line.strip().strip("|").split("|")] for line in lines
+            ]
+            for name, *cells in rows:
+                parts.append(Text(name, style="bold"))
+                # The second column is what the table is about; those behind it need their heads.
+                told = [f"{head}: {cell}" for head, cell in zip(heads[1:], cells, strict=False)]
+                told[:1] = cells[:1]
+                if told:
+                    parts.append([(Text(""), Text("\n".join(told)))])
+        else:
+            prose += lines
+    tell_prose()
+    return parts
 
 
 def as_text(parts: Parts) -> str:

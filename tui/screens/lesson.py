@@ -19,14 +19,16 @@ from textual.widgets import ContentSwitcher, Markdown, Static
 
 from engine.clean import clean, clean_line
 from kernels.catalog.model import Role
+from store.errors import StoreError
 from tui import plain, readings
 from tui.aside import aside, begin
+from tui.earlier import says_something, standing
 from tui.findings import bar_sign
 from tui.keymap import TARGET, bind
 from tui.model import BASELINE, RunView, stored_run
 from tui.results import STATE_WORDS, Result, newest, quality_notes, timing_words
 from tui.screens import Source
-from tui.screens.base import WorkScreen
+from tui.screens.base import WorkScreen, entitle, refusal_command
 from tui.screens.source import SourceView
 from tui.themes import verdict_style, verdict_text
 from tui.widgets.logpane import LogPane
@@ -41,8 +43,13 @@ MAX_FILE_BYTES = 2_000_000
 
 
 def mark(word: str, ascii_only: bool) -> Text:
-    """ "⊘ caught" in the place of a speed-up; "held" is short for in quarantine."""
+    """ "⊘ caught" in the place of a speed-up; "held" is short for in quarantine, "wrong" is a mistake."""
     return Text(f"{bar_sign(ascii_only)} {word}", verdict_style("slower"))
+
+
+def _figure(number: str, earlier: bool) -> str:
+    """A time in the table, in brackets where it is of an earlier run than the last."""
+    return f"({number})" if number and earlier else number
 
 
 def file_of(target: Target, name: str) -> Path:
@@ -96,7 +103,9 @@ class LessonScreen(WorkScreen):
         super().__init__()
         self._target_id = target_id
         self._shown = ""  # name of the source in the pane
-        self._run: RunView | None = None  # the last run, whole but for its samples
+        self._runs: dict[str, RunView] = {}  # by id, those whose figures are shown, whole but for their samples
+        self._earlier: dict[str, Result] = {}  # by rung of which the last run says nothing
+        self._earlier_of = ""  # the run that they stand beside
         self._told_samples: tuple[object, ...] = ()
 
     @property
@@ -121,7 +130,6 @@ class LessonScreen(WorkScreen):
                 yield LogPane(id="samples", classes="pane", empty="nothing here")
             with Container(id="side"):
                 table = LiveTable(id="rungs", classes="pane", empty="Reading the catalogue")
-                table.border_title = "Rungs and files"
                 table.columns = [
                     Column("name", "rung", None, ratio=1),
                     Column("median", "median ms", 10, align="right"),
@@ -164,28 +172,51 @@ class LessonScreen(WorkScreen):
         )
         return newest(self.workbench.board.get(self._target_id), live)
 
-    def _find_run(self) -> None:
-        """The run whose results are shown: the model's, else from the store, read in a thread."""
+    def _of(self, rung: str) -> Result | None:
+        """The run that a rung's figures are from: the last one, or an earlier one where that says nothing of it."""
         result = self._result()
-        if result is None or (self._run is not None and self._run.id == result.run_id and self._run.state.final):
-            return
+        if result is not None and result.run_id == self._earlier_of and not says_something(result.arm(rung)):
+            return self._earlier.get(rung, result)
+        return result
+
+    def _find_earlier(self, result: Result | None, target: Target) -> None:
+        """Look in the store for what still stands beside the last run."""
+        if result is not None and result.run_id != self._earlier_of:
+            begin(self, partial(self._read_earlier, result, target), group="earlier", exclusive=True)
+
+    async def _read_earlier(self, result: Result, target: Target) -> None:
+        try:
+            found = await self.workbench.stored(lambda history: standing(history, target, result))
+        except (LookupError, StoreError):
+            return  # it is not in the store yet: its end is told once more when it is
+        self._earlier_of, self._earlier = result.run_id, found or {}
+        if self._earlier:
+            self._fill()
+
+    def _run_of(self, rung: str) -> RunView | None:
+        """The run of `_of`: the model's, else from the store, read in a thread; None until it is there."""
+        result = self._of(rung)
+        if result is None:
+            return None
         live = self.workbench.model.runs.get(result.run_id)
         if live is not None and live.state.final:
-            self._run = live
-            return
-        begin(self, partial(self._read_run, result.run_id), group="run", exclusive=True)
+            return live
+        if result.run_id not in self._runs:
+            begin(self, partial(self._read_run, result.run_id), group="run", exclusive=True)
+        return self._runs.get(result.run_id)
 
     async def _read_run(self, run_id: str) -> None:
         try:
-            self._run = await self.workbench.stored(lambda history: stored_run(history.run(run_id), {}))
-            if self._run is not None:
-                self.workbench.model.mark(self._run)
+            run = await self.workbench.stored(lambda history: stored_run(history.run(run_id), {}))
         except LookupError:
             return  # it was removed from the store meanwhile: its figures in the table are all there is
+        if run is None:
+            return
+        self._runs[run_id] = run
+        self.workbench.model.mark(run)
         self._about()
 
     def _fill(self) -> None:
-        self._find_run()
         target = self.workbench.target(self._target_id)
         if target is None:
             if self.workbench.catalog is not None and not self._told:
@@ -203,13 +234,18 @@ class LessonScreen(WorkScreen):
             if not lesson.startswith("# "):
                 lesson = f"# {clean_line(target.title)}\n\n{lesson}"
             self.query_one(Markdown).update(lesson)
-        result = self._result()
+        last = self._result()
+        self._find_earlier(last, target)
         held = self.workbench.held(target)
-        caught = self.workbench.caught(result) if result is not None else {}
         ascii_only = self.workbench.ascii
         rows: list[tuple[str, list[Cell]]] = []
+        old = False  # whether any figure is of an earlier run
         for rung in target.rungs:
+            result = self._of(rung.name)
             arm = result.arm(rung.name) if result is not None else None
+            earlier = arm is not None and result is not last
+            old = old or earlier
+            caught = self.workbench.caught(result) if result is not None else {}
             comparison = None
             if result is not None:
                 comparison = next((item for item in result.comparisons if item.rung == rung.name), None)
@@ -218,9 +254,13 @@ class LessonScreen(WorkScreen):
             name = Text(clean_line(rung.name), style="bold" if rung.role not in REFUSED else "")
             verdict: Cell = ""
             if rung.name in caught or "" in caught:
-                verdict = mark("caught", ascii_only)
+                wrong = result is not None and rung.name in result.mistaken
+                verdict = mark("wrong" if wrong else "caught", ascii_only)
             elif rung.name in held or BASELINE in held:
-                verdict = mark("held", ascii_only)
+                by = held.get(rung.name) or held[BASELINE]
+                verdict = mark("wrong" if by.mistake else "held", ascii_only)
+            elif rung.role is Role.WRONG and arm is None:
+                verdict = Text("mistake", "dim")
             elif rung.role is Role.CHEAT:
                 verdict = Text("! missed", "bold") if arm is not None and arm.median_ms is not None else "cheat"
             elif comparison is not None:
@@ -232,7 +272,9 @@ class LessonScreen(WorkScreen):
                     rung.name,
                     [
                         name,
-                        plain.number(shown.median_ms) if shown is not None and shown.median_ms is not None else "",
+                        _figure(
+                            plain.number(shown.median_ms) if shown and shown.median_ms is not None else "", earlier
+                        ),
                         verdict,
                         plain.percent(shown.sol) if shown is not None and shown.sol is not None else "",
                     ],
@@ -243,6 +285,7 @@ class LessonScreen(WorkScreen):
             (name_, [Text(clean_line(name_), style="dim"), "", "", ""]) for name_ in target.files if name_ not in known
         ]
         self.table.show(rows)
+        entitle(self.table, "Rungs and files; (earlier run)" if old else "Rungs and files")
         self._about()
 
     def _about(self) -> None:
@@ -250,7 +293,6 @@ class LessonScreen(WorkScreen):
         name = self.rung_name
         text = Text()
         if target is not None:
-            result = self._result()
             rung = next((rung for rung in target.rungs if rung.name == name), None)
             if rung is None:
                 text.append(clean_line(name), style="bold")
@@ -259,12 +301,22 @@ class LessonScreen(WorkScreen):
                 text.append(clean_line(rung.name), style="bold")
                 if rung.role is Role.CHEAT:
                     text.append(" must be caught", style="dim")
+                elif rung.role is Role.WRONG:
+                    text.append(" must be refused", style="dim")
                 text.append(f"\n{clean_line(rung.summary) or self._hint(rung.role)}\n")
-                for why in self._marks(target, result, rung.name):
+                result = self._of(rung.name)
+                marks = self._marks(target, result, rung.name)
+                for why in marks:
                     text.append(why + "\n", style="bold")
                 arm = result.arm(rung.name) if result is not None else None
-                if arm is not None and arm.median_ms is not None and not self._marks(target, result, rung.name):
+                if rung.role is Role.WRONG and not marks and not says_something(arm):
+                    text.append("no key runs it; to see it refused, in a shell:\n")
+                    text.append(refusal_command(target, rung.name) + "\n")
+                if arm is not None and arm.median_ms is not None and not marks:
                     text.append(f"{plain.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms)} ms\n")
+                    if result is not None and result is not self._result():
+                        how = "quick" if result.quick else "full"
+                        text.append(f"of the {how} run of {plain.local_time(result.wall)}: its code has not changed\n")
                     text.append("\n".join(self._short(rung.name)) + "\n")
                 if arm is not None and arm.reason:
                     text.append(f"{clean_line(arm.reason)}\n")
@@ -282,19 +334,22 @@ class LessonScreen(WorkScreen):
         caught = self.workbench.caught(result) if result is not None else {}
         lines = []
         if rung in caught or "" in caught:
-            lines.append(f"caught by {caught.get(rung) or caught['']}")
+            word = "wrong, found by" if result is not None and rung in result.mistaken else "caught by"
+            lines.append(f"{word} {caught.get(rung) or caught['']}")
         held = self.workbench.held(target).get(rung)
         if held is not None:
             since = plain.local_time(held.wall)
-            lines.append(f"in quarantine since {since} ({held.check}), until its code changes and passes every check")
+            where = f"wrong since {since}" if held.mistake else f"in quarantine since {since} ({held.check})"
+            lines.append(f"{where}, until its code changes and passes every check")
             if not lines[:-1]:
                 lines.append(held.evidence)
         return [clean_line(line, limit=4000) for line in lines]
 
     def _short(self, rung: str) -> list[str]:
         """How the rung's time was taken and what limits it, in a few words; the `i` pane has the sentences."""
-        arm = self._run.arms.get(rung) if self._run is not None else None
-        if arm is None:
+        run = self._run_of(rung)
+        arm = run.arms.get(rung) if run is not None else None
+        if run is None or arm is None:
             return []
         parts = [timing_words(arm.timing, arm.calls)]
         if arm.sm_clock_mhz is not None:
@@ -305,7 +360,7 @@ class LessonScreen(WorkScreen):
             lines.append(f"{plain.percent(arm.sol)} of the {basis}")
             lines.append(f"limit {readings.limiter_word(arm)}, score {readings.score_word(arm)}")
         notes = quality_notes(arm.quality, arm.median_ms, arm.calls)
-        item = self._run.comparison(rung) if self._run is not None else None
+        item = run.comparison(rung)
         if notes or (item is not None and item.note):
             lines.append("i: what the samples say")
         return lines
@@ -314,11 +369,21 @@ class LessonScreen(WorkScreen):
         """Fill the pane of `i`, where it is shown."""
         if self.query_one("#main", ContentSwitcher).current != "samples":
             return
-        pane, run = self.query_one("#samples", LogPane), self._run
-        name = self.rung_name
+        pane, name = self.query_one("#samples", LogPane), self.rung_name
+        run = self._run_of(name)
         lines = ["No run of this target has ended yet: r runs it quickly, R in full."]
         if run is not None:
             lines = readings.sample_lines(run, self.workbench.ascii, name if name in run.arms else None)
+        target = self.workbench.target(self._target_id)
+        rung = next((rung for rung in target.rungs if rung.name == name), None) if target is not None else None
+        if (
+            target is not None
+            and rung is not None
+            and rung.role is Role.WRONG
+            and (run is None or name not in run.arms)
+        ):
+            how = f"{name} must be refused. No key runs it; to see it refused, in a shell:"
+            lines = [how, refusal_command(target, name), "", *lines]
         width = max(20, pane.size.width - 1)
         told = (width, *lines)
         if told != self._told_samples:
@@ -351,8 +416,9 @@ class LessonScreen(WorkScreen):
         switcher = self.query_one("#main", ContentSwitcher)
         if switcher.current == "source":
             return self.query_one(SourceView).source
-        if switcher.current == "samples" and self._run is not None:
-            return "\n".join(readings.sample_lines(self._run, True, self.rung_name))
+        run = self._run_of(self.rung_name)
+        if switcher.current == "samples" and run is not None:
+            return "\n".join(readings.sample_lines(run, True, self.rung_name))
         target = self.workbench.target(self._target_id)
         return clean(target.lesson) if target is not None else ""
 

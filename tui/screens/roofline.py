@@ -220,9 +220,9 @@ class RooflineScreen(WorkScreen):
     def compose_body(self) -> ComposeResult:
         yield TextRows(id="title")
         yield TextRows(id="facts")
-        yield RoofPlot(id="plot", empty="reading the store")
+        yield RoofPlot(id="plot", name="Plot", empty="reading the store")
         yield TextRows(id="bars")
-        yield LiveTable(id="rungs", empty="no rung was timed")
+        yield LiveTable(id="rungs", name="Rungs", empty="no rung was timed")
 
     def on_mount(self) -> None:
         self.app.theme_changed_signal.subscribe(self, lambda _theme: self._draw())

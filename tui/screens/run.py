@@ -111,10 +111,10 @@ class RunScreen(WorkScreen):
         yield TextRows(id="verdict")
         yield TextRows(id="note")
         with Container(id="upper"):
-            yield RunPlot(id="plot", empty="no samples yet")
+            yield RunPlot(id="plot", name="Plot", empty="no samples yet")
             yield TextRows(id="facts")
-        yield LiveTable(id="arms", empty="no arms yet")
-        yield LogPane(id="text", empty="nothing here")
+        yield LiveTable(id="arms", name="Rungs", empty="no arms yet")
+        yield LogPane(id="text", name="Why and output", empty="nothing here")
 
     def on_mount(self) -> None:
         self._ticker = self.set_interval(CLOCK_PERIOD_S, self._tick)

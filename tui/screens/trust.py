@@ -58,7 +58,7 @@ class TrustScreen(ChecklistScreen):
         self._arranged = ""  # the run whose categories were folded to begin with
 
     def compose_above(self) -> ComposeResult:
-        yield LiveTable(id="numbers", empty="no rungs yet")
+        yield LiveTable(id="numbers", name="The two numbers", empty="no rungs yet")
 
     # -- which run --------------------------------------------------------------------------------------
 

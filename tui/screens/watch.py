@@ -94,9 +94,9 @@ class WatchScreen(WorkScreen):
     def compose_body(self) -> ComposeResult:
         yield TextRows(id="title")
         with Container(id="body"):
-            yield WatchPlot(id="plot", empty="the times of the edits, once there are two")
-            yield LiveTable(id="edits", empty="waiting for the first save; e opens your editor")
-            yield LogPane(id="text", empty="nothing here")
+            yield WatchPlot(id="plot", name="Plot", empty="the times of the edits, once there are two")
+            yield LiveTable(id="edits", name="Edits", empty="waiting for the first save; e opens your editor")
+            yield LogPane(id="text", name="Edit", empty="nothing here")
 
     def on_mount(self) -> None:
         self.query_one("#edits", LiveTable).focus()

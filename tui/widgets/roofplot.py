@@ -242,8 +242,8 @@ class RoofPlot(FrameView, can_focus=True):
     RoofPlot { height: 1fr; min-height: 5; }
     """
 
-    def __init__(self, *, empty: str = "no roofs are known", id: str | None = None) -> None:
-        super().__init__(empty=empty, id=id)
+    def __init__(self, *, empty: str = "no roofs are known", name: str | None = None, id: str | None = None) -> None:
+        super().__init__(empty=empty, name=name, id=id)
         self._roofs: list[Roof] = []
         self._points: list[RoofPoint] = []
         self._intensity: float | None = None

@@ -1,0 +1,97 @@
+"""Figures of earlier runs that still stand beside the newest run's: a run of one rung does not undo the others' times.
+
+No Textual. What reads the store belongs into a thread.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from engine.affected import affected
+from engine.clean import clean_line
+from kernels.catalog.model import Role
+from store.errors import StoreError
+from store.outcomes import State
+from tui.model import caught_in
+from tui.results import ArmResult, Result
+
+if TYPE_CHECKING:
+    from kernels.catalog.model import Target
+    from store import History
+    from store.records import RunRecord
+
+MOST_RUNS = 60  # that are looked through
+_SAYS_NOTHING = (
+    *(State.PLANNED, State.STARTING, State.RUNNING),
+    *(State.CANCELLED, State.ENGINE_LOST, State.INFRA_ERROR),
+)
+
+
+def says_something(arm: ArmResult | None) -> bool:
+    """Whether a run's part tells how its rung stands: a time, or a fault of its own."""
+    return arm is not None and (arm.median_ms is not None or arm.state not in _SAYS_NOTHING)
+
+
+def gpu_of(history: History, digest: str) -> str:
+    """The GPU that an environment names, "" where it names none or is not stored."""
+    if not digest:
+        return ""
+    try:
+        return clean_line(str(history.environment(digest).get("gpu") or ""))
+    except LookupError:
+        return ""
+
+
+def standing(history: History, target: Target, newest: Result) -> dict[str, Result]:
+    """By rung of which the newest run says nothing: the last run before it that does, and that still stands.
+
+    It does where it was in the same folder, on the same device and case, and where what has changed in the
+    sources since, up to the newest run's, does not touch the rung. One that was caught does not.
+
+    Raises:
+        LookupError: the newest run is not in the store (yet).
+    """
+    missing = {rung.name for rung in target.rungs if not says_something(newest.arm(rung.name))}
+    if not missing:
+        return {}
+    now = history.run(newest.run_id)
+    sources = history.snapshot(now.snapshot)
+    found: dict[str, Result] = {}
+    for run in history.newest(MOST_RUNS, target.id, before=now.id, all_findings=False):
+        if not missing:
+            break
+        result = Result.of(run)
+        told = {arm.rung for arm in result.arms if says_something(arm)} & missing
+        if not told or not run.state.final or not _alike(history, target, now, run):
+            continue
+        try:
+            touched = _touched(target, sources, history.snapshot(run.snapshot))
+        except (LookupError, StoreError):
+            continue  # what it ran cannot be told any more
+        caught = caught_in(run)
+        for rung in told - touched:
+            missing.discard(rung)
+            if not {rung, ""} & caught.keys():
+                found[rung] = result
+    return found
+
+
+def _alike(history: History, target: Target, one: RunRecord, other: RunRecord) -> bool:
+    """Whether times of the two may stand in one table."""
+    if other.folder != os.fsencode(target.folder) or (one.device, one.case) != (other.device, other.case):
+        return False
+    return one.environment == other.environment or gpu_of(history, one.environment) == gpu_of(
+        history, other.environment
+    )
+
+
+def _touched(target: Target, now: dict[str, bytes], then: dict[str, bytes]) -> set[str]:
+    """Rungs whose code is not what it was."""
+    changed = {name for name in now.keys() | then.keys() if now.get(name) != then.get(name)}
+    if not changed:
+        return set()
+    known = {rung.name for rung in target.rungs}
+    # Of rungs that no edit runs again nobody knows what they import: any change touches them.
+    refused = {rung.name for rung in target.rungs if rung.role in (Role.WRONG, Role.CHEAT)}
+    return (set(affected(target, changed)) or known) | refused
