@@ -178,7 +178,7 @@ def assert_honest(result: Result) -> None:
     """A run of two honest rungs as it must always be."""
     assert result.record.state is State.OK, result.record.reason
     bad = [f for f in result.record.findings if f.status in (FindingStatus.CAUGHT, FindingStatus.SUSPECT)]
-    assert bad == []
+    assert bad == [], bad
     assert result.record.validity is Validity.VALID
     assert_timed(result, "baseline")
     assert_timed(result, "optimized")

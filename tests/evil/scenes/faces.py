@@ -409,7 +409,10 @@ async def another_user(stage: Stage) -> str:
     found = paths.find_socket()
     assert found is not None
     assert (found.stat().st_mode & 0o777, found.parent.stat().st_mode & 0o777) == (0o600, 0o700)
-    held = [str(fd.readlink()) for fd in Path(f"/proc/{stage.engine.ps.pid}/fd").iterdir()]
+    held = []
+    for descriptor in Path(f"/proc/{stage.engine.ps.pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            held.append(str(descriptor.readlink()))
     inodes = {re.sub(r"\D", "", name) for name in held if name.startswith("socket:")}
     rows = [line.split() for line in Path("/proc/net/unix").read_text().splitlines()[1:]]
     named = {row[7] for row in rows if row[6] in inodes and len(row) > 7}
