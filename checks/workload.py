@@ -378,7 +378,6 @@ class Launches(Sensor):
                 del outputs
                 self._without = self._same_without(once, held)
         finally:
-            self._held_back = False
             self._unpatch()
 
     def _same_without(self, once: Callable[..., Any], held: list[Any]) -> bool | None:
@@ -407,24 +406,27 @@ class Launches(Sensor):
         def same(returned: list[Any]) -> bool:
             return all(torch.equal(a, b) for a, b in zip(kept, returned, strict=True))
 
-        for attempt in range(UNWRITTEN_TRIES + 1):
-            if attempt == UNWRITTEN_TRIES:
-                self._held_back = False
-                between = as_list(once(1))
-                if same(between):
-                    return None
-                poison(between)
-                del between
+        def same_held_back() -> bool:
             self._held_back = True
             try:
                 again = as_list(once())
             except Exception:
                 return False  # it needs what its kernels return or write, whatever the exception is
+            finally:
+                self._held_back = False
             if not same(again):
                 return False
             poison(again)
-            del again
-        return True
+            return True
+
+        if not all(same_held_back() for _ in range(UNWRITTEN_TRIES)):
+            return False
+        between = as_list(once(1))
+        if same(between):
+            return None
+        poison(between)
+        del between
+        return same_held_back()
 
     def facts(self) -> Mapping[str, Any]:
         return {

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from engine.affected import affected
 from engine.clean import clean_line
-from kernels.catalog.model import Role
 from store.errors import StoreError
 from store.outcomes import State
 from tui.model import caught_in
@@ -93,5 +92,5 @@ def _touched(target: Target, now: dict[str, bytes], then: dict[str, bytes]) -> s
         return set()
     known = {rung.name for rung in target.rungs}
     # Of rungs that no edit runs again nobody knows what they import: any change touches them.
-    refused = {rung.name for rung in target.rungs if rung.role in (Role.WRONG, Role.CHEAT)}
+    refused = known - {rung.name for rung in target.honest_rungs}
     return (set(affected(target, changed)) or known) | refused

@@ -26,7 +26,7 @@ from engine.clean import clean, clean_line
 from engine.protocol import events
 from store.outcomes import Correctness, FindingStatus, State, Timing, Validity, Verdict
 from tui.fuzzes import FuzzState, FuzzView, ReplayView
-from tui.results import MISTAKE, mistaken
+from tui.results import CHEAT, MISTAKE, NO_LEADS, mistaken
 
 if TYPE_CHECKING:
     from store.records import FindingRecord, Peak, Quarantine, RunRecord, Samples, Telemetry
@@ -45,8 +45,6 @@ MAX_REPLAYS = 500
 BASELINE = "baseline"
 AA_ARM = "baseline (A/A)"
 AA_SUFFIX = " (A/A)"
-CHEAT = "cheat"
-_NO_LEADS = (BASELINE, "peer_", "wrong_", CHEAT)  # beginnings of rungs that no run is about
 
 # NVML's clocks-event-reasons bits, in words. Bits 0, 1 and 8 are how a GPU idles or was set, not a slow-down.
 THROTTLE_WORDS: Mapping[int, str] = {
@@ -480,7 +478,7 @@ class RunView:
         """
         arms = [arm for name, arm in self.arms.items() if name.startswith("optimized")]
         if not arms:
-            arms = [arm for name, arm in self.arms.items() if not name.startswith(_NO_LEADS)]
+            arms = [arm for name, arm in self.arms.items() if not name.startswith(NO_LEADS)]
         arms = [arm for arm in arms if self.bar(arm.rung) is None] or arms
         timed = [arm for arm in arms if arm.median_ms is not None]
         if timed:

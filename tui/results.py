@@ -15,7 +15,8 @@ from store.outcomes import FindingStatus, State, Timing, Verdict
 from tui import plain
 
 AA_SUFFIX = "(A/A)"
-_NO_LEADS = ("baseline", "peer_", "wrong_", "cheat")  # beginnings of rungs that no run is about
+CHEAT = "cheat"
+NO_LEADS = ("baseline", "peer_", "wrong_", CHEAT)  # beginnings of rungs that no run is about
 
 # A word for a state in a narrow column.
 STATE_WORDS: Mapping[State, str] = {
@@ -215,7 +216,7 @@ class Result:
     def lead(self) -> ArmResult | None:
         """The arm that the run is about: the fastest timed `optimized*` that is not marked, else the first of them."""
         arms = [arm for arm in self.arms if arm.rung.startswith("optimized")] or [
-            arm for arm in self.arms if not arm.rung.startswith(_NO_LEADS) and not arm.rung.endswith(AA_SUFFIX)
+            arm for arm in self.arms if not arm.rung.startswith(NO_LEADS) and not arm.rung.endswith(AA_SUFFIX)
         ]
         timed = [(arm.median_ms, arm) for arm in arms if arm.median_ms is not None and arm.rung not in self.marked]
         if timed:
@@ -276,7 +277,7 @@ def mistaken(run: Any) -> frozenset[str]:
     return frozenset(
         arm.rung
         for arm in _values(run.arms if "" not in checks else ())
-        if arm.state == State.INCORRECT and checks.get(arm.rung) == {MISTAKE} and not arm.rung.startswith("cheat")
+        if arm.state == State.INCORRECT and checks.get(arm.rung) == {MISTAKE} and not arm.rung.startswith(CHEAT)
     )
 
 

@@ -20,8 +20,8 @@ from tui import plain
 from tui.aside import begin
 from tui.findings import bar_sign, cheats_text
 from tui.keymap import bind
-from tui.model import CHEAT, caught_in
-from tui.results import STATE_WORDS, Result
+from tui.model import caught_in
+from tui.results import CHEAT, STATE_WORDS, Result
 from tui.screens import Source
 from tui.screens.base import WorkScreen, entitle
 from tui.screens.lesson import mark

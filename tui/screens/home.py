@@ -28,8 +28,8 @@ from store.outcomes import State, Verdict
 from tui import plain
 from tui.findings import bar_sign, cheats_text
 from tui.keymap import TARGET, bind
-from tui.model import BASELINE, CHEAT
-from tui.results import STATE_WORDS, ComparisonResult, Result, newest
+from tui.model import BASELINE
+from tui.results import CHEAT, STATE_WORDS, ComparisonResult, Result, newest
 from tui.screens.base import WorkScreen, entitle
 from tui.themes import verdict_style, verdict_text
 from tui.widgets.table import Cell, Column, LiveTable
@@ -599,9 +599,8 @@ def needs_text(target: Target) -> str:
     """What a target needs, for people; of one that a CPU is enough for, which rungs have no time there."""
     if target.needs.gpus:
         return _gpus_text(target.needs)
-    honest = [rung for rung in target.rungs if rung.role not in (Role.WRONG, Role.CHEAT)]
-    on_gpu = [rung for rung in honest if rung.gpu_only]
-    checked = any(rung.kind is Kind.TRITON and not rung.gpu_only for rung in honest)
+    on_gpu = [rung for rung in target.honest_rungs if rung.gpu_only]
+    checked = any(rung.kind is Kind.TRITON and not rung.gpu_only for rung in target.honest_rungs)
     text = "a CPU, which checks Triton and does not time it" if checked else "a CPU" if on_gpu else "nothing but a CPU"
     if on_gpu:
         more = len(on_gpu) - 1
