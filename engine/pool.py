@@ -1,8 +1,8 @@
 """Standby processes: a run should never wait for `import torch`.
 
 A standby has torch imported and a CUDA context, and no role. It serves one run and is thrown away. New ones are
-started only while nothing is being measured, since starting one takes two CPU-seconds. Those for a run's next replica
-start while this one's arms compile and are verified.
+started only while nothing is being measured, since starting one takes two CPU-seconds. Those for a run's later replicas
+start while the arms of its first compile and are verified, as many as the processors can start in that time.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from engine.spawner import Child, ChildGoneError, ChildTimeoutError
 log = logging.getLogger("aisp.pool")
 
 MOST_FAILED_STARTS = 2  # in a row
+AHEAD_EACH = 2  # processes that each spare processor starts ahead: in about the time that the arms of a replica compile
 
 
 class Pool:
@@ -54,8 +55,8 @@ class Pool:
 
     def expect(self, count: int) -> None:
         """So many will be taken soon, standbys among them: they start now, as far as processors are to spare, and stand
-        by until fewer are expected."""
-        self._expected = min(count, max(0, (os.cpu_count() or 1) - 2) // 2)
+        by until fewer are expected. Two processors are the engine's and the faces'."""
+        self._expected = min(count, AHEAD_EACH * max(0, (os.cpu_count() or 1) - 2))
         self._fill()
 
     async def settled(self) -> None:

@@ -287,7 +287,8 @@ class Execution:
         if first:
             await self._advance(State.RUNNING)
             await self._describe()
-        self._expect_processes(len(self._naively()) + self._services.next_processes() if last else len(taking_part))
+        later = len(taking_part) * max(1, self.plan.rule.replicas - replica - 1)
+        self._expect_processes(len(self._naively()) + self._services.next_processes() if last else later)
         async with self._step("inputs"):
             await self._make_inputs(first=first)
         # Compiling and verifying side by side: nothing is timed yet.
@@ -313,7 +314,7 @@ class Execution:
         await self._tell()
 
     def _expect_processes(self, rungs: int) -> None:
-        """Let what so many rungs take next begin to start while those of now compile. Their contexts get a quarter of
+        """Let what so many rungs take later begin to start while those of now compile. Their contexts get a quarter of
         the GPU memory that is free: the lessons come first."""
         count = rungs * self.plan.target.ranks
         if self._device == "cuda":
