@@ -1,8 +1,9 @@
 """The sum of each strip of columns, over some of the rows: the piece that all our rungs are built of.
 
 A program owns BLOCK_N columns of `rows` rows. It keeps a whole tile of partial sums in registers, [BLOCK_M, BLOCK_N],
-adds one tile of x after the other to it, and folds the tile's rows at the end: BLOCK_M x BLOCK_N x 4 B = 16 KiB of
-loads in flight per program, and no addition waits for the one before it in its own column.
+adds one tile of x after the other to it, and folds the tile's rows at the end. BLOCK_M x BLOCK_N x 4 B = 16 KiB are
+asked for at once, as much of them in flight as the compiler has registers for, and no addition waits for the one before
+it in its own column.
 """
 
 import torch

@@ -1,11 +1,17 @@
-"""torch.mm given to torch.compile with max-autotune, and its persistent TMA templates switched on."""
+"""torch.mm given to torch.compile with max-autotune over its Triton templates, the persistent TMA ones among them."""
 
 import torch
 from peer_cublas import run as multiply
 from torch import Tensor
 
-# No CUDA graphs: that would be a second change. The templates are off unless asked for.
-OPTIONS = {"max_autotune": True, "triton.cudagraphs": False, "triton.enable_persistent_tma_matmul": True}
+# No CUDA graphs: that would be a second change. No cuBLAS: left to itself the tuner takes it, and this rung would be
+# `peer_cublas` by another name. The TMA templates are off unless asked for.
+OPTIONS = {
+    "max_autotune": True,
+    "max_autotune_gemm_backends": "TRITON",
+    "triton.cudagraphs": False,
+    "triton.enable_persistent_tma_matmul": True,
+}
 compiled = torch.compile(multiply, dynamic=False, options=OPTIONS)
 
 

@@ -5,4 +5,4 @@ from torch import Tensor
 
 
 def run(x: Tensor, packed: Tensor, scales: Tensor) -> Tensor:  # x [M, K] fp16 -> [M, N] fp16
-    return product(x, packed, scales, turned=False)
+    return product(x, packed, scales)

@@ -2,6 +2,9 @@
 
 `TURNED` computes W x^T instead of x W^T. A Hopper tensor core takes its first operand from registers, where the widened
 weights are, and its second from shared memory; turned, the weights are the first.
+
+`BY_BITS` widens without a conversion. 0x6400 are the bits of 1024 in fp16, whose last place there counts 1: a nibble
+put into the lowest four bits makes 1024 + nibble, exactly, and a subtraction takes 1024 and ZERO off again.
 """
 
 import torch
@@ -18,6 +21,7 @@ PROGRAMS = 2112  # 16 for each of an H200's 132 SMs
 def int4_part(
     parts_ptr, x_ptr, packed_ptr, scales_ptr, M, N, K, groups_each,
     BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr, ZERO: tl.constexpr, TURNED: tl.constexpr,
+    BY_BITS: tl.constexpr,
 ):  # fmt: skip
     HALF: tl.constexpr = GROUP // 2
     split = tl.program_id(2)
@@ -33,8 +37,12 @@ def int4_part(
         pairs = tl.load(packed_at + group * HALF, mask=in_columns[:, None], other=0)
         x_low = tl.load(x_at + group * GROUP, mask=in_rows[None, :], other=0.0)
         x_high = tl.load(x_at + group * GROUP + HALF, mask=in_rows[None, :], other=0.0)
-        low = (pairs & 15).to(tl.float16) - ZERO  # -8 .. 7, exact
-        high = (pairs >> 4).to(tl.float16) - ZERO
+        if BY_BITS:
+            low = ((pairs & 15).to(tl.uint16) | 0x6400).to(tl.float16, bitcast=True) - (1024 + ZERO)  # -8 .. 7, exact
+            high = ((pairs >> 4).to(tl.uint16) | 0x6400).to(tl.float16, bitcast=True) - (1024 + ZERO)
+        else:
+            low = (pairs & 15).to(tl.float16) - ZERO
+            high = (pairs >> 4).to(tl.float16) - ZERO
         if TURNED:
             part = tl.dot(high, x_high, tl.dot(low, x_low))
         else:
@@ -45,7 +53,8 @@ def int4_part(
     tl.store(at, total, mask=in_rows[None, :] & in_columns[:, None])
 
 
-def product(x: Tensor, packed: Tensor, scales: Tensor, *, turned: bool) -> Tensor:  # x [M, K] fp16 -> [M, N] fp16
+def product(x: Tensor, packed: Tensor, scales: Tensor, *, turned: bool = False, by_bits: bool = False) -> Tensor:
+    """x [M, K] fp16, packed [N, K//2] uint8, scales [K//GROUP, N] fp16 -> [M, N] fp16."""
     M, K = x.shape
     N = packed.shape[0]
     BM, BN = (16, 64) if M <= 16 else (64, 128)
@@ -55,7 +64,7 @@ def product(x: Tensor, packed: Tensor, scales: Tensor, *, turned: bool) -> Tenso
     splits = triton.cdiv(groups, each)  # each program has work
     parts = torch.empty((splits, M, N), dtype=torch.float32, device=x.device)
     int4_part[(*tiles, splits)](
-        parts, x, packed, scales, M, N, K, each, BM=BM, BN=BN, GROUP=GROUP, ZERO=ZERO, TURNED=turned, num_warps=4,
-        num_stages=STAGES,
+        parts, x, packed, scales, M, N, K, each, BM=BM, BN=BN, GROUP=GROUP, ZERO=ZERO, TURNED=turned,
+        BY_BITS=by_bits, num_warps=4, num_stages=STAGES,
     )  # fmt: skip
     return parts.sum(dim=0).to(x.dtype)

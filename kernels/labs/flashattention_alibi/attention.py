@@ -91,9 +91,9 @@ def attend(q: Tensor, k: Tensor, v: Tensor, slopes: Tensor, *, split: bool = Tru
     """q, k, v [B, H, S, D] fp16, contiguous, D a power of two from 16; slopes [H] fp32 -> [B, H, S, D] fp16."""
     B, H, S, D = q.shape
     y = torch.empty_like(q)
-    BLOCK_M, BLOCK_N = 128, 128  # BLOCK_N divides BLOCK_M: the diagonal starts at a block's edge
+    BLOCK_M, BLOCK_N = 128, 64  # BLOCK_N divides BLOCK_M: the diagonal starts at a block's edge
     alibi_attention[(triton.cdiv(S, BLOCK_M), B * H)](
         y, q, k, v, slopes, H, S, D**-0.5 * LOG2E, LOG2E, split, by_element, BLOCK_M, BLOCK_N, D, num_warps=8,
-        num_stages=2,
+        num_stages=3,
     )  # fmt: skip
     return y
