@@ -13,7 +13,7 @@ import triton.language as tl
 from packing import GROUP, ZERO
 from torch import Tensor
 
-STAGES = 4  # groups of weights on their way while one is computed with
+STAGES = 3  # groups of weights on their way while one is computed with
 PROGRAMS = 2112  # 16 for each of an H200's 132 SMs
 
 
