@@ -2,7 +2,8 @@
 
 A standby has torch imported and a CUDA context, and no role. It serves one run and is thrown away. New ones are
 started only while nothing is being measured, since starting one takes two CPU-seconds. Those for a run's later replicas
-start while the arms of its first compile and are verified, as many as the processors can start in that time.
+start while the arms of its first compile and are verified, as many as the processors can start in that time; some of
+them have torch's compiler imported too, for the rungs that use it.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ class Pool:
         self.target = 0
         self._wanted = 0  # the target, unless so many starts failed that it was given up
         self._expected = 0
+        self._expected_compilers = 0  # of these
         self._idle: list[Child] = []
-        self._spawning = 0  # that are not among the idle yet
+        self._spawning: list[bool] = []  # whether with the compiler, of each that is not among the idle yet
         self._starting: set[asyncio.Task[None]] = set()
         self._ending: set[asyncio.Task[None]] = set()
         self._measuring = 0
@@ -53,9 +55,15 @@ class Pool:
         self.target = self._wanted = count
         self._fill()
 
-    def expect(self, count: int) -> None:
+    def expect(self, count: int, compilers: int = 0) -> None:
         """So many will be taken soon, standbys among them: they start now, as far as processors are to spare, and stand
-        by until fewer are expected. Two processors are the engine's and the faces'."""
+        by until fewer are expected. Two processors are the engine's and the faces'.
+
+        Args:
+            count: how many.
+            compilers: how many of them for a rung that uses torch's compiler.
+        """
+        self._expected_compilers = compilers
         self._expected = min(count, AHEAD_EACH * max(0, (os.cpu_count() or 1) - 2))
         self._fill()
 
@@ -64,13 +72,14 @@ class Pool:
         while self._starting:
             await asyncio.wait(self._starting)
 
-    async def take(self, *, interpret: bool) -> Child:
+    async def take(self, *, interpret: bool, compiler: bool = False) -> Child:
         """A ready process; waits for one that is on its way, else starts one. The caller ends it.
 
         One that dies while it stands by is nobody's fault: a fresh one is started in its place, once.
 
         Args:
             interpret: Triton kernels will run in its interpreter (a run on the CPU that has such kernels).
+            compiler: rather one that has torch's compiler imported; any other imports it with its rung.
 
         Raises:
             ChildGoneError, ChildTimeoutError: it could not be made ready.
@@ -78,7 +87,9 @@ class Pool:
         self._drop_dead()
         if self._idle and (self.interpret or not interpret):
             with contextlib.suppress(ChildGoneError, ChildTimeoutError):
-                return await self._made_ready(self._idle.pop(0))
+                wanted = next((child for child in self._idle if child.compiler == compiler), self._idle[0])
+                self._idle.remove(wanted)
+                return await self._made_ready(wanted)
         return await self._made_ready(await spawner.spawn(interpret=interpret or self.interpret))
 
     async def _made_ready(self, child: Child) -> Child:
@@ -109,9 +120,11 @@ class Pool:
             return
         self._drop_dead()
         wanted = max(self.target, self._expected)
-        for _ in range(wanted - len(self._idle) - self._spawning):
-            self._spawning += 1
-            self._begin(self._start_one(), self._starting)
+        compilers = sum(child.compiler for child in self._idle) + sum(self._spawning)
+        for _ in range(wanted - len(self._idle) - len(self._spawning)):
+            self._spawning.append(compilers < self._expected_compilers)
+            compilers += self._spawning[-1]
+            self._begin(self._start_one(compiler=self._spawning[-1]), self._starting)
         while len(self._idle) > wanted:
             self._begin(self._end(self._idle.pop()), self._ending)
 
@@ -131,11 +144,11 @@ class Pool:
     async def _end(self, child: Child) -> None:
         await child.end(gently=False)
 
-    async def _start_one(self) -> None:
+    async def _start_one(self, *, compiler: bool) -> None:
         try:
-            child = await spawner.spawn(interpret=self.interpret)
+            child = await spawner.spawn(interpret=self.interpret, compiler=compiler)
         finally:
-            self._spawning -= 1
+            self._spawning.remove(compiler)
         self._idle.append(child)
         try:
             await spawner.until_ready(child)

@@ -36,6 +36,7 @@ from engine.spawner import Child, ChildGoneError, ChildTimeoutError
 from engine.telemetry import Nvml, Readings, Sampler
 from engine.telling import arm_event, comparison_event, findings_event, finished_event
 from engine.turns import ArmFailure, StopRule, Turns
+from kernels import catalog
 from kernels.catalog.model import Case, Flag, Kind, Role, Rung, Target
 from store import records
 from store.outcomes import Correctness, State, Validity, Verdict
@@ -51,7 +52,6 @@ GATE_ELEMENTS = 1 << 13  # of the largest tensor: somebody waits for the run
 GATE_FLOPS = 1 << 22
 GATE_SHAPES_SEED = 0  # the same shapes in every run, so that what is compiled for them is found in caches
 CONTEXT_BYTES = 768 << 20  # of GPU memory, for a process that stands by
-COMPILES_PER_SHAPE = b"torch.compile"  # seconds for each new shape: such a rung is gated on its lesson's own cases
 
 
 _WHEN = {
@@ -77,6 +77,14 @@ class Plan:
     naive: bool = False  # ask what a careless evaluator would say
     surprise: int = 1 << 32  # number of the first set that comes unforeseen; no worker is told it before
 
+    def source(self, rung: Rung) -> bytes:
+        """The rung's own file."""
+        return self.files.get(f"{rung.name}.py", b"")
+
+    def compiles(self, rung: Rung) -> bool:
+        """Whether the rung uses torch's compiler."""
+        return catalog.compiles(self.source(rung))
+
 
 @dataclass(slots=True)
 class Services:
@@ -93,7 +101,10 @@ class Services:
     custody: Custody = field(init=False)  # of that GPU
     refuse_contended: bool = os.environ.get("AISP_REFUSE_CONTENDED", "") not in ("", "0")
     peak: Callable[[], records.Peak | None] = lambda: None  # what was measured of this GPU's ceilings
-    next_processes: Callable[[], int] = lambda: 0  # how many the next run in the queue will take
+    next_processes: Callable[[], tuple[int, int]] = lambda: (
+        0,
+        0,
+    )  # how many the next run takes, and those that compile
 
     def __post_init__(self) -> None:
         self.custody = Custody(self.nvml, self.gpu)
@@ -287,8 +298,7 @@ class Execution:
         if first:
             await self._advance(State.RUNNING)
             await self._describe()
-        later = len(taking_part) * max(1, self.plan.rule.replicas - replica - 1)
-        self._expect_processes(len(self._naively()) + self._services.next_processes() if last else later)
+        self._expect_processes(taking_part, 0 if last else max(1, self.plan.rule.replicas - replica - 1))
         async with self._step("inputs"):
             await self._make_inputs(first=first)
         # Compiling and verifying side by side: nothing is timed yet.
@@ -313,16 +323,21 @@ class Execution:
         await self._each(taking_part, self._finish_process)
         await self._tell()
 
-    def _expect_processes(self, rungs: int) -> None:
-        """Let what so many rungs take later begin to start while those of now compile. Their contexts get a quarter of
-        the GPU memory that is free: the lessons come first."""
-        count = rungs * self.plan.target.ranks
+    def _expect_processes(self, arms: Sequence[Arm], replicas: int) -> None:
+        """Let what so many further replicas of these take, or after the last what comes next, begin to start while
+        those of now compile. Their contexts get a quarter of the GPU memory that is free: the lessons come first."""
+        if replicas:
+            each = replicas * self.plan.target.ranks
+            count, compilers = each * len(arms), each * sum(self.plan.compiles(arm.rung) for arm in arms)
+        else:
+            count, compilers = self._services.next_processes()
+            count += len(self._naively()) * self.plan.target.ranks
         if self._device == "cuda":
             whole, used = self._ready and self._ready.memory_bytes, self._services.nvml.used_bytes(self._services.gpu)
             count = min(count, int((whole - used) / 4 / CONTEXT_BYTES)) if whole and used is not None else 0
         elif self._interpreted and not self._services.pool.interpret:
             count = 0  # standbys would be of the wrong kind
-        self._services.pool.expect(count)
+        self._services.pool.expect(count, compilers)
 
     async def _start_processes(self, arms: list[Arm], replica: int) -> None:
         """Take standbys, give them their roles. The verifier stays for all replicas."""
@@ -335,9 +350,9 @@ class Execution:
             plan.files,
         )
 
-        async def take(whose: str) -> Child:
+        async def take(whose: str, *, compiler: bool = False) -> Child:
             try:
-                return await pool.take(interpret=interpret)
+                return await pool.take(interpret=interpret, compiler=compiler)
             except (ChildGoneError, ChildTimeoutError) as error:
                 raise ArmEnd(
                     State.INFRA_ERROR,
@@ -368,7 +383,7 @@ class Execution:
             await ask(child, load("reference"), reports.Loaded, self._services.limits.compile_s, "reference.py")
 
         async def start_arm(arm: Arm) -> None:
-            child = await self._company(lambda: take(arm.name))
+            child = await self._company(lambda: take(arm.name, compiler=plan.compiles(arm.rung)))
             arm.begin_replica(child)
             arm.state = State.RUNNING
             self._listen(child, arm.name)
@@ -605,12 +620,12 @@ class Execution:
                         arm.verified[number] = executed.fingerprint
                         if executed.peak_bytes is not None:
                             arm.peak_bytes = max(arm.peak_bytes or 0, executed.peak_bytes)
-                if case_name == self.plan.case.name and gate and b"def prepare" not in self._source(arm):
+                if case_name == self.plan.case.name and gate and b"def prepare" not in self.plan.source(arm.rung):
                     # Not the set that lies in the old buffers: who looks there must be wrong.
                     job = jobs.Execute(case=case_name, set_index=numbers[0], outputs=outputs, moved=True)
                     moved = await ask(child, job, reports.Executed, limits.progress_s, arm.name)
                     await self._judge_outputs(arm, case_name, numbers[0], moved.outputs, "output.moved_buffers")
-        if gate and COMPILES_PER_SHAPE not in self._source(arm):
+        if gate and not self.plan.compiles(arm.rung):  # seconds for each new shape: its lesson's own cases have to do
             async with self._step("gate", arm):
                 await self._pass_gate(arm, child, outputs)
         arm.correctness = Correctness.CORRECT
@@ -644,9 +659,6 @@ class Execution:
         if arm.outputs is None:
             arm.outputs = self._arena.blob()
         return arm.outputs
-
-    def _source(self, arm: Arm) -> bytes:
-        return self.plan.files.get(f"{arm.rung.name}.py", b"")
 
     async def _judge_outputs(self, arm: Arm, case_name: str, number: int, outputs: jobs.Blob, check: str) -> None:
         """Judge one call's outputs in full; what is wrong ends the arm in the name of `check`."""
@@ -921,7 +933,7 @@ class Execution:
             )
         base = arm is self._arms[0]
         record = verdicts.arm_record(
-            arm, source=self._source(arm), light=light, base_ms=None if base else self._base_ms
+            arm, source=self.plan.source(arm.rung), light=light, base_ms=None if base else self._base_ms
         )
         if base:
             self._base_ms = record.median_ms
@@ -929,7 +941,7 @@ class Execution:
 
     async def _clean_up(self) -> None:
         """No process and no shared memory of this run is left, whatever happened."""
-        self._services.pool.expect(self._services.next_processes())
+        self._services.pool.expect(*self._services.next_processes())
         if self._expected is not None:
             self._expected.cancel()
             await asyncio.gather(self._expected, return_exceptions=True)
@@ -1040,7 +1052,7 @@ class Execution:
             intact = snapshots.intact(folder, self.plan.files) if folder is not None else None
             known = facts.run_facts(
                 self.plan,
-                [facts.arm_facts(a, r, self._source(a)) for a, r in zip(self._arms, arms, strict=True)],
+                [facts.arm_facts(a, r, self.plan.source(a.rung)) for a, r in zip(self._arms, arms, strict=True)],
                 before=self._before,
                 after=self._after,
                 telemetry=telemetry,

@@ -330,10 +330,15 @@ class Engine:
     def _busy(self) -> bool:
         return bool(self._queue) or bool(self._fuzzes) or self._peak_asked is not None
 
-    def _next_processes(self) -> int:
-        """How many the run behind the one that is being carried out will take: its arms, the A/A arm, the verifier."""
-        waiting = [queued.plan for queued in self._queue[1:2] if not queued.plan.problem]
-        return sum((len(plan.rungs) + 1) * plan.target.ranks + 1 for plan in waiting)
+    def _next_processes(self) -> tuple[int, int]:
+        """How many the run behind the one that is being carried out will take, its arms, the A/A arm and the verifier,
+        and how many of them use torch's compiler."""
+        waiting = next((queued.plan for queued in self._queue[1:2] if not queued.plan.problem), None)
+        if waiting is None:
+            return 0, 0
+        arms = (*waiting.rungs, *waiting.rungs[:1])
+        compilers = sum(map(waiting.compiles, arms))
+        return len(arms) * waiting.target.ranks + 1, compilers * waiting.target.ranks
 
     async def _work_queue(self) -> None:
         """Carry out one plan after the other. Nothing that a run does can end this loop."""

@@ -131,9 +131,16 @@ class Child:
     """One worker or verifier process."""
 
     def __init__(
-        self, process: subprocess.Popen[bytes], reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: bytes
+        self,
+        process: subprocess.Popen[bytes],
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        key: bytes,
+        *,
+        compiler: bool = False,
     ) -> None:
         self.pid = process.pid
+        self.compiler = compiler  # whether it was started with torch's compiler imported
         self.ready: reports.Ready | None = None
         self.stdout = Ring()
         self.stderr = Ring()
@@ -337,11 +344,12 @@ def living() -> list[Child]:
     return [child for child in _children.values() if child is not None]
 
 
-async def spawn(*, interpret: bool) -> Child:
+async def spawn(*, interpret: bool, compiler: bool = False) -> Child:
     """Start a standby process. It is not ready yet: its first report is Ready, see `until_ready`.
 
     Args:
         interpret: have Triton's interpreter run its kernels; decided here, because Triton decides at import.
+        compiler: have it import torch's compiler before it is ready.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     key = secrets.token_bytes(KEY_BYTES)
@@ -358,7 +366,10 @@ async def spawn(*, interpret: bool) -> Child:
         environment["TRITON_INTERPRET"] = "1"
     try:
         process = subprocess.Popen(  # noqa: ASYNC220  forks in 2 ms; asyncio has no pass_fds with a pidfd
-            [sys.executable, "-m", "engine.worker", str(theirs.fileno()), str(os.getpid())],
+            [
+                *(sys.executable, "-m", "engine.worker", str(theirs.fileno()), str(os.getpid())),
+                *(["compiler"] if compiler else []),
+            ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -381,7 +392,7 @@ async def spawn(*, interpret: bool) -> Child:
         _children.pop(process.pid, None)
         ours.close()
         raise
-    child = _children[process.pid] = Child(process, reader, writer, key)
+    child = _children[process.pid] = Child(process, reader, writer, key, compiler=compiler)
     child.exited.add_done_callback(lambda _: _children.pop(process.pid, None))
     return child
 

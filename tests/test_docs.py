@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from engine import trust
 from engine.protocol import requests
+from kernels import catalog
 from store import Store
 from store.records import Light, Quality
 from tests.tui.fake_engine import MAIN, FakeEngine, fuzzed, isolate, make_target, remember, start_aisp, wait_for
@@ -185,3 +186,29 @@ def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tm
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=20)
     assert checked == {words for words in SECTIONS if "```json" in SECTIONS[words]}
+
+
+# -- results ---------------------------------------------------------------------------------------------------------
+
+RESULTS = sorted((MAIN / "docs/results").glob("*.json"))
+
+
+@pytest.mark.parametrize("kept", RESULTS, ids=lambda path: path.stem)
+def test_a_page_of_results_is_what_its_document_says_of_lessons_that_exist(kept: Path) -> None:
+    again = CliRunner().invoke(cli, ["bench", "results", "--from", str(kept)])
+    assert again.exit_code == 0
+    assert again.output == kept.with_suffix(".md").read_text("utf-8"), "a figure was typed; write the page from it anew"
+    lessons = {target.id: target for target in catalog.load().targets}
+    for told in json.loads(kept.read_text("utf-8"))["targets"]:
+        lesson = lessons[told["target"]]
+        predicted = lesson.expect and list(lesson.expect.speedup)
+        assert predicted == (told["predicted"] and told["predicted"]["speedup"]), f"{lesson.id} was predicted anew"
+        names = {rung.name for rung in lesson.rungs}
+        assert names >= {rung["rung"] for run in told["runs"] for rung in run["rungs"]}
+
+
+def test_every_page_of_results_has_its_document_and_is_linked_from_the_readme() -> None:
+    pages = sorted((MAIN / "docs/results").glob("*.md"))
+    assert [page.stem for page in pages] == [kept.stem for kept in RESULTS]
+    readme = (MAIN / "README.md").read_text("utf-8")
+    assert all(f"(docs/results/{page.name})" in readme for page in pages)

@@ -59,6 +59,15 @@ def speedup(value: float | None, low: float | None = None, high: float | None = 
     return f"{number(value, 3)}x" + _bounds(number(low, 3), number(high, 3))
 
 
+def saved(factor: float | None) -> str:
+    """How much less is needed, of memory for instance: 3.7 -> "3.70x less", 0.25 -> "4.00x more", 1 -> "the same"."""
+    if factor is None or math.isnan(factor) or factor <= 0:
+        return DASH
+    if abs(factor - 1) < 0.005:
+        return "the same"
+    return f"{number(factor, 3)}x less" if factor > 1 else f"{number(1 / factor, 3)}x more"
+
+
 def percent(share: float | None, digits: int = 0) -> str:
     """A share of one as a percentage: 0.631 -> "63 %"."""
     if share is None or math.isnan(share):

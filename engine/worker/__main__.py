@@ -1,4 +1,4 @@
-"""A worker process: `python -m engine.worker CHANNEL_FD ENGINE_PID`. Started by engine.spawner only.
+"""A worker process: `python -m engine.worker CHANNEL_FD ENGINE_PID [compiler]`. Started by engine.spawner only.
 
 Order matters: first tie our life to the engine's, then the slow imports.
 """
@@ -71,7 +71,17 @@ def pay_first_costs(device: str) -> None:
     compare("", matrix.to(torch.int64), matrix.to(torch.int64), tolerance=0.0)
 
 
-def stand_by() -> tuple[reports.Ready, int]:
+def import_compiler() -> None:
+    """Import torch's compiler: three seconds, which the first torch.compile of a process waits for.
+
+    A rung that uses it finds it imported, whether its process stood by or not: what a rung sets in the environment for
+    the compiler to read at its import comes too late in either, and not in one replica alone.
+    """
+    import torch._dynamo
+    import torch._inductor.compile_fx  # noqa: F401
+
+
+def stand_by(*, compiler: bool) -> tuple[reports.Ready, int]:
     """Import torch, make a CUDA context where there is a GPU; what this process found, and the L2's size."""
     import torch
 
@@ -107,6 +117,8 @@ def stand_by() -> tuple[reports.Ready, int]:
     if name:
         stand_ready()
     pay_first_costs("cuda" if name else "cpu")
+    if compiler:
+        import_compiler()
     gc.collect()
     gc.freeze()
     ready = reports.Ready(
@@ -141,6 +153,9 @@ def load(job: jobs.Load, l2_bytes: int) -> Arm | Judge:
     torch.manual_seed(0)
     if job.module == "reference":
         return Judge(job, target)
+    source = folder / f"{job.module}.py"
+    if source.is_file() and catalog.compiles(source.read_bytes()):
+        import_compiler()
     return Arm(job, target, l2_bytes)
 
 
@@ -280,7 +295,7 @@ def main() -> int:
     from engine.worker.channel import Channel
 
     channel = Channel(int(sys.argv[1]))
-    ready, l2_bytes = stand_by()
+    ready, l2_bytes = stand_by(compiler="compiler" in sys.argv[3:])
     channel.send(ready)
     return serve(channel, l2_bytes)
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         Target,
         TensorSpec,
     )
-    from .sources import read_sources
+    from .sources import compiles, read_sources
     from .starter import ScaffoldError, scaffold
     from .tensors import (
         DEFAULT_TOLERANCE,
@@ -74,6 +74,7 @@ __all__ = [
     "TensorSpec",
     "bytes_moved",
     "check_values",
+    "compiles",
     "evaluate",
     "flops",
     "itemsize",
@@ -94,7 +95,7 @@ _HOMES = {
         *("Case", "Catalog", "Chapter", "Expectation", "Extent", "Flag", "Fuzz", "Goal", "Judged", "JudgedAs", "Kind"),
         *("Needs", "Problem", "Role", "Rung", "Target", "TensorSpec"),
     ),
-    "sources": ("read_sources",),
+    "sources": ("compiles", "read_sources"),
     "starter": ("ScaffoldError", "scaffold"),
     "tensors": (
         *("DEFAULT_TOLERANCE", "DISTRIBUTIONS", "DTYPES"),

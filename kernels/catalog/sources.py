@@ -101,6 +101,11 @@ def read_sources(target: Target) -> dict[str, bytes]:
     return sources
 
 
+def compiles(source: bytes) -> bool:
+    """Whether a rung whose own file this is uses torch's compiler: seconds to import, and more for each new shape."""
+    return b"torch.compile" in source
+
+
 def find_kinds(folder: Path, files: tuple[str, ...], rungs: list[str]) -> dict[str, Kind]:
     """How each of `rungs` (file names without .py) reaches the hardware, by the imports of its file.
 

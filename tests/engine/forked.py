@@ -145,7 +145,7 @@ class Workers:
         self._forkers: dict[frozenset[tuple[str, str]], Forker] = {}
 
     def Popen(self, words: Sequence[str], **rest: Any) -> Forked | subprocess.Popen[bytes]:
-        """As `subprocess.Popen` of `python -m engine.worker CHANNEL_FD ENGINE_PID`."""
+        """As `subprocess.Popen` of `python -m engine.worker CHANNEL_FD ENGINE_PID [compiler]`."""
         key = frozenset(rest["env"].items())
         if key not in self._forkers:
             self._forkers[key] = forker = Forker(rest["env"])
@@ -239,8 +239,8 @@ def become_worker(words: Sequence[str], descriptors: Sequence[int]) -> None:
     import numpy
 
     numpy.random.seed()  # random seeds itself in a fork, numpy does not
-    module, _, engine_pid = words[2:]
-    sys.argv = ["", str(channel), engine_pid]
+    module, _, engine_pid, *options = words[2:]
+    sys.argv = ["", str(channel), engine_pid, *options]
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as leaving:

@@ -31,7 +31,7 @@ class Nursery:
         self.made: list[Child] = []
         self._theirs: list[socket.socket] = []
 
-    async def spawn(self, *, interpret: bool) -> Child:
+    async def spawn(self, *, interpret: bool, compiler: bool = False) -> Child:
         """See spawner.spawn."""
         ours, theirs = socket.socketpair()
         self._theirs.append(theirs)
@@ -43,7 +43,7 @@ class Nursery:
             start_new_session=True,
         )
         reader, writer = await asyncio.open_connection(sock=ours)
-        self.made.append(Child(process, reader, writer, KEY))
+        self.made.append(Child(process, reader, writer, KEY, compiler=compiler))
         fate = self.fates.popleft() if self.fates else "ready"
         if fate == "ready":
             theirs.sendall(Encoder(sealing(KEY, REPORTS)).frame(reports.Ready(pid=process.pid, torch="2", cuda="")))
@@ -166,6 +166,24 @@ async def test_what_is_expected_starts_beside_the_standbys_and_goes_when_it_is_n
     assert pool.warm == 12, "six processors are to spare, and each starts two"
     pool.expect(0)
     await eventually(lambda: pool.warm == 1, "the standby alone is left")
+    await pool.close()
+
+
+async def test_a_rung_that_compiles_gets_one_with_the_compiler_and_any_other_one_without(
+    nursery: Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    pool = Pool(interpret=False)
+    pool.keep(1)
+    await pool.settled()
+    pool.expect(4, compilers=2)
+    await pool.settled()
+    assert [child.compiler for child in nursery.made] == [False, True, True, False]
+    wanted = [True, False, True, False, True]
+    taken = [await pool.take(interpret=False, compiler=compiler) for compiler in wanted]
+    assert [child.compiler for child in taken] == [True, False, True, False, False], (
+        "who comes last takes what there is"
+    )
     await pool.close()
 
 

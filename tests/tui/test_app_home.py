@@ -252,7 +252,7 @@ async def test_a_prediction_of_memory_is_held_against_the_leanest_rung_and_not_t
         app.screen.result = lambda _: told  # type: ignore[attr-defined]
         app.screen._describe()  # type: ignore[attr-defined]
         await pilot.pause()
-        assert "on H100: met, 0.800x, 8x less memory" in flowing(app)
+        assert "on H100: met, 0.800x, 8.00x less memory" in flowing(app)
 
 
 async def test_a_prediction_of_no_gain_is_held_against_optimized_and_not_the_fastest(

@@ -51,6 +51,14 @@ def test_a_duration_has_two_units_at_most(seconds: float | None, text: str) -> N
     assert plain.duration(seconds) == text
 
 
+@pytest.mark.parametrize(
+    ("factor", "text"),
+    [(3.7, "3.70x less"), (0.25, "4.00x more"), (1.004, "the same"), (0.996, "the same"), (0.0, "-"), (None, "-")],
+)
+def test_what_is_saved_is_less_and_what_is_spent_is_more(factor: float | None, text: str) -> None:
+    assert plain.saved(factor) == text
+
+
 def test_unknown_is_a_dash_everywhere_and_never_zero() -> None:
     assert plain.milliseconds(None, 1.0, 2.0) == "-"
     assert plain.speedup(None) == "-"

@@ -175,7 +175,7 @@ def times(limits: tuple[float, float]) -> str:
 def _measured(best: Measured, expect: Expectation) -> str:
     text = plain.speedup(best.speedup, best.low, best.high)
     known = expect.memory and best.memory is not None
-    return f"{text}, {plain.number(best.memory, 3)}x less memory" if known else text
+    return f"{text}, {plain.saved(best.memory)} memory" if known else text
 
 
 def answer(finding: Finding) -> str:

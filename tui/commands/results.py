@@ -252,7 +252,7 @@ def _summary(target: Document) -> list[str]:
         target["goal"],
         f"`{_cell(run['best'])}`" if run["best"] else plain.DASH,
         plain.speedup(run["speedup"], *bounds) if run["state"] == State.OK else run["state"],
-        plain.DASH if run["memory"] is None else f"{plain.number(run['memory'], 3)}x less",
+        plain.saved(run["memory"]),
         _range(predicted) if predicted else plain.DASH,
         {True: "yes", False: "no"}.get(target["met"], plain.DASH),
     ]

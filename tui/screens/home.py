@@ -470,7 +470,7 @@ class HomeScreen(WorkScreen):
         if result.memory is None:
             return f"{plain.speedup(speedup)} as predicted, but memory was not measured"
         within = expect.memory[0] <= result.memory <= expect.memory[1]
-        return f"{'met' if within else 'missed'}, {plain.speedup(speedup)}, {result.memory:.3g}x less memory"
+        return f"{'met' if within else 'missed'}, {plain.speedup(speedup)}, {plain.saved(result.memory)} memory"
 
     def _rungs(self, target: Target) -> Parts:
         result = self.result(target.id)
