@@ -238,10 +238,12 @@ class EngineUnderTest:
         assert self.litter() == [], "left behind"
 
     def litter(self) -> list[str]:
-        """What lies in /dev/shm and in the temporary folder and is no part of a running engine."""
+        """What lies in /dev/shm and in the temporary folder and is no part of a running engine. The folder in which torch
+        keeps what it has compiled is torch's."""
         made = set(Path("/dev/shm").iterdir()) - self._shared_memory
         ours = [str(path) for path in made if "aisp" in path.name or "torch" in path.name]
-        return sorted(ours + [str(p) for p in self.temporary.iterdir() if not p.name.startswith("aisp-")])
+        named = ("aisp-", "torchinductor_")
+        return sorted(ours + [str(p) for p in self.temporary.iterdir() if not p.name.startswith(named)])
 
     # -- talking -----------------------------------------------------------------------------------------------
 

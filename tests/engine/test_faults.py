@@ -18,6 +18,7 @@ from engine.clean import clean
 from engine.protocol import events
 from store.outcomes import Correctness, FindingStatus, State, Timing, Verdict
 from tests.engine.harness import OUTPUT_LIMIT_BYTES, EngineUnderTest
+from tests.engine.targets import write_target
 from tests.evil import corpus
 from tests.evil.corpus import BATCHES, Row
 from tests.evil.stage import Stage, assert_timed
@@ -244,3 +245,21 @@ async def test_a_state_directory_whose_name_is_not_utf8_works(
     result = await engine.run(tmp_path / "mine", "mine:doubling", rungs=["baseline"])
     assert result.record.state is State.OK, result.record.reason
     assert "dirty_exit" not in result.record.flags, "its workers are no forks, and take all modules down as they leave"
+
+
+async def test_a_rung_that_compiles_finds_the_compiler_imported_whichever_process_it_gets(
+    shared: EngineUnderTest, tmp_path: Path
+) -> None:
+    """What it puts into the environment for the compiler's import comes too late in every replica, not in some."""
+    asks = (
+        "import sys\n\n"
+        "if 'torch._inductor.compile_fx' not in sys.modules:  # as torch.compile imports it\n"
+        "    raise KeyError('not yet')\n\n\n"
+        "def run(x):\n    return x * 2\n"
+    )
+    silent = asks.replace("torch.compile imports", "others import")
+    on_cpu = '[[cases]]\nname = "cpu"\naxes = { N = 64 }'
+    write_target(tmp_path / "mine", {"optimized.py": asks, "optimized_silent.py": silent}, cases=on_cpu)
+    result = await shared.run(tmp_path / "mine", "mine:one")
+    assert result.arm("optimized").state is State.OK, result.arm("optimized").detail
+    assert "KeyError: 'not yet'" in result.arm("optimized_silent").reason, "only who uses it waits for its import"
