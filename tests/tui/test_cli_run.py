@@ -213,6 +213,22 @@ def test_a_wrong_arm_prints_why_and_ends_with_1(root: str) -> None:
     assert "=> faster" in shown.stdout
 
 
+def test_what_the_reason_says_already_is_not_printed_again_below_it() -> None:
+    said = "y[3]: got 2.0, expected 1.0; 1 of 8 elements are wrong"
+    for reason, lines in ((f"wrong values: {said}", 1), ("its outputs are wrong", 2)):
+        run = RunView("01")
+        run.arm("optimized").known = events.ArmUpdate(
+            run_id="01",
+            arm="optimized",
+            state="incorrect",
+            correctness="wrong",
+            timing="none",
+            reason=reason,
+            detail=said,
+        )
+        assert sum(said in line or reason in line for line in result_lines(run)) == lines
+
+
 def test_a_crashed_arm_prints_its_traceback_and_last_lines_cleaned(root: str) -> None:
     with FakeEngine() as engine:
         engine.outcomes["mine:one"] = "crash"

@@ -312,7 +312,7 @@ def result_lines(run: RunView, *, width: int | None = None) -> list[str]:
             "",
             clean_line(f"{arm.rung}: {known.state}" + (f": {known.reason}" if known.reason else ""), limit=2000),
         ]
-        if known.detail:
+        if known.detail and known.detail not in known.reason:
             lines.append(plain.indent(clean(known.detail)))
         if arm.failed and arm.output:
             lines += [
