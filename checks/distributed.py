@@ -123,7 +123,11 @@ class Said:
 
 
 class Ears:
-    """Stands in the methods of ProcessGroup and Work and notes what passes while it listens."""
+    """Stands in the methods of ProcessGroup and Work and notes what passes while it listens.
+
+    It notes inside of timed calls, and who exchanges more often pays more often: so it does little there, and `said`
+    puts the notes in order afterwards.
+    """
 
     def __init__(self) -> None:
         import torch.distributed as dist  # a sensor runs in a worker, which has it
@@ -134,28 +138,23 @@ class Ears:
         self._originals: list[tuple[Any, str, Any]] = []
         self._groups: dict[int, tuple[Any, tuple[int, ...]]] = {}  # id -> the group, kept alive, and its ranks
         self._coalescing = False
+        self._notes: list[tuple[str, tuple[int, ...], int, int, Any, bool]] = []  # Said but for `awaited`
+        self._awaited: set[int] = set()  # ids of handles, which the notes keep alive
         self.listening = False
         self.symmetric = False
-        self.said: list[Said] = []
 
     def listen_in(self) -> None:
         """Take the methods' places."""
-        group = self._c10d.ProcessGroup
+        group, work = self._c10d.ProcessGroup, self._c10d.Work
         for name, kind in _METHODS.items():
-            if hasattr(group, name):
-                self._replace(group, name, functools.partial(self._starting, kind))
-        for name in ("_start_coalescing", "_end_coalescing"):
-            if hasattr(group, name):
-                self._replace(group, name, functools.partial(self._bracket, name == "_start_coalescing"))
+            self._replace(group, name, functools.partial(self._starting, kind))
+        self._replace(group, "_start_coalescing", functools.partial(self._bracket, True))
+        self._replace(group, "_end_coalescing", functools.partial(self._bracket, False))
         for name in _WAITS:
-            if hasattr(self._c10d.Work, name):
-                self._replace(self._c10d.Work, name, self._waiting)
-        if hasattr(self._c10d.Work, "is_completed"):
-            self._replace(self._c10d.Work, "is_completed", self._asking)
-        symmetric = sys.modules.get("torch.distributed._symmetric_memory")
+            self._replace(work, name, self._waiting)
+        self._replace(work, "is_completed", self._asking)
         for name in ("empty", "rendezvous", "enable_symm_mem_for_group"):
-            if hasattr(symmetric, name):
-                self._replace(symmetric, name, self._sharing)
+            self._replace(sys.modules.get("torch.distributed._symmetric_memory"), name, self._sharing)
 
     def leave(self) -> None:
         """Put the originals back."""
@@ -163,63 +162,86 @@ class Ears:
             owner, name, original = self._originals.pop()
             setattr(owner, name, original)
 
-    def _replace(self, owner: Any, name: str, stand_in: Callable[..., Any]) -> None:
-        original = getattr(owner, name)
+    def forget(self) -> None:
+        """Begin anew. Handles of a call must not outlive it."""
+        self._notes.clear()
+        self._awaited.clear()
 
-        # A plain function, so that it binds as the method did.
-        @functools.wraps(original)
-        def method(*given: Any, **named: Any) -> Any:
-            return stand_in(original, *given, **named)
+    def said(self) -> list[Said]:
+        """What was noted since."""
+        return [
+            Said(kind, group, elements, nbytes, handle, id(handle) in self._awaited, apart)
+            for kind, group, elements, nbytes, handle, apart in self._notes
+        ]
 
-        self._originals.append((owner, name, original))
-        setattr(owner, name, method)
+    def _replace(self, owner: Any, name: str, make: Callable[[Any], Callable[..., Any]]) -> None:
+        if hasattr(owner, name):  # not every release of torch has all of them
+            original = getattr(owner, name)
+            self._originals.append((owner, name, original))
+            setattr(owner, name, functools.wraps(original)(make(original)))  # a plain function, to bind as it did
 
-    # -- in their places -------------------------------------------------------------------------------------------
+    # -- what takes their places -----------------------------------------------------------------------------------
 
-    def _starting(self, kind: str, original: Any, group: Any, *given: Any, **named: Any) -> Any:
-        handle = original(group, *given, **named)
-        if self.listening:
-            members = self._members(group)
-            if members is not None:
-                payload = [self._size(each) for each in (*given, *named.values())]
-                elements, nbytes = max(payload, default=(0, 0))
-                if kind in ("send", "recv"):
-                    peer = given[1] if len(given) > 2 and isinstance(given[1], int) else None
-                    if peer is not None and peer < len(members):
-                        members = tuple(sorted({members[peer], self._dist.get_rank()}))
-                waitable = handle if isinstance(handle, self._c10d.Work) else None
-                self.said.append(Said(kind, members, elements, nbytes, waitable, apart=self._coalescing))
-        return handle
+    def _starting(self, kind: str, original: Any) -> Callable[..., Any]:
+        def method(group: Any, *given: Any, **named: Any) -> Any:
+            handle = original(group, *given, **named)
+            if self.listening:
+                self._note(kind, group, given, named, handle)
+            return handle
 
-    def _bracket(self, begins: bool, original: Any, group: Any, *given: Any, **named: Any) -> Any:
-        found = original(group, *given, **named)
-        self._coalescing = begins
-        if self.listening and isinstance(found, self._c10d.Work):
-            self.said.append(Said("coalesced", self._members(group) or (), 0, 0, found))
-        return found
+        return method
 
-    def _waiting(self, original: Any, work: Any, *given: Any, **named: Any) -> Any:
-        found = original(work, *given, **named)
-        self._mark(work)
-        return found
+    def _bracket(self, begins: bool, original: Any) -> Callable[..., Any]:
+        def method(group: Any, *given: Any, **named: Any) -> Any:
+            found = original(group, *given, **named)
+            self._coalescing = begins
+            if self.listening and isinstance(found, self._c10d.Work):
+                self._keep("coalesced", self._members(group) or (), 0, 0, found, False)
+            return found
 
-    def _asking(self, original: Any, work: Any) -> bool:
-        done = bool(original(work))
-        if done:
-            self._mark(work)
-        return done
+        return method
 
-    def _sharing(self, original: Any, *given: Any, **named: Any) -> Any:
-        self.symmetric = True
-        return original(*given, **named)
+    def _waiting(self, original: Any) -> Callable[..., Any]:
+        def method(work: Any, *given: Any, **named: Any) -> Any:
+            found = original(work, *given, **named)
+            if self.listening:
+                self._awaited.add(id(work))
+            return found
 
-    def _mark(self, work: Any) -> None:
-        if not self.listening:
+        return method
+
+    def _asking(self, original: Any) -> Callable[..., Any]:
+        def method(work: Any) -> bool:
+            done = bool(original(work))
+            if done and self.listening:
+                self._awaited.add(id(work))
+            return done
+
+        return method
+
+    def _sharing(self, original: Any) -> Callable[..., Any]:
+        def function(*given: Any, **named: Any) -> Any:
+            self.symmetric = True
+            return original(*given, **named)
+
+        return function
+
+    def _note(self, kind: str, group: Any, given: tuple[Any, ...], named: dict[str, Any], handle: Any) -> None:
+        known = self._groups.get(id(group))
+        members = known[1] if known else self._members(group)
+        if not members:
             return
-        for said in reversed(self.said):  # mostly the last one
-            if said.handle is work:
-                said.awaited = True
-                return
+        elements, nbytes = max(map(self._size, (*given, *named.values())), default=(0, 0))
+        if kind in ("send", "recv"):
+            peer = given[1] if len(given) > 2 and isinstance(given[1], int) else None
+            if peer is not None and peer < len(members):
+                members = tuple(sorted({members[peer], self._dist.get_rank()}))
+        self._keep(kind, members, elements, nbytes, handle, self._coalescing)
+
+    def _keep(self, kind: str, group: tuple[int, ...], elements: int, nbytes: int, handle: Any, apart: bool) -> None:
+        self._awaited.discard(id(handle))  # of one that had its place before, and that no note keeps
+        waitable = handle if isinstance(handle, self._c10d.Work) else None
+        self._notes.append((kind, group, elements, nbytes, waitable, apart))
 
     # -- about groups ----------------------------------------------------------------------------------------------
 
@@ -238,11 +260,11 @@ class Ears:
     def _size(self, given: Any) -> tuple[int, int]:
         """Elements and bytes of all tensors in an argument."""
         if isinstance(given, (list, tuple)):
+            if len(given) == 1:
+                return self._size(given[0])
             sizes = [self._size(each) for each in given]
-            return sum(size for size, _ in sizes), sum(nbytes for _, nbytes in sizes)
-        if hasattr(given, "numel"):
-            return given.numel(), given.numel() * given.element_size()
-        return 0, 0
+            return sum(elements for elements, _ in sizes), sum(nbytes for _, nbytes in sizes)
+        return (given.numel(), given.nbytes) if hasattr(given, "numel") else (0, 0)
 
     def sequence(self) -> int:
         """How many collectives the groups of this rank have counted so far, those of C++ among them."""
@@ -293,7 +315,7 @@ class Collectives(Sensor):
             self._sequence = self.ears.sequence()
         except RuntimeError:  # a backend that does not count
             self._sequence = None
-        self.ears.said.clear()
+        self.ears.forget()
         self.ears.listening = True
 
     def after_call(self, call: Call) -> None:
@@ -302,8 +324,8 @@ class Collectives(Sensor):
         if ears is None or not ears.listening:
             return
         ears.listening = False
-        said = list(ears.said)
-        ears.said.clear()  # handles of a call must not outlive it
+        said = ears.said()
+        ears.forget()
         if len(tally.wall_ms) >= MOST_SAMPLES:
             return
         tally.elements.append(sum(traffic(one.kind, one.elements, len(one.group)) for one in said))
