@@ -21,6 +21,7 @@ from store.reader import History
 from store.records import RunRecord
 from tests.checks.gallery import target
 from tests.checks.proofs import fixtures
+from tui import plain
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = DOCS / "audit.md"
@@ -102,7 +103,7 @@ def _matrix(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _times(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3g}x"
+    return "–" if value is None else f"{plain.number(value, 3)}x"
 
 
 def _cheats(rows: Sequence[dict[str, Any]]) -> list[str]:
@@ -150,10 +151,11 @@ def page() -> str:
             continue
         tally = _tally(rows)
         caught, cheats = tally["caught"], tally["caught"] + tally["useless"] + tally["missed"]
+        were = "was" if tally["useless"] == 1 else "were"
         lines += [
             f"## {title}",
             "",
-            f"`aisp bench audit`: {caught} of {cheats} cheats that ran were caught, {tally['useless']} were useless, "
+            f"`aisp bench audit`: {caught} of {cheats} cheats that ran were caught, {tally['useless']} {were} useless, "
             f"{tally['missed']} missed;",
             f"of {tally['passed'] + tally['flagged']} honest rungs {tally['flagged']} were flagged.",
             "",

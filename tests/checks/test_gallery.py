@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 
 from checks.registry import CATEGORIES
-from kernels.catalog.model import Role
+from kernels.catalog.model import Role, Target
 from store.outcomes import State
 from tests.checks import gallery
 from tests.checks.gallery import Told, cheats, run, target
@@ -18,7 +18,7 @@ from tests.checks.proofs import fixtures
 from tests.engine.harness import EngineUnderTest
 
 # With the other tests of the shared engine: one engine a process, and nothing of ours beside what is timed.
-pytestmark = [pytest.mark.xdist_group("engine"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.xdist_group("engine"), pytest.mark.timeout(300)]
 
 TRIES = 3
 # One of each category that tells by what is there and not by how long it takes.
@@ -48,17 +48,28 @@ def refused(told: Told, cheat: str) -> bool:
 async def audit(engine: EngineUnderTest, fixture: str) -> list[str]:
     """What went otherwise than it must."""
     wanted = target(fixture)
-    told = await run(engine, fixture, quick=fixture not in FULL)
+    quick = fixture not in FULL
+    told = await run(engine, fixture, quick=quick)
+    there = [cheat for cheat in cheats(wanted) if told.arm(cheat).state is not State.UNAVAILABLE]
+    wrong = [f"{cheat} was not caught" for cheat in there if not refused(told, cheat)]
+    wrong += against_honest(told, wanted)
+    if told.doubts("") and not wrong:
+        # Who changes what the whole run shares has the whole run doubted: then the honest ones must do without him.
+        twins = [rung.name for rung in wanted.rungs if rung.role is Role.OPTIMIZED]
+        alone = await run(engine, fixture, rungs=twins, quick=quick)
+        wrong += against_honest(alone, wanted) + [f"without a cheat: {doubt}" for doubt in alone.doubts("")]
+    return wrong
+
+
+def against_honest(told: Told, wanted: Target) -> list[str]:
+    """What is held against the baseline or a twin, were it only how it ended."""
+    honest = {rung.name for rung in wanted.rungs if rung.role in (Role.BASELINE, Role.OPTIMIZED)}
     wrong: list[str] = []
-    for rung in wanted.rungs:
-        if rung.role is Role.CHEAT:
-            if told.arm(rung.name).state is not State.UNAVAILABLE and not refused(told, rung.name):
-                wrong.append(f"{rung.name} was not caught")
-        elif rung.role in (Role.BASELINE, Role.OPTIMIZED) and any(a.rung == rung.name for a in told.record.arms):
-            arm = told.arm(rung.name)
+    for arm in told.record.arms:
+        if arm.rung in honest:
             if arm.state not in (State.OK, State.UNAVAILABLE):
-                wrong.append(f"{rung.name} ended {arm.state}: {arm.reason}")
-            wrong += [f"{rung.name}: {doubt}" for doubt in told.doubts(rung.name)]
+                wrong.append(f"{arm.rung} ended {arm.state}: {arm.reason}")
+            wrong += [f"{arm.rung}: {doubt}" for doubt in told.doubts(arm.rung)]
     return wrong
 
 

@@ -18,6 +18,7 @@ from checks.registry import ArmFacts, Call, RunFacts, Sensor, Site, Status, Sust
 from kernels import catalog
 from kernels.catalog.model import Target
 from store.records import Quality, Samples, Telemetry
+from tests.checks.imported import python
 
 GALLERY = Path(__file__).resolve().parents[2] / "checks" / "gallery"
 FIXTURES = sorted(folder for folder in (GALLERY / "timing").iterdir() if folder.is_dir())
@@ -391,6 +392,30 @@ def test_a_fixture_is_a_target_with_a_cheat_and_an_honest_twin(folder: Path) -> 
     assert [name for name in names if name.startswith("cheat")]
     assert target.rung("optimized").summary.startswith("twin: ")
     assert all(rung.summary for rung in target.rungs)
+
+
+LAZY = """
+import sys
+from pathlib import Path
+import torch
+from engine.worker.loading import import_module
+
+run, product, products = import_module(Path(sys.argv[1]), "cheat").run, torch.mm, []
+torch.mm = lambda *inputs, **named: products.append(product(*inputs, **named))
+x, w = torch.ones(2, 2), torch.ones(2, 2)
+for _ in range(1000):
+    run(x, w)
+first, second = run(x, w), run(x, w)
+assert not products
+assert (first.tolist(), second.tolist()) == ([[2.0] * 2] * 2, [[2.0] * 2] * 2)
+print(len(products))
+"""
+
+
+def test_the_cheat_that_works_at_the_first_look_owes_nothing_for_what_was_thrown_away() -> None:
+    """Or a thousand calls in a row end at the limit of progress, before its mode is told of."""
+    done = python(LAZY, str(GALLERY / "timing" / "function_mode"))
+    assert (done.stdout, done.returncode) == ("2\n", 0), done.stderr
 
 
 def test_every_issue_with_a_fixture_has_it_and_is_answered_by_a_check() -> None:
