@@ -238,8 +238,10 @@ class EngineUnderTest:
         assert self.litter() == [], "left behind"
 
     def litter(self) -> list[str]:
-        """What lies in /dev/shm and in the temporary folder and is no part of a running engine. The folder in which torch
-        keeps what it has compiled is torch's."""
+        """What lies in /dev/shm and in the temporary folder and is no part of a running engine.
+
+        The folder in which torch keeps what it has compiled is torch's.
+        """
         made = set(Path("/dev/shm").iterdir()) - self._shared_memory
         ours = [str(path) for path in made if "aisp" in path.name or "torch" in path.name]
         named = ("aisp-", "torchinductor_")
