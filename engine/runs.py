@@ -101,10 +101,8 @@ class Services:
     custody: Custody = field(init=False)  # of that GPU
     refuse_contended: bool = os.environ.get("AISP_REFUSE_CONTENDED", "") not in ("", "0")
     peak: Callable[[], records.Peak | None] = lambda: None  # what was measured of this GPU's ceilings
-    next_processes: Callable[[], tuple[int, int]] = lambda: (
-        0,
-        0,
-    )  # how many the next run takes, and those that compile
+    # How many processes the next run in the queue will take, and how many of them use torch's compiler.
+    next_processes: Callable[[], tuple[int, int]] = lambda: (0, 0)
 
     def __post_init__(self) -> None:
         self.custody = Custody(self.nvml, self.gpu)
