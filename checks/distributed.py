@@ -227,9 +227,8 @@ class Ears:
         return function
 
     def _note(self, kind: str, group: Any, given: tuple[Any, ...], named: dict[str, Any], handle: Any) -> None:
-        known = self._groups.get(id(group))
-        members = known[1] if known else self._members(group)
-        if not members:
+        members = self._members(group)
+        if members is None:
             return
         elements, nbytes = max(map(self._size, (*given, *named.values())), default=(0, 0))
         if kind in ("send", "recv"):

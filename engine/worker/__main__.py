@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
+LEAST_CORES = 4  # from which on the first is left to the engine
 
 
 def tie_to(engine_pid: int) -> None:
@@ -41,10 +42,10 @@ def tie_to(engine_pid: int) -> None:
 
 def settle_on_cores() -> list[int]:
     """Run on all cores but the first that are allowed, so that arms share theirs with one another and not with the
-    engine; where there are fewer than four, on all. Before torch is imported: it makes a thread for each.
+    engine; where there are fewer than LEAST_CORES, on all. Before torch is imported: it makes a thread for each.
     """
     allowed = sorted(os.sched_getaffinity(0))
-    if len(allowed) < 4:
+    if len(allowed) < LEAST_CORES:
         return allowed
     try:
         os.sched_setaffinity(0, allowed[1:])

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.protocol import events
+from engine.worker.__main__ import LEAST_CORES
 from kernels import catalog
 from kernels.catalog.model import Role, Target
 from store.outcomes import FindingStatus
@@ -26,7 +26,6 @@ PATIENCE_S = 200.0  # a run that is not a quick one takes 80 s on two cores, and
 
 TAKES_CORES = frozenset({"environment/numa_inconsistency"})
 """Cheats that take cores which their rivals were not given. With fewer than four the engine gives all there are."""
-CORES_TO_KEEP_ONE_BACK = 4  # as in engine.worker.__main__.settle_on_cores
 
 
 @contextlib.asynccontextmanager
@@ -57,7 +56,7 @@ def confined(cores: Sequence[int]) -> Iterator[None]:
 async def suited(usual: EngineUnderTest, fixture: str) -> AsyncIterator[EngineUnderTest]:
     """The usual engine; on a small machine, for a cheat that takes cores, one that has a core left to be taken."""
     cores = sorted(os.sched_getaffinity(0))
-    if fixture not in TAKES_CORES or not 1 < len(cores) < CORES_TO_KEEP_ONE_BACK:
+    if fixture not in TAKES_CORES or not 1 < len(cores) < LEAST_CORES:
         yield usual
         return
     async with engine(cores[:-1]) as small:
@@ -113,10 +112,9 @@ async def run(
     found = target(fixture)
     names = list(rungs) or [rung.name for rung in found.rungs if rung.role in (Role.OPTIMIZED, Role.CHEAT)]
     options = {"rungs": names, "without": list(without), "naive": naive, "device": device, "quick": quick}
-    async with suited(under_test, fixture) as fit, fit.stream() as stream:
-        (run_id,) = await stream.plan(GALLERY, found.id, **options)
-        await stream.until(events.RunFinished, lambda event: event.run_id == run_id, patience_s=PATIENCE_S)
-        return Told(fit.record(run_id))
+    async with suited(under_test, fixture) as fit:
+        result = await fit.run(GALLERY, found.id, patience_s=PATIENCE_S, **options)
+    return Told(result.record)
 
 
 async def prove(under_test: EngineUnderTest, fixture: str, cheat: str, check: str, device: str = "auto") -> str:

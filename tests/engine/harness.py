@@ -102,12 +102,12 @@ class Stream:
         """Events of one run so far."""
         return [event for event in self.seen if getattr(event, "run_id", "") == run_id]
 
-    async def finish(self, run_id: str) -> events.RunFinished:
+    async def finish(self, run_id: str, *, patience_s: float = PATIENCE_S) -> events.RunFinished:
         """The run's end, which may have been seen already."""
         for event in self.seen:
             if isinstance(event, events.RunFinished) and event.run_id == run_id:
                 return event
-        return await self.until(events.RunFinished, lambda e: e.run_id == run_id)
+        return await self.until(events.RunFinished, lambda e: e.run_id == run_id, patience_s=patience_s)
 
     async def ask(self, request: requests.AnyRequest) -> events.Reply:
         """A request that must succeed."""
@@ -260,15 +260,15 @@ class EngineUnderTest:
         async with connection:
             yield Stream(connection)
 
-    async def run(self, root: Path, target: str, **options: object) -> Result:
+    async def run(self, root: Path, target: str, *, patience_s: float = PATIENCE_S, **options: object) -> Result:
         """One quick run from planning to its stored record."""
         async with self.stream() as stream:
             (run_id,) = await stream.plan(root, target, **options)
-            return await self.result(stream, run_id)
+            return await self.result(stream, run_id, patience_s=patience_s)
 
-    async def result(self, stream: Stream, run_id: str) -> Result:
+    async def result(self, stream: Stream, run_id: str, *, patience_s: float = PATIENCE_S) -> Result:
         """What a run left, once it has ended."""
-        finished = await stream.finish(run_id)
+        finished = await stream.finish(run_id, patience_s=patience_s)
         return Result(self.record(run_id), stream.of_run(run_id), finished)
 
     def record(self, run_id: str) -> RunRecord:

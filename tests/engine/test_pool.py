@@ -71,6 +71,15 @@ async def nursery(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Nursery]:
     await made.close()
 
 
+@pytest.fixture
+async def roomy(nursery: Nursery, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Pool]:
+    """The pool of a machine with eight processors."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    pool = Pool(interpret=False)
+    yield pool
+    await pool.close()
+
+
 async def test_a_standby_found_dead_is_replaced_in_the_same_take(nursery: Nursery) -> None:
     pool = Pool(interpret=False)
     pool.keep(1)
@@ -151,51 +160,39 @@ async def test_keeping_that_was_given_up_goes_on_once_a_run_has_its_process(nurs
 
 
 async def test_what_is_expected_starts_beside_the_standbys_and_goes_when_it_is_not(
-    nursery: Nursery, monkeypatch: pytest.MonkeyPatch
+    nursery: Nursery, roomy: Pool
 ) -> None:
-    monkeypatch.setattr(os, "cpu_count", lambda: 8)
-    pool = Pool(interpret=False)
-    pool.keep(1)
-    pool.expect(2)
-    await pool.settled()
-    assert pool.warm == len(nursery.made) == 2
-    taken = [await pool.take(interpret=False) for _ in range(2)]
+    roomy.keep(1)
+    roomy.expect(2)
+    await roomy.settled()
+    assert roomy.warm == len(nursery.made) == 2
+    taken = [await roomy.take(interpret=False) for _ in range(2)]
     assert [child.pid for child in taken] == [child.pid for child in nursery.made]
-    pool.expect(100)
-    await pool.settled()
-    assert pool.warm == 12, "six processors are to spare, and each starts two"
-    pool.expect(0)
-    await eventually(lambda: pool.warm == 1, "the standby alone is left")
-    await pool.close()
+    roomy.expect(100)
+    await roomy.settled()
+    assert roomy.warm == 12, "six processors are to spare, and each starts two"
+    roomy.expect(0)
+    await eventually(lambda: roomy.warm == 1, "the standby alone is left")
 
 
 async def test_a_rung_that_compiles_gets_one_with_the_compiler_and_any_other_one_without(
-    nursery: Nursery, monkeypatch: pytest.MonkeyPatch
+    nursery: Nursery, roomy: Pool
 ) -> None:
-    monkeypatch.setattr(os, "cpu_count", lambda: 8)
-    pool = Pool(interpret=False)
-    pool.keep(1)
-    await pool.settled()
-    pool.expect(4, compilers=2)
-    await pool.settled()
+    roomy.keep(1)
+    await roomy.settled()
+    roomy.expect(4, compilers=2)
+    await roomy.settled()
     assert [child.compiler for child in nursery.made] == [False, True, True, False]
     wanted = [True, False, True, False, True]
-    taken = [await pool.take(interpret=False, compiler=compiler) for compiler in wanted]
-    assert [child.compiler for child in taken] == [True, False, True, False, False], (
-        "who comes last takes what there is"
-    )
-    await pool.close()
+    taken = [await roomy.take(interpret=False, compiler=compiler) for compiler in wanted]
+    assert [child.compiler for child in taken] == [True, False, True, False, False]
+    assert len(nursery.made) == 5, "the last was not expected: it is started for this rung, and imports with it"
 
 
-async def test_nothing_that_is_expected_starts_while_something_is_measured(
-    nursery: Nursery, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "cpu_count", lambda: 8)
-    pool = Pool(interpret=False)
-    with pool.quiet():
-        pool.expect(2)
-        await pool.settled()
+async def test_nothing_that_is_expected_starts_while_something_is_measured(nursery: Nursery, roomy: Pool) -> None:
+    with roomy.quiet():
+        roomy.expect(2)
+        await roomy.settled()
         assert nursery.made == []
-    await pool.settled()
-    assert pool.warm == 2
-    await pool.close()
+    await roomy.settled()
+    assert roomy.warm == 2
