@@ -22,7 +22,9 @@ from engine.runs import Plan, new_seed
 from engine.telemetry import Nvml
 from engine.turns import StopRule
 from kernels import catalog
+from kernels.catalog.frontmatter import definition
 from kernels.catalog.model import Case, Catalog, Needs, Role, Rung, Target
+from kernels.catalog.sources import LESSON
 from store.fuzzes import FailureRecord
 from store.outcomes import State, Trigger
 from store.records import RunRecord
@@ -291,11 +293,15 @@ def plan_replay(failure: FailureRecord, files: Mapping[str, bytes], folder: Path
 
 
 def code_digest(files: Mapping[str, bytes]) -> str:
-    """sha256 over everything in a snapshot but its prose: what a rung that was caught must change."""
+    """sha256 over everything in a snapshot but its prose: what a rung that was caught must change.
+
+    The front matter counts: it says what is run, and what is right.
+    """
     digest = hashlib.sha256()
-    for name in sorted(name for name in files if not name.endswith(".md")):
-        digest.update(f"{name}\0{len(files[name])}\0".encode("utf-8", "surrogateescape"))
-        digest.update(files[name])
+    for name in sorted(files):
+        content = definition(files[name]) if name == LESSON else files[name]
+        digest.update(f"{name}\0{len(content)}\0".encode("utf-8", "surrogateescape"))
+        digest.update(content)
     return digest.hexdigest()
 
 

@@ -566,6 +566,13 @@ def read(path: Path, data: bytes) -> tuple[FrontMatter | None, tuple[Problem, ..
     return (None if reader.problems else matter), tuple(reader.problems)
 
 
+def definition(data: bytes) -> bytes:
+    """What says what is run and how it is judged, of a lesson.md that holds `data`: its front matter, or all of it
+    where that is not closed."""
+    fences = _first_two(data.decode("latin-1"))  # a character for each byte
+    return data[: fences[1].end()] if len(fences) == 2 else data
+
+
 def _first_two(text: str) -> list[re.Match[str]]:
     found = []
     for match in _FENCE.finditer(text):

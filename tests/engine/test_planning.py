@@ -216,6 +216,29 @@ def test_the_number_of_replicas_is_the_modes_unless_it_was_given(
     assert planned(ladder, machine(90), quick=quick, replicas=replicas).rule.replicas == expected
 
 
+@pytest.mark.parametrize(
+    ("file", "before", "after", "same"),
+    [
+        ("lesson.md", "Twice as fast.", "Three times as fast.", True),  # prose
+        ("lesson.md", "float32 = 1e-5", "float32 = 1e-2", False),  # what is right
+        ("baseline.py", "x * 2", "x + x", False),
+        ("shared.cuh", "32", "64", False),
+    ],
+)
+def test_what_is_run_and_what_is_right_make_other_code_and_prose_does_not(
+    ladder: Target, file: str, before: str, after: str, same: bool
+) -> None:
+    lesson = b"+++\ntolerance = { float32 = 1e-5 }\n+++\n\n# Twice\n\nTwice as fast.\n"
+    files = {"baseline.py": b"def run(x):\n    return x * 2\n", "lesson.md": lesson, "shared.cuh": b"#define N 32\n"}
+    edited = {**files, file: files[file].replace(before.encode(), after.encode())}
+    assert edited != files
+    first, second = (
+        plan(ladder, content, "ab" * 32, machine(90), epoch="E", seq=3).record.manifest["code"]
+        for content in (files, edited)
+    )
+    assert (first == second) is same
+
+
 def test_no_two_runs_have_the_same_seed_or_id(ladder: Target) -> None:
     made = [planned(ladder, machine(90)).record for _ in range(20)]
     assert len({record.seed for record in made}) == 20

@@ -174,6 +174,26 @@ def test_a_page_of_results_has_every_rung_and_says_which_predictions_were_met(tm
     assert lines[-1] == "No full run is stored of mine:elsewhere."
 
 
+def test_a_lesson_of_the_host_stands_on_the_page_of_its_machines_gpu(tmp_path: Path, state: Path) -> None:
+    mine = tmp_path / "mine"
+    lesson = make_target(mine, "batching", on="the host of an H100") / "lesson.md"
+    lesson.write_text(lesson.read_text().replace('[N] normal"', '[N] normal cpu"', 1))
+    make_target(mine, "copies", on="H100")
+    for target in ("mine:batching", "mine:copies"):
+        remember(state, target, device="cpu", case="default", environment={**H100, "cpu": "a CPU"})
+
+    for asked in (
+        ("--on", "H100"),
+        (),
+    ):  # without a name: the newest run's hardware, and that was a GPU target on a CPU
+        page = bench("results", *asked, "--root", str(mine)).stdout
+        assert ("### mine:batching" in page, "### mine:copies" in page) == (bool(asked), not asked)
+    page = bench("results", "--on", "H100", "--root", str(mine)).stdout
+    assert page.startswith(f"# Results on {GPU}\n")
+    assert "Of 1 predictions 1 were met." in page
+    assert "### mine:copies" in bench("results", "--on", "CPU", "--root", str(mine)).stdout
+
+
 def test_a_kept_document_gives_the_same_page_byte_for_byte(tmp_path: Path, state: Path) -> None:
     make_target(tmp_path / "mine", "one")
     remember(state, "mine:one", environment=LAPTOP)

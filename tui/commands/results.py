@@ -85,7 +85,7 @@ def gather(
     """What the store knows of these targets on that hardware, as plain data."""
     from tui.commands import stored
 
-    found: dict[str, list[tuple[str, Mapping[str, Any], RunRecord]]] = {}
+    found: dict[str, list[tuple[list[str], Mapping[str, Any], RunRecord]]] = {}
     newest = ("", "")  # id, which sorts by creation, and hardware
     for target in targets:
         records = [
@@ -95,17 +95,16 @@ def gather(
         ]
         environments = [stored.environment(opened, record) for record in records]
         found[target.id] = [
-            (stored.ran_on(record, facts) or record.device, facts, record)
-            for record, facts in zip(records, environments, strict=True)
+            (_names(target, record, facts), facts, record) for record, facts in zip(records, environments, strict=True)
         ]
-        newest = max([newest, *((record.id, name) for name, _, record in found[target.id])])
+        newest = max([newest, *((record.id, names[0]) for names, _, record in found[target.id])])
     named = hardware or newest[1]
     versions: dict[str, set[str]] = {}
     told, missing = [], []
     for target in targets:
         by_case: dict[str, tuple[Mapping[str, Any], RunRecord]] = {}
-        for name, facts, record in found[target.id]:
-            if name == named if hardware is None else is_meant(hardware, [name]):
+        for names, facts, record in found[target.id]:
+            if names[0] == named if hardware is None else is_meant(hardware, names):
                 by_case.setdefault(record.case, (facts, record))
         if not by_case:
             missing.append(target.id)
@@ -129,6 +128,14 @@ def gather(
         "targets": told,
         "without": missing,
     }
+
+
+def _names(target: Target, record: RunRecord, facts: Mapping[str, Any]) -> list[str]:
+    """What a run's hardware is called. A lesson of the host belongs to the machine: its GPU's name comes first."""
+    from tui.commands import stored
+
+    names = [stored.ran_on(record, facts) or record.device, record.device]
+    return [str(facts["gpu"]), *names] if target.on_host and facts.get("gpu") else names
 
 
 def _target(target: Target, runs: Sequence[RunView], name: str) -> Document:

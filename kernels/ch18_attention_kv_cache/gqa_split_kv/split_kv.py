@@ -11,6 +11,8 @@ from torch import Tensor
 
 BLOCK = 64  # keys of a step: 16 KB of keys and 16 KB of values at D = 128
 WIDTH = 32  # parts that the combining program reads at once
+PROGRAMS = 512  # wanted where a program takes all heads that share keys: four for each SM of an H200
+LEAST = 256  # keys of a program: with fewer, writing and combining the parts costs more than the SMs bring
 LOG2_E = 1.4426950408889634
 
 
@@ -78,6 +80,12 @@ def combine_parts(y_ptr, partial_ptr, mass_ptr, PARTS, D: tl.constexpr, WIDTH: t
     tl.store(y_ptr + (batch * heads + head).to(tl.int64) * D + columns, (acc / total).to(y_ptr.dtype.element_ty))
 
 
+def stretch(k: Tensor) -> int:
+    """Keys of a program, so that stretches of all key/value heads [B, H, L, D] make some PROGRAMS."""
+    B, H, L, _ = k.shape
+    return max(LEAST, triton.cdiv(B * H * L, PROGRAMS))
+
+
 def attend_parts(q: Tensor, k: Tensor, v: Tensor, heads: int, keys: int) -> tuple[Tensor, Tensor]:
     """Attention over each stretch of `keys` keys, fp32 [B, parts, H*G, D], and log2 of its weights' sum."""
     B, H, L, D = k.shape
@@ -88,7 +96,7 @@ def attend_parts(q: Tensor, k: Tensor, v: Tensor, heads: int, keys: int) -> tupl
     mass = torch.empty(B, parts, H * G, dtype=torch.float32, device=q.device)
     rows = max(16, triton.next_power_of_2(heads))
     attend_part[(sets, parts, B)](
-        partial, mass, q, k, v, L, keys, sets, G, D**-0.5 * LOG2_E, heads, D, rows, BLOCK, num_warps=4, num_stages=3
+        partial, mass, q, k, v, L, keys, sets, G, D**-0.5 * LOG2_E, heads, D, rows, BLOCK, num_warps=4, num_stages=2
     )
     return partial, mass
 
