@@ -17,5 +17,5 @@ def horner_into(y: Tensor, x: Tensor) -> Tensor:
 
 
 def block_elements(device: torch.device) -> int:
-    """Elements of a block whose x and y stay in the cache: 24 of the GPU's 50 MB, 512 KB of a core's one or two."""
+    """Elements of a block whose x and y stay in the cache: 24 of the GPU's 60 MB, 512 KB of a core's one or two."""
     return 3 << 20 if device.type == "cuda" else 1 << 16

@@ -1,4 +1,4 @@
-"""The blocks' 260 launches as one CUDA graph: what is left of the blocks when launching is nearly free."""
+"""The blocks' 258 launches as one CUDA graph: what is left of the blocks when launching is nearly free."""
 
 from collections.abc import Callable
 

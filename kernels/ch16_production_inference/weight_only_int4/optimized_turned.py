@@ -1,4 +1,4 @@
-"""W x^T, K cut among programs: the widened weights go from registers into the tensor core, past shared memory."""
+"""W x^T, K cut among programs: the weights are the operand with 64 rows, which Hopper's own instruction wants."""
 
 from split import product
 from torch import Tensor

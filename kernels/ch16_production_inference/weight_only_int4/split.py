@@ -1,7 +1,7 @@
 """The product cut along K as well, so that enough programs are under way; parts are added in a fixed order.
 
-`TURNED` computes W x^T instead of x W^T. A Hopper tensor core takes its first operand from registers, where the widened
-weights are, and its second from shared memory; turned, the weights are the first.
+`TURNED` computes W x^T instead of x W^T. Hopper's own instruction, wgmma, multiplies 64 rows at the least and may take
+them from registers, where the widened weights are; with the 16 rows of x as the first operand it is the older mma.
 
 `BY_BITS` widens without a conversion. 0x6400 are the bits of 1024 in fp16, whose last place there counts 1: a nibble
 put into the lowest four bits makes 1024 + nibble, exactly, and a subtraction takes 1024 and ZERO off again.

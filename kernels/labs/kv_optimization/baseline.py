@@ -2,7 +2,7 @@
 
 import torch
 import torch.nn.functional as F
-from serving import CONTEXT
+from serving import CONTEXT, sent
 from torch import Tensor
 
 
@@ -15,7 +15,7 @@ def run(q: Tensor, k: Tensor, v: Tensor, new_k: Tensor, new_v: Tensor, lengths: 
     values = torch.empty_like(keys)
     keys[:, :, :L] = k.transpose(1, 2)
     values[:, :, :L] = v.transpose(1, 2)
-    ends = lengths.to(q.device)
+    ends = sent(lengths, q.device)
     request = torch.arange(B, device=q.device)
     longest = int(lengths.max())  # in host memory: nothing waits for the GPU
     place = torch.arange(longest + G, device=q.device)
