@@ -2,8 +2,9 @@
 
 A standby has torch imported and a CUDA context, and no role. It serves one run and is thrown away. New ones are
 started only while nothing is being measured, since starting one takes two CPU-seconds. Those for a run's later replicas
-start while the arms of its first compile and are verified, as many as the processors can start in that time; some of
-them have torch's compiler imported too, for the rungs that use it.
+start while the arms of its first compile and are verified, as many as the processors can start in that time, and those
+for the run behind it when its last sample is taken; some of them have torch's compiler imported too, for the rungs that
+use it.
 """
 
 from __future__ import annotations

@@ -287,18 +287,25 @@ class Execution:
 
     async def _replica(self, taking_part: list[Arm], replica: int, *, last: bool) -> None:
         """One fresh process per arm: verified, warmed up, measured in turns, and thrown away."""
-        first = self._judge is None
-        async with self._step("warm worker"):
-            await self._start_processes(taking_part, replica)
+        plan = self.plan
+        self._folder = await asyncio.to_thread(
+            snapshots.lay_out, self._services.snapshots_dir, plan.record.snapshot, plan.target.name, plan.files
+        )
+        if self._judge is None:
+            await self._start_judge()
+            await self._advance(State.RUNNING)
+            await self._describe()
+            # The verifier makes inputs and expected values while the processes of the arms become ready.
+            await _all(self._make_inputs(), self._start_arms(taking_part, replica))
+        else:
+            await self._start_arms(taking_part, replica)
         if self._device == "cuda":
             processes = [self._judge, *(arm.child for arm in taking_part)]
             await self._services.custody.begin({process.pid for process in processes if process is not None})
-        if first:
-            await self._advance(State.RUNNING)
-            await self._describe()
-        self._expect_processes(taking_part, 0 if last else max(1, self.plan.rule.replicas - replica - 1))
-        async with self._step("inputs"):
-            await self._make_inputs(first=first)
+        if last:
+            self._services.pool.expect(0)  # what comes next starts behind the last sample, or that would wait for it
+        else:
+            self._expect_processes(taking_part, max(1, plan.rule.replicas - replica - 1))
         # Compiling and verifying side by side: nothing is timed yet.
         await self._each(taking_part, lambda arm: self._verify(arm, gate=replica == 0))
         if self._expected is not None:
@@ -318,12 +325,14 @@ class Execution:
                     for arm in timed:
                         if arm.running:
                             await self._guarded(arm, lambda a: self._challenge(a, replica))
+        if last:
+            self._expect_processes(taking_part, 0)
         await self._each(taking_part, self._finish_process)
         await self._tell()
 
     def _expect_processes(self, arms: Sequence[Arm], replicas: int) -> None:
-        """Let what so many further replicas of these take, or after the last what comes next, begin to start while
-        those of now compile. Their contexts get a quarter of the GPU memory that is free: the lessons come first."""
+        """Let what so many further replicas of these take begin to start while those of now compile, or after the last
+        what comes next. Their contexts get a quarter of the GPU memory that is free: the lessons come first."""
         if replicas:
             each = replicas * self.plan.target.ranks
             count, compilers = each * len(arms), each * sum(self.plan.compiles(arm.rung) for arm in arms)
@@ -337,63 +346,62 @@ class Execution:
             count = 0  # standbys would be of the wrong kind
         self._services.pool.expect(count, compilers)
 
-    async def _start_processes(self, arms: list[Arm], replica: int) -> None:
-        """Take standbys, give them their roles. The verifier stays for all replicas."""
-        pool, plan, interpret = self._services.pool, self.plan, self._interpreted
-        folder = self._folder = await asyncio.to_thread(
-            snapshots.lay_out,
-            self._services.snapshots_dir,
-            plan.record.snapshot,
-            plan.target.name,
-            plan.files,
-        )
+    async def _start_judge(self) -> None:
+        """Take a standby for the verifier, which stays for all replicas.
 
-        async def take(whose: str, *, compiler: bool = False) -> Child:
-            try:
-                return await pool.take(interpret=interpret, compiler=compiler)
-            except (ChildGoneError, ChildTimeoutError) as error:
-                raise ArmEnd(
-                    State.INFRA_ERROR,
-                    f"no process could be made ready for {whose} ({error}); `aisp doctor` tells what is missing",
-                ) from None
-
-        def load(module: str) -> jobs.Load:
-            return jobs.Load(
-                folder=os.fsencode(folder),
-                root=os.fsencode(plan.target.root),
-                chapter=plan.target.chapter,
-                target_id=plan.target.id,
-                module=module,
-                device=self._device,
-                without=sorted(plan.without),
-                deep=plan.naive and replica == 0,
-                ranks=plan.target.ranks if module != "reference" else 1,
-                meeting=self._meeting() if plan.target.ranks > 1 and module != "reference" else "",
-            )
-
-        async def start_judge() -> None:
-            child = await take("the verifier")
-            self._judge = child
+        It has read the reference before anything of a rung runs: a rung can write into its own folder.
+        """
+        async with self._step("verifier"):
+            child = self._judge = await self._take("the verifier")
             self._listen(child, "verifier")
             if self._device == "cuda" and not (child.ready and child.ready.gpu_name):
                 note = child.ready.note if child.ready else ""
                 raise ArmEnd(State.UNAVAILABLE, f"torch cannot use the GPU: {note or 'no reason given'}")
-            await ask(child, load("reference"), reports.Loaded, self._services.limits.compile_s, "reference.py")
+            job = self._load("reference", 0)
+            await ask(child, job, reports.Loaded, self._services.limits.compile_s, "reference.py")
 
-        async def start_arm(arm: Arm) -> None:
-            child = await self._company(lambda: take(arm.name, compiler=plan.compiles(arm.rung)))
+    async def _start_arms(self, arms: list[Arm], replica: int) -> None:
+        """Take standbys for these, and give them their roles."""
+
+        async def start(arm: Arm) -> None:
+            compiler = self.plan.compiles(arm.rung)
+            child = await self._company(lambda: self._take(arm.name, compiler=compiler))
             arm.begin_replica(child)
             arm.state = State.RUNNING
             self._listen(child, arm.name)
-            await ask(child, load(arm.rung.name), reports.Loaded, self._services.limits.compile_s, arm.name)
+            job = self._load(arm.rung.name, replica)
+            await ask(child, job, reports.Loaded, self._services.limits.compile_s, arm.name)
 
-        # The verifier has read the reference before anything of a rung runs: a rung can write into its own folder.
-        if self._judge is None:
-            await start_judge()
-        results = await asyncio.gather(*(self._guarded(arm, start_arm) for arm in arms), return_exceptions=True)
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
+        async with self._step("warm worker"):
+            await _all(*(self._guarded(arm, start) for arm in arms))
+
+    async def _take(self, whose: str, *, compiler: bool = False) -> Child:
+        """A standby, or a process that is started now."""
+        try:
+            return await self._services.pool.take(interpret=self._interpreted, compiler=compiler)
+        except (ChildGoneError, ChildTimeoutError) as error:
+            raise ArmEnd(
+                State.INFRA_ERROR,
+                f"no process could be made ready for {whose} ({error}); `aisp doctor` tells what is missing",
+            ) from None
+
+    def _load(self, module: str, replica: int) -> jobs.Load:
+        """What makes a process the arm, or the verifier, of that module of the snapshot."""
+        plan, folder = self.plan, self._folder
+        assert folder is not None  # laid out at the beginning of every replica
+        shared = plan.target.ranks > 1 and module != "reference"
+        return jobs.Load(
+            folder=os.fsencode(folder),
+            root=os.fsencode(plan.target.root),
+            chapter=plan.target.chapter,
+            target_id=plan.target.id,
+            module=module,
+            device=self._device,
+            without=sorted(plan.without),
+            deep=plan.naive and replica == 0,
+            ranks=plan.target.ranks if shared else 1,
+            meeting=self._meeting() if shared else "",
+        )
 
     async def _company(self, take: Callable[[], Awaitable[Child]]) -> Process:
         """As many processes as a rung of this target has ranks, standing for one."""
@@ -423,15 +431,14 @@ class Execution:
         described = environment.describe(judge.ready, self._services.nvml.driver, self.plan.target.folder)
         self._environment = await self._services.store("put_environment", described)
 
-    async def _make_inputs(self, *, first: bool) -> None:
+    async def _make_inputs(self) -> None:
         """Inputs of the timed case's sets and of the gate's cases, once for all replicas.
 
-        The expected values are computed while the arms compile; who wants to compare waits for them.
+        The expected values are computed while the arms start and compile; who wants to compare waits for them.
         """
-        if not first:
-            return
-        for case, number in self._sets(gate=True):
-            await self._make_set(case, number)
+        async with self._step("inputs"):
+            for case, number in self._sets(gate=True):
+                await self._make_set(case, number)
         self._expected = asyncio.create_task(self._expect())
 
     async def _make_set(self, case: Case, number: int, like: int | None = None) -> None:
@@ -503,12 +510,7 @@ class Execution:
     # -- one arm ---------------------------------------------------------------------------------------------------
 
     async def _each(self, arms: list[Arm], work: Callable[[Arm], Awaitable[None]]) -> None:
-        results = await asyncio.gather(
-            *(self._guarded(arm, work) for arm in arms if arm.running), return_exceptions=True
-        )
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
+        await _all(*(self._guarded(arm, work) for arm in arms if arm.running))
 
     async def _guarded(self, arm: Arm, work: Callable[[Arm], Awaitable[None]]) -> None:
         """Do it; what goes wrong ends this arm and leaves its siblings alone."""
@@ -1073,6 +1075,13 @@ class Execution:
         if not any(arm.state is State.OK for arm in arms):
             return State.UNAVAILABLE, clean_line("; ".join(sorted({arm.reason for arm in arms})))
         return State.OK, ""
+
+
+async def _all(*work: Awaitable[None]) -> None:
+    """Side by side, every one to its end; then the first of their errors, if any is raised."""
+    for result in await asyncio.gather(*work, return_exceptions=True):
+        if isinstance(result, BaseException):
+            raise result
 
 
 def new_seed() -> int:
