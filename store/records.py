@@ -276,7 +276,7 @@ class ComparisonRecord:
 class StepRecord:
     """One step of a run's life, for the list of steps with their durations."""
 
-    name: str  # "warm worker", "compile", "verify", "warm-up", "measure", "verdict"
+    name: str  # "verifier", "warm worker", "compile", "verify", "warm-up", "measure", "verdict"
     arm: str  # "" for the whole run
     start_ns: int
     duration_ms: float

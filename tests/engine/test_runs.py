@@ -1,0 +1,74 @@
+"""In which order a run does its work: what may go on side by side, and what has to wait."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import planning
+from engine.pool import Pool
+from engine.protocol import events
+from engine.runs import Execution, Services
+from engine.telemetry import Nvml
+from store.outcomes import State
+from store.records import RunRecord
+from tests.engine.targets import write_target
+
+pytestmark = pytest.mark.timeout(180)
+
+STANDBYS = 2
+NEXT = 7  # processes that the run behind this one takes
+
+
+class Telling(Pool):
+    """A pool that notes what it is told to expect among the run's events."""
+
+    def __init__(self, told: list[Any]) -> None:
+        super().__init__(interpret=True)
+        self._told = told
+
+    def expect(self, count: int, compilers: int = 0) -> None:
+        self._told.append(("expect", count))
+        super().expect(count, compilers)
+
+
+async def carried_out(tmp_path: Path, *, replicas: int) -> tuple[RunRecord, list[Any]]:
+    """A run of two rungs on the CPU: its record, and what it told in order, steps as (name, "begins" or "ends")."""
+    target = write_target(tmp_path / "mine", {}, inputs='x = "float32 [N] normal cpu"')
+    files = {path.name: path.read_bytes() for path in target.folder.iterdir()}
+    plan = planning.plan(
+        target, files, "ab" * 32, planning.Hardware((), 0, None, "none", 0), epoch="E", seq=1, quick=True,
+        replicas=replicas, naive=False,
+    )  # fmt: skip
+    told: list[Any] = []
+
+    def publish(event: events.Event) -> None:
+        if isinstance(event, events.Step):
+            told.append((event.name, "begins" if event.duration_ms is None else "ends"))
+
+    async def store(name: str, *arguments: Any, **named: Any) -> Any:
+        return {"earlier": [], "quarantines": {}}.get(name, "")
+
+    pool = Telling(told)
+    pool.keep(STANDBYS)
+    services = Services(publish, store, pool, Nvml(), tmp_path / "snapshots", next_processes=lambda: (NEXT, 0))
+    try:
+        return await Execution(plan, services).run(), told
+    finally:
+        await pool.close()
+
+
+async def test_the_verifier_makes_inputs_while_the_arms_start_and_what_comes_next_starts_behind_the_last_sample(
+    tmp_path: Path,
+) -> None:
+    record, told = await carried_out(tmp_path, replicas=2)
+    assert record.state is State.OK, record.reason
+
+    assert told[:4] == [("verifier", "begins"), ("verifier", "ends"), ("inputs", "begins"), ("warm worker", "begins")]
+    arms = 3  # two rungs and the baseline once more
+    expected = [count for name, count in told if name == "expect"]
+    assert expected == [arms, 0, NEXT, NEXT], "the second replica's, nothing, the next run's, and again at the end"
+    last_sample = max(place for place, event in enumerate(told) if event == ("challenge", "ends"))
+    assert told.index(("expect", NEXT)) > last_sample > told.index(("expect", 0))
