@@ -40,7 +40,8 @@ class Custody:
         self._nobodys_bytes: int | None = None  # memory that no process has, as it was when all was well
 
     async def begin(self, pids: Collection[int]) -> None:
-        """Processes of ours use the GPU from now on. The first time, memory that is in nobody's name is noted."""
+        """Processes of ours use the GPU from now on. Memory that is in nobody's name is noted, the first time that none
+        of them is taking any or giving it back."""
         self._gone.difference_update(pids)  # numbers come back
         if self._nobodys_bytes is None:
             self._nobodys_bytes = await asyncio.to_thread(self._note, pids)
@@ -88,11 +89,14 @@ class Custody:
         return f"{leaked} MiB of the GPU's memory were left behind: no process that runs has them"
 
     def _note(self, pids: Collection[int]) -> int | None:
-        """Memory in nobody's name; None where the driver does not count our processes by our numbers."""
+        """Memory in nobody's name; None where the driver does not count our processes by our numbers, or where what it
+        says of them and of all moves: two answers of different moments would make a leak of the difference."""
         users = self._nvml.users(self._gpu)
         if users is None or not any(user.pid in pids for user in users):
             return None
-        return self._nobodys(users)
+        found = self._nobodys(users)
+        time.sleep(LOOK_S)
+        return found if self._nobodys(self._nvml.users(self._gpu) or ()) == found else None
 
     def _nobodys(self, users: Iterable[User]) -> int | None:
         """Memory that no living process has; None where the driver does not tell all of it."""

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Sequence
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -80,6 +81,21 @@ async def test_memory_in_nobodys_name_is_a_leak_also_where_a_dead_process_is_lis
     assert await keeper.settled() == ""
     driver.listed = [User(HERE, CONTEXT), User(GONE, CONTEXT)]
     assert "500 MiB" in await keeper.settled()
+
+
+async def test_memory_that_moves_while_it_is_noted_is_noted_another_time() -> None:
+    """A process that takes memory between two answers of the driver would hide a leak of as much, or make one."""
+    driver = Driver(User(HERE, CONTEXT))
+    keeper = custody(driver)
+    amounts = iter([BASE + (2 << 30), BASE])
+    with mock.patch.object(driver, "used_bytes", lambda gpu: next(amounts) + CONTEXT):
+        await keeper.begin({HERE})
+    driver.nobodys = BASE + LEAK_BYTES + (1 << 20)
+    assert await keeper.settled() == "", "nothing is known yet that it could be held against"
+    driver.nobodys = BASE
+    await keeper.begin({HERE})
+    driver.nobodys = BASE + LEAK_BYTES + (1 << 20)
+    assert "65 MiB" in await keeper.settled()
 
 
 @pytest.mark.parametrize(
