@@ -175,10 +175,12 @@ def assert_timed(result: Result, rung: str) -> None:
 
 
 def assert_honest(result: Result) -> None:
-    """A run of two honest rungs as it must always be."""
+    """A run of two honest rungs as it must always be. Time that other guests took from this machine meanwhile is told,
+    and is nobody's fault here."""
     assert result.record.state is State.OK, result.record.reason
-    bad = [f for f in result.record.findings if f.status in (FindingStatus.CAUGHT, FindingStatus.SUSPECT)]
+    doubts = [f for f in result.record.findings if f.status in (FindingStatus.CAUGHT, FindingStatus.SUSPECT)]
+    bad = [f for f in doubts if (f.check, f.status) != ("environment.virtualisation", FindingStatus.SUSPECT)]
     assert bad == [], bad
-    assert result.record.validity is Validity.VALID
+    assert result.record.validity is (Validity.SUSPECT if doubts else Validity.VALID)
     assert_timed(result, "baseline")
     assert_timed(result, "optimized")
