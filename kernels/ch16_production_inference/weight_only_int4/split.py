@@ -5,6 +5,8 @@ them from registers, where the widened weights are; with the 16 rows of x as the
 
 `BY_BITS` widens without a conversion. 0x6400 are the bits of 1024 in fp16, whose last place there counts 1: a nibble
 put into the lowest four bits makes 1024 + nibble, exactly, and a subtraction takes 1024 and ZERO off again.
+
+`BY_WORDS` does the same to four bytes at a time, in PTX: Triton's interpreter knows none, so that is for a GPU alone.
 """
 
 import torch
@@ -16,12 +18,34 @@ from torch import Tensor
 STAGES = 3  # groups of weights on their way while one is computed with
 PROGRAMS = 2112  # 16 for each of an H200's 132 SMs
 
+# Of four bytes: the low nibbles, one to a byte, and the high ones. 0x64 put above a nibble makes 1024 + nibble in fp16,
+# two of them in a word, from which 1024 + ZERO is taken off.
+WIDEN = tl.constexpr(
+    f"""
+    {{
+    .reg .b32 low, high, offset;
+    and.b32 low, $4, 0x0f0f0f0f;
+    shr.u32 high, $4, 4;
+    and.b32 high, high, 0x0f0f0f0f;
+    mov.b32 offset, {(0x6400 + ZERO) * 0x10001:#010x};
+    prmt.b32 $0, low, 0x64646464, 0x4140;
+    prmt.b32 $1, low, 0x64646464, 0x4342;
+    prmt.b32 $2, high, 0x64646464, 0x4140;
+    prmt.b32 $3, high, 0x64646464, 0x4342;
+    sub.f16x2 $0, $0, offset;
+    sub.f16x2 $1, $1, offset;
+    sub.f16x2 $2, $2, offset;
+    sub.f16x2 $3, $3, offset;
+    }}
+    """
+)
+
 
 @triton.jit
 def int4_part(
     parts_ptr, x_ptr, packed_ptr, scales_ptr, M, N, K, groups_each,
     BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr, ZERO: tl.constexpr, TURNED: tl.constexpr,
-    BY_BITS: tl.constexpr,
+    BY_BITS: tl.constexpr, BY_WORDS: tl.constexpr,
 ):  # fmt: skip
     HALF: tl.constexpr = GROUP // 2
     split = tl.program_id(2)
@@ -37,7 +61,11 @@ def int4_part(
         pairs = tl.load(packed_at + group * HALF, mask=in_columns[:, None], other=0)
         x_low = tl.load(x_at + group * GROUP, mask=in_rows[None, :], other=0.0)
         x_high = tl.load(x_at + group * GROUP + HALF, mask=in_rows[None, :], other=0.0)
-        if BY_BITS:
+        if BY_WORDS:
+            low, high = tl.inline_asm_elementwise(
+                WIDEN, "=&r,=&r,=&r,=&r,r", [pairs], dtype=(tl.float16, tl.float16), is_pure=True, pack=4
+            )
+        elif BY_BITS:
             low = ((pairs & 15).to(tl.uint16) | 0x6400).to(tl.float16, bitcast=True) - (1024 + ZERO)  # -8 .. 7, exact
             high = ((pairs >> 4).to(tl.uint16) | 0x6400).to(tl.float16, bitcast=True) - (1024 + ZERO)
         else:
@@ -53,18 +81,27 @@ def int4_part(
     tl.store(at, total, mask=in_rows[None, :] & in_columns[:, None])
 
 
-def product(x: Tensor, packed: Tensor, scales: Tensor, *, turned: bool = False, by_bits: bool = False) -> Tensor:
-    """x [M, K] fp16, packed [N, K//2] uint8, scales [K//GROUP, N] fp16 -> [M, N] fp16."""
+def parts_of(
+    x: Tensor, packed: Tensor, scales: Tensor, *, programs: int = PROGRAMS, num_warps: int = 4, turned: bool = False,
+    by_bits: bool = False, by_words: bool = False,
+) -> Tensor:  # fmt: skip
+    """x [M, K] fp16, packed [N, K//2] uint8, scales [K//GROUP, N] fp16 -> fp32 [splits, M, N], which make the product
+    when they are added; so many splits that there are `programs` or more."""
     M, K = x.shape
     N = packed.shape[0]
     BM, BN = (16, 64) if M <= 16 else (64, 128)
     tiles = (triton.cdiv(N, BN), triton.cdiv(M, BM))
     groups = K // GROUP
-    each = triton.cdiv(groups, min(groups, triton.cdiv(PROGRAMS, tiles[0] * tiles[1])))
+    each = triton.cdiv(groups, min(groups, triton.cdiv(programs, tiles[0] * tiles[1])))
     splits = triton.cdiv(groups, each)  # each program has work
     parts = torch.empty((splits, M, N), dtype=torch.float32, device=x.device)
     int4_part[(*tiles, splits)](
         parts, x, packed, scales, M, N, K, each, BM=BM, BN=BN, GROUP=GROUP, ZERO=ZERO, TURNED=turned,
-        BY_BITS=by_bits, num_warps=4, num_stages=STAGES,
+        BY_BITS=by_bits, BY_WORDS=by_words, num_warps=num_warps, num_stages=STAGES,
     )  # fmt: skip
-    return parts.sum(dim=0).to(x.dtype)
+    return parts
+
+
+def product(x: Tensor, packed: Tensor, scales: Tensor, *, turned: bool = False, by_bits: bool = False) -> Tensor:
+    """x [M, K] fp16, packed [N, K//2] uint8, scales [K//GROUP, N] fp16 -> [M, N] fp16."""
+    return parts_of(x, packed, scales, turned=turned, by_bits=by_bits).sum(dim=0).to(x.dtype)

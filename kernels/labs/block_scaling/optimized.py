@@ -8,6 +8,17 @@ from torch import Tensor
 
 
 @triton.jit
+def place(M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, GROUP: tl.constexpr):
+    """Row and column, in tiles, of this program's tile: bands of GROUP row tiles, in them column after column."""
+    tiles_m = tl.cdiv(M, BLOCK_M)
+    tiles_n = tl.cdiv(N, BLOCK_N)
+    program = tl.program_id(0)
+    band = program // (GROUP * tiles_n)
+    height = tl.minimum(tiles_m - band * GROUP, GROUP)
+    return band * GROUP + (program % (GROUP * tiles_n)) % height, (program % (GROUP * tiles_n)) // height
+
+
+@triton.jit
 def block_scaled_tile(
     y_ptr,  # bf16 [M, N]
     a_ptr,  # fp8 [M, K]
@@ -24,14 +35,7 @@ def block_scaled_tile(
     BLOCK_K: tl.constexpr,  # 128: one step along K is one block of scales
     GROUP: tl.constexpr,  # this many row tiles share a column tile before the next: their operands meet in the L2
 ):
-    tiles_m = tl.cdiv(M, BLOCK_M)
-    tiles_n = tl.cdiv(N, BLOCK_N)
-    program = tl.program_id(0)
-    band = program // (GROUP * tiles_n)
-    height = tl.minimum(tiles_m - band * GROUP, GROUP)
-    tile_m = band * GROUP + (program % (GROUP * tiles_n)) % height
-    tile_n = (program % (GROUP * tiles_n)) // height
-
+    tile_m, tile_n = place(M, N, BLOCK_M, BLOCK_N, GROUP)
     rows = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)
     columns = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)
     a_rows = a_ptr + rows.to(tl.int64)[:, None] * K  # int32 ends at 2**31 elements

@@ -4,6 +4,7 @@ import torch
 import triton
 import triton.language as tl
 from blocks import BLOCK
+from optimized import place
 from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
@@ -12,7 +13,7 @@ REGISTERS = 168  # for a thread: with more, no three programs of four warps woul
 
 
 @triton.jit
-def block_scaled_tile(
+def described_tile(
     y_ptr,  # bf16 [M, N]
     a_tiles,  # descriptor of fp8 [M, K]; zeros where a tile leaves it
     a_scale_ptr,  # fp32 [ceil(K/128), M]
@@ -26,14 +27,7 @@ def block_scaled_tile(
     BLOCK_K: tl.constexpr,
     GROUP: tl.constexpr,  # this many row tiles share a column tile before the next: their operands meet in the L2
 ):
-    tiles_m = tl.cdiv(M, BLOCK_M)
-    tiles_n = tl.cdiv(N, BLOCK_N)
-    program = tl.program_id(0)
-    band = program // (GROUP * tiles_n)
-    height = tl.minimum(tiles_m - band * GROUP, GROUP)
-    tile_m = band * GROUP + (program % (GROUP * tiles_n)) % height
-    tile_n = (program % (GROUP * tiles_n)) // height
-
+    tile_m, tile_n = place(M, N, BLOCK_M, BLOCK_N, GROUP)
     rows = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)
     steps = tl.cdiv(K, BLOCK_K)
     b_scales = b_scale_ptr + (tile_n * BLOCK_N // BLOCK_K) * steps
@@ -57,7 +51,7 @@ def run(a: Tensor, a_scale: Tensor, b: Tensor, b_scale: Tensor) -> Tensor:
     y = torch.empty((M, N), dtype=torch.bfloat16, device=a.device)
     rows = min(max(triton.next_power_of_2(M), 16), 64)
     a_tiles, b_tiles = (TensorDescriptor.from_tensor(x, [n, BLOCK]) for x, n in ((a, rows), (b, COLUMNS)))
-    block_scaled_tile[(triton.cdiv(M, rows) * triton.cdiv(N, COLUMNS),)](
+    described_tile[(triton.cdiv(M, rows) * triton.cdiv(N, COLUMNS),)](
         y, a_tiles, a_scale, b_tiles, b_scale, M, N, K, rows, COLUMNS, BLOCK, 8, num_warps=4, num_stages=3,
         maxnreg=REGISTERS,
     )  # fmt: skip

@@ -16,7 +16,10 @@ from torch import Tensor
 LARGEST = tl.constexpr(448.0)  # of e4m3
 LOG2E = math.log2(math.e)
 BLOCK = 64  # tokens that a program takes at a time
-STAGES_FP8, STAGES_FP16 = 3, 2  # blocks of which pages are on their way or at work: 36 KB of shared memory for both
+STAGES_FP8, STAGES_FP16 = (
+    3,
+    2,
+)  # blocks of which pages are on their way or at work: 35 KB of shared memory or little more
 
 
 @triton.jit
