@@ -153,6 +153,7 @@ class Execution:
         self._arena = Arena()
         self._inputs: dict[tuple[str, int], jobs.Blob] = {}
         self._expected: asyncio.Task[None] | None = None
+        self._coming: dict[int, asyncio.Task[None]] = {}  # by replica: what makes its unforeseen sets
         self._drawn: list[tuple[DrawnCase, reports.Posed]] = []
         self._folder: Path | None = None  # where the snapshot lies
         self._before: dict[str, Any] = {}  # engine.environment.observe
@@ -306,10 +307,13 @@ class Execution:
             self._services.pool.expect(0)  # what comes next starts behind the last sample, or that would wait for it
         else:
             self._expect_processes(taking_part, max(1, plan.rule.replicas - replica - 1))
+        self._prepare_surprise(replica)
         # Compiling and verifying side by side: nothing is timed yet.
         await self._each(taking_part, lambda arm: self._verify(arm, gate=replica == 0))
         if self._expected is not None:
             await self._expected  # a reference that failed ends the run, not only its arms
+        for task in self._coming.values():
+            await task  # nor is the verifier at work while anything is timed
         timed = [arm for arm in taking_part if arm.running and arm.timed]
         if timed:
             with self._services.pool.quiet():
@@ -327,6 +331,8 @@ class Execution:
                             await self._guarded(arm, lambda a: self._challenge(a, replica))
         if last:
             self._expect_processes(taking_part, 0)
+        elif replica + 1 < plan.rule.replicas:
+            self._prepare_surprise(replica + 1)
         await self._each(taking_part, self._finish_process)
         await self._tell()
 
@@ -452,11 +458,25 @@ class Execution:
         for case, number in self._sets(gate=True):
             await self._ask_judge(jobs.Expect(case=case.name, set_index=number), reports.Expected, "reference.py")
         await self._pose_drawn()
-        # Made while the arms compile and warm up, and handed over at the moment of the surprise.
-        case = self.plan.case
-        for number, like in self._surprises():
-            await self._make_set(case, number, like)
-            await self._ask_judge(jobs.Expect(case=case.name, set_index=number), reports.Expected, "reference.py")
+
+    def _prepare_surprise(self, replica: int) -> None:
+        """Let the verifier make what that replica will be surprised with, unless it does so already.
+
+        Beside what is not timed: what processes do before they are verified, or when all of their times are taken.
+        """
+        if replica not in self._coming:
+            self._coming[replica] = asyncio.create_task(self._make_surprises(replica))
+
+    async def _make_surprises(self, replica: int) -> None:
+        if self._expected is not None:
+            await asyncio.shield(self._expected)  # the arms wait for that first
+        case, surprises = self.plan.case, self._surprises(replica)
+        if not surprises:
+            return
+        async with self._step("inputs"):
+            for number, like in surprises:
+                await self._make_set(case, number, like)
+                await self._ask_judge(jobs.Expect(case=case.name, set_index=number), reports.Expected, "reference.py")
 
     async def _pose_drawn(self) -> None:
         """Cases of the oracle at the edges of what the axes allow: shapes that no rung was written for."""
@@ -482,15 +502,15 @@ class Execution:
                 return
             self._drawn.append((case, posed))
 
-    def _surprises(self) -> list[tuple[int, int | None]]:
-        """Sets that come unforeseen: wholly new values, and those of set 0 but for one element of every input.
+    def _surprises(self, replica: int) -> list[tuple[int, int | None]]:
+        """Sets that come unforeseen: wholly new values, or those of set 0 but for one element of every input.
 
         One a replica, in turns; both where there is one replica only. None where no input is ever refilled.
         """
         if not any(not spec.made and Flag.STATIC not in spec.flags for spec in self.plan.target.inputs):
             return []
-        count = max(self.plan.rule.replicas, 2)
-        return [(self.plan.surprise + number, None if number % 2 == 0 else 0) for number in range(count)]
+        which = [replica] if self.plan.rule.replicas > 1 else [0, 1]
+        return [(self.plan.surprise + number, None if number % 2 == 0 else 0) for number in which]
 
     def _gate(self) -> list[Case]:
         """Cases that every arm must get right before the timed one: the untimed ones."""
@@ -725,14 +745,9 @@ class Execution:
         await self._verify_last(arm)
         child, case, patience_s = self._child(arm), self.plan.case.name, self._services.limits.progress_s
         arm.sustained.append(await challenges.sustain(arm, child, case, replica, patience_s))
-        surprises = self._surprises()
-        if self.plan.rule.replicas > 1:
-            surprises = surprises[replica : replica + 1]
-        if self._expected is not None:
-            await asyncio.shield(self._expected)
         found: list[reports.Surprised] = []
         crowding = 1.0
-        for position, (number, _) in enumerate(surprises):
+        for position, (number, _) in enumerate(self._surprises(replica)):
             count = challenges.pairs(arm.per_sample_ms) if position == 0 else 1
             job = jobs.Surprise(
                 case=case,
@@ -942,9 +957,10 @@ class Execution:
     async def _clean_up(self) -> None:
         """No process and no shared memory of this run is left, whatever happened."""
         self._services.pool.expect(*self._services.next_processes())
-        if self._expected is not None:
-            self._expected.cancel()
-            await asyncio.gather(self._expected, return_exceptions=True)
+        making = [task for task in (self._expected, *self._coming.values()) if task is not None]
+        for task in making:
+            task.cancel()
+        await asyncio.gather(*making, return_exceptions=True)
         for arm in self._arms:
             await asyncio.shield(self._end_process(arm))
         if self._judge is not None:

@@ -72,3 +72,20 @@ async def test_the_verifier_makes_inputs_while_the_arms_start_and_what_comes_nex
     assert expected == [arms, 0, NEXT, NEXT], "the second replica's, nothing, the next run's, and again at the end"
     last_sample = max(place for place, event in enumerate(told) if event == ("challenge", "ends"))
     assert told.index(("expect", NEXT)) > last_sample > told.index(("expect", 0))
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+async def test_unforeseen_values_are_made_once_for_every_replica_and_never_while_it_is_timed(
+    tmp_path: Path, replicas: int
+) -> None:
+    record, told = await carried_out(tmp_path, replicas=replicas)
+    assert record.state is State.OK, record.reason
+
+    steps = [event for event in told if event[0] in ("inputs", "warm-up", "measure", "challenge")]
+    assert steps.count(("inputs", "begins")) == 1 + replicas  # what is verified beforehand, and each one's own
+    timed = 0
+    for name, what in steps:
+        timed += {"begins": 1, "ends": -1}[what] if name != "inputs" else 0
+        assert name != "inputs" or not timed
+    first_timed = steps.index(("warm-up", "begins"))
+    assert steps[:first_timed].count(("inputs", "ends")) == 2, "the first replica waits for no other's"
