@@ -258,8 +258,18 @@ class Result:
 
     def meant(self, goal: Goal) -> ArmResult | None:
         """The arm that a prediction speaks of: the leanest where memory is the goal, `optimized` itself where nothing
-        is to be gained (others may be faster by other means), else the one that leads."""
-        chosen = self.leanest if goal is Goal.MEMORY else self.arm("optimized") if goal is Goal.NULL else None
+        is to be gained (others may be faster by other means), the fastest that is not refused where the goal is a
+        refusal, else the one that leads."""
+        match goal:
+            case Goal.MEMORY:
+                chosen = self.leanest
+            case Goal.NULL:
+                chosen = self.arm("optimized")
+            case Goal.REFUSAL:
+                timed = [item for item in self.comparisons if item.speedup and not item.rung.endswith(AA_SUFFIX)]
+                chosen = self.arm(max(timed, key=lambda item: item.speedup or 0.0).rung) if timed else None
+            case _:
+                chosen = None
         return chosen or self.lead
 
     @property

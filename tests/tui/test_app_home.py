@@ -268,6 +268,27 @@ async def test_a_prediction_of_no_gain_is_held_against_optimized_and_not_the_fas
         assert "on H100: met, 2.20x" in flowing(app), "not the 2.41x of the fastest rung"
 
 
+async def test_a_prediction_of_a_refusal_is_held_against_the_fastest_that_is_not_refused(tmp_path: Path) -> None:
+    catalog = make_catalog(tmp_path)
+    goal = {"goal": Goal.REFUSAL, "expect": Expectation((1.6, 2.2), "H100", "what passes moves half the bytes")}
+    targets = tuple(replace(t, **goal) if t.id == "ch07:transpose" else t for t in catalog.targets)
+    async with opened(tmp_path, catalog=replace(catalog, targets=targets), size=(120, 40)) as (app, pilot):
+        app.screen.table.move_to("target ch07:transpose")  # type: ignore[attr-defined]
+        await pilot.pause()
+        measured = app.screen.result("ch07:transpose")  # type: ignore[attr-defined]
+        arm, against = measured.arm("optimized"), measured.comparison("optimized")
+        others = (("baseline_compiled", 1.2), ("baseline_candidate", 2.0))
+        told = replace(
+            measured,
+            arms=(measured.arm("baseline"), *(replace(arm, rung=rung) for rung, _ in others)),
+            comparisons=tuple(replace(against, rung=rung, speedup=speedup) for rung, speedup in others),
+        )
+        app.screen.result = lambda _: told  # type: ignore[attr-defined]
+        app.screen._describe()  # type: ignore[attr-defined]
+        await pilot.pause()
+        assert "1.6x to 2.2x on H100: met, 2.00x" in flowing(app)
+
+
 async def test_a_failed_run_shows_its_reason(tmp_path: Path) -> None:
     async with opened(tmp_path, size=(120, 40)) as (app, pilot):
         app.screen.table.move_to("target ch07:gather")  # type: ignore[attr-defined]

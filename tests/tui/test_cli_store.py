@@ -268,6 +268,17 @@ def test_a_prediction_of_no_gain_speaks_of_optimized_and_any_other_of_the_fastes
     assert Measured.of(run, Goal.SPEED).rung == "optimized_otherwise"
 
 
+def test_a_prediction_of_a_refusal_speaks_of_the_fastest_that_is_not_refused() -> None:
+    run = RunView("R", "mine:refusal")
+    run.arm("baseline")
+    for rung, speedup in (("baseline (A/A)", 3.0), ("baseline_compiled", 1.2), ("baseline_candidate", 2.0)):
+        run.comparisons[rung, "baseline"] = ComparisonUpdate(
+            run_id="R", rung=rung, baseline="baseline", verdict="faster", speedup=speedup, low=1.1, high=2.1
+        )
+    assert Measured.of(run, Goal.REFUSAL).rung == "baseline_candidate"
+    assert Measured.of(run, Goal.SPEED).rung == ""
+
+
 def test_expectations_that_nothing_contradicts_end_with_0(tmp_path: Path) -> None:
     make_target(tmp_path / "mine", "one")
     assert bench("expectations", "--root", str(tmp_path / "mine")).exit_code == 0

@@ -3,9 +3,10 @@ last.
 
 A prediction names the hardware it is for. It is met when the measured speed-up of the best rung lies in the
 predicted range, and where memory is the lesson also the peak memory that it saves. Where the lesson is that something
-does not help, `optimized` is what was predicted: another rung may be faster by other means. A measurement on other
-hardware is shown and answers nothing, and neither does one that is not to be believed, one with `--validity portable`,
-or one of a target with a rung in quarantine.
+does not help, `optimized` is what was predicted: another rung may be faster by other means. Where it is what must be
+refused, none is optimized, and the fastest of those that are not refused counts. A measurement on other hardware is
+shown and answers nothing, and neither does one that is not to be believed, one with `--validity portable`, or one of a
+target with a rung in quarantine.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from kernels.catalog.model import Goal
 from store.outcomes import State, Validity, Verdict
 from tui import plain
 from tui.commands import common
-from tui.commands.follow import OPTIMIZED, PORTABLE
+from tui.commands.follow import A_A, OPTIMIZED, PORTABLE
 from tui.commands.quarantine import Mark, Marks
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Finding:
 class Measured:
     """What a run says to a prediction: its best rung, that one's speed-up over the first baseline and the baseline's
     peak memory over the rung's. Where memory is the goal the best rung is the leanest, where nothing is to be gained it
-    is `optimized` itself, else the fastest."""
+    is `optimized` itself, where the goal is a refusal the fastest that is not refused, else the fastest optimized."""
 
     rung: str = ""
     speedup: float | None = None
@@ -72,6 +73,9 @@ class Measured:
             best = run.comparisons.get((min(lean, key=lambda rung: lean[rung]), run.baseline))
         elif goal is Goal.NULL:
             best = run.comparisons.get((OPTIMIZED, run.baseline), best)
+        elif goal is Goal.REFUSAL:
+            honest = [c for c in run.comparisons.values() if c.baseline == run.baseline and not c.rung.endswith(A_A)]
+            best = max((c for c in honest if c.speedup is not None), key=lambda c: c.speedup or 0.0, default=best)
         if best is None:
             return cls()
         memory = peaks[run.baseline] / peaks[best.rung] if {run.baseline, best.rung} <= peaks.keys() else None
