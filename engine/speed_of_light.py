@@ -14,7 +14,7 @@ is no bound. Standard library only: faces import this.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from engine.datasheets import Datasheet, datasheet
@@ -39,6 +39,8 @@ PRECISION_OF = {
     "float4_e2m1fn_x2": "fp4",
 }
 DEFAULT_PRECISION = "fp32"
+# What values of a narrow format are widened to, exactly, where tensor cores do not take them.
+WIDER = {"fp4": "fp8", "fp8": "bf16"}
 
 DRAM = ("dram read", "dram write", "dram copy", "dram triad")
 L2_READ = "l2 read"
@@ -139,7 +141,7 @@ def bound(target: Target, case: Case, gpu_name: str) -> Bound | None:
     sheet = datasheet(gpu_name)
     if sheet is None:
         return None
-    found = _of_sheet(work(target, case), sheet, Timing.COLD, sm_clock_mhz=None)
+    found = _of_sheet(_widened(work(target, case), sheet), sheet, Timing.COLD, sm_clock_mhz=None)
     if found is None:
         return None
     return Bound(found.ms, found.limiter.value, sheet.sources[0].title)
@@ -179,8 +181,8 @@ def light(
 
     if timing in (Timing.HOST, Timing.NONE):
         return None
-    wanted = work(target, case)
     sheet = datasheet(gpu_name)
+    wanted = _widened(work(target, case), sheet)
     spec = _of_sheet(wanted, sheet, timing, sm_clock_mhz=None) if sheet else None
     at_clock = _of_sheet(wanted, sheet, timing, sm_clock_mhz=sm_clock_mhz) if sheet and sm_clock_mhz else None
     measured = _of_peak(wanted, peak, sheet, timing, sm_clock_mhz) if peak else None
@@ -201,8 +203,8 @@ def light(
 
 def roofline(target: Target, case: Case, gpu_name: str, peak: Peak | None) -> Roofline | None:
     """The roofs over a case; None where neither datasheet nor measured ceilings are known, or it counts no work."""
-    wanted = work(target, case)
     sheet = datasheet(gpu_name)
+    wanted = _widened(work(target, case), sheet)
     if (sheet is None and peak is None) or wanted.flops <= 0:
         return None
     bandwidth = _bandwidth(peak) if peak else None
@@ -217,6 +219,14 @@ def roofline(target: Target, case: Case, gpu_name: str, peak: Peak | None) -> Ro
         measured_bandwidth=bandwidth,
         measured_flops=rate.value if rate else None,
     )
+
+
+def _widened(wanted: Work, sheet: Datasheet | None) -> Work:
+    """The same work in the narrowest precision that the GPU has, from the one that it asks for upwards."""
+    precision = wanted.precision
+    while sheet is not None and precision not in sheet.rates and precision in WIDER:
+        precision = WIDER[precision]
+    return replace(wanted, precision=precision)
 
 
 @dataclass(frozen=True, slots=True)
