@@ -16,10 +16,8 @@ from torch import Tensor
 LARGEST = tl.constexpr(448.0)  # of e4m3
 LOG2E = math.log2(math.e)
 BLOCK = 64  # tokens that a program takes at a time
-STAGES_FP8, STAGES_FP16 = (
-    3,
-    2,
-)  # blocks of which pages are on their way or at work: 35 KB of shared memory or little more
+# Blocks whose pages are on their way or at work: 35 KB of shared memory or little more.
+STAGES_FP8, STAGES_FP16 = 3, 2
 
 
 @triton.jit
@@ -27,7 +25,10 @@ def stored(x, scale_ptr, row, inside, FP8: tl.constexpr):
     """x [BLOCK, D] as it goes into the cache; with fp8 its rows' scales are stored as well."""
     if FP8:
         x = x.to(tl.float32)
-        scale = tl.maximum(tl.max(tl.abs(x), axis=1), 1e-20) / LARGEST
+        # The least power of two that brings the row into e4m3's range. Floating point loses no digit by that, and
+        # numbers of four bits, such as whole ones up to 16, come back as they were.
+        least = tl.maximum(tl.max(tl.abs(x), axis=1), 1e-20) / LARGEST
+        scale = ((least.to(tl.int32, bitcast=True) + 0x7FFFFF) & 0x7F800000).to(tl.float32, bitcast=True)
         tl.store(scale_ptr + row, scale, mask=inside)
         # Rounded to four bits, to the nearest even, before the conversion. A GPU does that by itself and finds nothing
         # left to round; Triton's interpreter drops the carry, so that 31.9 would become 16 there instead of 32.
