@@ -123,6 +123,22 @@ def test_a_suite_on_named_hardware_takes_the_runs_there(state: Path) -> None:
     assert json.loads(bench("suite", "--on", "H100", "--json").stdout)["geometric_mean"] == pytest.approx(2.0)
 
 
+def test_a_lesson_of_the_host_counts_for_the_machine_and_its_gpu(tmp_path: Path, state: Path) -> None:
+    lesson = make_target(tmp_path / "mine", "host") / "lesson.md"
+    lesson.write_text(lesson.read_text("utf-8").replace('"float32 [N] normal"', '"float32 [N] normal cpu"'), "utf-8")
+    make_target(tmp_path / "mine", "one")
+    there: dict[str, object] = {**H100, "cpu": "a CPU"}
+    on_h100(state, "mine:one", speedup=2.0)
+    remember(state, "mine:one", speedup=50.0, environment=there, comparison=CERTAIN)  # with --device cpu
+    remember(state, "mine:host", speedup=8.0, environment=there, comparison=CERTAIN)  # the newest
+    for words in ((), ("--on", "H100")):
+        told = json.loads(bench("suite", *words, "--root", str(tmp_path / "mine"), "--json").stdout)
+        assert told["geometric_mean"] == pytest.approx(4.0), words
+    make_target(tmp_path / "others", "one")
+    unknown = json.loads(bench("suite", "--on", "H100", "--root", str(tmp_path / "others"), "--json").stdout)
+    assert unknown["left_out"] == [{"target": "mine:host", "reason": "no full run on H100"}]
+
+
 def test_targets_of_a_suite_are_chosen_by_id_or_chapter(state: Path) -> None:
     for target, speedup in (("mine:one", 2.0), ("mine:two", 2.0), ("ch07:three", 8.0)):
         on_h100(state, target, speedup=speedup)

@@ -206,8 +206,9 @@ def test_a_verdict_needs_an_interval_that_clears_the_floor(
 
 
 def test_expectations_put_the_prediction_beside_the_newest_run_on_that_hardware(tmp_path: Path, state: Path) -> None:
-    for name in ("met", "missed", "elsewhere", "unmeasured"):
+    for name in ("met", "missed", "elsewhere", "beside", "unmeasured"):
         make_target(tmp_path / "mine", name, on="H100")
+    remember(state, "mine:beside", speedup=2.0, device="cpu", environment={**H100, "cpu": "a CPU"})
     remember(state, "mine:met", speedup=2.0, device="cuda", environment=H100)
     remember(state, "mine:met", speedup=1.1, environment=LAPTOP)  # newer, and says nothing about an H100
     remember(state, "mine:missed", speedup=2.0, device="cuda", environment=H100)
@@ -221,13 +222,14 @@ def test_expectations_put_the_prediction_beside_the_newest_run_on_that_hardware(
     assert rows["mine:missed"].endswith("  not met")
     assert "1.20x" in rows["mine:missed"]
     assert rows["mine:elsewhere"].endswith("a CPU                  -")
+    assert rows["mine:beside"].endswith("a CPU                  -"), "on the CPU of a machine that has such a GPU"
     assert rows["mine:unmeasured"].split()[-3:] == ["-", "-", "-"]
     told = {
         item["target"]: item
         for item in json.loads(bench("expectations", "--root", str(tmp_path / "mine"), "--json").stdout)
     }
     assert {name: item["met"] for name, item in told.items()} == {
-        "mine:met": True, "mine:missed": False, "mine:elsewhere": None, "mine:unmeasured": None
+        "mine:met": True, "mine:missed": False, "mine:elsewhere": None, "mine:beside": None, "mine:unmeasured": None
     }  # fmt: skip
     assert told["mine:unmeasured"]["measured"] is None
     assert told["mine:met"]["predicted"] == {

@@ -128,7 +128,7 @@ def look(opened: History, target: Target, kept: Marks) -> Finding:
             continue
         facts = stored.environment(opened, record)
         name = stored.ran_on(record, facts)
-        meant = is_meant(target.expect.on, [name, record.device, str(facts.get("gpu") or "")])
+        meant = is_meant(target.expect.on, stored.hardware(record, facts, on_host=target.on_host))
         if not meant or run.policy == PORTABLE:
             elsewhere = elsewhere or Finding(target, run, best, name, marks=marks)
             continue

@@ -95,7 +95,8 @@ def gather(
         ]
         environments = [stored.environment(opened, record) for record in records]
         found[target.id] = [
-            (_names(target, record, facts), facts, record) for record, facts in zip(records, environments, strict=True)
+            (stored.hardware(record, facts, on_host=target.on_host), facts, record)
+            for record, facts in zip(records, environments, strict=True)
         ]
         newest = max([newest, *((record.id, names[0]) for names, _, record in found[target.id])])
     named = hardware or newest[1]
@@ -128,14 +129,6 @@ def gather(
         "targets": told,
         "without": missing,
     }
-
-
-def _names(target: Target, record: RunRecord, facts: Mapping[str, Any]) -> list[str]:
-    """What a run's hardware is called. A lesson of the host belongs to the machine: its GPU's name comes first."""
-    from tui.commands import stored
-
-    names = [stored.ran_on(record, facts) or record.device, record.device]
-    return [str(facts["gpu"]), *names] if target.on_host and facts.get("gpu") else names
 
 
 def _target(target: Target, runs: Sequence[RunView], name: str) -> Document:

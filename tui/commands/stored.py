@@ -135,3 +135,10 @@ def ran_on(record: RunRecord, facts: Mapping[str, Any]) -> str:
     """The hardware's name: the GPU's for a run on one, else the CPU's; "" where it is not known."""
     key = "gpu" if record.device.startswith("cuda") else "cpu"
     return str(facts.get(key) or ("" if key == "gpu" else "CPU"))
+
+
+def hardware(record: RunRecord, facts: Mapping[str, Any], *, on_host: bool) -> list[str]:
+    """What a run's hardware is called, the best name first, its device last. A lesson of the host belongs to the whole
+    machine: its GPU's name comes first. Any other that ran on the CPU says nothing of a GPU beside it."""
+    names = [ran_on(record, facts) or record.device, record.device]
+    return [str(facts["gpu"]), *names] if on_host and facts.get("gpu") else names

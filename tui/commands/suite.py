@@ -7,7 +7,7 @@ that is left out is named with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -47,9 +47,12 @@ class Part:
 @click.option(
     "--on", "hardware", metavar="NAME", help="Hardware whose runs count (H100, CPU); that of the newest full run else."
 )
+@common.roots_option
 @common.json_option
 @click.pass_context
-def command(ctx: click.Context, selectors: tuple[str, ...], hardware: str | None, as_json: bool) -> None:
+def command(
+    ctx: click.Context, selectors: tuple[str, ...], hardware: str | None, roots: tuple[str, ...], as_json: bool
+) -> None:
     """Put the last full run of each target together: geometric mean, and the verdicts that stay.
 
     The speed-up of a target is that of its best optimized rung over the first baseline. Which FASTER and SLOWER stay
@@ -59,9 +62,10 @@ def command(ctx: click.Context, selectors: tuple[str, ...], hardware: str | None
     """
     from tui.commands import stored  # the store and numpy
 
+    hosts = {target.id for target in common.load_catalog(roots).targets if target.on_host}
     with stored.history() as opened:
         wanted = choose(list(opened.board(all_findings=False)), selectors)
-        named, parts = gather(opened, wanted, hardware)
+        named, parts = gather(opened, wanted, hardware, hosts)
     score = together(parts)
     if as_json:
         common.say_document(as_document(named, parts, score))
@@ -91,12 +95,15 @@ def choose(stored: Sequence[str], selectors: Sequence[str]) -> list[str]:
     return list(chosen)
 
 
-def gather(opened: History, targets: Iterable[str], hardware: str | None) -> tuple[str, list[Part]]:
-    """The hardware that the runs must be on, and per target its newest full run there."""
+def gather(
+    opened: History, targets: Iterable[str], hardware: str | None, hosts: Container[str]
+) -> tuple[str, list[Part]]:
+    """The hardware that the runs must be on, and per target its newest full run there; `hosts` are lessons of the
+    host."""
     from tui.commands import stored  # already imported with the store
     from tui.commands.expectations import is_meant
 
-    full: dict[str, list[tuple[str, RunView]]] = {}
+    full: dict[str, list[tuple[list[str], RunView]]] = {}
     newest = ("", "")  # id, which sorts by creation, and hardware
     kept = stored.marks()
     for target in targets:
@@ -104,14 +111,14 @@ def gather(opened: History, targets: Iterable[str], hardware: str | None) -> tup
         for record in opened.newest(LOOK_BACK_RUNS, target, all_findings=False):
             if record.quick or not record.state.final or record.state in (State.CANCELLED, State.ENGINE_LOST):
                 continue
-            name = stored.ran_on(record, stored.environment(opened, record)) or record.device
-            full[target].append((name, stored.view(record, kept)))
-            newest = max(newest, (record.id, name))
+            names = stored.hardware(record, stored.environment(opened, record), on_host=target in hosts)
+            full[target].append((names, stored.view(record, kept)))
+            newest = max(newest, (record.id, names[0]))
     named = hardware or newest[1]
     parts = []
     for target, runs in full.items():
         run = next(
-            (run for name, run in runs if (name == named if hardware is None else is_meant(hardware, [name]))), None
+            (run for names, run in runs if (names[0] == named if hardware is None else is_meant(hardware, names))), None
         )
         if run is None:
             parts.append(Part(target, left_out=f"no full run on {named}" if named else "no full run"))
