@@ -36,7 +36,7 @@ from tui import themes
 from tui.aside import aside, begin
 from tui.earlier import gpu_of
 from tui.keymap import bind
-from tui.model import BASELINE, Model, QuarantineView, caught_in
+from tui.model import BASELINE, NO_GPU, Model, QuarantineView, caught_in
 from tui.results import Result as RunResult
 from tui.screens import SCREENS, Source
 from tui.settings import Settings, editor_command, load_settings, save_setting
@@ -70,7 +70,7 @@ class Workbench(App[None]):
         model: what the engine told.
         link: the connection to the engine.
         board: the newest stored run of each target, by target id; empty until it is loaded.
-        machines: the GPU (or "the CPU") that each run of the board was measured on, by run id; "" unknown.
+        machines: the GPU of the machine that each run of the board was measured on, by run id; "" none or unknown.
         settings: as read, with the command line's options on top.
         graph_style: which glyphs plots and signs are drawn with.
     """
@@ -243,7 +243,7 @@ class Workbench(App[None]):
             return ""
         gpus = [device for device in status.devices if device.index >= 0]
         if not gpus:
-            return "CPU only"
+            return NO_GPU
         more = f" ×{len(gpus)}" if len(gpus) > 1 else ""
         return f"{gpus[0].name}{more}"
 
@@ -578,11 +578,11 @@ class Workbench(App[None]):
 def _read_board(
     history: History,
 ) -> tuple[dict[str, RunResult], dict[str, dict[str, str]], dict[str, str], list[QuarantineView]]:
-    """The newest run of every target; who was caught in it; what it was measured on; what is in quarantine."""
+    """The newest run of every target; who was caught in it; the GPU of its machine; what is in quarantine."""
     runs = list(history.board(all_findings=False).values())
     caught = {run.id: caught_in(run) for run in runs}
     gpus = {digest: gpu_of(history, digest) for digest in {run.environment for run in runs}}
-    machines = {run.id: "the CPU" if run.device == "cpu" else gpus[run.environment] for run in runs}
+    machines = {run.id: gpus[run.environment] for run in runs}
     held = [QuarantineView.of(item) for item in history.quarantines()]
     return {run.target: RunResult.of(run) for run in runs}, caught, machines, held
 

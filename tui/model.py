@@ -43,6 +43,7 @@ MAX_FUZZES = 40
 MAX_REPLAYS = 500
 
 BASELINE = "baseline"
+NO_GPU = "CPU only"  # what a machine without one is called
 AA_ARM = "baseline (A/A)"
 AA_SUFFIX = " (A/A)"
 

@@ -278,6 +278,16 @@ class Result:
         return self.lead.sol if self.lead is not None else None
 
 
+def is_meant(on: str, names: Iterable[str]) -> bool:
+    """Whether hardware called `names` is what a prediction's `on` means.
+
+    The model stands in words with a digit ("H100" in "the host of an H100"); without one, `on` itself is looked for.
+    """
+    models = [word.strip(".,()").lower() for word in on.split() if any(sign.isdigit() for sign in word)]
+    there = " ".join(names).lower()
+    return all(word in there for word in models or [on.lower()])
+
+
 def mistaken(run: Any) -> frozenset[str]:
     """Rungs of a run that ended with wrong values and that no other check caught. A cheat's are never a mistake."""
     checks: dict[str, set[str]] = {}

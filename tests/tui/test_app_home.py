@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.protocol import requests
-from kernels.catalog.model import Expectation, Goal, Kind, Needs
+from kernels.catalog.model import Expectation, Flag, Goal, Kind, Needs, TensorSpec
 from tests.kernels.generated import write_collection
 from tests.tui.app_support import (
     SIZES,
@@ -228,6 +228,20 @@ async def test_predictions_are_met_missed_or_not_measured_there(tmp_path: Path) 
         table.move_to("target ch05:collate")
         await pilot.pause()
         assert "not measured there; 1.01x on the CPU" in app.screen.copy_text()  # type: ignore[attr-defined]
+
+
+async def test_a_prediction_for_the_host_of_a_gpu_is_met_on_the_cpu_beside_it(tmp_path: Path) -> None:
+    catalog = make_catalog(tmp_path)
+    inputs = (TensorSpec("x", "float32", ("N",), "normal", (), frozenset({Flag.CPU})),)
+    host = {"inputs": inputs, "expect": Expectation((1.0, 3.0), "the host of an H100", "one pass instead of two")}
+    targets = tuple(replace(t, **host) if t.id == "ch05:collate" else t for t in catalog.targets)
+    async with opened(tmp_path, catalog=replace(catalog, targets=targets), size=(120, 40)) as (app, pilot):
+        app.screen.table.move_to("target ch05:collate")  # type: ignore[attr-defined]
+        for gpu, told in (("NVIDIA H100 80GB HBM3", "met, 1.01x"), ("", "not measured there; 1.01x on the CPU")):
+            app.machines = dict.fromkeys((app.screen.result("ch05:collate").run_id,), gpu)  # type: ignore[attr-defined]
+            app.screen._describe()  # type: ignore[attr-defined]
+            await pilot.pause()
+            assert f"1x to 3x on the host of an H100: {told}" in flowing(app)
 
 
 async def test_a_prediction_of_memory_is_held_against_the_leanest_rung_and_not_the_fastest(tmp_path: Path) -> None:

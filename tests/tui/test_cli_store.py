@@ -25,8 +25,9 @@ from tests.tui.fake_engine import isolate, make_target, remember
 from tui.cli import cli
 from tui.commands import store
 from tui.commands.compare import judge
-from tui.commands.expectations import Measured, is_meant
+from tui.commands.expectations import Measured
 from tui.commands.follow import RunView
+from tui.results import is_meant
 
 H100: dict[str, object] = {"host": "atlas", "gpu": "NVIDIA H100 80GB HBM3", "gpu_uuid": "GPU-1", "driver": "580.1"}
 LAPTOP: dict[str, object] = {"host": "ada", "gpu": "", "cpu": "a CPU"}

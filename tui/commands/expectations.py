@@ -23,6 +23,7 @@ from tui import plain
 from tui.commands import common
 from tui.commands.follow import A_A, OPTIMIZED, PORTABLE
 from tui.commands.quarantine import Mark, Marks
+from tui.results import is_meant
 
 if TYPE_CHECKING:
     from kernels.catalog.model import Expectation, Target
@@ -135,16 +136,6 @@ def look(opened: History, target: Target, kept: Marks) -> Finding:
         believed = run.validity == Validity.VALID and not marks
         return Finding(target, run, best, name, best.meets(target.expect) if believed else None, marks)
     return elsewhere or Finding(target, marks=marks)
-
-
-def is_meant(on: str, names: list[str]) -> bool:
-    """Whether hardware called `names` is what a prediction's `on` means.
-
-    The model stands in words with a digit ("H100" in "the host of an H100"); without one, `on` itself is looked for.
-    """
-    models = [word.strip(".,()").lower() for word in on.split() if any(sign.isdigit() for sign in word)]
-    there = " ".join(names).lower()
-    return all(word in there for word in models or [on.lower()])
 
 
 def lines(findings: list[Finding], *, width: int | None) -> list[str]:

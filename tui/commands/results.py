@@ -18,8 +18,9 @@ from store.outcomes import State, Validity
 from tui import plain
 from tui.cli import EXIT_NO
 from tui.commands import common
-from tui.commands.expectations import Measured, is_meant, times
+from tui.commands.expectations import Measured, times
 from tui.commands.follow import A_A, PORTABLE, RunView
+from tui.results import is_meant
 
 if TYPE_CHECKING:
     from kernels.catalog.model import Chapter, Target

@@ -18,6 +18,7 @@ from store.outcomes import State, Validity, Verdict
 from tui import plain
 from tui.commands import common
 from tui.commands.follow import RunView
+from tui.results import is_meant
 
 if TYPE_CHECKING:
     from engine.suite import Entry, Score
@@ -101,7 +102,6 @@ def gather(
     """The hardware that the runs must be on, and per target its newest full run there; `hosts` are lessons of the
     host."""
     from tui.commands import stored  # already imported with the store
-    from tui.commands.expectations import is_meant
 
     full: dict[str, list[tuple[list[str], RunView]]] = {}
     newest = ("", "")  # id, which sorts by creation, and hardware

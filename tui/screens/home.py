@@ -28,8 +28,8 @@ from store.outcomes import State, Verdict
 from tui import plain
 from tui.findings import bar_sign, cheats_text
 from tui.keymap import TARGET, bind
-from tui.model import BASELINE
-from tui.results import CHEAT, STATE_WORDS, ComparisonResult, Result, newest
+from tui.model import BASELINE, NO_GPU
+from tui.results import CHEAT, STATE_WORDS, ComparisonResult, Result, is_meant, newest
 from tui.screens.base import WorkScreen, entitle
 from tui.themes import verdict_style, verdict_text
 from tui.widgets.table import Cell, Column, LiveTable
@@ -454,12 +454,13 @@ class HomeScreen(WorkScreen):
             *self.workbench.caught(result),
         }:
             return "not measured yet: what was measured is in quarantine"
-        machine = "the CPU" if result.device == "cpu" else self.workbench.machine
-        machine = self.workbench.machines.get(result.run_id) or machine
-        if machine in ("", "CPU only"):
-            machine = "another machine"
-        if expect.on.lower() not in machine.lower():
-            return f"not measured there; {plain.speedup(speedup)} on {machine}"
+        here = "" if self.workbench.machine == NO_GPU else self.workbench.machine
+        gpu = self.workbench.machines.get(result.run_id, here)  # one that the board does not have yet was measured here
+        # A lesson of the host belongs to the whole machine; any other that ran on the CPU says nothing of the GPU.
+        on_cpu = result.device == "cpu"
+        names = ["the CPU", gpu if target.on_host else ""] if on_cpu else [gpu]
+        if not is_meant(expect.on, names):
+            return f"not measured there; {plain.speedup(speedup)} on {names[0] or 'another machine'}"
         low, high = expect.speedup
         if speedup < low:
             return f"missed, {plain.speedup(speedup)} is less"
