@@ -431,6 +431,7 @@ class FakeEngine:
         lint_items, lint_reason: what the task linter finds.
         replay: outcome, what differs, and detail of every replay.
         mute_failures: failing cases are stored, as a test does, and not told.
+        slow_watch_s: how long a watch takes to be answered.
         hold_peak: ceilings are measured and the end does not come, nor after a cancel with hold_cancel.
     """
 
@@ -445,6 +446,7 @@ class FakeEngine:
         self.drop_after: int | None = None
         self.lose_end = False
         self.peak_reason = ""
+        self.slow_watch_s = 0.0
         self.hold_peak = False
         self.hold_cancel = False
         self.peak_from = 1
@@ -702,6 +704,7 @@ class FakeEngine:
     async def _start_watch(self, request: requests.StartWatch) -> events.Event:
         self.watched[request.target] = request.root
         self._broadcast(events.WatchChanged(target=request.target, folder=request.root, active=True))
+        await asyncio.sleep(self.slow_watch_s)
         return events.Reply(to=request.seq)
 
     async def _stop_watch(self, request: requests.StopWatch) -> events.Event:

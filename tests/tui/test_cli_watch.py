@@ -114,6 +114,17 @@ def test_a_dropped_line_ends_it_in_the_same_way(fake: FakeEngine, root: str) -> 
     assert len(fake.asked(requests.StopWatch)) == 1
 
 
+def test_a_watch_that_is_left_before_the_engine_has_answered_is_ended_there_all_the_same(
+    fake: FakeEngine, root: str
+) -> None:
+    fake.slow_watch_s = 0.5
+    process = watching(fake, root)
+    ended(process)
+    assert process.returncode == 0
+    assert [request.target for request in fake.asked(requests.StopWatch)] == ["mine:one"]
+    assert fake.watched == {}
+
+
 def test_a_watch_that_somebody_else_began_is_left_to_them(fake: FakeEngine, root: str) -> None:
     fake.watched["mine:one"] = root
     process = watching(fake, root)

@@ -118,19 +118,25 @@ class Watching:
         async with engine:
             # Somebody else may watch the same target already; then the watch is theirs to end.
             self._ours = all(item.target != self._target for item in (await engine.status()).watches)
-            reply = await engine.request(
-                requests.StartWatch(seq=engine.next_seq(), root=self._root, target=self._target, device=self._device)
-            )
-            if reply.error:
-                raise NotHereError(clean_line(reply.error, limit=2000))
-            self._progress.step(f"watching {self._target}; Ctrl-C ends it")
-            ticker = asyncio.create_task(self._tick())
+            ticker: asyncio.Task[None] | None = None
             try:
+                reply = await engine.request(
+                    requests.StartWatch(
+                        seq=engine.next_seq(), root=self._root, target=self._target, device=self._device
+                    )
+                )
+                if reply.error:
+                    self._ours = False  # there is none
+                    raise NotHereError(clean_line(reply.error, limit=2000))
+                self._progress.step(f"watching {self._target}; Ctrl-C ends it")
+                ticker = asyncio.create_task(self._tick())
                 async for batch in engine.batches():
                     for event in batch:
                         self._take(event)
             finally:
-                ticker.cancel()
+                if ticker is not None:
+                    ticker.cancel()
+                # Left before the reply came, the engine may have begun to watch all the same.
                 if self._ours and not engine.closed:
                     await self._stop(engine)
         self._progress.clear()
