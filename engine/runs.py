@@ -331,7 +331,7 @@ class Execution:
                             await self._guarded(arm, lambda a: self._challenge(a, replica))
         if last:
             self._expect_processes(taking_part, 0)
-        elif replica + 1 < plan.rule.replicas:
+        elif replica + 1 < plan.rule.replicas and any(arm.running for arm in timed):
             self._prepare_surprise(replica + 1)
         await self._each(taking_part, self._finish_process)
         await self._tell()
