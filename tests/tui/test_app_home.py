@@ -354,6 +354,11 @@ def test_needs_says_which_rungs_have_no_time_without_a_gpu(tmp_path: Path) -> No
     assert needs_text(replace(target, rungs=(cuda, cuda, cuda, triton))) == (
         "a CPU, which checks Triton and does not time it; for baseline and 2 other rungs a GPU, sm_80 or newer"
     )
+    newer = replace(cuda, name="optimized_newer", needs=Needs(sm=100, gpus=1))
+    assert needs_text(replace(target, rungs=(cuda, newer, cuda, newer, plain))) == (
+        "a CPU; for baseline and 1 other rung a GPU, sm_80 or newer; for optimized_newer and 1 other rung a GPU, "
+        "sm_100 or newer"
+    )
     assert needs_text(replace(target, needs=gpu)) == "a GPU, sm_80 or newer"
 
 

@@ -603,10 +603,12 @@ def needs_text(target: Target) -> str:
     on_gpu = [rung for rung in target.honest_rungs if rung.gpu_only]
     checked = any(rung.kind is Kind.TRITON and not rung.gpu_only for rung in target.honest_rungs)
     text = "a CPU, which checks Triton and does not time it" if checked else "a CPU" if on_gpu else "nothing but a CPU"
-    if on_gpu:
-        more = len(on_gpu) - 1
-        others = f" and {more} other rung{'' if more == 1 else 's'}" if more else ""
-        text += f"; for {clean_line(on_gpu[0].name)}{others} {_gpus_text(on_gpu[0].needs)}"
+    alike: dict[str, list[str]] = {}  # names of rungs, by what they need
+    for rung in on_gpu:
+        alike.setdefault(_gpus_text(rung.needs), []).append(clean_line(rung.name))
+    for needed, (first, *rest) in alike.items():
+        others = f" and {len(rest)} other rung{'' if len(rest) == 1 else 's'}" if rest else ""
+        text += f"; for {first}{others} {needed}"
     return text
 
 
