@@ -178,7 +178,7 @@ def compare(seen: list[Look], fresh: Look) -> list[str]:
     found = []
     # The journal has a second file from KEPT_BYTES on, and never a third.
     held, young, new = (one.descriptors - (one.journal_bytes > KEPT_BYTES) for one in (last, settled, fresh))
-    if held > young or held > new:
+    if held != young or held > new:
         found.append(
             f"{last.descriptors} descriptors after {last.runs} runs, {settled.descriptors} after {settled.runs}, "
             f"{fresh.descriptors} in a fresh engine"

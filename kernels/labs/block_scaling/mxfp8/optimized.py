@@ -4,7 +4,7 @@ from typing import Any
 
 import triton
 import triton.language as tl
-from tiles import FEW, few_columns, multiply, place
+from tiles import FEW, few_columns, multiply, place, step_of
 from torch import Tensor
 
 
@@ -53,17 +53,8 @@ def widened_sum(
 
     total = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
     for start in range(begin, end, BLOCK_K):
-        first = start // GROUP
-        if WHOLE:
-            a = tl.load(a_at + start)
-            b = tl.load(b_at + start)
-            a_scale = tl.load(a_scale_at + first)
-            b_scale = tl.load(b_scale_at + first)
-        else:
-            a = tl.load(a_at + start, mask=start + k < K, other=0.0)
-            b = tl.load(b_at + start, mask=start + k < K, other=0.0)
-            a_scale = tl.load(a_scale_at + first, mask=first + group < K // GROUP, other=0)
-            b_scale = tl.load(b_scale_at + first, mask=first + group < K // GROUP, other=0)
+        a, a_scale = step_of(a_at, a_scale_at, start, k, group, K, GROUP, WHOLE)
+        b, b_scale = step_of(b_at, b_scale_at, start, k, group, K, GROUP, WHOLE)
         # Both are scaled already, so the tensor core may carry its sum through all of K.
         total = tl.dot(widened(a, a_scale, WIDE, GROUP), widened(b, b_scale, WIDE, GROUP).T, total)
     return total

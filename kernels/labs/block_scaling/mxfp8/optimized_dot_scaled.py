@@ -2,7 +2,7 @@
 
 import triton
 import triton.language as tl
-from tiles import FEW, few_columns, multiply, place
+from tiles import FEW, few_columns, multiply, place, step_of
 from torch import Tensor
 
 
@@ -38,17 +38,8 @@ def dot_scaled_tile(
 
     total = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
     for start in range(0, K, BLOCK_K):
-        first = start // GROUP
-        if WHOLE:
-            a = tl.load(a_at + start)
-            b = tl.load(b_at + start)
-            a_scale = tl.load(a_scale_at + first)
-            b_scale = tl.load(b_scale_at + first)
-        else:
-            a = tl.load(a_at + start, mask=start + k < K, other=0.0)
-            b = tl.load(b_at + start, mask=start + k < K, other=0.0)
-            a_scale = tl.load(a_scale_at + first, mask=first + group < K // GROUP, other=0)
-            b_scale = tl.load(b_scale_at + first, mask=first + group < K // GROUP, other=0)
+        a, a_scale = step_of(a_at, a_scale_at, start, k, group, K, GROUP, WHOLE)
+        b, b_scale = step_of(b_at, b_scale_at, start, k, group, K, GROUP, WHOLE)
         total = tl.dot_scaled(a, a_scale, "e4m3", b.T, b_scale, "e4m3", total)  # b_scale stays [BLOCK_N, groups]
 
     y = y_ptr + rows.to(tl.int64)[:, None] * y_stride_m + columns.to(tl.int64)[None, :] * y_stride_n

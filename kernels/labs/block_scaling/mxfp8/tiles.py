@@ -23,6 +23,19 @@ def place(M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
     return band * BAND + (program % (BAND * tiles_n)) % height, (program % (BAND * tiles_n)) // height
 
 
+@triton.jit
+def step_of(values_at, scales_at, start, k, group, K, GROUP: tl.constexpr, WHOLE: tl.constexpr):
+    """One step along K of an operand: its values from column `start` on, and their groups' scales; zeros beyond K."""
+    first = start // GROUP
+    if WHOLE:
+        values = tl.load(values_at + start)
+        scales = tl.load(scales_at + first)
+    else:
+        values = tl.load(values_at + start, mask=start + k < K, other=0.0)
+        scales = tl.load(scales_at + first, mask=first + group < K // GROUP, other=0)
+    return values, scales
+
+
 def sides(a: Tensor, a_scale: Tensor, b: Tensor, b_scale: Tensor) -> tuple[Any, ...]:
     """What a kernel takes behind y: both operands with their scales, rows of either, K, and y's two strides.
 
