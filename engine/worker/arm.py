@@ -340,8 +340,9 @@ class Arm:
             held = torch.cuda.memory_allocated()
         outputs = self._outputs(bound, call(*buffers))
         self._synchronize()  # an output in host memory may still be on its way
-        fingerprint = self._fingerprint(outputs)
+        # Before the fingerprint, which widens a narrow output: that memory is not the rung's.
         peak = max(0, torch.cuda.max_memory_allocated() - held) if cuda else None
+        fingerprint = self._fingerprint(outputs)
         blob = self._hand_over(outputs, job.outputs.path)
         self._sensors.after(replace(seen, outputs=[outputs]))
         self._keep(seen.buffers, [outputs])

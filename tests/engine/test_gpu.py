@@ -79,3 +79,19 @@ async def test_a_run_is_timed_cold_beside_the_clocks_that_ran(
     # One axis: the samples lie within the time in which the clocks were read.
     ends = np.concatenate([part.end_ns for part in samples.values()])
     assert telemetry.at_ns[0] < ends.min() and ends.max() < telemetry.at_ns[-1] + 2_000_000_000
+
+
+async def test_peak_memory_is_what_the_rung_allocates_and_nothing_of_what_looks_at_it(
+    own: Callable[..., EngineUnderTest],
+    tmp_path: Path,
+) -> None:
+    """A narrow output: its fingerprint is taken of a copy in fp32, twice as large."""
+    engine = own()
+    await engine.start()
+    write(tmp_path / "mine" / "double")
+    (tmp_path / "mine" / "double" / "lesson.md").write_text(LESSON.replace("float32", "bfloat16"))
+    result = await engine.run(tmp_path / "mine", "mine:double")
+    assert result.record.state is State.OK, result.record.reason
+    output_bytes = 2 * 16777216
+    assert result.arm("optimized").peak_bytes == output_bytes
+    assert result.arm("baseline").peak_bytes == 2 * output_bytes  # the sum, and the product of it

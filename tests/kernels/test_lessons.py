@@ -8,6 +8,7 @@ judges its own slice.
 
 from __future__ import annotations
 
+import ast
 import atexit
 import contextlib
 import functools
@@ -21,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -146,6 +147,35 @@ def test_every_rung_says_in_a_line_what_it_changes(target: Target) -> None:
 def test_every_chapter_says_what_it_teaches(target: Target) -> None:
     chapter = next(chapter for chapter in FOUND.chapters if chapter.id == target.chapter)
     assert target.id in chapter.readme or f"`{target.name}`" in chapter.readme
+
+
+@each_target
+def test_no_kernel_converts_an_integer_by_its_method(target: Target) -> None:
+    # An integer argument that is 1 is a constant to Triton's compiler, and has no `.to`; the interpreter does not mind.
+    trees = {path.name: ast.parse(path.read_text("utf-8")) for path in sorted(target.folder.glob("*.py"))}
+    nodes = [node for tree in trees.values() for node in ast.walk(tree)]
+    called = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    asked = [f"{name}: {text}" for name, tree in trees.items() for text in converted_arguments(tree, called)]
+    assert asked == []
+
+
+def converted_arguments(tree: ast.Module, called: Container[str]) -> list[str]:
+    """Where a launched Triton kernel converts what is given by value by `.to`; those `called` get tensors too."""
+    kernels = [
+        node
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef)
+        and "triton.jit" in map(ast.unparse, node.decorator_list)
+        and node.name not in called
+    ]
+    given = {k: {a.arg for a in k.args.args if a.annotation is None and not a.arg.endswith("_ptr")} for k in kernels}
+    return [
+        f"line {node.lineno}: {ast.unparse(node)}"
+        for kernel, names in given.items()
+        for node in ast.walk(kernel)
+        if isinstance(node, ast.Attribute) and node.attr == "to"
+        if isinstance(node.value, ast.Name) and node.value.id in names
+    ]
 
 
 # -- judging in a process of its own -----------------------------------------------------------------------

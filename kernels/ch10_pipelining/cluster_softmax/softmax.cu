@@ -12,18 +12,35 @@ constexpr int BLOCKS = 8;  // of a cluster: as many as every GPU with clusters g
 constexpr int THREADS = 512;
 constexpr int WARPS = THREADS / 32;
 constexpr int VECTOR = 8;  // values in 16 bytes
+constexpr float LOG2_E = 1.4426950408889634f;
 
 struct Pair {
     float maximum;
     float sum;  // of exp(x - maximum)
 };
 
-// Two pairs of two sets make the pair of both. An empty set, or one of -inf alone, is (-inf, 0) and adds nothing.
-__device__ __forceinline__ Pair combined(Pair a, Pair b) {
-    float maximum = fmaxf(a.maximum, b.maximum);
-    float from_a = a.sum == 0.f ? 0.f : a.sum * __expf(a.maximum - maximum);
-    float from_b = b.sum == 0.f ? 0.f : b.sum * __expf(b.maximum - maximum);
-    return {maximum, from_a + from_b};
+// 2^x in one instruction: what is below the least normal number becomes zero.
+__device__ __forceinline__ float two_to(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+// The pair of `LANES` neighbouring lanes, the same bits in each. An empty set, or one of -inf alone, is (-inf, 0) and
+// adds nothing. The maximum goes first: then every sum is scaled once, not once per step.
+template <int LANES>
+__device__ __forceinline__ Pair combined(Pair own) {
+    float maximum = own.maximum;
+#pragma unroll
+    for (int distance = LANES / 2; distance > 0; distance /= 2) {
+        maximum = fmaxf(maximum, __shfl_xor_sync(~0u, maximum, distance));
+    }
+    float sum = own.sum == 0.f ? 0.f : own.sum * two_to((own.maximum - maximum) * LOG2_E);
+#pragma unroll
+    for (int distance = LANES / 2; distance > 0; distance /= 2) {
+        sum += __shfl_xor_sync(~0u, sum, distance);
+    }
+    return {maximum, sum};
 }
 
 __device__ __forceinline__ void widen(float (&x)[VECTOR], uint4 packed) {
@@ -84,21 +101,21 @@ extern "C" __global__ __launch_bounds__(512) void softmax_cluster(__nv_bfloat16*
     const uint4* in = reinterpret_cast<const uint4*>(x + row * N) + first;
     uint4* out = reinterpret_cast<uint4*>(y + row * N) + first;
 
-    // The only trip from HBM. The maximum is found on the way.
+    // The only trip from HBM. The maximum is found on the way, two values an instruction.
     const float inf = __int_as_float(0x7F800000);
-    float maximum = -inf;
+    __nv_bfloat162 greatest = __float2bfloat162_rn(-inf);
 #pragma unroll 4
     for (int i = threadIdx.x; i < mine; i += THREADS) {
         uint4 packed = in[i];
         slice[i] = packed;
-        float values[VECTOR];
-        widen(values, packed);
+        const __nv_bfloat162* pairs = reinterpret_cast<const __nv_bfloat162*>(&packed);
 #pragma unroll
-        for (int j = 0; j < VECTOR; ++j) {
-            maximum = fmaxf(maximum, values[j]);
+        for (int j = 0; j < VECTOR / 2; ++j) {
+            greatest = __hmax2(greatest, pairs[j]);
         }
     }
     // Each thread reads back what it has written itself: no barrier is needed between the two loops.
+    float maximum = fmaxf(__low2float(greatest), __high2float(greatest));
     float sum = 0.f;
     float base = maximum == -inf ? 0.f : maximum;  // exp(-inf - 0) is 0, exp(-inf + inf) would be NaN
     for (int i = threadIdx.x; i < mine; i += THREADS) {
@@ -106,47 +123,37 @@ extern "C" __global__ __launch_bounds__(512) void softmax_cluster(__nv_bfloat16*
         widen(values, slice[i]);
 #pragma unroll
         for (int j = 0; j < VECTOR; ++j) {
-            sum += __expf(values[j] - base);
+            sum += two_to((values[j] - base) * LOG2_E);
         }
     }
 
-    // Threads, warps, block.
-    Pair pair = {maximum, sum};
-#pragma unroll
-    for (int distance = 16; distance > 0; distance /= 2) {
-        Pair other = {__shfl_xor_sync(~0u, pair.maximum, distance), __shfl_xor_sync(~0u, pair.sum, distance)};
-        pair = combined(pair, other);
-    }
+    // Threads, warps, block: the last by every warp for itself, for as long as one would take.
+    Pair pair = combined<32>({maximum, sum});
     if (threadIdx.x % 32 == 0) {
         of_warps[threadIdx.x / 32] = pair;
     }
     __syncthreads();
+    pair = combined<WARPS>(of_warps[threadIdx.x % WARPS]);
     if (threadIdx.x == 0) {
-        for (int warp = 1; warp < WARPS; ++warp) {
-            pair = combined(pair, of_warps[warp]);
-        }
         of_block = pair;
     }
-    __syncthreads();  // makes thread 0's warp whole again as well: the barriers below are for whole warps
+    __syncwarp();  // the barriers below are for whole warps
 
     cluster_arrive();
     cluster_wait();  // every block's pair is there
-    Pair total = pair_of(0, &of_block);
-#pragma unroll
-    for (unsigned other = 1; other < BLOCKS; ++other) {  // in the same order in every block: the same bits
-        total = combined(total, pair_of(other, &of_block));
-    }
+    Pair total = combined<BLOCKS>(pair_of(threadIdx.x % BLOCKS, &of_block));
     cluster_arrive();  // this block has read the others'; it waits for their word at the end
 
-    float scale = 1.f / total.sum;
+    // exp(x - maximum) / sum as one power: the difference first, which is exact where it matters.
+    float shift = __log2f(total.sum);
     for (int i = threadIdx.x; i < mine; i += THREADS) {
         float values[VECTOR];
         widen(values, slice[i]);
         __nv_bfloat162 pairs[VECTOR / 2];
 #pragma unroll
         for (int j = 0; j < VECTOR / 2; ++j) {
-            pairs[j] = __floats2bfloat162_rn(__expf(values[2 * j] - total.maximum) * scale,
-                                             __expf(values[2 * j + 1] - total.maximum) * scale);
+            pairs[j] = __floats2bfloat162_rn(two_to(fmaf(values[2 * j] - total.maximum, LOG2_E, -shift)),
+                                             two_to(fmaf(values[2 * j + 1] - total.maximum, LOG2_E, -shift)));
         }
         out[i] = *reinterpret_cast<uint4*>(pairs);
     }

@@ -255,6 +255,8 @@ def _lessons(arguments: argparse.Namespace) -> dict[str, Any]:
             return {}, line | {"unavailable": reason}
         wanted = min(cases, CASES) if rung.role is Role.WRONG else cases
         answers = ask(job(target, rung, arguments, seeds=(seed,), cases=wanted, budget_s=arguments.budget), arguments)
+        if rung.role is Role.PEER and not answers.cases and answers.problem.startswith("ModuleNotFoundError"):
+            return {}, line | {"unavailable": answers.problem}
         tallies = _tallies(answers.cases)
         took_s = sum(case["took_s"] for case in answers.cases)
         first = next(iter(answers.failures), None)

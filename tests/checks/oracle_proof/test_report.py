@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from engine import corpus
+from kernels import catalog
 from kernels.catalog.model import Role
 from tests.checks.oracle_proof import asking, mutants, report
 from tests.checks.oracle_proof.__main__ import device_name, operator_figures, verdict_of
@@ -149,6 +150,51 @@ def test_two_devices_agree_only_on_what_is_alike() -> None:
     assert "Cases are not compared one by one: the oracle's code was another" in report.page(
         {"corpus_cpu": here, "corpus_h100": there}
     )
+
+
+def lesson(rung: str, verdict: str, **more: Any) -> dict[str, Any]:
+    """Figures of one rung of a lesson as they are recorded."""
+    failing = 0 if verdict == "right" else 2
+    plain: dict[str, Any] = {
+        "target": "ch03:normalize_on_gpu", "rung": rung, "right": not rung.startswith("wrong"), "verdict": verdict,
+        "cases": 40, "failing": failing, "failures": [], "skipped": [], "problem": "",
+    }  # fmt: skip
+    return plain | more
+
+
+def test_the_page_tells_a_lesson_in_a_line_and_every_refusal_of_an_honest_rung() -> None:
+    fault = {
+        "seed": 1, "number": 20, "strategy": "boundary", "case": "B=1", "verdict": "error", "detail": "no such method",
+    }  # fmt: skip
+    rungs = [
+        lesson("baseline", "right"),
+        lesson("optimized", "wrong", cases=7, failures=[fault]),
+        lesson("wrong_view", "wrong"),
+        lesson("wrong_late", "right", cases=3),
+        lesson("peer_x", "right") | {"unavailable": "needs a GPU"},
+    ]
+    figures = {
+        "versions": {"device": "NVIDIA H200", "torch": "2.11.0", "triton": "3.6.0"}, "seed": 1, "cases": 200,
+        "budget_s": 15.0, "jobs": 14, "rungs": rungs,
+    }  # fmt: skip
+    told = report.page({"lessons_h200": figures})
+    assert "1 of 2 honest rungs have no failing case\nin 47, and the gate refuses 1." in told
+    assert "1 of 2 are refused by the gate" in told
+    assert "| `ch03:normalize_on_gpu` | 2 | 47 | 2 | 7 | 1 of 2 |" in told
+    assert "- `ch03:normalize_on_gpu` `optimized`: B=1 (boundary 20): no such method" in told
+    assert f"- `ch03:normalize_on_gpu`: {report.MENDED['ch03:normalize_on_gpu']}" in told
+    assert "- `ch03:normalize_on_gpu` `wrong_late`: right" in told
+    assert "- needs a GPU: `ch03:normalize_on_gpu` `peer_x`." in told
+
+
+def test_every_lesson_was_asked_and_what_the_gate_refused_of_an_honest_rung_was_mended() -> None:
+    data = {name: figures for name, figures in report.load().items() if name.startswith("lessons_")}
+    assert len(data) >= 2
+    shipped = {(target.id, rung.name) for target in catalog.load().targets for rung in target.rungs}
+    for figures in data.values():
+        assert {(r["target"], r["rung"]) for r in figures["rungs"]} == shipped
+    asked = [r for figures in data.values() for r in figures["rungs"] if "unavailable" not in r and r["right"]]
+    assert {r["target"] for r in asked if r["verdict"] == "wrong"} == set(report.MENDED)
 
 
 def test_a_verdict_is_the_gates_before_it_is_triages() -> None:
