@@ -65,6 +65,8 @@ def main() -> None:
     data |= {"took_s": round(time.monotonic() - started, 1), "small": not arguments.large, "code": code()}
     data["jobs"] = arguments.jobs
     path = arguments.out / f"{arguments.what}_{device_name(versions)}{'_large' if arguments.large else ''}.json"
+    if arguments.what == "lessons" and arguments.only and path.exists():
+        data = renewed(json.loads(path.read_text("utf-8")), data)
     path.write_text(json.dumps(data, indent=1) + "\n", "utf-8")
     print(f"{path}: {data['took_s']:.0f} s")
 
@@ -285,6 +287,21 @@ def _lessons(arguments: argparse.Namespace) -> dict[str, Any]:
     ]
     versions, found = _all(one, asked, arguments)
     return {"versions": versions, "seed": seed, "cases": cases, "budget_s": arguments.budget, "rungs": found}
+
+
+def renewed(recorded: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+    """A recorded sitting of the lessons with the rungs that were asked again in their places; new ones come last.
+
+    Raises:
+        SystemExit: the two are not alike in what decides a rung's figures.
+    """
+    same = ("versions", "seed", "cases", "budget_s", "small", "code")
+    if other := [f"{key} {recorded[key]}, not {asked[key]}" for key in same if recorded[key] != asked[key]]:
+        raise SystemExit(f"recorded with {'; '.join(other)}: ask all lessons again, or write elsewhere with --out")
+    again = {(rung["target"], rung["rung"]): rung for rung in asked["rungs"]}
+    rungs = [again.pop((rung["target"], rung["rung"]), rung) for rung in recorded["rungs"]]
+    took_s = round(recorded["took_s"] + asked["took_s"], 1)
+    return dict(recorded) | {"rungs": [*rungs, *again.values()], "took_s": took_s}
 
 
 def obstacle(target: Target, rung: Rung, device: str) -> str:

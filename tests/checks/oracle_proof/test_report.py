@@ -13,7 +13,7 @@ from engine import corpus
 from kernels import catalog
 from kernels.catalog.model import Role
 from tests.checks.oracle_proof import asking, mutants, report
-from tests.checks.oracle_proof.__main__ import device_name, operator_figures, verdict_of
+from tests.checks.oracle_proof.__main__ import device_name, operator_figures, renewed, verdict_of
 from tests.checks.oracle_proof.mutants import RULES, SURVIVORS, Fate, Mutant
 from tests.checks.oracle_proof.waiting import Answers, ask
 
@@ -187,7 +187,7 @@ def test_the_page_tells_a_lesson_in_a_line_and_every_refusal_of_an_honest_rung()
     assert "- needs a GPU: `ch03:normalize_on_gpu` `peer_x`." in told
 
 
-def test_every_lesson_was_asked_and_what_the_gate_refused_of_an_honest_rung_was_mended() -> None:
+def test_every_lesson_was_asked_and_an_honest_rung_that_was_refused_mended_and_no_wrong_one_let_through() -> None:
     data = {name: figures for name, figures in report.load().items() if name.startswith("lessons_")}
     assert len(data) >= 2
     shipped = {(target.id, rung.name) for target in catalog.load().targets for rung in target.rungs}
@@ -195,6 +195,22 @@ def test_every_lesson_was_asked_and_what_the_gate_refused_of_an_honest_rung_was_
         assert {(r["target"], r["rung"]) for r in figures["rungs"]} == shipped
     asked = [r for figures in data.values() for r in figures["rungs"] if "unavailable" not in r and r["right"]]
     assert {r["target"] for r in asked if r["verdict"] == "wrong"} == set(report.MENDED)
+    here = [r for r in data["lessons_cpu"]["rungs"] if "unavailable" not in r and not r["right"]]
+    assert [f"{r['target']} {r['rung']}" for r in here if r["verdict"] != "wrong"] == []
+
+
+def test_lessons_that_are_asked_again_take_their_places_in_a_recording_of_the_same_kind() -> None:
+    def sitting(*rungs: dict[str, Any], took_s: float) -> dict[str, Any]:
+        made = {"versions": {"torch": "2.11.0"}, "seed": 1, "cases": 200, "budget_s": 15.0, "small": True, "code": "c"}
+        return made | {"rungs": list(rungs), "took_s": took_s, "jobs": 14}
+
+    before, after = lesson("optimized", "wrong"), lesson("optimized", "right")
+    first, last, new = lesson("baseline", "right"), lesson("wrong_view", "wrong"), lesson("peer_x", "right")
+    recorded = sitting(first, before, last, took_s=90.0)
+    told = renewed(recorded, sitting(after, new, took_s=10.0) | {"jobs": 1})
+    assert told == recorded | {"rungs": [first, after, last, new], "took_s": 100.0}
+    with pytest.raises(SystemExit, match="recorded with code c, not d: ask all lessons again"):
+        renewed(recorded, sitting(after, took_s=1.0) | {"code": "d"})
 
 
 def test_a_verdict_is_the_gates_before_it_is_triages() -> None:
