@@ -212,3 +212,14 @@ def test_every_page_of_results_has_its_document_and_is_linked_from_the_readme() 
     assert [page.stem for page in pages] == [kept.stem for kept in RESULTS]
     readme = (MAIN / "README.md").read_text("utf-8")
     assert all(f"(docs/results/{page.name})" in readme for page in pages)
+
+
+@pytest.mark.parametrize("kept", RESULTS, ids=lambda path: path.stem)
+def test_a_lesson_says_what_was_measured_and_whether_it_met_its_prediction(kept: Path) -> None:
+    lessons = {target.id: (target.folder / "lesson.md").read_text("utf-8") for target in catalog.load().targets}
+    for entry in json.loads(kept.read_text("utf-8"))["targets"]:
+        text, target = lessons[entry["target"]], entry["target"]
+        words = re.findall(r"\*\*(?:The|Both) predictions?[^*]*?\b(missed|met)\b", text)
+        assert words or "**What an H200 said" in text, target
+        assert entry["met"] is not False or "missed" in words, f"{target} missed its prediction"
+        assert entry["met"] is not True or "missed" not in words, f"{target} met its prediction"
