@@ -10,7 +10,7 @@ import pytest
 
 from engine.telemetry import Nvml
 from store.outcomes import Correctness, State, Validity, Verdict
-from tests.engine.harness import EngineUnderTest
+from tests.engine.harness import EngineUnderTest, Result
 
 NVML = Nvml()
 pytestmark = [
@@ -42,23 +42,29 @@ HONEST = "def run(x):\n    return x + x\n"
 SLOW = "def run(x):\n    return (x + x) * 1.0\n"
 
 
-def write(folder: Path) -> None:
+def write(folder: Path, lesson: str) -> None:
     folder.mkdir(parents=True)
-    files = {"lesson.md": LESSON, "reference.py": HONEST, "baseline.py": SLOW, "optimized.py": HONEST}
+    files = {"lesson.md": lesson, "reference.py": HONEST, "baseline.py": SLOW, "optimized.py": HONEST}
     for name, text in files.items():
         (folder / name).write_text(text)
+
+
+async def doubled(own: Callable[..., EngineUnderTest], folder: Path, lesson: str) -> tuple[EngineUnderTest, Result]:
+    """An engine that has come to the end of a run of this lesson."""
+    engine = own()
+    await engine.start()
+    write(folder / "mine" / "double", lesson)
+    result = await engine.run(folder / "mine", "mine:double")
+    assert result.record.state is State.OK, result.record.reason
+    return engine, result
 
 
 async def test_a_run_is_timed_cold_beside_the_clocks_that_ran(
     own: Callable[..., EngineUnderTest],
     tmp_path: Path,
 ) -> None:
-    engine = own()
-    await engine.start()
-    write(tmp_path / "mine" / "double")
-    result = await engine.run(tmp_path / "mine", "mine:double")
+    engine, result = await doubled(own, tmp_path, LESSON)
     record = result.record
-    assert record.state is State.OK, record.reason
     assert "clocks=unlocked" in record.flags
     assert record.device == "cuda"
     assert record.validity is Validity.VALID
@@ -86,12 +92,7 @@ async def test_peak_memory_is_what_the_rung_allocates_and_nothing_of_what_looks_
     tmp_path: Path,
 ) -> None:
     """A narrow output: its fingerprint is taken of a copy in fp32, twice as large."""
-    engine = own()
-    await engine.start()
-    write(tmp_path / "mine" / "double")
-    (tmp_path / "mine" / "double" / "lesson.md").write_text(LESSON.replace("float32", "bfloat16"))
-    result = await engine.run(tmp_path / "mine", "mine:double")
-    assert result.record.state is State.OK, result.record.reason
+    _, result = await doubled(own, tmp_path, LESSON.replace("float32", "bfloat16"))
     output_bytes = 2 * 16777216
     assert result.arm("optimized").peak_bytes == output_bytes
     assert result.arm("baseline").peak_bytes == 2 * output_bytes  # the sum, and the product of it

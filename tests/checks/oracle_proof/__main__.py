@@ -66,7 +66,11 @@ def main() -> None:
     data["jobs"] = arguments.jobs
     path = arguments.out / f"{arguments.what}_{device_name(versions)}{'_large' if arguments.large else ''}.json"
     if arguments.what == "lessons" and arguments.only and path.exists():
-        data = renewed(json.loads(path.read_text("utf-8")), data)
+        try:
+            data = renewed(json.loads(path.read_text("utf-8")), data)
+        except ValueError as error:
+            path = path.with_suffix(".again")
+            print(f"not put into the recording: {error}")
     path.write_text(json.dumps(data, indent=1) + "\n", "utf-8")
     print(f"{path}: {data['took_s']:.0f} s")
 
@@ -293,11 +297,11 @@ def renewed(recorded: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, 
     """A recorded sitting of the lessons with the rungs that were asked again in their places; new ones come last.
 
     Raises:
-        SystemExit: the two are not alike in what decides a rung's figures.
+        ValueError: the two are not alike in what decides a rung's figures.
     """
     same = ("versions", "seed", "cases", "budget_s", "small", "code")
     if other := [f"{key} {recorded[key]}, not {asked[key]}" for key in same if recorded[key] != asked[key]]:
-        raise SystemExit(f"recorded with {'; '.join(other)}: ask all lessons again, or write elsewhere with --out")
+        raise ValueError(f"it has {'; '.join(other)}; ask all lessons again, or these as it was asked")
     again = {(rung["target"], rung["rung"]): rung for rung in asked["rungs"]}
     rungs = [again.pop((rung["target"], rung["rung"]), rung) for rung in recorded["rungs"]]
     took_s = round(recorded["took_s"] + asked["took_s"], 1)

@@ -157,7 +157,7 @@ def lesson(rung: str, verdict: str, **more: Any) -> dict[str, Any]:
     failing = 0 if verdict == "right" else 2
     plain: dict[str, Any] = {
         "target": "ch03:normalize_on_gpu", "rung": rung, "right": not rung.startswith("wrong"), "verdict": verdict,
-        "cases": 40, "failing": failing, "failures": [], "skipped": [], "problem": "",
+        "cases": 45, "unsupported": 5, "failing": failing, "failures": [], "skipped": [], "problem": "",
     }  # fmt: skip
     return plain | more
 
@@ -168,9 +168,10 @@ def test_the_page_tells_a_lesson_in_a_line_and_every_refusal_of_an_honest_rung()
     }  # fmt: skip
     rungs = [
         lesson("baseline", "right"),
-        lesson("optimized", "wrong", cases=7, failures=[fault]),
+        lesson("optimized", "wrong", cases=12, failures=[fault]),
         lesson("wrong_view", "wrong"),
-        lesson("wrong_late", "right", cases=3),
+        lesson("wrong_late", "right", cases=8),
+        lesson("optimized_narrow", "right", cases=5),
         lesson("peer_x", "right") | {"unavailable": "needs a GPU"},
     ]
     figures = {
@@ -178,11 +179,12 @@ def test_the_page_tells_a_lesson_in_a_line_and_every_refusal_of_an_honest_rung()
         "budget_s": 15.0, "jobs": 14, "rungs": rungs,
     }  # fmt: skip
     told = report.page({"lessons_h200": figures})
-    assert "1 of 2 honest rungs have no failing case\nin 47, and the gate refuses 1." in told
+    assert "1 of 3 honest rungs have no failing case\nin 47, and the gate refuses 1." in told
     assert "1 of 2 are refused by the gate" in told
-    assert "| `ch03:normalize_on_gpu` | 2 | 47 | 2 | 7 | 1 of 2 |" in told
+    assert "| `ch03:normalize_on_gpu` | 3 | 47 | 2 | 0 | 1 of 2 |" in told
     assert "- `ch03:normalize_on_gpu` `optimized`: B=1 (boundary 20): no such method" in told
     assert f"- `ch03:normalize_on_gpu`: {report.MENDED['ch03:normalize_on_gpu']}" in told
+    assert f"- `ch10:cluster_softmax`: {report.CHANGED['ch10:cluster_softmax']}" in told
     assert "- `ch03:normalize_on_gpu` `wrong_late`: right" in told
     assert "- needs a GPU: `ch03:normalize_on_gpu` `peer_x`." in told
 
@@ -195,6 +197,7 @@ def test_every_lesson_was_asked_and_an_honest_rung_that_was_refused_mended_and_n
         assert {(r["target"], r["rung"]) for r in figures["rungs"]} == shipped
     asked = [r for figures in data.values() for r in figures["rungs"] if "unavailable" not in r and r["right"]]
     assert {r["target"] for r in asked if r["verdict"] == "wrong"} == set(report.MENDED)
+    assert not set(report.CHANGED) & set(report.MENDED)
     here = [r for r in data["lessons_cpu"]["rungs"] if "unavailable" not in r and not r["right"]]
     assert [f"{r['target']} {r['rung']}" for r in here if r["verdict"] != "wrong"] == []
 
@@ -209,7 +212,7 @@ def test_lessons_that_are_asked_again_take_their_places_in_a_recording_of_the_sa
     recorded = sitting(first, before, last, took_s=90.0)
     told = renewed(recorded, sitting(after, new, took_s=10.0) | {"jobs": 1})
     assert told == recorded | {"rungs": [first, after, last, new], "took_s": 100.0}
-    with pytest.raises(SystemExit, match="recorded with code c, not d: ask all lessons again"):
+    with pytest.raises(ValueError, match="it has code c, not d; ask all lessons again"):
         renewed(recorded, sitting(after, took_s=1.0) | {"code": "d"})
 
 
