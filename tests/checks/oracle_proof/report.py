@@ -41,7 +41,7 @@ CHANGED = {
     "ch10:cluster_softmax": "`softmax.cu` is another kernel; on a GPU it was asked by the cases of its full run alone.",
 } | dict.fromkeys(
     ("ch05:token_width", "ch10:async_copy", "ch14:cross_entropy", "ch17:balanced_split_kv"),
-    "its fuzz draws other sizes, at which the wrong rungs below are refused without a GPU.",
+    "its fuzz draws other sizes, at which all of its wrong rungs are refused without a GPU.",
 )
 """What was changed in a lesson after the recorded sitting on a GPU, though nothing honest was refused there."""
 
