@@ -4,7 +4,8 @@ Every ceiling is the best median over several ways of asking for it (kernels of 
 least 20 repetitions behind a stream that is held, so that no host time is in them. Bandwidth is measured on two sets
 of buffers in turns, so that what lies in the L2 at the start, clean or dirty, is what the same work has left there:
 nothing is found in the cache that was not read from memory, and each written line costs the writing back of another.
-Matrix products run on random data: zeros switch fewer transistors and let the clock rise.
+Matrix products run on random data: zeros switch fewer transistors and let the clock rise. Without tensor cores
+chains of multiply-adds in registers are asked as well.
 
 Clocks, power limits and every other setting of the GPU are left as they are.
 """
@@ -120,9 +121,27 @@ __global__ void read_l2(const Vec* x, unsigned tiles, unsigned passes, unsigned*
     }
     if (seen == 0x9e3779b9u) out[0] = seen;
 }
+
+// Chains of multiply-adds in registers, independent of one another. A factor below -1/2 changes every sign each time.
+template <int CHAINS>
+__global__ void multiply_adds(unsigned rounds, float factor, float summand, float* out) {
+    float v[CHAINS];
+    #pragma unroll
+    for (int i = 0; i < CHAINS; ++i) v[i] = summand * (threadIdx.x + i);
+    #pragma unroll 16
+    for (unsigned round = 0; round < rounds; ++round) {
+        #pragma unroll
+        for (int i = 0; i < CHAINS; ++i) v[i] = fmaf(v[i], factor, summand);
+    }
+    float sum = 0.0f;
+    #pragma unroll
+    for (int i = 0; i < CHAINS; ++i) sum += v[i];
+    out[blockIdx.x * blockDim.x + threadIdx.x] = sum;
+}
 """
 VARIANTS = ((4, False), (8, False), (4, True))  # loads a thread has under way, streaming hint
 L2_UNROLLS = (4, 8)
+CHAINS = (4, 8)  # multiply-adds that a thread has under way: 4 clocks each, and 16 warps for every scheduler
 BLOCKS_PER_SM = 8  # of 256 threads: a full SM
 
 
@@ -130,7 +149,8 @@ def entries() -> list[str]:
     """Every kernel of SOURCE that is used, by the name expression that makes it."""
     kinds = [f"{kind}<{unroll}, {str(streaming).lower()}>" for kind in ("read", "write", "copy", "triad")
              for unroll, streaming in VARIANTS]  # fmt: skip
-    return ["empty", *kinds, *(f"read_l2<{unroll}>" for unroll in L2_UNROLLS)]
+    chains = [f"multiply_adds<{chains}>" for chains in CHAINS]
+    return ["empty", *kinds, *(f"read_l2<{unroll}>" for unroll in L2_UNROLLS), *chains]
 
 
 @functools.cache
@@ -500,6 +520,8 @@ class Bench:
 
     def _product_ways(self, precision: str, n: int) -> Iterator[Way]:
         """The right operand stored by rows and by columns: which is faster differs by GPU and type."""
+        import numpy as np
+
         torch = self._torch
 
         def twice(name: str, call: Callable[[], object]) -> Way:
@@ -528,6 +550,16 @@ class Bench:
         out = torch.empty(n, n, device="cuda", dtype=kind)
         yield twice("torch.matmul, right operand by rows", lambda: torch.matmul(a, b, out=out))
         yield twice("torch.matmul, right operand by columns", lambda: torch.matmul(a, b.t(), out=out))
+        if precision == "fp32":
+            # Without tensor cores a product is bound by its loads as well, and no ceiling for arithmetic alone.
+            for chains in CHAINS:
+                rounds = -(-(n**3) // (chains * THREADS * BLOCKS_PER_SM * self._sms))
+
+                def own(chains: int = chains, rounds: int = rounds) -> None:
+                    arguments = (np.uint32(rounds), np.float32(-0.999), np.float32(0.7), out)
+                    self._launch(f"multiply_adds<{chains}>", BLOCKS_PER_SM * self._sms, *arguments)
+
+                yield twice(f"{OWN}{chains} chains of multiply-adds a thread, as many as in the product", own)
 
     # -- links -----------------------------------------------------------------------------------------------------
 

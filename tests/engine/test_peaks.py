@@ -99,7 +99,8 @@ def test_what_a_gpu_cannot_do_is_planned_with_the_reason(changes: dict[str, Any]
 def test_every_kernel_compiles_without_a_gpu(arch: str) -> None:
     pytest.importorskip("cuda.bindings.nvrtc")
     entries = worker.entries()
-    assert len(entries) == len(set(entries)) == 1 + 4 * len(worker.VARIANTS) + len(worker.L2_UNROLLS)
+    count = 1 + 4 * len(worker.VARIANTS) + len(worker.L2_UNROLLS) + len(worker.CHAINS)
+    assert len(entries) == len(set(entries)) == count
     for entry in entries:
         cubin, name = compile_cubin(worker.kernel(entry), arch)
         assert cubin[:4] == b"\x7fELF" and name.encode() in cubin
@@ -788,3 +789,12 @@ def test_the_kernels_do_what_their_ceilings_count() -> None:
         arguments = (marked, np.uint32(tiles), np.uint32(3), sink)
         launch(worker.kernel(f"read_l2<{unroll}>"), 7, worker.THREADS, *arguments)
         assert sink.item() == marked[count - 1].item()
+    for chains in worker.CHAINS:
+        out = torch.zeros(3 * worker.THREADS, device="cuda")
+        arguments = (np.uint32(40), np.float32(-0.999), np.float32(0.7), out)
+        launch(worker.kernel(f"multiply_adds<{chains}>"), 3, worker.THREADS, *arguments)
+        v = 0.7 * (np.arange(worker.THREADS)[:, None] + np.arange(chains))
+        for _ in range(40):
+            v = -0.999 * v + 0.7
+        expected = torch.from_numpy(np.tile(v.sum(1), 3)).float().cuda()
+        torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-2)
