@@ -7,6 +7,7 @@ in a folder: reading takes some milliseconds and a few megabytes, and at worst a
 
 from __future__ import annotations
 
+import codecs
 import re
 import sys
 import tomllib
@@ -568,7 +569,8 @@ def read(path: Path, data: bytes) -> tuple[FrontMatter | None, tuple[Problem, ..
 
 def definition(data: bytes) -> bytes:
     """What says what is run and how it is judged, of a lesson.md that holds `data`: its front matter, or all of it
-    where that is not closed."""
+    where that is not closed. Without a byte-order mark, which an editor may put before it."""
+    data = data.removeprefix(codecs.BOM_UTF8)
     fences = _first_two(data.decode("latin-1"))  # a character for each byte
     return data[: fences[1].end()] if len(fences) == 2 else data
 

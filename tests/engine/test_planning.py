@@ -220,6 +220,7 @@ def test_the_number_of_replicas_is_the_modes_unless_it_was_given(
     ("file", "before", "after", "same"),
     [
         ("lesson.md", "Twice as fast.", "Three times as fast.", True),  # prose
+        ("lesson.md", "+++\ntol", "\ufeff+++\ntol", True),  # an editor's mark
         ("lesson.md", "float32 = 1e-5", "float32 = 1e-2", False),  # what is right
         ("baseline.py", "x * 2", "x + x", False),
         ("shared.cuh", "32", "64", False),
@@ -237,6 +238,16 @@ def test_what_is_run_and_what_is_right_make_other_code_and_prose_does_not(
         for content in (files, edited)
     )
     assert (first == second) is same
+
+
+def test_prose_behind_an_editors_mark_is_prose(ladder: Target) -> None:
+    matter = "\ufeff+++\ntolerance = { float32 = 1e-5 }\n+++\n\n"
+    codes = {
+        plan(ladder, {"lesson.md": f"{matter}{prose}".encode()}, "ab" * 32, machine(90), epoch="E", seq=3)
+        .record.manifest["code"]
+        for prose in ("Twice as fast.", "Three times as fast.")
+    }  # fmt: skip
+    assert len(codes) == 1
 
 
 def test_no_two_runs_have_the_same_seed_or_id(ladder: Target) -> None:

@@ -23,7 +23,7 @@ from checks.oracle.schema import Case, Strategy
 from engine import corpus
 from kernels import catalog
 from kernels.catalog.model import Kind, Role, Rung, Target
-from tests.checks.oracle_proof import asking, report, waiting
+from tests.checks.oracle_proof import asking, report, sources, waiting
 from tests.checks.oracle_proof.asking import Job
 from tests.checks.oracle_proof.mutants import SURVIVORS, Fate, Mutant, mutants
 from tests.checks.oracle_proof.waiting import Answers, failure
@@ -52,7 +52,7 @@ def main() -> None:
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     if arguments.what == "report":
-        report.PAGE.write_text(report.page(report.load(arguments.out)), "utf-8")
+        report.PAGE.write_text(report.page(report.load(arguments.out), sources.now(arguments.root)), "utf-8")
         return
     if arguments.what == "huge" and arguments.device == "cpu":
         parser.error("huge is for --device cuda: a case has more than 2^31 elements")
@@ -256,7 +256,8 @@ def _huge(arguments: argparse.Namespace) -> dict[str, Any]:
 def _lessons(arguments: argparse.Namespace) -> dict[str, Any]:
     def one(asked: tuple[Target, Rung]) -> tuple[Mapping[str, str], dict[str, Any]]:
         target, rung = asked
-        line: dict[str, Any] = {"target": target.id, "rung": rung.name, "right": rung.role is not Role.WRONG}
+        line: dict[str, Any] = {"target": target.id, "rung": rung.name, "source": sources.of(target)}
+        line["right"] = rung.role is not Role.WRONG
         if reason := obstacle(target, rung, arguments.device):
             return {}, line | {"unavailable": reason}
         wanted = min(cases, CASES) if rung.role is Role.WRONG else cases

@@ -25,26 +25,6 @@ PUBLISHED = {
 """Per cent of cases of wrong operators found, and of right ones refused, that a published study of 26 other operators
 reports for strategies of these names."""
 
-MENDED = {
-    "ch03:normalize_on_gpu": "an image of one pixel makes a constant of an argument, and a constant has no `.to`; the "
-    "kernel casts it otherwise. It compiles for both, which was all that failed.",
-    "ch07:aos_to_soa": "no longer said to be independent along S: PyTorch adds a row by where it begins.",
-    "ch08:independent_accumulators": "no longer said to be independent along M: PyTorch and the kernel of wide loads "
-    "add a row by where it begins.",
-    "labs/block_scaling:mxfp8": "states a tolerance of 3 % of max(RMS, |y|): cuBLAS adds parts rounded to bf16, and "
-    "four such parts of M=8 N=203 K=32 give the very value that was refused.",
-    "labs/block_scaling:nvfp4": "states the same tolerance, for the same reason.",
-}
-"""What was changed in a lesson after the gate had refused an honest rung of it in a recorded sitting."""
-
-CHANGED = {
-    "ch10:cluster_softmax": "`softmax.cu` is another kernel; on a GPU it was asked by the cases of its full run alone.",
-} | dict.fromkeys(
-    ("ch05:token_width", "ch10:async_copy", "ch14:cross_entropy", "ch17:balanced_split_kv"),
-    "its fuzz draws other sizes, at which all of its wrong rungs are refused without a GPU.",
-)
-"""What was changed in a lesson after the recorded sitting on a GPU, though nothing honest was refused there."""
-
 Data = Mapping[str, Mapping[str, Any]]
 
 
@@ -53,8 +33,8 @@ def load(folder: Path = DATA) -> dict[str, dict[str, Any]]:
     return {path.stem: json.loads(path.read_text("utf-8")) for path in sorted(folder.glob("*.json"))}
 
 
-def page(data: Data) -> str:
-    """The whole page."""
+def page(data: Data, sources: Mapping[str, str]) -> str:
+    """The whole page. `sources`: the lessons' hashes now, by target, as `oracle_proof.sources.now` gives them."""
     told = [
         "# What the oracle can tell",
         "",
@@ -73,7 +53,7 @@ def page(data: Data) -> str:
     for name, figures in _named(data, "huge").items():
         told += _huge(name, figures)
     for name, figures in _named(data, "lessons").items():
-        told += _lessons(name, figures)
+        told += _lessons(name, figures, sources)
     return "\n".join(told).rstrip() + "\n"
 
 
@@ -374,7 +354,7 @@ def _ended(figures: Mapping[str, Any]) -> str:
 # -- lessons -----------------------------------------------------------------------------------------------------------
 
 
-def _lessons(name: str, figures: Mapping[str, Any]) -> list[str]:
+def _lessons(name: str, figures: Mapping[str, Any], sources: Mapping[str, str]) -> list[str]:
     every = figures["rungs"]
     asked = [r for r in every if "unavailable" not in r]
     honest, wrong = [r for r in asked if r["right"]], [r for r in asked if not r["right"]]
@@ -386,6 +366,7 @@ def _lessons(name: str, figures: Mapping[str, Any]) -> list[str]:
         f"{clean} of {len(honest)} honest rungs have no failing case",
         f"in {sum(map(_judged, honest))}, and the gate refuses {_refused(honest)}. A `wrong_*` rung gets at "
         f"most 30 in the same time: {_refused(wrong)} of {len(wrong)} are refused by the gate.",
+        _since(every, sources),
         "",
         "| lesson | honest rungs | cases | failing | fewest cases of a rung | `wrong_*` refused |",
         "|---|---:|---:|---:|---:|---:|",
@@ -403,12 +384,6 @@ def _lessons(name: str, figures: Mapping[str, Any]) -> list[str]:
     ]
     if faults:
         told += ["What was held against honest rungs, the first three of each:", "", *faults, ""]
-    refused = {r["target"] for r in honest if r["verdict"] == "wrong"}
-    if mended := [f"- `{target}`: {what}" for target, what in MENDED.items() if target in refused]:
-        told += ["Changed since, for what the gate refused here; not asked again here since then:", "", *mended, ""]
-    if figures["versions"]["device"] != "cpu":
-        changed = [f"- `{target}`: {what}" for target, what in CHANGED.items()]
-        told += ["Changed since for other reasons, and not asked again here either:", "", *changed, ""]
     if living := [f"- `{r['target']}` `{r['rung']}`: {r['verdict']}" for r in wrong if r["verdict"] != "wrong"]:
         told += [
             "Wrong rungs that the gate let through in so few and small cases. A run asks the lesson's own too,",
@@ -427,6 +402,14 @@ def _lessons(name: str, figures: Mapping[str, Any]) -> list[str]:
     if reasons:
         told += ["Not asked:", "", *(f"- {reason}: {', '.join(who)}." for reason, who in reasons.items()), ""]
     return told
+
+
+def _since(rungs: Sequence[Mapping[str, Any]], sources: Mapping[str, str]) -> str:
+    """Whose files are no longer those that were asked."""
+    changed = dict.fromkeys(f"`{r['target']}`" for r in rungs if sources.get(r["target"]) != r["source"])
+    if changed:
+        return f"Changed since they were asked here: {', '.join(changed)}."
+    return "No lesson has changed since in what can decide an answer."
 
 
 def _judged(rung: Mapping[str, Any]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 import difflib
 from pathlib import Path
@@ -12,8 +13,8 @@ import pytest
 from engine import corpus
 from kernels import catalog
 from kernels.catalog.model import Role
-from tests.checks.oracle_proof import asking, mutants, report
-from tests.checks.oracle_proof.__main__ import device_name, operator_figures, renewed, verdict_of
+from tests.checks.oracle_proof import asking, mutants, report, sources
+from tests.checks.oracle_proof.__main__ import _lessons, device_name, operator_figures, renewed, verdict_of
 from tests.checks.oracle_proof.mutants import RULES, SURVIVORS, Fate, Mutant
 from tests.checks.oracle_proof.waiting import Answers, ask
 
@@ -79,7 +80,7 @@ def corpus_of(device: str, *operators: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_page_is_what_its_files_say() -> None:
-    told, written = report.page(report.load()), report.PAGE.read_text("utf-8")
+    told, written = report.page(report.load(), sources.now()), report.PAGE.read_text("utf-8")
     assert written == told, "write it anew: python -m tests.checks.oracle_proof report"
 
 
@@ -120,7 +121,7 @@ def test_the_page_tells_who_was_refused_and_what_the_careless_test_let_through()
         operator("g:good", True, "right", naive={"float32": BOTH, "bfloat16": NEITHER}),
         operator("g:odd", True, "wrong", alarms=[alarm], replayed=2, reproduced=1, not_reproduced=["M=1"]),
     )
-    told = report.page({"corpus_cpu": figures})
+    told = report.page({"corpus_cpu": figures}, {})
     assert "**1 of 2 wrong operators are refused by the gate**" in told
     assert "**1 of 2 right operators are refused**" in told
     assert "- 1 of 2 failures came again" in told
@@ -142,13 +143,13 @@ def test_two_devices_agree_only_on_what_is_alike() -> None:
         operator("g:a", True, "right", digests={"1": "bb"}),
         operator("g:b", False, "doubted", verdicts={"1": "rwrr"}),
     )
-    told = report.page({"corpus_cpu": here, "corpus_h100": there})
+    told = report.page({"corpus_cpu": here, "corpus_h100": there}, {})
     assert "the verdict is the same for 1 of 2 operators" in told
     assert "the same hashes in 1 of 2 fuzzes (operator and seed); of 8 single cases 7 end alike" in told
     assert "Cases that end otherwise: `g:b` 1." in told
     there["code"] = "d"
     assert "Cases are not compared one by one: the oracle's code was another" in report.page(
-        {"corpus_cpu": here, "corpus_h100": there}
+        {"corpus_cpu": here, "corpus_h100": there}, {}
     )
 
 
@@ -156,10 +157,19 @@ def lesson(rung: str, verdict: str, **more: Any) -> dict[str, Any]:
     """Figures of one rung of a lesson as they are recorded."""
     failing = 0 if verdict == "right" else 2
     plain: dict[str, Any] = {
-        "target": "ch03:normalize_on_gpu", "rung": rung, "right": not rung.startswith("wrong"), "verdict": verdict,
-        "cases": 45, "unsupported": 5, "failing": failing, "failures": [], "skipped": [], "problem": "",
+        "target": "ch03:normalize_on_gpu", "rung": rung, "source": "aa", "right": not rung.startswith("wrong"),
+        "verdict": verdict, "cases": 45, "unsupported": 5, "failing": failing, "failures": [], "skipped": [],
+        "problem": "",
     }  # fmt: skip
     return plain | more
+
+
+def lessons_of(*rungs: dict[str, Any]) -> dict[str, Any]:
+    """A recording."""
+    return {
+        "versions": {"device": "NVIDIA H200", "torch": "2.11.0", "triton": "3.6.0"}, "seed": 1, "cases": 200,
+        "budget_s": 15.0, "jobs": 14, "rungs": rungs,
+    }  # fmt: skip
 
 
 def test_the_page_tells_a_lesson_in_a_line_and_every_refusal_of_an_honest_rung() -> None:
@@ -174,32 +184,42 @@ def test_the_page_tells_a_lesson_in_a_line_and_every_refusal_of_an_honest_rung()
         lesson("optimized_narrow", "right", cases=5),
         lesson("peer_x", "right") | {"unavailable": "needs a GPU"},
     ]
-    figures = {
-        "versions": {"device": "NVIDIA H200", "torch": "2.11.0", "triton": "3.6.0"}, "seed": 1, "cases": 200,
-        "budget_s": 15.0, "jobs": 14, "rungs": rungs,
-    }  # fmt: skip
-    told = report.page({"lessons_h200": figures})
+    told = report.page({"lessons_h200": lessons_of(*rungs)}, {"ch03:normalize_on_gpu": "aa"})
     assert "1 of 3 honest rungs have no failing case\nin 47, and the gate refuses 1." in told
     assert "1 of 2 are refused by the gate" in told
     assert "| `ch03:normalize_on_gpu` | 3 | 47 | 2 | 0 | 1 of 2 |" in told
     assert "- `ch03:normalize_on_gpu` `optimized`: B=1 (boundary 20): no such method" in told
-    assert f"- `ch03:normalize_on_gpu`: {report.MENDED['ch03:normalize_on_gpu']}" in told
-    assert f"- `ch10:cluster_softmax`: {report.CHANGED['ch10:cluster_softmax']}" in told
     assert "- `ch03:normalize_on_gpu` `wrong_late`: right" in told
     assert "- needs a GPU: `ch03:normalize_on_gpu` `peer_x`." in told
 
 
-def test_every_lesson_was_asked_and_an_honest_rung_that_was_refused_mended_and_no_wrong_one_let_through() -> None:
+def test_the_page_names_a_lesson_of_which_any_rung_was_asked_with_other_files() -> None:
+    rungs = [
+        lesson("baseline", "right", target="ch01:same"),
+        lesson("baseline", "right", target="ch01:half", source="aa"),
+        lesson("peer_x", "right", target="ch01:half", source="bb") | {"unavailable": "needs a GPU"},
+        lesson("baseline", "right", target="ch01:gone"),
+    ]
+    told = report.page({"lessons_h200": lessons_of(*rungs)}, {"ch01:same": "aa", "ch01:half": "aa", "ch01:new": "cc"})
+    assert "\nChanged since they were asked here: `ch01:half`, `ch01:gone`.\n" in told
+    told = report.page({"lessons_h200": lessons_of(*rungs)}, {"ch01:same": "aa", "ch01:half": "bb", "ch01:gone": "aa"})
+    assert "\nChanged since they were asked here: `ch01:half`.\n" in told
+    told = report.page({"lessons_h200": lessons_of(*rungs[:1])}, {"ch01:same": "aa"})
+    assert "Changed since" not in told and "\nNo lesson has changed since in what can decide an answer.\n" in told
+
+
+def test_on_every_device_the_gate_refused_no_honest_rung_of_a_lesson_and_all_wrong_ones() -> None:
     data = {name: figures for name, figures in report.load().items() if name.startswith("lessons_")}
     assert len(data) >= 2
-    shipped = {(target.id, rung.name) for target in catalog.load().targets for rung in target.rungs}
-    for figures in data.values():
-        assert {(r["target"], r["rung"]) for r in figures["rungs"]} == shipped
-    asked = [r for figures in data.values() for r in figures["rungs"] if "unavailable" not in r and r["right"]]
-    assert {r["target"] for r in asked if r["verdict"] == "wrong"} == set(report.MENDED)
-    assert not set(report.CHANGED) & set(report.MENDED)
-    here = [r for r in data["lessons_cpu"]["rungs"] if "unavailable" not in r and not r["right"]]
-    assert [f"{r['target']} {r['rung']}" for r in here if r["verdict"] != "wrong"] == []
+    shipped = {(target.id, rung.name): rung.role for target in catalog.load().targets for rung in target.rungs}
+    for name, figures in data.items():
+        told = {(r["target"], r["rung"]): r for r in figures["rungs"]}
+        assert {key: r["right"] for key, r in told.items()} == {
+            key: role is not Role.WRONG for key, role in shipped.items()
+        }
+        asked = [r for r in figures["rungs"] if "unavailable" not in r]
+        other = [f"{r['target']} {r['rung']}: {r['verdict']}" for r in asked if r["right"] is (r["verdict"] == "wrong")]
+        assert other == [], name
 
 
 def test_lessons_that_are_asked_again_take_their_places_in_a_recording_of_the_same_kind() -> None:
@@ -253,12 +273,18 @@ summary = "x + x"
 """
 
 
-def test_a_rung_that_kills_its_process_is_asked_on_in_another(tmp_path: Path) -> None:
-    folder = tmp_path / "mine" / "twice"
+def twice(root: Path) -> Path:
+    """The folder of a lesson whose optimized rung dies of every third row."""
+    folder = root / "mine" / "twice"
     folder.mkdir(parents=True)
     for name, text in {"baseline": RIGHT, "reference": RIGHT, "optimized": DIES}.items():
         (folder / f"{name}.py").write_text(f'"""Twice."""\n\n{text}', "utf-8")
     (folder / "lesson.md").write_text(LESSON, "utf-8")
+    return folder
+
+
+def test_a_rung_that_kills_its_process_is_asked_on_in_another(tmp_path: Path) -> None:
+    folder = twice(tmp_path)
     job = asking.Job(str(folder), str(tmp_path), "mine", "optimized", "cpu", "", seeds=(2,), cases=3)
     answers = ask(job)
     assert [line["verdict"] for line in answers.cases] == [
@@ -267,6 +293,87 @@ def test_a_rung_that_kills_its_process_is_asked_on_in_another(tmp_path: Path) ->
     assert [line["index"] for line in answers.cases] == [0, 1, 2]
     assert {line["case"]["axes"]["M"] for line in answers.cases} == {2, 3}, "this seed draws both"
     assert answers.problem == ""
+
+
+def test_a_lessons_hash_follows_what_can_decide_an_answer_and_not_its_words(tmp_path: Path) -> None:
+    folder = twice(tmp_path)
+
+    def hashed() -> str:
+        return sources.now([tmp_path])["mine:twice"]
+
+    def after(name: str, old: str, new: str) -> str:
+        """The hash while `old` is `new` in that file."""
+        path = folder / name
+        text = path.read_text("utf-8")
+        assert text.count(old) == 1
+        path.write_text(text.replace(old, new), "utf-8")
+        try:
+            return hashed()
+        finally:
+            path.write_text(text, "utf-8")
+
+    before = hashed()
+    assert len(before) == 16 and int(before, 16) >= 0
+    (folder / "lesson.md").write_text(LESSON, "utf-8-sig")
+    assert hashed() == before
+    (folder / "lesson.md").write_text(LESSON, "utf-8")
+    expect = '[expect]\nspeedup = [1, 2]\non = "any"\nwhy = "none"\n[inputs]'
+    for old, new in {
+        'title = "Twice"': 'title = "Two"', '["fusion"]': '["tiling"]', '"speed"': '"memory"', "[inputs]": expect,
+        '"x * 2"': '"twice"', '\n[rungs.baseline]\nsummary = "x * 2"': "", "# Twice": "# Twice\n\nMore.",
+        "axes = { M = 4 }": "axes = { M = 4 }  # few",
+    }.items():  # fmt: skip
+        assert after("lesson.md", old, new) == before, new
+    supports = 'summary = "x + x"\nsupports = { M = [2] }'
+    changed = [
+        after("optimized.py", "== 3", "== 4"),
+        after("reference.py", "x * 2", "x * 3"),
+        after("optimized.py", "import os", "import os  # kernels.cuda"),  # and all of that module
+        after("lesson.md", "[2, 3]", "[2, 5]"),
+        after("lesson.md", "normal", "uniform"),
+        after("lesson.md", "[fuzz]", "[fuzz]\nlinear = ['x']"),
+        after("lesson.md", 'summary = "x + x"', supports),
+    ]
+    (folder / "kernel.cu").write_text("__global__ void f() {}\n", "utf-8")
+    changed.append(hashed())
+    assert len({before, *changed}) == len(changed) + 1
+
+
+def test_a_module_that_lessons_share_is_part_of_those_that_import_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = twice(tmp_path / "lessons")
+    kernels = tmp_path / "kernels"
+    (kernels / "ch01_x").mkdir(parents=True)
+    for name in ("cuda.py", "other.py", "ch01_x/parts.py"):
+        (kernels / name).write_text("A = 1\n", "utf-8")
+    monkeypatch.setattr(catalog, "shipped_root", lambda: kernels)
+    for line, named in {
+        "import math": set(),
+        "from kernels import cuda": {"cuda.py"},
+        "from kernels.cuda import launch": {"cuda.py"},
+        "import kernels.ch01_x.parts": {"ch01_x/parts.py"},
+    }.items():
+        (folder / "optimized.py").write_text(f"{line}\n\ndef run(x):\n    return x\n", "utf-8")
+        found = set()
+        for name in ("cuda.py", "other.py", "ch01_x/parts.py"):
+            before = sources.now([tmp_path / "lessons"])
+            with (kernels / name).open("a", encoding="utf-8") as file:
+                file.write("B = 2\n")
+            found |= {name} if sources.now([tmp_path / "lessons"]) != before else set()
+        assert found == named, line
+
+
+def test_a_rung_that_cannot_be_asked_here_is_recorded_with_its_lessons_hash_all_the_same(tmp_path: Path) -> None:
+    folder = twice(tmp_path)
+    text = LESSON.replace('"x + x"', '"x + x"\nneeds = { gpus = 1 }')
+    (folder / "lesson.md").write_text(text, "utf-8")
+    given = argparse.Namespace(
+        device="cpu", cases=0, seeds=[1], root=[tmp_path], only=[], rungs=["optimized"], budget=1.0, jobs=1
+    )
+    [told] = _lessons(given)["rungs"]
+    assert list(told) == ["target", "rung", "source", "right", "unavailable"]
+    assert (told["source"], told["unavailable"]) == (sources.now([tmp_path])["mine:twice"], "needs a GPU")
 
 
 def test_what_was_asked_becomes_figures() -> None:

@@ -43,15 +43,19 @@ def widened_part(
     tl.store(part, total, mask=(rows < M)[:, None] & (columns < N)[None, :])
 
 
+def cut(tiles: int, steps: int, programs: int) -> tuple[int, int]:
+    """Into how many parts the steps along K go, and the steps of each: up to `programs` in all, and each has work."""
+    each = triton.cdiv(steps, min(steps, max(programs // tiles, 1)))
+    return triton.cdiv(steps, each), each
+
+
 def run(a: Tensor, a_scale: Tensor, b: Tensor, b_scale: Tensor) -> Tensor:
     # a e4m3 [M, K], a_scale uint8 [M, K/32], b e4m3 [N, K], b_scale uint8 [N, K/32] -> bf16 [M, N]
     tile, options = plan(a)
     operands = sides(a, a_scale, b, b_scale)
     tiles = (triton.cdiv(operands[4], tile[0]), triton.cdiv(operands[5], tile[1]))
     K = a.shape[1]
-    steps = triton.cdiv(K, tile[2])
-    each = triton.cdiv(steps, min(steps, max(PROGRAMS // (tiles[0] * tiles[1]), 1)))
-    splits = triton.cdiv(steps, each)  # each program has work
+    splits, each = cut(tiles[0] * tiles[1], triton.cdiv(K, tile[2]), PROGRAMS)
     parts = torch.empty((splits, len(a), len(b)), dtype=torch.float32, device=a.device)
     widened_part[(*tiles, splits)](parts, *operands, each * tile[2], *tile, GROUP, K % tile[2] == 0, **options)
     return parts.sum(dim=0).to(torch.bfloat16)  # in a fixed order: the same bits every time, unlike atomics
