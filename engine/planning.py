@@ -326,19 +326,17 @@ def _place(target: Target, hardware: Hardware, device: str, case: str) -> tuple[
     """Device, case, and why it cannot run there ("" where it can)."""
     if device == "auto":
         device = "cpu" if target.on_host or hardware.gpus < max(target.ranks, 1) else "cuda"
-    names = {found.name for found in target.cases}
+    chosen = target.case(case) if case else target.usual_case(device)
     if device == "cuda":
-        chosen = target.case(case or "default")
         if 0 < hardware.gpus < target.ranks:
             return device, chosen, f"needs {target.ranks} GPUs, one for each rank; there is {hardware.gpus}"
         if not hardware.gpus:
             return device, chosen, f"needs a GPU: {hardware.note}"
         return device, chosen, target.needs.missing(sm=hardware.sm, gpus=hardware.gpus) or ""
     if target.on_host:
-        return device, target.case(case or "default"), ""
-    if "cpu" not in names:
-        return device, target.case(case or "default"), _lacking(target.needs, sm=None, gpus=0)
-    chosen = target.case(case or "cpu")
+        return device, chosen, ""
+    if all(found.name != "cpu" for found in target.cases):
+        return device, chosen, _lacking(target.needs, sm=None, gpus=0)
     if _is_for_host(target, chosen):
         return device, chosen, ""
     fitting = " or ".join(found.name for found in target.cases if _is_for_host(target, found))

@@ -270,6 +270,11 @@ class Target:
                 return case
         raise LookupError(f"{self.id} has no case {name!r}; it has {', '.join(c.name for c in self.cases)}")
 
+    def usual_case(self, device: str) -> Case:
+        """The case that a run on "cuda" or "cpu" times where none is asked for, and that a prediction is about."""
+        small = device == "cpu" and not self.on_host and any(case.name == "cpu" for case in self.cases)
+        return self.case("cpu" if small else "default")
+
     @property
     def on_host(self) -> bool:
         """Whether this target runs on the CPU everywhere: it needs no GPU, its inputs stay on the host."""

@@ -66,7 +66,7 @@ def write_target(root: Path, chapter: str, name: str, **changes: Any) -> Target:
         techniques=("coalescing",),
         inputs=(),
         outputs=(),
-        cases=(Case("default", {"M": 8}),),
+        cases=(Case("default", {"M": 8}), Case("cpu", {"M": 4})),
         flops="0",
         bytes="",
         tolerance={},

@@ -776,7 +776,7 @@ def remember(
     validity: Validity = Validity.VALID,
     quick: bool = False,
     device: str = "cpu",
-    case: str = "cpu",
+    case: str = "",
     sources: str = "",
     environment: dict[str, object] | None = None,
     sm_clock_mhz: float | None = None,
@@ -786,7 +786,8 @@ def remember(
 ) -> RunRecord:
     """Put a run of `target` into the store as the engine would: planned, then finished with its samples.
 
-    `arms`, by rung, and `comparison` hold further fields of the records.
+    `case` is what a lesson is usually timed on there, unless it is given; `arms`, by rung, and `comparison` hold more
+    fields of the records.
     """
     state_dir.mkdir(mode=0o700, exist_ok=True)
     count = 20
@@ -797,7 +798,7 @@ def remember(
             folder=b"/somewhere",
             title=f"About {target}",
             device=device,
-            case=case,
+            case=case or ("cpu" if device == "cpu" else "default"),
             quick=quick,
             trigger=Trigger.CLI,
             seed=1,

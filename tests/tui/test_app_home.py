@@ -230,6 +230,19 @@ async def test_predictions_are_met_missed_or_not_measured_there(tmp_path: Path) 
         assert "not measured there; 1.01x on the CPU" in app.screen.copy_text()  # type: ignore[attr-defined]
 
 
+async def test_a_prediction_is_about_the_usual_case_and_a_run_of_another_says_so(tmp_path: Path) -> None:
+    async with opened(tmp_path, size=(120, 40)) as (app, pilot):
+        app.screen.table.move_to("target ch07:transpose")  # type: ignore[attr-defined]
+        await pilot.pause()
+        assert "full, cuda ▲" in flowing(app)
+        run = next(run for run in app.model.runs.values() if run.target == "ch07:transpose")
+        run.case = "large"
+        app.screen._describe()  # type: ignore[attr-defined]
+        await pilot.pause()
+        assert "full, cuda, case large ▲" in flowing(app)
+        assert "1.5x to 3x on H100: the last run was of case large; this is about default" in flowing(app)
+
+
 async def test_a_prediction_for_the_host_of_a_gpu_is_met_on_the_cpu_beside_it(tmp_path: Path) -> None:
     catalog = make_catalog(tmp_path)
     inputs = (TensorSpec("x", "float32", ("N",), "normal", (), frozenset({Flag.CPU})),)
@@ -237,6 +250,8 @@ async def test_a_prediction_for_the_host_of_a_gpu_is_met_on_the_cpu_beside_it(tm
     targets = tuple(replace(t, **host) if t.id == "ch05:collate" else t for t in catalog.targets)
     async with opened(tmp_path, catalog=replace(catalog, targets=targets), size=(120, 40)) as (app, pilot):
         app.screen.table.move_to("target ch05:collate")  # type: ignore[attr-defined]
+        ran = next(run for run in app.model.runs.values() if run.target == "ch05:collate")
+        ran.case = "default"  # which a lesson of the host is timed on everywhere
         for gpu, told in (("NVIDIA H100 80GB HBM3", "met, 1.01x"), ("", "not measured there; 1.01x on the CPU")):
             app.machines = dict.fromkeys((app.screen.result("ch05:collate").run_id,), gpu)  # type: ignore[attr-defined]
             app.screen._describe()  # type: ignore[attr-defined]

@@ -130,13 +130,24 @@ def test_a_lesson_of_the_host_counts_for_the_machine_and_its_gpu(tmp_path: Path,
     there: dict[str, object] = {**H100, "cpu": "a CPU"}
     on_h100(state, "mine:one", speedup=2.0)
     remember(state, "mine:one", speedup=50.0, environment=there, comparison=CERTAIN)  # with --device cpu
-    remember(state, "mine:host", speedup=8.0, environment=there, comparison=CERTAIN)  # the newest
+    remember(state, "mine:host", speedup=8.0, case="default", environment=there, comparison=CERTAIN)  # the newest
     for words in ((), ("--on", "H100")):
         told = json.loads(bench("suite", *words, "--root", str(tmp_path / "mine"), "--json").stdout)
         assert told["geometric_mean"] == pytest.approx(4.0), words
     make_target(tmp_path / "others", "one")
     unknown = json.loads(bench("suite", "--on", "H100", "--root", str(tmp_path / "others"), "--json").stdout)
     assert unknown["left_out"] == [{"target": "mine:host", "reason": "no full run on H100"}]
+
+
+def test_a_run_of_another_case_does_not_speak_for_its_target(tmp_path: Path, state: Path) -> None:
+    for name in ("one", "two"):
+        make_target(tmp_path / "mine", name)
+    on_h100(state, "mine:one", speedup=2.0)
+    on_h100(state, "mine:one", speedup=50.0, case="large")
+    on_h100(state, "mine:two", speedup=50.0, case="large")
+    told = json.loads(bench("suite", "--root", str(tmp_path / "mine"), "--json").stdout)
+    assert (told["count"], told["geometric_mean"]) == (1, pytest.approx(2.0))
+    assert told["left_out"] == [{"target": "mine:two", "reason": f"no full run of its usual case on {GPU}"}]
 
 
 def test_targets_of_a_suite_are_chosen_by_id_or_chapter(state: Path) -> None:

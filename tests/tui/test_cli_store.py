@@ -212,6 +212,7 @@ def test_expectations_put_the_prediction_beside_the_newest_run_on_that_hardware(
     remember(state, "mine:beside", speedup=2.0, device="cpu", environment={**H100, "cpu": "a CPU"})
     remember(state, "mine:met", speedup=2.0, device="cuda", environment=H100)
     remember(state, "mine:met", speedup=1.1, environment=LAPTOP)  # newer, and says nothing about an H100
+    remember(state, "mine:met", speedup=1.1, device="cuda", case="large", environment=H100)  # nor of this case
     remember(state, "mine:missed", speedup=2.0, device="cuda", environment=H100)
     remember(state, "mine:missed", speedup=1.2, device="cuda", environment=H100)
     remember(state, "mine:elsewhere", speedup=2.0, environment=LAPTOP)

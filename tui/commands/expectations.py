@@ -115,14 +115,16 @@ def command(ctx: click.Context, roots: tuple[str, ...], as_json: bool) -> None:
 
 
 def look(opened: History, target: Target, kept: Marks) -> Finding:
-    """The newest timed run of `target` on the hardware of its prediction that may answer it, else the newest that may
-    not: on other hardware, or a portable one."""
+    """The newest timed run of the usual case of `target` on the hardware of its prediction that may answer it, else the
+    newest that may not: on other hardware, or a portable one."""
     from tui.commands import stored
 
     assert target.expect is not None
     marks = tuple(kept.in_force(bytes(target.folder)).values())
     elsewhere: Finding | None = None
     for record in opened.newest(LOOK_BACK_RUNS, target.id, all_findings=False):
+        if record.case != target.usual_case(record.device).name:
+            continue
         run = stored.view(record, kept)
         best = Measured.of(run, target.goal)
         if run.state != State.OK or best.speedup is None:

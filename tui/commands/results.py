@@ -156,7 +156,9 @@ def _target(target: Target, runs: Sequence[RunView], name: str) -> Document:
 
 def _met(target: Target, run: RunView, name: str) -> bool | None:
     """Whether the prediction was met; None where this run cannot say: another case, other hardware, not believed."""
-    if target.expect is None or run.case != target.cases[0].name or not is_meant(target.expect.on, [name, run.device]):
+    if target.expect is None or not is_meant(target.expect.on, [name, run.device]):
+        return None
+    if run.case != target.usual_case(run.device).name:
         return None
     if run.state != State.OK or run.validity != Validity.VALID or run.policy == PORTABLE or run.marks:
         return None

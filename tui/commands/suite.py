@@ -7,7 +7,7 @@ that is left out is named with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from tui.results import is_meant
 
 if TYPE_CHECKING:
     from engine.suite import Entry, Score
+    from kernels.catalog.model import Target
     from store import History
 
 LOOK_BACK_RUNS = 200
@@ -63,10 +64,10 @@ def command(
     """
     from tui.commands import stored  # the store and numpy
 
-    hosts = {target.id for target in common.load_catalog(roots).targets if target.on_host}
+    known = {target.id: target for target in common.load_catalog(roots).targets}
     with stored.history() as opened:
         wanted = choose(list(opened.board(all_findings=False)), selectors)
-        named, parts = gather(opened, wanted, hardware, hosts)
+        named, parts = gather(opened, wanted, hardware, known)
     score = together(parts)
     if as_json:
         common.say_document(as_document(named, parts, score))
@@ -97,13 +98,14 @@ def choose(stored: Sequence[str], selectors: Sequence[str]) -> list[str]:
 
 
 def gather(
-    opened: History, targets: Iterable[str], hardware: str | None, hosts: Container[str]
+    opened: History, targets: Iterable[str], hardware: str | None, known: Mapping[str, Target]
 ) -> tuple[str, list[Part]]:
-    """The hardware that the runs must be on, and per target its newest full run there; `hosts` are lessons of the
-    host."""
+    """The hardware that the runs must be on, and per target its newest full run there of its usual case; of any case
+    where the target is not `known` any more."""
     from tui.commands import stored  # already imported with the store
 
     full: dict[str, list[tuple[list[str], RunView]]] = {}
+    of_another: set[str] = set()  # targets with full runs of other cases
     newest = ("", "")  # id, which sorts by creation, and hardware
     kept = stored.marks()
     for target in targets:
@@ -111,7 +113,12 @@ def gather(
         for record in opened.newest(LOOK_BACK_RUNS, target, all_findings=False):
             if record.quick or not record.state.final or record.state in (State.CANCELLED, State.ENGINE_LOST):
                 continue
-            names = stored.hardware(record, stored.environment(opened, record), on_host=target in hosts)
+            lesson = known.get(target)
+            if lesson is not None and record.case != lesson.usual_case(record.device).name:
+                of_another.add(target)
+                continue
+            on_host = lesson is not None and lesson.on_host
+            names = stored.hardware(record, stored.environment(opened, record), on_host=on_host)
             full[target].append((names, stored.view(record, kept)))
             newest = max(newest, (record.id, names[0]))
     named = hardware or newest[1]
@@ -121,7 +128,8 @@ def gather(
             (run for names, run in runs if (names[0] == named if hardware is None else is_meant(hardware, names))), None
         )
         if run is None:
-            parts.append(Part(target, left_out=f"no full run on {named}" if named else "no full run"))
+            what = "no full run of its usual case" if target in of_another else "no full run"
+            parts.append(Part(target, left_out=f"{what} on {named}" if named else what))
         else:
             parts.append(Part(target, run, why_not(run)))
     return named, parts

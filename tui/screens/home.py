@@ -413,7 +413,10 @@ class HomeScreen(WorkScreen):
         if result is None:
             return Text("Not run yet: r runs it quickly, R in full\n")
         how = "quick" if result.quick else "full"
-        text = Text(f"Last run {plain.local_time(result.wall)}, {how}, {clean_line(result.device)}\n", style="dim")
+        where = clean_line(result.device)
+        if result.case != target.usual_case(result.device).name:
+            where += f", case {clean_line(result.case)}"
+        text = Text(f"Last run {plain.local_time(result.wall)}, {how}, {where}\n", style="dim")
         if result.state is not State.OK:
             text.append(f"{STATE_WORDS[result.state]}: ", style="not dim bold")
             text.append(f"{clean_line(result.reason) or plain.DASH}\n", style="not dim")
@@ -444,6 +447,9 @@ class HomeScreen(WorkScreen):
         result, expect = self.result(target.id), target.expect
         if expect is None or result is None:
             return "not measured yet"
+        usual = target.usual_case(result.device).name
+        if result.case != usual:
+            return f"the last run was of case {clean_line(result.case)}; this is about {usual}"
         arm = result.meant(target.goal)
         item = (result.comparison(arm.rung) if arm is not None else None) or result.headline
         speedup = item.speedup if item is not None else None
