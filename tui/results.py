@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from kernels.catalog.model import Goal
+from engine.clean import clean_line
+from kernels.catalog.model import Goal, Target
 from store.outcomes import FindingStatus, State, Timing, Verdict
 from tui import plain
 
@@ -207,6 +208,13 @@ class Result:
             marked=marked,
             mistaken=mistaken(run),
         )
+
+    def unusual_case(self, target: Target | None) -> str:
+        """The run's case where that is not the one that its target is usually timed on, which predictions and a suite
+        are about; else "", and where nothing is known of the target."""
+        if target is None or self.case == target.usual_case(self.device).name:
+            return ""
+        return clean_line(self.case)
 
     def arm(self, rung: str) -> ArmResult | None:
         """The rung's part, None where it had none."""

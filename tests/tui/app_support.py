@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -122,8 +122,9 @@ def story() -> list[events.Event]:
     )
 
 
-def fill_store(target: str = "ch07:transpose", runs: int = 4) -> list[str]:
-    """Put runs into the store, the last but one a failure; returns their ids, oldest first."""
+def fill_store(target: str = "ch07:transpose", runs: int = 4, cases: Mapping[int, str] | None = None) -> list[str]:
+    """Put runs into the store, the last but one a failure; returns their ids, oldest first. `cases`: by the number of a
+    run, where it is not the default one."""
     ids = []
     with Store.open(paths.database_file()) as store:
         for number in range(runs):
@@ -134,6 +135,7 @@ def fill_store(target: str = "ch07:transpose", runs: int = 4) -> list[str]:
                 }
             )
             run = planned(target, wall=f"2026-05-{number + 1:02d}T10:20:30+00:00", snapshot=snapshot)
+            run = replace(run, case=(cases or {}).get(number, run.case))
             store.plan([run])
             if number == runs - 2:
                 store.finish(

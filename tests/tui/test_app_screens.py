@@ -354,6 +354,26 @@ async def test_history_plots_medians_with_error_bars_of_a_rung_that_can_be_chang
         assert plot._x_max - plot._x_min < 3.0  # zoomed into what was 0.5..3.5
 
 
+async def test_a_run_of_another_case_says_so_and_is_not_drawn_among_the_newest_ones(tmp_path: Path) -> None:
+    fill_store(runs=5, cases={1: "large"})
+    async with opened(tmp_path, size=(200, 50), link=make_link(told=False)) as (app, pilot):
+        highlight(app)
+        await pilot.press("t")
+        await until(pilot, lambda: "●" in screen_text(app))
+        lines = [line for line in screen_text(app).splitlines() if "2026-05-" in line]
+        assert ["case large" in line for line in lines] == [False, False, False, True, False]
+        plot: Any = app.screen._plot  # type: ignore[attr-defined]
+        assert [float(y) for y in plot._datasets[1].y] == pytest.approx([1 / 1.5, 1 / 2.5, 1 / 3.5])
+
+
+async def test_figures_of_another_case_stand_under_its_name(tmp_path: Path) -> None:
+    fill_store(runs=1, cases={0: "large"})
+    async with opened(tmp_path, size=(120, 40), link=make_link(told=False)) as (app, pilot):
+        highlight(app)
+        await pilot.press("enter")
+        await until(pilot, lambda: "Rungs and files, case large" in screen_text(app))
+
+
 async def test_two_marked_runs_are_compared_and_enter_opens_the_stored_run(tmp_path: Path) -> None:
     ids = fill_store(runs=4)
     async with opened(tmp_path, size=(120, 40)) as (app, pilot):

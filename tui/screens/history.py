@@ -211,12 +211,17 @@ class HistoryScreen(WorkScreen):
         return rung in caught or "" in caught
 
     def _note(self, result: Result) -> str:
-        """What must be known of a run: who was caught, why it failed, why there is no verdict."""
+        """What must be known of a run: that it was of another case, who was caught, why it failed, why there is no
+        verdict."""
+        case = result.unusual_case(self.workbench.target(self._target_id))
+        told = [f"case {case}"] if case else []
         caught = self._caught.get(result.run_id, {})
         if caught:
             words = {rung: "wrong" if rung in result.mistaken else "caught" for rung in caught}
-            return "; ".join(f"{rung or 'the run'} {words[rung]}: {why}" for rung, why in caught.items())
-        return result.reason or (result.headline.note if result.headline is not None else "")
+            told += [f"{rung or 'the run'} {words[rung]}: {why}" for rung, why in caught.items()]
+        elif why := result.reason or (result.headline.note if result.headline is not None else ""):
+            told.append(why)
+        return "; ".join(told)
 
     def _tell_held(self) -> None:
         """Say above the runs which rungs are in quarantine."""
@@ -230,10 +235,14 @@ class HistoryScreen(WorkScreen):
 
     # -- the plot ----------------------------------------------------------------------------------------------
 
+    def _alike(self) -> list[Result]:
+        """The runs whose times may be drawn side by side: of the newest one's case, on its device; newest first."""
+        return [r for r in self._results if (r.device, r.case) == (self._results[0].device, self._results[0].case)]
+
     def _rungs(self) -> list[str]:
-        """Rungs with a time in any run, the newest run's lead first."""
+        """Rungs with a time in any run that is drawn, the newest run's lead first."""
         names: list[str] = []
-        for result in self._results:
+        for result in self._alike():
             lead = result.lead
             for arm in ([lead] if lead is not None else []) + list(result.arms):
                 if (
@@ -259,12 +268,13 @@ class HistoryScreen(WorkScreen):
             self._plot = HistoryPlot(id="plot")
             await box.mount(self._plot)
         points = []
-        for result in reversed(self._results):
+        for result in reversed(self._alike()):
             arm = result.arm(self._rung)
             if arm is not None and arm.median_ms is not None and not self._barred(result, arm.rung):
                 points.append(Point(arm.median_ms, arm.low_ms, arm.high_ms))
         at = rungs.index(self._rung) + 1
-        box.border_title = Content(f"{clean_line(self._rung)}: medians in ms, oldest run first")
+        what = f"medians in ms on {clean_line(self._results[0].device)}, case {clean_line(self._results[0].case)}"
+        box.border_title = Content(f"{clean_line(self._rung)}: {what}, oldest run first")
         box.border_subtitle = f"rung {at} of {len(rungs)}"
         self._plot.show(points, ascii_only=self.workbench.ascii)
 

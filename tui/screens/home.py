@@ -414,8 +414,8 @@ class HomeScreen(WorkScreen):
             return Text("Not run yet: r runs it quickly, R in full\n")
         how = "quick" if result.quick else "full"
         where = clean_line(result.device)
-        if result.case != target.usual_case(result.device).name:
-            where += f", case {clean_line(result.case)}"
+        if case := result.unusual_case(target):
+            where += f", case {case}"
         text = Text(f"Last run {plain.local_time(result.wall)}, {how}, {where}\n", style="dim")
         if result.state is not State.OK:
             text.append(f"{STATE_WORDS[result.state]}: ", style="not dim bold")
@@ -447,9 +447,8 @@ class HomeScreen(WorkScreen):
         result, expect = self.result(target.id), target.expect
         if expect is None or result is None:
             return "not measured yet"
-        usual = target.usual_case(result.device).name
-        if result.case != usual:
-            return f"the last run was of case {clean_line(result.case)}; this is about {usual}"
+        if case := result.unusual_case(target):
+            return f"the last run was of case {case}; this is about {target.usual_case(result.device).name}"
         arm = result.meant(target.goal)
         item = (result.comparison(arm.rung) if arm is not None else None) or result.headline
         speedup = item.speedup if item is not None else None

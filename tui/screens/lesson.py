@@ -285,7 +285,9 @@ class LessonScreen(WorkScreen):
             (name_, [Text(clean_line(name_), style="dim"), "", "", ""]) for name_ in target.files if name_ not in known
         ]
         self.table.show(rows)
-        entitle(self.table, "Rungs and files; (earlier run)" if old else "Rungs and files")
+        case = last.unusual_case(target) if last is not None else ""
+        title = f"Rungs and files, case {case}" if case else "Rungs and files"
+        entitle(self.table, f"{title}; (earlier run)" if old else title)
         self._about()
 
     def _about(self) -> None:
