@@ -122,7 +122,7 @@ __global__ void read_l2(const Vec* x, unsigned tiles, unsigned passes, unsigned*
     if (seen == 0x9e3779b9u) out[0] = seen;
 }
 
-// Chains of multiply-adds in registers, independent of one another. A factor below -1/2 changes every sign each time.
+// Chains of multiply-adds in registers, independent of one another. All that is stored is a sum for each thread.
 template <int CHAINS>
 __global__ void multiply_adds(unsigned rounds, float factor, float summand, float* out) {
     float v[CHAINS];

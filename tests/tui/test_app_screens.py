@@ -355,13 +355,14 @@ async def test_history_plots_medians_with_error_bars_of_a_rung_that_can_be_chang
 
 
 async def test_a_run_of_another_case_says_so_and_is_not_drawn_among_the_newest_ones(tmp_path: Path) -> None:
-    fill_store(runs=5, cases={1: "large"})
+    fill_store(runs=5, cases={1: "large", 3: "tiny"})  # the fourth failed
     async with opened(tmp_path, size=(200, 50), link=make_link(told=False)) as (app, pilot):
         highlight(app)
         await pilot.press("t")
         await until(pilot, lambda: "●" in screen_text(app))
         lines = [line for line in screen_text(app).splitlines() if "2026-05-" in line]
         assert ["case large" in line for line in lines] == [False, False, False, True, False]
+        assert "case tiny; opt" in lines[1]
         plot: Any = app.screen._plot  # type: ignore[attr-defined]
         assert [float(y) for y in plot._datasets[1].y] == pytest.approx([1 / 1.5, 1 / 2.5, 1 / 3.5])
 

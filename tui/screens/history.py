@@ -237,7 +237,8 @@ class HistoryScreen(WorkScreen):
 
     def _alike(self) -> list[Result]:
         """The runs whose times may be drawn side by side: of the newest one's case, on its device; newest first."""
-        return [r for r in self._results if (r.device, r.case) == (self._results[0].device, self._results[0].case)]
+        timed = [result for result in self._results if any(arm.median_ms is not None for arm in result.arms)]
+        return [result for result in timed if (result.device, result.case) == (timed[0].device, timed[0].case)]
 
     def _rungs(self) -> list[str]:
         """Rungs with a time in any run that is drawn, the newest run's lead first."""
@@ -268,12 +269,13 @@ class HistoryScreen(WorkScreen):
             self._plot = HistoryPlot(id="plot")
             await box.mount(self._plot)
         points = []
-        for result in reversed(self._alike()):
+        alike = self._alike()
+        for result in reversed(alike):
             arm = result.arm(self._rung)
             if arm is not None and arm.median_ms is not None and not self._barred(result, arm.rung):
                 points.append(Point(arm.median_ms, arm.low_ms, arm.high_ms))
         at = rungs.index(self._rung) + 1
-        what = f"medians in ms on {clean_line(self._results[0].device)}, case {clean_line(self._results[0].case)}"
+        what = f"medians in ms on {clean_line(alike[0].device)}, case {clean_line(alike[0].case)}"
         box.border_title = Content(f"{clean_line(self._rung)}: {what}, oldest run first")
         box.border_subtitle = f"rung {at} of {len(rungs)}"
         self._plot.show(points, ascii_only=self.workbench.ascii)
