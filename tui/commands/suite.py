@@ -110,14 +110,14 @@ def gather(
     kept = stored.marks()
     for target in targets:
         full[target] = []
+        lesson = known.get(target)
+        on_host = lesson is not None and lesson.on_host
         for record in opened.newest(LOOK_BACK_RUNS, target, all_findings=False):
             if record.quick or not record.state.final or record.state in (State.CANCELLED, State.ENGINE_LOST):
                 continue
-            lesson = known.get(target)
             if lesson is not None and record.case != lesson.usual_case(record.device).name:
                 of_another.add(target)
                 continue
-            on_host = lesson is not None and lesson.on_host
             names = stored.hardware(record, stored.environment(opened, record), on_host=on_host)
             full[target].append((names, stored.view(record, kept)))
             newest = max(newest, (record.id, names[0]))
