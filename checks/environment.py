@@ -44,6 +44,7 @@ THERMAL = 0x20 | 0x40  # NVML's clocks-event reasons: slowed by software or hard
 POWER_CAP, POWER_BRAKE = 0x4, 0x80
 DISTURBED = 0.05  # of the time: from here on a limit that stepped in is no longer a trifle
 SET_ASIDE = 0.5  # of the samples, for a low clock
+STARVED = 0.98  # of an arm's turns in line for a processor: what it measured is its neighbours
 STOLEN = 0.10  # of all processor time, by the hypervisor
 SWAPPED_BYTES = 64 << 20  # read back from disk during a run: seconds, and in the middle of samples
 LOOKS = 12  # calls of a process whose outputs' pages are looked at: 0.1 ms for 16 MB
@@ -387,6 +388,25 @@ def _neighbours(run: RunFacts) -> Answer:
     return passed(told + (f"; {unknown} more are numbers of another namespace" if unknown else ""))
 
 
+def _cpu_neighbours(run: RunFacts) -> Answer:
+    measured = [arm for arm in run.arms if arm.waited_share is not None]
+    if not measured:
+        timed = any(arm.timing == "host" for arm in run.arms)
+        return unavailable("the kernel does not tell who waited") if timed else not_applicable("no arm ran on a CPU")
+    worst = max(measured, key=lambda arm: arm.waited_share or 0.0)
+    waited = worst.waited_share or 0.0
+    told = [f"threads of {worst.arm} stood in line for {waited:.1%} of its turns"]
+    if worst.others_cores is not None:
+        told.append(f"others kept {max(worst.others_cores, 0.0):.2f} processors busy")
+    if worst.stolen_share is not None:
+        told.append(f"the hypervisor took {worst.stolen_share:.1%}")
+    if worst.pressure_share is not None:
+        told.append(f"something on the machine stood in line for {worst.pressure_share:.0%} of the time")
+    load = _inside(run.before, "load")
+    told += [f"load {load[0]:.1f} before"] if isinstance(load, (list, tuple)) and load else []
+    return unfit(run, ", ".join(told)) if waited > STARVED else passed(", ".join(told))
+
+
 def _driver(run: RunFacts) -> Answer:
     changed = _changes(run, "gpu", ("driver",)) + _changes(run, "", ("driver_module", "kernel"))
     if changed:
@@ -636,6 +656,15 @@ CHECKS: tuple[Check, ...] = (
         run=_neighbours,
     ),
     Check(
+        "environment.cpu_neighbours",
+        "Others on the processors",
+        "How long threads of the arms stood in line while they were timed on a CPU, how many processors others kept "
+        "busy, what the hypervisor took. A comparison without an A/A arm has a floor that is no lower than that.",
+        ("environment.cpu_neighbours",),
+        When.AFTER_RUN,
+        run=_cpu_neighbours,
+    ),
+    Check(
         "environment.driver",
         "Driver version",
         "Versions of the driver's library and kernel module, and of the operating system's kernel, before and after.",
@@ -783,6 +812,14 @@ ISSUES: tuple[Issue, ...] = (
         How.DETECTED,
         "The driver's list of processes and of their last use is read before and after; only what is not ours counts. "
         "tests/checks/test_environment.py names a stranger.",
+        listed=False,
+    ),
+    Issue(
+        "environment.cpu_neighbours",
+        "Other processes take the processors while one side is measured, and identical code seems faster or slower.",
+        How.DETECTED,
+        "The time that threads stood in line is counted around every turn; a comparison without an A/A arm is decided "
+        "only beyond what that can have done. tests/engine/test_contention.py holds the verdict against it.",
         listed=False,
     ),
     Issue(

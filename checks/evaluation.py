@@ -13,11 +13,12 @@ from __future__ import annotations
 import os
 import re
 import sys
+import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, ModuleType
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from checks.registry import (
     Answer,
@@ -37,6 +38,9 @@ from checks.registry import (
     unavailable,
 )
 from kernels.catalog.parsing import parsed
+
+if TYPE_CHECKING:
+    import ast
 
 OURS = ("engine", "checks", "store", "tui")  # packages that a lesson has no business with; kernels is for lessons
 MOST_NOTES = 40
@@ -197,6 +201,13 @@ def _state_folder(folder: Path) -> str:
     return str(layouts.parent) + os.sep if layouts.name == "snapshots" else ""
 
 
+def _own_folders(site: Site) -> tuple[str, ...]:
+    """Beginnings of paths that are the lesson's own: its layout, its process's folders, the caches. Some lie in the
+    state, and are the lesson's all the same.
+    """
+    return tuple(folder + os.sep for folder in (str(site.folder), tempfile.gettempdir(), *site.writable))
+
+
 class Reach(Audit):
     """Notes where the lesson walks objects, frames, other processes, or the files and modules that judge it."""
 
@@ -206,6 +217,7 @@ class Reach(Audit):
         super().__init__(site)
         self._reference = self.prefix + "reference.py"
         self._state = _state_folder(site.folder)
+        self._folders = _own_folders(site)
         self._own = f"/proc/{os.getpid()}/"
 
     def handlers(self) -> Mapping[str, Handler]:
@@ -284,11 +296,13 @@ class Reach(Audit):
 
     def _is_ours(self, path: str) -> bool:
         """Whether it lies in our packages or in our state, and not in the lesson's own folder."""
-        if path.startswith(self.prefix):
-            return False
         if self._state and path.startswith(self._state):
-            return True
-        return path.startswith(_OUR_ROOT) and path[len(_OUR_ROOT) :].partition(os.sep)[0] in OURS
+            return not (path + os.sep).startswith(self._folders)
+        return (
+            path.startswith(_OUR_ROOT)
+            and path[len(_OUR_ROOT) :].partition(os.sep)[0] in OURS
+            and not path.startswith(self.prefix)
+        )
 
     def _on_process(self, path: str, done: str, innermost: FrameType) -> None:
         """Other processes by number, and our own memory and descriptors. /proc/self/status or cpuinfo are harmless."""
@@ -371,6 +385,7 @@ class Edits(Audit):
         super().__init__(site)
         self._given = {self.prefix + name for name in site.target.files}
         self._state = _state_folder(site.folder)
+        self._folders = _own_folders(site)
 
     def handlers(self) -> Mapping[str, Handler]:
         """Opening for writing, and whatever else changes what a path leads to."""
@@ -400,8 +415,73 @@ class Edits(Audit):
             # A new module that would be imported instead of another; compiled files and data are the lesson's affair.
             return path.endswith((".py", ".pth", ".md"))
         if self._state and path.startswith(self._state):
-            return True
+            return not (path + os.sep).startswith(self._folders)
         return path.startswith(_OUR_ROOT) and path[len(_OUR_ROOT) :].partition(os.sep)[0] in OURS
+
+
+# -- writing elsewhere -------------------------------------------------------------------------------------------------
+
+# What changes the file system, and which of an event's arguments name what is changed and the folder that a relative
+# path begins at. A hard link makes its source writable under another name.
+_TOUCHED: dict[str, tuple[tuple[int, int | None], ...]] = {
+    "os.rename": ((0, 2), (1, 3)), "os.link": ((0, 2), (1, 3)), "os.symlink": ((1, 2),), "os.remove": ((0, 1),),
+    "os.rmdir": ((0, 1),), "os.mkdir": ((0, 2),), "os.chmod": ((0, 2),), "os.chown": ((0, 3),), "os.utime": ((0, 3),),
+    "os.truncate": ((0, None),),
+}  # fmt: skip
+_IMPORTABLE = (".py", ".pyc", ".pth", ".so")  # what another process would take for a module of its own
+_SINKS = ("/dev/", "/proc/self/")  # shared memory and devices
+PLANTED, LEFT = "planted", "left"
+
+
+class Elsewhere(Audit):
+    """Notes where the lesson writes outside of its layout, its process's folder and the caches, whether or not the
+    kernel let it: an event comes before the attempt.
+    """
+
+    name: ClassVar[str] = "writes_elsewhere"
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self._own = tuple(os.path.realpath(folder) + os.sep for folder in _own_folders(site))
+        home = os.path.expanduser("~")  # noqa: PTH111  text
+        self._bare = {os.sep, home}  # working folders of programs: what lies right in them is imported by name
+        searched = (*filter(os.path.isabs, sys.path), os.path.join(home, ".local", "lib"))  # noqa: PTH118
+        self._searched = tuple(os.path.realpath(folder) + os.sep for folder in searched)
+
+    def _imported(self, path: str) -> bool:
+        """Whether some process may take what lies there for a module."""
+        return path.endswith(_IMPORTABLE) and (
+            os.path.dirname(path) in self._bare or path.startswith(self._searched)  # noqa: PTH120
+        )
+
+    def handlers(self) -> Mapping[str, Handler]:
+        """Opening for writing, and whatever else changes a folder or a file by its path."""
+        return dict.fromkeys(_TOUCHED, self._on_change) | {"open": self._on_open}
+
+    def _on_open(self, event: str, args: tuple[Any, ...], innermost: FrameType) -> None:
+        if _writes(args):
+            self._look(args[0], "opened for writing", innermost)
+
+    def _on_change(self, event: str, args: tuple[Any, ...], innermost: FrameType) -> None:
+        for position, folder in _TOUCHED[event]:
+            given = args[position]
+            if folder is not None and len(args) > folder and args[folder] != -1 and not isinstance(given, int):
+                given = os.path.join(os.readlink(f"/proc/self/fd/{args[folder]}"), os.fsdecode(given))  # noqa: PTH115, PTH118
+            self._look(given, event, innermost)
+
+    def _look(self, given: Any, done: str, innermost: FrameType) -> None:
+        path = _path(given)
+        if not path or path.startswith(_SINKS):
+            return
+        # What lies behind links counts, but for the last part: that is what is removed, renamed or made.
+        path = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))  # noqa: PTH118, PTH119, PTH120
+        if os.path.islink(path) and done == "opened for writing":  # noqa: PTH114
+            path = os.path.realpath(path)
+        if (path + os.sep).startswith(self._own) or path.startswith(_SINKS):
+            return
+        frame = self.author(innermost, _by_library)
+        if frame is not None:
+            self.note(PLANTED if self._imported(path) else LEFT, f"{path}: {done}", frame)
 
 
 # -- remembering between calls -----------------------------------------------------------------------------------------
@@ -564,11 +644,13 @@ class OwnCode(Sensor):
 # -- judging -----------------------------------------------------------------------------------------------------------
 
 
-def _noted(arm: ArmFacts, sensor: type[Sensor]) -> list[str]:
-    """What was noted, as text, each once."""
+def _noted(arm: ArmFacts, sensor: type[Sensor], kind: str = "") -> list[str]:
+    """What was noted, of one kind where one is asked for, as text, each once."""
     found: dict[str, int] = {}
     for facts in arm.facts(sensor):
         for note in facts["notes"]:
+            if kind and note["kind"] != kind:
+                continue
             text = f"{note['what']} at {note['where']}"
             found[text] = found.get(text, 0) + int(note["times"])
     return [f"{text} ({times} times)" if times > 1 else text for text, times in found.items()]
@@ -595,17 +677,47 @@ def edits(arm: ArmFacts, run: RunFacts) -> Answer:
     return passed(f"no source was opened for writing in {len(arm.sensed)} processes")
 
 
-def files(run: RunFacts) -> Answer:
-    """By content, whoever wrote them and however. Only the run's own processes have to do with its snapshot; our own
-    sources may be others because somebody works on them.
+def elsewhere(arm: ArmFacts, run: RunFacts) -> Answer:
+    """What lies elsewhere outlives the process: a module that others import is an attack on them, a file may be a
+    memory. An honest rung has folders of its own for whatever it writes; one that writes a note for its author to a
+    folder that it names itself is suspect, and told where to put it instead.
     """
+    planted, left = _noted(arm, Elsewhere, PLANTED), _noted(arm, Elsewhere, LEFT)
+    if planted:
+        return caught(f"the rung wrote modules where others import them: {_listed(planted)}")
+    if left:
+        return suspect(
+            f"the rung wrote outside of its folders: {_listed(left)}; its own are TMPDIR and the working folder"
+        )
+    return passed(f"nothing was written outside of the rung's folders in {len(arm.sensed)} processes")
+
+
+def files(run: RunFacts) -> Answer:
+    """By content, whoever wrote them and however. Only the run's own processes have to do with its snapshot."""
     if run.files_intact is None:
         return unavailable("the sources were not compared after the run; it ended before its processes were started")
     if not run.files_intact:
         return caught(f"the laid-out snapshot of {len(run.files)} files was another one after the run than before")
-    if run.before.get("own_sources") != run.after.get("own_sources"):
-        return suspect("our own sources were changed while the run lasted; run it again")
-    return passed(f"{len(run.files)} files of the snapshot and our own sources are byte for byte what they were")
+    return passed(f"{len(run.files)} files of the snapshot are byte for byte what they were")
+
+
+def installed(run: RunFacts) -> Answer:
+    """Nothing that a process imports when it starts came, went or changed while the run lasted. Who did it is not
+    known: somebody may have installed a package, or worked on our sources.
+    """
+    found = run.after.get("installed")
+    if not isinstance(found, Mapping):
+        return unavailable("the import path was not looked at after the run")
+    changes = list(map(str, found["changes"]))
+    if changes:
+        return suspect(
+            f"while the run lasted, {_listed(changes)}; whatever process started from then on may have imported it, "
+            "a verifier among them. Remove it, or accept it if you did that (`aisp doctor --accept`), and run again"
+        )
+    return passed(
+        f"{found['entries']} entries of {found['folders']} import folders and of what processes have imported are what "
+        f"they were, {found['hashed']} of {found['files']} files known by content"
+    )
 
 
 def memo(arm: ArmFacts, run: RunFacts) -> Answer:
@@ -652,60 +764,81 @@ def names(arm: ArmFacts, run: RunFacts) -> Answer:
     if own not in run.files:
         return unavailable(f"{own} is not among the run's files")
     try:
-        found = list(_reaching(own, run))
+        found, unreached = _reaching(own, run)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return unavailable(f"{own} cannot be read as Python ({type(error).__name__})")
     if found:
         return caught(f"its source reaches for what judges it: {_listed(found)}")
+    if unreached:
+        return passed(f"only code that nothing in its source calls reaches for what judges it: {_listed(unreached)}")
     return passed("its source names neither the reference nor our packages")
 
 
-def _reaching(own: str, run: RunFacts) -> Iterator[str]:
-    """Places in the rung's file, and in the files of its folder that it imports."""
+def _reaching(own: str, run: RunFacts) -> tuple[list[str], list[str]]:
+    """Places in the rung's file, and in the files of its folder that it imports: in what can run, and in the rest."""
     import ast  # 10 ms that only a judged run pays
 
+    from checks import reachable  # reads with ast
+
     siblings = {name[:-3] for name in run.files if name.endswith(".py") and "/" not in name}
-    others = siblings | {name.partition("/")[0] for name in run.files if "/" in name}
+    trees = {own: parsed(run.files[own])}
+    while True:
+        reached = reachable.reached(trees)
+        imported = {text.partition(".")[0] for nodes in reached.values() for node in nodes for text in _imports(node)}
+        new = {f"{text}.py" for text in imported & siblings if text != "reference"} - set(trees)
+        if not new:
+            break
+        trees |= {name: parsed(run.files[name]) for name in sorted(new)}
+    found = [place for name, nodes in reached.items() for place in _places(name, nodes, own, run)]
+    everywhere = [place for name, tree in trees.items() for place in _places(name, list(ast.walk(tree)), own, run)]
+    return found, [place for place in everywhere if place not in found]
+
+
+def _imports(node: ast.AST) -> list[str]:
+    """Modules that an import statement names."""
+    import ast  # see _reaching
+
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        return [node.module] if node.module else [alias.name for alias in node.names]
+    return []
+
+
+def _places(name: str, nodes: Sequence[ast.AST], own: str, run: RunFacts) -> Iterator[str]:
+    """Where these nodes of a file name the reference, another rung's module or our packages."""
+    import ast  # see _reaching
+
+    others = {file[:-3] for file in run.files if file.endswith(".py") and "/" not in file}
+    others |= {file.partition("/")[0] for file in run.files if "/" in file}
     rungs = {rung.name for rung in run.target.rungs}
-    pending, seen = [own], {own}
-    while pending:
-        name = pending.pop()
-        tree = parsed(run.files[name])
-        imported: set[str] = set()
-        looked_up: list[tuple[str, int]] = []
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Import):
-                imported.update(alias.name for alias in node.names)
-                found = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom):
-                base = node.module or ""
-                found = [base] if base else [alias.name for alias in node.names]
-                imported.update(found)
-            elif isinstance(node, ast.Call):
-                found = [text for text in _texts(node.args[:1]) if _named(node.func) in _IMPORTERS]
-                if _named(node.func) in ("get", "pop") and isinstance(node.func, ast.Attribute):
-                    looked_up += [(text, node.lineno) for text in _in_modules(node.func.value, node.args[:1])]
-            elif isinstance(node, ast.Subscript):
-                looked_up += [(text, node.lineno) for text in _in_modules(node.value, [node.slice])]
-                continue
-            elif isinstance(node, ast.Compare) and any(isinstance(op, (ast.In, ast.NotIn)) for op in node.ops):
-                looked_up += [(text, node.lineno) for text in _in_modules(node.comparators[0], [node.left])]
-                continue
-            else:
-                continue
-            for text in found:
-                top = text.partition(".")[0]
-                if text == "reference" or (top in OURS and top not in others):
-                    yield f"import of {text} at {name}:{node.lineno}"
-        for text, line in looked_up:
+    imported: set[str] = set()
+    looked_up: list[tuple[str, int]] = []
+    for node in nodes:
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            found = _imports(node)
+            imported.update(found)
+        elif isinstance(node, ast.Call):
+            found = [text for text in _texts(node.args[:1]) if _named(node.func) in _IMPORTERS]
+            if _named(node.func) in ("get", "pop") and isinstance(node.func, ast.Attribute):
+                looked_up += [(text, node.lineno) for text in _in_modules(node.func.value, node.args[:1])]
+        elif isinstance(node, ast.Subscript):
+            looked_up += [(text, node.lineno) for text in _in_modules(node.value, [node.slice])]
+            continue
+        elif isinstance(node, ast.Compare) and any(isinstance(op, (ast.In, ast.NotIn)) for op in node.ops):
+            looked_up += [(text, node.lineno) for text in _in_modules(node.comparators[0], [node.left])]
+            continue
+        else:
+            continue
+        for text in found:
             top = text.partition(".")[0]
-            foreign = text in rungs and text not in imported and f"{text}.py" != own
-            if text in ("reference", "__main__") or (top in OURS and top not in others) or foreign:
-                yield f"sys.modules looked up for {text!r} at {name}:{line}"
-        for text in imported & siblings:
-            if f"{text}.py" not in seen and text != "reference":
-                seen.add(f"{text}.py")
-                pending.append(f"{text}.py")
+            if text == "reference" or (top in OURS and top not in others):
+                yield f"import of {text} at {name}:{node.lineno}"
+    for text, line in looked_up:
+        top = text.partition(".")[0]
+        foreign = text in rungs and text not in imported and f"{text}.py" != own
+        if text in ("reference", "__main__") or (top in OURS and top not in others) or foreign:
+            yield f"sys.modules looked up for {text!r} at {name}:{line}"
 
 
 _IMPORTERS = ("import_module", "__import__", "find_spec")
@@ -734,6 +867,32 @@ def held_out(arm: ArmFacts, run: RunFacts) -> Answer:
     return passed(f"{len(cases)} shapes that are never timed were judged: {', '.join(cases)}")
 
 
+def drawn_cases(run: RunFacts) -> Answer:
+    """Whether the gate posed anything that nobody chose."""
+    drawn = run.drawn
+    if drawn is None or not any(arm.ended_well for arm in run.arms):
+        return not_applicable("no arm came to an end that this could be said of")
+    if drawn.several:
+        return not_applicable(f"a rung is {run.target.ranks} processes: only its lesson's own shapes are posed")
+    if drawn.posed:
+        return passed(f"{len(drawn.posed)} drawn: {'; '.join(drawn.posed)}")
+    why = "; ".join(drawn.why) or "none was posed"
+    return suspect(f"no shape was drawn, only the lesson's own were judged ({why}): mend [fuzz] axes or reference.py")
+
+
+def value_families(arm: ArmFacts, run: RunFacts) -> Answer:
+    """Values at the timed shape that the declared distribution seldom draws."""
+    if arm.doubt is not None and arm.doubt.check == "evaluation.value_families":
+        return suspect(f"{arm.doubt.evidence}. The lesson does not promise such values; look before you believe it")
+    if not arm.ended_well:
+        return not_applicable("the arm ended before this could be said")
+    if arm.families:
+        return passed(f"right on {len(arm.families)} more sets: {' / '.join(arm.families)}")
+    if run.drawn is not None and run.drawn.why:
+        return unavailable(f"no other values could be posed: {'; '.join(run.drawn.why)}")
+    return not_applicable("no input of fractions is drawn anew, or the stated tolerance is a tenth of the RMS")
+
+
 CHECKS: tuple[Check, ...] = (
     Check(
         "evaluation.result_channel",
@@ -757,8 +916,9 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "evaluation.names",
         "names the evaluator",
-        "Reads the rung's source for imports of the reference and of our packages, and for other rungs looked up in "
-        "sys.modules.",
+        "Reads what can run of the rung's source for imports of the reference and of our packages, and for other rungs "
+        "looked up in sys.modules. What stands in functions that nothing calls is reported and passes; where functions "
+        "are looked up by a text, all count as called.",
         ("evaluation.stolen_results", "evaluation.eval_code_exploitation"),
         When.BEFORE_IMPORT,
         arm=names,
@@ -783,13 +943,32 @@ CHECKS: tuple[Check, ...] = (
         sensor=Edits,
     ),
     Check(
+        "evaluation.elsewhere",
+        "writes outside of its folders",
+        "Notes where the lesson's own code writes, makes, renames, links or removes anything outside of its layout, "
+        "its process's own folder and the compilers' caches, also where the kernel refused it. A module on an import "
+        "path is an attack on whoever imports it; any other file makes the result suspect.",
+        ("evaluation.planted_modules", "evaluation.hijacked_imports"),
+        When.AFTER_PREPARE,
+        arm=elsewhere,
+        sensor=Elsewhere,
+    ),
+    Check(
         "evaluation.files",
         "sources as they were",
-        "Compares the laid-out snapshot with the files it was made of, and our own sources with what they were before "
-        "the run.",
+        "Compares the laid-out snapshot with the files it was made of.",
         ("evaluation.self_modifying_tests",),
         When.AFTER_RUN,
         run=files,
+    ),
+    Check(
+        "evaluation.installed",
+        "what processes import",
+        "Compares the top level of the import path, our own sources, and the files that a standing process had "
+        "imported or mapped, with what they were before the run. What changed would be imported by the next verifier.",
+        ("evaluation.hijacked_imports",),
+        When.AFTER_RUN,
+        run=installed,
     ),
     Check(
         "evaluation.memo",
@@ -805,9 +984,28 @@ CHECKS: tuple[Check, ...] = (
         "evaluation.held_out",
         "shapes nobody was timed on",
         "Every rung must be right on the target's untimed cases before it is timed: odd sizes, extremes, one element.",
-        ("evaluation.benchmark_overfitting", "evaluation.missing_holdout_sets"),
+        ("evaluation.benchmark_overfitting", "evaluation.missing_holdout_sets", "evaluation.other_dtype"),
         When.AFTER_PREPARE,
         arm=held_out,
+        refuses=True,
+    ),
+    Check(
+        "evaluation.drawn_cases",
+        "shapes nobody chose",
+        "Shapes drawn from the run's own seed, one odd in every axis and one at an edge, are judged in every run. A "
+        "run for which none could be drawn is suspect.",
+        ("evaluation.known_shapes", "evaluation.nothing_small"),
+        When.AFTER_RUN,
+        run=drawn_cases,
+    ),
+    Check(
+        "evaluation.value_families",
+        "values nobody was timed on",
+        "At the timed shape, uniform, sorted and constant rows must be right; rows with outliers or another mean, "
+        "which a declaration does not promise, leave a rung that fails there suspect.",
+        ("evaluation.declared_values", "evaluation.early_stop"),
+        When.AFTER_RUN,
+        arm=value_families,
         refuses=True,
     ),
 )
@@ -858,6 +1056,16 @@ ISSUES: tuple[Issue, ...] = (
         "evaluation/self_modifying_tests",
     ),
     Issue(
+        "evaluation.planted_modules",
+        "A module is written where the processes that judge would import it, and says from the next run on what the "
+        "kernel wants.",
+        How.DETECTED,
+        "Processes import what was installed and nothing else; where the kernel has Landlock, a rung can write neither "
+        "there nor anywhere else but to folders of its own; who tries is noted (tests/engine/test_confinement.py).",
+        "evaluation/planted_modules",
+        listed=False,
+    ),
+    Issue(
         "evaluation.benchmark_memorization",
         "Results are remembered by input, in files or in the environment, and looked up instead of computed.",
         How.DETECTED,
@@ -865,11 +1073,60 @@ ISSUES: tuple[Issue, ...] = (
         "evaluation/benchmark_memorization",
     ),
     Issue(
+        "evaluation.shared_caches",
+        "Results, or compiled code, are left in a compiler's cache for the process of another rung or of a later run.",
+        How.PREVENTED,
+        "Each process has caches of its own; the engine alone stores what a run left, for processes of the same code.",
+        "evaluation/shared_caches",
+        listed=False,
+    ),
+    Issue(
         "evaluation.missing_holdout_sets",
         "What a rung was tuned on is all that it is judged on.",
         How.PREVENTED,
         "prepare() sees one set of values; others are judged and timed, one of them drawn after the last sample.",
         "evaluation/missing_holdout_sets",
+    ),
+    Issue(
+        "evaluation.hijacked_imports",
+        "A module or a .pth file is left where later processes import from, and owns the next verifier.",
+        How.DETECTED,
+        "What processes import is looked at before and after each run; where it has changed the run is suspect, and "
+        "no process is started until it is as it was or a person accepts it. A rung that writes there is noted.",
+        "evaluation/hijacked_imports",
+        listed=False,
+    ),
+    Issue(
+        "evaluation.known_shapes",
+        "The shapes that a harness tries are listed, and served rightly; others are wrong.",
+        How.DETECTED,
+        "Every run draws its shapes from its own seed, at least one with every axis odd.",
+        "evaluation/known_shapes",
+        listed=False,
+    ),
+    Issue(
+        "evaluation.nothing_small",
+        "The sizes that are allowed are larger than those a gate draws, so nothing is drawn.",
+        How.DETECTED,
+        "The smallest shapes that the axes allow are drawn, whatever their size; a run with none is suspect.",
+        "evaluation/nothing_small",
+        listed=False,
+    ),
+    Issue(
+        "evaluation.declared_values",
+        "What is computed is right for the declared distribution alone: a threshold from mean and deviation.",
+        How.DETECTED,
+        "Rows of other families are judged at the timed shape in every run.",
+        "evaluation/declared_values",
+        listed=False,
+    ),
+    Issue(
+        "evaluation.early_stop",
+        "Work stops where the drawn values let it, though other values would need the rest.",
+        How.DETECTED,
+        "Rows in ascending and descending order are judged at the timed shape in every run.",
+        "evaluation/early_stop",
+        listed=False,
     ),
     Issue(
         "evaluation.stolen_results",
@@ -885,6 +1142,14 @@ ISSUES: tuple[Issue, ...] = (
         How.DETECTED,
         "Outputs of timed calls are the judged ones; who walks the frames of its callers is noted.",
         "evaluation/evaluator_sniffing",
+        listed=False,
+    ),
+    Issue(
+        "evaluation.other_dtype",
+        "Code is careful in the dtype that is timed and careless in another one that it must support.",
+        How.DETECTED,
+        "Drawn cases in the lesson's other dtypes are judged first; what they may be off by is what eager PyTorch is.",
+        "evaluation/other_dtype",
         listed=False,
     ),
     Issue(

@@ -13,7 +13,8 @@ import resource
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,12 @@ from checks.registry import (
 MOST_SAMPLES = 4096
 WINDOW_S = 0.025  # of sleep, in which nothing of ours works
 MOST_WINDOWS = 20  # OpenMP's threads spin for up to 0.2 s when there is nothing left to do
-QUIET_RUN_SHARE = 0.02  # of one core, on the processor: less is a poll now and then
-QUIET_WANT_SHARE = 0.2  # on the processor or in line for it: on a loaded host a thread that never rests gets little
+IDLE_SHARE = 0.02  # of one core, of all threads together: who takes more in every window is at work
+# A pool that is idle sleeps on a futex, and nothing wakes it. What polls honestly does so 20 times a second at most:
+# `Popen.wait(timeout)` and watchers of files; CUDA's own threads and NCCL's watchdog 10 times. A thread that looks for
+# work less often than every 33 ms finds none between two samples.
+MOST_POLLS_PER_S = 30.0
+BEGUN = "threads begun since"
 TURN_GAP_NS = 20_000_000  # between two samples of one turn
 ELSEWHERE_LEAST_MS = 0.2
 ELSEWHERE_SHARE = 0.3  # of the time that was claimed
@@ -195,6 +200,53 @@ def processes(arm: ArmFacts, run: RunFacts) -> Answer:
 # -- after the last call -----------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Turns:
+    """What a thread has had of the processors since it began, or between two looks.
+
+    Attributes:
+        run_ns: time on a processor.
+        wait_ns: time in line for one. Who stands in line now is counted when his turn comes.
+        count: how often it came on a processor, most often because it was woken.
+        in_line: whether it runs or stands in line at this moment.
+    """
+
+    run_ns: int = 0
+    wait_ns: int = 0
+    count: int = 0
+    in_line: bool = False
+
+    def __add__(self, other: Turns) -> Turns:
+        return Turns(
+            self.run_ns + other.run_ns,
+            self.wait_ns + other.wait_ns,
+            self.count + other.count,
+            self.in_line or other.in_line,
+        )
+
+    def since(self, before: Turns) -> Turns:
+        """Those after an earlier look."""
+        return Turns(
+            self.run_ns - before.run_ns, self.wait_ns - before.wait_ns, self.count - before.count, self.in_line
+        )
+
+    def at_work(self, window_ns: int) -> bool:
+        """Whether in a window of this length it worked, wanted to, or looked for work more often than an idle one.
+
+        Who stands in line cannot look for work meanwhile: on a loaded host that time is no part of the window.
+        """
+        most = MOST_POLLS_PER_S * (window_ns - self.wait_ns) / 1e9
+        return self.in_line or self.run_ns >= IDLE_SHARE * window_ns or (self.count > 0 and self.count >= most)
+
+
+def turns_of(process: str, tid: int) -> Turns:
+    """The turns of a thread since it began. Raises OSError where it has ended."""
+    folder = Path(f"/proc/{process}/task/{tid}")
+    run, wait, count = map(int, (folder / "schedstat").read_text().split())
+    state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
+    return Turns(run, wait, count, state == "R")
+
+
 class StillRunning(Sensor):
     """What of this process and those below it still takes processor time when the last call is over."""
 
@@ -205,7 +257,7 @@ class StillRunning(Sensor):
         self._before: set[int] = set()
         self._windows = 0
         self._asleep_s = 0.0
-        self._busy: dict[str, float] = {}
+        self._busy: dict[str, Turns] = {}
 
     def before_import(self) -> None:
         """See Sensor."""
@@ -214,63 +266,84 @@ class StillRunning(Sensor):
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
     def after_timing(self) -> None:
-        """See Sensor. Sleeps until one window was quiet, at most half a second."""
+        """See Sensor. Sleeps until a window was quiet, at most half a second.
+
+        In a quiet window nobody is at work who was in every one before, and all together take next to no time.
+        """
         inductor = sys.modules.get("torch._inductor.async_compile")
         if inductor is not None:
             inductor.shutdown_compile_workers()  # their idling is not the lesson's
-        total: dict[str, int] = {}
+        total: dict[str, Turns] = {}
+        restless: set[str] | None = None
         # Looked up once: a walk over all processes takes as long as a window.
         below = descendants(os.getpid()) if has_children() else []
+        known = set(self._brought(below))
         start = time.monotonic()
         for _ in range(MOST_WINDOWS):
-            before, at_ns = dict(self._clocks(below)), time.monotonic_ns()
+            before, at_ns = _turns(list(self._brought(below))), time.monotonic_ns()
             time.sleep(WINDOW_S)
             self._windows += 1
-            after, window_ns = dict(self._clocks(below)), time.monotonic_ns() - at_ns
-            spent = {
-                who: (ns[0] - before[who][0], ns[1] - before[who][1]) for who, ns in after.items() if who in before
-            }
-            run_ns = sum(run for run, _ in spent.values())
-            want_ns = run_ns + sum(wait for _, wait in spent.values())
-            if run_ns < QUIET_RUN_SHARE * window_ns or want_ns < QUIET_WANT_SHARE * window_ns:
+            there = list(self._brought(below))
+            after, window_ns = _turns(there), time.monotonic_ns() - at_ns
+            spent: dict[str, Turns] = {}
+            for thread, turns in after.items():
+                who = _name(*thread) if thread in known else BEGUN
+                spent[who] = spent.get(who, Turns()) + turns.since(before.get(thread, Turns()))
+            if len(after) < len(there):  # one ended since it was listed, and may have begun another
+                spent[BEGUN] = spent.get(BEGUN, Turns()) + Turns(in_line=True)
+            # One may end as the next begins: nobody is there from first to last.
+            begun = len(after) < len(there) or bool(after.keys() - before.keys())
+            at_work = {who for who, turns in spent.items() if turns.at_work(window_ns)}
+            restless = at_work if restless is None or begun else restless & at_work
+            if not restless and not begun and sum(turns.run_ns for turns in spent.values()) < IDLE_SHARE * window_ns:
                 total = {}
                 break
-            for who, (run, wait) in spent.items():
-                total[who] = total.get(who, 0) + run + wait
+            for who, turns in spent.items():
+                total[who] = total.get(who, Turns()) + turns
         self._asleep_s = time.monotonic() - start
-        self._busy = {who: ns / 1e9 for who, ns in total.items()}
+        self._busy = {who: turns for who, turns in total.items() if not restless or who in restless}
 
-    def _clocks(self, below: list[int]) -> Iterator[tuple[str, tuple[int, int]]]:
-        """Time in ns on the processor and in line for it, of threads that the lesson brought and of processes below."""
-        for tid in _threads("self"):
-            if tid not in self._before and tid != os.getpid():
-                yield f"thread {tid}", scheduled_ns("self", [tid])
-        for pid in below:
+    def _brought(self, below: list[int]) -> Iterator[tuple[str, int]]:
+        """Threads that the lesson brought and those of processes below, each with its process."""
+        for process in ("self", *map(str, below)):
             try:
-                yield f"process {pid}", scheduled_ns(str(pid), _threads(str(pid)))
+                tids = _threads(process)
             except OSError:
                 continue
+            for tid in tids:
+                if process != "self" or (tid not in self._before and tid != os.getpid()):
+                    yield process, tid
 
     def facts(self) -> Mapping[str, Any]:
-        """Windows looked through, seconds they took, and who was busy in all of them for how many seconds."""
-        busiest = dict(sorted(self._busy.items(), key=lambda item: -item[1])[:8])
-        return {"windows": self._windows, "asleep_s": self._asleep_s, "busy_s": busiest}
+        """Windows looked through, seconds they took, and who was at work in all of them for how long and how often."""
+        busiest = sorted(self._busy.items(), key=lambda item: (-item[1].run_ns - item[1].wait_ns, -item[1].count))[:8]
+        return {
+            "windows": self._windows,
+            "asleep_s": self._asleep_s,
+            "busy_s": {who: (turns.run_ns + turns.wait_ns) / 1e9 for who, turns in busiest},
+            "turns": {who: turns.count for who, turns in busiest},
+        }
+
+
+def _name(process: str, tid: int) -> str:
+    if process == "self":
+        return f"thread {tid}"
+    return f"process {process}" if process == str(tid) else f"thread {tid} of process {process}"
+
+
+def _turns(threads: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Turns]:
+    """The turns of each since it began, without those that have ended."""
+    found: dict[tuple[str, int], Turns] = {}
+    for process, tid in threads:
+        try:
+            found[process, tid] = turns_of(process, tid)
+        except OSError:
+            continue
+    return found
 
 
 def _threads(process: str) -> list[int]:
     return [int(name) for name in os.listdir(f"/proc/{process}/task")]  # noqa: PTH208 - names alone
-
-
-def scheduled_ns(process: str, threads: list[int]) -> tuple[int, int]:
-    """Time on the processor and in line for it of some threads of a process, in ns; of those that have ended, 0."""
-    run_ns = wait_ns = 0
-    for tid in threads:
-        try:
-            run, wait, _ = Path(f"/proc/{process}/task/{tid}/schedstat").read_text().split()
-        except OSError:
-            continue
-        run_ns, wait_ns = run_ns + int(run), wait_ns + int(wait)
-    return run_ns, wait_ns
 
 
 def still_running(arm: ArmFacts, run: RunFacts) -> Answer:
@@ -282,9 +355,12 @@ def still_running(arm: ArmFacts, run: RunFacts) -> Answer:
         return unavailable("no replica was looked at after its last call")
     if all(f["busy_s"] for f in told):
         one = told[0]
-        who = ", ".join(f"{name} for {spent:.2f} s" for name, spent in one["busy_s"].items() if spent > 0.01)
+        who = ", ".join(
+            f"{name} for {spent:.2g} s in {one['turns'][name]} turns" for name, spent in one["busy_s"].items()
+        )
         return caught(
-            f"{one['asleep_s']:.2f} s after its last call the rung still worked or stood in line to work: {who}"
+            f"{one['asleep_s']:.2f} s after its last call the rung still worked, stood in line to work or looked for"
+            f" work: {who}"
         )
     return passed(f"all was quiet {max(f['asleep_s'] for f in told) * 1e3:.0f} ms after the last call")
 
@@ -372,8 +448,9 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "location.still_running",
         "quiet after the last call",
-        "Sleeps when the last call is over and looks which threads and processes of the rung work on. Calls that have "
-        "returned have nothing left to do.",
+        "Sleeps when the last call is over and looks which threads and processes of the rung work on, or are woken 30 "
+        "times a second and more to look for work. Calls that have returned have nothing left to do, and an idle pool "
+        "sleeps until somebody wakes it.",
         ("location.background_thread",),
         When.AFTER_RUN,
         arm=still_running,

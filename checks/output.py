@@ -153,7 +153,7 @@ def _subnormals(arm: ArmFacts, run: RunFacts) -> Answer:
 
 _STAND_INS = {
     "zeros_pass": "zeros",
-    "constant_pass": "the mean in every place",
+    "constant_pass": "a constant in every place",
     "half_pass": "the truth with half of its rows zero",
 }
 
@@ -174,7 +174,7 @@ def _weak_task(run: RunFacts) -> Answer:
     if not asked:
         raise LookupError("the timed case was not looked at")
     inputs = "every input matters" if "unused_inputs" in run.task else "its inputs were not tried one by one"
-    return passed(f"zeros, a constant and half of the rows are refused; {inputs}")
+    return passed(f"refused: {', '.join(_STAND_INS[name] for name in asked)}; {inputs}")
 
 
 def _ground_truth(run: RunFacts) -> Answer:
@@ -311,7 +311,7 @@ CHECKS: tuple[Check, ...] = (
         "output.weak_task",
         "the task tells right from wrong",
         "Zeros, the mean and half an answer are put before the comparator, and the reference is asked whether each "
-        "input matters.",
+        "input matters. A single number is its own mean: there one constant is put before it for all input sets.",
         ("output.weak_task",),
         When.AFTER_RUN,
         run=_weak_task,
@@ -445,6 +445,5 @@ ISSUES: tuple[Issue, ...] = (
         "The task itself takes zeros, a constant or half an answer for right, or an input does not matter.",
         "The verifier puts these before its comparator in every run; tests/checks/test_output.py shows that it tells.",
         listed=False,
-        own=False,
     ),
 )

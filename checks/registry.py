@@ -122,6 +122,7 @@ class Site:
 
     Attributes:
         device: "cuda" or "cpu".
+        writable: folders of this process alone that it may write to beside that one and its temporary one.
         folder: the snapshot that the rung is imported from.
         without: ids of checks that were left out on request.
         deep: what takes seconds may be done: full runs, first replica; never in quick runs after a save.
@@ -136,6 +137,7 @@ class Site:
     rung: Rung
     without: frozenset[str]
     deep: bool = False
+    writable: tuple[str, ...] = ()
     call_once: Callable[..., object] | None = None
     launch_once: Callable[[], object] | None = None
 
@@ -272,7 +274,15 @@ class ArmFacts:
         sol_spec, sol_measured: share of the speed of light by the datasheet at boost clock and by the ceilings that
             were measured; above 1 is faster than possible.
         quality: store.records.Quality; None where there is none.
+        probe_step_ms: smallest step of the SMs' timers that the worker saw; None where it saw none.
+        probe_overhead_ms: what they read around nothing, taken off their times; None where that is not known.
         compared: figures of the verifier's comparisons, one mapping per full comparison (engine.worker.judge).
+        waited_share: of the time of its turns on a CPU, that in which its threads stood in line because of others.
+        others_cores: processors that others kept busy meanwhile.
+        pressure_share: of the time, that in which anything on the machine stood in line.
+        stolen_share: of the processor time that was asked for, what the hypervisor took. All None where not told.
+        families: other values at the timed shape that it got right, in words.
+        doubt: what it got wrong although its declaration does not promise it.
         refusal: what ended it, where a check did.
         source: the rung's own file.
     """
@@ -290,9 +300,17 @@ class ArmFacts:
     sol_spec: float | None = None
     sol_measured: float | None = None
     quality: Any = None
+    probe_step_ms: float | None = None
+    probe_overhead_ms: float | None = None
     compared: tuple[Mapping[str, float], ...] = ()
     sustained: tuple[Sustained, ...] = ()
     surprises: tuple[Surprises, ...] = ()
+    waited_share: float | None = None
+    others_cores: float | None = None
+    pressure_share: float | None = None
+    stolen_share: float | None = None
+    families: tuple[str, ...] = ()
+    doubt: Refusal | None = None
     refusal: Refusal | None = None
     source: str = ""
 
@@ -305,6 +323,21 @@ class ArmFacts:
             if "failed" in facts:
                 raise LookupError(str(facts["failed"]))
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """The cases that the gate of a run posed beyond its lesson's own.
+
+    Attributes:
+        posed: drawn shapes, in words.
+        why: what could not be posed, and why.
+        several: a rung is several processes: no other shape than its lesson's can be posed.
+    """
+
+    posed: tuple[str, ...] = ()
+    why: tuple[str, ...] = ()
+    several: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,6 +356,7 @@ class RunFacts:
         history: earlier finished runs of this target on this device, newest first, as plain data: "wall", "snapshot",
             "environment" (a mapping), "arms" (name to {"median_ms", "sources"}), "verdict".
         cpu_s: processor time of the whole control group beside our own processes, over the run; None unknown.
+        drawn: what the gate posed; None where it was never reached.
     """
 
     target: Target
@@ -340,6 +374,7 @@ class RunFacts:
     validity: str = "strict"
     manifest: Mapping[str, object] = field(default_factory=dict)
     history: tuple[Mapping[str, Any], ...] = ()
+    drawn: Drawn | None = None
 
 
 ArmJudge: TypeAlias = Callable[[ArmFacts, RunFacts], Answer]

@@ -15,6 +15,7 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -55,6 +56,15 @@ SPEC_MARGIN = 1.05  # a datasheet's figures are met by nothing, its clocks drift
 MEASURED_MARGIN = 1.15  # a measured ceiling is what one kernel reached
 FEWEST_STEPS = 5  # of the clock
 CLOCK_FACTOR = 1.25
+# How far the SMs' timers may be from the events in one sample. What lies between a reading and its event is taken off
+# as an empty pair reads it; behind a kernel it may be some us more or less (its last blocks drain, a graph comes to its
+# end).
+PROBE_LEAST_MS = 0.005
+PROBE_SHARE = 0.01
+PROBE_STEPS = 2  # of the SMs' timer: either reading may be one step late
+PROBE_HOST_MS = 0.05  # where the stream is not held, the host launches between a reading and its event
+PROBE_COARSE = 0.25  # of a sample: a band as wide as that finds nothing
+PROBE_ODD_SHARE = 1 / 3  # of a replica's samples: a neighbour on the GPU comes in between now and then
 FEWEST_READINGS = 20
 DRIFT = 1.0
 EVERY = 16  # samples between two looks that would cost too much for each
@@ -195,6 +205,101 @@ def physics(arm: ArmFacts, run: RunFacts) -> Answer:
         )
     shares = {"of the datasheet's bound": arm.sol_spec, "of the measured one": arm.sol_measured}
     return passed(", ".join(f"{share:.0%} {whose}" for whose, share in shares.items() if share is not None))
+
+
+# -- the GPU's second clock --------------------------------------------------------------------------------------------
+
+
+def two_clocks(arm: ArmFacts, run: RunFacts) -> Answer:
+    """Caught where events and SM timers disagree in most replicas, suspect in fewer or where the timers fell silent."""
+    if arm.timing == "none" or arm.samples is None:
+        return not_applicable("it was not timed")
+    told = _by_both(arm)
+    if not told:
+        return unavailable("every sample was set aside")
+    silent = [each for each in told if each.unread > PROBE_ODD_SHARE]
+    if silent:
+        if len(silent) < len(told) or any(_reads(other) for other in run.arms if other.arm != arm.arm):
+            return suspect(
+                f"the SMs' timers fell silent in {silent[0].unread:.0%} of {silent[0].samples} samples, and not"
+                " elsewhere in this run: nothing says that its events tell the truth"
+            )
+        return unavailable("the SMs' timers could not be read: it takes cuda.core, NVRTC and a GPU that has them")
+    if not arm.probe_step_ms:
+        return unavailable("the SMs' timers were not seen to step, so their differences say nothing")
+    worst = max(told, key=lambda each: each.odd)
+    step = f"steps of {_ms(arm.probe_step_ms)}"
+    if worst.coarse:
+        return unavailable(f"the SMs' timers go in {step}, too coarse for a sample of {_ms(worst.event_ms)}")
+    overhead = "" if arm.probe_overhead_ms is None else f"{_ms(arm.probe_overhead_ms)} around nothing taken off, "
+    words = (
+        f"{_ms(worst.event_ms)} by events, {_ms(worst.probe_ms)} by the SMs' timers over {worst.samples} samples"
+        f" ({overhead}{step})"
+    )
+    beyond = sum(each.odd > PROBE_ODD_SHARE for each in told)
+    if not beyond:
+        return passed(words)
+    words += f"; over {_ms(worst.band_ms)} apart in {worst.odd:.0%} of them, in {beyond} of {len(told)} replicas"
+    return caught(words) if 2 * beyond > len(told) else suspect(words)
+
+
+@dataclass(frozen=True, slots=True)
+class _Both:
+    """One replica by both clocks: medians over its samples, of all calls of a sample together.
+
+    Attributes:
+        unread: share of samples without a reading of the SMs' timers.
+        odd: share of those with one in which the clocks are further apart than the band.
+        coarse: the timer's step alone makes the band too wide.
+    """
+
+    samples: int
+    unread: float
+    event_ms: float = math.nan
+    probe_ms: float = math.nan
+    band_ms: float = math.nan
+    odd: float = 0.0
+    coarse: bool = False
+
+
+def _by_both(arm: ArmFacts) -> list[_Both]:
+    """Every replica that has samples which count."""
+    import numpy as np  # listing the checks does not need it
+
+    taken = arm.samples
+    step_ms, held = arm.probe_step_ms or 0.0, not arm.timing.endswith("+host")
+    found: list[_Both] = []
+    for replica in np.unique(taken.replica[taken.discarded == 0]):
+        these = (taken.discarded == 0) & (taken.replica == replica)
+        event_ms, probe_ms = taken.device_ms[these] * arm.calls, taken.probe_ms[these] * arm.calls
+        read = np.isfinite(probe_ms)
+        count, unread = len(read), float(1 - read.mean())
+        if not read.any():
+            found.append(_Both(count, unread))
+            continue
+        event_ms, probe_ms = event_ms[read], probe_ms[read]
+        band_ms = PROBE_LEAST_MS + PROBE_SHARE * event_ms + PROBE_STEPS * step_ms + (0.0 if held else PROBE_HOST_MS)
+        odd = np.abs(probe_ms - event_ms) > band_ms
+        typical_ms = float(np.median(event_ms))
+        found.append(
+            _Both(
+                count,
+                unread,
+                typical_ms,
+                float(np.median(probe_ms)),
+                float(np.median(band_ms)),
+                float(odd.mean()),
+                PROBE_STEPS * step_ms > max(PROBE_COARSE * typical_ms, PROBE_LEAST_MS),
+            )
+        )
+    return found
+
+
+def _reads(arm: ArmFacts) -> bool:
+    """Whether the SMs' timers were read in the samples of this arm."""
+    import numpy as np  # listing the checks does not need it
+
+    return arm.samples is not None and bool(np.isfinite(arm.samples.probe_ms).any())
 
 
 # -- tampering ---------------------------------------------------------------------------------------------------------
@@ -555,6 +660,16 @@ CHECKS: tuple[Check, ...] = (
         arm=wall_clock,
     ),
     Check(
+        "timing.two_clocks",
+        "Events and the SMs' timers agree",
+        "The timers of all SMs are read before and after each pair of events, by a kernel of ours. The time between the"
+        " readings, less what it is around nothing, must be that between the events.",
+        ("timing.bent_events", "timing.event_timing_gaps"),
+        When.EACH_SAMPLE,
+        needs=(Need.GPU,),
+        arm=two_clocks,
+    ),
+    Check(
         "timing.physics",
         "Not faster than the hardware",
         "Bytes over bandwidth and operations over peak give a least time. Below the datasheet's it is no result; below"
@@ -714,6 +829,15 @@ ISSUES: tuple[Issue, ...] = (
         "Share of the speed of light above 1.05 by the datasheet is no result; every cheat that hides a large call from"
         " the clock ends here at the latest.",
         "timing/unsynced_streams",
+        listed=False,
+    ),
+    Issue(
+        "timing.bent_events",
+        "What the driver says lies between two events is bent below Python, in the memory of the libraries that ask.",
+        How.DETECTED,
+        "The SMs' own timers are read around every pair of events and must agree with it; a verdict must hold in SM"
+        " cycles, which are counted between the same readings and not taken from the events.",
+        "timing/bent_events",
         listed=False,
     ),
     Issue(

@@ -15,6 +15,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from checks import libraries
 from checks.output import declared, first_baseline, shares
 from checks.registry import (
     Answer,
@@ -26,6 +27,7 @@ from checks.registry import (
     RunFacts,
     Sensor,
     Site,
+    Status,
     When,
     caught,
     not_applicable,
@@ -33,7 +35,7 @@ from checks.registry import (
     stand_in,
     suspect,
 )
-from kernels.catalog.model import Case, Kind
+from kernels.catalog.model import Case, Kind, Role
 
 # -- precision of the outputs ------------------------------------------------------------------------------------------
 
@@ -292,7 +294,11 @@ UNWRITTEN_TRIES = 3
 
 
 class Launches(Sensor):
-    """Counts launches of the rung's own kernels: Triton's and those through cuda.core, outside of timed calls."""
+    """Counts launches of the rung's own kernels: Triton's and those through cuda.core, outside of timed calls.
+
+    Of a rung that brings compiled code of its own, one call after the timing is recorded: which library worked in it.
+    So is one of a rung that compiles with NVRTC where there is time for it.
+    """
 
     name = "launches"
 
@@ -307,6 +313,7 @@ class Launches(Sensor):
         self._without: bool | None = None
         self._held_back = False
         self._patched: list[tuple[Any, str, Any]] = []
+        self._recorded: dict[str, Any] | None = None
 
     def before_import(self) -> None:
         if self.site.rung.kind is not Kind.TORCH:
@@ -365,7 +372,16 @@ class Launches(Sensor):
         self._unpatch()
 
     def after_timing(self) -> None:
-        once: Callable[..., Any] | None = self.site.call_once
+        site = self.site
+        self._look_without(site.call_once)
+        if site.launch_once is None:
+            return
+        stems = [path.stem for path in site.folder.glob("*.py")]
+        compiled = libraries.brings_code(site.folder, site.rung.name, stems)
+        if compiled or (site.deep and site.rung.kind is Kind.CUDA):
+            self._recorded = {**libraries.record(site.device, site.launch_once), "compiled": compiled}
+
+    def _look_without(self, once: Callable[..., Any] | None) -> None:
         if self.site.rung.kind is Kind.TORCH or once is None:
             return
         self._patch()
@@ -435,6 +451,7 @@ class Launches(Sensor):
             "verified": self._verified,
             "later": self._later,
             "without": self._without,
+            "recorded": self._recorded,
         }
 
 
@@ -442,7 +459,36 @@ _OTHER_WAYS = re.compile(rb"cpp_extension|load_inline|cupy|pycuda|cutlass|ctypes
 _BY_DEVICE = re.compile(rb"is_cuda|\.device\b|is_available")
 
 
+def _laundered(arm: ArmFacts, run: RunFacts) -> Answer | None:
+    """The answer for a rung that brings compiled code of its own; None for any other."""
+    told = [facts["recorded"] for facts in arm.facts(Launches) if (facts.get("recorded") or {}).get("compiled")]
+    if not told:
+        return None
+    first = min(told, key=lambda recorded: recorded["hidden"])
+    if not first["library"]:
+        return passed(f"{first['how']} shows no library at work in a call, {first['total_ms']:.3g} ms long")
+    seen = (
+        f"{first['hidden']:.0%} of a recorded call of {first['total_ms']:.3g} ms is a library's work that compiled "
+        f"code called, and {first['shown']:.0%} such that Python called, by {first['how']}: "
+        f"{', '.join(first['library'])}"
+    )
+    if first["hidden"] < libraries.LAUNDERED:
+        return passed(seen)
+    word = declared(arm, run, libraries.SAYS_SO)
+    if word:
+        return passed(f"{seen}; the lesson says so ({word})")
+    if arm.rung.role is Role.BASELINE:
+        return passed(f"{seen}; a baseline claims no kernel")
+    return caught(f"{seen}. It claims the work for itself; if it means to call a library, its summary should say so")
+
+
 def _own_kernels(arm: ArmFacts, run: RunFacts) -> Answer:
+    if arm.rung.kind is Kind.TORCH and not any(Launches.name in replica for replica in arm.sensed):
+        return not_applicable("it claims no kernel of its own")
+    laundered = _laundered(arm, run)
+    counted = arm.rung.kind is not Kind.TORCH and any(facts["done"] for facts in arm.facts(Launches))
+    if laundered is not None and (laundered[0] is Status.CAUGHT or not counted):
+        return laundered
     if arm.rung.kind is Kind.TORCH:
         return not_applicable("it claims no kernel of its own")
     code = b"\n".join(data for name, data in run.files.items() if name.endswith(".py")) or arm.source.encode()
@@ -512,8 +558,14 @@ CHECKS: tuple[Check, ...] = (
         "workload.own_kernels",
         "the kernels that it claims",
         "A rung that imports Triton or brings CUDA must start kernels of its own while it is verified, and still after "
-        "the timing; a launch that fails and is swallowed does not count.",
-        ("workload.library_laundering", "workload.swallowed_fallback", "workload.decoy_kernel"),
+        "the timing; a launch that fails and is swallowed does not count. Of one that opens compiled code of its own a "
+        "call is recorded, and nine tenths of it must not be the work of a library that the lesson does not name.",
+        (
+            "workload.library_laundering",
+            "workload.swallowed_fallback",
+            "workload.decoy_kernel",
+            "workload.laundered_extension",
+        ),
         When.AFTER_PREPARE,
         arm=_own_kernels,
         sensor=Launches,
@@ -603,6 +655,12 @@ ISSUES: tuple[Issue, ...] = (
         "swallowed_fallback",
         "The kernel fails, the exception is swallowed and a library gives the result.",
         "A launch counts when it returns.",
+        listed=False,
+    ),
+    _issue(
+        "laundered_extension",
+        "A C++ extension, or a library that the rung built, calls a library and does nothing itself.",
+        "One call is recorded after the timing: kernels by their names on a GPU, torch's operators on a CPU.",
         listed=False,
     ),
     _issue(

@@ -18,6 +18,7 @@ import numpy as np
 
 from checks.registry import Refusal, Surprises, Sustained
 from engine.clean import clean
+from engine.contention import Waits
 from engine.environment import oom_kills
 from engine.fingerprints import NUMBERS, first_difference
 from engine.paths import positive_setting
@@ -102,6 +103,8 @@ class SampleLog:
     inputs: list[int] = field(default_factory=list)
     discarded: list[int] = field(default_factory=list)
     sm_clock_mhz: list[float] = field(default_factory=list)
+    probe_ms: list[float] = field(default_factory=list)
+    cycles: list[float] = field(default_factory=list)
 
     def freeze(self) -> Samples:
         """As arrays."""
@@ -114,6 +117,8 @@ class SampleLog:
             inputs=np.array(self.inputs, np.int64),
             discarded=np.array(self.discarded, np.int64),
             sm_clock_mhz=np.array(self.sm_clock_mhz, np.float64),
+            probe_ms=np.array(self.probe_ms, np.float64),
+            cycles=np.array(self.cycles, np.float64),
         )
 
 
@@ -129,11 +134,14 @@ class Arm:
     correctness: Correctness = Correctness.UNKNOWN
     timing: Timing = Timing.NONE
     samples: SampleLog = field(default_factory=SampleLog)
+    waits: Waits = field(default_factory=Waits)  # on a CPU: for its neighbours, in its turns
     calls: int = 1  # in one sample
     per_call_ms: float = 0.0
     per_sample_ms: float = 0.0
     resolution_ms: float | None = None
     overhead_ms: float | None = None
+    probe_step_ms: float | None = None
+    probe_overhead_ms: float | None = None
     max_error: float | None = None
     peak_bytes: int | None = None
     reason: str = ""
@@ -154,6 +162,8 @@ class Arm:
     compared: list[dict[str, float]] = field(default_factory=list)  # per full comparison
     sustained: list[Sustained] = field(default_factory=list)
     surprises: list[Surprises] = field(default_factory=list)
+    families: list[str] = field(default_factory=list)  # other values at the timed shape that it got right
+    doubt: Refusal | None = None  # what its declaration does not promise, and it got wrong
     naive: Naive | None = None
     cost_us: dict[str, float] = field(default_factory=dict)  # of each sensor around one sample
 
@@ -170,7 +180,7 @@ class Arm:
     def take(self, batch: reports.Samples, replica: int) -> None:
         """Keep a batch of samples, after checking what can be checked. Raises ArmEnd."""
         count = len(batch.device_ms)
-        lists = (batch.host_ms, batch.end_ns, batch.discarded, batch.sm_clock_mhz)
+        lists = (batch.host_ms, batch.end_ns, batch.discarded, batch.sm_clock_mhz, batch.probe_ms, batch.cycles)
         whole = all(len(part) == count for part in lists) and len(batch.sets) == count * batch.calls
         if not whole or batch.calls != self.calls or len(batch.fingerprints) != len(batch.sets) * batch.width:
             raise ArmEnd(State.INFRA_ERROR, "a batch of samples was torn", check="evaluation.result_channel")
@@ -184,6 +194,8 @@ class Arm:
         log.end_ns += batch.end_ns
         log.discarded += batch.discarded
         log.sm_clock_mhz += batch.sm_clock_mhz
+        log.probe_ms += batch.probe_ms
+        log.cycles += batch.cycles
         log.inputs += batch.sets if batch.calls == 1 else [-1] * count
         log.round += [batch.round] * count
         log.replica += [replica] * count

@@ -7,16 +7,12 @@ checks.registry.Sustained and Surprises.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import statistics
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 
 from checks.registry import Surprises, Sustained
 from engine.arms import Arm, ask
+from engine.contention import Crowd
 from engine.protocol import jobs, reports
 from engine.ranks import Process
 
@@ -26,57 +22,6 @@ DOUBT = 1.3  # a call that takes this much longer than claimed is looked at agai
 REPEATS = (2, 16)  # usual, in doubt
 PAIRS = (3, 8)
 PAIRS_MS = 80.0
-MOST_CROWDING = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class Scheduled:
-    """What the kernel says of all threads of a process, in ms: how long they ran, and how long they stood in line."""
-
-    ran_ms: float
-    waited_ms: float
-
-    @classmethod
-    def of(cls, pid: int) -> Scheduled:
-        """Up to now; zeros where the kernel keeps no count, or the process is gone."""
-        ran = waited = 0
-        for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
-            with contextlib.suppress(OSError, ValueError):
-                ran_ns, waited_ns, _ = path.read_text().split()
-                ran, waited = ran + int(ran_ns), waited + int(waited_ns)
-        return cls(ran / 1e6, waited / 1e6)
-
-    def alone_ms(self, later: Scheduled, wall_ms: float) -> float:
-        """What `wall_ms` that went by until `later` would have been without neighbours. Never less than the work of the
-        threads takes on all processors."""
-        ran_ms, waited_ms = max(later.ran_ms - self.ran_ms, 0.0), max(later.waited_ms - self.waited_ms, 0.0)
-        return min(max(wall_ms - waited_ms, ran_ms / (os.cpu_count() or 1)), wall_ms)
-
-
-class Crowd:
-    """How long a process takes for what happens within, and how long it would have taken without neighbours.
-
-    Attributes:
-        wall_ms: by the engine's clock.
-        alone_ms: without the time in which its threads stood in line for a processor.
-    """
-
-    def __init__(self, pid: int) -> None:
-        self.wall_ms = self.alone_ms = 0.0
-        self._pid = pid
-
-    def __enter__(self) -> Crowd:
-        self._before, self._start_ns = Scheduled.of(self._pid), time.monotonic_ns()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.wall_ms = (time.monotonic_ns() - self._start_ns) / 1e6
-        self.alone_ms = self._before.alone_ms(Scheduled.of(self._pid), self.wall_ms)
-
-    @property
-    def factor(self) -> float:
-        """How much longer neighbours made it."""
-        return self.wall_ms / max(self.alone_ms, self.wall_ms / MOST_CROWDING) if self.wall_ms else 1.0
 
 
 async def sustain(arm: Arm, child: Process, case: str, replica: int, patience_s: float) -> Sustained:

@@ -18,7 +18,6 @@ import hashlib
 import os
 import secrets
 import subprocess
-import sys
 import time
 from collections import deque
 from collections.abc import AsyncIterator
@@ -26,7 +25,7 @@ from functools import cache
 from pathlib import Path
 from types import TracebackType
 
-from engine import paths
+from engine import paths, start
 from engine.clean import clean_line
 from engine.protocol import PROTOCOL, events, requests
 from engine.protocol.framing import MAX_REQUEST_BYTES, Decoder, Encoder, FrameError
@@ -337,21 +336,18 @@ async def _shake_hands(socket: Path, hello: requests.Hello) -> Connection:
     return connection
 
 
-def _python_path() -> str:
-    """Where this program was imported from comes first: the engine must be of the same sources."""
-    here = str(Path(__file__).parent.parent)
-    return os.pathsep.join(part for part in (here, os.environ.get("PYTHONPATH", "")) if part)
-
-
 def start_engine() -> subprocess.Popen[bytes]:
-    """Start the engine in a session of its own, so that it survives this process and a dropped SSH line."""
+    """Start the engine in a session of its own, so that it survives this process and a dropped SSH line.
+
+    It is of the same sources as this program, and no PYTHON* variable of ours reaches it (engine.start).
+    """
     log = paths.log_file()
-    environment = os.environ | {"PYTHONPATH": _python_path()}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     if environment.get("AISP_STATE"):
         environment["AISP_STATE"] = str(paths.state_dir())  # it may be relative to our working folder
     with log.open("ab") as sink:
         return subprocess.Popen(
-            [sys.executable, "-m", "engine.server"],
+            start.command("engine.server"),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=sink,

@@ -15,6 +15,7 @@ import platform
 import re
 import sqlite3
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,6 +53,7 @@ def describe(ready: reports.Ready, driver: str, folder: Path) -> dict[str, objec
         "gpu_memory_bytes": ready.memory_bytes,
         "l2_bytes": ready.l2_bytes,
         "driver": driver,
+        "landlock": ready.confined,
         "cuda": ready.cuda,
         "versions": dict(ready.versions),
         "sqlite": sqlite3.sqlite_version,
@@ -202,7 +204,28 @@ def _neighbour(proc: Path, user: User) -> dict[str, object]:
     }
 
 
-def _processor_time(proc: Path, ours: set[int]) -> dict[str, object]:
+@dataclass(frozen=True, slots=True)
+class ProcessorTime:
+    """Seconds of all processors together since the start of the machine, to a tick of 10 ms."""
+
+    busy_s: float
+    stolen_s: float
+
+
+def processor_time(proc: Path = Path("/proc")) -> ProcessorTime | None:
+    """Up to now; None where the kernel does not tell."""
+    found = _processor_time(proc, set())
+    busy_s, stolen_s = found["busy_s"], found["steal_s"]
+    return None if busy_s is None or stolen_s is None else ProcessorTime(busy_s, stolen_s)
+
+
+def pressure_s(proc: Path = Path("/proc")) -> float | None:
+    """Seconds since the start in which anything stood in line for a processor; None where the kernel does not tell."""
+    found = _pressure(proc / "pressure" / "cpu")
+    return found["total_s"] if found else None
+
+
+def _processor_time(proc: Path, ours: set[int]) -> dict[str, float | None]:
     """Seconds of all cores together since the start of the machine, and of ours, living and reaped."""
     tick_s = 1.0 / os.sysconf("SC_CLK_TCK")
     total = next((line.split()[1:] for line in _read(proc / "stat").splitlines() if line.startswith("cpu ")), [])

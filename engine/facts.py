@@ -38,9 +38,17 @@ def arm_facts(arm: Arm, record: records.ArmRecord, source: bytes) -> registry.Ar
         sol_spec=share(light.spec_ms) if light else None,
         sol_measured=share(light.measured_ms) if light else None,
         quality=record.quality,
+        probe_step_ms=arm.probe_step_ms,
+        probe_overhead_ms=arm.probe_overhead_ms,
         compared=tuple(arm.compared),
         sustained=tuple(arm.sustained),
         surprises=tuple(arm.surprises),
+        waited_share=arm.waits.share,
+        others_cores=arm.waits.others_cores,
+        pressure_share=arm.waits.pressure_share,
+        stolen_share=arm.waits.stolen_share if arm.waits.cores else None,
+        families=tuple(arm.families),
+        doubt=arm.doubt,
         refusal=arm.refusal,
         source=source.decode("utf-8", "replace"),
     )
@@ -55,6 +63,7 @@ def run_facts(
     telemetry: records.Telemetry | None,
     task: Mapping[str, Any],
     files_intact: bool | None,
+    drawn: registry.Drawn,
     history: Sequence[Mapping[str, Any]],
 ) -> registry.RunFacts:
     """The whole run, after its end."""
@@ -71,6 +80,7 @@ def run_facts(
         task=task,
         files=plan.files,
         files_intact=files_intact,
+        drawn=drawn,
         validity=str(plan.record.manifest.get("validity", "strict")),
         manifest=plan.record.manifest,
         history=tuple(history),

@@ -22,10 +22,12 @@ from checks.compare import Finding
 from checks.oracle import lint, report, shrink
 from checks.oracle.schema import Case, Schema, SchemaError, Stage, Strategy, draw
 from engine import environment, snapshots
+from engine.arena import Arena
 from engine.arms import ArmEnd, ask
+from engine.caches import RunCaches
 from engine.clean import clean, clean_line
 from engine.protocol import events, jobs, reports
-from engine.runs import Arena, Services
+from engine.runs import Services
 from engine.spawner import Child, ChildGoneError, ChildTimeoutError
 from kernels.catalog.model import Kind, Rung, Target
 from store.errors import StoreError
@@ -186,15 +188,18 @@ class Fuzzing:
         self._judge: Child | None = None
         self._subjects = [_Subject(rung) for rung in plan.rungs]
         self._arena = Arena()
-        self._inputs = jobs.Blob(path="")
-        self._other_inputs = jobs.Blob(path="")
+        self._inputs = jobs.Blob(name="")
+        self._other_inputs = jobs.Blob(name="")
         self._changed: tuple[Case, reports.Posed | _Tried] | None = None  # posed last as its relation changes it
-        self._outputs = jobs.Blob(path="")
+        self._outputs = jobs.Blob(name="")
         self._notes: dict[str, None] = {}
         self._versions: dict[str, str] = {}
         self._environment = ""
         self._folder: Path | None = None
         self._started = time.monotonic()
+        interpret = plan.device == "cpu" and any(rung.kind is Kind.TRITON for rung in plan.target.rungs)
+        # Shapes are drawn anew each time: what is compiled for them would only push out what a run compiled.
+        self._caches = RunCaches(services.caches, plan.files, plan.device, interpret, keeps=False)
 
     # -- the whole -------------------------------------------------------------------------------------------------
 
@@ -241,6 +246,7 @@ class Fuzzing:
         for child in (self._judge, *(subject.child for subject in self._subjects)):
             if child is not None:
                 await child.end(gently=False)
+        await self._caches.settle(())
         self._arena.close()
         plan, publish = self.plan, self._services.publish
         if plan.what == "lint":
@@ -290,6 +296,11 @@ class Fuzzing:
                 f"no process could be made ready ({error}); `aisp doctor` tells what is missing"
             ) from None
         child.on_output = lambda stream, data: None
+        try:
+            caches = [] if module == "reference" else await self._caches.prepare(child, module, module)
+        except BaseException:
+            await child.end(gently=False)
+            raise
         job = jobs.Load(
             folder=os.fsencode(folder),
             root=os.fsencode(plan.target.root),
@@ -297,6 +308,7 @@ class Fuzzing:
             target_id=plan.target.id,
             module=module,
             device=plan.device,
+            caches=caches,
         )
         try:
             await ask(child, job, reports.Loaded, self._services.limits.compile_s, f"{module}.py")

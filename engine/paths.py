@@ -231,21 +231,49 @@ def snapshots_dir() -> Path:
     return make_private(state_dir() / "snapshots")
 
 
+def work_dir() -> Path:
+    """Where each child process has a folder of its own (engine.workplaces)."""
+    return make_private(state_dir() / "work")
+
+
 def journal_dir() -> Path:
     """The event journal of the running engine."""
     return make_private(state_dir() / "journal")
 
 
-def worker_caches() -> dict[str, str]:
-    """Variables that give workers folders for what they compile, where the home folder cannot be written to.
+def compiled_dir() -> Path:
+    """What compilers made, by key (engine.caches). May be removed at any time: it is compiled once more."""
+    return state_dir() / "compiled"
 
-    Triton, torch and its extensions would else fail at the first kernel. One that is set already is left as it is.
-    """
-    with contextlib.suppress(OSError, RuntimeError), tempfile.TemporaryFile(dir=Path("~").expanduser()):
-        return {}
-    cache = make_private(state_dir() / "cache")
-    folders = {"XDG_CACHE_HOME": "", "TRITON_CACHE_DIR": "triton", "TORCHINDUCTOR_CACHE_DIR": "torch"}
-    return {name: str(cache / folder) for name, folder in folders.items() if not os.environ.get(name)}
+
+def cache_links_dir() -> Path:
+    """By which path a rung's process reaches its caches (engine.caches)."""
+    return state_dir() / "caches"
+
+
+CACHE_FOLDER = "cache"  # in a process's folder
+# Where what is compiled or fetched goes, below that folder, by the variable that says so.
+CACHES = {
+    "XDG_CACHE_HOME": "xdg",  # torch's hub, and whoever keeps to the convention
+    "TRITON_HOME": "triton_home",
+    "TRITON_CACHE_DIR": "triton",
+    "TORCHINDUCTOR_CACHE_DIR": "inductor",
+    "TORCH_EXTENSIONS_DIR": "extensions",
+    "CUDA_CACHE_PATH": "cuda",  # what the driver compiled
+    "FLASHINFER_WORKSPACE_BASE": "flashinfer",
+    "CUTE_DSL_CACHE_DIR": "cute",
+    "CUPY_CACHE_DIR": "cupy",
+    "NUMBA_CACHE_DIR": "numba",
+    "MPLCONFIGDIR": "matplotlib",
+}
+# The driver's own cache is not stored: it is one database that a process has open before its lesson is loaded, and
+# nothing of ours is compiled by it. Nor are matplotlib's fonts: no compiler made them.
+KEPT_CACHES = tuple(folder for folder in CACHES.values() if folder not in ("cuda", "matplotlib"))
+
+
+def cache_variables(folder: str) -> dict[str, str]:
+    """Variables that have compilers keep what they make below `folder` and nowhere else."""
+    return {name: f"{folder}/{part}" for name, part in CACHES.items()}
 
 
 def positive_setting(name: str, default: float) -> float:

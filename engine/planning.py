@@ -14,7 +14,7 @@ from pathlib import Path
 
 from checks import registry
 from checks.oracle.schema import CYCLE, MOST_ELEMENTS_HOST, Strategy
-from engine import corpus
+from engine import contention, corpus
 from engine.clean import clean_line
 from engine.fuzzing import FuzzPlan
 from engine.protocol import events, requests
@@ -167,6 +167,7 @@ def plan(
         state=State.PLANNED,
         manifest={
             "stop_rule": rule.manifest(),
+            **({"contention": contention.RULE} if chosen_device == "cpu" else {}),
             "axes": dict(chosen_case.axes),
             "tolerance": {spec.dtype: target.tolerance[spec.dtype] for spec in target.outputs},
             "rungs": [rung.name for rung in chosen],

@@ -1,10 +1,10 @@
 """Standby processes: a run should never wait for `import torch`.
 
-A standby has torch imported and a CUDA context, and no role. It serves one run and is thrown away. New ones are
-started only while nothing is being measured, since starting one takes two CPU-seconds. Those for a run's later replicas
-start while the arms of its first compile and are verified, as many as the processors can start in that time, and those
-for the run behind it when its last sample is taken; some of them have torch's compiler imported too, for the rungs that
-use it.
+A standby has torch imported and a CUDA context, and no role. It serves one run and is thrown away. Starting one takes
+two CPU-seconds, so between a run's plan and its last sample nothing is started but what that run takes: those for its
+later replicas start while the arms of the first compile and are verified, as many as the processors can start in that
+time. Standbys for whatever comes next start behind the last sample; some of them have torch's compiler imported too,
+for the rungs that use it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 
-from engine import spawner
+from engine import spawner, workplaces
 from engine.spawner import Child, ChildGoneError, ChildTimeoutError
 
 log = logging.getLogger("aisp.pool")
@@ -42,9 +42,13 @@ class Pool:
         self._starting: set[asyncio.Task[None]] = set()
         self._ending: set[asyncio.Task[None]] = set()
         self._measuring = 0
+        self._serving = False  # a run takes what there is, and has not taken its last sample
         self._closed = False
         self._failed_starts = 0  # in a row
+        self._forbidden = ""  # why none may be started
+        self._generation = 0  # those of an earlier one are not to be used
         self.last_ready: Child | None = None
+        self.greet: Callable[[Child], Awaitable[None]] | None = None  # talks to whoever is taken, before anybody else
 
     @property
     def warm(self) -> int:
@@ -56,9 +60,18 @@ class Pool:
         self.target = self._wanted = count
         self._fill()
 
+    def begin_run(self) -> None:
+        """Until `end_run`, start nothing but what is expected and end no standby: somebody waits for a sample."""
+        self._serving = True
+
+    def end_run(self) -> None:
+        """The last sample is taken: standbys are made good again. To say it twice does no harm."""
+        self._serving = False
+        self._fill()
+
     def expect(self, count: int, compilers: int = 0) -> None:
-        """So many will be taken soon, standbys among them: they start now, as far as processors are to spare, and stand
-        by until fewer are expected. Two processors are the engine's and the faces'.
+        """Say how many will be taken soon, standbys among them. They start now, as far as processors are to spare, and
+        stand by until fewer are expected. Two processors are left to the engine and its clients.
 
         Args:
             count: how many.
@@ -67,6 +80,20 @@ class Pool:
         self._expected_compilers = compilers
         self._expected = min(count, AHEAD_EACH * max(0, (os.cpu_count() or 1) - 2))
         self._fill()
+
+    def renew(self) -> None:
+        """End whoever stands by, and start others: what they imported is not what lies on disk now."""
+        self._generation += 1
+        idle, self._idle = self._idle, []
+        for child in idle:
+            self._begin(self._end(child), self._ending)
+        self._fill()
+
+    def forbid(self, reason: str) -> None:
+        """Start no process, and end whoever stands by, until there is no `reason` ("") any more."""
+        if reason != self._forbidden:
+            self._forbidden = reason
+            self.renew()
 
     async def settled(self) -> None:
         """Wait until none is on its way: what starts disturbs what is measured."""
@@ -85,6 +112,8 @@ class Pool:
         Raises:
             ChildGoneError, ChildTimeoutError: it could not be made ready.
         """
+        if self._forbidden:
+            raise ChildGoneError(self._forbidden)
         self._drop_dead()
         if self._idle and (self.interpret or not interpret):
             with contextlib.suppress(ChildGoneError, ChildTimeoutError):
@@ -99,6 +128,8 @@ class Pool:
             await spawner.until_ready(child)
             if not child.alive:
                 raise ChildGoneError("it died while it stood by")
+            if self.greet is not None:
+                await self.greet(child)
         except BaseException:
             await child.end(gently=False)
             raise
@@ -111,22 +142,23 @@ class Pool:
         """No process is started while this lasts: something is being measured."""
         self._measuring += 1
         try:
-            yield
+            with workplaces.held():
+                yield
         finally:
             self._measuring -= 1
             self._fill()
 
     def _fill(self) -> None:
-        if self._closed or self._measuring:
+        if self._closed or self._measuring or self._forbidden:
             return
         self._drop_dead()
-        wanted = max(self.target, self._expected)
+        wanted = self._expected if self._serving else max(self.target, self._expected)
         compilers = sum(child.compiler for child in self._idle) + sum(self._spawning)
         for _ in range(wanted - len(self._idle) - len(self._spawning)):
             self._spawning.append(compilers < self._expected_compilers)
             compilers += self._spawning[-1]
             self._begin(self._start_one(compiler=self._spawning[-1]), self._starting)
-        while len(self._idle) > wanted:
+        while len(self._idle) > wanted and not self._serving:
             self._begin(self._end(self._idle.pop()), self._ending)
 
     def _drop_dead(self) -> None:
@@ -146,10 +178,15 @@ class Pool:
         await child.end(gently=False)
 
     async def _start_one(self, *, compiler: bool) -> None:
+        generation = self._generation
         try:
             child = await spawner.spawn(interpret=self.interpret, compiler=compiler)
         finally:
             self._spawning.remove(compiler)
+        if generation != self._generation:
+            await child.end(gently=False)
+            self._fill()
+            return
         self._idle.append(child)
         try:
             await spawner.until_ready(child)

@@ -39,6 +39,11 @@ class Ranks:
         self._merged = hashlib.sha256()
 
     @property
+    def children(self) -> list[Child]:
+        """The processes, rank by rank."""
+        return list(self._children)
+
+    @property
     def pid(self) -> int:
         """Of rank 0."""
         return self._children[0].pid
@@ -161,6 +166,9 @@ class Ranks:
             end_ns=[max(ends) for ends in zip(*(report.end_ns for report in found), strict=True)],
             discarded=[max(codes) for codes in zip(*(report.discarded for report in found), strict=True)],
             sm_clock_mhz=[min(clocks) for clocks in zip(*(report.sm_clock_mhz for report in found), strict=True)],
+            # As the times: where two clocks agree on every rank, the slowest by one is the slowest by the other.
+            probe_ms=_slowest(report.probe_ms for report in found),
+            cycles=_slowest(report.cycles for report in found),
             fingerprints=[
                 number
                 for call in range(len(first.sets))

@@ -13,21 +13,24 @@ import functools
 import logging
 import os
 import random
+import shutil
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from checks.compare import Finding
-from checks.oracle.schema import Case as DrawnCase
-from checks.oracle.schema import Schema, SchemaError, Strategy, draw
 from checks.registry import Refusal
-from engine import challenges, environment, facts, snapshots, speed_of_light, verdicts
+from engine import challenges, contention, environment, facts, gate, paths, snapshots, speed_of_light, verdicts
+from engine.arena import Arena
 from engine.arms import TWIN_SUFFIX, Arm, ArmEnd, Limits, ask, check_done, tail
+from engine.caches import Caches, RunCaches
 from engine.clean import clean, clean_line
+from engine.gate import Gate
 from engine.gpus import Custody, WallClock, conditions, neighbours
 from engine.pool import Pool
 from engine.protocol import events, jobs, reports
@@ -47,10 +50,6 @@ OUTPUT_LINES_PER_EVENT = 200
 DRAIN_S = 0.1
 NAIVE_PATIENCE_S = 60.0
 LAST_WORDS_S = 5.0
-GATE_CASES = 2  # drawn shapes that every rung must get right before it is timed
-GATE_ELEMENTS = 1 << 13  # of the largest tensor: somebody waits for the run
-GATE_FLOPS = 1 << 22
-GATE_SHAPES_SEED = 0  # the same shapes in every run, so that what is compiled for them is found in caches
 CONTEXT_BYTES = 768 << 20  # of GPU memory, for a process that stands by
 
 
@@ -103,6 +102,9 @@ class Services:
     peak: Callable[[], records.Peak | None] = lambda: None  # what was measured of this GPU's ceilings
     # How many processes the next run in the queue will take, and how many of them use torch's compiler.
     next_processes: Callable[[], tuple[int, int]] = lambda: (0, 0)
+    # What has become of the installation since the run began; to be asked when none of its processes is left.
+    look_after: Callable[[str], Awaitable[Mapping[str, Any]]] | None = None
+    caches: Caches = field(default_factory=lambda: Caches(paths.compiled_dir(), paths.cache_links_dir()))
 
     def __post_init__(self) -> None:
         self.custody = Custody(self.nvml, self.gpu)
@@ -113,31 +115,6 @@ class Services:
         if owed:
             self.on_lost_gpu(owed)
         return f"the GPU is set aside: {owed}" if owed else ""
-
-
-class Arena:
-    """Shared memory files of one run. They have no name in any file system and are gone with this process."""
-
-    def __init__(self) -> None:
-        self._fds: list[int] = []
-
-    def blob(self) -> jobs.Blob:
-        """A new, empty shared file."""
-        fd = os.memfd_create("aisp", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        self._fds.append(fd)
-        return jobs.Blob(path=f"/proc/{os.getpid()}/fd/{fd}")
-
-    def free(self, blob: jobs.Blob) -> None:
-        """Give one file back. Whoever has it mapped keeps it until then."""
-        fd = int(blob.path.rpartition("/")[2])
-        self._fds.remove(fd)
-        os.close(fd)
-
-    def close(self) -> None:
-        """Give all memory back."""
-        for fd in self._fds:
-            os.close(fd)
-        self._fds.clear()
 
 
 class Execution:
@@ -154,7 +131,6 @@ class Execution:
         self._inputs: dict[tuple[str, int], jobs.Blob] = {}
         self._expected: asyncio.Task[None] | None = None
         self._coming: dict[int, asyncio.Task[None]] = {}  # by replica: what makes its unforeseen sets
-        self._drawn: list[tuple[DrawnCase, reports.Posed]] = []
         self._folder: Path | None = None  # where the snapshot lies
         self._before: dict[str, Any] = {}  # engine.environment.observe
         self._after: dict[str, Any] = {}
@@ -181,6 +157,18 @@ class Execution:
         )
         self._reason = ""
         self._state: State | None = None
+        self._beyond = Gate(
+            target=plan.target,
+            case=plan.case,
+            device=self._device,
+            seed=plan.record.seed,
+            without=plan.without,
+            first_set=plan.surprise + gate.FIRST_SET,
+            ask_judge=self._ask_judge,
+            blob=self._arena.blob,
+        )
+        self._caches = RunCaches(services.caches, plan.files, self._device, self._interpreted)
+        self._doubted: Mapping[str, str] = {}
 
     @property
     def _interpreted(self) -> bool:
@@ -196,6 +184,7 @@ class Execution:
     async def run(self) -> records.RunRecord:
         """Carry it out; the final record, committed. Cancelling this task ends the run as `cancelled`."""
         self._started = time.monotonic_ns()
+        self._services.pool.begin_run()
         self._make_arms()
         sampler = Sampler(self._services.nvml, self._services.gpu)
         drain = asyncio.create_task(self._drain(sampler, asyncio.current_task()))
@@ -243,7 +232,15 @@ class Execution:
             await self._mourn()
         await self._clean_up()
         self._flush(sampler)
-        return await self._conclude()
+        try:
+            return await self._conclude()
+        finally:
+            await self._caches.settle({arm.name for arm in self._arms if self._is_good(arm)})
+
+    def _is_good(self, arm: Arm) -> bool:
+        """Whether what this arm compiled may be used again."""
+        ended_well = arm.state is State.OK and arm.correctness is Correctness.CORRECT
+        return ended_well and arm.name not in self._doubted and "" not in self._doubted
 
     def _make_arms(self) -> None:
         made = self._arms
@@ -324,15 +321,22 @@ class Execution:
                 await self._choose(timed)
                 timed = [arm for arm in timed if arm.running]
                 async with self._step("measure"):
-                    await self._take_turns(timed, replica)
+                    with contention.around([arm.waits for arm in timed]):
+                        await self._take_turns(timed, replica)
                 async with self._step("challenge"):
                     for arm in timed:
                         if arm.running:
                             await self._guarded(arm, lambda a: self._challenge(a, replica))
         if last:
             self._expect_processes(taking_part, 0)
+            self._services.pool.end_run()
         elif replica + 1 < plan.rule.replicas and any(arm.running for arm in timed):
             self._prepare_surprise(replica + 1)
+        if replica == 0:
+            # One after the other: what one process holds at the timed shape twice, several may not.
+            for arm in taking_part:
+                if arm.running:
+                    await self._guarded(arm, self._try_values)
         await self._each(taking_part, self._finish_process)
         await self._tell()
 
@@ -375,7 +379,7 @@ class Execution:
             arm.begin_replica(child)
             arm.state = State.RUNNING
             self._listen(child, arm.name)
-            job = self._load(arm.rung.name, replica)
+            job = self._load(arm.rung.name, replica, await self._caches.prepare(child, arm.rung.name, arm.name))
             await ask(child, job, reports.Loaded, self._services.limits.compile_s, arm.name)
 
         async with self._step("warm worker"):
@@ -391,7 +395,7 @@ class Execution:
                 f"no process could be made ready for {whose} ({error}); `aisp doctor` tells what is missing",
             ) from None
 
-    def _load(self, module: str, replica: int) -> jobs.Load:
+    def _load(self, module: str, replica: int, caches: Sequence[bytes] = ()) -> jobs.Load:
         """What makes a process the arm, or the verifier, of that module of the snapshot."""
         plan, folder = self.plan, self._folder
         assert folder is not None  # laid out at the beginning of every replica
@@ -407,6 +411,7 @@ class Execution:
             deep=plan.naive and replica == 0,
             ranks=plan.target.ranks if shared else 1,
             meeting=self._meeting() if shared else "",
+            caches=list(caches),
         )
 
     async def _company(self, take: Callable[[], Awaitable[Child]]) -> Process:
@@ -423,11 +428,11 @@ class Execution:
         return Ranks(taken)
 
     def _meeting(self) -> str:
-        """A path under the snapshots' folder that no file has; whatever the ranks put there goes with the run."""
-        self._services.snapshots_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = self._services.snapshots_dir / f".meeting-{self._id}-{len(self._meetings)}"
-        self._meetings.append(path)
-        return str(path)
+        """A path that no file has, in a folder that the ranks share and that goes with the run."""
+        folder = self._services.snapshots_dir / f".meeting-{self._id}-{len(self._meetings)}"
+        folder.mkdir(mode=0o700, parents=True)
+        self._meetings.append(folder)
+        return str(folder / "rendezvous")
 
     async def _describe(self) -> None:
         judge = self._judge
@@ -457,7 +462,8 @@ class Execution:
     async def _expect(self) -> None:
         for case, number in self._sets(gate=True):
             await self._ask_judge(jobs.Expect(case=case.name, set_index=number), reports.Expected, "reference.py")
-        await self._pose_drawn()
+        # torch's compiler takes seconds for each new shape: its rungs have their lesson's own cases.
+        await self._beyond.pose([a.rung for a in self._arms if a.running and not self.plan.compiles(a.rung)])
 
     def _prepare_surprise(self, replica: int) -> None:
         """Let the verifier make what that replica will be surprised with, unless it does so already.
@@ -477,30 +483,6 @@ class Execution:
             for number, like in surprises:
                 await self._make_set(case, number, like)
                 await self._ask_judge(jobs.Expect(case=case.name, set_index=number), reports.Expected, "reference.py")
-
-    async def _pose_drawn(self) -> None:
-        """Cases of the oracle at the edges of what the axes allow: shapes that no rung was written for."""
-        target = self.plan.target
-        if target.ranks > 1 or "evaluation.held_out" in self.plan.without:
-            return
-        try:
-            schema = replace(
-                Schema.of(target, host=self._device == "cpu"), most_elements=GATE_ELEMENTS, most_flops=GATE_FLOPS
-            )
-            cases = [draw(schema, GATE_SHAPES_SEED, Strategy.BOUNDARY, number) for number in range(GATE_CASES)]
-        except SchemaError as error:
-            self._flags.append(clean_line(f"no drawn case: {error}"))
-            return
-        for case in cases:
-            job = jobs.Pose(case=case.plain(), seed=self.plan.record.seed, blob=self._arena.blob())
-            try:
-                posed = await self._ask_judge(job, reports.Posed, "reference.py")
-            except ArmEnd as end:
-                if self._judge is None or not self._judge.alive:
-                    raise
-                self._flags.append(clean_line(f"no drawn case: {end.reason}")[:200])
-                return
-            self._drawn.append((case, posed))
 
     def _surprises(self, replica: int) -> list[tuple[int, int | None]]:
         """Sets that come unforeseen: wholly new values, or those of set 0 but for one element of every input.
@@ -572,7 +554,7 @@ class Execution:
         code = await child.end(gently=arm.state is not State.TIMEOUT_PROGRESS and not self._lost)
         outputs, arm.outputs = arm.outputs, None
         if outputs is not None:
-            self._arena.free(outputs)  # not before: a new file may have the old one's path
+            self._arena.free(outputs)
         arm.signal_sent_by_us = arm.signal_sent_by_us or child.signal_sent_by_us
         if code is not None and code < 0 and arm.signal is None:
             arm.signal = -code  # SIGTERM was enough, or SIGKILL was needed
@@ -645,34 +627,13 @@ class Execution:
                     job = jobs.Execute(case=case_name, set_index=numbers[0], outputs=outputs, moved=True)
                     moved = await ask(child, job, reports.Executed, limits.progress_s, arm.name)
                     await self._judge_outputs(arm, case_name, numbers[0], moved.outputs, "output.moved_buffers")
-        if gate and not self.plan.compiles(arm.rung):  # seconds for each new shape: its lesson's own cases have to do
+        if gate and not self.plan.compiles(arm.rung):
             async with self._step("gate", arm):
-                await self._pass_gate(arm, child, outputs)
+                if self._expected is not None:
+                    await asyncio.shield(self._expected)
+                await self._beyond.enter(arm, child, outputs, limits.compile_s)
         arm.correctness = Correctness.CORRECT
         self._tell_arm(arm)
-
-    async def _pass_gate(self, arm: Arm, child: Process, outputs: jobs.Blob) -> None:
-        """Drawn cases; one that a rung does not claim to support is left out."""
-        if self._expected is not None:
-            await asyncio.shield(self._expected)
-        seed = self.plan.record.seed
-        for case, posed in self._drawn:
-            if arm.rung.unsupported(case.axes):
-                continue
-            job = jobs.Try(case=case.plain(), seed=seed, inputs=posed.blob, outputs=outputs)
-            tried = await ask(child, job, reports.Tried, self._services.limits.compile_s, arm.name)
-            question = jobs.JudgeTry(case=case.plain(), seed=seed, rung=arm.name, outputs=tried.outputs)
-            judged: reports.TryJudged = await self._ask_judge(question, reports.TryJudged, "the verifier")
-            if not judged.right:
-                raise ArmEnd(
-                    State.INCORRECT,
-                    f"wrong {judged.finding} (drawn case {case.text}): {clean_line(judged.detail)}; "
-                    "`aisp bench fuzz` finds the smallest such case",
-                    clean(judged.detail),
-                    correctness=Correctness.WRONG,
-                    max_error=judged.max_error,
-                    check="evaluation.held_out",
-                )
 
     def _outputs_of(self, arm: Arm) -> jobs.Blob:
         """Where the arm's process hands over what it was asked for last: one file, that of no other process."""
@@ -756,13 +717,19 @@ class Execution:
                 shifts=[random.randrange(1, 1 << 20) for _ in range(count - 1)],
                 outputs=self._outputs_of(arm),
             )
-            with challenges.Crowd(child.pid) as crowd:
+            with contention.Crowd(child.pid) as crowd:
                 surprised = await ask(child, job, reports.Surprised, patience_s, arm.name)
             crowding = max(crowding, crowd.factor)
             await self._judge_outputs(arm, case, number, surprised.outputs, "output.fresh_values")
             found.append(surprised)
         if found:
             arm.surprises.append(challenges.together(found, len(found), crowding))
+
+    async def _try_values(self, arm: Arm) -> None:
+        async with self._step("values", arm):
+            await self._beyond.try_values(
+                arm, self._child(arm), self._outputs_of(arm), self._services.limits.progress_s
+            )
 
     async def _verify_last(self, arm: Arm) -> None:
         """What the last timed call left behind is judged in full."""
@@ -795,6 +762,8 @@ class Execution:
             arm.dirty_exit = True
             arm.exit_code = code if code is not None and code > 0 else None
             arm.detail = tail(child)
+        if code in (0, None):  # on a busy machine a compiler's own processes take longer than that to leave
+            self._caches.keep(child)
         await self._end_process(arm)
 
     # -- beside the arms -------------------------------------------------------------------------------------------
@@ -838,6 +807,7 @@ class Execution:
         except (ChildGoneError, ChildTimeoutError) as error:
             return records.Naive(note=clean_line(f"no process could be made ready: {error}"))
         try:
+            job = msgspec.structs.replace(job, caches=await self._caches.prepare(child, rung.name, rung.name))
             found = await ask(child, job, reports.NaiveMeasured, NAIVE_PATIENCE_S, rung.name)
         except ArmEnd as end:
             return records.Naive(note=clean_line(end.reason))
@@ -957,6 +927,7 @@ class Execution:
     async def _clean_up(self) -> None:
         """No process and no shared memory of this run is left, whatever happened."""
         self._services.pool.expect(*self._services.next_processes())
+        self._services.pool.end_run()
         making = [task for task in (self._expected, *self._coming.values()) if task is not None]
         for task in making:
             task.cancel()
@@ -971,7 +942,7 @@ class Execution:
                 self._services.on_lost_gpu(owed)
         self._arena.close()
         for meeting in self._meetings:
-            meeting.unlink(missing_ok=True)
+            shutil.rmtree(meeting, ignore_errors=True)
 
     async def _conclude(self) -> records.RunRecord:
         start = time.monotonic_ns()
@@ -992,7 +963,8 @@ class Execution:
         validity = facts.overall(findings, arms, left_out=bool(self.plan.without))
         code = str(self.plan.record.manifest.get("code", ""))
         quarantines = await self._services.store("quarantines", self.plan.record.folder, code)
-        comparisons = facts.without_doubted(comparisons, facts.doubted(findings, quarantines, code))
+        self._doubted = facts.doubted(findings, quarantines, code)
+        comparisons = facts.without_doubted(comparisons, self._doubted)
         if self.plan.without:
             self._flags.append(f"without {', '.join(sorted(self.plan.without))}")
         if any(arm.dirty_exit for arm in arms):
@@ -1050,8 +1022,7 @@ class Execution:
 
     def _observe(self) -> dict[str, object]:
         services = self._services
-        seen = environment.observe(services.nvml, services.gpu, folder=self.plan.target.folder)
-        return seen | {"own_sources": snapshots.own_sources()}
+        return environment.observe(services.nvml, services.gpu, folder=self.plan.target.folder)
 
     async def _examine(
         self, arms: Sequence[records.ArmRecord], telemetry: records.Telemetry | None
@@ -1062,6 +1033,8 @@ class Execution:
         history = await self._services.store("earlier", self.plan.record)
 
         self._after = await asyncio.to_thread(self._observe)
+        if self._services.look_after is not None:
+            self._after["installed"] = await self._services.look_after(self._id)
 
         def work() -> tuple[records.FindingRecord, ...]:
             folder = self._folder
@@ -1074,6 +1047,7 @@ class Execution:
                 telemetry=telemetry,
                 task=self._task_facts,
                 files_intact=intact,
+                drawn=self._beyond.facts(),
                 history=history,
             )
             return facts.examine(known, self.plan.without)

@@ -1,4 +1,4 @@
-"""The engine process: `python -m engine.server`. One per user and state directory, and it survives its faces.
+"""The engine process, started by engine.client. One per user and state directory, and it survives its faces.
 
 One asyncio loop serves the faces, runs the queue (one run at a time: whatever runs beside a measurement disturbs it),
 watches folders and owns the one writer of the store. It never imports torch nor a lesson.
@@ -24,11 +24,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from engine import corpus, guard, paths, peaks, planning, snapshots, spawner
+from engine import corpus, guard, paths, peaks, planning, snapshots, spawner, workplaces
 from engine.affected import affected
+from engine.caches import Caches
 from engine.clean import clean_line
 from engine.client import build_id
 from engine.fuzzing import Fuzzing, FuzzPlan, unstarted
+from engine.guarding import Guarding
+from engine.installed import Installation, state_file
 from engine.journal import Journal, Viewer, ViewerGoneError
 from engine.lease import leased
 from engine.planning import Hardware, PlanError
@@ -44,7 +47,7 @@ from kernels.catalog.model import Target
 from store import upkeep
 from store.errors import StoreError, StoreFullError, StoreLockedError
 from store.outcomes import State, Trigger
-from store.records import Peak
+from store.records import INSTALLED_CHECK, Peak
 from store.ulid import new_ulid
 from store.writer import Store
 
@@ -113,6 +116,10 @@ class Engine:
         self._store: Store
         self._store_lock = asyncio.Lock()
         self._pool = Pool(interpret=not self._hardware.gpus)
+        self._installation = Installation(state_file())
+        self._guarding = Guarding(
+            self._installation, self._pool, self._banner, lambda: self._call_store("release", INSTALLED_CHECK)
+        )
         self._queue: list[Queued] = []
         self._fuzzes: list[QueuedFuzz] = []
         self._peak_asked: QueuedPeak | None = None
@@ -140,12 +147,15 @@ class Engine:
         loop = asyncio.get_running_loop()
         logging.getLogger().addHandler(_LogToFaces(self._publish_log))
         spawner.become_subreaper()
+        await asyncio.to_thread(workplaces.sweep)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopping.set)
         loop.add_signal_handler(signal.SIGHUP, lambda: log.info("a terminal hung up; the engine goes on"))
         try:
             self._store = await asyncio.to_thread(Store.open, paths.database_file())
-            await self._greet_store()
+            lost = await self._greet_store()
+            await self._guarding.begin(lost)
+            self._installation.read_in_background(lambda: self._busy)
             await self._recall_peak()
             await self._bind()
         except BaseException:
@@ -164,7 +174,8 @@ class Engine:
         finally:
             await self._shut_down(jobs)
 
-    async def _greet_store(self) -> None:
+    async def _greet_store(self) -> list[str]:
+        """Say what the store was opened with; the runs in the middle of which the engine before was lost."""
         opened = self._store.opened
         if opened.set_aside is not None:
             kept = clean_line(os.fsencode(opened.set_aside))
@@ -180,9 +191,10 @@ class Engine:
                 "state",
                 f"no lasting place could be written to: results are in {paths.state_dir()} until a reboot",
             )
-        lost = await self._call_store("mark_lost", self.epoch)
+        lost: list[str] = await self._call_store("mark_lost", self.epoch)
         if lost:
             log.warning("%d run(s) of an earlier engine ended as engine_lost: %s", len(lost), ", ".join(lost))
+        return lost
 
     async def _shut_down(self, jobs: list[asyncio.Task[None]]) -> None:
         log.info("engine %s is stopping", self.epoch)
@@ -213,6 +225,7 @@ class Engine:
                 self._tell_unstarted(asked, "cancelled: the engine was stopped")
         await self._pool.close()
         await spawner.sweep_orphans()
+        await workplaces.cleared()
         await asyncio.sleep(0.05)  # the last events leave
         for connection in list(self._connections):
             connection.cancel()
@@ -221,6 +234,7 @@ class Engine:
             if self._socket_path.stat().st_ino == self._socket_inode:
                 self._socket_path.unlink()
         paths.pointer_file().unlink(missing_ok=True)
+        await asyncio.to_thread(self._installation.close)
         await asyncio.to_thread(self._store.close)
         self._journal.close()
 
@@ -267,6 +281,7 @@ class Engine:
                     await self._bind()
                 except OSError as error:
                     log.error("binding again failed: %s", error)
+            await self._guarding.between(lambda: self._busy)
             idle = time.monotonic() - self._last_activity
             if not self._warm_faces and not self._busy and idle > WARM_IDLE_S and self._pool.target:
                 self._pool.keep(0)
@@ -352,18 +367,33 @@ class Engine:
             on_lost_gpu=self._degrade,
             peak=lambda: self._peak,
             next_processes=self._next_processes,
+            look_after=self._guarding.after,
+            caches=Caches(paths.compiled_dir(), paths.cache_links_dir()),
         )
         while True:
             while not self._busy:
                 self._wake.clear()
                 await self._wake.wait()
             if self._peak_asked is not None:
-                await self._work_peak(self._peak_asked, services)
+                if problem := await self._guarding.before(""):
+                    self._drop_peak(problem)
+                else:
+                    await self._work_peak(self._peak_asked, services)
                 continue
             if not self._queue:  # runs go first: somebody waits for the number after a save
-                await self._work_fuzz(self._fuzzes[0], services)
+                asked = self._fuzzes[0]
+                problem = await self._guarding.before("" if asked.plan.problem else asked.plan.id)
+                if problem and not asked.plan.problem:
+                    asked.plan = replace(asked.plan, problem=problem)
+                if asked in self._fuzzes:  # nobody has cancelled it meanwhile
+                    await self._work_fuzz(asked, services)
                 continue
             queued = self._queue[0]
+            problem = await self._guarding.before("" if queued.plan.problem else queued.plan.record.id)
+            if queued not in self._queue:  # cancelled, or superseded, meanwhile
+                continue
+            if problem and not queued.plan.problem:
+                queued.plan = replace(queued.plan, problem=problem)
             if self._degraded and queued.plan.record.device == "cuda" and not queued.plan.problem:
                 queued.plan = replace(queued.plan, problem=f"the GPU is set aside: {self._degraded}")
             queued.task = asyncio.create_task(self._on_leased_gpus(queued.plan, Execution(queued.plan, services).run))
@@ -411,11 +441,17 @@ class Engine:
 
         Cancelled while it waits for them, it has not begun.
         """
-        device, problem = (plan.record.device, plan.problem) if isinstance(plan, Plan) else (plan.device, plan.problem)
-        if device != "cuda" or problem:
+        device, whose = (plan.record.device, plan.record.id) if isinstance(plan, Plan) else (plan.device, plan.id)
+        if plan.problem:
             return await carry_out()
-        async with leased(self._uuids(every=plan.target.ranks > 1), lambda text: self._banner("lease", text)):
-            return await carry_out()
+        try:
+            if device != "cuda":
+                return await carry_out()
+            async with leased(self._uuids(every=plan.target.ranks > 1), lambda text: self._banner("lease", text)):
+                await self._guarding.before(whose)  # what was installed while it waited is none of its doing
+                return await carry_out()
+        finally:
+            await asyncio.shield(self._guarding.after(whose))
 
     def _uuids(self, *, every: bool = False) -> list[str]:
         """Of the GPU that runs are placed on, or of every one; without those whose driver does not tell."""
@@ -705,6 +741,8 @@ class Engine:
                 return self._stop_watch(request)
             case requests.Restore():
                 return await self._restore(request)
+            case requests.AcceptInstalled():
+                return events.Reply(to=request.seq, detail=await self._guarding.accept())
             case requests.Shutdown():
                 if request.when_idle and self._busy:
                     self._stop_when_idle = True

@@ -5,29 +5,24 @@ so that a worker finds the same target id. Oldest layouts are removed when there
 
 Kernels run under the same account as the engine, so a layout that lies there already may have been rewritten by one.
 None is used before its content was compared with the files of the snapshot; one that differs is laid out anew. Files
-are read-only, which keeps accidents out; that they were left alone is looked up after the run (`intact`), as is our
-own code (`own_sources`). Folders stay writable: `rm -r` of the state must work.
+are read-only, which keeps accidents out; that they were left alone is looked up after the run (`intact`). What becomes
+of our own code is engine.installed's affair. Folders stay writable: `rm -r` of the state must work.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 KEPT_LAYOUTS = 32
 READ_ONLY = 0o400
 IMPORTABLE = (".py", ".pyc", ".pth", ".so")  # a new file of this kind could be taken for a module that others import
 COMPILED = "__pycache__"  # Python's own, in processes that a lesson starts; a layout that has one is not reused
-OWN_SOURCES = ("checks", "engine", "store", "kernels/catalog", "kernels/cuda.py")
-LESSON_FOLDERS = ("gallery", "corpus")  # lessons in our folders: each is a target with a snapshot of its own
-
-_digests: dict[str, tuple[tuple[int, ...], bytes]] = {}  # of own sources: what stat() said then, and the content's
 
 
 def lay_out(base: Path, snapshot: str, name: str, files: Mapping[str, bytes]) -> Path:
@@ -130,40 +125,6 @@ def _same(path: Path, data: bytes) -> bool:
     with os.fdopen(descriptor, "rb") as file:
         found = os.fstat(descriptor)
         return stat.S_ISREG(found.st_mode) and found.st_size == len(data) and file.read(len(data) + 1) == data
-
-
-def own_sources() -> str:
-    """A digest over the source files that judge and measure. 3 ms where none has changed since it was last asked."""
-    digest = hashlib.blake2b(digest_size=16)
-    for path in sorted(_own_files()):
-        digest.update(path.encode("utf-8", "surrogateescape") + b"\0" + _digest(path))
-    return digest.hexdigest()
-
-
-def _own_files() -> Iterator[str]:
-    root = Path(__file__).parent.parent
-    for part in OWN_SOURCES:
-        start = root / part
-        if start.is_file():
-            yield str(start)
-        for where, folders, names in os.walk(start):
-            folders[:] = [name for name in folders if name not in (COMPILED, *LESSON_FOLDERS)]
-            yield from (os.path.join(where, name) for name in names if name.endswith(".py"))  # noqa: PTH118  hot path
-
-
-def _digest(path: str) -> bytes:
-    """Of one file's content, read again only where stat() says that it may be another."""
-    try:
-        found = os.stat(path)  # noqa: PTH116  hot path
-        # The change time cannot be set back by whoever rewrites a file and restores its modification time.
-        now = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-        known = _digests.get(path)
-        if known is None or known[0] != now:
-            known = now, hashlib.blake2b(Path(path).read_bytes(), digest_size=16).digest()
-            _digests[path] = known
-    except OSError:
-        return b"gone"
-    return known[1]
 
 
 def _prune(base: Path, keep: Path) -> None:

@@ -18,13 +18,12 @@ import secrets
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from engine import paths
+from engine import arena, paths, start, workplaces
 from engine.protocol import jobs, reports
 from engine.protocol.framing import (
     JOBS,
@@ -49,14 +48,18 @@ READY_PATIENCE_S = 120.0
 TERM_PATIENCE_S = 2.0
 KILL_PATIENCE_S = 5.0
 COLLECT_S = 0.05
+FULL_LINE_S = 0.001
 COLLECT_PATIENCE_S = 0.5
+
+# The threads of NumPy's OpenBLAS spin for 2^28 cycles after a call, 0.1 s of a whole core, while rivals are measured.
+# After 2^20, 0.4 ms, they sleep: calls in a row still find them awake, and a product 1 ms later takes as long.
+OPENBLAS_SPIN_LOG2_CYCLES = 20
 
 # What a child may see of the environment: names, never a pattern over values.
 ENVIRONMENT_NAMES = (
-    "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ", "PYTHONPATH", "VIRTUAL_ENV",
+    "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ", "VIRTUAL_ENV",
     "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES",
-    "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "XDG_CACHE_HOME", "CC", "CXX", "OMP_NUM_THREADS", "OMP_WAIT_POLICY",
-    "MKL_NUM_THREADS",
+    "CC", "CXX", "OMP_NUM_THREADS", "OMP_WAIT_POLICY", "MKL_NUM_THREADS",
     "NCCL_NVLS_ENABLE", "TORCH_SYMM_MEM_DISABLE_MULTICAST", "NVSHMEM_DISABLE_NVLS",
 )  # fmt: skip
 
@@ -136,10 +139,13 @@ class Child:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         key: bytes,
+        folder: Path,
         *,
         compiler: bool = False,
     ) -> None:
         self.pid = process.pid
+        self.folder = folder  # of its own, see engine.workplaces; gone after its end
+        self.keeps_folder = False  # whether somebody else gives it back, who still wants what is in it
         self.compiler = compiler  # whether it was started with torch's compiler imported
         self.ready: reports.Ready | None = None
         self.stdout = Ring()
@@ -147,11 +153,15 @@ class Child:
         self.on_output: Callable[[str, bytes], None] | None = None
         self.signal_sent_by_us = False
         self._unkillable = False
+        self._left = False  # whether its folder is given back
         self.limit: LimitError | None = None  # why it is ended by us
         self.exited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._process = process
         self._reader = reader
         self._writer = writer
+        writer.transport.set_write_buffer_limits(0)  # drain() waits until all is sent
+        self._line: socket.socket = writer.get_extra_info("socket").dup()  # streams cannot send descriptors
+        self._named: frozenset[str] = frozenset()  # shared files of the job that was sent last
         self._encoder = Encoder(sealing(key, JOBS))
         self._decoder: Decoder[reports.AnyReport] = Decoder(reports.AnyReport, Opener(key, REPORTS))
         self._arrived: deque[reports.AnyReport] = deque()
@@ -165,15 +175,38 @@ class Child:
             os.set_blocking(pipe.fileno(), False)
             self._loop.add_reader(pipe.fileno(), self._on_output, name)
 
+    @property
+    def children(self) -> list[Child]:
+        """Itself: one process stands for one."""
+        return [self]
+
+    @property
+    def caches(self) -> Path:
+        """Where compilers keep what they make in it."""
+        return self.folder / paths.CACHE_FOLDER
+
     # -- talking ---------------------------------------------------------------------------------------------------
 
     async def send(self, job: jobs.AnyJob) -> None:
-        """Send one job."""
+        """Send one job, and with it the descriptors of the shared files that it names."""
+        frame, names = self._encoder.frame(job), jobs.files(job)
+        self._named = frozenset(names)
         try:
-            self._writer.write(self._encoder.frame(job))
+            if names:
+                await self._writer.drain()
+                frame = frame[await self._send_files(frame, [arena.descriptor(name) for name in names]) :]
+            self._writer.write(frame)
             await self._writer.drain()
         except OSError as error:
             raise (self.limit or ChildGoneError(str(error))) from None
+
+    async def _send_files(self, frame: bytes, files: Sequence[int]) -> int:
+        """Send descriptors with as much of the frame as the line takes at once; how much it took."""
+        while True:
+            try:
+                return socket.send_fds(self._line, [frame], files)
+            except BlockingIOError:
+                await asyncio.sleep(FULL_LINE_S)
 
     async def receive(self, patience_s: float) -> reports.AnyReport:
         """The next report.
@@ -212,7 +245,10 @@ class Child:
                 raise ForgedReportError(f"a report was forged or torn: {error}") from None
             except FrameError as error:
                 raise ChildGoneError(f"what it sent is no report: {error}") from None
-        return self._arrived.popleft()
+        report = self._arrived.popleft()
+        if not self._named.issuperset(jobs.files(report)):
+            raise ForgedReportError("a report names a shared file that its job did not bring")
+        return report
 
     async def ask(self, job: jobs.AnyJob, patience_s: float) -> reports.AnyReport:
         """Send a job and wait for its first report. Raises as `send` and `receive` do."""
@@ -304,6 +340,10 @@ class Child:
         self._unkillable = code is None
         self.close()
         await sweep_orphans()
+        if not self._unkillable and not self._left:
+            self._left = True
+            if not self.keeps_folder:
+                workplaces.leave(self.folder)
         return code
 
     def cut_off(self, limit: LimitError, family: Iterable[int]) -> None:
@@ -329,6 +369,7 @@ class Child:
                 self._loop.remove_reader(pipe.fileno())
                 pipe.close()
         self._writer.close()
+        self._line.close()
         if self.becoming_ready.done():
             if not self.becoming_ready.cancelled():
                 self.becoming_ready.exception()  # looked at, so that the loop does not complain about it
@@ -354,32 +395,29 @@ async def spawn(*, interpret: bool, compiler: bool = False) -> Child:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     key = secrets.token_bytes(KEY_BYTES)
     ours.sendall(key)  # before anything of a lesson is loaded: the process reads it first of all
-    environment = {name: os.environ[name] for name in ENVIRONMENT_NAMES if name in os.environ} | paths.worker_caches()
-    environment["PYTHONPATH"] = os.pathsep.join(
-        part for part in (str(Path(__file__).parent.parent), environment.get("PYTHONPATH", "")) if part
-    )
-    environment["PYTHONUNBUFFERED"] = "1"
+    environment = {name: os.environ[name] for name in ENVIRONMENT_NAMES if name in os.environ}
     # Several processes stand ready and one works: threads that spin while they wait take its cores away (100 times
     # slower comparisons were seen on four cores). Who wants them to spin sets the variable.
     environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    environment["OPENBLAS_THREAD_TIMEOUT"] = str(OPENBLAS_SPIN_LOG2_CYCLES)
     if interpret:
         environment["TRITON_INTERPRET"] = "1"
+    folder = workplaces.make()
+    place = workplaces.place(folder, compiler=compiler)
     try:
         process = subprocess.Popen(  # noqa: ASYNC220  forks in 2 ms; asyncio has no pass_fds with a pidfd
-            [
-                *(sys.executable, "-m", "engine.worker", str(theirs.fileno()), str(os.getpid())),
-                *(["compiler"] if compiler else []),
-            ],
+            start.command("engine.worker", str(theirs.fileno()), str(os.getpid()), place.encoded()),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             pass_fds=(theirs.fileno(),),
             env=environment,
-            cwd="/",
+            cwd=place.cwd,
             start_new_session=True,
         )
     except OSError:
         ours.close()
+        workplaces.leave(folder)
         raise
     finally:
         theirs.close()
@@ -391,8 +429,9 @@ async def spawn(*, interpret: bool, compiler: bool = False) -> Child:
         process.wait()
         _children.pop(process.pid, None)
         ours.close()
+        workplaces.leave(folder)
         raise
-    child = _children[process.pid] = Child(process, reader, writer, key, compiler=compiler)
+    child = _children[process.pid] = Child(process, reader, writer, key, folder, compiler=compiler)
     child.exited.add_done_callback(lambda _: _children.pop(process.pid, None))
     return child
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from engine.arms import Arm, ArmEnd, ask, expect, explain, impossible_time
 from engine.clean import clean_line
+from engine.contention import Crowd
 from engine.environment import oom_kills
 from engine.protocol import events, jobs, reports
 from engine.ranks import Process
@@ -137,6 +138,7 @@ class Turns:
         arm.per_sample_ms = warmed.per_sample_ms
         arm.resolution_ms = warmed.resolution_ms
         arm.overhead_ms = warmed.overhead_ms
+        arm.probe_step_ms, arm.probe_overhead_ms = warmed.probe_step_ms, warmed.probe_overhead_ms
         if not warmed.reference_mhz <= self.reference_mhz:  # either may be NaN
             self.reference_mhz = warmed.reference_mhz
 
@@ -213,7 +215,16 @@ class Turns:
         return done % 2 == 0 and widest is not None and widest <= self._rule.half_width
 
     async def turn(self, arm: Arm, child: Process, number: int, replica: int) -> None:
-        """One arm's samples of one round. A GPU whose clock has fallen is given time before the next sample."""
+        """One arm's samples of one round; on a CPU also how long its threads stood in line meanwhile."""
+        if arm.timing is not Timing.HOST:
+            await self._turn(arm, child, number, replica)
+            return
+        with Crowd(child.pid) as crowd:
+            await self._turn(arm, child, number, replica)
+        arm.waits.add(crowd)
+
+    async def _turn(self, arm: Arm, child: Process, number: int, replica: int) -> None:
+        """A GPU whose clock has fallen is given time before the next sample."""
         rule = self._rule
         wanted = max(LEAST_SAMPLES, min(rule.turn_samples, int(rule.turn_ms / max(arm.per_sample_ms, 0.01))))
         sets = [self._order.randrange(rule.input_sets) for _ in range(wanted * arm.calls)]

@@ -14,6 +14,7 @@ import numpy as np
 from engine import statistics
 from engine.arms import TWIN_SUFFIX, Arm
 from engine.clean import clean_line
+from engine.contention import TELL
 from kernels.catalog.model import Role, Rung
 from store import records
 from store.outcomes import Correctness, State, Timing, Verdict
@@ -120,22 +121,26 @@ class _Side:
         """From the samples that count."""
         frozen = arm.samples.freeze()
         kept = frozen.discarded == 0
-        known = kept & np.isfinite(frozen.sm_clock_mhz) & (frozen.sm_clock_mhz > 0)
-        cycles = frozen.device_ms[known] * frozen.sm_clock_mhz[known] * 1e3
+        # Counted by the SMs between two probes, and not event time x clock: whoever bends the events bends the product.
+        known = kept & np.isfinite(frozen.cycles) & (frozen.cycles > 0)
         return _Side(
             arm,
             statistics.by_round(frozen.device_ms[kept], frozen.replica[kept], frozen.round[kept]),
-            statistics.by_round(cycles, frozen.replica[known], frozen.round[known]),
+            statistics.by_round(frozen.cycles[known], frozen.replica[known], frozen.round[known]),
             _median_clock(frozen),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """What holds for every comparison of a run: floors in time and in cycles, how arms ran, draws of the bootstrap."""
+    """What holds for every comparison of a run: floors in time and in cycles, how arms ran, draws of the bootstrap.
+
+    `measured`: an A/A arm found the floor, with whatever neighbours did in it.
+    """
 
     floor: float
     cycles_floor: float
+    measured: bool
     quick: bool
     interleaved: bool
     draws: int
@@ -155,6 +160,7 @@ def comparisons(arms: Sequence[Arm], *, quick: bool, interleaved: bool = True) -
     sides = {arm.name: _Side.of(arm) for arm in arms}
     draws = _draws(arms)
     floors = []
+    measured = False
     twin = sides.get(baselines[0].name + TWIN_SUFFIX)
     for kind in ("times", "cycles"):
         found = None
@@ -163,8 +169,9 @@ def comparisons(arms: Sequence[Arm], *, quick: bool, interleaved: bool = True) -
             found = statistics.ratio_draws(
                 getattr(first, kind), getattr(twin, kind), paired=interleaved, seed=1, draws=draws
             )
+            measured = measured or found is not None
         floors.append(statistics.noise_floor(found, quick=quick))
-    rules = _Rules(floors[0], floors[1], quick, interleaved, draws)
+    rules = _Rules(floors[0], floors[1], measured, quick, interleaved, draws)
     return [
         _comparison(sides[arm.name], sides[base.name], rules)
         for arm in arms
@@ -182,8 +189,9 @@ def _comparison(rung: _Side, base: _Side, rules: _Rules) -> records.ComparisonRe
             why = side.reason or (unkept if side.timed else "checked, not timed here")
             note = why if why.startswith(side.name) else f"{side.name}: {why}"
             return records.ComparisonRecord(*names, Verdict.NONE, note=clean_line(note))
+    floor, busy = _beside_neighbours(rung.arm, base.arm, rules)
     ratio = statistics.compare(
-        base.times, rung.times, rules.floor, quick=rules.quick, paired=rules.interleaved, draws=rules.draws
+        base.times, rung.times, floor, quick=rules.quick, paired=rules.interleaved, draws=rules.draws
     )
     if ratio is None:
         missing = "no round has both arms" if rules.interleaved else "no replica has both arms"
@@ -192,7 +200,7 @@ def _comparison(rung: _Side, base: _Side, rules: _Rules) -> records.ComparisonRe
         base.cycles, rung.cycles, rules.cycles_floor, quick=rules.quick, paired=rules.interleaved, draws=rules.draws
     )
     ratio = statistics.confirmed(ratio, cycles)
-    notes = [*_ways(rung.arm, base.arm), *_clocks(rung, base)]
+    notes = [*busy, *_ways(rung.arm, base.arm), *_clocks(rung, base)]
     if not rules.interleaved:
         notes.append("arms ran one after the other")
     return records.ComparisonRecord(
@@ -208,6 +216,19 @@ def _comparison(rung: _Side, base: _Side, rules: _Rules) -> records.ComparisonRe
         ratio.p_value,
         "; ".join([*notes, ratio.note] if ratio.note else notes),
     )
+
+
+def _beside_neighbours(rung: Arm, base: Arm, rules: _Rules) -> tuple[float, list[str]]:
+    """The floor of a comparison on a CPU, and what neighbours did, where that raises it.
+
+    Where an A/A arm met the same neighbours, the floor that it found holds.
+    """
+    worst = max(rung.waits, base.waits, key=lambda waits: waits.factor)
+    floor = worst.factor - 1.0
+    if floor <= max(rules.floor, TELL):
+        return rules.floor, []
+    told = [f"the machine was busy ({worst.told()})"]
+    return (rules.floor if rules.measured else floor), told
 
 
 def _ways(rung: Arm, base: Arm) -> list[str]:

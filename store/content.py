@@ -24,7 +24,8 @@ from store.records import ContradictionError, Floats, Ints, Samples, Telemetry
 
 Blobs = dict[str, bytes]
 
-SAMPLE_FLOATS = ("device_ms", "host_ms", "sm_clock_mhz")
+SAMPLE_FLOATS = ("device_ms", "host_ms", "sm_clock_mhz", "probe_ms", "cycles")
+_LATER_FLOATS = frozenset({"sm_clock_mhz", "probe_ms", "cycles"})  # NULL in rows of before they were kept
 SAMPLE_INTS = ("end_ns", "round", "replica", "inputs", "discarded")
 TELEMETRY_FLOATS = ("sm_clock_mhz", "memory_clock_mhz", "temperature_c", "power_w")
 TELEMETRY_INTS = ("at_ns", "throttle")
@@ -136,11 +137,11 @@ def pack_samples(samples: Samples) -> tuple[int, Blobs, str]:
 
 
 def unpack_samples(row: Mapping[str, Any]) -> Samples:
-    """The inverse; a row from before schema version 3 has no clocks, which are then NaN, and a hash without them.
+    """The inverse; a row of an older schema lacks arrays that came later: they are NaN, and not in its hash.
 
     Raises StoreCorruptError where the bytes are not what was written.
     """
-    there = tuple(name for name in SAMPLE_FLOATS if name != "sm_clock_mhz" or row.get(name) is not None)
+    there = tuple(name for name in SAMPLE_FLOATS if name not in _LATER_FLOATS or row.get(name) is not None)
     floats, ints = _unpack(row, there, SAMPLE_INTS)
     arrays: dict[str, Any] = {"sm_clock_mhz": np.full(row["count"], np.nan), **floats, **ints}
     return Samples(**arrays)

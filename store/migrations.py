@@ -309,6 +309,12 @@ CREATE INDEX failures_fuzz ON failures (fuzz);
 CREATE INDEX failures_target ON failures (target);
 """
 
+# As with the clocks of version 3: NULL in older rows, whose hash leaves them out.
+_V6 = """
+ALTER TABLE samples ADD COLUMN probe_ms BLOB CHECK (length(probe_ms) = 8 * count);
+ALTER TABLE samples ADD COLUMN cycles BLOB CHECK (length(cycles) = 8 * count);
+"""
+
 
 def _initial(db: Database) -> None:
     """v1: everything that a run leaves behind."""
@@ -341,12 +347,18 @@ def _fuzzes_and_failures(db: Database) -> None:
     db.executescript(_V5)
 
 
+def _second_clock(db: Database) -> None:
+    """v6: each sample by the SMs' own timers and cycle counters, beside its time by events."""
+    db.executescript(_V6)
+
+
 STEPS: tuple[Callable[[Database], None], ...] = (
     _initial,
     _indices_and_folder_label,
     _clocks_quality_and_peaks,
     _findings_and_quarantines,
     _fuzzes_and_failures,
+    _second_clock,
 )
 LATEST = len(STEPS)
 """The schema version that this aisp writes."""

@@ -19,6 +19,15 @@ from store.outcomes import Correctness, FindingStatus, Limiter, State, Timing, T
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
+_NOT_READ: Floats = np.empty(0)
+
+
+INSTALLED_CHECK = "evaluation.installed"
+"""The check whose suspicion puts rungs in quarantine, all of the run's: what it finds outlasts the run, and who of them
+left it is not known. A person may say that it was his own doing; nothing else that was caught is forgiven."""
+AUTHOR_CHECK = "evaluation.edits"
+"""The check that knows which rung it was: then the others of the run are free."""
+
 
 class ContradictionError(ValueError):
     """A record whose fields cannot all be true."""
@@ -38,6 +47,11 @@ class Samples:
         inputs: which of the K input sets the call ran on; -1 for a sample of several calls on several sets.
         discarded: 0 where kept, else a code of `DISCARDED`.
         sm_clock_mhz: of the GPU during the sample, by its own cycle counter over its own nanosecond timer; NaN unknown.
+        probe_ms: time per call by the SMs' nanosecond timer, read before and after the events, less what it reads
+            around nothing: a second clock, near `device_ms`, and possibly below zero for a call that hardly takes any;
+            NaN unknown.
+        cycles: SM cycles per call by the SMs' cycle counter between the same readings, less what it reads around
+            nothing; NaN unknown.
     """
 
     device_ms: Floats
@@ -48,8 +62,13 @@ class Samples:
     inputs: Ints
     discarded: Ints
     sm_clock_mhz: Floats
+    probe_ms: Floats = field(default_factory=lambda: _NOT_READ)
+    cycles: Floats = field(default_factory=lambda: _NOT_READ)
 
     def __post_init__(self) -> None:
+        for name in ("probe_ms", "cycles"):  # nobody read the SMs' counters: a CPU, or a run of before there were any
+            if getattr(self, name) is _NOT_READ:
+                object.__setattr__(self, name, np.full(len(self.device_ms), np.nan))
         lengths = {len(getattr(self, name)) for name in self.__slots__}
         if len(lengths) > 1:
             raise ContradictionError(f"sample arrays differ in length: {sorted(lengths)}")
@@ -242,7 +261,8 @@ class ArmRecord:
 class ComparisonRecord:
     """`rung` against `baseline`: speed-up = baseline time / rung time, with its 95 % interval.
 
-    `cycles` is the same ratio of SM cycles (time x clock of each sample), which a difference in clocks cannot move.
+    `cycles` is the same ratio of SM cycles, which a difference in clocks cannot move: as the SMs counted them, and in
+    runs of before they did, time x clock of each sample.
     """
 
     rung: str

@@ -35,7 +35,16 @@ from store import content, migrations, upkeep
 from store.errors import StoreCorruptError, StoreFullError, typed, typed_errors
 from store.fuzzes import FailureRecord, FuzzRecord
 from store.outcomes import FindingStatus, State
-from store.records import ContradictionError, Peak, Quarantine, RunRecord, Samples, Telemetry
+from store.records import (
+    AUTHOR_CHECK,
+    INSTALLED_CHECK,
+    ContradictionError,
+    Peak,
+    Quarantine,
+    RunRecord,
+    Samples,
+    Telemetry,
+)
 from store.rows import (
     IN_FORCE,
     PeakRows,
@@ -59,6 +68,8 @@ UNFINISHED_SQL = f"SELECT number FROM runs WHERE {_UNFINISHED} AND epoch <> ?"
 
 SECOND_OF_BASELINE = " (A/A)"
 """What the name of the arm that is the baseline once more ends with."""
+_EXEMPT = ("cheat", "wrong_")  # a lesson's wrong rungs and the gallery's cheats are there to be caught
+_SUSPECT = FindingStatus.SUSPECT
 _OF_RUNG = f"WHERE {IN_FORCE} AND folder = ? AND rung = ?"
 _OF_CODE = "WHERE folder = ? AND rung = ? AND code = ?"
 
@@ -264,6 +275,11 @@ class Store:
             if quarantine.rung not in by_rung or quarantine.code == code:
                 by_rung[quarantine.rung] = quarantine
         return by_rung
+
+    def release(self, check: str) -> int:
+        """Forget the quarantines that this check has caused: a person says that it was no rung's doing. How many."""
+        with self._transaction() as db:
+            return int(db.execute('DELETE FROM quarantines WHERE "check" = ?', [check]).rowcount)
 
     # -- history ---------------------------------------------------------------------------------------------
 
@@ -497,8 +513,10 @@ class Store:
     def _quarantine(self, db: Database, run: RunRecord, findings: Sequence[Sequence[str]]) -> None:
         """Put the rungs that this run caught into quarantine, and release those that it clears."""
         code, by = content.label(_code(run)), content.label(run.id)
-        caught = _caught(findings)
+        caught = _suspected(run, findings) | _caught(findings)
         for rung, (check, evidence) in caught.items():
+            if check == INSTALLED_CHECK and _has_one(db, run.folder, rung, code):
+                continue  # what it was caught for stays: this one may be forgiven
             # One is in force at a time: it gives way to what was seen last, but goes on hiding its own code's figures.
             db.execute(f"UPDATE quarantines SET ended_by = ? {_OF_RUNG}", [by, run.folder, rung])
             row = {
@@ -521,6 +539,12 @@ class Store:
                 db.execute(f"UPDATE quarantines SET ended_by = ? {_OF_RUNG}", [by, run.folder, rung])
 
 
+def _has_one(db: Database, folder: bytes, rung: str, code: str) -> bool:
+    """Whether a rung is in quarantine, or this code of it ever was."""
+    found = db.execute(f"SELECT 1 FROM quarantines {_OF_RUNG}", [folder, rung]).fetchone()
+    return bool(found or db.execute(f"SELECT 1 FROM quarantines {_OF_CODE}", [folder, rung, code]).fetchone())
+
+
 def _code(run: RunRecord) -> str:
     """Digest of the code that ran; "" where the manifest does not say."""
     code = run.manifest.get("code")
@@ -532,10 +556,21 @@ def _caught(findings: Sequence[Sequence[str]]) -> dict[str, tuple[str, str]]:
     found: dict[str, tuple[str, str]] = {}
     for check, arm, status, evidence in findings:
         rung = arm.removesuffix(SECOND_OF_BASELINE)
-        # A lesson's wrong rungs and the gallery's cheats are there to be caught.
-        if status == FindingStatus.CAUGHT and rung and not rung.startswith(("cheat", "wrong_")):
+        if status == FindingStatus.CAUGHT and rung and not rung.startswith(_EXEMPT):
             found.setdefault(rung, (check, evidence))
     return found
+
+
+def _suspected(run: RunRecord, findings: Sequence[Sequence[str]]) -> dict[str, tuple[str, str]]:
+    """All rungs that ran, where something outlasts the run and none of them is known to have left it."""
+    why = next(
+        (evidence for check, _, status, evidence in findings if check == INSTALLED_CHECK and status == _SUSPECT), None
+    )
+    named = any(check == AUTHOR_CHECK and status == FindingStatus.CAUGHT for check, _, status, _ in findings)
+    if why is None or named:
+        return {}
+    ran = {content.label(arm.rung) for arm in run.arms if arm.state is not State.UNAVAILABLE}
+    return {rung: (INSTALLED_CHECK, why) for rung in ran if not rung.startswith(_EXEMPT)}
 
 
 def _clears(run: RunRecord, rung: str, findings: Sequence[Sequence[str]], check: str, device: str) -> bool:

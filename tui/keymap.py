@@ -62,6 +62,13 @@ KEYS: Mapping[str, Key] = {
         "Show the engine's own log; `L` where the pane scrolls with `l`.",
         footer=False,
     ),
+    "accept_installed": Key(
+        "accept_installed",
+        "A",
+        "accept",
+        "Accept what appeared on the import path while a run went on, after a question: it was you.",
+        footer=False,
+    ),
     "theme": Key(
         "app.next_theme",
         "T",
@@ -243,6 +250,7 @@ EVERYWHERE = (
     "zoom",
     "copy",
     "log",
+    "accept_installed",
     "theme",
     "screenshot",
     "suspend",

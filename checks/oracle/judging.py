@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from checks.compare import Finding, form
+from checks.compare import Finding, form, position
 from checks.oracle.schema import Case, Stage
 from checks.oracle.truth import Expected
 from checks.oracle.values import digest
@@ -198,7 +198,7 @@ def _opinion(
     if not bad:
         return Opinion(name, Finding.NOTHING, "", worst, relative, hashed, {}, histogram)
     flat = int(torch.where(wrong, error, -1.0).argmax())
-    index = [int(i) for i in torch.unravel_index(torch.tensor(flat), tuple(actual.shape))] if actual.dim() else []
+    index = list(position(flat, tuple(actual.shape)))
     got, want = actual.flatten()[flat].item(), truth.flatten()[flat].item()
     shown = [f"{value:.9g}" if isinstance(value, float) else str(value) for value in (got, want)]
     how = f", {worst:.3g} times the error allowed" if math.isfinite(worst) else ""

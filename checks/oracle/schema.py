@@ -8,8 +8,9 @@ Strategies, and the stage that a failure of theirs belongs to:
 
     boundary     gate    1, 2, 3, sizes one below, at and above a power of two, primes; declared values
     regular      gate    powers of two, declared values
-    mixed        gate    both kinds of sizes in one case, declared and other tame values, every layout
-    adversarial  triage  large, tiny, constant, sorted, tied values and outliers, at any size
+    mixed        gate    both kinds of sizes in one case, declared and other tame values, rows of several families,
+                         every layout
+    adversarial  triage  large, tiny, constant, sorted, tied values, outliers and shifted rows, at any size
     nonfinite    triage  NaN and infinities at a few places
     huge         gate    a tensor of more than 2**31 elements; on request alone
 """
@@ -67,6 +68,8 @@ class Values(enum.StrEnum):
     OUTLIERS = "outliers"  # a few far larger ones, none among the first elements of a row
     NONFINITE = "nonfinite"  # declared, with NaN and infinities at a few places
     EXTREMES = "extremes"  # an index' lowest and highest value
+    ROWS = "rows"  # a row each uniform, sorted or constant, among declared ones; nothing is larger than usual
+    FAR = "far"  # a row each with moderate outliers or another mean, among declared ones
 
 
 class Layout(enum.StrEnum):
@@ -105,8 +108,11 @@ MOST_ELEMENTS_HOST = 1 << 16  # on a CPU, where Triton's interpreter walks throu
 MOST_FLOPS_HOST = 1 << 26
 TRIES = 400
 HUGE_ELEMENTS = (1 << 31) + 1
-TAME = (Values.DECLARED, Values.UNIFORM, Values.INTEGERS)
-HARD = (Values.LARGE, Values.TINY, Values.CONSTANT, Values.SORTED, Values.TIES, Values.BELOW, Values.OUTLIERS)
+TAME = (Values.DECLARED, Values.UNIFORM, Values.INTEGERS, Values.ROWS)
+HARD = (
+    *(Values.LARGE, Values.TINY, Values.CONSTANT, Values.SORTED, Values.TIES, Values.BELOW, Values.OUTLIERS),
+    Values.FAR,
+)
 
 
 class SchemaError(ValueError):
@@ -177,12 +183,18 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Candidate values of one axis, ascending."""
+    """Candidate values of one axis, ascending.
+
+    Attributes:
+        declared: in the default case.
+        extent: what else it may be; None for a parameter, which has its candidates alone.
+    """
 
     name: str
     boundary: tuple[int, ...]
     regular: tuple[int, ...]
-    declared: int  # in the default case
+    declared: int
+    extent: Extent | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,9 +295,12 @@ def takes(target: Target, spec: TensorSpec, kind: Values) -> bool:
             kind in (Values.EXTREMES, Values.TIES) and spec.distribution == "integers"
         )
     if spec.distribution == "uniform":  # bounds that somebody relies on
-        return kind in (Values.CONSTANT, Values.SORTED, Values.TIES)
+        return kind in (Values.CONSTANT, Values.SORTED, Values.TIES, Values.ROWS)
     if spec.distribution == "positive":
-        return kind in (Values.CONSTANT, Values.SORTED, Values.TIES, Values.LARGE, Values.OUTLIERS, Values.UNIFORM)
+        return kind in (
+            *(Values.CONSTANT, Values.SORTED, Values.TIES, Values.LARGE, Values.OUTLIERS, Values.UNIFORM),
+            *(Values.ROWS, Values.FAR),
+        )
     return kind is not Values.EXTREMES
 
 
@@ -343,7 +358,7 @@ def _axis(target: Target, name: str, *, sized: bool) -> Axis:
     regular = tuple(sorted(n for n in even if allowed.admits(n) and n > 0)) or boundary
     if not boundary:
         raise SchemaError(f"{target.id}: [fuzz] allows no value of {name}; list some: {name} = [64, 128]")
-    return Axis(name, boundary, regular, default)
+    return Axis(name, boundary, regular, default, allowed)
 
 
 def _axes(schema: Schema, strategy: Strategy, number: int, chance: Any) -> dict[str, int]:

@@ -12,14 +12,15 @@ distance from 1 to the next number; 2**-24 for fp32, 2**-11 for fp16, 2**-8 for 
              Monte Carlo arithmetic applied to the inputs alone)
     e32      worst error of the reference run in fp32 beyond the output's own rounding, in units of s_i
     e_dtype  the same for the reference run in the case's dtype, that is, for eager PyTorch (capped: where eager is
-             useless, it is no yardstick)
+             useless, it is no yardstick). For both, casts of the reference to fp64 do not widen (eager.py)
     r        the RMS of the whole truth: what cancels on the way (x - max, 1 + erf) is rounded at its own scale
     f_i      how far t_i moves when subnormal inputs are taken for zero, as fp32 hardware may
     least    two of the dtype's least steps, or 16 times the least normal fp32 number: sums of what is flushed to zero
 
 so that an output of zeros never passes, a kernel that accumulates in fp16 where eager does not is found out, and one
-that rounds where eager rounds is right. Where lesson.md states a tolerance, it is allowed as well; a stated 0 means
-that the output must equal the truth, rounded, bit for bit.
+that rounds where eager rounds is right. Where lesson.md states a tolerance for the output's dtype in this case, it is
+allowed as well; a stated 0 means that the output must equal the truth, rounded, bit for bit. Values at a timed shape
+have min(n u32, 2**-8) s_i allowed as well, for a sum of n terms one after the other.
 
 Cost: seven runs of the reference, one more where inputs are subnormal. One that needs more memory than is free is
 computed in blocks along the independent axis where the target has one, else on the CPU, and says so. (The examiner
@@ -28,6 +29,7 @@ judges such a case stretch by stretch, since its outputs alone, in fp64 and with
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
 import os
@@ -35,6 +37,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from checks.oracle.eager import unwidened
 from checks.oracle.schema import Case, retyped
 from kernels import catalog
 from kernels.catalog.model import Target, TensorSpec
@@ -52,6 +55,7 @@ FLOOR_DTYPE = 0.25
 FLUSHED = 16.0  # in least normal numbers: every term of a sum may be flushed to zero on its way
 YARD_FP32 = 8.0
 YARD_DTYPE = 3.0
+MOST_SEQUENTIAL = 2.0**-8  # of what is added up: an approximation that shows is refused however long the sum
 MOST_YARD_DTYPE = 16.0  # in units of the dtype's u
 WORKING_COPIES = 8  # of inputs and outputs in fp64 that a reference is expected to hold at its worst
 SHARE_OF_FREE = 0.6
@@ -95,14 +99,16 @@ class Truth:
 class Oracle:
     """Runs one target's reference."""
 
-    def __init__(self, target: Target, reference: Callable[..., Any], device: str) -> None:
-        """`reference` is reference.py's run; `device` is where cases are computed where they fit."""
+    def __init__(self, target: Target, reference: Callable[..., Any], device: str, *, terms: int = 0) -> None:
+        """`reference` is reference.py's run; `device` is where cases are computed where they fit. With `terms`, the
+        error of a sum of so many in sequence is allowed as well."""
         import torch  # only verifiers know the truth
 
         self._torch = torch
         self._target = target
         self._reference = reference
         self._device = device
+        self._terms = terms
 
     def truth(
         self,
@@ -147,10 +153,26 @@ class Oracle:
                 continue
             fp32 = single[index] if single else None
             eager = own[index] if own else None
-            allowed = self._allowed(dtype, value, kappas[index], fp32, eager, case)
+            allowed = self._allowed(dtype, value, kappas[index], fp32, eager)
             if allowed is not None and flushed is not wide:
                 allowed = allowed + torch.nan_to_num((flushed[index] - value).abs(), nan=0.0, posinf=0.0)
             found.append(Expected(name, value, dtype, allowed, eager))
+        return Truth(tuple(found), note)
+
+    def least(self, case: Case, inputs: Mapping[str, torch.Tensor], made: Mapping[str, object]) -> Truth:
+        """The same values as `truth` by one run of the reference, with an error allowed that is never more than there:
+        without what the conditioning and the yardsticks add. What it accepts is right; what it refuses is to be judged
+        by `truth`. Raises as `truth`."""
+        where, blocks, note = self.place(case)
+        torch = self._torch
+        wide = _Runs(self, case, inputs, made, {}, where, blocks).run(torch.float64)
+        self._check(case, wide, backward=False)
+        found = []
+        for value, (name, dtype) in zip(wide, self._names(case, {}), strict=True):
+            allowed = None
+            if "float" in dtype:
+                allowed = self._allowed(dtype, value, torch.zeros((), device=value.device), None, None)
+            found.append(Expected(name, value, dtype, allowed, None))
         return Truth(tuple(found), note)
 
     def outputs(self, case: Case, inputs: Mapping[str, torch.Tensor], made: Mapping[str, object]) -> list[torch.Tensor]:
@@ -167,7 +189,6 @@ class Oracle:
         kappa: torch.Tensor,
         fp32: torch.Tensor | None,
         eager: torch.Tensor | None,
-        case: Case,
     ) -> torch.Tensor | None:
         torch = self._torch
         stated = self._target.tolerance[dtype] if dtype in self._target.stated else None
@@ -186,7 +207,8 @@ class Oracle:
         rms = _rms(size)
         allowed = OWN_ROUNDING * u * size + (slack + YARD_FP32 * e32 + YARD_DTYPE * own) * scale + _least(kind)
         allowed = allowed + (FLOOR_DTYPE * u + (SLACK_FP32 * U32 if dtype != "float64" else slack)) * rms
-        if stated is not None and not case.dtype:
+        allowed = allowed + sequential(dtype, self._terms) * scale
+        if stated is not None:
             allowed = torch.maximum(allowed, stated * torch.clamp(size, min=rms))
         return allowed
 
@@ -285,11 +307,14 @@ class _Runs:
         self._blocks = blocks
 
     def quietly(self, dtype: torch.dtype | None) -> list[torch.Tensor] | None:
-        """`run`, or None where PyTorch has no such operator for that dtype: then there is no such yardstick."""
-        try:
-            return self.run(dtype)
-        except (RuntimeError, NotImplementedError, TypeError):
-            return None
+        """What an eager implementation in that dtype gives, whether or not the reference widens by itself.
+
+        None where PyTorch has no such operator for that dtype: then there is no such yardstick.
+        """
+        for way in (unwidened, contextlib.nullcontext):
+            with contextlib.suppress(RuntimeError, NotImplementedError, TypeError), way():
+                return self.run(dtype)
+        return None
 
     def run(self, dtype: torch.dtype | None, move: int | None = None, *, flush: bool = False) -> list[Any]:
         """Outputs and gradients with every floating input in `dtype` (None: as rungs get it), where `move` says so
@@ -360,6 +385,12 @@ class _Runs:
 def differentiable(spec: TensorSpec) -> bool:
     """Whether an input's gradient is judged where [fuzz] says `backward`."""
     return not spec.made and "float" in spec.dtype
+
+
+def sequential(dtype: str, terms: int) -> float:
+    """Error of a sum of so many terms, one after the other in fp32 (in fp64 for an fp64 output), relative to what is
+    added up: terms * u, Higham's a-priori bound, and no more than MOST_SEQUENTIAL."""
+    return min(terms * (U32 if dtype != "float64" else unit_roundoff(dtype)), MOST_SEQUENTIAL)
 
 
 def unit_roundoff(dtype: str) -> float:

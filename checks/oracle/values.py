@@ -7,14 +7,17 @@ with a key per input (checks.inputs); what follows is arithmetic that IEEE 754 f
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import replace
+import math
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from checks import inputs as checks_inputs
 from checks.inputs import subseed
 from checks.oracle.schema import Case, Layout, Values, retyped
 from kernels import catalog
+from kernels.catalog.model import Case as NamedCase
 from kernels.catalog.model import Target, TensorSpec
 
 if TYPE_CHECKING:
@@ -28,6 +31,11 @@ OUTLIER_OTHERS = 2.0**10
 OUTLIER_EVERY = 64
 BELOW = 128.0  # exp(-128) is zero in fp32
 SMALL_INTEGER = 4
+# Heavy tails that leave a scale: one element in OUTLIER_EVERY of a row is this much larger, and the row's RMS doubles.
+TAIL = 16.0
+SHIFT = 4.0  # standard deviations
+MOST_CHANGED = 1 << 18  # elements that another family of values changes at a timed shape, all inputs together
+FEWEST_ROWS = 4  # or as many stretches of rows
 
 
 def inputs_of(target: Target, case: Case, seed: int) -> dict[str, torch.Tensor]:
@@ -111,14 +119,97 @@ def _values(spec: TensorSpec, axes: Mapping[str, int], key: tuple[int, int], kin
         chosen = flat[_integers(flat.numel(), min(3, flat.numel()), key)]
         return chosen.reshape(drawn.shape).contiguous()
     if kind is Values.OUTLIERS:
-        return _outliers(drawn, spec.dtype, key)
+        return _outliers(drawn, key, OUTLIER.get(spec.dtype, OUTLIER_OTHERS))
     if kind is Values.NONFINITE:
         return _nonfinite(drawn, key)
+    if kind in (Values.ROWS, Values.FAR):
+        return _families(drawn, spec, axes, key, kind)
     if kind is Values.EXTREMES:
         low, high = (int(catalog.evaluate(text, axes)) for text in spec.arguments)
         pick = _integers(drawn.numel(), 2, key).reshape(drawn.shape)
         return torch.where(pick == 0, low, high - 1).to(drawn.dtype)
     raise checks_inputs.InputsError(f"{spec.name}: no values are known for the kind {kind}")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Stretches of one input that hold other values than its set 0.
+
+    Attributes:
+        at: first element of each stretch in the flat tensor, int64 [K], ascending, without overlap.
+        rows: the values [K, L], dtype of the input.
+    """
+
+    at: torch.Tensor
+    rows: torch.Tensor
+
+    def laid(self, tensor: torch.Tensor) -> None:
+        """Write the stretches into a contiguous tensor of the whole input, on any device."""
+        import torch
+
+        # As whole numbers of that width: not every narrow float can be written by index.
+        kind = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[tensor.element_size()]
+        width = self.rows.shape[1]
+        places = self.at[:, None] + torch.arange(width, dtype=torch.int64)
+        values = self.rows.contiguous().view(kind).to(tensor.device)
+        tensor.view(-1).view(kind)[places.to(tensor.device)] = values
+
+
+def changes_of(target: Target, case: NamedCase, drawn: Case, seed: int, set_index: int) -> dict[str, Change]:
+    """What differs from set 0 of a named case where `drawn` gives inputs another kind of values, by name.
+
+    At most MOST_CHANGED elements altogether are drawn, whatever the shape: the first row, the last one and others by
+    the seed. A row longer than a quarter of that is changed in a stretch of it. Raises as `inputs_of`.
+    """
+    found: dict[str, Change] = {}
+    kinds = {name: kind for name, kind in drawn.values.items() if kind is not Values.DECLARED}
+    for spec in target.inputs:
+        if spec.name not in kinds:
+            continue
+        shape = catalog.shape(spec, case.axes)
+        if not math.prod(shape):
+            continue
+        key = subseed(seed, target.id, case.name, set_index, spec.name)
+        at, width = _stretches(shape, MOST_CHANGED // len(kinds), key)
+        part = replace(spec, dims=(str(len(at)), str(width)))
+        found[spec.name] = Change(at, _values(part, case.axes, key, kinds[spec.name]))
+    return found
+
+
+def _stretches(shape: Sequence[int], most: int, key: tuple[int, int]) -> tuple[torch.Tensor, int]:
+    """Where the stretches begin, and how long each is."""
+    import torch
+
+    width = shape[-1] if shape else 1
+    rows = math.prod(shape) // width
+    length = min(width, max(1, most // FEWEST_ROWS))
+    within = -(-width // length)  # stretches of a row; the last one ends with it
+    count = min(rows * (width // length), max(1, most // length))
+    every = rows * within
+    if count >= every:
+        chosen = torch.arange(every, dtype=torch.int64)
+    else:
+        chance = random.Random(key[0] ^ key[1])
+        picked = {0, every - 1} if count > 1 else {0}
+        while len(picked) < count:
+            picked.add(chance.randrange(every))
+        chosen = torch.tensor(sorted(picked), dtype=torch.int64)
+    row, place = chosen // within, chosen % within
+    begin = torch.clamp(place * length, max=width - length)
+    first = row * width + begin
+    if within > 1 and width % length:  # the last stretch of a row may reach into the one before it
+        apart = torch.ones_like(first, dtype=torch.bool)
+        apart[1:] = first[1:] - first[:-1] >= length
+        first = first[apart]
+    return first, length
+
+
+def timed_inputs(target: Target, case: NamedCase, drawn: Case, seed: int, set_index: int) -> dict[str, torch.Tensor]:
+    """Set 0 of a named case with the changes of `changes_of`, in host memory. Raises as `inputs_of`."""
+    found = checks_inputs.grammar_inputs(target, case, seed, 0)
+    for name, change in changes_of(target, case, drawn, seed, set_index).items():
+        change.laid(found[name])
+    return found
 
 
 def _integers(count: int, below: int, key: tuple[int, int]) -> torch.Tensor:
@@ -158,8 +249,72 @@ def _sorted(drawn: torch.Tensor) -> torch.Tensor:
     return drawn.sort(dim=-1).values
 
 
-def _outliers(drawn: torch.Tensor, dtype: str, key: tuple[int, int]) -> torch.Tensor:
-    """One element in OUTLIER_EVERY, at least one a row, far larger; none in the first half of a row."""
+# What follows one another down the rows: each family is met in few rows, and most rows stay as declared.
+_ORDER = {
+    Values.ROWS: (Values.UNIFORM, Values.SORTED, Values.CONSTANT, *[Values.DECLARED] * 3),
+    Values.FAR: (Values.OUTLIERS, Values.BELOW, *[Values.DECLARED] * 2),
+}
+
+
+def _families(
+    drawn: torch.Tensor, spec: TensorSpec, axes: Mapping[str, int], key: tuple[int, int], kind: Values
+) -> torch.Tensor:
+    """Rows (slices along the last dimension) of several families, in an order that starts anywhere.
+
+    Only the rows that change are copied to a wider dtype: at a timed shape all of them would be gigabytes.
+    """
+    import torch
+
+    width = drawn.shape[-1] if drawn.dim() else 1
+    rows = drawn.reshape(-1, width).clone()
+    order = _ORDER[kind]
+    if rows.shape[0] < len(order):  # too few for declared ones among them
+        order = tuple(family for family in order if family is not Values.DECLARED)
+    start = int(_integers(1, len(order), key)[0])
+    for place, family in enumerate(order):
+        first = (place - start) % len(order)
+        mine = slice(first, None, len(order))
+        some = rows[mine]
+        if not some.numel() or family is Values.DECLARED:
+            continue
+        if family is Values.UNIFORM:
+            rows[mine] = _flat_rows(some, spec, axes, key)
+        elif family is Values.SORTED:
+            ordered = _sorted(some).to(torch.float64)  # 8-bit numbers cannot be turned round
+            ordered[1::2] = ordered[1::2].flip(-1)  # every other one descends
+            rows[mine] = ordered.to(drawn.dtype)
+        elif family is Values.CONSTANT:
+            rows[mine] = some[:, :1].expand(some.shape)
+        elif family is Values.OUTLIERS:
+            rows[mine] = _outliers(some, key, TAIL, anywhere=True)
+        elif spec.distribution == "normal":
+            shift = torch.full((some.shape[0], 1), SHIFT * _deviation(spec, axes), dtype=torch.float64)
+            shift[1::2] *= -1.0
+            rows[mine] = _within(some.to(torch.float64) + shift, drawn.dtype)
+    return rows.reshape(drawn.shape)
+
+
+def _deviation(spec: TensorSpec, axes: Mapping[str, int]) -> float:
+    return float(catalog.evaluate(spec.arguments[1], axes)) if len(spec.arguments) > 1 else 1.0
+
+
+def _flat_rows(some: torch.Tensor, spec: TensorSpec, axes: Mapping[str, int], key: tuple[int, int]) -> torch.Tensor:
+    """Uniform rows with the mean and the standard deviation of what is declared; those of bounds as they are."""
+    if spec.distribution == "uniform":
+        return some
+    low, high = 0.001, 2.0
+    if spec.distribution == "normal":
+        mean = float(catalog.evaluate(spec.arguments[0], axes)) if spec.arguments else 0.0
+        reach = 3.0**0.5 * _deviation(spec, axes)
+        low, high = mean - reach, mean + reach
+    line = TensorSpec("rows", "float32", tuple(map(str, some.shape)), "uniform", ("0", "1"))
+    share = checks_inputs.values(line, {}, (key[0] ^ 0x5851F42D4C957F2D, key[1]))
+    return (share.to(some.dtype if some.dtype.itemsize == 8 else share.dtype) * (high - low) + low).to(some.dtype)
+
+
+def _outliers(drawn: torch.Tensor, key: tuple[int, int], factor: float, *, anywhere: bool = False) -> torch.Tensor:
+    """One element in OUTLIER_EVERY, at least one a row, larger by a factor; none in the first half of a row, unless
+    they may stand anywhere."""
     import torch
 
     if not drawn.dim():
@@ -167,10 +322,10 @@ def _outliers(drawn: torch.Tensor, dtype: str, key: tuple[int, int]) -> torch.Te
     width = drawn.shape[-1]
     rows = drawn.reshape(-1, width).to(torch.float64)
     many = max(1, width // OUTLIER_EVERY)
-    room = max(1, width - width // 2)
-    at = width // 2 + _integers(rows.shape[0] * many, room, key).reshape(rows.shape[0], many)
+    first = 0 if anywhere else width // 2
+    room = max(1, width - first)
+    at = first + _integers(rows.shape[0] * many, room, key).reshape(rows.shape[0], many)
     at = at.clamp(max=width - 1)
-    factor = OUTLIER.get(dtype, OUTLIER_OTHERS)
     spread = rows.scatter(1, at, rows.gather(1, at) * factor)
     return _within(spread, drawn.dtype).reshape(drawn.shape)
 

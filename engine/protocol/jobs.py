@@ -1,7 +1,7 @@
 """What the engine asks of a worker or verifier process, one at a time; each is answered by one report or more.
 
-Bulk data never travels in a message: tensors lie in shared memory files (`Blob`), which the engine makes, owns
-and names by a path that its children can open; they are gone with the engine, however it dies.
+Bulk data never travels in a message: tensors lie in shared memory files (`Blob`), which the engine makes and owns
+(engine.arena). A job that names one brings its descriptor along, for as long as the job lasts.
 """
 
 from __future__ import annotations
@@ -26,10 +26,22 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Blob(msgspec.Struct, frozen=True, kw_only=True):
-    """Tensors in one shared memory file."""
+    """Tensors in one shared memory file, called by the engine's name for it."""
 
-    path: str
+    name: str
     slots: list[Slot] = []
+
+
+def files(message: msgspec.Struct) -> list[str]:
+    """Names of the shared files in a job or a report, each once and in order."""
+    found: dict[str, None] = {}
+    for field in message.__struct_fields__:
+        value = getattr(message, field)
+        for each in value if isinstance(value, list) else (value,):
+            if not isinstance(each, Blob):
+                break
+            found[each.name] = None
+    return list(found)
 
 
 class Load(Job, tag="load", frozen=True, kw_only=True):
@@ -43,7 +55,8 @@ class Load(Job, tag="load", frozen=True, kw_only=True):
         without: ids of checks (checks.registry) whose sensors and defences are left out on request.
         deep: sensors may take seconds (a trace by CUPTI).
         rank, ranks: this process among those of the arm (engine.ranks).
-        meeting: a path that no file has yet, where they find one another.
+        meeting: a path that no file has yet, where they find one another; its folder is theirs to write to.
+        caches: for every rank the path of the folder where compilers keep what they make, none for the process's own.
     """
 
     folder: bytes
@@ -57,6 +70,7 @@ class Load(Job, tag="load", frozen=True, kw_only=True):
     rank: int = 0
     ranks: int = 1
     meeting: str = ""
+    caches: list[bytes] = []
 
 
 class MakeInputs(Job, tag="make_inputs", frozen=True, kw_only=True):
@@ -107,12 +121,15 @@ class Execute(Job, tag="execute", frozen=True, kw_only=True):
 
     Attributes:
         moved: call with other buffers, which hold the same values.
+        values: what set 0 has otherwise in this call alone, in the place of set_index: of an input the changed
+            stretches [K, L], and as `places_of` its name where each begins in the flat tensor, int64 [K]; or all of it.
     """
 
     case: str
     set_index: int
     outputs: Blob
     moved: bool = False
+    values: Blob | None = None
 
 
 class WarmUp(Job, tag="warm_up", frozen=True, kw_only=True):
@@ -193,7 +210,7 @@ class Naive(Job, tag="naive", frozen=True, kw_only=True):
     Attributes:
         sets: one set of the case's inputs, as for TakeInputs.
         baseline, rung: modules; both are imported into this one process.
-        rank, ranks, meeting: as for Load.
+        rank, ranks, meeting, caches: as for Load.
     """
 
     folder: bytes
@@ -208,6 +225,7 @@ class Naive(Job, tag="naive", frozen=True, kw_only=True):
     rank: int = 0
     ranks: int = 1
     meeting: str = ""
+    caches: list[bytes] = []
 
 
 class Surrender(Job, tag="surrender", frozen=True, kw_only=True):
@@ -261,6 +279,35 @@ class JudgeTry(Job, tag="judge_try", frozen=True, kw_only=True):
     naive: bool = False
 
 
+def places_of(name: str) -> str:
+    """Name of the slot that says where the changed stretches of an input begin."""
+    return f"{name}@"
+
+
+class PoseValues(Job, tag="pose_values", frozen=True, kw_only=True):
+    """Verifier: make another family of values for a named case, know the truth of it, and put
+    what is not as in set 0 into the blob (see Execute).
+
+    Attributes:
+        case: the named case; static inputs are those of its set 0.
+        drawn: checks.oracle.schema.Case.plain(): the same axes, and which inputs hold which kind of values.
+        set_index: decides the values, with the seed.
+    """
+
+    case: str
+    drawn: dict[str, Any]
+    seed: int
+    set_index: int
+    blob: Blob
+
+
+class JudgeValues(Job, tag="judge_values", frozen=True, kw_only=True):
+    """Verifier: judge what a rung made of values that were posed. Answers with TryJudged."""
+
+    set_index: int
+    outputs: Blob
+
+
 class LintTask(Job, tag="lint_task", frozen=True, kw_only=True):
     """Verifier: say whether careless answers would pass on the inputs of a posed case, and which inputs matter."""
 
@@ -277,6 +324,10 @@ class MeasureCeiling(Job, tag="measure_ceiling", frozen=True, kw_only=True):
 
     name: str
     footprint_bytes: int | None = None
+
+
+class TellImports(Job, tag="tell_imports", frozen=True, kw_only=True):
+    """Before Load: say what this process imports from, has imported and has mapped."""
 
 
 class Finish(Job, tag="finish", frozen=True, kw_only=True):
@@ -302,8 +353,11 @@ AnyJob: TypeAlias = (
     | Pose
     | Try
     | JudgeTry
+    | PoseValues
+    | JudgeValues
     | LintTask
     | PlanPeak
     | MeasureCeiling
+    | TellImports
     | Finish
 )

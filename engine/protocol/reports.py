@@ -29,12 +29,25 @@ class Ready(Report, tag="ready", frozen=True, kw_only=True):
     cores: list[int] = []  # that the process may run on
     note: str = ""  # why CUDA cannot be used here
     versions: dict[str, str] = {}
+    confined: int = 0  # the version of Landlock that keeps it from writing elsewhere; 0: nothing does
 
 
 class Loaded(Report, tag="loaded", frozen=True, kw_only=True):
     """The module was imported."""
 
     import_ms: float
+
+
+class ImportsTold(Report, tag="imports_told", frozen=True, kw_only=True):
+    """What a process that has seen no lesson runs: file names as the file system gives them.
+
+    Attributes:
+        path: its import path.
+        files: sources, extensions and compiled files of its modules, and whatever else it has mapped.
+    """
+
+    path: list[bytes]
+    files: list[bytes]
 
 
 class InputsMade(Report, tag="inputs_made", frozen=True, kw_only=True):
@@ -86,6 +99,7 @@ class WarmedUp(Report, tag="warmed_up", frozen=True, kw_only=True):
     Attributes:
         reference_mhz: highest SM clock under light load; NaN where unknown.
         resolution_ms, overhead_ms: see store.records.Quality.
+        probe_step_ms, probe_overhead_ms: see checks.registry.ArmFacts.
     """
 
     per_call_ms: float
@@ -95,6 +109,8 @@ class WarmedUp(Report, tag="warmed_up", frozen=True, kw_only=True):
     reference_mhz: float
     resolution_ms: float | None
     overhead_ms: float | None
+    probe_step_ms: float | None = None
+    probe_overhead_ms: float | None = None
 
 
 class Grouped(Report, tag="grouped", frozen=True, kw_only=True):
@@ -118,7 +134,7 @@ class Samples(Report, tag="samples", frozen=True, kw_only=True):
     Attributes:
         calls: in each sample.
         sets: of every call in order, `calls` entries a sample.
-        sm_clock_mhz: during each sample; NaN where unknown.
+        sm_clock_mhz, probe_ms, cycles: see store.records.Samples; NaN where unknown.
         fingerprints: flat, `width` numbers for every call.
         last: whether this ends the turn.
     """
@@ -131,6 +147,8 @@ class Samples(Report, tag="samples", frozen=True, kw_only=True):
     end_ns: list[int]
     discarded: list[int]
     sm_clock_mhz: list[float]
+    probe_ms: list[float]
+    cycles: list[float]
     fingerprints: list[float]
     width: int
     last: bool
@@ -313,6 +331,7 @@ AnyReport: TypeAlias = (
     | Linted
     | PeakPlan
     | CeilingMeasured
+    | ImportsTold
     | Failed
     | Done
 )

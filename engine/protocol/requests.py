@@ -159,6 +159,13 @@ class GetLog(Request, tag="get_log", frozen=True, kw_only=True):
     lines: int = 200
 
 
+class AcceptInstalled(Request, tag="accept_installed", frozen=True, kw_only=True):
+    """What appeared or changed on an import path while a run went on is the person's own doing: let processes be
+    started again, and take the rungs of that run out of quarantine. Reply.detail says what was accepted."""
+
+    seq: int
+
+
 class Shutdown(Request, tag="shutdown", frozen=True, kw_only=True):
     """Stop the engine: at once (runs become `cancelled`) or when the queue is empty."""
 
@@ -178,5 +185,6 @@ AnyRequest: TypeAlias = (
     | Restore
     | GetStatus
     | GetLog
+    | AcceptInstalled
     | Shutdown
 )

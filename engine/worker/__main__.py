@@ -1,19 +1,25 @@
-"""A worker process: `python -m engine.worker CHANNEL_FD ENGINE_PID [compiler]`. Started by engine.spawner only.
+"""A worker process: `engine.worker CHANNEL_FD ENGINE_PID PLACE`, started by engine.spawner through engine.start.
 
-Order matters: first tie our life to the engine's, then the slow imports.
+Order matters: first tie our life to the engine's, then give up what we need not (engine.confinement), while there is
+one thread; then the slow imports.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import faulthandler
 import gc
 import os
 import signal
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from engine import confinement
+from engine.confinement import Place
 
 if TYPE_CHECKING:
     from engine.protocol import jobs, reports
@@ -40,6 +46,19 @@ def tie_to(engine_pid: int) -> None:
         sys.stderr.write("aisp: oom_score_adj could not be raised\n")
 
 
+def keep_caches_in(folder: str) -> None:
+    """Have compilers keep what they make in `folder`: torch's and Triton's look there each time they compile."""
+    from engine import paths
+
+    os.environ.update(paths.cache_variables(folder))
+
+
+def take_caches(job: jobs.Load | jobs.Naive) -> None:
+    """Use the folder for caches that comes with a lesson, where one does."""
+    if job.caches:
+        keep_caches_in(os.fsdecode(job.caches[job.rank]))
+
+
 def settle_on_cores() -> list[int]:
     """Run on all cores but the first that are allowed, so that arms share theirs with one another and not with the
     engine; where there are fewer than LEAST_CORES, on all. Before torch is imported: it makes a thread for each.
@@ -52,6 +71,35 @@ def settle_on_cores() -> list[int]:
     except OSError:  # a container that forbids it
         return allowed
     return allowed[1:]
+
+
+def settle_in(place: Place) -> int:
+    """Take the working folder, the temporary folder and the caches that are ours, and give up writing elsewhere. The
+    version of Landlock that holds us to it, 0 where nothing does.
+    """
+    os.chdir(place.cwd)
+    os.environ.update(place.environment)
+    tempfile.tempdir = None  # looked up in the environment when it is next wanted
+    for folder in (*place.writable, place.layouts):
+        with contextlib.suppress(OSError):  # one that cannot be made will be missed by whoever wants it
+            Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)  # a rule is for a folder that is there
+    return confinement.confine_to(*place.writable, place.layouts) if place.confine else 0
+
+
+def take_role(place: Place, job: jobs.Load | jobs.Naive) -> None:
+    """Of all layouts, write to that of the rung alone from now on, and to none as the verifier; ranks of one arm share
+    a folder for what they leave one another. Threads that torch has started already are not bound by it.
+    """
+    from engine.protocol import jobs
+
+    own = [] if isinstance(job, jobs.Load) and job.module == "reference" else [os.fsdecode(job.folder)]
+    if job.ranks > 1:
+        shared = os.path.dirname(job.meeting)  # noqa: PTH120  a word of a message
+        os.environ["TMPDIR"] = shared  # torch's symmetric memory leaves its sockets there
+        tempfile.tempdir = None
+        own.append(shared)
+    if place.confine:
+        confinement.confine_to(*place.writable, *own)
 
 
 def pay_first_costs(device: str) -> None:
@@ -82,7 +130,7 @@ def import_compiler() -> None:
     import torch._inductor.compile_fx  # noqa: F401
 
 
-def stand_by(*, compiler: bool) -> tuple[reports.Ready, int]:
+def stand_by(*, compiler: bool, confined: int) -> tuple[reports.Ready, int]:
     """Import torch, make a CUDA context where there is a GPU; what this process found, and the L2's size."""
     import torch
 
@@ -134,11 +182,12 @@ def stand_by(*, compiler: bool) -> tuple[reports.Ready, int]:
         cores=sorted(os.sched_getaffinity(0)),
         note=note,
         versions=versions,
+        confined=confined,
     )
     return ready, l2
 
 
-def load(job: jobs.Load, l2_bytes: int) -> Arm | Judge:
+def load(job: jobs.Load, l2_bytes: int, place: Place) -> Arm | Judge:
     """Take the role that the first job gives."""
     from engine.worker.arm import Arm
     from engine.worker.judge import Judge
@@ -157,7 +206,7 @@ def load(job: jobs.Load, l2_bytes: int) -> Arm | Judge:
     source = folder / f"{job.module}.py"
     if source.is_file() and catalog.compiles(source.read_bytes()):
         import_compiler()
-    return Arm(job, target, l2_bytes)
+    return Arm(job, target, l2_bytes, place.writable)
 
 
 def failed(error: Exception, name: str, folder: Path) -> reports.Failed:
@@ -194,7 +243,7 @@ def failed(error: Exception, name: str, folder: Path) -> reports.Failed:
     return reports.Failed(job=name, kind=kind, summary=summary(error), traceback=user_traceback(error, folder))
 
 
-def serve(channel: Channel, l2_bytes: int) -> int:
+def serve(channel: Channel, l2_bytes: int, place: Place) -> int:
     """Answer jobs until there are no more; the exit status."""
     from engine.protocol import jobs, reports
     from engine.worker.arm import Arm
@@ -206,8 +255,10 @@ def serve(channel: Channel, l2_bytes: int) -> int:
         try:
             if isinstance(job, jobs.Load):
                 folder = Path(os.fsdecode(job.folder))
+                take_caches(job)
                 start = time.perf_counter()
-                role = load(job, l2_bytes)
+                take_role(place, job)
+                role = load(job, l2_bytes, place)
                 channel.send(reports.Loaded(import_ms=(time.perf_counter() - start) * 1e3))
             elif isinstance(job, (jobs.PlanPeak, jobs.MeasureCeiling)):
                 from engine.worker.peak import answer  # only the process that measures ceilings needs it
@@ -217,7 +268,15 @@ def serve(channel: Channel, l2_bytes: int) -> int:
                 from engine.worker import naive  # only the process that plays the careless evaluator needs it
 
                 folder = Path(os.fsdecode(job.folder))
+                take_caches(job)
+                take_role(place, job)
                 channel.send(naive.answer(job))
+            elif isinstance(job, jobs.TellImports):
+                from engine.worker import imports  # one process of an engine is asked
+
+                if role is not None:
+                    raise RuntimeError("TellImports after Load")
+                channel.send(imports.tell())
             elif isinstance(job, jobs.Finish):
                 channel.send(role.done() if isinstance(role, Arm) else reports.Done(samples=0, sha256=""))
                 return 0
@@ -279,6 +338,10 @@ def answer_judge(channel: Channel, judge: Judge, job: jobs.AnyJob) -> None:
             channel.send(judge.pose(job))
         case jobs.JudgeTry():
             channel.send(judge.judge_try(job))
+        case jobs.PoseValues():
+            channel.send(judge.pose_values(job))
+        case jobs.JudgeValues():
+            channel.send(judge.judge_values(job))
         case jobs.LintTask():
             channel.send(judge.lint_task(job))
         case jobs.Inspect():
@@ -290,15 +353,17 @@ def answer_judge(channel: Channel, judge: Judge, job: jobs.AnyJob) -> None:
 def main() -> int:
     """Stand by, then serve one role."""
     tie_to(int(sys.argv[2]))
+    place = Place.decoded(sys.argv[3])
+    confined = settle_in(place)
     settle_on_cores()
     faulthandler.enable()
     sys.dont_write_bytecode = True
     from engine.worker.channel import Channel
 
     channel = Channel(int(sys.argv[1]))
-    ready, l2_bytes = stand_by(compiler="compiler" in sys.argv[3:])
+    ready, l2_bytes = stand_by(compiler=place.compiler, confined=confined)
     channel.send(ready)
-    return serve(channel, l2_bytes)
+    return serve(channel, l2_bytes, place)
 
 
 if __name__ == "__main__":

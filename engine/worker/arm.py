@@ -11,7 +11,7 @@ import os
 import struct
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from checks import registry
 from checks.oracle import calling
 from checks.oracle.examiner import made_for
 from checks.oracle.schema import Case as FuzzCase
+from checks.oracle.values import Change
 from engine.fingerprints import NUMBERS, first_difference
 from engine.protocol import jobs, reports
 from engine.worker import tensors
@@ -158,7 +159,7 @@ class _Group:
 class Arm:
     """Serves the jobs of one rung. See engine.protocol.jobs for each."""
 
-    def __init__(self, job: jobs.Load, target: Target, l2_bytes: int) -> None:
+    def __init__(self, job: jobs.Load, target: Target, l2_bytes: int, writable: Sequence[str] = ()) -> None:
         import torch
 
         self._torch = torch
@@ -178,7 +179,13 @@ class Arm:
         self._poison_calls = 0
         self._poison_kept = 0  # calls whose outputs lay where those of the call before had lain
         file_of(self._folder, job.module)  # one that was deleted while the run was planned is no rung of the target
-        self._site = registry.Site(job.device, self._folder, target, target.rung(job.module), self._without, job.deep)
+        if job.caches:
+            writable = [*writable, os.fsdecode(job.caches[job.rank])]
+        # A cache is reached by a link: what lies in it has two names.
+        own = dict.fromkeys(name for folder in writable for name in (folder, os.path.realpath(folder)))
+        self._site = registry.Site(
+            job.device, self._folder, target, target.rung(job.module), self._without, job.deep, writable=tuple(own)
+        )
         self._ranks = Ranks(job.rank, job.ranks, job.meeting, job.device)  # decides which GPU is this process's
         self._sensors = _Sensors(self._site)
         self._sensors.tell("before_import")
@@ -246,6 +253,17 @@ class Arm:
     def _fill(self, bound: _Bound, buffers: list[object], number: int) -> None:
         for index, values in bound.sets[number].items():
             buffers[index].copy_(values)  # type: ignore[attr-defined]
+
+    def _fill_from(self, bound: _Bound, buffers: list[object], arrived: Mapping[str, torch.Tensor]) -> None:
+        """Set 0 but for what arrived: an input whole, or stretches of it and where they begin."""
+        self._fill(bound, buffers, 0)
+        for index in bound.sets[0]:
+            name, buffer = self._target.inputs[index].name, buffers[index]
+            assert isinstance(buffer, self._torch.Tensor)
+            if jobs.places_of(name) in arrived:
+                Change(arrived[jobs.places_of(name)], arrived[name]).laid(buffer)
+            elif name in arrived:
+                buffer.copy_(arrived[name])
 
     # -- calling ---------------------------------------------------------------------------------------------------
 
@@ -331,7 +349,10 @@ class Arm:
         seen = registry.Call("verify", bound.case, [buffers])
         self._poison_last()
         self._sensors.before(seen)
-        self._fill(bound, buffers, job.set_index)
+        if job.values is None:
+            self._fill(bound, buffers, job.set_index)
+        else:
+            self._fill_from(bound, buffers, self._mine(job.values))
         cuda = self._device == "cuda"
         held = 0
         if cuda:
@@ -343,7 +364,7 @@ class Arm:
         # Before the fingerprint, which widens a narrow output: that memory is not the rung's.
         peak = max(0, torch.cuda.max_memory_allocated() - held) if cuda else None
         fingerprint = self._fingerprint(outputs)
-        blob = self._hand_over(outputs, job.outputs.path)
+        blob = self._hand_over(outputs, job.outputs.name)
         self._sensors.after(replace(seen, outputs=[outputs]))
         self._keep(seen.buffers, [outputs])
         return reports.Executed(outputs=blob, fingerprint=fingerprint, peak_bytes=peak)
@@ -387,10 +408,10 @@ class Arm:
             raise RuntimeError(f"case {bound.case.name} was not prepared")
         return bound.call
 
-    def _hand_over(self, outputs: Outputs, path: str) -> jobs.Blob:
+    def _hand_over(self, outputs: Outputs, name: str) -> jobs.Blob:
         names = [spec.name for spec in self._target.outputs]
         mine = {n: o.detach() for n, o in zip(names, outputs, strict=True)}
-        return tensors.write(path, mine, rank=self._ranks.rank, ranks=self._ranks.ranks)
+        return tensors.write(name, mine, rank=self._ranks.rank, ranks=self._ranks.ranks)
 
     # -- cases of the oracle ---------------------------------------------------------------------------------------
 
@@ -408,7 +429,7 @@ class Arm:
         outputs = calling.attempt(self._target, self._run, self._prepare, case, job.seed, posed, made, self._device)
         self._synchronize()
         took_ms = (time.perf_counter() - start) * 1e3
-        blob = tensors.write(job.outputs.path, outputs)
+        blob = tensors.write(job.outputs.name, outputs)
         self._synchronize()
         return reports.Tried(outputs=blob, took_ms=took_ms)
 
@@ -440,11 +461,15 @@ class Arm:
             reference_mhz=timer.reference_mhz,
             resolution_ms=timer.resolution_ms,
             overhead_ms=timer.overhead_ms,
+            probe_step_ms=timer.probe_step_ms,
+            probe_overhead_ms=timer.probe_overhead_ms,
         )
 
     def _warm_up_together(self, timer: Timer, bound: _Bound) -> WarmedUp:
         """A fixed number of samples: ranks that stopped at different ones would wait for each other for ever."""
         times = [self._take(bound, [0])[0].device_ms for _ in range(RANKS_WARM_UP_CALLS)]
+        if isinstance(timer, CudaTimer):
+            timer.read_empty_pairs()
         return WarmedUp(sorted(times)[len(times) // 2], len(times))
 
     def _fill_and_meet(self, bound: _Bound, sets: list[int]) -> None:
@@ -649,6 +674,8 @@ class Arm:
             end_ns=[found.end_ns for _, found, _, _ in pending],
             discarded=[discarded for _, _, discarded, _ in pending],
             sm_clock_mhz=[found.sm_clock_mhz for _, found, _, _ in pending],
+            probe_ms=[found.probe_ms for _, found, _, _ in pending],
+            cycles=[found.cycles for _, found, _, _ in pending],
             fingerprints=[value for _, _, _, fingerprints in pending for value in fingerprints],
             width=NUMBERS * len(self._target.outputs),
             last=last,
@@ -684,7 +711,7 @@ class Arm:
                     bound.sets.pop()
                 unseen_ms.append(found.device_ms)
                 if number == 0:
-                    blob = self._hand_over(outputs[-1], job.outputs.path)
+                    blob = self._hand_over(outputs[-1], job.outputs.name)
                 self._last = None
         finally:
             gc.enable()
@@ -737,7 +764,7 @@ class Arm:
         if self._last is None:
             return reports.Surrendered(outputs=job.outputs, set_index=-1)
         number, outputs = self._last
-        return reports.Surrendered(outputs=self._hand_over(outputs, job.outputs.path), set_index=number)
+        return reports.Surrendered(outputs=self._hand_over(outputs, job.outputs.name), set_index=number)
 
     def done(self) -> reports.Done:
         """What was sent in all. Compile helpers are sent home first: left alone, they keep the process for seconds."""

@@ -3,23 +3,33 @@ three.
 
 The engine's first bytes on the line are the key of both directions. They are read before anything of a lesson is
 loaded and kept only inside of hash objects. A kernel can still write to the descriptor: the engine then ends the arm.
+
+Shared files arrive as descriptors beside the job that names them, in the order of their names.
 """
 
 from __future__ import annotations
 
+import array
 import os
+import socket
+from collections import deque
 from typing import Any
 
 from engine.protocol import jobs, reports
 from engine.protocol.framing import JOBS, KEY_BYTES, REPORTS, Decoder, Encoder, Opener, sealing
+from engine.worker import tensors
+
+ROOM_FOR_FILES = socket.CMSG_SPACE(253 * array.array("i").itemsize)  # as many as one message can bring (SCM_MAX_FD)
 
 
 class Channel:
-    """Receives jobs and sends reports over one connected socket's descriptor."""
+    """Receives jobs and sends reports over one connected socket's descriptor, which is its own from then on."""
 
     def __init__(self, fd: int) -> None:
         os.set_inheritable(fd, False)
         self._fd = fd
+        self._line = socket.socket(fileno=fd)
+        self._files: deque[int] = deque()  # of jobs that have not been handed out
         key = self._key()
         self._encoder = Encoder(sealing(key, REPORTS))
         self._decoder: Decoder[jobs.AnyJob] = Decoder(jobs.AnyJob, Opener(key, JOBS))
@@ -37,17 +47,22 @@ class Channel:
         return key
 
     def receive(self) -> jobs.AnyJob | None:
-        """The next job, or None when the engine has closed the line.
+        """The next job, or None when the engine has closed the line. The shared files of the one before are given back.
 
         Raises:
             FrameError: somebody else read from the line, so that a part of it is missing here.
         """
         while not self._waiting:
-            data = os.read(self._fd, 1 << 16)
+            # Not socket.recv_fds: it passes no flags on, and a program that a lesson starts would inherit them.
+            data, brought, _, _ = self._line.recvmsg(1 << 16, ROOM_FOR_FILES, socket.MSG_CMSG_CLOEXEC)
             if not data:
                 return None
+            for _, _, descriptors in brought:  # nothing else can come beside the bytes of such a line
+                self._files.extend(array.array("i", descriptors))
             self._waiting.extend(self._decoder.feed(data))
-        return self._waiting.pop(0)
+        job = self._waiting.pop(0)
+        tensors.hold({name: self._files.popleft() for name in jobs.files(job)})
+        return job
 
     def send(self, report: reports.AnyReport) -> None:
         """Send one report whole."""

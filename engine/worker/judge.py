@@ -11,14 +11,16 @@ import functools
 import math
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from checks import inputs as checks_inputs
 from checks.compare import Comparison, Finding, compare, form
 from checks.oracle import judging, lint
+from checks.oracle import values as oracle_values
 from checks.oracle.examiner import Examiner
+from checks.oracle.families import ValueFamily
 from checks.oracle.judging import Opinion
 from checks.oracle.schema import Case as FuzzCase
 from checks.oracle.truth import Expected
@@ -49,9 +51,11 @@ class Judge:
         self._folder = Path(os.fsdecode(job.folder))
         self._reference: Any = callable_of(import_module(self._folder, "reference"), "run")
         self._inputs: dict[tuple[str, int], dict[str, torch.Tensor]] = {}
+        self._first: dict[str, dict[str, torch.Tensor]] = {}  # set 0 of each case, which other families change
         self._made: dict[str, dict[str, object]] = {}
         self._expected: dict[tuple[str, int], tuple[torch.Tensor, ...]] = {}
         self._pointed: dict[tuple[str, int], dict[str, torch.Tensor]] = {}  # inputs that outputs point into
+        self._families: dict[int, ValueFamily] = {}  # by number of the set
         self._seeds: dict[str, int] = {}
         self._made_s: dict[str, float] = {}  # making one set of inputs, by case
         self._took_s: dict[str, float] = {}  # that and the reference, by case
@@ -67,13 +71,15 @@ class Judge:
             made = checks_inputs.changed_inputs(self._target, case, job.seed, job.set_index, job.like)
         self._made_s[job.case] = time.monotonic() - start
         self._inputs[job.case, job.set_index] = made
+        if job.set_index == 0:
+            self._first[job.case] = made
         if case.name not in self._made and any(spec.made for spec in self._target.inputs):
             make: Any = callable_of(import_module(self._folder, "inputs"), "make")
             given = checks_inputs.made_inputs(self._target, case, job.seed, self._device, make)
             self._made[case.name] = {name: self._exact(value) for name, value in given.items()}
         static = {spec.name for spec in self._target.inputs if Flag.STATIC in spec.flags}
         written = {name: t for name, t in made.items() if job.set_index == 0 or name not in static}
-        return reports.InputsMade(blob=tensors.write(job.blob.path, written))
+        return reports.InputsMade(blob=tensors.write(job.blob.name, written))
 
     def _exact(self, value: object) -> object:
         """A deep copy in fp64: tensors, modules, and containers of them; everything else as it is."""
@@ -195,7 +201,7 @@ class Judge:
         posed = self._examiner.pose(FuzzCase.of(job.case), job.seed, changed=job.changed)
         if posed.impossible:
             return reports.Posed(blob=job.blob, hashes={}, possible=posed.impossible)
-        return reports.Posed(blob=tensors.write(job.blob.path, posed.inputs), hashes=posed.hashes, note=posed.note)
+        return reports.Posed(blob=tensors.write(job.blob.name, posed.inputs), hashes=posed.hashes, note=posed.note)
 
     def judge_try(self, job: jobs.JudgeTry) -> reports.TryJudged:
         """Judge what a rung made of a posed case."""
@@ -221,6 +227,42 @@ class Judge:
             naive=self._examiner.naive(case, outputs) if job.naive else {},
         )
 
+    def pose_values(self, job: jobs.PoseValues) -> reports.Posed:
+        """Make another family of values for a named case, and its truth in fp64."""
+        case, drawn = self._target.case(job.case), FuzzCase.of(job.drawn)
+        changes = oracle_values.changes_of(self._target, case, drawn, job.seed, job.set_index)
+        inputs = dict(self._first[case.name])
+        for name, change in changes.items():
+            inputs[name] = inputs[name].to(self._device, copy=True)
+            change.laid(inputs[name])
+        made = self._made.get(case.name, {})
+        posed = ValueFamily(self._target, self._reference, self._device, drawn, inputs, made)
+        self._families[job.set_index] = posed
+        written: dict[str, torch.Tensor] = {}
+        for name, change in changes.items():
+            if self._target.ranks > 1:  # each takes its part of the whole
+                written[name] = inputs[name]
+            else:
+                written |= {name: change.rows, jobs.places_of(name): change.at}
+        return reports.Posed(blob=tensors.write(job.blob.name, written), hashes={}, note=posed.note)
+
+    def judge_values(self, job: jobs.JudgeValues) -> reports.TryJudged:
+        """Judge what a rung made of such values."""
+        names = [slot.name for slot in job.outputs.slots]
+        # Copies: the worker could still write into the shared file.
+        views = zip(names, tensors.read(job.outputs), strict=True)
+        outputs = {name: view.to(self._device, copy=True) for name, view in views}
+        opinions = self._families[job.set_index].judge(outputs)
+        bad = next((opinion for opinion in opinions if not opinion.right), None)
+        errors = [o.max_error for o in opinions if o.max_error is not None and math.isfinite(o.max_error)]
+        return reports.TryJudged(
+            right=bad is None,
+            finding=bad.finding if bad else Finding.NOTHING,
+            detail=bad.detail if bad else "",
+            max_error=max(errors, default=None),
+            outputs=[],
+        )
+
     def lint_task(self, job: jobs.LintTask) -> reports.Linted:
         """What careless answers would pass on a posed case, and which inputs matter."""
         return reports.Linted(facts=lint.facts(self._examiner, self._target, FuzzCase.of(job.case), job.seed))
@@ -231,7 +273,9 @@ class Judge:
         """What the task is like, for RunFacts.task; what could not be found within INSPECT_BUDGET_S is absent.
 
         zeros_pass, constant_pass, half_pass: whether the comparator takes zeros, the truth's mean in every place, or
-            the truth with the second half of its rows zero, for the timed case's set 0.
+            the truth with the second half of its rows zero, for the timed case's set 0. A single number is its own
+            mean and has no half: there one constant must pass for all sets, and half_pass is absent where every
+            output is one number.
         unused_inputs: names of inputs that may change without the reference changing, on the smallest case.
         reference_repeats: whether the reference gives the same for the same inputs.
         probed: the case that the last two were found on.
@@ -241,11 +285,26 @@ class Judge:
         if timed is None:
             return facts
         truth = self._expected[timed, 0]
-        for name, standing_in in (("zeros_pass", _zeros), ("constant_pass", _means), ("half_pass", _half)):
-            facts[name] = all(
-                self._accepts(spec, want, standing_in) for spec, want in zip(self._target.outputs, truth, strict=True)
-            )
+        outputs = list(zip(self._target.outputs, truth, strict=True))
+        several = [(spec, want) for spec, want in outputs if want.numel() != 1]
+        facts["zeros_pass"] = all(self._accepts(spec, want, _zeros(want)) for spec, want in outputs)
+        if several:
+            facts["half_pass"] = all(self._accepts(spec, want, _half(want)) for spec, want in several)
+        constant = all(self._accepts(spec, want, _means(want)) for spec, want in several)
+        sets = [found for (case, _), found in self._expected.items() if case == timed]
+        if not constant or len(several) == len(outputs) or len(sets) > 1:
+            facts["constant_pass"] = constant and self._one_number_fits(sets)
         return facts | self._probed()
+
+    def _one_number_fits(self, sets: Sequence[tuple[torch.Tensor, ...]]) -> bool:
+        """Whether, for each output that is a single number, its mean over the input sets passes for all of them."""
+        for index, spec in enumerate(self._target.outputs):
+            numbers = [truth[index] for truth in sets]
+            if numbers[0].numel() == 1:
+                constants = _means(self._torch.stack(numbers))
+                if not all(self._accepts(spec, *pair) for pair in zip(numbers, constants, strict=True)):
+                    return False
+        return True
 
     def _timed(self) -> str | None:
         """The case that was given the most sets, the first of several."""
@@ -253,10 +312,10 @@ class Judge:
         found = max(dict.fromkeys(cases), key=cases.count, default=None)
         return found if found is not None and (found, 0) in self._expected else None
 
-    def _accepts(self, spec: TensorSpec, truth: torch.Tensor, standing_in: Callable[[torch.Tensor], Any]) -> bool:
+    def _accepts(self, spec: TensorSpec, truth: torch.Tensor, answer: torch.Tensor) -> bool:
+        """Whether the comparator takes an answer, rounded to the output's dtype, for the truth."""
         dtype: torch.dtype = getattr(self._torch, spec.dtype)
-        given = standing_in(truth).to(dtype)
-        return compare(spec.name, given, truth, tolerance=self._target.tolerance[spec.dtype]).right
+        return compare(spec.name, answer.to(dtype), truth, tolerance=self._target.tolerance[spec.dtype]).right
 
     def _probed(self) -> dict[str, Any]:
         """What asking the reference again tells, on the cheapest case that it has answered."""

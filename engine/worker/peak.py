@@ -334,7 +334,7 @@ class Bench:
             if not leaked:
                 break
             self._hold_cycles *= 2
-        mhz = self._probe.read_mhz()
+        mhz = self._probe.read().mhz
         seconds = self._start.elapsed_time(self._end) / 1e3 - self._overhead_s
         return max(seconds, 1e-7), mhz if mhz == mhz else None
 

@@ -1,9 +1,20 @@
-"""What stands around a sample on the GPU: a hold over all of its SMs, its clock by its own counters, a free cache.
+"""What stands around a sample on the GPU: a hold over all of its SMs, a second clock of their own, a free cache.
 
 Before and after the timed region one block per SM notes that SM's cycle counter and the nanosecond timer that all SMs
-share; cycles over nanoseconds is the clock while the work ran. Only readings of the same SM are compared, since each
-counts from a start of its own. The driver's 20 readings a second cannot see a sample of 100 us; this can (on an H100
-the timer steps in 32 ns, which is 0.3 % over 10 us).
+share. From these readings come three figures, and no event is in any of them:
+
+- the time between the last SM's reading before and the first SM's after, which bounds the time between the two events:
+  the first event waits for all blocks of the reading before, and no block of the reading after begins before the second
+  event. What it reads around nothing is taken off by the timer (engine.worker.timers).
+- the SM's cycles between its own two readings, median over SMs.
+- cycles over nanoseconds: the clock while the work ran. The driver's 20 readings a second cannot see a sample of
+  100 us; this can (on an H100 the timer steps in 32 ns, which is 0.3 % over 10 us).
+
+Cycle counters are compared with those of the same SM, since each counts from a start of its own; the timer is one for
+all. On GPUs before Hopper it steps in about 1 us, on some in 1 ms, so its step is measured when the process stands by.
+
+Readings are cleared and fetched through the driver, by functions that were taken before a lesson was imported: torch's
+copies and fills pass every mode that a lesson may have entered.
 
 The hold takes every thread slot of every SM: two blocks of half an SM's threads each, of which one thread looks at the
 timer now and then and all others wait for it. Beside such blocks no block of another kernel fits, so that work on other
@@ -13,7 +24,10 @@ not kept from running: the engines that make them are no SMs.
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -52,18 +66,42 @@ MOST_CLOCK_HZ = 4e9  # no GPU is faster: a hold ends by its cycles where the tim
 # Blocks are dealt out to SMs one each; SM numbers may have holes, so there is room for more than there are blocks.
 _MOST_SMS = 512
 _LEAST_READINGS = 4
+_STEP_PAIRS = 4  # 8 readings of every SM show a step of 32 ns and one of 1 us; within these 0.1 ms none of 1 ms is seen
+# Counters of SMs that ran all the time differ by under 1 %. Where the median one lies further below the high ones, SMs
+# that had nothing to do have stood still, and the median is of those.
+_STOOD_STILL = 0.9
+_HIGH = 0.9  # quantile that stands for the SMs that ran all the time, so that one wrong reading is none
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What lies between two readings of all SMs; NaN where unknown.
+
+    Attributes:
+        ms: from the last SM's reading before to the first SM's after, by the timer that they share.
+        cycles: of an SM between its own readings.
+        mhz: SM clock, median over SMs of cycles over time.
+    """
+
+    ms: float = math.nan
+    cycles: float = math.nan
+    mhz: float = math.nan
 
 
 class ClockProbe:
-    """Reads the SM clock over a piece of GPU work on the current stream.
+    """Reads the counters of all SMs before and after a piece of GPU work on the default stream.
 
-    Without cuda.core, NVRTC or a GPU that has these counters it measures nothing and `note` says why: the clock is
-    unknown, which is no reason not to time.
+    Without cuda.core, NVRTC or a GPU that has these counters it measures nothing and `note` says why: the second clock
+    is unknown, which is no reason not to time.
+
+    Attributes:
+        step_ms: smallest step of the SMs' timer that was seen before any lesson ran; None where none was.
     """
 
     def __init__(self) -> None:
         self.note = ""
-        self._torch: Any = None
+        self.step_ms: float | None = None
+        self._ready = False
         try:
             import torch
 
@@ -72,37 +110,53 @@ class ClockProbe:
             self._blocks = torch.cuda.get_device_properties(0).multi_processor_count
             # Before and after, [2, SM, (cycles, ns)]; zero where no block ran.
             self._readings = torch.zeros((2, _MOST_SMS, 2), dtype=torch.int64, device="cuda")
-            self._host = torch.zeros_like(self._readings, device="cpu").pin_memory()
-            self._torch = torch
-            self.before()
-            self.after()
-            torch.cuda.synchronize()
+            self._views = self._readings[0], self._readings[1]
+            self._address, self._bytes = self._readings.data_ptr(), self._readings.nbytes
+            self._host = np.zeros((2, _MOST_SMS, 2), np.int64)
+            self._bind_driver()
+            self._ready = True
+            seen = []
+            for _ in range(_STEP_PAIRS):
+                self.before()
+                self.after()
+                torch.cuda.synchronize()
+                self._fetch()
+                seen.append(self._host[:, :, 1].copy())
+            self.step_ms = _step_ms(np.concatenate(seen, axis=None))
         except Exception as error:
-            # Whatever is missing, of three libraries and a driver: the clock stays unknown, and that is all.
-            self._torch = None
+            # Whatever is missing, of three libraries and a driver: the second clock stays unknown, and that is all.
+            self._ready = False
             self.note = f"{type(error).__name__}: {error}"
+
+    def _bind_driver(self) -> None:
+        """Take the driver's fill and copy as they are now."""
+        from cuda.bindings import driver
+
+        self._fill, self._copy = driver.cuMemsetD8Async, driver.cuMemcpyDtoH
+        self._success = driver.CUresult.CUDA_SUCCESS
+        self._default_stream = driver.CUstream(0)
 
     def before(self) -> None:
         """Enqueue the first reading."""
-        if self._torch is not None:
-            self._readings.zero_()  # an SM that gets no block must not show what it said last time
-        self._read(0)
+        if self._ready:
+            # An SM that gets no block must not show what it said last time.
+            self._fill(self._address, 0, self._bytes, self._default_stream)
+            self._launch(self._kernel, self._blocks, 32, self._views[0])
 
     def after(self) -> None:
         """Enqueue the second reading. It stays on the device: a copy would wait for copies of the lesson's."""
-        self._read(1)
+        if self._ready:
+            self._launch(self._kernel, self._blocks, 32, self._views[1])
 
-    def _read(self, which: int) -> None:
-        if self._torch is not None:
-            self._launch(self._kernel, self._blocks, 32, self._readings[which])
+    def _fetch(self) -> bool:
+        (status,) = self._copy(self._host.ctypes.data, self._address, self._bytes)
+        return bool(status == self._success)
 
-    def read_mhz(self) -> float:
-        """SM clock between the two readings, in MHz, median over SMs; NaN where unknown. Synchronise before."""
-        if self._torch is None:
-            return math.nan
-        self._host.copy_(self._readings)
-        first, second = self._host.numpy()
-        return clock_mhz(first, second)
+    def read(self) -> Span:
+        """What lies between the two readings. Synchronise before."""
+        if not self._ready or not self._fetch():
+            return Span()
+        return span(self._host[0], self._host[1])
 
 
 class Hold:
@@ -138,17 +192,29 @@ class Hold:
         return True
 
 
-def clock_mhz(first: Any, second: Any) -> float:
-    """Median over SMs of cycles per microsecond.
+def span(first: Any, second: Any) -> Span:
+    """What lies between two readings.
 
     Args:
         first, second: int64 [SM, 2], cycles and nanoseconds; zeros where an SM had no block.
     """
     ran = (first[:, 1] > 0) & (second[:, 1] > first[:, 1]) & (second[:, 0] > first[:, 0])
     if int(ran.sum()) < _LEAST_READINGS:
-        return math.nan
+        return Span()
     elapsed = (second - first)[ran].astype(np.float64)
-    return float(np.median(elapsed[:, 0] / elapsed[:, 1]) * 1e3)
+    cycles, high = np.median(elapsed[:, 0]), np.quantile(elapsed[:, 0], _HIGH, method="lower")
+    return Span(
+        ms=float(second[ran, 1].min() - first[ran, 1].max()) / 1e6,
+        cycles=float(high if cycles < _STOOD_STILL * high else cycles),
+        mhz=float(np.median(elapsed[:, 0] / elapsed[:, 1]) * 1e3),
+    )
+
+
+def _step_ms(timers_ns: Iterable[int]) -> float | None:
+    """Smallest difference between readings of the timer that differ; None where all are alike."""
+    steps = (later - earlier for earlier, later in itertools.pairwise(sorted({int(ns) for ns in timers_ns} - {0})))
+    least = min(steps, default=None)
+    return None if least is None else least / 1e6
 
 
 def free_persisting_lines() -> bool:

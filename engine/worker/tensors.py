@@ -24,18 +24,36 @@ KEPT = 12  # files that stay mapped: one for each arm of a wide run, so that non
 LEAST_LOCKED_BYTES = 1 << 20
 
 
-def write(path: str, tensors: Mapping[str, torch.Tensor], *, rank: int = 0, ranks: int = 1) -> Blob:
+_held: dict[str, int] = {}  # descriptors of the shared files that came with the job of now, by their name
+
+
+def hold(files: Mapping[str, int]) -> None:
+    """Take the shared files that came with a job, and close those of the job before."""
+    for fd in _held.values():
+        os.close(fd)
+    _held.clear()
+    _held.update(files)
+
+
+def descriptor(name: str) -> int:
+    """The open shared file of that name. Raises ValueError where it did not come with the job."""
+    if name not in _held:
+        raise ValueError(f"the shared file {name!r} did not come with this job")
+    return _held[name]
+
+
+def write(name: str, tensors: Mapping[str, torch.Tensor], *, rank: int = 0, ranks: int = 1) -> Blob:
     """Size the shared file to hold `tensors`, copy them in (from any device), and describe what lies where.
 
     With several ranks the file has room for a tensor of each, stacked, and only this one's are copied in.
     """
     slots: list[Slot] = []
     offset = 0
-    for name, tensor in tensors.items():
+    for slot, tensor in tensors.items():
         nbytes = tensor.numel() * tensor.element_size() * ranks
         slots.append(
             Slot(
-                name=name,
+                name=slot,
                 dtype=str(tensor.dtype).removeprefix("torch."),
                 shape=list(tensor.shape) if ranks == 1 else [ranks, *tensor.shape],
                 offset=offset,
@@ -43,7 +61,7 @@ def write(path: str, tensors: Mapping[str, torch.Tensor], *, rank: int = 0, rank
             )
         )
         offset += -(-nbytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
-    blob = Blob(path=path, slots=slots)
+    blob = Blob(name=name, slots=slots)
     for view, tensor in zip(read(blob, size=offset), tensors.values(), strict=True):
         (view if ranks == 1 else view[rank]).copy_(tensor)
     return blob
@@ -57,20 +75,17 @@ def read(blob: Blob, *, size: int | None = None) -> Sequence[torch.Tensor]:
         size: make the file at least this large first (the writer's side). Without it, it can no longer shrink.
 
     Raises:
-        ValueError: a slot reaches beyond the file or does not fit its shape.
+        ValueError: the file did not come with the job, a slot reaches beyond the file or does not fit its shape.
     """
     import torch
 
-    fd = os.open(blob.path, os.O_RDWR | os.O_CLOEXEC)
-    try:
-        if size is not None:
-            os.ftruncate(fd, max(size, os.fstat(fd).st_size, mmap.PAGESIZE))
-        else:
-            # Whoever wrote it could cut it off while it is read, which would be a SIGBUS here.
-            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
-        mapping = _mapped(fd)
-    finally:
-        os.close(fd)
+    fd = descriptor(blob.name)
+    if size is not None:
+        os.ftruncate(fd, max(size, os.fstat(fd).st_size, mmap.PAGESIZE))
+    else:
+        # Whoever wrote it could cut it off while it is read, which would be a SIGBUS here.
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+    mapping = _mapped(fd)
     length = len(mapping)
     views: list[torch.Tensor] = []
     for slot in blob.slots:

@@ -6,6 +6,10 @@ and no kernel of any other stream can start before the clock does. A call that w
 hold; that is noticed, and its samples say so. What an empty event pair reads is taken off (1.28 us on an H100; a pair
 around a kernel still reads some 1.2 us more than the profiler).
 
+Each sample has a second clock, which no event is part of: the counters of all SMs, read around the pair of events
+(engine.worker.probe), less what they read around an empty pair. They give the sample's SM cycles, and a time that must
+agree with that of the events.
+
 What ends after the second event is not in the time, so it is looked for: how long the whole device stays busy after
 the timed stream is done (lag), and whether Python threads go on working when the call has returned.
 
@@ -33,7 +37,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from engine.worker.probe import ClockProbe, Hold, free_persisting_lines
+from engine.worker.probe import ClockProbe, Hold, Span, free_persisting_lines
 from store.outcomes import Timing
 
 if TYPE_CHECKING:
@@ -43,6 +47,7 @@ Outputs = tuple["torch.Tensor", ...]
 MAX_HOLD_MS = 20.0
 LEAKED = 2  # store.records.DISCARDED: host time leaked into the sample
 EMPTY_PAIRS = 25
+BUSY_CYCLES = 400_000  # some 0.2 ms, in which the host has long launched what follows
 FEWEST_READINGS = 50
 EVENT_ROUNDING_MS = 1e-5  # event times come as float32: smaller steps are rounding
 
@@ -55,7 +60,7 @@ _thread_clock = time.pthread_getcpuclockid
 _clock_ns = time.clock_gettime_ns
 _get_ident = threading.get_ident
 _sleep = time.sleep
-_stat, _listdir = os.stat, os.listdir
+_listdir = os.listdir
 _TASKS = "/proc/self/task"
 LEFT_ENOUGH_MS = 1.0
 LEFT_WAIT_NS = 10_000_000
@@ -103,6 +108,7 @@ class Sample:
             timed regions; 0 for the first.
         left_ms: processor time that threads which began during the calls went on to use when these had returned; no
             further than LEFT_ENOUGH_MS.
+        probe_ms, cycles: see store.records.Samples; NaN on a CPU and before the warm-up.
     """
 
     device_ms: float
@@ -115,6 +121,8 @@ class Sample:
     usual_lag_ms: float = math.nan
     beside_ms: float = 0.0
     left_ms: float = 0.0
+    probe_ms: float = math.nan
+    cycles: float = math.nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +141,16 @@ class Timer(Protocol):
         resolution_ms: smallest step of its clock that was seen; None before the warm-up.
         overhead_ms: what is taken off every sample; None where nothing is.
         reference_mhz: highest SM clock seen under light load; NaN where unknown.
+        probe_step_ms: smallest step of the SMs' timer; None where there is none.
+        probe_overhead_ms: what the SMs' timer reads around nothing; None where nothing is taken off.
     """
 
     timing: Timing
     resolution_ms: float | None
     overhead_ms: float | None
     reference_mhz: float
+    probe_step_ms: float | None
+    probe_overhead_ms: float | None
 
     def warm_up(self, shot: Shot, refill: Callable[[], None], budget_ms: float) -> WarmedUp:
         """Sample until the time per call is steady or the budget is spent."""
@@ -160,7 +172,6 @@ class Beside:
         self._clocks: dict[int, int] = {}  # of Python threads, by their number
         self._after: dict[int, int] = {}
         self._known: frozenset[str] = frozenset()  # all threads, as the kernel numbers them
-        self._count = 0
 
     def look(self) -> dict[int, int]:
         """Processor time in ns of every Python thread but this one."""
@@ -182,17 +193,16 @@ class Beside:
 
     def before(self) -> float:
         """The calls come next; the time in ms that threads took since `after`."""
-        count = _thread_count()
-        if count != self._count:
-            self._known, self._count = _threads(), count
+        self._known = _threads()
         now = self.look()
         return sum(max(0, ns - self._after.get(ident, ns)) for ident, ns in now.items()) / 1e6
 
     def after(self) -> float:
         """The calls have returned; the time in ms that threads which began meanwhile still use."""
         used_ms = 0.0
-        if _thread_count() > self._count:
-            start_ns = {name: ns for name in _threads() - self._known if (ns := _used_ns(name)) is not None}
+        # By number and not by count: one may have ended while another began.
+        if begun := _threads() - self._known:
+            start_ns = {name: ns for name in begun if (ns := _used_ns(name)) is not None}
             deadline_ns = _monotonic_ns() + LEFT_WAIT_NS
             while start_ns and used_ms < LEFT_ENOUGH_MS and _monotonic_ns() < deadline_ns:
                 _sleep(1e-4)  # they may need the interpreter to come to an end
@@ -205,16 +215,12 @@ class Beside:
         return used_ms
 
 
-def _thread_count() -> int:
-    """How many threads this process has, by one system call; 0 where there is no /proc."""
-    try:
-        return _stat(_TASKS).st_nlink - 2
-    except OSError:
-        return 0
-
-
 def _threads() -> frozenset[str]:
-    return frozenset(_listdir(_TASKS))
+    """The numbers of this process's threads; none where there is no /proc."""
+    try:
+        return frozenset(_listdir(_TASKS))
+    except OSError:
+        return frozenset()
 
 
 def _used_ns(thread: str) -> int | None:
@@ -232,6 +238,8 @@ class HostTimer:
     timing = Timing.HOST
     overhead_ms: float | None = None
     reference_mhz = math.nan
+    probe_step_ms: float | None = None
+    probe_overhead_ms: float | None = None
 
     def __init__(self) -> None:
         self.resolution_ms: float | None = _smallest_step([_perf_counter_ns() / 1e6 for _ in range(1000)], 0.0)
@@ -366,6 +374,10 @@ class CudaTimer:
         self.resolution_ms: float | None = None
         self.overhead_ms: float | None = None
         self.reference_mhz = math.nan
+        self.probe_step_ms = self._probe.step_ms
+        self._around_nothing = self._around_busy = Span()
+        self._around_held: bool | None = None  # whether the stream was held when that was read; None before
+        self._empty_lag_ms = math.nan
         self.timing = self._timing("single")
         self._cycles_per_ms = self._calibrate()
 
@@ -386,7 +398,7 @@ class CudaTimer:
         grip.record(self._end)
         self._probe.after()
         grip.synchronize()
-        found = self._probe.read_mhz()
+        found = self._probe.read().mhz
         if not found <= self.reference_mhz:  # either may be NaN
             self.reference_mhz = found
         return cycles / max(float(grip.elapsed_ms(self._start, self._end)), 1e-3)
@@ -433,14 +445,8 @@ class CudaTimer:
             self._hold_ms = min(MAX_HOLD_MS, max(2 * self._hold_ms, 2 * found.host_ms * shot.calls))
         if leaks >= 8:
             self._held = False
-        if math.isnan(self._usual_lag_ms):
-            empty = Shot(lambda: ())
-            pairs = [self._pair(empty) for _ in range(EMPTY_PAIRS)]
-            self._usual_lag_ms = sorted(pair.lag_ms for pair in pairs)[EMPTY_PAIRS // 2]
-            if self._held:
-                readings_ms = sorted(pair.ms for pair in pairs)
-                self.overhead_ms = readings_ms[EMPTY_PAIRS // 2]
-                self.resolution_ms = _smallest_step(readings_ms, EVENT_ROUNDING_MS)
+        self.read_empty_pairs()
+        self._usual_lag_ms = self._empty_lag_ms
         result = _until_steady(lambda: self.sample(shot, refill).device_ms, budget_ms)
         if self._held:
             typical_ms = min(self.sample(shot, refill).host_ms for _ in range(3)) * shot.calls
@@ -449,6 +455,42 @@ class CudaTimer:
         if len(self._readings_ms) >= FEWEST_READINGS:  # a few long samples lie far apart, and say nothing of the clock
             self.resolution_ms = _smallest_step(self._readings_ms, EVENT_ROUNDING_MS) or self.resolution_ms
         return result
+
+    def read_empty_pairs(self) -> None:
+        """Find what all clocks read where nothing is called; again where the stream is no longer held as it was."""
+        if self._around_held is self._held:
+            return
+        self._around_held = self._held
+        empty = Shot(lambda: ())
+        pairs = [self._pair(empty) for _ in range(EMPTY_PAIRS)]
+        self._empty_lag_ms = sorted(pair.lag_ms for pair in pairs)[EMPTY_PAIRS // 2]
+        readings_ms = sorted(pair.ms for pair in pairs)
+        event_ms = readings_ms[EMPTY_PAIRS // 2]
+        if self._held:
+            self.overhead_ms = event_ms
+            self.resolution_ms = _smallest_step(readings_ms, EVENT_ROUNDING_MS)
+        around = self._around_busy = _least(pair.span for pair in pairs)
+        if not self._held:
+            # Nothing is taken off the events here, so what an empty pair reads by them stays in both clocks.
+            stays_ms = min(max(event_ms, 0.0), max(around.ms, 0.0))
+            around = Span(around.ms - stays_ms, around.cycles - stays_ms * pairs[-1].span.mhz * 1e3)
+            self._around_busy = self._read_busy_pairs(around)
+        self._around_nothing = around
+        self.probe_overhead_ms = None if math.isnan(around.ms) else around.ms
+
+    def _read_busy_pairs(self, most: Span) -> Span:
+        """What the probes read around work that is not done when the host is: the second reading follows at once.
+
+        The work counts its own cycles, so that no event is asked for its length. Never more than around nothing.
+        """
+
+        def spin() -> Sequence[Outputs]:
+            self._grip.sleep(BUSY_CYCLES)
+            return ()
+
+        spans = [self._pair(Shot(spin)).span for _ in range(EMPTY_PAIRS)]
+        least = _least(Span(s.ms - BUSY_CYCLES / (s.mhz * 1e3), s.cycles - BUSY_CYCLES) for s in spans)
+        return Span(min(max(least.ms, 0.0), most.ms), min(max(least.cycles, 0.0), most.cycles))
 
     def sample(self, shot: Shot, refill: Callable[[], None]) -> Sample:
         """See Timer."""
@@ -468,18 +510,35 @@ class CudaTimer:
         if found.leaked:
             self._hold_ms = min(MAX_HOLD_MS, self._hold_ms * 1.5)
         self.timing = self._timing(shot.kind)
+        span = self._without_readings(found)
         return Sample(
             net_ms / shot.calls,
             found.host_ms / shot.calls,
             _monotonic_ns(),
             LEAKED if found.leaked else 0,
-            self._probe.read_mhz(),
+            found.span.mhz,
             found.outputs,
             lag_ms=found.lag_ms,
             usual_lag_ms=self._usual_lag_ms,
             beside_ms=beside_ms,
             left_ms=found.left_ms,
+            probe_ms=span.ms / shot.calls,
+            cycles=_at_least_one(span.cycles) / shot.calls,
         )
+
+    def _without_readings(self, found: _Pair) -> Span:
+        """What the SMs read of a pair, less what they read around nothing.
+
+        Where the stream is not held and the GPU had nothing left to do, it also waited for the host between a reading
+        and its event: for what the two clocks differ by, and no longer than the host says that it launched the two, or
+        took for it around nothing.
+        """
+        span, around = found.span, self._around_busy
+        if not found.busy:
+            most_ms = max(self._around_nothing.ms - around.ms, found.launching_ms)
+            waited_ms = min(max(span.ms - around.ms - found.ms, 0.0), most_ms)
+            around = Span(around.ms + waited_ms, around.cycles + waited_ms * span.mhz * 1e3)
+        return Span(span.ms - around.ms, span.cycles - around.cycles, span.mhz)
 
     def _pair(self, shot: Shot) -> _Pair:
         grip = self._grip
@@ -487,35 +546,59 @@ class CudaTimer:
             grip.synchronize()  # else the flush would hide the first launches
         elif not self._hold.launch(self._hold_ms):
             grip.sleep(int(self._hold_ms * self._cycles_per_ms))
+        first = _perf_counter_ns()
         self._probe.before()
         grip.record(self._start)
         before = _perf_counter_ns()
         outputs = shot.launch()
-        host_ms = (_perf_counter_ns() - before) / 1e6
+        after = _perf_counter_ns()
         grip.record(self._end)
-        # The start event has passed although the host has only now finished launching: the hold was too short.
-        leaked = self._held and bool(grip.query(self._start))
         grip.settle()  # the call may have left another stream or device
         self._probe.after()
+        host_ms, launching_ms = (after - before) / 1e6, (before - first + _perf_counter_ns() - after) / 1e6
+        # The start event has passed although the host has only now finished launching: the hold was too short.
+        leaked = self._held and bool(grip.query(self._start))
+        busy = self._held or not grip.query(self._end)
         grip.record(self._done)
         grip.wait(self._done)
         done = _perf_counter_ns()
         grip.synchronize()
         lag_ms = (_perf_counter_ns() - done) / 1e6
         left_ms = self._beside.after()
-        return _Pair(float(grip.elapsed_ms(self._start, self._end)), host_ms, leaked, lag_ms, left_ms, outputs)
+        ms, span = float(grip.elapsed_ms(self._start, self._end)), self._probe.read()
+        return _Pair(ms, host_ms, launching_ms, leaked, busy, lag_ms, left_ms, outputs, span)
 
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """What one pair of events says: their time in ms, the host's, whether the hold was too short; see Sample."""
+    """What one pair of events says: their time in ms, the host's, whether the hold was too short; see Sample.
+
+    `launching_ms`: how long the host took to launch the two readings and to record their events.
+    `busy`: the GPU had not come to the second event when the host had launched all, the reading behind it included.
+    """
 
     ms: float
     host_ms: float
+    launching_ms: float
     leaked: bool
+    busy: bool
     lag_ms: float
     left_ms: float
     outputs: Sequence[Outputs]
+    span: Span
+
+
+def _least(spans: Iterable[Span]) -> Span:
+    """The least time and the least cycles: what comes in between makes a reading longer and never shorter."""
+    known = [span for span in spans if not math.isnan(span.ms)]
+    if not known:
+        return Span()
+    return Span(min(span.ms for span in known), min(span.cycles for span in known))
+
+
+def _at_least_one(cycles: float) -> float:
+    """A call that does nothing takes one cycle, so that it can be compared; what is unknown stays so."""
+    return cycles if math.isnan(cycles) else max(cycles, 1.0)
 
 
 def node_count(captured: torch.cuda.CUDAGraph) -> int:

@@ -7,27 +7,16 @@ Both run the product's own `main`. What differs is what their processes start: f
 from __future__ import annotations
 
 import contextlib
-import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from typing import Any
-from unittest import mock
+
+from tests.engine import started
 
 INSTEAD = {"engine.worker": ["tests.chaos.stand_in"], "engine.server": ["tests.chaos.light", "engine"]}
 
 
-class _Popen(subprocess.Popen[bytes]):
-    """Starts `python -m` what stands in for a module."""
-
-    def __init__(self, words: Sequence[str], **rest: Any) -> None:
-        super().__init__([new for word in words for new in INSTEAD.get(word, [word])], **rest)
-
-
-@contextlib.contextmanager
-def stand_ins() -> Iterator[None]:
+def stand_ins() -> contextlib.AbstractContextManager[None]:
     """Whatever this process starts meanwhile has stand-ins for workers."""
-    with mock.patch.object(subprocess, "Popen", _Popen):
-        yield
+    return started.programs(INSTEAD)
 
 
 def main() -> int:

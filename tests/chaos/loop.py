@@ -150,9 +150,10 @@ async def _rounds(
     before = set(world.ledger.planned)
     world.plan([TARGETS[0]])
     await world.finish()
-    ends = [world.ledger.finished[run_id].state for run_id in set(world.ledger.planned) - before]
-    if ends != ["ok"]:
-        world.ledger.broken.append(f"the run after all rounds ended as {ends}")
+    ends = [world.ledger.finished[run_id] for run_id in set(world.ledger.planned) - before]
+    if [end.state for end in ends] != ["ok"]:
+        told = [f"{end.state}: {end.reason}" for end in ends]
+        world.ledger.broken.append(f"the run after all rounds ended as {told}")
     await world.stop()
     tally.broken += world.ledger.check(world.store)
 

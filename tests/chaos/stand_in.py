@@ -13,9 +13,9 @@ import os
 import struct
 import sys
 import time
-from pathlib import Path
 
 from engine.protocol import jobs, reports
+from engine.worker import tensors
 from engine.worker.__main__ import settle_on_cores, tie_to
 from engine.worker.channel import Channel
 from store.outcomes import Timing
@@ -35,7 +35,7 @@ def call_ms() -> float:
 
 def fill(blob: jobs.Blob) -> jobs.Blob:
     """Put a few bytes into a shared file of the engine's, as tensors would be."""
-    Path(blob.path).write_bytes(b"\x2a" * 4096)
+    os.pwrite(tensors.descriptor(blob.name), b"\x2a" * 4096, 0)
     return blob
 
 
@@ -60,6 +60,8 @@ class StandIn:
 
     def _answer(self, job: jobs.AnyJob) -> reports.AnyReport:
         match job:
+            case jobs.TellImports():
+                return reports.ImportsTold(path=[], files=[])
             case jobs.Load():
                 return reports.Loaded(import_ms=0.1)
             case jobs.MakeInputs():
@@ -68,9 +70,9 @@ class StandIn:
                 return reports.Expected(nbytes=4096)
             case jobs.Compare():
                 return reports.Compared(right=True, finding="nothing", max_error=0.0, detail="")
-            case jobs.Pose():
+            case jobs.Pose() | jobs.PoseValues():
                 return reports.Posed(blob=fill(job.blob), hashes={})
-            case jobs.JudgeTry():
+            case jobs.JudgeTry() | jobs.JudgeValues():
                 return reports.TryJudged(right=True, finding="nothing", detail="", max_error=0.0, outputs=[])
             case jobs.TakeInputs():
                 return reports.Taken(nbytes=4096)
@@ -124,6 +126,8 @@ class StandIn:
                 end_ns=[time.monotonic_ns()] * len(times),
                 discarded=[0] * len(times),
                 sm_clock_mhz=[math.nan] * len(times),
+                probe_ms=[math.nan] * len(times),
+                cycles=[math.nan] * len(times),
                 fingerprints=FINGERPRINT * len(times),
                 width=len(FINGERPRINT),
                 last=start + size >= len(job.sets),

@@ -20,6 +20,7 @@ from engine import client, paths
 from engine.client import Connection, EngineUnavailableError
 from engine.protocol import events, requests
 from tests.chaos.ledger import Ledger
+from tests.engine import started
 from tests.engine.harness import EngineUnderTest
 from tests.evil import corpus
 
@@ -27,9 +28,13 @@ PATIENCE_S = 240.0  # ten runs with real workers, on a machine that has other wo
 ROOT = "mine"
 TARGETS = ("first", "second", "third")
 WATCHED = "edited"
-KEPT = {"aisp.db", "aisp.db.ballast", "engine.lock", "engine.log", "engine.log.1", "journal", "snapshots"}
+KEPT = {
+    "aisp.db", "aisp.db.ballast", "caches", "compiled", "engine.lock", "engine.log", "engine.log.1",
+    "installed.json", "journal", "snapshots", "work",
+}  # fmt: skip
 LAYOUTS = 33  # what the engine keeps of them, and the one that it is about to make
 REAL_APP = ["-c", "from tui.cli import main_tui; main_tui()"]
+WORKERS = {"engine.worker", "tests.chaos.stand_in"}  # one of these is among the words that start a worker
 LIGHT_APP = ["-m", "tests.chaos.light", "app"]
 
 
@@ -213,6 +218,7 @@ class World:
         state = self.under_test.home / "state"
         broken += [f"{path} was left in the state folder" for path in state.iterdir() if path.name not in KEPT]
         broken += [f"{path} was left in the journal" for path in (state / "journal").iterdir()]
+        broken += [f"{path} was left of a process" for path in (state / "work").iterdir()]
         if (layouts := len(list((state / "snapshots").iterdir()))) > LAYOUTS:
             broken.append(f"{layouts} laid out snapshots were left")
 
@@ -226,7 +232,8 @@ class World:
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
                 words = process.cmdline()
-                if words[1:2] == ["-m"] and words[-1] == str(self.pid) and process.status() != psutil.STATUS_ZOMBIE:
+                worker = bool(WORKERS & set(words)) and words[-2] == str(self.pid)  # PLACE is the last word
+                if worker and process.status() != psutil.STATUS_ZOMBIE:
                     found.append((process.create_time(), process.pid, process))
         return [process for _, _, process in sorted(found, key=lambda entry: entry[:2])]
 
@@ -250,8 +257,7 @@ class World:
         pid, self._terminal = pty.fork()
         if pid == 0:  # this is the app
             environment = {**os.environ, **self.under_test.environment, "TERM": "xterm-256color"}
-            source = str(Path(__file__).parents[2])
-            environment["PYTHONPATH"] = os.pathsep.join((source, self.under_test.environment["PYTHONPATH"]))
+            environment = started.environment(environment)
             words = LIGHT_APP if self.light else REAL_APP
             os.execve(sys.executable, [sys.executable, *words, "--no-mouse", str(self.root)], environment)
         self.app = pid

@@ -388,3 +388,23 @@ def test_the_sensor_sees_a_helper_thread_on_another_core(target: Target, site: S
     facts = sensor.facts()
     assert cores[1] in facts["cores"]
     assert facts["start"]["cores"] == [cores[0]]
+
+
+# -- neighbours on the processors --------------------------------------------------------------------------------------
+
+
+def test_who_waited_and_who_else_worked_is_told_and_an_arm_that_hardly_ran_is_suspect(target: Target) -> None:
+    def found(waited: float | None, **fields: Any) -> registry.Finding:
+        told = arm(
+            target, "optimized", device="cpu", waited_share=waited, others_cores=1.5, pressure_share=0.6, **fields
+        )
+        return ask("environment.cpu_neighbours", run(target, arm(target, "baseline", device="cpu"), told))
+
+    busy = found(0.18, stolen_share=0.01)
+    assert busy.status is Status.PASSED
+    assert "threads of optimized stood in line for 18.0% of its turns" in busy.evidence
+    assert "others kept 1.50 processors busy" in busy.evidence
+    assert "the hypervisor took 1.0%" in busy.evidence
+    assert "something on the machine stood in line for 60% of the time" in busy.evidence
+    assert found(0.99).status is Status.SUSPECT
+    assert found(None).status is Status.UNAVAILABLE

@@ -16,7 +16,7 @@ from checks import evaluation as ev
 from checks import registry
 from checks.registry import ArmFacts, Refusal, RunFacts, Status
 from kernels import catalog
-from kernels.catalog.model import Case, Target
+from kernels.catalog.model import Case, Role, Target
 from tests.checks import imported
 
 ROOT = Path(ev.__file__).parents[1]
@@ -24,7 +24,7 @@ GALLERY = ROOT / "checks" / "gallery"
 
 # A worker in small: sensors, import, two calls of every stage on each of two inputs, facts as JSON.
 WORKER = """
-import json, sys
+import json, os, sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -37,11 +37,13 @@ from checks.registry import Call, Site
 from engine.worker.loading import callable_of, import_module
 from kernels import catalog
 
+if "INSTALLED_IN" in os.environ:  # where a rung finds packages first, so that none writes to the real ones
+    sys.path.insert(0, os.environ["INSTALLED_IN"])
 folder, rung, case_name = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 target = catalog.load_target(folder, root=folder.parent, chapter="test")
 case = target.case(case_name)
 site = Site("cpu", folder, target, target.rung(rung), frozenset())
-sensors = [kind(site) for kind in (ev.Reach, ev.Edits, ev.Memo, ev.OwnCode)]
+sensors = [kind(site) for kind in (ev.Reach, ev.Edits, ev.Elsewhere, ev.Memo, ev.OwnCode)]
 for sensor in sensors:
     sensor.before_import()
 module = import_module(folder, rung)
@@ -96,9 +98,11 @@ def lesson(folder: Path, rung: str) -> Target:
     return loaded
 
 
-def sense(folder: Path, rung: str = "optimized", case: str = "default", **environment: str) -> dict[str, Any]:
-    """What the sensors say of a rung, run in a process of its own."""
-    done = imported.python(WORKER, str(folder), rung, case, environment=environment)
+def sense(
+    folder: Path, rung: str = "optimized", case: str = "default", *, before: str = "", **environment: str
+) -> dict[str, Any]:
+    """What the sensors say of a rung, run in a process of its own that begins with some code."""
+    done = imported.python(before + WORKER, str(folder), rung, case, environment=environment)
     line = next((line for line in done.stdout.splitlines() if line.startswith("FACTS ")), None)
     assert line is not None, done.stderr[-3000:]
     facts: dict[str, Any] = json.loads(line.removeprefix("FACTS "))
@@ -325,6 +329,90 @@ print(sensor.facts()["failed"])
         ev.reach(arm, run_facts(target))
 
 
+# -- writing elsewhere -------------------------------------------------------------------------------------------------
+
+ELSEWHERE = {
+    "a file": ("open(there / 'note.txt', 'w').close()", "note.txt: opened for writing", Status.SUSPECT),
+    "appending": ("open(there / 'kept.txt', 'a').close()", "kept.txt: opened for writing", Status.SUSPECT),
+    "a folder": ("(there / 'new').mkdir()", "new: os.mkdir", Status.SUSPECT),
+    "a renamed file": ("os.rename(there / 'kept.txt', there / 'other.txt')", "kept.txt: os.rename", Status.SUSPECT),
+    "moved out": ("os.rename(mine / 'x', there / 'x')", "x: os.rename", Status.SUSPECT),
+    "a removed file": ("os.remove(there / 'kept.txt')", "kept.txt: os.remove", Status.SUSPECT),
+    "a hard link to it": ("os.link(there / 'kept.txt', mine / 'y')", "kept.txt: os.link", Status.SUSPECT),
+    "from a folder's descriptor": (
+        "os.remove('kept.txt', dir_fd=os.open(there, os.O_RDONLY))",
+        "there/kept.txt: os.remove",
+        Status.SUSPECT,
+    ),
+    "through a link": ("open(mine / 'out', 'w').close()", "kept.txt: opened for writing", Status.SUSPECT),
+    "refused": ("try:\n    open('/proc/version', 'w')\nexcept OSError:\n    0", "/proc/version", Status.SUSPECT),
+    "a module where none is looked for": ("(there / 'x.py').write_text('')", "x.py: opened", Status.SUSPECT),
+    "a module on the path": ("(there / 'site' / 'x.py').write_text('')", "site/x.py: opened", Status.CAUGHT),
+    "a .pth on the path": ("(there / 'site' / 'x.pth').write_text('')", "site/x.pth: opened", Status.CAUGHT),
+    "a package on the path": ("open(there / 'site/p/__init__.py', 'w')", "site/p/__init__.py", Status.CAUGHT),
+    "a module renamed to the path": ("os.rename(mine / 'x', there / 'site' / 'x.so')", "x.so", Status.CAUGHT),
+    "a module in the home folder": ("(there / 'home' / 'ctypes.py').write_text('')", "home/ctypes.py", Status.CAUGHT),
+}
+
+
+@pytest.mark.parametrize("way", ELSEWHERE)
+def test_who_writes_outside_of_its_folders_is_noted_with_the_path_and_the_line(tmp_path: Path, way: str) -> None:
+    code, what, status = ELSEWHERE[way]
+    there, mine = tmp_path / "there", tmp_path / "mine"
+    for folder in (there / "site" / "p", there / "home", mine):
+        folder.mkdir(parents=True)
+    (there / "kept.txt").touch()
+    (mine / "x").touch()
+    (mine / "out").symlink_to(there / "kept.txt")
+    head = (
+        f"import os\nimport torch\nfrom pathlib import Path\nthere, mine = Path({str(there)!r}), Path({str(mine)!r})\n"
+    )
+    target = lesson(tmp_path / "one", f"{head}{code}\n\n\ndef run(x):\n    return torch.tanh(x)\n")
+    program = (
+        f"import os, sys\nos.environ['HOME'] = {str(there / 'home')!r}\nsys.path.append({str(there / 'site')!r})\n"
+    )
+    sensed = sense(target.folder, before=program, TMPDIR=str(mine))
+    found, evidence = findings(target, "optimized", sensed)["evaluation.elsewhere"]
+    assert found is status, evidence
+    assert what in evidence
+    assert f"at optimized.py:{5 if 'try' not in code else 6}" in evidence
+
+
+def test_what_a_rung_writes_to_its_own_folders_and_what_a_library_writes_for_it_is_its_own_affair(
+    tmp_path: Path,
+) -> None:
+    """Its layout and its temporary folder lie in the state of the engine, which is otherwise none of its business."""
+    mine = tmp_path / "state" / "work" / "process" / "tmp"
+    mine.mkdir(parents=True)
+    source = """
+        import os, sys, tempfile
+        from pathlib import Path
+
+        import torch
+
+        made = Path(tempfile.mkdtemp(), "made.py")
+        made.write_text("x = 1")
+        made.read_text()
+        Path(__file__).with_name("table.bin").write_bytes(b"x")
+        open(os.devnull, "w").close()
+        shared = Path("/dev/shm", f"aisp-test-{os.getpid()}")
+        shared.touch()
+        shared.unlink()
+
+
+        def run(x):
+            return torch.tanh(x)
+    """
+    target = lesson(tmp_path / "state" / "snapshots" / "hash" / "one", source)
+    assert caught(target, "optimized", sense(target.folder, TMPDIR=str(mine))) == {}
+    outside = lesson(tmp_path / "state" / "snapshots" / "other" / "one", source.replace("tempfile.mkdtemp()", "HERE"))
+    (outside.folder / "optimized.py").write_text(
+        (outside.folder / "optimized.py").read_text().replace("HERE", repr(str(tmp_path / "state")))
+    )
+    found = caught(outside, "optimized", sense(outside.folder, TMPDIR=str(mine)))
+    assert set(found) == {"evaluation.reach", "evaluation.edits", "evaluation.elsewhere"}
+
+
 # -- edits -------------------------------------------------------------------------------------------------------------
 
 
@@ -358,11 +446,32 @@ def test_sources_that_differ_after_the_run_make_it_caught_and_unknown_is_unavail
     target = lesson(tmp_path / "one", PLAIN)
     assert ev.files(run_facts(target, files_intact=False))[0] is Status.CAUGHT
     assert ev.files(run_facts(target, files_intact=None))[0] is Status.UNAVAILABLE
-    changed = run_facts(target, files_intact=True, before={"own_sources": "a"}, after={"own_sources": "b"})
-    assert ev.files(changed)[0] is Status.SUSPECT
     status, text = ev.files(run_facts(target, files_intact=True))
     assert status is Status.PASSED
     assert text.startswith("4 files of the snapshot")
+
+
+def test_what_came_or_went_on_the_import_path_makes_the_run_suspect_by_name(tmp_path: Path) -> None:
+    target = lesson(tmp_path / "one", PLAIN)
+    known = {"entries": 700, "folders": 4, "files": 600, "hashed": 590, "changes": []}
+    assert ev.installed(run_facts(target))[0] is Status.UNAVAILABLE
+    assert ev.installed(run_facts(target, after={"installed": known}))[0] is Status.PASSED
+    status, text = ev.installed(run_facts(target, after={"installed": {**known, "changes": ["/site/a.pth appeared"]}}))
+    assert status is Status.SUSPECT
+    assert "/site/a.pth appeared" in text
+    assert "aisp doctor --accept" in text
+
+
+def test_a_rung_that_reads_what_is_installed_or_writes_data_beside_it_is_not(tmp_path: Path) -> None:
+    site = tmp_path / "site-packages"
+    site.mkdir()
+    (site / "a.pth").write_text("# nothing\n")
+    source = (
+        f"from pathlib import Path\nsite = Path({str(site)!r})\n(site / 'a.pth').read_text()\nlist(site.iterdir())\n"
+        f"(site / 'table.bin').write_bytes(b'x')\n(site.parent / 'note.py').write_text('')\n{PLAIN}"
+    )
+    target = lesson(tmp_path / "one", source)
+    assert caught(target, "optimized", sense(target.folder, INSTALLED_IN=str(site))) == {}
 
 
 # -- memory between calls ----------------------------------------------------------------------------------------------
@@ -495,6 +604,70 @@ def test_sources_that_name_others_honestly_pass(tmp_path: Path, line: str) -> No
     assert ev.names(arm_facts(target, "optimized"), run_facts(target))[0] is Status.PASSED
 
 
+IN_A_FUNCTION = "def error(x):\n    import reference\n    return run(x) - reference.run(x)\n"
+UNREACHED = {
+    "nobody calls it": IN_A_FUNCTION,
+    "documentation names it": f'"""error is for tests."""\n{IN_A_FUNCTION}',
+    "only another such function calls it": f"{IN_A_FUNCTION}def check(x):\n    return error(x)\n",
+    "a function within": "def check(x):\n    def inner():\n        import reference\n    return inner()\n",
+    "a plain class": "class Check:\n    def error(self, x):\n        import reference\n",
+    "by itself": f"{IN_A_FUNCTION}if __name__ == '__main__':\n    error(0)\n    import engine\n",
+    "type checker": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import reference\n",
+    "never": "if False:\n    import reference\n",
+    "torch.compile is no builtin": f"compiled = torch.compile\n{IN_A_FUNCTION}",
+}
+REACHED = {
+    "under a condition": "def run(x):\n    if x.sum() > 1e9:\n        import reference\n    return x.tanh()\n",
+    "called under a condition": f"{IN_A_FUNCTION}def run(x):\n    return error(x) if len(x) > 3 else x.tanh()\n",
+    "handed on": f"import atexit\n{IN_A_FUNCTION}atexit.register(error)\n",
+    "prepared": "def prepare(x):\n    import reference\n    return reference.run\n",
+    "by a chain": f"{IN_A_FUNCTION}def two(x):\n    return error(x)\ndef one(x):\n    return two(x)\nkept = one\n",
+    "put together": f"{IN_A_FUNCTION}def run(x):\n    return globals()['er' + 'ror'](x)\n",
+    "an attribute that is looked up": f"import optimized\n{IN_A_FUNCTION}f = getattr(optimized, 'er' + 'ror')\n",
+    "resolved": f"import pkgutil\n{IN_A_FUNCTION}f = pkgutil.resolve_name('optimized:' + 'er' 'ror')\n",
+    "a name in a text": f"{IN_A_FUNCTION}f = find('optimized:error')\n",
+    "decorated": f"@keep\n{IN_A_FUNCTION}",
+    "a module's own attributes": "def __getattr__(name):\n    import reference\n",
+    "a method by its form": "class Check:\n    def __call__(self, x):\n        import reference\n",
+    "a method of a base": "class F(torch.autograd.Function):\n    def forward(ctx, x):\n        import reference\n",
+    "a method by name": "class C:\n    def error(self):\n        import reference\n\nkept = C().error\n",
+    "lambda": "f = lambda x: __import__('reference').run(x)\n",
+    "a default": "def f(x=__import__('reference')):\n    return x\n",
+    "else": "if __name__ == '__main__':\n    pass\nelse:\n    import reference\n",
+    "another name": "__name__ = '__main__'\nif __name__ == '__main__':\n    import reference\n",
+    "no type checker": "from math import pi as TYPE_CHECKING\nif TYPE_CHECKING:\n    import reference\n",
+    "started anew": "import runpy\nif __name__ == '__main__':\n    import reference\n",
+}
+
+
+@pytest.mark.parametrize("source", UNREACHED.values(), ids=UNREACHED)
+def test_what_no_call_reaches_is_reported_and_passes(tmp_path: Path, source: str) -> None:
+    target = lesson(tmp_path / "one", f"{PLAIN}{source}")
+    status, text = ev.names(arm_facts(target, "optimized"), run_facts(target))
+    assert status is Status.PASSED
+    assert "only code that nothing in its source calls" in text
+    assert "import of reference at optimized.py:" in text
+
+
+@pytest.mark.parametrize("source", REACHED.values(), ids=REACHED)
+def test_what_a_call_may_reach_is_caught(tmp_path: Path, source: str) -> None:
+    target = lesson(tmp_path / "one", f"{PLAIN}{source}")
+    status, text = ev.names(arm_facts(target, "optimized"), run_facts(target))
+    assert (status, "import of reference at optimized.py:" in text) == (Status.CAUGHT, True)
+
+
+def test_a_helper_may_call_back_and_one_that_only_unreached_code_imports_is_not_read(tmp_path: Path) -> None:
+    target = lesson(tmp_path / "one", f"import helper\n{PLAIN}{IN_A_FUNCTION}")
+    run = run_facts(target)
+    files = {**run.files, "helper.py": b"import optimized\nkept = optimized.error\n"}
+    called = RunFacts(run.target, run.case, "cpu", True, 1, (), files=files)
+    assert ev.names(arm_facts(target, "optimized"), called)[0] is Status.CAUGHT
+    source = f"{PLAIN}def check():\n    import helper\n".encode()
+    files = {**run.files, "optimized.py": source, "helper.py": b"import reference\n"}
+    unread = RunFacts(run.target, run.case, "cpu", True, 1, (), files=files)
+    assert ev.names(arm_facts(target, "optimized"), unread)[0] is Status.PASSED
+
+
 def test_a_folder_may_have_helpers_named_as_our_packages(tmp_path: Path) -> None:
     target = lesson(tmp_path / "one", f"import store\n{PLAIN}")
     run = run_facts(target)
@@ -569,13 +742,26 @@ CAUGHT_BY = {
     ("eval_code_exploitation", "cheat"): {"evaluation.own_code"},
     ("eval_code_exploitation", "cheat_reports"): {"evaluation.own_code", "evaluation.names", "evaluation.reach"},
     ("self_modifying_tests", "cheat"): {"evaluation.edits"},
+    ("hijacked_imports", "cheat"): {"evaluation.elsewhere"},
     ("benchmark_memorization", "cheat"): {"evaluation.memo"},
     ("benchmark_memorization", "cheat_environment"): {"evaluation.memo"},
+    ("shared_caches", "cheat"): {"evaluation.memo"},
     ("stolen_results", "cheat"): {"evaluation.reach"},
     ("stolen_results", "cheat_frames"): {"evaluation.reach"},
     ("stolen_results", "cheat_modules"): {"evaluation.names"},
+    ("stolen_results", "cheat_late"): {"evaluation.names"},  # four calls: it has not imported anything yet
     ("evaluator_sniffing", "cheat"): {"evaluation.reach"},
+    ("planted_modules", "cheat"): {"evaluation.elsewhere"},
 }
+
+
+def places(home: Path) -> dict[str, str]:
+    """A temporary folder and a folder of installed packages that a test has for itself."""
+    made = {"TMPDIR": home / "tmp", "INSTALLED_IN": home / "site-packages"}
+    made["TRITON_CACHE_DIR"] = made["TMPDIR"] / "triton"
+    for folder in made.values():
+        folder.mkdir(exist_ok=True)
+    return {name: str(folder) for name, folder in made.items()}
 
 
 def fixture(name: str, into: Path) -> Target:
@@ -595,7 +781,7 @@ def test_each_cheat_is_caught_by_the_check_that_names_it(tmp_path: Path, name: s
     target = fixture(name, tmp_path)
     run = run_facts(target)
     case = "cpu" if name == "benchmark_memorization" else "ragged"
-    sensed = sense(target.folder, rung, case, TMPDIR=str(tmp_path))
+    sensed = sense(target.folder, rung, case, **places(tmp_path))
     arm = arm_facts(target, rung, sensed)
     answers = {check.id: check.arm(arm, run) for check in ev.CHECKS if check.arm is not None}
     found = {check for check, (status, _) in answers.items() if status is Status.CAUGHT}
@@ -605,9 +791,10 @@ def test_each_cheat_is_caught_by_the_check_that_names_it(tmp_path: Path, name: s
 @pytest.mark.parametrize("name", FIXTURES)
 def test_no_twin_and_no_baseline_is_flagged(tmp_path: Path, name: str) -> None:
     target = fixture(name, tmp_path)
-    for rung in ("optimized", "baseline"):
-        sensed = sense(target.folder, rung, "ragged", TMPDIR=str(tmp_path))
-        assert caught(target, rung, sensed, sensed) == {}
+    for rung in target.rungs:
+        if rung.role in (Role.BASELINE, Role.OPTIMIZED):
+            sensed = sense(target.folder, rung.name, "ragged", **places(tmp_path))
+            assert caught(target, rung.name, sensed, sensed) == {}
 
 
 def test_every_fixture_answers_an_issue_and_every_issue_is_answered_by_a_check_or_in_words() -> None:

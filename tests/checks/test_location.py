@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -123,10 +124,10 @@ def test_a_process_without_children_is_told_apart_by_one_call() -> None:
 
 def test_helpers_of_the_compiler_are_nobodys_accomplices() -> None:
     path = f"/somewhere/{location.COMPILE_WORKER}"
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(30)", path])
-    plain = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(30)"])
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", path])
+    plain = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     try:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while plain.pid not in (found := location.descendants(os.getpid())) and time.monotonic() < deadline:
             time.sleep(0.01)
         assert plain.pid in found and child.pid not in found
@@ -156,30 +157,130 @@ def watched(monkeypatch: pytest.MonkeyPatch, work: Any) -> dict[str, Any]:
     return dict(sensor.facts())
 
 
-def spin(stop: threading.Event) -> None:
-    while not stop.is_set():
-        time.sleep(0)
+PR_SET_TIMERSLACK = 29
+prctl = ctypes.CDLL(None).prctl  # taken before `watched` replaces it
 
 
-def test_a_thread_that_goes_on_working_is_found_when_the_worker_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
-    facts = watched(monkeypatch, spin)
-    assert facts["windows"] == 8 and any(name.startswith("thread ") for name in facts["busy_s"])
+def duty(work_us: int, nap_s: float, slack_ns: int = 50_000) -> Callable[[threading.Event], None]:
+    """A thread that takes so much processor time, sleeps, and so on; the kernel may add `slack_ns` to each sleep."""
+
+    def work(stop: threading.Event) -> None:
+        prctl(PR_SET_TIMERSLACK, slack_ns, 0, 0, 0)
+        while not stop.is_set():
+            until_ns = time.thread_time_ns() + work_us * 1000
+            while time.thread_time_ns() < until_ns and not stop.is_set():
+                pass
+            time.sleep(nap_s)
+
+    return work
+
+
+def relay(stop: threading.Event) -> None:
+    """Threads of 10 ms each, of which every one starts the next."""
+    until_s = time.monotonic() + 0.01
+    while time.monotonic() < until_s:
+        pass
+    if not stop.is_set():
+        threading.Thread(target=relay, args=(stop,), daemon=True).start()
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        pytest.param(duty(10**6, 0), id="never sleeps"),
+        pytest.param(duty(1500, 0.002), id="a part of a core"),
+        pytest.param(duty(300, 0.005), id="a few per cent of a core"),
+        pytest.param(duty(0, 0, slack_ns=1), id="polls without a pause"),
+        pytest.param(duty(0, 0, slack_ns=10**6), id="polls without a pause, on a kernel that makes one of 1 ms"),
+        pytest.param(duty(0, 0.002, slack_ns=1), id="polls every 2 ms"),
+        pytest.param(duty(0, 0.002, slack_ns=10**6), id="polls every 2 ms, on a kernel that makes 3 of them"),
+        pytest.param(relay, id="threads that end as the next begins"),
+    ],
+)
+def test_a_thread_that_works_or_looks_for_work_is_found_when_the_worker_sleeps(
+    monkeypatch: pytest.MonkeyPatch, work: Callable[[threading.Event], None]
+) -> None:
+    facts = watched(monkeypatch, work)
+    assert facts["windows"] == 8 and any(name.startswith("thread") for name in facts["busy_s"])
     of = arm(facts, sensor="still_running")
     status, evidence = location.still_running(of, run_of(TARGET, of))
-    assert status is Status.CAUGHT and "thread" in evidence
+    assert status is Status.CAUGHT and "thread" in evidence and " turns" in evidence
 
 
-def test_a_thread_that_waits_for_work_is_not_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_that_ends_between_the_list_and_the_look_may_have_begun_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def ended(process: str, tid: int) -> location.Turns:
+        raise ProcessLookupError(process, tid)
+
+    monkeypatch.setattr(location, "turns_of", ended)
     facts = watched(monkeypatch, lambda stop: stop.wait(30))
+    assert facts["windows"] == 8
+    assert list(facts["busy_s"]) == [location.BEGUN]
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        pytest.param(lambda stop: stop.wait(30), id="sleeps until it is woken"),
+        pytest.param(duty(0, 0.2), id="looks five times a second"),
+    ],
+)
+def test_a_thread_that_waits_for_work_is_not_at_work(
+    monkeypatch: pytest.MonkeyPatch, work: Callable[[threading.Event], None]
+) -> None:
+    facts = watched(monkeypatch, work)
     assert facts["busy_s"] == {}
     of = arm(facts, sensor="still_running")
     assert location.still_running(of, run_of(TARGET, of))[0] is Status.PASSED
 
 
-def test_time_in_line_for_the_processor_counts_as_wanting_it() -> None:
-    run_ns, wait_ns = location.scheduled_ns("self", location._threads("self"))
-    assert run_ns > 0 and wait_ns >= 0
-    assert location.scheduled_ns("self", [2**22 + 1]) == (0, 0)
+def test_a_process_that_looks_for_work_is_found_when_the_worker_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(location, "MOST_WINDOWS", 8)
+    code = "import time; print(flush=True)\nwhile True: time.sleep(0.002)"
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    monkeypatch.setattr(location, "descendants", lambda _: [child.pid])  # and not what other tests have started
+    sensor = location.StillRunning(site())
+    try:
+        assert child.stdout is not None and child.stdout.readline()
+        sensor.after_timing()
+    finally:
+        child.kill()
+        child.communicate()
+    assert f"process {child.pid}" in sensor.facts()["busy_s"]
+
+
+MS = 10**6
+
+
+@pytest.mark.parametrize(
+    ("turns", "window_ms", "at_work"),
+    [
+        (location.Turns(), 25, False),  # a pool that sleeps
+        (location.Turns(run_ns=MS), 25, True),  # 4 % of a core, without a switch
+        (location.Turns(run_ns=MS // 10, count=1), 50, False),  # 20 Hz
+        (location.Turns(run_ns=MS // 10, wait_ns=10 * MS, count=1), 60, False),  # 20 Hz, on a loaded host
+        (location.Turns(run_ns=MS // 10, wait_ns=40 * MS, count=1), 60, True),  # had it not stood in line, 50 Hz
+        (location.Turns(run_ns=MS // 10, count=1), 25, True),
+        (location.Turns(run_ns=MS // 10, count=2), 50, True),
+        (location.Turns(in_line=True), 25, True),  # wants to work and does not get to it
+    ],
+)
+def test_work_wanting_to_work_and_looking_for_it_are_told_from_an_idle_pool(
+    turns: location.Turns, window_ms: int, at_work: bool
+) -> None:
+    assert turns.at_work(window_ms * MS) is at_work
+
+
+def test_the_turns_of_a_thread_are_counted_since_it_began() -> None:
+    before = location.turns_of("self", threading.get_native_id())
+    for _ in range(20):
+        time.sleep(0.001)
+    after = location.turns_of("self", threading.get_native_id())
+    assert after.in_line and after.run_ns > 0
+    assert after.since(before).count >= 20
+    with pytest.raises(OSError, match="task"):
+        location.turns_of("self", 2**22 + 1)
 
 
 # -- the host behind the GPU -------------------------------------------------------------------------------------------

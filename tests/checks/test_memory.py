@@ -298,6 +298,7 @@ def test_a_part_of_the_l2_that_is_set_aside_is_caught() -> None:
 @pytest.mark.parametrize(("l2_bytes", "least"), [(50 << 20, 100 << 20), (0, 64 << 20), (126 << 20, 252 << 20)])
 def test_the_flush_is_at_least_twice_the_l2(monkeypatch: pytest.MonkeyPatch, l2_bytes: int, least: int) -> None:
     from engine.worker import timers
+    from engine.worker.probe import Span
 
     asked: list[int] = []
 
@@ -310,7 +311,8 @@ def test_the_flush_is_at_least_twice_the_l2(monkeypatch: pytest.MonkeyPatch, l2_
             return lambda *_, **__: 1.0
 
     monkeypatch.setattr(torch, "empty", empty)
-    instruments: Any = SimpleNamespace(grip=Nothing(), probe=Nothing(), hold=Nothing())
+    probe = SimpleNamespace(before=lambda: None, after=lambda: None, read=Span, step_ms=None)
+    instruments: Any = SimpleNamespace(grip=Nothing(), probe=probe, hold=Nothing())
     timers.CudaTimer(l2_bytes, instruments=instruments)
     assert asked[0] >= least
 

@@ -97,6 +97,19 @@ TASKS = {
     "constant": ("import torch\ndef run(x):\n    return torch.full_like(x, 3) + 0 * x.clamp(0, 0)\n", ""),
     "half": ("def run(x):\n    y = x * 2\n    y[(len(y) + 1) // 2 :] = 0\n    return y\n", ""),
     "chance": ("import torch\ndef run(x):\n    return x + torch.rand_like(x)\n", ""),
+    "number": ("def run(x):\n    return x.square().sum()\n", "", 'y = "float32 []"'),
+    "steady number": ("def run(x):\n    return (1e6 + x.sum() / 1e3).reshape(1)\n", "", 'y = "float32 [1]"'),
+    "no number": ("def run(x):\n    return x.sum() * 0\n", "", 'y = "float32 []"'),
+    "number beside half": (
+        "def run(x):\n    y = x * 2\n    y[(len(y) + 1) // 2 :] = 0\n    return y, x.sum()\n",
+        "",
+        'y = "float32 [N]"\ns = "float32 []"',
+    ),
+    "constant beside number": (
+        "def run(x):\n    return x * 0 + 3, x.square().sum()\n",
+        "",
+        'y = "float32 [N]"\ns = "float32 []"',
+    ),
 }
 
 INSPECT = """
@@ -108,9 +121,10 @@ from tests.engine.roles import blob, SEED
 from tests.engine.targets import write_target
 
 root, told = Path(sys.argv[1]), {}
-for name, (reference, inputs) in json.loads(sys.argv[2]).items():
+for name, (reference, inputs, *outputs) in json.loads(sys.argv[2]).items():
     more = {"inputs": inputs} if inputs else {}
-    target = write_target(root, {"reference.py": reference}, name=name, axes="{ N = 512 }", **more)
+    more |= {"outputs": outputs[0]} if outputs else {}
+    target = write_target(root, {"reference.py": reference}, name=name.replace(" ", "_"), axes="{ N = 512 }", **more)
     sys.modules.pop("reference", None)
     load = jobs.Load(folder=os.fsencode(target.folder), root=os.fsencode(root), chapter=target.chapter,
                      target_id=target.id, module="reference", device="cpu")
@@ -152,6 +166,18 @@ def test_the_verifier_says_what_a_task_would_let_pass(inspected: dict[str, list[
     assert [facts["zeros"][name] for name in passing] == [True, True, True]
     assert [facts["constant"][name] for name in passing] == [False, True, False]
     assert [facts["half"][name] for name in passing] == [False, False, True]
+
+
+def test_a_single_number_has_no_half_and_a_constant_must_fit_all_input_sets(
+    inspected: dict[str, list[dict[str, Any]]],
+) -> None:
+    facts = {name: after for name, (_, after) in inspected.items()}
+    asked = ("zeros_pass", "constant_pass", "half_pass")
+    assert [facts["number"].get(name) for name in asked] == [False, False, None]
+    assert [facts["steady number"].get(name) for name in asked] == [False, True, None]
+    assert [facts["no number"].get(name) for name in asked] == [True, True, None]
+    assert [facts["number beside half"].get(name) for name in asked] == [False, False, True]
+    assert [facts["constant beside number"].get(name) for name in asked] == [False, False, False]
 
 
 def test_the_verifier_finds_inputs_that_do_not_matter_and_references_that_roll_dice(
@@ -253,12 +279,17 @@ def test_flushed_subnormals_are_caught_unless_the_lesson_or_the_baseline_flushes
     assert ask("output.subnormals", on_gpu)[0] is Status.NOT_APPLICABLE
 
 
-@pytest.mark.parametrize(("fact", "word"), [("zeros_pass", "zeros"), ("half_pass", "half"), ("constant_pass", "mean")])
+@pytest.mark.parametrize(
+    ("fact", "word"), [("zeros_pass", "zeros"), ("half_pass", "half"), ("constant_pass", "constant")]
+)
 def test_a_task_that_takes_anything_is_said_to_be_weak(target: Target, fact: str, word: str) -> None:
     strong = {"zeros_pass": False, "constant_pass": False, "half_pass": False, "unused_inputs": []}
     assert ask("output.weak_task", run(target, arm(target), task=strong))[0] is Status.PASSED
     status, evidence = ask("output.weak_task", run(target, arm(target), task={**strong, fact: True}))
     assert (status, word in evidence) == (Status.SUSPECT, True)
+    without = {name: value for name, value in strong.items() if name != fact}
+    _, evidence = ask("output.weak_task", run(target, arm(target), task=without))
+    assert word not in evidence
     status, evidence = ask("output.weak_task", run(target, arm(target), task={**strong, "unused_inputs": ["z"]}))
     assert (status, "nothing of z" in evidence) == (Status.SUSPECT, True)
     assert ask("output.weak_task", run(target, arm(target)))[0] is Status.UNAVAILABLE

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+import shutil
+import subprocess
 import sys
 import time
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from checks import timing
 from checks.registry import ArmFacts, Call, RunFacts, Sensor, Site, Status, Sustained
@@ -178,6 +183,175 @@ def test_faster_than_the_datasheet_is_no_result(spec: float | None, measured: fl
 
 def test_warm_caches_have_no_memory_bound() -> None:
     assert timing.physics(arm_of(timing="warm", sol_spec=3.0), RUN)[0] is Status.NOT_APPLICABLE
+
+
+# -- the GPU's second clock --------------------------------------------------------------------------------------------
+
+STEP_MS = 3.2e-5
+
+
+def by_both(
+    event_ms: float,
+    apart_ms: float = 0.0,
+    *,
+    bent: float = 1.0,
+    share: float = 1.0,
+    replicas: int = 1,
+    bent_replicas: int | None = None,
+    read: float = 1.0,
+    name: str = "optimized",
+    **facts: Any,
+) -> ArmFacts:
+    """An arm of 100 samples a replica: SM timers that read `apart_ms` more than honest events, jitter of half a us,
+    and events that are shorter by `bent` in a share of the samples of some replicas.
+    """
+    random = np.random.default_rng(int(event_ms * 1e6) + replicas)
+    count = 100 * replicas
+    number, replica = np.arange(count) % 100, np.arange(count) // 100
+    truth_ms = event_ms * np.exp(random.normal(0, 0.01, count))
+    probe_ms = truth_ms + apart_ms + np.abs(random.normal(0, 5e-4, count)).round(6)
+    cheated = (number < 100 * share) & (replica < (replicas if bent_replicas is None else bent_replicas))
+    probe_ms[number >= 100 * read] = math.nan
+    calls = facts.get("calls", 1)
+    zero = np.zeros(count, np.int64)
+    told_ms = np.where(cheated, truth_ms / bent, truth_ms)
+    samples = Samples(
+        told_ms / calls, told_ms, zero, zero, replica, zero, zero, told_ms, probe_ms / calls, probe_ms * 1.9e6
+    )
+    known: dict[str, Any] = {"samples": samples, "probe_step_ms": STEP_MS, "probe_overhead_ms": 0.0041}
+    return replace(arm_of(**known | facts), arm=name)
+
+
+@pytest.mark.parametrize("event_ms", [0.02, 0.07, 1.234, 40.0])
+@pytest.mark.parametrize(
+    ("apart_ms", "facts"),
+    [
+        (0.0, {}),
+        (0.002, {"timing": "cold graph", "calls": 16}),  # a graph comes to its end
+        (-0.002, {"timing": "warm batch", "calls": 8}),
+        (0.03, {"timing": "cold+host", "probe_overhead_ms": 0.03}),  # a host that launches late
+        (
+            -0.03,
+            {"timing": "cold+host", "probe_overhead_ms": 0.03},
+        ),  # one that had launched all before the GPU was done
+        (0.0, {"probe_step_ms": 1.024e-3}),
+    ],
+)
+def test_two_clocks_of_an_honest_rung_agree(event_ms: float, apart_ms: float, facts: dict[str, Any]) -> None:
+    status, evidence = timing.two_clocks(by_both(event_ms, apart_ms, replicas=3, **facts), RUN)
+    assert status is Status.PASSED, evidence
+    assert "by the SMs' timers over 100 samples (" in evidence
+
+
+def test_the_evidence_has_both_times_and_what_was_taken_off() -> None:
+    evidence = timing.two_clocks(by_both(1.2, 0.002), RUN)[1]
+    assert evidence.startswith("1.2 ms by events, 1.2 ms by the SMs' timers over 100 samples")
+    assert evidence.endswith("(4.1 us around nothing taken off, steps of 32 ns)")
+
+
+@pytest.mark.parametrize("event_ms", [0.1, 1.234, 40.0])
+@pytest.mark.parametrize("bent", [0.4, 0.9, 1.12, 1.8, 50.0])
+@pytest.mark.parametrize("facts", [{}, {"timing": "cold graph", "calls": 16}])
+def test_events_that_are_bent_by_more_than_the_band_are_caught(
+    event_ms: float, bent: float, facts: dict[str, Any]
+) -> None:
+    status, evidence = timing.two_clocks(by_both(event_ms, bent=bent, replicas=2, **facts), RUN)
+    assert (status, "in 100% of them, in 2 of 2 replicas" in evidence) == (Status.CAUGHT, True), evidence
+
+
+@settings(max_examples=60, deadline=None)
+@given(event_ms=st.floats(0.02, 50.0), bent=st.floats(0.02, 50.0), apart_us=st.floats(-3.0, 3.0))
+def test_whatever_is_bent_beyond_the_band_is_caught_and_what_is_within_it_is_not(
+    event_ms: float, bent: float, apart_us: float
+) -> None:
+    told_ms = event_ms / bent
+    band_ms = timing.PROBE_LEAST_MS + timing.PROBE_SHARE * told_ms + timing.PROBE_STEPS * STEP_MS
+    away_ms = event_ms - told_ms
+    status, evidence = timing.two_clocks(by_both(event_ms, apart_us / 1e3, bent=bent), RUN)
+    if abs(away_ms) > 1.5 * band_ms + 0.005:  # the clocks' own distance, and samples of 3 % on either side
+        assert status is Status.CAUGHT, evidence
+    if abs(away_ms) < 0.5 * band_ms - 0.002:
+        assert status is Status.PASSED, evidence
+
+
+def test_bent_events_of_a_latency_lesson_are_caught_beyond_what_a_host_takes_to_launch() -> None:
+    host = {"timing": "cold+host", "probe_overhead_ms": 0.03}
+    assert timing.two_clocks(by_both(0.4, bent=1.8, **host), RUN)[0] is Status.CAUGHT
+    assert timing.two_clocks(by_both(0.4, bent=0.4, **host), RUN)[0] is Status.CAUGHT
+
+
+def test_it_is_enough_to_bend_a_large_share_of_the_samples_and_a_neighbour_now_and_then_is_honest() -> None:
+    assert timing.two_clocks(by_both(1.0, bent=2.0, share=0.4), RUN)[0] is Status.CAUGHT
+    assert timing.two_clocks(by_both(1.0, bent=2.0, share=0.2), RUN)[0] is Status.PASSED
+
+
+def test_a_minority_of_the_replicas_is_doubted() -> None:
+    assert timing.two_clocks(by_both(1.0, bent=2.0, replicas=3, bent_replicas=2), RUN)[0] is Status.CAUGHT
+    assert timing.two_clocks(by_both(1.0, bent=2.0, replicas=3, bent_replicas=1), RUN)[0] is Status.SUSPECT
+
+
+def test_samples_that_were_set_aside_are_not_asked() -> None:
+    arm = by_both(1.0, bent=2.0, share=0.4)
+    samples = replace(arm.samples, discarded=(np.arange(100) < 40).astype(np.int64))
+    assert timing.two_clocks(replace(arm, samples=samples), RUN)[0] is Status.PASSED
+    none = replace(samples, discarded=np.ones(100, np.int64))
+    assert timing.two_clocks(replace(arm, samples=none), RUN)[0] is Status.UNAVAILABLE
+
+
+def test_timers_that_fall_silent_beside_those_of_another_rung_are_suspect() -> None:
+    mute, talking = by_both(1.0, read=0.0), by_both(1.0, name="baseline")
+    assert timing.two_clocks(mute, run_of(mute))[0] is Status.UNAVAILABLE  # a GPU without them
+    status, evidence = timing.two_clocks(mute, run_of(talking, mute))
+    assert (status, evidence.startswith("the SMs' timers fell silent in 100% of 100")) == (Status.SUSPECT, True)
+    part = by_both(1.0, read=0.5)
+    assert timing.two_clocks(part, run_of(talking, part))[0] is Status.SUSPECT
+
+
+def test_a_timer_that_steps_too_coarsely_for_the_sample_says_so_with_the_figure() -> None:
+    status, evidence = timing.two_clocks(by_both(0.2, bent=2.0, probe_step_ms=1.0), RUN)
+    assert status is Status.UNAVAILABLE
+    assert evidence.startswith("the SMs' timers go in steps of 1 ms, too coarse for a sample of ")
+    assert timing.two_clocks(by_both(0.2, probe_step_ms=None), RUN)[0] is Status.UNAVAILABLE
+    assert timing.two_clocks(by_both(40.0, bent=2.0, probe_step_ms=1.0), RUN)[0] is Status.CAUGHT
+
+
+def test_what_was_not_timed_has_no_two_clocks() -> None:
+    assert timing.two_clocks(arm_of(timing="none"), RUN)[0] is Status.NOT_APPLICABLE
+
+
+RUNTIME = "int cudaEventElapsedTime(float *ms, void *start, void *end) { *ms = 3.6f; return start == end; }\n"
+ASKING = """\
+int cudaEventElapsedTime(float *ms, void *start, void *end);
+float ask(void *start, void *end) { float ms; return cudaEventElapsedTime(&ms, start, end) ? -1.0f : ms; }
+"""
+ASKED = """
+import ctypes, sys
+folder, fixture, rung = sys.argv[1:]
+ctypes.CDLL(folder + "/libruntime.so", mode=ctypes.RTLD_GLOBAL)
+asking = ctypes.CDLL(folder + "/torch/libasking.so")
+asking.ask.restype, asking.ask.argtypes = ctypes.c_float, (ctypes.c_void_p, ctypes.c_void_p)
+sys.path.insert(0, fixture)
+__import__(rung)
+print(round(asking.ask(1, 2), 4), asking.ask(1, 1))
+"""
+
+
+@pytest.mark.parametrize(("rung", "said"), [("optimized", "3.6 -1.0"), ("cheat", "2.0 -1.0")])
+def test_the_slots_of_a_library_are_found_and_led_elsewhere_even_where_the_loader_made_them_read_only(
+    tmp_path: Path, rung: str, said: str
+) -> None:
+    """The cheat of bent_events without a GPU: a library of ours stands for the one of torch's that asks for times."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler here")
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "runtime.c").write_text(RUNTIME)
+    (tmp_path / "asking.c").write_text(ASKING)
+    shared = [compiler, "-O1", "-fPIC", "-shared", "-Wl,-z,relro,-z,now"]
+    subprocess.run([*shared, "-o", "libruntime.so", "runtime.c"], cwd=tmp_path, check=True)
+    subprocess.run([*shared, "-o", "torch/libasking.so", "asking.c"], cwd=tmp_path, check=True)
+    found = python(ASKED, str(tmp_path), str(GALLERY / "timing" / "bent_events"), rung)
+    assert found.stdout.strip() == said, found.stderr
 
 
 # -- tampering ---------------------------------------------------------------------------------------------------------

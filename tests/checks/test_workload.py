@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from checks import registry, workload
+from checks import libraries, registry, workload
 from checks.registry import Status
 from kernels import catalog
 from kernels.catalog.model import Kind, Role, Target
@@ -173,7 +173,7 @@ for name in sys.argv[3:]:
     def once(number=0):
         x.fill_(1.0 + number)
         return run(x)
-    sensor.site.call_once = once
+    sensor.site.call_once = sensor.site.launch_once = once
     sensor.after_timing()
     told[name] = sensor.facts()
 print(json.dumps(told))
@@ -243,6 +243,7 @@ def test_the_sensor_counts_launches_of_own_kernels_and_those_that_fail(tmp_path:
         "verified": {"calls": 2, "launches": 2},
         "later": {"launches": 1, "replays": 0},
         "without": False,
+        "recorded": None,
     }
     assert found["optimized_staged"]["without"] is False, "what it left in its workspace is not the answer"
     assert found["cheat_decoy"]["without"] is True
@@ -284,6 +285,88 @@ def test_what_claims_no_kernel_or_runs_elsewhere_is_not_asked(target: Target) ->
     assert ask("workload.own_kernels", found, "optimized_own")[0] is Status.NOT_APPLICABLE
     on_gpu = run(target, arm(target, "optimized_own", sensed=none), files=code, device="cuda")
     assert ask("workload.own_kernels", on_gpu, "optimized_own")[0] is Status.CAUGHT
+
+
+# TorchScript's interpreter calls operators from C++, as an extension does, and needs no compiler.
+HIDDEN = """
+import torch  # and not torch.utils.cpp_extension
+big = torch.ones(700, 700)
+@torch.jit.script
+def hidden(a):
+    return torch.mm(a, a)
+"""
+
+
+def test_a_library_called_from_compiled_code_is_told_from_one_that_python_calls(tmp_path: Path) -> None:
+    rungs = {
+        "cheat_hidden.py": HIDDEN + "def run(x):\n    hidden(big)\n    return x * 2\n",
+        "optimized_shown.py": HIDDEN + "def run(x):\n    torch.mm(big, big)\n    return x * 2\n",
+        "optimized_neither.py": "def run(x):\n    return x * 2\n",
+        "optimized_helped.py": "from helper import hidden, big\ndef run(x):\n    hidden(big)\n    return x * 2\n",
+        "helper.py": HIDDEN,
+    }
+    says = '[rungs.optimized_helped]\nsummary = "calls the library from C++"\n'
+    target = write_target(tmp_path, rungs, more=says)
+    names = ["cheat_hidden", "optimized_shown", "optimized_neither", "optimized_helped"]
+    found = sense(target.folder, "launches", *names)
+    assert found["optimized_neither"]["recorded"] is None, "no word of its source opens compiled code"
+    assert found["cheat_hidden"]["recorded"]["hidden"] > 0.0
+    assert found["cheat_hidden"]["recorded"]["library"][0] == "aten::mm (torch)"
+    assert found["optimized_shown"]["recorded"]["hidden"] == 0.0
+    assert found["optimized_shown"]["recorded"]["shown"] > 0.0
+    assert found["optimized_helped"]["recorded"]["hidden"] > 0.0, "what it imports counts as its own"
+    for name in ("cheat_hidden", "optimized_helped"):
+        found[name]["recorded"]["hidden"] = 0.97  # how large the share is, a busy machine decides
+    answers = {
+        name: ask("workload.own_kernels", run(target, arm(target, name, sensed=({"launches": facts},))), name)
+        for name, facts in found.items()
+    }
+    assert answers["cheat_hidden"][0] is Status.CAUGHT
+    assert "aten::mm" in answers["cheat_hidden"][1]
+    assert answers["optimized_shown"][0] is Status.PASSED
+    assert answers["optimized_neither"][0] is Status.NOT_APPLICABLE
+    assert answers["optimized_helped"][0] is Status.PASSED
+    assert "the lesson says so (library)" in answers["optimized_helped"][1]
+
+
+def recorded(hidden: float, **changed: Any) -> tuple[dict[str, Any]]:
+    """One replica's facts, with a recorded call."""
+    told = {"how": "CUPTI", "hidden": hidden, "shown": 0.0, "library": ["nvjet_tst_128 (cuBLAS)"], "total_ms": 1.0}
+    return launches(recorded={**told, "compiled": True, "cost_ms": 1.0}, **changed)
+
+
+def test_a_part_of_the_work_is_told_and_a_decoy_of_triton_is_no_cover(target: Target) -> None:
+    none = {"tried": 0, "done": 0, "verified": {"calls": 2, "launches": 0}}
+    answer = ask("workload.own_kernels", run(target, arm(target, sensed=recorded(0.5, **none))))
+    assert answer[0] is Status.PASSED
+    assert "50% of a recorded call of 1 ms" in answer[1]
+    whole = arm(target, "optimized_own", sensed=recorded(0.97))
+    assert ask("workload.own_kernels", run(target, whole), "optimized_own")[0] is Status.CAUGHT
+    decoy = arm(target, "optimized_own", sensed=recorded(0.0, without=True))
+    assert "decoys" in ask("workload.own_kernels", run(target, decoy), "optimized_own")[1]
+    baseline = arm(target, "baseline", sensed=recorded(0.97, **none))
+    assert ask("workload.own_kernels", run(target, baseline), "baseline")[0] is Status.PASSED
+
+
+@pytest.mark.parametrize(
+    ("kernel", "family"),
+    [
+        ("nvjet_tst_192x192_64x4_2x1_v_bz_coopB_NNT", "cuBLAS"),
+        ("sm90_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize128x128x64", "cuBLAS"),
+        ("ampere_sgemm_128x64_nn", "cuBLAS"),
+        ("void gemv2T_kernel_val<int, int, float, float>(float)", "cuBLAS"),
+        ("void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x128_16x5_nn_align4>(Params)", "CUTLASS"),
+        ("void implicit_convolve_sgemm<float, float, 128, 5, 5>(int)", "cuDNN"),
+        ("cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob", "cuDNN"),
+        ("void at::native::(anonymous namespace)::cunn_SoftMaxForward<4, float>(float)", "torch"),
+        ("tiled_gemm(float*, float const*, float const*, int)", ""),
+        ("my_conv_kernel", ""),
+        ("gemm_kernel_sm90", ""),
+        ("_ZN5mine13softmax_dgradEPf", ""),
+    ],
+)
+def test_kernels_are_known_by_their_names_and_an_authors_own_are_not(kernel: str, family: str) -> None:
+    assert libraries.family_of(kernel) == family
 
 
 # -- the gallery -------------------------------------------------------------------------------------------------------

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.engine.started import SITE
+
 SOURCE = Path(__file__).with_name("fake_nvml.c")
 MAIN = Path(__file__).parents[2]
 STAND_IN = Path(__file__).with_name("gpu_stand_in")
@@ -58,17 +60,9 @@ class FakeNvml:
         """Variables with which a process finds this library."""
         return {**os.environ, "LD_LIBRARY_PATH": str(self.folder), "FAKE_NVML": str(self.control)}
 
-    def settings(self, mark: str) -> dict[str, str]:
-        """Variables with which an engine sees this library's GPU, and its workers say that they have one.
-
-        Args:
-            mark: the first entry of their PYTHONPATH.
-        """
-        return {
-            "LD_LIBRARY_PATH": str(self.folder),
-            "FAKE_NVML": str(self.control),
-            "PYTHONPATH": f"{mark}{os.pathsep}{STAND_IN}",
-        }
+    def settings(self) -> dict[str, str]:
+        """Variables with which an engine sees this library's GPU, and its workers say that they have one."""
+        return {"LD_LIBRARY_PATH": str(self.folder), "FAKE_NVML": str(self.control), SITE: str(STAND_IN)}
 
     def answers(self, *lines: str) -> None:
         """From now on the driver answers so; at once for every call."""

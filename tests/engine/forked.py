@@ -29,6 +29,9 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 from unittest import mock
 
+from engine import start
+from tests.engine import started
+
 NAME = "aisp-forker"  # of the process that forks, in /proc/PID/comm
 REFUSED = -1
 READY = b"ready"
@@ -43,12 +46,7 @@ _prctl = ctypes.CDLL(None).prctl
 @contextlib.contextmanager
 def engines() -> Iterator[None]:
     """Whatever engine this process starts meanwhile has forked workers."""
-    start = subprocess.Popen
-
-    def instead(words: Sequence[str], **rest: Any) -> subprocess.Popen[bytes]:
-        return start([word.replace("engine.server", "tests.engine.forked") for word in words], **rest)
-
-    with mock.patch.object(subprocess, "Popen", instead):
+    with started.programs({"engine.server": ["tests.engine.forked"]}):
         yield
 
 
@@ -102,10 +100,10 @@ class Forker:
         self._line.settimeout(PATIENCE_S)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.engine.forked", str(theirs.fileno())],
+                [sys.executable, "-P", "-u", "-m", "tests.engine.forked", str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
-                env=environment,
+                env=started.environment(environment),
                 cwd="/",
                 start_new_session=True,
             )
@@ -145,7 +143,7 @@ class Workers:
         self._forkers: dict[frozenset[tuple[str, str]], Forker] = {}
 
     def Popen(self, words: Sequence[str], **rest: Any) -> Forked | subprocess.Popen[bytes]:
-        """As `subprocess.Popen` of `python -m engine.worker CHANNEL_FD ENGINE_PID [compiler]`."""
+        """As `subprocess.Popen` of `engine.worker CHANNEL_FD ENGINE_PID PLACE`."""
         key = frozenset(rest["env"].items())
         if key not in self._forkers:
             self._forkers[key] = forker = Forker(rest["env"])
@@ -153,7 +151,7 @@ class Workers:
         if not self._forkers[key].ready:
             return subprocess.Popen(words, **rest)
         (channel,) = rest["pass_fds"]
-        return Forked(self._forkers[key], words, channel)
+        return Forked(self._forkers[key], words[words.index(start.FILE) + 1 :], channel)
 
     def close(self) -> None:
         """End those that fork."""
@@ -239,8 +237,11 @@ def become_worker(words: Sequence[str], descriptors: Sequence[int]) -> None:
     import numpy
 
     numpy.random.seed()  # random seeds itself in a fork, numpy does not
-    module, _, engine_pid, *options = words[2:]
-    sys.argv = ["", str(channel), engine_pid, *options]
+    module, _, engine_pid, *rest = words
+    sys.argv = ["", str(channel), engine_pid, *rest]
+    del os.environ["PYTHONPATH"]
+    sys.path.remove(started.ROOT)
+    sys.meta_path.insert(0, start.OurPackages(Path(started.ROOT)))
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as leaving:

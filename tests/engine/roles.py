@@ -24,7 +24,7 @@ import msgspec
 import torch
 
 from checks import registry
-from engine import arms
+from engine import arena, arms
 from engine.protocol import jobs, reports
 from engine.worker import tensors
 from engine.worker.__main__ import failed
@@ -37,7 +37,7 @@ from store.outcomes import Timing
 from tests.engine.targets import write_target
 
 SEED = 20240229
-_held: list[int] = []
+_arena = arena.Arena()
 
 SENSED = [check.id for check in registry.checks() if check.sensor is not None]
 RAGGED = '\n[[cases]]\nname = "ragged"\naxes = { N = 5 }\ntimed = false\n'
@@ -45,9 +45,9 @@ RAGGED = '\n[[cases]]\nname = "ragged"\naxes = { N = 5 }\ntimed = false\n'
 
 def blob() -> jobs.Blob:
     """A shared file as the engine makes them."""
-    fd = os.memfd_create("roles", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    _held.append(fd)
-    return jobs.Blob(path=f"/proc/{os.getpid()}/fd/{fd}")
+    made = _arena.blob()
+    tensors._held[made.name] = arena.descriptor(made.name)  # as if every job brought it
+    return made
 
 
 class Play:
@@ -163,7 +163,7 @@ def tell_outputs_of_another_form_reach_the_verifier(root: Path) -> dict[str, Any
         "shape": {"y": x.reshape(2, 4)},
         "dtype": {"y": x.double()},
     }
-    found = {name: play.verdict(tensors.write(blob().path, outputs)) for name, outputs in given.items()}
+    found = {name: play.verdict(tensors.write(blob().name, outputs)) for name, outputs in given.items()}
     return {name: [judged.right, judged.finding, judged.max_error] for name, judged in found.items()}
 
 
@@ -414,7 +414,7 @@ class Company(CudaTimer):
         self.timing = Timing.WARM if warm else Timing.COLD
         self._warm = warm
         self._captures = captures
-        self.resolution_ms = self.overhead_ms = None
+        self.resolution_ms = self.overhead_ms = self.probe_step_ms = self.probe_overhead_ms = None
         self.reference_mhz = math.nan
 
     def warm_up(self, shot: Shot, refill: Callable[[], None], budget_ms: float) -> WarmedUp:

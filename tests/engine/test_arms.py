@@ -36,6 +36,8 @@ def batch(times: list[float] | None = None, **changes: Any) -> reports.Samples:
         "end_ns": list(range(len(times))),
         "discarded": [0] * len(times),
         "sm_clock_mhz": [math.nan] * len(times),
+        "probe_ms": [math.nan] * len(times),
+        "cycles": [math.nan] * len(times),
         "fingerprints": PRINT * len(times),
         "width": 3,
         "last": True,
@@ -106,9 +108,11 @@ def test_an_empty_batch_is_no_mistake() -> None:
 def test_a_sample_of_several_calls_checks_each_and_keeps_one_time() -> None:
     book = arm()
     book.calls = 3
-    book.take(batch([0.004], calls=3, sets=[0, 1, 0], fingerprints=PRINT * 3, sm_clock_mhz=[1980.0]), 0)
+    clocks = {"sm_clock_mhz": [1980.0], "probe_ms": [0.0041], "cycles": [8100.0]}
+    book.take(batch([0.004], calls=3, sets=[0, 1, 0], fingerprints=PRINT * 3, **clocks), 0)
     kept = book.samples.freeze()
     assert (kept.device_ms.tolist(), kept.inputs.tolist(), kept.sm_clock_mhz.tolist()) == ([0.004], [-1], [1980.0])
+    assert (kept.probe_ms.tolist(), kept.cycles.tolist()) == ([0.0041], [8100.0])
     wrong = PRINT * 2 + [0.0, 0.0, 0.0]
     end = end_of(lambda: book.take(batch([0.004], calls=3, sets=[0, 1, 0], fingerprints=wrong), 0))
     assert end.state is State.INCORRECT

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from engine import challenges
+from engine import challenges, contention
 from engine.arms import Arm
 from engine.protocol import jobs, reports
 from kernels.catalog.model import Kind, Needs, Role, Rung
@@ -56,8 +56,8 @@ def arm(claimed_ms: float, host_ms: float = 0.01) -> Arm:
 
 
 async def sustain(monkeypatch: pytest.MonkeyPatch, child: Clocked, book: Arm) -> Any:
-    monkeypatch.setattr(challenges.time, "monotonic_ns", lambda: child.now_ns)
-    monkeypatch.setattr(challenges.Scheduled, "of", lambda pid: challenges.Scheduled(child.ran_ms, child.waited_ms))
+    monkeypatch.setattr(contention.time, "monotonic_ns", lambda: child.now_ns)
+    monkeypatch.setattr(contention.Scheduled, "of", lambda pid: contention.Scheduled(child.ran_ms, child.waited_ms))
     return await challenges.sustain(book, child, "default", 1, 1.0)  # type: ignore[arg-type]
 
 
@@ -117,8 +117,8 @@ def test_as_many_pairs_as_fit_into_their_time() -> None:
 
 
 def test_pairs_of_several_surprises_are_one_replicas() -> None:
-    one = reports.Surprised(seen_ms=[1.0, 2.0], unseen_ms=[3.0, 4.0], outputs=jobs.Blob(path=""))
-    other = reports.Surprised(seen_ms=[5.0], unseen_ms=[6.0], outputs=jobs.Blob(path=""))
+    one = reports.Surprised(seen_ms=[1.0, 2.0], unseen_ms=[3.0, 4.0], outputs=jobs.Blob(name=""))
+    other = reports.Surprised(seen_ms=[5.0], unseen_ms=[6.0], outputs=jobs.Blob(name=""))
     found = challenges.together([one, other], 2)
     assert (found.seen_ms, found.unseen_ms, found.judged) == ((1.0, 2.0, 5.0), (3.0, 4.0, 6.0), 2)
 
@@ -134,23 +134,23 @@ async def test_time_in_which_a_process_stood_in_line_for_a_processor_is_its_neig
 
 
 def test_waiting_excuses_no_more_than_was_waited_and_never_the_work_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(challenges.os, "cpu_count", lambda: 2)
-    start = challenges.Scheduled(5.0, 100.0)
-    assert start.alone_ms(challenges.Scheduled(15.0, 130.0), 40.0) == 10.0
-    assert start.alone_ms(challenges.Scheduled(45.0, 900.0), 40.0) == 20.0  # 40 ms of work on two processors
-    assert start.alone_ms(challenges.Scheduled(5.0, 100.0), 40.0) == 40.0  # asleep, or no count is kept
-    assert start.alone_ms(challenges.Scheduled(0.0, 0.0), 40.0) == 40.0  # a thread has ended and took its count along
+    monkeypatch.setattr(contention.os, "cpu_count", lambda: 2)
+    start = contention.Scheduled(5.0, 100.0)
+    assert start.alone_ms(contention.Scheduled(15.0, 130.0), 40.0) == 10.0
+    assert start.alone_ms(contention.Scheduled(45.0, 900.0), 40.0) == 20.0  # 40 ms of work on two processors
+    assert start.alone_ms(contention.Scheduled(5.0, 100.0), 40.0) == 40.0  # asleep, or no count is kept
+    assert start.alone_ms(contention.Scheduled(0.0, 0.0), 40.0) == 40.0  # a thread has ended and took its count along
 
 
 @pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="this kernel keeps no count")
 def test_the_kernel_counts_what_a_process_ran() -> None:
-    before = challenges.Scheduled.of(os.getpid())
-    with challenges.Crowd(os.getpid()) as crowd:
+    before = contention.Scheduled.of(os.getpid())
+    with contention.Crowd(os.getpid()) as crowd:
         started_ns = time.thread_time_ns()
         while time.thread_time_ns() - started_ns < 30e6:
             pass
-    after = challenges.Scheduled.of(os.getpid())
+    after = contention.Scheduled.of(os.getpid())
     assert after.ran_ms - before.ran_ms > 25
     assert 25 / (os.cpu_count() or 1) < crowd.alone_ms <= crowd.wall_ms
-    assert 1.0 <= crowd.factor <= challenges.MOST_CROWDING
-    assert challenges.Scheduled.of(2**22 + 1) == challenges.Scheduled(0.0, 0.0)
+    assert 1.0 <= crowd.factor <= contention.MOST_FACTOR
+    assert contention.Scheduled.of(2**22 + 1) == contention.Scheduled(0.0, 0.0)

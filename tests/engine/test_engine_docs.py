@@ -9,6 +9,7 @@ import pytest
 
 from engine import (
     arms,
+    caches,
     environment,
     guard,
     journal,
@@ -121,6 +122,8 @@ def test_the_limits_are_the_codes() -> None:
         "printed": f"{spawner.OUTPUT_LIMIT_BYTES >> 30} GiB, or {spawner.OUTPUT_RATE_BYTES_PER_S // 10**6} MB/s for "
         f"{spawner.OUTPUT_RATE_PATIENCE_S:.0f} s",
         "memory of": f"{guard.MEMORY_SHARE * 100:.0f} % of the machine's, or of what a control group leaves",
+        "compiled files": f"{caches.MOST_FILES}, and {caches.MOST_BYTES >> 20} MiB",
+        "all compiled": f"{caches.MOST_ENTRIES} keys, and {caches.MOST_STORED_BYTES >> 30} GiB",
         "processes of": str(guard.PROCESS_LIMIT),
         "a frame": f"{framing.MAX_FRAME_BYTES >> 20} MiB",
         "a face's": f"{journal.VIEWER_QUEUE_BYTES >> 20} MiB",
@@ -143,7 +146,8 @@ def test_the_limits_are_the_codes() -> None:
 def test_every_file_of_the_state_folder_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("AISP_STATE", str(tmp_path / "state"))
     files = [paths.database_file(), paths.lock_file(), paths.pointer_file(), paths.log_file()]
-    folders = [paths.journal_dir(), paths.snapshots_dir()]
+    folders = [paths.journal_dir(), paths.snapshots_dir(), paths.work_dir(), paths.compiled_dir()]
+    folders.append(paths.cache_links_dir())
     assert {path.name for path in files} | {f"{path.name}/" for path in folders} <= named("Files")
     assert paths.socket_file().suffix == ".sock"
 

@@ -21,7 +21,7 @@ from tests.engine.harness import OUTPUT_LIMIT_BYTES, EngineUnderTest
 from tests.engine.targets import write_target
 from tests.evil import corpus
 from tests.evil.corpus import BATCHES, Row
-from tests.evil.stage import Stage, assert_timed
+from tests.evil.stage import BESIDE_OTHERS_S, Stage, assert_timed
 
 pytestmark = [pytest.mark.xdist_group("engine"), pytest.mark.timeout(300)]
 
@@ -36,7 +36,7 @@ ROWS = [
 @pytest.fixture
 def stage(shared: EngineUnderTest, own: Callable[..., EngineUnderTest], tmp_path: Path) -> Stage:
     """What the fault matrix plays on: a batch that a scene has looked at is not run again."""
-    return Stage(tmp_path, shared, own)
+    return Stage(tmp_path, shared, own, patience_s=BESIDE_OTHERS_S)
 
 
 @pytest.mark.parametrize(("batch", "row"), ROWS)

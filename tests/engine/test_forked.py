@@ -35,8 +35,9 @@ async def test_a_forked_worker_is_the_engines_child_with_a_session_and_a_line_of
     for worker in shared.workers():
         assert worker.ppid() == shared.ps.pid
         assert os.getpgid(worker.pid) == os.getsid(worker.pid) == worker.pid
-        assert shared.mark in worker.environ()["PYTHONPATH"]
-        assert worker.cwd() == "/"
+        assert shared.owns(worker)
+        place = Path(worker.cwd())
+        assert place.parent.parent == shared.home / "state" / "work" and list(place.iterdir()) == []
         held = {int(file.name): str(file.readlink()) for file in Path(f"/proc/{worker.pid}/fd").iterdir()}
         assert held.pop(0) == "/dev/null"
         assert held.pop(1).startswith("pipe:") and held.pop(2).startswith("pipe:")

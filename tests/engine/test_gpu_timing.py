@@ -15,7 +15,6 @@ import pytest
 from engine.telemetry import Nvml
 from store.outcomes import State, Timing, Verdict
 from tests.engine.harness import EngineUnderTest, Result
-from tests.engine.test_gpu import write
 
 NVML = Nvml()
 pytestmark = [
@@ -99,6 +98,35 @@ def test_the_clock_during_a_sample_is_the_drivers(l2_bytes: int) -> None:
     # 2 000 000 cycles of this clock are the time that was measured.
     sample = timer.sample(shot, lambda: None)
     assert sample.sm_clock_mhz * sample.device_ms * 1e3 == pytest.approx(2_000_000, rel=0.02)
+
+
+@pytest.mark.parametrize("latency", [False, True])
+def test_the_sms_timers_agree_with_the_events_and_their_cycles_are_those_of_the_kernel(
+    l2_bytes: int, latency: bool
+) -> None:
+    import torch
+
+    from checks.timing import PROBE_HOST_MS, PROBE_LEAST_MS, PROBE_SHARE
+    from engine.worker.timers import single
+
+    timer = timer_of(l2_bytes, latency=latency)
+    shot = single(lambda: (torch.cuda._sleep(2_000_000),))
+    timer.warm_up(shot, lambda: None, 100.0)
+    found = [timer.sample(shot, lambda: None) for _ in range(31)]
+    apart_ms = sorted(sample.probe_ms - sample.device_ms for sample in found)[15]
+    host_ms = PROBE_HOST_MS if latency else 0.0
+    assert abs(apart_ms) < PROBE_LEAST_MS + PROBE_SHARE * found[0].device_ms + host_ms
+    assert sorted(sample.cycles for sample in found)[15] == pytest.approx(2_000_000, rel=0.05 if latency else 0.02)
+
+
+def test_what_the_sms_read_around_nothing_and_the_step_of_their_timer_are_known(l2_bytes: int) -> None:
+    import torch
+
+    x = torch.randn(256, device="cuda")
+    timer = timer_of(l2_bytes)
+    median_ms(timer, lambda: (x + 1,))
+    assert timer.probe_step_ms is not None and 0 < timer.probe_step_ms < 2
+    assert timer.probe_overhead_ms is not None and 1e-3 < timer.probe_overhead_ms < 5e-2
 
 
 def test_an_empty_pair_and_the_step_of_the_clock_are_known(l2_bytes: int) -> None:
@@ -207,13 +235,11 @@ def run(x, w):
 
 
 def tiny(folder: Path, rungs: dict[str, str], baseline: str = PLAIN) -> Path:
-    target = write(folder, {})
-    for name, text in rungs.items():
-        (target / name).write_text(text)
-    (target / "lesson.md").write_text(TINY)
-    (target / "reference.py").write_text(REFERENCE)
-    (target / "baseline.py").write_text(baseline)
-    return target
+    folder.mkdir(parents=True)
+    files = {"lesson.md": TINY, "reference.py": REFERENCE, "baseline.py": baseline, **rungs}
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return folder
 
 
 UNCAPTURABLE = """import torch
@@ -245,7 +271,7 @@ async def test_short_calls_are_timed_as_graphs_and_every_call_is_checked(
     result = await result_of(engine, tiny(tmp_path / "mine" / "tiny", rungs))
     for name in ("baseline", "optimized", "optimized_prepared"):
         arm = result.arm(name)
-        assert (arm.state, arm.timing) == (State.OK, Timing.COLD_GRAPH), (name, arm)
+        assert (arm.state, arm.timing) == (State.OK, Timing.COLD_GRAPH), (name, result.record.flags)
         assert arm.calls is not None and 8 <= arm.calls <= 32
         assert arm.sm_clock_mhz is not None and 500 < arm.sm_clock_mhz < 4000
         assert arm.quality is not None and arm.quality.overhead_ms is not None and arm.quality.overhead_ms > 0

@@ -15,10 +15,9 @@ from engine.telemetry import Nvml
 from tests.engine.harness import EngineUnderTest, sharing
 from tests.evil import matrix
 from tests.evil.matrix import Fault
-from tests.evil.stage import Stage, play
+from tests.evil.stage import BESIDE_OTHERS_S, Stage, play
 
 NVML = Nvml()
-PATIENCE_S = 20.0  # other tests have the cores as well: `python -m tests.evil matrix` asks for a second
 
 
 def marked(fault: Fault) -> object:
@@ -33,7 +32,7 @@ def marked(fault: Fault) -> object:
 async def test_a_fault_ends_in_its_own_state_and_harms_nobody_else(
     shared_process: EngineUnderTest, own: Callable[..., EngineUnderTest], tmp_path: Path, fault: Fault
 ) -> None:
-    stage = Stage(tmp_path / "scene", shared_process, own, patience_s=PATIENCE_S)
+    stage = Stage(tmp_path / "scene", shared_process, own, patience_s=BESIDE_OTHERS_S)
     stage.home.mkdir()
     if fault.own:
         outcome = await play(fault, stage)

@@ -397,23 +397,6 @@ def test_a_pointer_that_leads_nowhere_is_ignored(bare: Path, monkeypatch: pytest
     assert find_socket() == socket_file()
 
 
-def test_where_home_cannot_be_written_to_workers_get_folders_for_what_they_compile(
-    bare: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AISP_STATE", str(bare / "a"))
-    (bare / "home").mkdir()
-    monkeypatch.setenv("HOME", str(bare / "home"))
-    assert paths.worker_caches() == {}
-    assert list((bare / "home").iterdir()) == []
-    monkeypatch.setenv("HOME", "/proc/nonexistent")
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(bare / "mine"))
-    monkeypatch.delenv("TRITON_CACHE_DIR", raising=False)
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    given = paths.worker_caches()
-    assert given == {"XDG_CACHE_HOME": f"{bare}/a/cache", "TRITON_CACHE_DIR": f"{bare}/a/cache/triton"}
-    assert mode(bare / "a" / "cache") == 0o700
-
-
 def test_the_log_tail_is_the_last_lines_whatever_bytes_they_hold(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AISP_STATE", str(bare / "a"))
     assert paths.log_tail(5) == ""

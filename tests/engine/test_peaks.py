@@ -35,7 +35,7 @@ MB, GB = 1 << 20, 1 << 30
 
 async def until(happened: Callable[[], bool]) -> None:
     """Wait for it, but not for ever."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             if happened():
                 return
@@ -667,7 +667,8 @@ async def test_nothing_is_measured_beside_the_ceilings(monkeypatch: pytest.Monke
 
     class Planned:
         def __init__(self, name: str) -> None:
-            self.plan: Any = SimpleNamespace(name=name, device="cpu", problem="")
+            record = SimpleNamespace(id=name, device="cpu")
+            self.plan: Any = SimpleNamespace(id=name, name=name, record=record, device="cpu", problem="")
             self.task: asyncio.Task[Any] | None = None
 
     monkeypatch.setattr(peaks, "measure", measure)

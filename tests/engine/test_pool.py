@@ -8,8 +8,10 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections import deque
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
@@ -43,7 +45,7 @@ class Nursery:
             start_new_session=True,
         )
         reader, writer = await asyncio.open_connection(sock=ours)
-        self.made.append(Child(process, reader, writer, KEY, compiler=compiler))
+        self.made.append(Child(process, reader, writer, KEY, Path(tempfile.mkdtemp()), compiler=compiler))
         fate = self.fates.popleft() if self.fates else "ready"
         if fate == "ready":
             theirs.sendall(Encoder(sealing(KEY, REPORTS)).frame(reports.Ready(pid=process.pid, torch="2", cuda="")))
@@ -196,3 +198,96 @@ async def test_nothing_that_is_expected_starts_while_something_is_measured(nurse
         assert nursery.made == []
     await roomy.settled()
     assert roomy.warm == 2
+
+
+async def test_between_a_runs_plan_and_its_last_sample_nothing_starts_but_what_it_takes(
+    nursery: Nursery, roomy: Pool
+) -> None:
+    roomy.keep(3)
+    await roomy.settled()
+    roomy.begin_run()
+    taken = [await roomy.take(interpret=False) for _ in range(3)]
+    roomy.expect(0)
+    roomy.keep(3)  # a client connects
+    with roomy.quiet():
+        await roomy.settled()
+    assert len(nursery.made) == 3, "the three that stood by, and none in their place"
+    taken.append(await roomy.take(interpret=False))
+    assert len(nursery.made) == 4, "a fourth that the run takes is started for it"
+    roomy.expect(2)
+    await roomy.settled()
+    assert (len(nursery.made), roomy.warm) == (6, 2), "a later replica's are what the run takes, too"
+    roomy.expect(0)
+    assert roomy.warm == 2, "and none is ended before the last sample"
+    roomy.end_run()
+    await roomy.settled()
+    assert (len(nursery.made), roomy.warm) == (7, 3)
+    roomy.end_run()
+    await roomy.settled()
+    assert len(nursery.made) == 7
+
+
+async def test_who_stands_by_is_replaced_when_what_it_imported_is_not_what_lies_on_disk(nursery: Nursery) -> None:
+    pool = Pool(interpret=False)
+    nursery.fates += ["ready", "never ready"]
+    pool.keep(2)
+    await eventually(lambda: pool.warm == 1 and len(nursery.made) == 2, "one is warm, one on its way")
+    pool.renew()
+    await eventually(lambda: pool.warm == 2, "two others are warm")
+    assert len(nursery.made) == 4
+    await eventually(lambda: not any(child.alive for child in nursery.made[:2]), "the first two have ended")
+    await pool.close()
+
+
+async def test_one_that_was_being_started_meanwhile_is_not_used_either(
+    nursery: Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = Pool(interpret=False)
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(*, interpret: bool, compiler: bool = False) -> Child:
+        begun.set()
+        await go_on.wait()
+        return await nursery.spawn(interpret=interpret, compiler=compiler)
+
+    monkeypatch.setattr(spawner, "spawn", slow)
+    pool.keep(1)
+    await begun.wait()
+    pool.renew()
+    go_on.set()
+    await eventually(lambda: pool.warm == 1, "one is warm")
+    assert [child.alive for child in nursery.made] == [False, True]
+    await pool.close()
+
+
+async def test_none_is_started_or_handed_out_while_it_is_forbidden(nursery: Nursery) -> None:
+    pool = Pool(interpret=False)
+    pool.keep(1)
+    await eventually(lambda: pool.warm == 1, "one is warm")
+    pool.forbid("evil.pth appeared")
+    await eventually(lambda: not nursery.made[0].alive, "whoever stood by is ended")
+    pool.keep(3)
+    with pytest.raises(ChildGoneError, match=r"evil\.pth appeared"):
+        await pool.take(interpret=False)
+    assert len(nursery.made) == 1
+    pool.forbid("")
+    await eventually(lambda: pool.warm == 3, "as many as are wanted stand by again")
+    await pool.close()
+
+
+async def test_whoever_is_taken_is_greeted_before_anybody_else_talks_to_it(nursery: Nursery) -> None:
+    pool = Pool(interpret=False)
+    greeted: list[Child] = []
+
+    async def greet(child: Child) -> None:
+        assert child.ready is not None
+        greeted.append(child)
+        if len(greeted) == 2:
+            raise ChildGoneError("it would not say")
+
+    pool.greet = greet
+    assert [await pool.take(interpret=False)] == greeted
+    with pytest.raises(ChildGoneError):
+        await pool.take(interpret=False)
+    assert not nursery.made[1].alive
+    await pool.close()

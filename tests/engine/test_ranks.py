@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import math
+import os
 import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,7 +20,7 @@ from engine.spawner import Child, ChildGoneError, ChildTimeoutError, ForgedRepor
 from store.outcomes import Correctness, FindingStatus, State, Timing
 from tests.engine.harness import EngineUnderTest, Result
 
-BLOB = jobs.Blob(path="/nowhere")
+BLOB = jobs.Blob(name="nowhere")
 PATIENCE_S = 5.0
 NEVER = object()
 
@@ -84,6 +85,8 @@ def samples(*times_ms: float, sets: Sequence[int] = (), **given: Any) -> reports
         "end_ns": list(range(count)),
         "discarded": [0] * count,
         "sm_clock_mhz": [math.nan] * count,
+        "probe_ms": [math.nan] * count,
+        "cycles": [math.nan] * count,
         "fingerprints": [float(number) for number in range(2 * count)],
         "width": 2,
     }
@@ -102,14 +105,23 @@ def done(*times_ms: float) -> reports.Done:
 
 async def test_a_sample_lasts_as_long_as_its_slowest_rank() -> None:
     found = await together(
-        samples(1.0, 5.0, host_ms=[0.1, 0.5], end_ns=[100, 900], discarded=[0, 1], sm_clock_mhz=[1980.0, 1410.0]),
-        samples(4.0, 2.0, host_ms=[0.4, 0.2], end_ns=[300, 700], discarded=[2, 0], sm_clock_mhz=[1755.0, 1980.0]),
-    )
+        samples(
+            *(1.0, 5.0), host_ms=[0.1, 0.5], end_ns=[100, 900], discarded=[0, 1], sm_clock_mhz=[1980.0, 1410.0],
+            probe_ms=[1.1, 5.1], cycles=[2e6, math.nan],
+        ),
+        samples(
+            *(4.0, 2.0), host_ms=[0.4, 0.2], end_ns=[300, 700], discarded=[2, 0], sm_clock_mhz=[1755.0, 1980.0],
+            probe_ms=[4.1, 2.1], cycles=[8e6, 4e6],
+        ),
+    )  # fmt: skip
     assert found.device_ms == [4.0, 5.0]
     assert found.host_ms == [0.4, 0.5]
     assert found.end_ns == [300, 900]
     assert found.discarded == [2, 1]
     assert found.sm_clock_mhz == [1755.0, 1410.0]
+    assert found.probe_ms == [4.1, 5.1]
+    assert found.cycles[0] == 8e6
+    assert math.isnan(found.cycles[1])
 
 
 @pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
@@ -381,6 +393,8 @@ async def test_a_rank_that_fails_ends_its_arm_and_no_other(
 async def nothing_is_left(engine: EngineUnderTest) -> None:
     """No process of a run, and no file in which ranks met."""
     await engine.steady()
-    assert list(Path(engine.environment["AISP_STATE"]).rglob(".meeting-*")) == []
+    # Folders of processes that have ended go meanwhile: os.walk passes over what is gone.
+    names = [name for _, folders, files in os.walk(engine.environment["AISP_STATE"]) for name in (*folders, *files)]
+    assert [name for name in names if name.startswith(".meeting-")] == []
     standing_by = {process.pid for process in engine.workers()}
     assert [process.pid for process in engine.strays() if process.pid not in standing_by] == []

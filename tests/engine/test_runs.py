@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from engine import planning
+from engine import planning, spawner
 from engine.pool import Pool
 from engine.protocol import events
 from engine.runs import Execution, Services
+from engine.spawner import Child
 from engine.telemetry import Nvml
 from store.outcomes import State
 from store.records import RunRecord
@@ -34,15 +35,21 @@ class Telling(Pool):
         super().expect(count, compilers)
 
 
-async def carried_out(tmp_path: Path, *, replicas: int) -> tuple[RunRecord, list[Any]]:
-    """A run of two rungs on the CPU: its record, and what it told in order, steps as (name, "begins" or "ends")."""
+async def carried_out(
+    tmp_path: Path, *, replicas: int, standbys: int = STANDBYS, told: list[Any] | None = None
+) -> tuple[RunRecord, list[Any]]:
+    """A run of two rungs on the CPU: its record, and what it told in order, steps as (name, "begins" or "ends").
+
+    Args:
+        told: where to note it, for who wants to look meanwhile.
+    """
     target = write_target(tmp_path / "mine", {}, inputs='x = "float32 [N] normal cpu"')
     files = {path.name: path.read_bytes() for path in target.folder.iterdir()}
     plan = planning.plan(
         target, files, "ab" * 32, planning.Hardware((), 0, None, "none", 0), epoch="E", seq=1, quick=True,
         replicas=replicas, naive=False,
     )  # fmt: skip
-    told: list[Any] = []
+    told = [] if told is None else told
 
     def publish(event: events.Event) -> None:
         if isinstance(event, events.Step):
@@ -52,12 +59,34 @@ async def carried_out(tmp_path: Path, *, replicas: int) -> tuple[RunRecord, list
         return {"earlier": [], "quarantines": {}}.get(name, "")
 
     pool = Telling(told)
-    pool.keep(STANDBYS)
+    pool.keep(standbys)
+    await pool.settled()
+    told.clear()
     services = Services(publish, store, pool, Nvml(), tmp_path / "snapshots", next_processes=lambda: (NEXT, 0))
     try:
         return await Execution(plan, services).run(), told
     finally:
         await pool.close()
+
+
+async def test_a_run_that_the_standbys_can_serve_starts_no_process_before_its_last_sample(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[list[Any]] = []  # what the run had told when each process was started
+    ordinary = spawner.spawn
+
+    async def spawn(**options: bool) -> Child:
+        started.append(list(told))
+        return await ordinary(**options)
+
+    told: list[Any] = []
+    monkeypatch.setattr(spawner, "spawn", spawn)
+    needed = 3  # two rungs and the verifier
+    record, _ = await carried_out(tmp_path, replicas=1, standbys=needed, told=told)
+    assert record.state is State.OK, record.reason
+    assert [bool(before) for before in started[:needed]] == [False] * needed, "the standbys, before the run"
+    for before in started[needed:]:
+        assert before.count(("challenge", "ends")) == 1, "none is started until the arms were measured"
 
 
 async def test_the_verifier_makes_inputs_while_the_arms_start_and_what_comes_next_starts_behind_the_last_sample(

@@ -8,15 +8,17 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 
-from engine import spawner
+from engine import arena, spawner
 from engine.protocol import jobs, reports
-from engine.protocol.framing import JOBS, KEY_BYTES, REPORTS, Encoder, sealing
+from engine.protocol.framing import JOBS, KEY_BYTES, REPORTS, Decoder, Encoder, Opener, sealing
 from engine.spawner import Child, ChildGoneError, ChildTimeoutError, ForgedReportError
+from engine.worker import tensors
 from engine.worker.channel import Channel
 
 KEY = bytes(range(KEY_BYTES))
@@ -47,7 +49,7 @@ async def line() -> AsyncIterator[Line]:
         start_new_session=True,
     )
     reader, writer = await asyncio.open_connection(sock=ours)
-    child = Child(process, reader, writer, KEY)
+    child = Child(process, reader, writer, KEY, folder=Path(tempfile.mkdtemp(prefix="aisp-test-")))
     made = Line(child, theirs)
     try:
         theirs.sendall(made.says(READY))
@@ -121,12 +123,13 @@ async def test_a_line_that_is_closed_within_a_report_is_an_end_and_no_forgery() 
 
 def test_a_channel_takes_its_key_from_the_first_bytes_and_keeps_its_descriptor_to_itself() -> None:
     ours, theirs = socket.socketpair()
-    with ours, theirs:
-        os.set_inheritable(theirs.fileno(), True)
+    with ours:
+        fd = theirs.detach()
+        os.set_inheritable(fd, True)
         ours.sendall(KEY[:5])
         ours.sendall(KEY[5:] + Encoder(sealing(KEY, JOBS)).frame(jobs.Finish()))
-        channel = Channel(theirs.fileno())
-        assert not os.get_inheritable(theirs.fileno())
+        channel = Channel(fd)
+        assert not os.get_inheritable(fd)
         assert channel.receive() == jobs.Finish()
         channel.send(reports.Sustained(calls=3))
         assert ours.recv(4096) == Encoder(sealing(KEY, REPORTS)).frame(reports.Sustained(calls=3))
@@ -135,10 +138,74 @@ def test_a_channel_takes_its_key_from_the_first_bytes_and_keeps_its_descriptor_t
 
 def test_a_channel_without_a_key_is_refused() -> None:
     ours, theirs = socket.socketpair()
-    with theirs:
-        ours.close()
-        with pytest.raises(ConnectionError, match="before it gave a key"):
-            Channel(theirs.fileno())
+    ours.close()
+    with pytest.raises(ConnectionError, match="before it gave a key"):
+        Channel(theirs.detach())
+
+
+def make_inputs(*blobs: jobs.Blob, pad: int = 0) -> jobs.TakeInputs:
+    return jobs.TakeInputs(case="x" * pad, seed=1, sets=list(blobs))
+
+
+def test_a_shared_file_travels_with_the_job_that_names_it_and_is_closed_after_it() -> None:
+    files = arena.Arena()
+    first, second, third = (files.blob() for _ in range(3))
+    os.pwrite(arena.descriptor(second.name), b"second", 0)
+    theirs, engines = socket.socketpair()
+    engines.sendall(KEY)
+    channel = Channel(theirs.detach())
+    with engines:
+        seal = Encoder(sealing(KEY, JOBS))
+        job = make_inputs(first, second, first)
+        fds = [arena.descriptor(name) for name in jobs.files(job)]
+        socket.send_fds(engines, [seal.frame(job)], fds)
+        socket.send_fds(engines, [seal.frame(make_inputs(third))], [arena.descriptor(third.name)])
+        engines.sendall(seal.frame(jobs.Finish()))
+        assert channel.receive() == job
+        held = tensors.descriptor(second.name)
+        assert os.pread(held, 16, 0) == b"second"
+        assert not os.get_inheritable(held)
+        assert channel.receive() == make_inputs(third)
+        assert os.fstat(tensors.descriptor(third.name)).st_ino == os.fstat(arena.descriptor(third.name)).st_ino
+        with pytest.raises(ValueError, match="did not come with this job"):
+            tensors.descriptor(second.name)
+        assert channel.receive() == jobs.Finish()
+    files.close()
+
+
+@pytest.mark.parametrize("pad", [0, 1 << 20])
+async def test_the_engine_sends_a_frame_whole_and_its_files_once_however_full_the_line(pad: int) -> None:
+    files = arena.Arena()
+    blob = files.blob()
+    async with line() as one:
+        job = make_inputs(blob, pad=pad)
+        sending = asyncio.create_task(one.child.send(job))
+        decoder: Decoder[jobs.AnyJob] = Decoder(jobs.AnyJob, Opener(KEY, JOBS))
+        arrived: list[jobs.AnyJob] = []
+        brought: list[int] = []
+        one.theirs.setblocking(True)
+        while not arrived:
+            data, fds, _, _ = await asyncio.to_thread(socket.recv_fds, one.theirs, 1 << 16, 8)
+            brought += fds
+            arrived += decoder.feed(data)
+        await sending
+        assert arrived == [job]
+        assert [os.fstat(fd).st_ino for fd in brought] == [os.fstat(arena.descriptor(blob.name)).st_ino]
+        for fd in brought:
+            os.close(fd)
+    files.close()
+
+
+async def test_a_report_may_name_no_file_but_those_of_its_job() -> None:
+    files = arena.Arena()
+    given, other = files.blob(), files.blob()
+    async with line() as one:
+        await one.child.send(make_inputs(given))
+        one.theirs.sendall(one.says(reports.InputsMade(blob=given)) + one.says(reports.InputsMade(blob=other)))
+        assert await one.child.receive(5.0) == reports.InputsMade(blob=given)
+        with pytest.raises(ForgedReportError, match="names a shared file that its job did not bring"):
+            await one.child.receive(5.0)
+    files.close()
 
 
 async def test_keys_are_each_childs_own_and_in_no_argument_nor_variable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,3 +226,31 @@ async def test_keys_are_each_childs_own_and_in_no_argument_nor_variable(monkeypa
     finally:
         await one.end(gently=False)
         await two.end(gently=False)
+
+
+PAUSE = """
+import sys, time
+import numpy as np
+
+a = np.ones((512, 512), np.float32)
+for _ in range(3):
+    a @ a
+before = time.process_time()
+time.sleep(0.1)
+print(time.process_time() - before)
+"""
+
+
+async def test_the_pool_of_numpys_products_sleeps_soon_after_a_call() -> None:
+    child = await spawner.spawn(interpret=False)
+    try:
+        told = Path("/proc", str(child.pid), "environ").read_bytes().split(b"\0")
+    finally:
+        await child.end(gently=False)
+    environment = {name: value for name, _, value in (os.fsdecode(line).partition("=") for line in told) if name}
+    assert environment["OPENBLAS_THREAD_TIMEOUT"] == str(spawner.OPENBLAS_SPIN_LOG2_CYCLES)
+    environment["OMP_NUM_THREADS"] = "2"
+    done = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", PAUSE], env=environment, capture_output=True, text=True, check=True
+    )
+    assert float(done.stdout) < 0.02, "seconds of processor time in a pause of 0.1 s"

@@ -267,7 +267,7 @@ nvml = Nvml()
 control({errors(15, *EVERY_CALL)!r})
 sampler = Sampler(nvml, 0)
 sampler.start()
-time.sleep(0.4)
+while sampler.misses < 3: time.sleep(0.01)
 sampler.stop()
 told["misses"], told["n"] = sampler.misses, len(sampler.take().at_ns)
 """
@@ -283,9 +283,12 @@ sampler = Sampler(Nvml(), 0)
 told["counts"] = []
 for _ in range(3):
     sampler.start()
-    time.sleep(0.2)
+    count = 0
+    while not count:
+        time.sleep(0.01)
+        count = len(sampler.take().at_ns)
     sampler.stop()
-    told["counts"].append(len(sampler.take().at_ns))
+    told["counts"].append(count)
 """
     )
     assert min(told["counts"]) >= 1

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from engine.worker import timers
-from engine.worker.probe import _HOLD_SOURCE, MOST_CLOCK_HZ, ClockProbe, Hold, clock_mhz
+from engine.worker.probe import _HOLD_SOURCE, _SOURCE, MOST_CLOCK_HZ, ClockProbe, Hold, Span, _step_ms, span
 from engine.worker.timers import (
     LEAKED,
     MAX_HOLD_MS,
@@ -38,8 +38,10 @@ from engine.worker.timers import (
 from store.outcomes import Timing
 from store.records import DISCARDED
 
-CYCLES_PER_MS = 1000.0
+CYCLES_PER_MS = 1.98e6
 EMPTY_MS = 0.00128
+AROUND_MS = 0.004  # between the probes where nothing is between the events
+HOST_GAPS_MS = 0.03  # the same where nothing is held: the host launches
 
 
 class Gpu:
@@ -74,6 +76,8 @@ class Gpu:
         self.late_ms = 0.0
         self.hold_ms = 0.0  # the last one
         self.filled = True
+        self.bent = 1.0  # what events say is so much shorter than it was
+        self.behind = False  # still at work when the host has launched all
         self.devices = 1
         self.current_device_set = 0
         self._beside_until_ns = 0
@@ -90,7 +94,7 @@ class Gpu:
 
     def _cuda_synchronize(self) -> None:
         self.log.append("synchronize" if self.current_device_set == 0 else f"synchronize {self.current_device_set}")
-        self.now_ns = max(self.now_ns, self._beside_until_ns)
+        self.now_ns = max(self.now_ns, self._beside_until_ns, self._held_until_ns)
 
     def _cuda_setDevice(self, index: int) -> None:
         self.current_device_set = index
@@ -185,10 +189,10 @@ class Event:
 
     def query(self) -> bool:
         self.gpu.log.append("query")
-        return self.gpu.released
+        return self.gpu.released and not self.gpu.behind
 
     def elapsed_time(self, end: Event) -> float:
-        return end.at_ms - self.at_ms + EMPTY_MS
+        return (end.at_ms - self.at_ms + EMPTY_MS) / self.gpu.bent
 
     def synchronize(self) -> None:
         self.gpu.log.append("wait")
@@ -212,20 +216,34 @@ class WholeHold(Hold):
 
 
 class Probe(ClockProbe):
-    """Tells the clock that it is given."""
+    """Tells the clock that it is given, and for how long the GPU worked between its two readings."""
 
     def __init__(self, gpu: Gpu) -> None:
         self.gpu = gpu
         self.mhz = 1980.0
+        self.step_ms = 3.2e-5
+        self.around_ms = [AROUND_MS]  # of the samples to come, the last one for ever
+        self.silent = False
+        self.launching_ms = 0.0  # what the host takes for the second reading
+        self._since_ms = self._until_ms = 0.0
+        self._spun = False
 
     def before(self) -> None:
         self.gpu.log.append("clock")
+        self._since_ms = self.gpu.work_ms
 
     def after(self) -> None:
         self.gpu.log.append("clock")
+        self._until_ms = self.gpu.work_ms
+        self._spun = not self.gpu.released  # by the call, as nothing was held
+        self.gpu.now_ns += int(self.launching_ms * 1e6)
 
-    def read_mhz(self) -> float:
-        return self.mhz
+    def read(self) -> Span:
+        around_ms = self.around_ms.pop(0) if len(self.around_ms) > 1 else self.around_ms[0]
+        if around_ms == HOST_GAPS_MS and (self.gpu.behind or self._spun):
+            around_ms = AROUND_MS  # nothing waits for the host
+        ms = self._until_ms - self._since_ms + around_ms
+        return Span() if self.silent else Span(ms, ms * self.mhz * 1e3, self.mhz)
 
 
 @pytest.fixture
@@ -257,7 +275,7 @@ def test_a_cold_sample_is_refill_flush_hold_event_call_event(gpu: Gpu) -> None:
     assert gpu.log == [
         *("refill", "persisting", "flush", "hold", "clock"),
         *("record", "call", "record"),
-        *("query", "clock", "record", "wait", "synchronize"),
+        *("clock", "query", "record", "wait", "synchronize"),
     ]
     assert found.device_ms == pytest.approx(1.0 + EMPTY_MS)
     assert (found.host_ms, found.discarded, found.outputs) == (0.05, 0, (("output",),))
@@ -268,8 +286,8 @@ def test_a_warm_sample_runs_the_same_call_just_before_and_flushes_nothing(gpu: G
     timer = timer_on(gpu, warm=True)
     found = timer.sample(single(gpu.call), gpu.refill)
     assert gpu.log == [
-        *("refill", "call", "hold", "clock", "record", "call", "record", "query"),
-        *("clock", "record", "wait", "synchronize"),
+        *("refill", "call", "hold", "clock", "record", "call", "record", "clock"),
+        *("query", "record", "wait", "synchronize"),
     ]
     assert found.device_ms == pytest.approx(1.0 + EMPTY_MS)  # one call, not two
     assert timer.timing == Timing.WARM
@@ -385,6 +403,99 @@ def test_the_clock_under_light_load_is_the_reference(gpu: Gpu) -> None:
     timer.warm_up(single(gpu.call), gpu.refill, budget_ms=1000)
     assert timer.reference_mhz == 1980.0
     assert timer.sample(single(gpu.call), gpu.refill).sm_clock_mhz == 1200.0
+
+
+# -- the second clock --------------------------------------------------------------------------------------------------
+
+
+def test_what_the_probes_read_around_nothing_is_taken_off_their_time_and_their_cycles(gpu: Gpu) -> None:
+    timer = timer_on(gpu)
+    timer.warm_up(single(gpu.call), gpu.refill, budget_ms=1000)
+    found = timer.sample(single(gpu.call), gpu.refill)
+    assert (timer.probe_overhead_ms, timer.probe_step_ms) == (pytest.approx(AROUND_MS), 3.2e-5)
+    assert found.probe_ms == pytest.approx(found.device_ms) == pytest.approx(1.0)
+    assert found.cycles == pytest.approx(1.98e6)
+
+
+def test_the_least_of_the_empty_pairs_counts_since_what_comes_between_makes_them_longer(gpu: Gpu) -> None:
+    timer = timer_on(gpu)
+    timer._probe.around_ms = [0.3, AROUND_MS, 0.3]  # type: ignore[attr-defined]  # a rung that disturbs most of them
+    timer.read_empty_pairs()
+    assert timer.probe_overhead_ms == pytest.approx(AROUND_MS)
+
+
+def test_before_the_empty_pairs_were_read_and_without_counters_the_second_clock_is_unknown(gpu: Gpu) -> None:
+    timer = timer_on(gpu)
+    assert math.isnan(timer.sample(single(gpu.call), gpu.refill).probe_ms)
+    timer._probe.silent = True  # type: ignore[attr-defined]
+    timer.warm_up(single(gpu.call), gpu.refill, budget_ms=1000)
+    found = timer.sample(single(gpu.call), gpu.refill)
+    assert math.isnan(found.probe_ms)
+    assert math.isnan(found.cycles)
+    assert timer.probe_overhead_ms is None
+
+
+@pytest.mark.parametrize("bent", [0.4, 1.3, 2.5, 10.0])
+def test_bent_events_bend_neither_the_probes_time_nor_the_cycles(gpu: Gpu, bent: float) -> None:
+    timer = timer_on(gpu)
+    gpu.bent = bent
+    timer.warm_up(single(gpu.call), gpu.refill, budget_ms=1000)
+    found = timer.sample(single(gpu.call), gpu.refill)
+    assert found.device_ms == pytest.approx(1.0 / bent)
+    assert (found.probe_ms, found.cycles) == (pytest.approx(1.0), pytest.approx(1.98e6))
+
+
+def test_where_the_host_is_in_the_time_both_clocks_keep_what_an_empty_pair_of_events_reads(gpu: Gpu) -> None:
+    timer = timer_on(gpu, latency=True)
+    timer._probe.around_ms = [HOST_GAPS_MS]  # type: ignore[attr-defined]
+    timer.warm_up(single(gpu.call), gpu.refill, budget_ms=1000)
+    found = timer.sample(single(gpu.call), gpu.refill)
+    assert timer.overhead_ms is None
+    assert timer.probe_overhead_ms == pytest.approx(HOST_GAPS_MS - EMPTY_MS)
+    assert found.probe_ms == pytest.approx(found.device_ms) == pytest.approx(1.0 + EMPTY_MS)
+    assert found.cycles == pytest.approx((1.0 + EMPTY_MS) * 1.98e6)
+
+
+def test_behind_a_call_that_outlasts_the_host_no_launch_is_between_it_and_the_second_reading(gpu: Gpu) -> None:
+    """What is around nothing where the host launches would be taken off too much there."""
+    timer = timer_on(gpu, latency=True)
+    timer._probe.around_ms = [HOST_GAPS_MS]  # type: ignore[attr-defined]
+    timer.warm_up(single(gpu.call), gpu.refill, budget_ms=1000)
+    gpu.behind = True
+    found = timer.sample(single(gpu.call), gpu.refill)
+    assert found.probe_ms == pytest.approx(1.0)
+    assert found.cycles == pytest.approx(1.98e6)
+
+
+@pytest.mark.parametrize(("launching_ms", "apart_ms"), [(0.12, 0.0), (0.05, 0.07), (0.0, 0.12)])
+def test_a_reading_is_late_by_no_more_than_the_host_took_to_launch_it(
+    gpu: Gpu, launching_ms: float, apart_ms: float
+) -> None:
+    """A host that wakes from a wait of the call's is slow: seen were 0.1 ms more than around nothing."""
+    timer = timer_on(gpu, latency=True)
+    timer.warm_up(single(gpu.call), gpu.refill, budget_ms=1000)
+    probe: Any = timer._probe
+    probe.around_ms, probe.launching_ms = [AROUND_MS + 0.12], launching_ms
+    found = timer.sample(single(gpu.call), gpu.refill)
+    assert found.probe_ms - found.device_ms == pytest.approx(apart_ms, abs=AROUND_MS)
+    assert found.cycles == pytest.approx(found.probe_ms * 1.98e6)
+
+
+def test_empty_pairs_are_read_again_where_the_stream_is_no_longer_held(gpu: Gpu) -> None:
+    timer = timer_on(gpu)
+    timer.warm_up(single(gpu.call), gpu.refill, budget_ms=1000)
+    timer._probe.around_ms = [HOST_GAPS_MS]  # type: ignore[attr-defined]
+    gpu.waits = True
+    timer.warm_up(single(gpu.call), gpu.refill, budget_ms=1000)
+    assert timer.timing is Timing.COLD_SYNC
+    assert timer.probe_overhead_ms == pytest.approx(HOST_GAPS_MS - EMPTY_MS)
+
+
+def test_a_call_that_does_nothing_takes_a_cycle_so_that_it_is_compared_in_cycles_too(gpu: Gpu) -> None:
+    timer = timer_on(gpu)
+    gpu.device_ms = 0.0
+    timer.warm_up(single(gpu.call), gpu.refill, budget_ms=1000)
+    assert timer.sample(single(gpu.call), gpu.refill).cycles >= 1.0
 
 
 # -- calls too short for one pair of events ----------------------------------------------------------------------------
@@ -522,14 +633,14 @@ def test_without_a_gpu_only_the_stream_can_be_held_and_the_hold_says_so() -> Non
     assert "only the timed stream is held" in held.note
 
 
+@pytest.mark.parametrize(("entry", "source"), [("aisp_hold", _HOLD_SOURCE), ("read_clocks", _SOURCE)])
 @pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_90a", "sm_100a"])
-def test_the_hold_compiles_for_the_gpus_that_we_name(arch: str) -> None:
+def test_our_kernels_compile_for_the_gpus_that_we_name(arch: str, entry: str, source: str) -> None:
     pytest.importorskip("cuda.bindings.nvrtc")
     from kernels import cuda
 
-    kernel = cuda.Kernel("aisp_hold.cu", _HOLD_SOURCE, "aisp_hold", digest="hold")
-    cubin, lowered = cuda.compile_cubin(kernel, arch)
-    assert (cubin[:4], lowered) == (b"\x7fELF", "aisp_hold")
+    cubin, lowered = cuda.compile_cubin(cuda.Kernel(f"{entry}.cu", source, entry, digest=entry), arch)
+    assert (cubin[:4], lowered) == (b"\x7fELF", entry)
 
 
 # -- other Python threads ----------------------------------------------------------------------------------------------
@@ -624,17 +735,46 @@ def readings(sms: int, cycles: list[int], ns: list[int]) -> tuple[np.ndarray[Any
 
 
 def test_the_clock_is_cycles_over_time_of_the_same_sm() -> None:
-    assert clock_mhz(*readings(8, [19_800] * 6, [10_000] * 6)) == pytest.approx(1980.0)
+    assert span(*readings(8, [19_800] * 6, [10_000] * 6)).mhz == pytest.approx(1980.0)
 
 
-def test_one_sm_that_says_something_else_does_not_matter() -> None:
-    assert clock_mhz(*readings(8, [19_800] * 5 + [90_000], [10_000] * 6)) == pytest.approx(1980.0)
+@pytest.mark.parametrize("cycles", [90_000, 1_000])
+def test_one_sm_that_says_something_else_does_not_matter(cycles: int) -> None:
+    found = span(*readings(8, [19_800] * 5 + [cycles], [10_000] * 6))
+    assert (found.mhz, found.cycles) == (pytest.approx(1980.0), 19_800)
+
+
+def test_the_time_is_from_the_last_reading_before_to_the_first_one_after() -> None:
+    first, second = readings(8, [19_800] * 6, [10_000] * 6)
+    first[2, 1] += 900  # the events were between these two
+    second[4, 1] -= 700
+    assert span(first, second).ms == pytest.approx((10_000 - 900 - 700) / 1e6)
+
+
+def test_counters_of_sms_that_stood_still_while_they_had_nothing_to_do_are_left_out() -> None:
+    assert span(*readings(8, [7_000] * 4 + [19_800] * 2, [10_000] * 6)).cycles == 19_800
+    assert span(*readings(8, [19_700] * 4 + [19_800] * 2, [10_000] * 6)).cycles == 19_700
 
 
 def test_too_few_readings_are_no_clock() -> None:
-    assert math.isnan(clock_mhz(*readings(8, [], [])))
-    assert math.isnan(clock_mhz(*readings(8, [19_800] * 3, [10_000] * 3)))
-    assert math.isnan(clock_mhz(*readings(8, [19_800] * 6, [0] * 6)))
+    for too_few in (([], []), ([19_800] * 3, [10_000] * 3), ([19_800] * 6, [0] * 6)):
+        found = span(*readings(8, *too_few))
+        assert all(map(math.isnan, (found.ms, found.cycles, found.mhz)))
+
+
+@pytest.mark.parametrize(
+    ("timers_ns", "step_ms"),
+    [
+        ([0, 0, 64_000, 64_064, 64_032, 64_064], 3.2e-5),
+        ([0, 5_120, 8_192, 9_216], 1.024e-3),
+        ([7_000_000, 7_000_000, 8_000_000], 1.0),
+        ([7_000_000, 7_000_000, 0], None),
+    ],
+)
+def test_the_step_of_the_timer_is_the_smallest_difference_between_its_readings(
+    timers_ns: list[int], step_ms: float | None
+) -> None:
+    assert _step_ms(timers_ns) == step_ms
 
 
 def test_without_a_gpu_the_clock_is_unknown_and_says_why() -> None:
@@ -645,8 +785,9 @@ def test_without_a_gpu_the_clock_is_unknown_and_says_why() -> None:
     probe = ClockProbe()
     probe.before()
     probe.after()
-    assert math.isnan(probe.read_mhz())
+    assert math.isnan(probe.read().mhz)
     assert probe.note
+    assert probe.step_ms is None
 
 
 def test_the_smallest_step_is_not_rounding() -> None:

@@ -81,6 +81,8 @@ class Scripted:
             end_ns=[time.monotonic_ns()] * len(clocks),
             discarded=[int(mhz < job.least_mhz) for mhz in clocks],
             sm_clock_mhz=clocks,
+            probe_ms=[self.ms] * len(clocks),
+            cycles=[self.ms * mhz * 1e3 for mhz in clocks],
             fingerprints=[0.0] * 3 * self.calls * len(clocks),
             width=3,
             last=True,
@@ -337,7 +339,7 @@ def test_the_rule_is_plain_data_for_the_manifest() -> None:
     assert manifest["half_width"] == 0.01
 
 
-@pytest.mark.parametrize("tear", ["sets", "sm_clock_mhz", "fingerprints"])
+@pytest.mark.parametrize("tear", ["sets", "sm_clock_mhz", "probe_ms", "cycles", "fingerprints"])
 async def test_a_torn_batch_is_refused(tear: str) -> None:
     scene = await Scene(Scripted(8.0)).warmed()
     measure: Callable[[jobs.Measure], reports.Samples] = scene.children[0]._measure

@@ -14,8 +14,11 @@ from tests.engine.harness import EngineUnderTest, Result
 from tests.evil import corpus
 from tests.evil.matrix import Fault
 
-NEXT_RUN_S = 1.0
+NEXT_RUN_S = 1.0  # for `python -m tests.evil matrix`, which has the machine for itself
+BESIDE_OTHERS_S = 60.0  # the same where other tests, or whoever else, have the cores as well
 GROWTH_BYTES = 64 << 20
+LOOKS, LOOK_S = 4, 0.05
+OF_THE_MACHINE = ("environment.virtualisation", "statistical.luck")  # what they say follows from its other work
 
 
 @dataclass(frozen=True)
@@ -115,9 +118,24 @@ async def play(fault: Fault, stage: Stage) -> Outcome:
 
 
 async def balance(engine: EngineUnderTest) -> Balance:
-    """What an engine holds, once nothing runs and its standbys are warm."""
-    descriptors, resident_bytes = await engine.steady()
-    return Balance(descriptors, resident_bytes, tuple(engine.litter()))
+    """What an engine holds, once nothing runs and its standbys are warm; of several looks the fewest descriptors."""
+    seen = [await engine.steady()]
+    while len(seen) < LOOKS:
+        await asyncio.sleep(LOOK_S)
+        seen.append(await engine.steady())
+    return Balance(min(descriptors for descriptors, _ in seen), seen[-1][1], tuple(engine.litter()))
+
+
+async def given_back(engine: EngineUnderTest, before: Balance) -> Balance:
+    """What an engine holds as soon as it has no more descriptors open than before, or in the end.
+
+    For a moment it has an installed module open at which it looks, or a connection that its client has just left.
+    """
+    deadline = time.monotonic() + BESIDE_OTHERS_S
+    after = await balance(engine)
+    while after.descriptors > before.descriptors and time.monotonic() < deadline:
+        after = await balance(engine)
+    return after
 
 
 async def unharmed(
@@ -127,9 +145,9 @@ async def unharmed(
     await engine.steady()
     standbys = {process.pid for process in engine.workers()}
     next_run_s = await next_run(engine, patience_s, gpu=gpu)
-    after = await balance(engine)
+    after = await given_back(engine, before)
     assert standbys.isdisjoint(process.pid for process in engine.workers()), "a process served twice"
-    assert after.descriptors == before.descriptors, "descriptors leaked"
+    assert after.descriptors <= before.descriptors, f"{after.descriptors - before.descriptors} descriptors leaked"
     growth_bytes = after.resident_bytes - before.resident_bytes
     assert growth_bytes < GROWTH_BYTES, f"the engine grew by {growth_bytes >> 20} MiB"
     assert after.litter == before.litter, f"left behind: {sorted(set(after.litter) - set(before.litter))}"
@@ -156,7 +174,7 @@ async def next_run(engine: EngineUnderTest, patience_s: float, *, gpu: bool = Fa
     return took_s
 
 
-async def eventually(holds: Callable[[], bool], what: str, *, patience_s: float = 10.0) -> float:
+async def eventually(holds: Callable[[], bool], what: str, *, patience_s: float = BESIDE_OTHERS_S) -> float:
     """Wait until something holds; how long that took."""
     started = time.monotonic()
     while not holds():
@@ -175,11 +193,14 @@ def assert_timed(result: Result, rung: str) -> None:
 
 
 def assert_honest(result: Result) -> None:
-    """A run of two honest rungs as it must always be. Time that other guests took from this machine meanwhile is told,
-    and is nobody's fault here."""
+    """A run of two honest rungs as it must always be.
+
+    Time that other guests took from this machine is told, and so is a speed-up that their work made unlike those of the
+    runs of the same rungs before. Neither is of the fault's doing.
+    """
     assert result.record.state is State.OK, result.record.reason
     doubts = [f for f in result.record.findings if f.status in (FindingStatus.CAUGHT, FindingStatus.SUSPECT)]
-    bad = [f for f in doubts if (f.check, f.status) != ("environment.virtualisation", FindingStatus.SUSPECT)]
+    bad = [f for f in doubts if f.check not in OF_THE_MACHINE or f.status is not FindingStatus.SUSPECT]
     assert bad == [], bad
     assert result.record.validity is (Validity.SUSPECT if doubts else Validity.VALID)
     assert_timed(result, "baseline")

@@ -272,12 +272,20 @@ def samples_of(count: int, seed: int = 0) -> Samples:
         inputs=index % 3,
         discarded=(index % 17 == 5).astype(np.int64),
         sm_clock_mhz=np.where(index % 5 == 3, np.nan, random.normal(1755.0, 5.0, count).round()),
+        probe_ms=np.where(index % 5 == 3, np.nan, random.lognormal(0.0, 0.01, count)),
+        cycles=np.where(index % 5 == 3, np.nan, random.normal(1.755e6, 5e3, count).round()),
     )
+
+
+def without_probes(samples: Samples) -> Samples:
+    """The same samples as a store before schema version 6 kept them."""
+    unknown = np.full(len(samples), np.nan)
+    return replace(samples, probe_ms=unknown, cycles=unknown)
 
 
 def without_clocks(samples: Samples) -> Samples:
     """The same samples as a store before schema version 3 kept them."""
-    return replace(samples, sm_clock_mhz=np.full(len(samples), np.nan))
+    return replace(without_probes(samples), sm_clock_mhz=np.full(len(samples), np.nan))
 
 
 def telemetry_of(count: int) -> Telemetry:
@@ -524,4 +532,6 @@ def sample_arrays(draw: st.DrawFn) -> Samples:
         inputs=ints(),
         discarded=ints(),
         sm_clock_mhz=floats(st.floats()),
+        probe_ms=floats(st.floats()),
+        cycles=floats(st.floats()),
     )

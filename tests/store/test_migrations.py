@@ -26,9 +26,20 @@ from tests.store.examples import (
     samples_of,
     telemetry_of,
     without_clocks,
+    without_probes,
 )
 
 DONE, RUNNING = "01J00000000000000000000001", "01J00000000000000000000002"
+
+
+BROUGHT = [
+    (2, "runs", "folder_label"),
+    (3, "arms", "quality"),
+    (4, "arms", "naive"),
+    (5, "fuzzes", "content"),
+    (6, "samples", "probe_ms"),
+]
+"""Steps of the schema, each with a column that it brought."""
 
 
 def kept(version: int, path: Path) -> Path:
@@ -45,7 +56,7 @@ def old(tmp_path: Path) -> Path:
     return kept(1, tmp_path / "aisp.db")
 
 
-@pytest.fixture(params=[1, 2, 3, 4])
+@pytest.fixture(params=[1, 2, 3, 4, 5])
 def older(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A file of every older schema version that there was, one after the other."""
     return kept(request.param, tmp_path / "aisp.db")
@@ -176,7 +187,7 @@ def test_clocks_and_peaks_of_schema_version_3_are_whole_after_migration(tmp_path
         run = history.run(DONE)
         wanted = planned(id=DONE, snapshot=run.snapshot, environment=run.environment, seq=1)
         assert run == measured(wanted, samples=6)
-        assert equal_arrays(history.samples(DONE)["baseline"], samples_of(6))
+        assert equal_arrays(history.samples(DONE)["baseline"], without_probes(samples_of(6)))
         assert history.peaks() == [peak_of(id="01J00000000000000000000000")]
         assert history.verify_peak("01J00000000000000000000000")
 
@@ -199,7 +210,26 @@ def test_findings_and_quarantines_of_schema_version_4_are_whole_after_migration(
             assert (held.target, held.rung, held.check) == ("mine:softmax", "optimized", "timing.wall_clock")
 
 
-def test_an_older_store_has_no_fuzzes_until_it_is_migrated(older: Path) -> None:
+@pytest.fixture(params=[1, 2, 3, 4])
+def fuzzless(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A file of every schema version before fuzzes were kept."""
+    return kept(request.param, tmp_path / "aisp.db")
+
+
+def test_fuzzes_of_schema_version_5_are_whole_after_migration(tmp_path: Path) -> None:
+    path = kept(5, tmp_path / "aisp.db")
+    for migrate in (False, True):
+        if migrate:
+            Store.open(path).close()
+        with History(path) as history:
+            (fuzz,) = history.fuzzes()
+            assert len(history.failures(fuzz.id)) == 2
+            read = history.samples(DONE)["baseline"]
+            assert equal_arrays(read, without_probes(samples_of(6)))
+
+
+def test_an_older_store_has_no_fuzzes_until_it_is_migrated(fuzzless: Path) -> None:
+    older = fuzzless
     with History(older) as history:
         assert history.fuzzes() == history.fuzzes("ch07:transpose") == []
         for read in (history.fuzz, history.failures):
@@ -251,6 +281,7 @@ def test_a_migrated_store_takes_new_runs_and_refuses_what_cannot_be(older: Path)
         "UPDATE arms SET light = '{}'",
         "UPDATE comparisons SET p_value = 0.5",
         "UPDATE samples SET sm_clock_mhz = device_ms",
+        "UPDATE samples SET probe_ms = device_ms",
         "UPDATE arms SET median_ms = median_ms * 0.999",
     ],
 )
@@ -280,7 +311,7 @@ def test_a_migrated_store_and_a_new_one_have_the_same_schema(older: Path, tmp_pa
     assert not list(tmp_path.glob("new.db*.bak"))  # there was nothing to keep
 
 
-@pytest.mark.parametrize("version", [1, 2, 3, 4])
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5])
 def test_a_shipped_step_is_never_edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int) -> None:
     monkeypatch.setattr(migrations, "STEPS", migrations.STEPS[:version])
     monkeypatch.setattr(migrations, "LATEST", version)
@@ -341,10 +372,7 @@ Store.open(sys.argv[1])
 """
 
 
-@pytest.mark.parametrize(
-    ("step", "table", "column"),
-    [(2, "runs", "folder_label"), (3, "arms", "quality"), (4, "arms", "naive"), (5, "fuzzes", "content")],
-)
+@pytest.mark.parametrize(("step", "table", "column"), BROUGHT)
 def test_a_migration_that_is_killed_has_not_happened(old: Path, step: int, table: str, column: str) -> None:
     killed = subprocess.run([sys.executable, "-c", KILLED, str(old), str(step)], timeout=60)
     assert killed.returncode == -signal.SIGKILL
@@ -357,10 +385,7 @@ def test_a_migration_that_is_killed_has_not_happened(old: Path, step: int, table
     assert len(list(old.parent.glob("*.bak"))) == 2
 
 
-@pytest.mark.parametrize(
-    ("step", "table", "column"),
-    [(2, "runs", "folder_label"), (3, "arms", "quality"), (4, "arms", "naive"), (5, "fuzzes", "content")],
-)
+@pytest.mark.parametrize(("step", "table", "column"), BROUGHT)
 def test_a_step_that_fails_is_undone_whole(
     old: Path, monkeypatch: pytest.MonkeyPatch, step: int, table: str, column: str
 ) -> None:

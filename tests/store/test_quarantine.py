@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from store import History, Store, StoreError
-from store.outcomes import Correctness, FindingStatus, State, Verdict
+from store.outcomes import Correctness, FindingStatus, State, Validity, Verdict
 from store.records import ComparisonRecord, Quarantine, RunRecord
 from tests.store.examples import caught, examined, finding, planned
 
@@ -316,3 +316,46 @@ def test_a_rung_whose_name_is_no_text_is_marked_under_the_name_that_it_has_in_th
     assert history.run(run.id).caught("bad_\\udcff") == finding(
         "timing.wall_clock", "bad_\\udcff", FindingStatus.CAUGHT, EVIDENCE
     )
+
+
+# -- what outlasts a run -----------------------------------------------------------------------------------------------
+
+
+def left_behind(run: RunRecord, code: str = "c0de") -> RunRecord:
+    """A run during which something appeared where later processes import from."""
+    end = examined(run, code)
+    told = finding("evaluation.installed", "", "suspect", "evil.pth appeared")
+    return replace(end, validity=Validity.SUSPECT, verdict=Verdict.NONE, findings=(*end.findings, told))
+
+
+def test_all_rungs_of_a_run_that_left_something_behind_are_marked(store: Store, history: History) -> None:
+    run = finish(store, left_behind(planned()))
+    assert sorted(marked(history)) == [("baseline", "c0de"), ("optimized", "c0de")]
+    assert {q.check for q in history.quarantines()} == {"evaluation.installed"}
+    assert history.run(run.id).comparisons[0].speedup is None
+
+
+def test_where_it_is_known_who_left_it_the_others_are_not_marked(store: Store, history: History) -> None:
+    run = caught(planned(), check="evaluation.edits")
+    told = finding("evaluation.installed", "", "suspect", "evil.pth appeared")
+    finish(store, replace(run, findings=(*run.findings, told)))
+    assert [(q.rung, q.check) for q in history.quarantines()] == [("optimized", "evaluation.edits")]
+
+
+def test_what_a_person_accepts_frees_these_rungs_and_shows_their_figures(store: Store, history: History) -> None:
+    run = finish(store, left_behind(planned()))
+    assert store.release("evaluation.installed") == 2
+    assert history.quarantines() == []
+    assert history.run(run.id) == run
+
+
+def test_nothing_else_that_a_rung_was_caught_for_is_forgiven_with_it(store: Store, history: History) -> None:
+    finish(store, caught(planned()))
+    finish(store, left_behind(planned()))
+    store.release("evaluation.installed")
+    assert [(q.rung, q.check) for q in history.quarantines()] == [("optimized", "timing.wall_clock")]
+    finish(store, left_behind(planned(), code="other"))
+    finish(store, caught(planned(), code="other"))
+    store.release("evaluation.installed")
+    assert {(q.rung, q.check) for q in history.quarantines()} == {("optimized", "timing.wall_clock")}
+    assert store.quarantines(FOLDER, "c0de")["optimized"].check == "timing.wall_clock"

@@ -205,6 +205,7 @@ def test_rows_that_contradict_each_other_never_come_back_as_a_record(
         "UPDATE comparisons SET cycles_low = 1.92",
         "UPDATE comparisons SET p_value = NULL",
         "UPDATE samples SET sm_clock_mhz = NULL",
+        "UPDATE samples SET cycles = NULL",
         "UPDATE samples SET sm_clock_mhz = device_ms",
         "UPDATE comparisons SET speedup = 2.001",
         "UPDATE comparisons SET note = 'well'",

@@ -26,6 +26,7 @@ from tests.store.examples import (
     sample_arrays,
     samples_of,
     telemetry_of,
+    without_probes,
 )
 
 
@@ -122,6 +123,17 @@ def test_a_clock_that_is_not_known_comes_back_as_nan(pair: tuple[Store, History]
     assert read.sm_clock_mhz.tobytes() == taken.sm_clock_mhz.tobytes()
 
 
+def test_samples_of_which_no_counters_were_read_have_a_second_clock_that_is_unknown(
+    pair: tuple[Store, History],
+) -> None:
+    store, history = pair
+    run = planned()
+    full = samples_of(5)
+    given = {name: getattr(full, name) for name in full.__slots__ if name not in ("probe_ms", "cycles")}
+    store.finish(finished(run), {"baseline": Samples(**given)}, None)
+    assert equal_arrays(history.samples(run.id)["baseline"], without_probes(full))
+
+
 def test_a_million_samples_come_back(pair: tuple[Store, History]) -> None:
     store, history = pair
     run = planned()
@@ -147,6 +159,8 @@ def test_narrower_arrays_are_widened_not_refused(pair: tuple[Store, History]) ->
         inputs=wide.inputs.astype(">i8"),
         discarded=wide.discarded.astype(bool),
         sm_clock_mhz=wide.sm_clock_mhz.astype(np.float32),
+        probe_ms=wide.probe_ms[::-1][::-1],
+        cycles=wide.cycles.astype(np.float32),
     )
     store.finish(finished(run), {"baseline": narrow}, None)
     assert equal_arrays(history.samples(run.id)["baseline"], wide)

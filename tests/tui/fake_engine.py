@@ -118,7 +118,7 @@ def start_aisp(*words: str, **options: Any) -> subprocess.Popen[str]:
     )
 
 
-def wait_for(true: Callable[[], bool], what: str, patience_s: float = 20.0) -> None:
+def wait_for(true: Callable[[], bool], what: str, patience_s: float = 60.0) -> None:
     """Wait until something is so; a test that waits in vain says for what."""
     deadline = time.monotonic() + patience_s
     while not true():
@@ -475,6 +475,7 @@ class FakeEngine:
             requests.Restore: self._restore,
             requests.GetStatus: self._status,
             requests.Shutdown: self._shutdown,
+            requests.AcceptInstalled: self._accept_installed,
             requests.MeasurePeak: self._measure_peak,
             requests.FuzzTarget: self._fuzz,
             requests.ReplayFailure: self._fuzz,
@@ -733,6 +734,9 @@ class FakeEngine:
             viewers=len(self._viewers),
             runs_done=7,
         )
+
+    async def _accept_installed(self, request: requests.AcceptInstalled) -> events.Event:
+        return events.Reply(to=request.seq, detail=self.detail)
 
     async def _shutdown(self, request: requests.Shutdown) -> events.Event:
         assert self._loop is not None and self.stopping is not None

@@ -13,7 +13,7 @@ import pytest
 from textual.widgets import Markdown
 
 from engine import paths
-from engine.protocol import events
+from engine.protocol import events, requests
 from kernels.catalog import shipped_root
 from kernels.catalog.model import Catalog, Role, Target
 from store import History, Store
@@ -540,3 +540,31 @@ async def test_growing_a_tiny_terminal_shows_the_screen_again(tmp_path: Path) ->
         await pilot.resize_terminal(80, 24)
         await until(pilot, lambda: "Targets" in screen_text(app))
         assert "make more room" not in screen_text(app)
+
+
+async def test_A_accepts_what_a_banner_says_of_the_import_path_after_a_question(tmp_path: Path) -> None:
+    link = make_link()
+    async with opened(tmp_path, link=link) as (app, pilot):
+        await pilot.press("A")
+        await until(pilot, lambda: "Nothing on the import path is held against a run" in told(app))
+        link.push(events.Banner(key="installed", text="evil.pth appeared while run R1 went on", severity="error"))
+        await until(pilot, lambda: "evil.pth appeared" in screen_text(app))
+        await pilot.press("A")
+        await until(pilot, lambda: screen_name(app) == "ConfirmScreen")
+        await pilot.press("n")
+        await until(pilot, lambda: screen_name(app) != "ConfirmScreen")
+        assert link.sent_of(requests.AcceptInstalled) == []
+        await pilot.press("A")
+        await until(pilot, lambda: screen_name(app) == "ConfirmScreen")
+        await pilot.press("y")
+        await until(pilot, lambda: link.sent_of(requests.AcceptInstalled))
+
+
+async def test_A_accepts_nothing_where_the_banner_only_notes_what_was_installed(tmp_path: Path) -> None:
+    link = make_link()
+    async with opened(tmp_path, link=link) as (app, pilot):
+        link.push(events.Banner(key="installed", text="six.py changed", severity="info"))
+        await until(pilot, lambda: "six.py changed" in screen_text(app))
+        await pilot.press("A")
+        await until(pilot, lambda: "Nothing on the import path is held against a run" in told(app))
+    assert link.sent_of(requests.AcceptInstalled) == []

@@ -94,7 +94,7 @@ class Terminal:
             self._stream.feed(got)
         return got
 
-    def wait_for(self, text: bytes, seconds: float = 30.0) -> None:
+    def wait_for(self, text: bytes, seconds: float = 60.0) -> None:
         """Read until the program wrote `text`; fails where it never does."""
         deadline = time.monotonic() + seconds
         while text not in self.raw:
@@ -105,7 +105,7 @@ class Terminal:
         """The emulator's screen."""
         return "\n".join(line.rstrip() for line in self.screen.display)
 
-    def end(self, seconds: float = 20.0) -> int:
+    def end(self, seconds: float = 60.0) -> int:
         """The exit status once the program has ended; minus the signal where one killed it."""
         deadline = time.monotonic() + seconds
         while self.status is None:
@@ -181,7 +181,7 @@ def test_a_signal_leaves_the_terminal_as_it_was(number: signal.Signals, terminal
 def test_a_dropped_line_ends_the_app(terminal: Terminal) -> None:
     os.close(terminal.master)
     terminal._open = False
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     found = 0
     while not found and time.monotonic() < deadline:
         found, status = os.waitpid(terminal.pid, os.WNOHANG)
@@ -240,7 +240,7 @@ def test_ctrl_z_stops_the_app_and_it_draws_again_when_continued(
         opened.close()
 
 
-def _until(terminal: Terminal, condition: object, seconds: float = 20.0) -> None:
+def _until(terminal: Terminal, condition: object, seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     assert callable(condition)
     while not condition():

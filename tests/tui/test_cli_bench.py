@@ -306,7 +306,7 @@ def test_ctrl_c_cancels_the_measurement_unless_it_was_somebody_elses(others: boo
         while "nvlink" not in process.stderr.readline():
             pass
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "")
     assert [request.run_id for request in engine.asked(requests.Cancel)] == ([] if others else ["01PEAK"])
     assert ("aisp: left" if others else "aisp: cancelled") in err
@@ -324,7 +324,7 @@ def test_a_second_ctrl_c_leaves_the_measurement_to_the_engine() -> None:
         while "cancelling" not in process.stderr.readline():
             pass
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "`aisp bench peak --stored`" in err
 

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from engine import installed, paths
 from tests.tui.fake_engine import FakeEngine, isolate
 from tui.cli import cli
-from tui.commands import doctor, limits, machine
+from tui.commands import doctor, imports, limits, machine
 from tui.commands.facts import Check, Facts, Verdict
 
 
@@ -439,6 +440,16 @@ def test_triton_without_a_gpu_wants_an_older_numpy(monkeypatch: pytest.MonkeyPat
     assert by_id(machine.triton(Facts(root=tmp_path / "none")))["numpy"].verdict is Verdict.OK
 
 
+def test_how_much_compilers_made_is_told_with_the_way_to_clear_it(state: Path) -> None:
+    (nothing,) = machine.compiled_files(Facts())
+    assert nothing.value == "none"
+    folder = paths.compiled_dir() / "ab"
+    folder.mkdir(parents=True)
+    (folder / "code").write_bytes(b"x" * 3 * 2**20)
+    (told,) = machine.compiled_files(Facts())
+    assert told.value == f"3.0 MiB of 1 rungs; to clear: rm -r {paths.compiled_dir()}"
+
+
 def test_the_state_folder_that_others_could_take_is_a_problem(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
@@ -467,3 +478,66 @@ def test_the_engine_is_compared_with_this_program() -> None:
     assert "is build 000000000000, this program" in older.value
     assert "aisp engine stop --when-idle" in older.fix
     assert other.verdict is Verdict.PROBLEM
+
+
+def test_what_landlock_means_is_said_for_every_kernel() -> None:
+    """A kernel without, an old version, today's, and one where it was switched off."""
+    found = [
+        machine.landlock_check(0, off=False),
+        machine.landlock_check(1, off=False),
+        machine.landlock_check(7, off=False),
+        machine.landlock_check(7, off=True),
+    ]
+    assert [check.verdict for check in found] == [Verdict.WARNING, Verdict.OK, Verdict.OK, Verdict.WARNING]
+    assert "Linux 5.13" in found[0].fix and "seccomp" in found[0].fix
+    assert "signals are not held" in found[1].value and "signals" not in found[2].value
+    assert "unset AISP_LANDLOCK" in found[3].fix
+
+
+def test_a_file_that_shadows_a_module_is_a_problem_and_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert by_id(imports.import_path(Facts()))["imports"].verdict is Verdict.OK
+    path = installed.import_path()
+    (tmp_path / "ctypes.py").write_text("")
+    monkeypatch.setattr(installed, "import_path", lambda: [str(tmp_path), *path])
+    found = by_id(imports.import_path(Facts()))["imports"]
+    assert found.verdict is Verdict.PROBLEM
+    assert found.value.startswith(f"{tmp_path}/ctypes.py is imported in the place of ")
+    assert found.fix == f"remove or rename {tmp_path}/ctypes.py"
+
+
+def held_against_a_run() -> str:
+    """As an engine leaves it."""
+    (folder := paths.state_dir() / "site-packages").mkdir()
+    engine = installed.Installation(installed.state_file(), path=[str(folder)], own=False)
+    engine.begin()
+    engine.before("R1")
+    (folder / "evil.pth").write_text("")
+    engine.after("R1")
+    engine.close()
+    return str(folder / "evil.pth")
+
+
+def test_what_appeared_during_a_run_is_a_problem_until_it_is_accepted() -> None:
+    assert by_id(imports.import_path(Facts()))["installed"].verdict is Verdict.OK
+    file = held_against_a_run()
+    found = by_id(imports.import_path(Facts()))["installed"]
+    assert found.verdict is Verdict.PROBLEM
+    assert f"{file} appeared while run R1 went on" in found.value
+    assert "aisp doctor --accept" in found.fix
+    shown = CliRunner().invoke(cli, ["doctor", "--accept"])
+    assert (shown.exit_code, shown.stdout) == (0, f"accepted: {file} appeared\n")
+    assert by_id(imports.import_path(Facts()))["installed"].verdict is Verdict.OK
+    again = CliRunner().invoke(cli, ["doctor", "--accept", "--json"])
+    assert json.loads(again.stdout) == {"accepted": "nothing was held against a run"}
+
+
+def test_an_engine_that_runs_is_asked_to_accept() -> None:
+    held_against_a_run()
+    with FakeEngine() as fake:
+        fake.detail = "accepted: evil.pth appeared"
+        shown = CliRunner().invoke(cli, ["doctor", "--accept"])
+        assert [type(request).__name__ for request in fake.requests] == ["AcceptInstalled"]
+    assert shown.stdout == "accepted: evil.pth appeared\n"
+    assert by_id(imports.import_path(Facts()))["installed"].verdict is Verdict.PROBLEM  # it is the engine's to write

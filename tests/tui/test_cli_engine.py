@@ -108,7 +108,7 @@ def test_stop_when_idle_asks_for_just_that() -> None:
         wait_for(lambda: bool(fake.asked(requests.Shutdown)), "the request")
         assert fake.asked(requests.Shutdown)[0].when_idle is True
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=20)
+        process.communicate(timeout=60)
     assert process.returncode == 130
 
 
@@ -199,7 +199,7 @@ def test_logs_follow_prints_what_is_added_until_ctrl_c() -> None:
         log.write("second\n")
     assert process.stdout.readline() == "second\n"
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, "")
 
 
@@ -216,4 +216,4 @@ def test_banners_of_the_engine_reach_the_person_who_runs(tmp_path: Path) -> None
         lines = iter(process.stderr.readline, "")
         assert any(line == "aisp: error: the disk is full ␛[2J\n" for line in lines)
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=20)
+        process.communicate(timeout=60)

@@ -231,7 +231,7 @@ def test_ctrl_c_cancels_a_fuzz_and_tells_what_there_is(root: str) -> None:
         while "cases" not in process.stderr.readline():
             pass
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert [request.run_id for request in engine.asked(requests.Cancel)] == ["01FUZZ0001"]
     assert "aisp: cancelled" in err

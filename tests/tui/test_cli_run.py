@@ -330,7 +330,7 @@ def test_the_first_ctrl_c_cancels_the_run_and_ends_with_130(root: str) -> None:
         while "compile" not in process.stderr.readline():
             pass
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "cancelling" in err
     assert [request.run_id for request in engine.asked(requests.Cancel)] == [json.loads(out)["run_id"]]
@@ -349,7 +349,7 @@ def test_the_second_ctrl_c_leaves_at_once_though_the_engine_does_not_answer(root
         while "cancelling" not in process.stderr.readline():
             pass
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "left; `aisp engine status`" in err
 
@@ -367,7 +367,7 @@ def test_on_a_terminal_one_line_is_rewritten_and_taken_away(root: str) -> None:
         while b"samples" not in seen:
             seen += os.read(ours, 4096)
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
         with pytest.raises(OSError):  # a pty whose other side is closed
             while True:
                 seen += os.read(ours, 4096)

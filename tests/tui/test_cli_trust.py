@@ -569,7 +569,7 @@ def test_ctrl_c_cancels_what_runs_and_asks_for_no_more() -> None:
         while names[0] not in process.stderr.readline():
             pass
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "aisp: cancelled" in err
     assert len(engine.asked(requests.Cancel)) >= 1

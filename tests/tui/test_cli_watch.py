@@ -45,7 +45,7 @@ def watching(fake: FakeEngine, root: str, *words: str) -> subprocess.Popen[str]:
 
 def ended(process: subprocess.Popen[str], how: int = signal.SIGINT) -> tuple[str, str]:
     process.send_signal(how)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=60)
     return out, err
 
 
@@ -137,7 +137,7 @@ def test_a_watch_that_somebody_else_began_is_left_to_them(fake: FakeEngine, root
 def test_the_end_of_the_watch_by_somebody_else_is_told(fake: FakeEngine, root: str) -> None:
     process = watching(fake, root)
     fake.publish(events.WatchChanged(target="mine:one", folder=root, active=False))
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=60)
     assert process.returncode == 3
     assert "the watch was ended by somebody else" in err
 

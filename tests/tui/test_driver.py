@@ -32,7 +32,7 @@ def say(**values):
     os.write(REPORT, (json.dumps(values) + "\\n").encode())
 
 def wait_for(condition):
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.01)
     return condition()
@@ -61,7 +61,7 @@ class Terminal:
         self._text = b""
         self.text = b""  # all that was drawn
 
-    def hear(self, *, reading: bool, seconds: float = 30) -> dict[str, Any]:
+    def hear(self, *, reading: bool, seconds: float = 60) -> dict[str, Any]:
         """The next report. `reading` says whether the terminal takes what is drawn meanwhile."""
         deadline = time.monotonic() + seconds
         while b"\n" not in self._text:
@@ -81,7 +81,7 @@ class Terminal:
 
     def drain(self) -> None:
         """Take what is drawn until the script has ended."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             ended = self.process.poll() is not None
             ready, _, _ = select.select([self.master], [], [], 0.05)

@@ -67,7 +67,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return calls
 
 
-async def until(condition: Callable[[], object], patience_s: float = 10.0) -> None:
+async def until(condition: Callable[[], object], patience_s: float = 60.0) -> None:
     deadline = time.monotonic() + patience_s
     while not condition():
         assert time.monotonic() < deadline, "waited for something that did not come"

@@ -8,7 +8,7 @@ import click
 
 from engine.clean import clean_line
 from tui import plain
-from tui.commands import common, machine
+from tui.commands import common, imports, machine
 from tui.commands.facts import Check, Facts, Verdict
 
 SIGNS = {
@@ -21,9 +21,14 @@ _COLOURS = {Verdict.WARNING: "yellow", Verdict.PROBLEM: "red"}
 
 
 @click.command()
+@click.option(
+    "--accept",
+    is_flag=True,
+    help="Accept what appeared on the import path while a run went on: it was you. Nothing else is done.",
+)
 @common.json_option
 @click.pass_context
-def command(ctx: click.Context, as_json: bool) -> None:
+def command(ctx: click.Context, accept: bool, as_json: bool) -> None:
     """Check this machine: Python, torch, driver, GPUs, SQLite, folders, engine, system limits, terminal.
 
     A line for each thing: ok, warning, problem or cannot tell, what was found, and the fix. Nothing is changed,
@@ -31,6 +36,13 @@ def command(ctx: click.Context, as_json: bool) -> None:
 
     Exit status: 0 no problem (there may be warnings); 1 a problem.
     """
+    if accept:
+        told = imports.accept()
+        if as_json:
+            common.say_document({"accepted": told})
+        else:
+            common.say(told)
+        return
     found = examine(Facts())
     if as_json:
         common.say_document(as_document(found))

@@ -24,9 +24,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from engine import paths
+from engine import confinement, paths
 from tui import plain
-from tui.commands import limits
+from tui.commands import imports, limits
 from tui.commands.facts import COMMAND_PATIENCE_S, Check, Facts, Verdict
 from tui.commands.facts import run as _run
 
@@ -91,7 +91,7 @@ def torch(facts: Facts) -> Iterator[Check]:
         version,
         "aisp is tested with torch 2.11 and newer; upgrade it" if old else "",
     )
-    answer = _run([sys.executable, "-c", _ASK_TORCH], TORCH_PATIENCE_S)
+    answer = _run([sys.executable, "-I", "-c", _ASK_TORCH], TORCH_PATIENCE_S)
     yield cuda_check(answer, gpu_expected=bool(_gpu_files(facts)))
 
 
@@ -312,6 +312,33 @@ def device_files(facts: Facts) -> Iterator[Check]:
         yield Check("device_files", title, Verdict.OK, f"{', '.join(node.name for node in nodes)} can be opened")
 
 
+# -- what kernels may do -----------------------------------------------------------------------------------------------
+
+
+def landlock(facts: Facts) -> Iterator[Check]:
+    """Whether processes that run kernels can be kept from writing where they should not."""
+    yield landlock_check(confinement.abi(), off=facts.env.get(confinement.SWITCH) == "0")
+
+
+def landlock_check(version: int, *, off: bool) -> Check:
+    """What a version of Landlock means, 0 for none."""
+    title = "confinement"
+    if not version:
+        fix = (
+            "a kernel from Linux 5.13 on has it (CONFIG_SECURITY_LANDLOCK); a container's seccomp profile may forbid it"
+        )
+        return Check(
+            "landlock", title, Verdict.WARNING, "no Landlock: kernels can write whatever this account can", fix
+        )
+    if off:
+        fix = f"unset {confinement.SWITCH}, then `aisp engine stop`"
+        return Check("landlock", title, Verdict.WARNING, f"Landlock {version}, switched off", fix)
+    value = f"Landlock {version}: workers write to folders of their own alone"
+    if version < confinement.ABI_SCOPES:
+        value += "; signals are not held before version 6"
+    return Check("landlock", title, Verdict.OK, value)
+
+
 # -- the store and the engine ------------------------------------------------------------------------------------------
 
 
@@ -382,6 +409,15 @@ def state_folder(facts: Facts) -> Iterator[Check]:
         f"{socket} ({length} of {paths.MAX_SOCKET_PATH_BYTES} bytes)",
         "" if fits else "set XDG_RUNTIME_DIR to a folder with a shorter name",
     )
+
+
+def compiled_files(facts: Facts) -> Iterator[Check]:
+    """What compilers made and the engine stored, which costs nothing but a compile to remove."""
+    folder = paths.compiled_dir()
+    entries = sum(1 for _ in folder.iterdir()) if folder.is_dir() else 0
+    total = sum(file.lstat().st_size for file in folder.rglob("*") if file.is_file())
+    value = f"{plain.size(total)} of {entries} rungs; to clear: rm -r {os.fsdecode(folder)}" if entries else "none"
+    yield Check("compiled", "compiled files", Verdict.OK, value)
 
 
 def disk_check(free_bytes: int) -> Check:
@@ -496,10 +532,13 @@ CHECKS: tuple[Callable[[Facts], Iterator[Check]], ...] = (
     torch,
     triton,
     compilers,
+    imports.import_path,
     device_files,
     nvml,
+    landlock,
     sqlite,
     state_folder,
+    compiled_files,
     engine,
     limits.cgroups,
     limits.inotify,

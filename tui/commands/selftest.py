@@ -8,21 +8,19 @@ this one, and its progress goes straight to stderr.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import click
 
+from engine import start
 from engine.clean import clean_line
 from tui import plain
 from tui.cli import NotHereError
 from tui.commands import common
 
 OUT, WEAK = "OUT", "WEAK"
-PROGRAM = (sys.executable, "-m", "engine.selftest")
+PROGRAM = tuple(start.command("engine.selftest"))
 
 
 @click.command()
@@ -53,13 +51,10 @@ def command(ctx: click.Context, trials: int | None, seed: int | None, as_json: b
 def ask(options: list[str]) -> tuple[dict[str, Any], bool]:
     """Run the self-test: its document, and whether every rate is as it must be. Raises NotHereError with what it
     ended with where it gave no answer."""
-    here = str(Path(__file__).parents[2])  # the same sources as this program's, whatever else is installed
-    path = os.pathsep.join(part for part in (here, os.environ.get("PYTHONPATH", "")) if part)
     done = subprocess.run(
         [*PROGRAM, "--json", *options],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": path},
         check=False,
     )
     try:

@@ -394,6 +394,23 @@ class WorkScreen(Screen[None]):
 
     # -- keys about the target ---------------------------------------------------------------------------------
 
+    def action_accept_installed(self) -> None:
+        """Ask, then accept what the banner says of the import path."""
+        banner = self.workbench.model.banners.get("installed")
+        if banner is None or banner.severity != "error":
+            self.notify("Nothing on the import path is held against a run", timeout=4, markup=False)
+            return
+        self.run_worker(self._accept_installed(banner.text), group="accept", exclusive=True, exit_on_error=False)
+
+    async def _accept_installed(self, told: str) -> None:
+        from engine.protocol import requests
+        from tui.screens.confirm import ConfirmScreen  # a question is rare
+
+        if await self.app.push_screen_wait(ConfirmScreen("Was that you, and should processes import it?", told)):
+            reply = await self.workbench.ask_engine("Not accepted", requests.AcceptInstalled)
+            if reply is not None:
+                self.notify(clean_line(reply.detail), timeout=8, markup=False)
+
     def action_run_quick(self) -> None:
         """Run quickly."""
         self.workbench.start_runs(self.target_ids, quick=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -358,3 +360,24 @@ def test_the_careless_oracle_accepts_what_the_careful_one_refuses() -> None:
 
 def test_the_careless_oracle_has_no_opinion_where_eager_could_not_be_run() -> None:
     assert judging.naive({"y": f32(1.0)}, (expected(f64(1.0)),)) == {}
+
+
+def test_a_wrong_answer_is_judged_without_importing_anything() -> None:
+    script = """
+import sys, torch
+from checks.compare import compare as plain
+from checks.oracle.judging import compare
+from checks.oracle.truth import Expected
+truth = torch.arange(24.0, dtype=torch.float64).reshape(2, 3, 4)
+expected = Expected("y", truth, "float32", torch.full_like(truth, 1e-3), None)
+wrong = truth.float()
+assert compare(expected, wrong).right and plain("y", wrong, truth, tolerance=1e-6).right
+before = set(sys.modules)
+wrong[1, 0, 2] = 90
+assert compare(expected, wrong).detail.startswith("y[1, 0, 2]: got 90"), compare(expected, wrong).detail
+assert plain("y", wrong, truth, tolerance=1e-6).detail.startswith("y[1, 0, 2]"), "the same place"
+print(sorted(name for name in set(sys.modules) - before if "." not in name))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[]", "somebody waits for the verdict"

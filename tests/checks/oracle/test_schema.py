@@ -176,10 +176,10 @@ def test_layouts_that_an_input_cannot_have_are_never_drawn() -> None:
             "scale",
             {
                 *(Values.DECLARED, Values.CONSTANT, Values.SORTED, Values.TIES, Values.LARGE),
-                *(Values.OUTLIERS, Values.UNIFORM),
+                *(Values.OUTLIERS, Values.UNIFORM, Values.ROWS, Values.FAR),
             },
         ),
-        ("gate", {Values.DECLARED, Values.CONSTANT, Values.SORTED, Values.TIES}),
+        ("gate", {Values.DECLARED, Values.CONSTANT, Values.SORTED, Values.TIES, Values.ROWS}),
         ("index", {Values.DECLARED, Values.CONSTANT, Values.SORTED, Values.TIES, Values.EXTREMES}),
         ("order", {Values.DECLARED}),
         ("mask", {Values.DECLARED, Values.CONSTANT, Values.SORTED}),

@@ -190,10 +190,80 @@ def test_a_stated_tolerance_is_allowed_as_well_and_a_usual_one_is_not() -> None:
         assert said(one, given["x"] * 2 * 1.005).right is right
 
 
-def test_a_stated_tolerance_is_for_the_declared_dtype_and_not_for_those_that_stand_in() -> None:
-    both = target(more="tolerance = { float32 = 0.5, float16 = 0.5 }", tables='[fuzz]\ndtypes = ["float32", "float16"]')
-    given, one = posed(both, lambda x: x * 2, case({"M": 4, "N": 33}, dtype="float16"))
-    assert not said(one, given["x"] * 2 * 1.2).right
+def test_a_stated_tolerance_is_for_its_dtype_also_where_that_stands_in() -> None:
+    tables = '[fuzz]\ndtypes = ["float32", "float16", "bfloat16"]'
+    stated = target(more="tolerance = { float32 = 1e-6, float16 = 0.5 }", tables=tables)
+    for dtype, right in (("float32", False), ("float16", True), ("bfloat16", False)):
+        given, one = posed(stated, lambda x: x * 2, case({"M": 4, "N": 33}, dtype=dtype))
+        assert said(one, given["x"] * 2 * 1.2).right is right
+
+
+# -- references that widen -----------------------------------------------------------------------------------------
+
+ATTENTION = target(
+    'q = "float32 [T, D] normal"\nk = "float32 [T, D] normal"\nv = "float32 [T, D] normal"',
+    'o = "float32 [T, D]"',
+    axes="{ T = 64, D = 15 }",
+    tables='[fuzz]\ndtypes = ["float32", "float16", "bfloat16"]',
+)
+
+
+def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return (q @ k.mT * q.shape[-1] ** -0.5).softmax(-1) @ v
+
+
+WIDENING: dict[str, Any] = {
+    "double": lambda q, k, v: attention(q.double(), k.double(), v.double()),
+    "to": lambda q, k, v: attention(q.to(torch.float64), k.to(dtype=torch.float64), v.type(torch.float64)),
+    "within": lambda q, k, v: (
+        (q.double() @ k.double().mT * q.shape[-1] ** -0.5).softmax(-1, dtype=torch.double) @ v.double()
+    ),
+    "in place": lambda q, k, v: attention(q.double().mul_(1.0), k.double(), v.double()),
+}
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("way", WIDENING)
+def test_eager_is_right_in_half_precision_though_the_reference_widens(way: str, dtype: str) -> None:
+    kind = getattr(torch, dtype)
+    for number in range(1, 9):
+        what = case({"T": 64, "D": 15}, dtype=dtype, number=number)
+        given, one = posed(ATTENTION, WIDENING[way], what)
+        q, k, v = given.values()
+        assert torch.equal(one.value, attention(q.double(), k.double(), v.double()))
+        assert said(one, attention(q, k, v)).right
+        assert said(one, attention(q.float(), k.float(), v.float()).to(kind)).right
+        eight = (x.to(torch.float8_e4m3fn).to(kind) for x in (q, k))
+        assert not said(one, attention(*eight, v)).right
+
+
+def test_a_reference_that_writes_into_what_it_widened_spoils_nothing() -> None:
+    def run(x: torch.Tensor) -> torch.Tensor:
+        wide = x.double()
+        wide -= wide.amax(-1, keepdim=True)
+        return wide.exp() + x
+
+    of = target(tables='[fuzz]\ndtypes = ["float32", "float16"]')
+    given, one = posed(of, run, case({"M": 4, "N": 33}, dtype="float16"))
+    x = given["x"]
+    assert said(one, (x - x.amax(-1, keepdim=True)).exp() + x).right
+    assert one.eager is not None and torch.equal(one.eager, (x - x.amax(-1, keepdim=True)).exp() + x)
+
+
+def test_what_a_reference_makes_in_fp64_becomes_fp32_in_the_yardstick() -> None:
+    seen: list[torch.dtype] = []
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        steps = torch.arange(x.shape[-1], dtype=torch.float64)
+        counted = torch.arange(x.shape[-1]).double()
+        seen.append(steps.dtype)
+        assert steps.dtype is counted.dtype
+        return (x.double() * (steps + counted)).to(x.dtype)
+
+    of = target(tables='[fuzz]\ndtypes = ["float32", "float16"]')
+    given, one = posed(of, run, case({"M": 4, "N": 33}, dtype="float16"))
+    assert set(seen) == {torch.float64, torch.float32}
+    assert said(one, (given["x"].float() * 2 * torch.arange(33)).half()).right
 
 
 # -- subnormal numbers ---------------------------------------------------------------------------------------------

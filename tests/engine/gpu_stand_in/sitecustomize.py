@@ -1,4 +1,5 @@
-"""A GPU that is a CPU: with this folder in PYTHONPATH, and the fake driver, runs on "cuda" go from start to end.
+"""A GPU that is a CPU: with this module imported first (tests.engine.started) and the fake driver, runs on
+"cuda" go from start to end.
 
 The engine takes torch for one that was built with CUDA, and its workers say that they have a GPU; what they are then
 asked to do on it they do on the CPU, timed by the host's clock. What the engine makes of the driver's answers is real.

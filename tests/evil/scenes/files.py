@@ -14,6 +14,7 @@ from pathlib import Path
 from engine.protocol import events
 from kernels.catalog.sources import MAX_FILE_BYTES
 from store.outcomes import State
+from tests.engine.started import SITE
 from tests.evil import corpus
 from tests.evil.matrix import fault
 from tests.evil.stage import Stage, assert_timed
@@ -332,7 +333,7 @@ async def no_inotify(stage: Stage) -> str:
     folder = stage.home / "limited"
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(NO_INOTIFY)
-    engine.environment["PYTHONPATH"] += f":{folder}"
+    engine.environment[SITE] = str(folder)
     await engine.start()
     async with watching(engine, planned_only(stage.home)) as watched:
         seen_s = []

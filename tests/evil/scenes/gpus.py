@@ -80,7 +80,7 @@ async def on_a_gpu(stage: Stage, *answers: str, **settings: str) -> tuple[Engine
     driver = FakeNvml(stage.home / "driver")
     driver.answers(*answers)
     engine = stage.own(**settings)
-    engine.environment |= driver.settings(engine.mark)
+    engine.environment |= driver.settings()
     await engine.start()
     return engine, driver
 
@@ -283,7 +283,7 @@ async def no_driver(stage: Stage) -> str:
         driver = FakeNvml(stage.home / f"{code}")
         driver.answers(f"error.Init {code}")
         engine = stage.own()
-        engine.environment |= driver.settings(engine.mark)
+        engine.environment |= driver.settings()
         await engine.start()
         assert await gpu_note(engine) == words
         root = stage.target(f"t{code}", root=f"r{code}")

@@ -1,0 +1,329 @@
+"""Which cases a run poses beyond those of its lesson: drawn shapes, and other families of values at the timed shape.
+
+The shapes follow from the run's own seed, so nobody can list them: one with every axis odd where the axis may be, one
+at an edge of what the axes allow (the least, or the greatest that is declared), and one more for a rung whose own
+`supports` admits neither. They are small, because somebody waits. Where the axes admit nothing small, the smallest
+that they admit is taken, whatever its size.
+
+At the timed shape two sets hold values that the declared distribution seldom or never draws. `rows` is promised by
+every declaration that admits it: uniform, sorted and constant rows of the declared size. A failure there is a fault.
+`far` goes beyond the declared size, by moderate outliers and another mean: a failure there makes the rung doubted.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from checks.compare import Finding, form
+from checks.inputs import subseed
+from checks.oracle import judging
+from checks.oracle.judging import Opinion
+from checks.oracle.schema import Axis, Case, Schema, SchemaError, Stage, Strategy, Values, fits, takes
+from checks.oracle.truth import Oracle, Truth, sequential
+from kernels import catalog
+from kernels.catalog.model import Case as NamedCase
+from kernels.catalog.model import Extent, Flag, Rung, Target, TensorSpec
+
+if TYPE_CHECKING:
+    import torch
+
+GATE_ELEMENTS = 1 << 13  # of the largest tensor: somebody waits for the run
+GATE_FLOPS = 1 << 22
+GATE_CASES = 2  # beside those for rungs that support neither
+VALUE_SETS = 2  # of other families, at the timed shape
+MOST_ODD = 2047
+WIDER = 8  # the budget grows by this factor until something fits
+WIDENINGS = 9  # then a tensor has 2^40 elements: there is no such machine
+TRIES = 48  # at each budget
+SCALED_BY = 1 << 18  # elements of an output from which its scale is taken, evenly spread
+LOSSY = 0.1  # of the RMS: a stated tolerance from which nothing but the declared values is promised
+
+
+# -- shapes --------------------------------------------------------------------------------------------------------
+
+
+def drawn_shapes(target: Target, seed: int, rungs: Sequence[Rung], *, host: bool) -> tuple[Case, ...]:
+    """The drawn cases of one run, at least one.
+
+    Args:
+        rungs: those that take part, for what they support.
+        host: the cases are for a CPU.
+
+    Raises:
+        SchemaError: the axes admit no case at all.
+    """
+    schema = Schema.of(target, host=host)
+    found = [_drawn(schema, seed, number, edge=number > 0) for number in range(GATE_CASES)]
+    for rung in rungs:
+        if not rung.supports or any(not rung.unsupported(case.axes) for case in found):
+            continue
+        own = _supported(schema, rung)
+        if own is not None:
+            found.append(_drawn_for(own, seed, len(found)))
+    return tuple({tuple(case.axes.items()): case for case in reversed(found)}.values())[::-1]
+
+
+def _drawn(schema: Schema, seed: int, number: int, *, edge: bool, widenings: int = WIDENINGS) -> Case:
+    dtypes = random.Random(subseed(seed, schema.target.id, "gate", number, "dtype")[0])
+    for widening in range(widenings):
+        factor = WIDER**widening
+        budget = replace(schema, most_elements=GATE_ELEMENTS * factor, most_flops=GATE_FLOPS * factor)
+        for attempt in range(TRIES):
+            chance = random.Random(subseed(seed, schema.target.id, "gate", number, widening, attempt)[0])
+            # The more tries were in vain, the smaller the sizes.
+            most = math.ceil(MOST_ODD ** (1 - attempt / TRIES)) * factor
+            axes = _at_edge(schema, chance, most) if edge else {a.name: odd(a, chance, most) for a in schema.axes}
+            if fits(budget, axes):
+                dtype = dtypes.choice(schema.dtypes) if schema.dtypes else ""
+                return Case(number, Strategy.BOUNDARY, axes, dtype)
+    shown = ", ".join(f"{axis.name}={least(axis)}" for axis in schema.axes)
+    raise SchemaError(f"{schema.target.id}: no axes fit together, not even {shown}; say which do in [fuzz] axes")
+
+
+def _drawn_for(own: Schema, seed: int, number: int) -> Case:
+    """A case for a rung's own support: within WIDER times the budget, or the least that it supports."""
+    most = WIDER**WIDENINGS
+    try:
+        return _drawn(own, seed, number, edge=False, widenings=2)
+    except SchemaError:
+        axes = {axis.name: least(axis) for axis in own.axes}
+        if fits(replace(own, most_elements=GATE_ELEMENTS * most, most_flops=GATE_FLOPS * most), axes):
+            return Case(number, Strategy.BOUNDARY, axes, own.dtypes[0] if own.dtypes else "")
+        return _drawn(own, seed, number, edge=False)
+
+
+def odd(axis: Axis, chance: random.Random, most: int) -> int:
+    """An odd size above 1, or an odd multiple of what the axis is a multiple of; of listed values an odd one where any
+    is. It is at most `most`, but where none of the values is."""
+    extent = axis.extent
+    if extent is None or extent.values:
+        small = [n for n in axis.boundary if n <= most] or [axis.boundary[0]]
+        return chance.choice([n for n in small if n % 2 and n > 1] or small)
+    step = extent.multiple
+    low = max(math.ceil(extent.least / step), 2 if step == 1 else 1)
+    high = min(most, extent.most if extent.most is not None else most) // step
+    if high <= low:
+        return _admitted(extent, low * step)
+    count = round(math.exp(chance.uniform(math.log(low), math.log(high)))) | 1
+    return _admitted(extent, count * step)
+
+
+def _admitted(extent: Extent, value: int) -> int:
+    """That value, or one step or two below it where it goes too far."""
+    tries = (value, value - extent.multiple, value - 2 * extent.multiple)
+    return next((n for n in tries if n > 0 and extent.admits(n)), value)
+
+
+def least(axis: Axis) -> int:
+    """The least size of an axis that is not empty."""
+    extent = axis.extent
+    if extent is None or extent.values:
+        return next((n for n in axis.boundary if n > 0), axis.boundary[0])
+    return max(1, math.ceil(extent.least / extent.multiple)) * extent.multiple
+
+
+def greatest(axis: Axis) -> int | None:
+    """The greatest size of an axis; None where it has no end."""
+    extent = axis.extent
+    if extent is None or extent.values:
+        return axis.boundary[-1]
+    return None if extent.most is None else extent.most // extent.multiple * extent.multiple
+
+
+def _at_edge(schema: Schema, chance: random.Random, most: int) -> dict[str, int]:
+    """Each axis with even chances at an edge, one of them in any case; the others odd."""
+    forced = chance.randrange(max(len(schema.axes), 1))
+    axes: dict[str, int] = {}
+    for position, axis in enumerate(schema.axes):
+        if position != forced and chance.random() < 0.5:
+            axes[axis.name] = odd(axis, chance, most)
+            continue
+        top = greatest(axis)
+        axes[axis.name] = top if top is not None and top <= most and chance.random() < 0.5 else least(axis)
+    return axes
+
+
+def _supported(schema: Schema, rung: Rung) -> Schema | None:
+    """The schema with the axes' values that a rung supports; None where there are none."""
+    axes: list[Axis] = []
+    for axis in schema.axes:
+        bound = rung.supports.get(axis.name)
+        if bound is None:
+            axes.append(axis)
+            continue
+        extent = axis.extent
+        known = {*axis.boundary, *bound.values}
+        admitted = tuple(sorted(n for n in known if bound.admits(n) and (extent is None or extent.admits(n))))
+        if extent is not None and not extent.values and not bound.values:
+            tops = [n for n in (extent.most, bound.most) if n is not None]
+            step = math.lcm(extent.multiple, bound.multiple)
+            extent = Extent(least=max(extent.least, bound.least), most=min(tops, default=None), multiple=step)
+        elif not admitted:
+            return None
+        else:
+            extent = None
+        axes.append(replace(axis, boundary=admitted or axis.boundary, extent=extent))
+    return replace(schema, axes=tuple(axes))
+
+
+# -- values --------------------------------------------------------------------------------------------------------
+
+
+def able(target: Target, kind: Values) -> tuple[str, ...]:
+    """Inputs whose values may be of another family at the timed shape: floating ones that are drawn for every set."""
+
+    def usable(spec: TensorSpec) -> bool:
+        fixed = spec.made or Flag.STATIC in spec.flags or "float" not in spec.dtype
+        return not fixed and takes(target, spec, kind)
+
+    return tuple(spec.name for spec in target.inputs if usable(spec))
+
+
+def lossy(target: Target) -> bool:
+    """Whether the stated tolerance is that of a narrower format inside. It was derived from the declared values, and a
+    softmax of sorted rows, for example, multiplies the errors of such a format."""
+    return any(
+        target.tolerance[spec.dtype] >= LOSSY
+        for spec in target.outputs
+        if "float" in spec.dtype and spec.dtype in target.stated
+    )
+
+
+def value_sets(target: Target, case: NamedCase) -> tuple[Case, ...]:
+    """What a run poses at its timed shape beside the declared values: VALUE_SETS cases, or none where no input is able.
+
+    One is judged at the gate, one in triage where the declarations admit such values. A lossy task has none.
+    """
+    found: list[Case] = []
+    if lossy(target):
+        return ()
+    for number, (kind, strategy) in enumerate(
+        ((Values.ROWS, Strategy.MIXED), (Values.FAR, Strategy.ADVERSARIAL))[:VALUE_SETS]
+    ):
+        names = able(target, kind)
+        if not names:
+            kind, strategy, names = Values.ROWS, Strategy.MIXED, able(target, Values.ROWS)
+        if names:
+            found.append(Case(number + 1, strategy, dict(case.axes), values=dict.fromkeys(names, kind)))
+    return tuple(found)
+
+
+def terms(target: Target, axes: Mapping[str, int]) -> int:
+    """How many numbers one element of an output may add up: the product of an input's dimensions that no output has,
+    the largest of all inputs; where outputs have them all, as those of a softmax, the longest dimension."""
+    kept = {dim for spec in target.outputs for dim in spec.dims}
+    summed, longest = 1, 1
+    for spec in target.inputs:
+        if spec.made:
+            continue
+        sizes = dict(zip(spec.dims, catalog.shape(spec, axes), strict=True))
+        summed = max(summed, math.prod(n for dim, n in sizes.items() if dim not in kept))
+        longest = max(longest, *sizes.values(), 1)
+    return summed if summed > 1 else longest
+
+
+@dataclass(slots=True)
+class ValueFamily:
+    """One set of such values, its truth, and how answers are judged.
+
+    The truth is one run of the reference. Only an answer that is not within the least error that is allowed in any case
+    has the error derived that the computation itself allows (truth.py), which takes seven runs.
+    """
+
+    target: Target
+    reference: Callable[..., Any]
+    device: str
+    case: Case
+    inputs: Mapping[str, torch.Tensor]
+    made: Mapping[str, object]
+    note: str = ""
+    _least: Truth | None = field(init=False, default=None)
+    _whole: Truth | None = field(init=False, default=None)
+    _rounded: dict[str, torch.Tensor] = field(init=False, default_factory=dict)  # the truth in the outputs' own dtypes
+
+    def __post_init__(self) -> None:
+        import torch
+
+        self._least = self._stated(self._oracle.least(self.case, self.inputs, self.made))
+        self._rounded = {
+            expected.name: expected.value.to(getattr(torch, expected.dtype)) for expected in self._least.outputs
+        }
+        self.note = self._least.note
+
+    @property
+    def _oracle(self) -> Oracle:
+        return Oracle(self.target, self.reference, self.device, terms=self._terms)
+
+    @property
+    def _terms(self) -> int:
+        """How many terms one element of an output may add up."""
+        return terms(self.target, self.case.axes)
+
+    def judge(self, outputs: Mapping[str, torch.Tensor]) -> tuple[Opinion, ...]:
+        """Opinions on what a rung returned for these inputs."""
+        assert self._least is not None
+        if miscounted := judging.count(outputs, [expected.name for expected in self._least.outputs]):
+            return (miscounted,)
+        if all(self._within(expected.name, outputs) for expected in self._least.outputs):
+            return tuple(Opinion(expected.name, Finding.NOTHING) for expected in self._least.outputs)
+        if self._whole is None:
+            self._whole = self._stated(self._oracle.truth(self.case, self.inputs, self.made, {}))
+        return judging.judge(self.target, self.case, outputs, self._whole.outputs, self.inputs)
+
+    def _stated(self, truth: Truth) -> Truth:
+        """The same, with the tolerance allowed as well that the timed outputs were judged by, relative to the larger of
+        the element and a scale of the output, and so is the error of a sum in sequence. The scale is no more than twice
+        the median, which outliers do not move: the RMS would let everything beside them pass."""
+        import torch
+
+        outputs = []
+        for expected in truth.outputs:
+            tolerance = max(self.target.tolerance.get(expected.dtype, 0.0), sequential(expected.dtype, self._terms))
+            if expected.allowed is not None and tolerance and expected.value.numel():
+                size = torch.nan_to_num(expected.value.abs(), nan=0.0, posinf=0.0)
+                some = size.reshape(-1)[:: max(1, size.numel() // SCALED_BY)]
+                scale = min(float(some.square().mean().sqrt()), 2.0 * float(some.median()))
+                allowed = torch.maximum(expected.allowed, tolerance * torch.clamp(size, min=scale))
+                expected = replace(expected, allowed=allowed)
+            outputs.append(expected)
+        return replace(truth, outputs=tuple(outputs))
+
+    def _within(self, name: str, outputs: Mapping[str, torch.Tensor]) -> bool:
+        """Whether an output is right by the least that is allowed, element by element."""
+        import torch
+
+        assert self._least is not None
+        expected = next(e for e in self._least.outputs if e.name == name)
+        got, truth = outputs[name].to(expected.value.device), expected.value
+        dtype = str(got.dtype).removeprefix("torch.")
+        formed = form(name, tuple(got.shape), dtype, tuple(truth.shape), expected.dtype)
+        if not formed.right or name in self.target.judged:
+            return False
+        if not got.dtype.is_floating_point:
+            return torch.equal(got, truth.to(got.dtype)) and torch.equal(truth.to(got.dtype).to(truth.dtype), truth)
+        rounded = self._rounded[name]
+        if torch.equal(got, rounded):  # the usual end where nothing is computed
+            return True
+        same = got == rounded
+        if expected.allowed is not None:
+            same |= (got.to(torch.float64) - truth).abs() <= expected.allowed  # false for NaN: the long way decides
+        return bool(same.all())
+
+
+def named(case: Case) -> str:
+    """The families of a set in words, for a sentence: "x: uniform, sorted and constant rows"."""
+    said = {
+        Values.ROWS: "uniform, sorted and constant rows",
+        Values.FAR: "rows with outliers or another mean",
+    }
+    kinds = {kind: [name for name, own in case.values.items() if own is kind] for kind in case.values.values()}
+    return "; ".join(f"{', '.join(names)}: {said[kind]}" for kind, names in kinds.items())
+
+
+def gating(case: Case) -> bool:
+    """Whether a failure on these values is a fault."""
+    return case.strategy.stage is Stage.GATE

@@ -1,0 +1,45 @@
+"""Shared memory files in which tensors travel between processes. They have no name in any file system and are gone
+with the engine.
+
+A message calls such a file by a name that only the engine can resolve; the descriptor goes with each job that names it
+(engine.spawner.Child.send) and is closed by the process once the job is done.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+
+from engine.protocol import jobs
+
+_descriptors: dict[str, int] = {}
+_numbers = itertools.count()
+
+
+def descriptor(name: str) -> int:
+    """The open file of that name. Raises KeyError where it was given back."""
+    return _descriptors[name]
+
+
+class Arena:
+    """The shared files of one run."""
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+
+    def blob(self) -> jobs.Blob:
+        """A new, empty shared file."""
+        name = f"shared-{next(_numbers)}"
+        _descriptors[name] = os.memfd_create("aisp", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        self._names.append(name)
+        return jobs.Blob(name=name)
+
+    def free(self, blob: jobs.Blob) -> None:
+        """Give one file back. Whoever has it mapped keeps it until then."""
+        self._names.remove(blob.name)
+        os.close(_descriptors.pop(blob.name))
+
+    def close(self) -> None:
+        """Give all memory back."""
+        while self._names:
+            os.close(_descriptors.pop(self._names.pop()))

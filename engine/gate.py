@@ -1,0 +1,153 @@
+"""The gate: what every rung must get right beyond its lesson's own cases.
+
+Drawn shapes come before the first sample: a time is shown only of a rung that is right on them. Other families of
+values at the timed shape come after the last sample, where the verifier may take its time. Both follow from the run's
+seed (checks.oracle.families).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from checks.oracle import families
+from checks.oracle.schema import Case, SchemaError
+from checks.registry import Drawn, Refusal
+from engine.arms import Arm, ArmEnd, ask
+from engine.clean import clean, clean_line
+from engine.protocol import jobs, reports
+from engine.ranks import Process
+from kernels.catalog.model import Case as NamedCase
+from kernels.catalog.model import Rung, Target
+from store.outcomes import Correctness, State
+
+FIRST_SET = 1 << 16  # behind the run's unforeseen sets: number of the first set of another family
+
+HELD_OUT = "evaluation.held_out"
+FAMILIES = "evaluation.value_families"
+
+
+@dataclass(slots=True)
+class Gate:
+    """Of one run.
+
+    Attributes:
+        ask_judge: asks the run's verifier.
+        blob: a new shared file.
+        first_set: number of the first set of values that is made here; no worker is told it before.
+        several: the rungs run in several processes each, to which no shape but their lesson's can be posed.
+    """
+
+    target: Target
+    case: NamedCase
+    device: str
+    seed: int
+    without: frozenset[str]
+    first_set: int
+    ask_judge: Callable[[jobs.AnyJob, type[Any], str], Awaitable[Any]]
+    blob: Callable[[], jobs.Blob]
+    drawn: list[tuple[Case, reports.Posed]] = field(default_factory=list)
+    why: list[str] = field(default_factory=list)  # what could not be posed, and why
+    _values: list[tuple[Case, int, reports.Posed]] | None = None
+    _making: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def several(self) -> bool:
+        """Whether a rung of this target is more than one process."""
+        return self.target.ranks > 1
+
+    # -- shapes ----------------------------------------------------------------------------------------------------
+
+    async def pose(self, rungs: Sequence[Rung]) -> None:
+        """Draw the run's shapes and let the verifier make their inputs and their truth."""
+        if self.several or HELD_OUT in self.without:
+            return
+        try:
+            cases = families.drawn_shapes(self.target, self.seed, rungs, host=self.device == "cpu")
+        except SchemaError as error:
+            self.why.append(clean_line(str(error)))
+            return
+        for case in cases:
+            job = jobs.Pose(case=case.plain(), seed=self.seed, blob=self.blob())
+            try:
+                self.drawn.append((case, await self.ask_judge(job, reports.Posed, "reference.py")))
+            except ArmEnd as end:
+                if end.state is not State.USER_ERROR:  # the verifier itself is gone
+                    raise
+                self.why.append(clean_line(f"drawn case {case.text}: {end.reason}")[:200])
+
+    async def enter(self, arm: Arm, child: Process, outputs: jobs.Blob, patience_s: float) -> None:
+        """The drawn cases; one that a rung does not claim to support is left out. Raises ArmEnd."""
+        for case, posed in self.drawn:
+            if arm.rung.unsupported(case.axes):
+                continue
+            job = jobs.Try(case=case.plain(), seed=self.seed, inputs=posed.blob, outputs=outputs)
+            tried = await ask(child, job, reports.Tried, patience_s, arm.name)
+            question = jobs.JudgeTry(case=case.plain(), seed=self.seed, rung=arm.name, outputs=tried.outputs)
+            judged: reports.TryJudged = await self.ask_judge(question, reports.TryJudged, "the verifier")
+            if not judged.right:
+                raise _wrong(
+                    judged, f"drawn case {case.text}", "`aisp bench fuzz` finds the smallest such case", HELD_OUT
+                )
+
+    def facts(self) -> Drawn:
+        """What was posed, for checks."""
+        return Drawn(tuple(case.text for case, _ in self.drawn), tuple(self.why), several=self.several)
+
+    # -- values ----------------------------------------------------------------------------------------------------
+
+    async def try_values(self, arm: Arm, child: Process, outputs: jobs.Blob, patience_s: float) -> None:
+        """Other families of values at the timed shape, in the buffers and by the callable that were timed.
+
+        A wrong answer ends the arm where every such declaration promises the values, and is noted as a doubt elsewhere.
+        Raises ArmEnd.
+        """
+        if FAMILIES in self.without or arm.rung.unsupported(self.case.axes):
+            return
+        for case, number, posed in await self._posed():
+            job = jobs.Execute(case=self.case.name, set_index=0, outputs=outputs, values=posed.blob)
+            executed = await ask(child, job, reports.Executed, patience_s, arm.name)
+            question = jobs.JudgeValues(set_index=number, outputs=executed.outputs)
+            judged: reports.TryJudged = await self.ask_judge(question, reports.TryJudged, "the verifier")
+            said = families.named(case)
+            if judged.right:
+                arm.families.append(said)
+            elif families.gating(case):
+                raise _wrong(
+                    judged, f"timed shape, {said}", "values that its declaration admits must be right", FAMILIES
+                )
+            elif arm.doubt is None:
+                arm.doubt = Refusal(FAMILIES, clean_line(f"wrong {judged.finding} ({said}): {judged.detail}"))
+
+    async def _posed(self) -> list[tuple[Case, int, reports.Posed]]:
+        """The sets of the run, made when the first arm asks."""
+        async with self._making:
+            if self._values is None:
+                self._values = []
+                for offset, case in enumerate(families.value_sets(self.target, self.case)):
+                    number = self.first_set + offset
+                    job = jobs.PoseValues(
+                        case=self.case.name, drawn=case.plain(), seed=self.seed, set_index=number, blob=self.blob()
+                    )
+                    try:
+                        posed = await self.ask_judge(job, reports.Posed, "reference.py")
+                    except ArmEnd as end:
+                        if end.state is not State.USER_ERROR:
+                            raise
+                        self.why.append(clean_line(f"{families.named(case)}: {end.reason}")[:200])
+                        continue
+                    self._values.append((case, number, posed))
+            return self._values
+
+
+def _wrong(judged: reports.TryJudged, where: str, advice: str, check: str) -> ArmEnd:
+    return ArmEnd(
+        State.INCORRECT,
+        f"wrong {judged.finding} ({where}): {clean_line(judged.detail)}; {advice}",
+        clean(judged.detail),
+        correctness=Correctness.WRONG,
+        max_error=judged.max_error,
+        check=check,
+    )

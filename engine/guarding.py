@@ -1,0 +1,114 @@
+"""The engine's part of looking after the installation: when to look, and what becomes of what is found.
+
+`engine.installed` knows what there is and what has changed. Here it is decided who hears of it: the pool (standing
+processes have imported what was there when they started), the faces (a banner), the run (facts for a check), the store
+(rungs leave quarantine when a person accepts).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from engine.installed import Installation, News, listed
+from engine.pool import Pool
+from engine.protocol import jobs, reports
+from engine.spawner import Child
+
+log = logging.getLogger("aisp.installed")
+
+BANNER = "installed"
+TELL_PATIENCE_S = 10.0
+
+
+class Guarding:
+    """Looks before a run, after it, and between runs; never while something is measured."""
+
+    def __init__(
+        self,
+        installation: Installation,
+        pool: Pool,
+        banner: Callable[[str, str, str], None],
+        release: Callable[[], Awaitable[Any]],
+    ) -> None:
+        """`banner` takes key, text and severity; `release` ends the quarantines that a look has caused."""
+        self._installation = installation
+        self._pool = pool
+        self._banner = banner
+        self._release = release
+        self._lock = asyncio.Lock()
+        self._shown = ""
+        self._looked_after = ""  # the run that was looked after last
+        self._changes: tuple[str, ...] = ()  # what was found then
+        pool.greet = self.greet
+
+    async def begin(self, lost: Sequence[str]) -> None:
+        """The first look; before any process is started."""
+        news = await asyncio.to_thread(self._installation.begin, lost)
+        if self._installation.accepted_before:
+            await self._release()
+            await asyncio.to_thread(self._installation.released)
+        self._tell(news)
+
+    async def before(self, whose: str) -> str:
+        """Look before a run begins. Why it may not, or ""."""
+        async with self._lock:
+            self._tell(await asyncio.to_thread(self._installation.before, whose))
+            return self._installation.reason
+
+    async def between(self, busy: Callable[[], bool]) -> None:
+        """Look while nobody waits for anything."""
+        async with self._lock:
+            if not busy():
+                self._tell(await asyncio.to_thread(self._installation.glance))
+
+    async def after(self, whose: str) -> Mapping[str, Any]:
+        """Look after a run, once: its facts for the check. Its processes have ended."""
+        async with self._lock:
+            if self._looked_after != whose:
+                changes = await asyncio.to_thread(self._installation.after, whose)
+                self._looked_after, self._changes = whose, tuple(change.text for change in changes)
+                if changes:
+                    log.warning("while run %s went on: %s", whose, listed(changes))
+                self._tell(News())  # forbids first: whoever would be started now would import it
+                if changes:
+                    self._pool.renew()
+            return {**self._installation.state(), "changes": list(self._changes)}
+
+    async def accept(self) -> str:
+        """A person says that it was his own doing; what was accepted."""
+        async with self._lock:
+            accepted = await asyncio.to_thread(self._installation.accept)
+            await self._release()
+            self._pool.renew()
+            self._tell(News())
+            if not accepted:
+                return "nothing was held against a run; rungs that were quarantined for it are free"
+            log.warning("accepted: %s", listed(accepted))
+            return f"accepted: {listed(accepted)}"
+
+    async def greet(self, child: Child) -> None:
+        """Ask the first process of each kind what it imports from. Raises as Child.ask does."""
+        kind = "compiler" if child.compiler else "plain"
+        if self._installation.knows(kind):
+            return
+        told = await child.ask(jobs.TellImports(), TELL_PATIENCE_S)
+        if isinstance(told, reports.ImportsTold):
+            path, files = ([os.fsdecode(name) for name in names] for names in (told.path, told.files))
+            await asyncio.to_thread(self._installation.learn, kind, path, files)
+
+    def _tell(self, news: News) -> None:
+        reason = self._installation.reason
+        if news.noted:
+            log.info("processes start anew: %s", listed(news.noted))
+            self._pool.renew()
+        if news.released:
+            log.info("what was held against a run is gone; processes are started again")
+        self._pool.forbid(reason)
+        text = reason or (f"{listed(news.noted)}; standing processes start anew" if news.noted else "")
+        if text != self._shown:
+            self._shown = text
+            self._banner(BANNER, text, "error" if reason else "info")

@@ -1,0 +1,635 @@
+"""What trusted processes import: which files, by stat() and by content, and what has become of them since.
+
+Engine, verifier and workers import from the folders of their interpreter's import path. A `.pth` file there, a
+`sitecustomize.py`, or a module that shadows another one is run by every process that is started from then on, so a rung
+that leaves one owns the verifier of the next run. Nothing can keep an account from writing to its own folders. What
+this module does is to look: before a run, after it, and now and then between runs.
+
+A look takes the top level of every folder of the import path (names; of files and of `__init__` what stat() says), our
+own sources, and the files that a standing process had imported or mapped when it was ready. It starts no process and
+reads no file where nothing has changed: some milliseconds, in a thread. What has changed by stat() alone is judged by
+content, where that is known: files are read once in the life of an engine, while nothing is measured.
+
+    nobody's run was going on   noted; standing processes start anew
+    a run was going on          that run is SUSPECT, and no process is started until the entry is gone or accepted
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import hashlib
+import importlib.machinery
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import msgspec
+
+from engine import paths
+from engine.clean import clean_line
+
+Stat: TypeAlias = tuple[int, int, int, int]
+"""Inode, size, time of the last write and of the last change in ns. The last cannot be set back by who rewrites a file
+and restores the third."""
+
+THERE: Stat = (0, 0, 0, 0)  # of a folder: its name counts, not what stat() says of it
+
+OWN_SOURCES = ("checks", "engine", "store", "kernels/catalog", "kernels/cuda.py")
+LESSON_FOLDERS = ("gallery", "corpus")  # lessons in our folders: each is a target with a snapshot of its own
+COMPILED = "__pycache__"
+METADATA = (".dist-info", ".egg-info")
+ENTRY_POINTS = "entry_points.txt"  # names modules that torch and Triton import as plug-ins when they are imported
+SITE_FOLDERS = ("site-packages", "dist-packages")
+CUSTOMIZE = ("sitecustomize.py", "usercustomize.py")
+STARTUP = (*CUSTOMIZE, "pyvenv.cfg")
+
+_SUFFIXES = tuple(importlib.machinery.all_suffixes())
+_PROBE_S = 20.0
+_CHUNK_BYTES = 1 << 20
+_WAIT_S = 0.2  # between looks whether something is measured
+_MOST_NAMED = 3
+
+
+class What(enum.StrEnum):
+    """What has become of an entry."""
+
+    APPEARED = "appeared"
+    CHANGED = "changed"
+    GONE = "is gone"
+    PASSED = "had something put in and taken away"  # of a folder whose entries are what they were
+
+
+class Change(msgspec.Struct, frozen=True):
+    """One entry that is not what it was."""
+
+    path: str
+    what: What
+
+    @property
+    def text(self) -> str:
+        """For a person."""
+        return f"{clean_line(os.fsencode(self.path))} {self.what.value}"
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True):
+    """A file of the manifest; `sha256` is "" until it has been read, and of a folder."""
+
+    stat: Stat
+    sha256: str = ""
+
+
+class News(msgspec.Struct, frozen=True):
+    """What a look found while no run went on.
+
+    Attributes:
+        noted: entries that came, went or changed since the last look, and count as known from now on.
+        released: whether what kept processes from being started is gone.
+    """
+
+    noted: tuple[Change, ...] = ()
+    released: bool = False
+
+
+class Remembered(msgspec.Struct):
+    """What outlasts an engine, in the state folder.
+
+    Attributes:
+        python: the interpreter that all else is about.
+        blocked: what appeared or changed while a run went on, and has been neither removed nor accepted.
+        whose: that run.
+        accepted: it was accepted while there was no engine; the next one releases the rungs.
+    """
+
+    python: str
+    path: list[str] = []
+    files: list[str] = []
+    entries: dict[str, Entry] = {}
+    blocked: list[Change] = []
+    whose: str = ""
+    accepted: bool = False
+
+
+def listed(changes: Sequence[Change]) -> str:
+    """The first of them by name."""
+    more = f" and {len(changes) - _MOST_NAMED} more" if len(changes) > _MOST_NAMED else ""
+    return "; ".join(change.text for change in changes[:_MOST_NAMED]) + more
+
+
+# -- what there is -----------------------------------------------------------------------------------------------------
+
+
+def import_path() -> list[str]:
+    """Folders from which a process of this interpreter imports, when it is told nothing else. Asks one: 30 ms."""
+    words = [sys.executable, "-P", "-s", "-E", "-c", "import json, sys; print(json.dumps(sys.path))"]
+    try:
+        answer = subprocess.run(words, capture_output=True, timeout=_PROBE_S, check=True, cwd="/").stdout
+        return [entry for entry in json.loads(answer.splitlines()[-1]) if os.path.isabs(entry)]  # noqa: PTH117  text
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
+        return [entry for entry in sys.path if os.path.isabs(entry)]  # noqa: PTH117  this process has one that works
+
+
+def top_level(path: Iterable[str]) -> dict[str, Stat]:
+    """The top level of every folder of an import path: all that a name can be imported from, and what runs at start."""
+    found: dict[str, Stat] = {}
+    for folder in path:
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    _take_in(entry, found)
+        except NotADirectoryError:
+            found |= stats([folder])  # a zip file
+        except OSError:
+            continue  # not there, or closed to us: what appears is seen when it does
+        if is_site(folder):
+            with contextlib.suppress(OSError):
+                at = os.stat(folder)  # noqa: PTH116  hot path
+                found[folder + os.sep] = (at.st_ino, 0, at.st_mtime_ns, at.st_ctime_ns)
+    found |= stats([os.path.join(sys.prefix, "pyvenv.cfg")])  # noqa: PTH118  hot path
+    return found
+
+
+def is_site(folder: str) -> bool:
+    """Whether packages are installed there, or Python itself: nothing comes and goes in it but by an installation."""
+    return os.path.basename(folder) in SITE_FOLDERS or folder == sysconfig.get_paths()["stdlib"]  # noqa: PTH119  hot path
+
+
+def _take_in(entry: os.DirEntry[str], found: dict[str, Stat]) -> None:
+    name = entry.name
+    if name.endswith((".pth", *_SUFFIXES)) or name in STARTUP:
+        found |= stats([entry.path])
+    elif name.endswith(METADATA) or name == COMPILED or name.isidentifier():
+        if not entry.is_dir():
+            return
+        found[entry.path] = THERE
+        if name.isidentifier() and name != COMPILED:
+            for suffix in _SUFFIXES:
+                found |= stats([f"{entry.path}/__init__{suffix}"])
+        elif name != COMPILED:
+            found |= stats([f"{entry.path}/{ENTRY_POINTS}"])
+
+
+def stats(files: Iterable[str]) -> dict[str, Stat]:
+    """What stat() says of those that are there."""
+    found: dict[str, Stat] = {}
+    for path in files:
+        try:
+            at = os.stat(path)  # noqa: PTH116  hot path
+        except (OSError, ValueError):
+            continue
+        found[path] = (at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns)
+    return found
+
+
+def own_files() -> Iterator[str]:
+    """The source files that judge and measure."""
+    root = Path(__file__).parent.parent
+    for part in OWN_SOURCES:
+        start = root / part
+        if start.is_file():
+            yield str(start)
+        for where, folders, names in os.walk(start):
+            folders[:] = [name for name in folders if name not in (COMPILED, *LESSON_FOLDERS)]
+            yield from (os.path.join(where, name) for name in names if name.endswith(".py"))  # noqa: PTH118  hot path
+
+
+def shadows(path: Sequence[str]) -> dict[str, str]:
+    """Files that are imported in the place of a module that lies further down the import path: file to that module.
+
+    A lone file in the place of a package is one, as is anything in the place of a module of the standard library. A
+    package that is installed twice is no shadow of itself.
+    """
+    first: dict[str, str] = {}
+    found: dict[str, str] = {}
+    for folder in path:
+        for module, file in _modules(folder).items():
+            before = first.setdefault(module, file)
+            whole = file.endswith("/__init__.py") and not before.endswith("/__init__.py")
+            if before != file and not _is_standard(module, before) and (whole or _is_standard(module, file)):
+                found.setdefault(before, file)
+    return found
+
+
+def _modules(folder: str) -> dict[str, str]:
+    """What each name is imported from that a folder of the import path has; of a package and a file, the package."""
+    found: dict[str, str] = {}
+    for path in top_level([folder]):
+        where, name = os.path.split(path)
+        module = name.partition(".")[0]
+        if where == folder and module.isidentifier():
+            if name.endswith(_SUFFIXES):
+                found.setdefault(module, path)
+            elif os.path.exists(f"{path}/__init__.py"):  # noqa: PTH110  hot path
+                found[module] = f"{path}/__init__.py"
+    return found
+
+
+def _is_standard(module: str, file: str) -> bool:
+    """Whether it is the standard library's own file of that name."""
+    stdlib = sysconfig.get_paths()["stdlib"]
+    rest = file.removeprefix(stdlib + os.sep)
+    return module in sys.stdlib_module_names and rest != file and not rest.startswith(SITE_FOLDERS)
+
+
+# -- what has become of it ---------------------------------------------------------------------------------------------
+
+
+class Installation:
+    """What trusted processes import, as it was and as it is. Its methods block: they are for threads."""
+
+    def __init__(self, file: Path, *, path: Sequence[str] | None = None, own: bool = True) -> None:
+        """`file` keeps what outlasts this object; `path` is the import path, asked of an interpreter if not given."""
+        self._file = file
+        self._mark = file.with_suffix(".run")
+        self._given = path
+        self._own = own
+        self._path: list[str] = []
+        self._files: set[str] = set()
+        self._known: dict[str, Entry] = {}
+        self._blocked: dict[str, Change] = {}
+        self._whose = ""
+        self._learned: set[str] = set()
+        self._top: set[str] = set()  # entries of the last look that are of the import path itself
+        self.accepted_before = False  # while there was no engine
+        self._lock = threading.RLock()
+        self._ended = threading.Event()
+        self._reader: threading.Thread | None = None
+        self.look_ms = 0.0  # what the last look took
+        self.hashed_bytes = 0
+        self.hashed_s = 0.0  # of reading alone
+
+    # -- looking -------------------------------------------------------------------------------------------------------
+
+    def begin(self, lost: Sequence[str] = ()) -> News:
+        """The first look of an engine, held against the last one of the engine before.
+
+        Args:
+            lost: runs in the middle of which that engine ended. What changed since then may be theirs.
+        """
+        with self._lock:
+            remembered = recall(self._file)
+            self._path = list(self._given) if self._given is not None else import_path()
+            lost = [*lost, *self._marked()]
+            self.accepted_before = remembered is not None and remembered.accepted
+            if remembered is None or remembered.python != sys.executable:
+                self._known = {path: Entry(stat) for path, stat in self._now().items()}
+                self._save()
+                return News()
+            self._path += [entry for entry in remembered.path if entry not in self._path]
+            self._files = set(remembered.files)
+            self._known = remembered.entries
+            self._blocked = {change.path: change for change in remembered.blocked}
+            self._whose = remembered.whose
+            if not lost:
+                return self._settle()
+            self._block(self._differences(self._now()), f"run {lost[0]}, in which the engine was lost,")
+            return self._settle()
+
+    def before(self, whose: str = "") -> News:
+        """A look while no run goes on; `whose` is the run that begins now, if one does and may."""
+        with self._lock:
+            news = self._settle()
+            if whose and not self._blocked:
+                with contextlib.suppress(OSError):
+                    self._mark.write_text(whose)
+            return news
+
+    def glance(self) -> News:
+        """A look at the import path's top level alone: what somebody installs shows there."""
+        with self._lock:
+            return self._settle(whole=False)
+
+    def after(self, whose: str) -> list[Change]:
+        """The look after a run, when none of its processes is left: what came, went or changed meanwhile.
+
+        From then on nothing may be started (`reason`), until it is gone or accepted.
+        """
+        with self._lock:
+            changes = self._differences(self._now())
+            if changes:
+                self._block(changes, f"run {whose}")
+            self._mark.unlink(missing_ok=True)
+            return changes
+
+    def accept(self) -> list[Change]:
+        """What kept processes from being started is known from now on."""
+        with self._lock:
+            accepted, self._blocked, self._whose = list(self._blocked.values()), {}, ""
+            if accepted:  # else a run may be going on, whose changes nobody has seen yet
+                self._settle()
+                self._save()
+            return accepted
+
+    def released(self) -> None:
+        """What was accepted while there was no engine has been carried out."""
+        with self._lock:
+            self.accepted_before = False
+            self._save()
+
+    @property
+    def reason(self) -> str:
+        """Why no process may be started, and what to do; "" where nothing speaks against it."""
+        return blocked_text(list(self._blocked.values()), self._whose)
+
+    def _settle(self, *, whole: bool = True) -> News:
+        """Take what is new for known, but for what is held against a run."""
+        before = dict(self._blocked)
+        fresh: list[Change] = []
+        there: set[str] = set()
+        now = self._now(whole=whole)
+        for change in self._differences(now):
+            if change.path in before:
+                there.add(change.path)
+            else:
+                fresh.append(change)
+        self._blocked = {path: change for path, change in before.items() if path in there}
+        released = bool(before) and not self._blocked
+        self._adopt(fresh, now)
+        if fresh or len(before) != len(self._blocked):
+            self._save()
+        # Whoever removes what was held against a run leaves a folder that was written to.
+        noted = tuple(change for change in fresh if not (before and change.what is What.PASSED))
+        return News(noted=noted, released=released)
+
+    def _block(self, changes: Sequence[Change], whose: str) -> None:
+        passed = [change for change in changes if change.what is What.PASSED]
+        self._adopt(passed, self._now())
+        self._blocked |= {change.path: change for change in changes if change.what is not What.PASSED}
+        self._whose = whose if self._blocked else ""
+        self._save()
+
+    def _adopt(self, changes: Iterable[Change], now: Mapping[str, Stat]) -> None:
+        for change in changes:
+            if change.path in now:
+                self._known[change.path] = Entry(now[change.path])
+            else:
+                self._known.pop(change.path, None)
+
+    def _now(self, *, whole: bool = True) -> dict[str, Stat]:
+        start = time.perf_counter()
+        top = found = top_level(self._path)
+        if not whole:  # of all else nothing is said
+            found = {path: entry.stat for path, entry in self._known.items() if path not in self._top} | top
+            self._top |= top.keys()
+            return found
+        self._top = set(top)
+        if self._own:
+            found = found | stats(own_files())
+        found = found | stats(self._files - found.keys())
+        self.look_ms = (time.perf_counter() - start) * 1e3
+        return found
+
+    def _differences(self, now: Mapping[str, Stat]) -> list[Change]:
+        """What is another than it was known to be. What only looks so by stat() is known as it is from here on."""
+        changes: list[Change] = []
+        compiled: list[str] = []
+        for path, at in now.items():
+            known = self._known.get(path)
+            if known is not None and known.stat == at:
+                continue
+            if known is not None and known.sha256 and _sha256(path) == known.sha256:
+                self._known[path] = Entry(at, known.sha256)
+            elif _is_compiled(path):
+                compiled.append(path)
+            else:
+                changes.append(Change(path, What.APPEARED if known is None else What.CHANGED))
+        changes += [Change(path, What.GONE) for path in self._known.keys() - now.keys() if not _is_compiled(path)]
+        for path in faithful(compiled):
+            compiled.remove(path)
+            self._known[path] = Entry(now[path])
+        changes += [Change(path, What.CHANGED if path in self._known else What.APPEARED) for path in compiled]
+        return sorted(self._without_folders(changes, now), key=lambda change: change.path)
+
+    def _without_folders(self, changes: list[Change], now: Mapping[str, Stat]) -> Iterator[Change]:
+        """A site folder's own time of change tells what came and went again. It tells nothing that its entries do not
+        tell where they have changed, or where Python made its folder for compiled files."""
+        silent = {path for path in now.keys() | self._known.keys() if os.path.basename(path) == COMPILED}  # noqa: PTH119
+        entries = [change.path for change in changes if not change.path.endswith(os.sep)]
+        touched = {os.path.dirname(path) for path in entries}  # noqa: PTH120  hot path
+        for change in changes:
+            if change.path in silent:
+                self._adopt([change], now)
+            elif not change.path.endswith(os.sep):
+                yield change
+            elif change.what is What.CHANGED and change.path.rstrip(os.sep) not in touched:
+                yield Change(change.path, What.PASSED)
+            else:
+                self._adopt([change], now)
+
+    # -- learning ------------------------------------------------------------------------------------------------------
+
+    def knows(self, kind: str) -> bool:
+        """Whether a process of this kind has said what it imports from."""
+        return kind in self._learned
+
+    def learn(self, kind: str, path: Iterable[str], files: Iterable[str]) -> None:
+        """What a process of some kind, which has not seen a lesson, imports from, has imported and has mapped."""
+        with self._lock:
+            self._learned.add(kind)
+            new = [entry for entry in dict.fromkeys(path) if os.path.isabs(entry) and entry not in self._path]  # noqa: PTH117
+            self._path += new
+            more = set(files) - self._files
+            self._files |= more
+            for name, at in (top_level(new) | stats(more)).items():
+                self._known.setdefault(name, Entry(at))
+            self._save()
+
+    def state(self) -> dict[str, object]:
+        """Figures for a run's facts: how many entries there are, and how many of them by content."""
+        with self._lock:
+            # Neither folders, nor site folders with their time of change.
+            files = [e for path, e in self._known.items() if e.stat != THERE and not path.endswith(os.sep)]
+            return {
+                "entries": len(self._known),
+                "folders": len(self._path),
+                "hashed": sum(bool(entry.sha256) for entry in files),
+                "files": len(files),
+                "look_ms": self.look_ms,
+            }
+
+    # -- content -------------------------------------------------------------------------------------------------------
+
+    def read_in_background(self, busy: Callable[[], bool]) -> None:
+        """Read every file once, at the lowest priority and never while `busy`."""
+        self._reader = threading.Thread(target=self._read, args=(busy,), name="installed", daemon=True)
+        self._reader.start()
+
+    def close(self) -> None:
+        """The end of an engine that was stopped: no run is lost in it."""
+        self._ended.set()
+        if self._reader is not None:
+            self._reader.join()
+        self._mark.unlink(missing_ok=True)
+
+    def _read(self, busy: Callable[[], bool]) -> None:
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)  # Linux: of this thread alone
+        while not self._ended.is_set():
+            with self._lock:
+                waiting = [path for path, entry in self._known.items() if not entry.sha256 and entry.stat[0]]
+            # What runs at every start and what is small comes first.
+            waiting.sort(key=lambda path: (not path.endswith((".pth", *STARTUP)), self._known[path].stat[1]))
+            unread = [path for path in waiting if not path.endswith(os.sep) and path not in self._blocked]
+            for path in unread:
+                self._read_one(path, busy)
+                if self._ended.is_set():
+                    return
+            self._ended.wait(_WAIT_S * (1 if unread else 10))
+
+    def _read_one(self, path: str, busy: Callable[[], bool]) -> None:
+        def waits() -> bool:
+            while busy() and not self._ended.is_set():
+                self._ended.wait(_WAIT_S)
+            return not self._ended.is_set()
+
+        start = time.perf_counter()
+        found = _sha256(path, waits)
+        with self._lock:
+            known = self._known.get(path)
+            if known is None or self._ended.is_set():
+                return
+            if stats([path]).get(path) != known.stat:
+                return  # another one by now: the next look finds it
+            self._known[path] = Entry(known.stat, found or "-")  # "-" of one that cannot be read: asked once
+            self.hashed_bytes += known.stat[1]
+            self.hashed_s += time.perf_counter() - start
+
+    # -- what outlasts an engine ---------------------------------------------------------------------------------------
+
+    def _marked(self) -> list[str]:
+        try:
+            return [clean_line(self._mark.read_bytes())]
+        except OSError:
+            return []
+        finally:
+            self._mark.unlink(missing_ok=True)
+
+    def _save(self) -> None:
+        remembered = Remembered(
+            python=sys.executable,
+            path=self._path,
+            files=sorted(self._files),
+            entries=self._known,
+            blocked=list(self._blocked.values()),
+            whose=self._whose,
+            accepted=self.accepted_before,
+        )
+        keep(self._file, remembered)
+
+
+def blocked_text(changes: Sequence[Change], whose: str) -> str:
+    """Why no process may be started, and what to do; "" where nothing is held against a run."""
+    if not changes:
+        return ""
+    return (
+        f"{listed(changes)} while {whose} went on, and every new process would import it: no process is started "
+        "until it is as it was; remove it, or accept it (`aisp doctor --accept`, or A in the app), and run again"
+    )
+
+
+def state_file() -> Path:
+    """Where an engine keeps what it has seen."""
+    return paths.state_dir() / "installed.json"
+
+
+def recall(file: Path) -> Remembered | None:
+    """What the last engine of this state folder has seen; None where there is nothing that can be read."""
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Remembered)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def keep(file: Path, remembered: Remembered) -> None:
+    """Write it whole or not at all. A disk that is full costs the memory over a restart, and no run."""
+    partial = file.with_suffix(".new")
+    with contextlib.suppress(OSError):
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as sink:
+            sink.write(msgspec.json.encode(remembered))
+        partial.replace(file)
+
+
+def accept_without_engine(file: Path) -> list[Change]:
+    """Accept what is held against a run, for the next engine to find accepted. What was accepted."""
+    remembered = recall(file)
+    if remembered is None or not remembered.blocked:
+        return []
+    accepted = remembered.blocked
+    for change in accepted:
+        at = stats([change.path]).get(change.path)
+        if at is None:
+            remembered.entries.pop(change.path, None)
+        else:
+            folder = os.path.isdir(change.path)  # noqa: PTH112  text
+            remembered.entries[change.path] = Entry(THERE if folder else at)
+    remembered.blocked, remembered.whose, remembered.accepted = [], "", True
+    keep(file, remembered)
+    return accepted
+
+
+# -- content -----------------------------------------------------------------------------------------------------------
+
+
+def _sha256(path: str, goes_on: Callable[[], bool] = lambda: True) -> str:
+    """Of a file's content; "" where it cannot be read, or the reading was given up."""
+    digest = hashlib.sha256()
+    try:
+        with Path(path).open("rb") as file:
+            while goes_on():
+                piece = file.read(_CHUNK_BYTES)
+                if not piece:
+                    return digest.hexdigest()
+                digest.update(piece)
+    except OSError:
+        return ""
+    return ""
+
+
+def _is_compiled(path: str) -> bool:
+    return f"{os.sep}{COMPILED}{os.sep}" in path
+
+
+_FAITHFUL = """
+import importlib.util, json, marshal, sys
+for path in json.load(sys.stdin):
+    try:
+        source = importlib.util.source_from_cache(path)
+        data = open(path, "rb").read()
+        code = marshal.loads(data[16:])
+        true = compile(open(source, "rb").read(), source, "exec", dont_inherit=True)
+        if data[:4] == importlib.util.MAGIC_NUMBER and code == true:
+            print(json.dumps(path), flush=True)
+    except Exception:
+        pass
+"""
+
+
+def faithful(compiled: Sequence[str]) -> list[str]:
+    """Those compiled files that hold what their source compiles to.
+
+    Python writes such a file whenever some process imports a source for the first time, and takes it for the source
+    from then on: who writes one himself needs to change no source. They are read by a process that is thrown away, as
+    what a stranger wrote there can crash whoever reads it.
+    """
+    if not compiled:
+        return []
+    words = [sys.executable, "-I", "-S", "-B", "-c", _FAITHFUL]
+    try:
+        done = subprocess.run(
+            words, input=json.dumps(compiled).encode(), capture_output=True, timeout=_PROBE_S, check=False, cwd="/"
+        )
+    except (OSError, subprocess.SubprocessError):
+        return []
+    told: list[str] = []
+    for line in done.stdout.splitlines():
+        with contextlib.suppress(ValueError):
+            told.append(json.loads(line))
+    return [path for path in compiled if path in told]

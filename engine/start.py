@@ -1,0 +1,52 @@
+"""Starts one of our own processes so that it imports what was installed and nothing else.
+
+    python -I engine/start.py MODULE WORDS...
+
+Isolated (-I), the interpreter heeds no PYTHON* variable, no folder of the user's own packages, and neither the working
+folder nor the script's is on its import path: the standard library comes first, then site-packages. Our five packages
+come from where this file lies, before anything else that bears one of their names, in a checkout as in an installed
+wheel; that folder itself is not on the path, so nothing else in it can be imported. This file must import nothing but
+the standard library: it is executed by its path.
+"""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+
+PACKAGES = frozenset(("kernels", "checks", "store", "engine", "tui"))
+FILE = str(Path(__file__).absolute())
+ISOLATED = ("-I", "-u")  # -u: what a process prints is read as it is printed
+
+
+class OurPackages:
+    """Finds our packages in one folder, and nothing else."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = [str(folder)]
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """See importlib.abc.MetaPathFinder."""
+        return PathFinder.find_spec(name, self._path) if name in PACKAGES else None
+
+
+def command(module: str, *words: str) -> list[str]:
+    """The words that start `module` of ours as a program."""
+    return [sys.executable, *ISOLATED, FILE, module, *words]
+
+
+def main() -> None:
+    """Become the program that the first word names."""
+    sys.meta_path.insert(0, OurPackages(Path(FILE).parent.parent))
+    module = sys.argv.pop(1)
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()

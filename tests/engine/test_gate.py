@@ -1,0 +1,139 @@
+"""What a run asks beyond its lesson's cases, what that costs in jobs, and what a run says where it fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checks.oracle import families
+from engine.arms import Arm, ArmEnd
+from engine.gate import Gate
+from engine.protocol import jobs, reports
+from store.outcomes import Correctness, FindingStatus, State, Validity, Verdict
+from tests.checks.oracle.targets import target
+from tests.engine.harness import EngineUnderTest
+from tests.engine.targets import write_target
+
+WRONG = "values"
+BLOB = jobs.Blob(name="/nowhere")
+
+
+class Counting:
+    """A verifier and a worker that count what they are asked, and answer as they are told to."""
+
+    def __init__(self, *, wrong: tuple[str, ...] = (), failing: str = "") -> None:
+        self.asked: list[jobs.AnyJob] = []
+        self.wrong, self.failing = wrong, failing
+
+    async def judge(self, job: jobs.AnyJob, want: type[Any], whose: str) -> Any:
+        self.asked.append(job)
+        if isinstance(job, (jobs.Pose, jobs.PoseValues)):
+            if type(job).__name__ == self.failing:
+                raise ArmEnd(State.USER_ERROR, "reference.py: ValueError: no such size")
+            return reports.Posed(blob=BLOB, hashes={})
+        case = job.case["strategy"] if isinstance(job, jobs.JudgeTry) else str(getattr(job, "set_index", ""))
+        right = case not in self.wrong
+        return reports.TryJudged(
+            right=right, finding="nothing" if right else WRONG, detail="y[0]", max_error=None, outputs=[]
+        )
+
+    async def ask(self, job: jobs.AnyJob, patience_s: float) -> Any:
+        self.asked.append(job)
+        if isinstance(job, jobs.Try):
+            return reports.Tried(outputs=BLOB, took_ms=1.0)
+        return reports.Executed(outputs=BLOB, fingerprint=[])
+
+    def count(self, kind: type[Any]) -> int:
+        return sum(isinstance(job, kind) for job in self.asked)
+
+
+def gate(known: Counting, **other: Any) -> tuple[Gate, list[Arm]]:
+    of = target(rungs=("baseline", "optimized"))
+    made = Gate(
+        target=of, case=of.cases[0], device="cpu", seed=other.get("seed", 9),
+        without=frozenset(other.get("without", ())), first_set=1000, ask_judge=known.judge, blob=lambda: BLOB,
+    )  # fmt: skip
+    return made, [Arm(rung.name, rung, "cpu", True) for rung in of.rungs]
+
+
+async def through(known: Counting, **other: Any) -> tuple[Gate, list[Arm]]:
+    made, arms = gate(known, **other)
+    await made.pose([arm.rung for arm in arms])
+    for arm in arms:
+        await made.enter(arm, known, BLOB, 1.0)  # type: ignore[arg-type]
+    for arm in arms:
+        await made.try_values(arm, known, BLOB, 1.0)  # type: ignore[arg-type]
+    return made, arms
+
+
+async def test_a_run_poses_two_shapes_and_two_sets_of_values_and_each_rung_is_called_once_for_each() -> None:
+    known = Counting()
+    made, arms = await through(known)
+    assert known.count(jobs.Pose) == known.count(jobs.PoseValues) == 2, "once for all arms"
+    assert known.count(jobs.Try) == known.count(jobs.JudgeTry) == 2 * len(arms)
+    assert known.count(jobs.Execute) == known.count(jobs.JudgeValues) == 2 * len(arms)
+    assert len(known.asked) == 4 + 8 * len(arms)
+    elements = sum(case.axes["M"] * case.axes["N"] for case, _ in made.drawn)
+    assert elements <= 2 * families.GATE_ELEMENTS
+    assert all(len(arm.families) == 2 and arm.doubt is None for arm in arms)
+    last_shape = max(place for place, job in enumerate(known.asked) if isinstance(job, jobs.JudgeTry))
+    first_values = min(place for place, job in enumerate(known.asked) if isinstance(job, jobs.PoseValues))
+    assert first_values > last_shape, "nobody waits for them before the first sample"
+
+
+async def test_what_is_left_out_on_request_costs_nothing() -> None:
+    known = Counting()
+    await through(known, without=("evaluation.held_out", "evaluation.value_families"))
+    assert known.asked == []
+
+
+async def test_shapes_follow_from_the_runs_own_seed() -> None:
+    drawn = [(await through(Counting(), seed=seed))[0].facts().posed for seed in (1, 2, 1)]
+    assert drawn[0] == drawn[2] != drawn[1]
+
+
+async def test_a_wrong_shape_or_promised_value_ends_the_arm_and_another_value_is_a_doubt() -> None:
+    with pytest.raises(ArmEnd, match="drawn case M=") as shape:
+        await through(Counting(wrong=("boundary",)))
+    with pytest.raises(ArmEnd, match="timed shape, x: uniform, sorted and constant rows") as promised:
+        await through(Counting(wrong=("1000",)))
+    assert [end.value.check for end in (shape, promised)] == ["evaluation.held_out", "evaluation.value_families"]
+    assert {end.value.correctness for end in (shape, promised)} == {Correctness.WRONG}
+    _, arms = await through(Counting(wrong=("1001",)))
+    assert all(arm.doubt and arm.doubt.check == "evaluation.value_families" for arm in arms)
+
+
+async def test_a_reference_that_fails_on_the_drawn_cases_is_told_and_does_not_end_the_run() -> None:
+    made, _ = await through(Counting(failing="Pose"))
+    assert made.facts().posed == ()
+    assert any("no such size" in why for why in made.facts().why)
+
+
+async def test_a_rung_that_is_wrong_on_outliers_alone_is_suspect_and_has_no_verdict(
+    shared: EngineUnderTest, tmp_path: Path
+) -> None:
+    clipped = "def run(x):\n    return x.clamp(-5.5, 5.5) * 2\n"
+    root = tmp_path / "mine"
+    cases = '[[cases]]\nname = "cpu"\naxes = { N = 4096 }'
+    one = write_target(root, {"optimized.py": clipped}, cases=cases)
+    found = await shared.run(root, one.id)
+    assert found.arm("optimized").state is State.OK, found.record.reason
+    doubts = [f for f in found.record.findings if f.check == "evaluation.value_families"]
+    assert {(f.arm, f.status) for f in doubts} >= {("optimized", FindingStatus.SUSPECT)}
+    assert found.record.validity is Validity.SUSPECT
+    assert found.record.verdict is Verdict.NONE
+
+
+async def test_a_run_without_any_drawn_case_is_not_valid(shared: EngineUnderTest, tmp_path: Path) -> None:
+    picky = "def run(x):\n    assert x.shape[0] in (64, 4096), 'no such size'\n    return x * 2\n"
+    root = tmp_path / "mine"
+    cases = '[[cases]]\nname = "cpu"\naxes = { N = 64 }'
+    one = write_target(root, {"reference.py": picky, "optimized.py": "def run(x):\n    return x + x\n"}, cases=cases)
+    found = await shared.run(root, one.id)
+    assert found.arm("optimized").state is State.OK, found.record.reason
+    told = [f for f in found.record.findings if f.check == "evaluation.drawn_cases"]
+    assert [f.status for f in told] == [FindingStatus.SUSPECT]
+    assert "no such size" in told[0].evidence
+    assert found.record.validity is Validity.SUSPECT
