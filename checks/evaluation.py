@@ -859,12 +859,20 @@ def _in_modules(owner: Any, keys: list[Any]) -> list[str]:
 
 def held_out(arm: ArmFacts, run: RunFacts) -> Answer:
     """Shapes that are judged and never timed."""
-    cases = [case.name for case in run.target.cases if not case.timed and case.name != run.case.name]
-    if not cases:
-        return not_applicable("the target has no case with timed = false; one of an odd size would be judged as well")
     if not arm.ended_well:
         return not_applicable("the arm ended before this could be said")
-    return passed(f"{len(cases)} shapes that are never timed were judged: {', '.join(cases)}")
+    posed = run.drawn.posed if run.drawn is not None else ()
+    if posed and not arm.shapes:
+        return suspect(
+            f"its `supports` admits none of the {len(posed)} shapes that were drawn ({'; '.join(posed)}), so it was "
+            "asked for its lesson's own alone: let it support more, or narrow [fuzz] axes to what it supports"
+        )
+    own = [case.name for case in run.target.cases if not case.timed and case.name != run.case.name]
+    right = [f"{len(arm.shapes)} drawn: {'; '.join(arm.shapes)}"] if arm.shapes else []
+    right += [f"{len(own)} of the lesson's that are never timed: {', '.join(own)}"] if own else []
+    if not right:
+        return not_applicable("the target has no case with timed = false; one of an odd size would be judged as well")
+    return passed(f"right on {'; '.join(right)}")
 
 
 def drawn_cases(run: RunFacts) -> Answer:

@@ -3,7 +3,8 @@
 Launches through Triton and cuda.core are counted in Python (checks/workload.py). What an extension of
 `torch.utils.cpp_extension`, or a library that a rung built and opened, does is not seen there. So one call is recorded
 after the last sample: on a GPU by CUPTI, where each kernel has a name; on a CPU by torch's record of operators, which
-sees an operator whoever called it, Python or C++. Recorded is how long each took.
+sees an operator whoever called it, Python or C++. Recorded is how long each took. A call on a GPU whose kernels took
+next to nothing of its time did its work on the host, where a lesson's inputs may lie: there it is recorded again.
 
 What Python itself calls, as `x @ w` in the rung's run(), is in sight of whoever reads the rung, and no laundering. It
 is told apart by a mode that sees each function of torch that Python calls, and none that C++ calls.
@@ -28,6 +29,7 @@ SAYS_SO = ("library", "cublas", "cudnn", "cutlass", "aten", "at::", "onednn", "m
 
 _SHOWN = "aisp::shown"
 
+ON_HOST = 0.01  # of a call's time is all that its kernels took: the work was done on the host
 LAUNDERED = 0.9  # of the recorded time is a library's: nothing that matters is left for the rung's own code
 MOST_NAMED = 4
 EMPTY_CALLS = 3
@@ -129,6 +131,8 @@ def record(device: str, launch_once: Callable[[], object]) -> dict[str, Any]:
     """Facts of one recorded call (`summary`). In a worker, after the last sample."""
     start = time.perf_counter()
     pieces, total_ns, how = (_on_gpu if device == "cuda" else _on_cpu)(launch_once)
+    if device == "cuda" and total_ns < ON_HOST * _finished_ns(launch_once):
+        pieces, total_ns, how = _on_cpu(launch_once)
     return summary(pieces, total_ns, how, (time.perf_counter() - start) * 1e3)
 
 
@@ -175,6 +179,16 @@ def _on_gpu(launch_once: Callable[[], object]) -> tuple[list[Piece], int, str]:
         if e.device_type() == cuda and not _MOVES.search(e.name()) and not _NO_WORK.search(e.name())
     ]
     return pieces, sum(piece.duration_ns for piece in pieces), "CUPTI"
+
+
+def _finished_ns(launch_once: Callable[[], object]) -> int:
+    """Host time of a call and of all that it launched."""
+    import torch  # as above
+
+    start_ns = time.perf_counter_ns()
+    launch_once()
+    torch.cuda.synchronize()
+    return time.perf_counter_ns() - start_ns
 
 
 def _wall_ns(launch_once: Callable[[], object]) -> int:

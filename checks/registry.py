@@ -281,6 +281,7 @@ class ArmFacts:
         others_cores: processors that others kept busy meanwhile.
         pressure_share: of the time, that in which anything on the machine stood in line.
         stolen_share: of the processor time that was asked for, what the hypervisor took. All None where not told.
+        shapes: drawn shapes that it got right, in words.
         families: other values at the timed shape that it got right, in words.
         doubt: what it got wrong although its declaration does not promise it.
         refusal: what ended it, where a check did.
@@ -309,6 +310,7 @@ class ArmFacts:
     others_cores: float | None = None
     pressure_share: float | None = None
     stolen_share: float | None = None
+    shapes: tuple[str, ...] = ()
     families: tuple[str, ...] = ()
     doubt: Refusal | None = None
     refusal: Refusal | None = None

@@ -162,6 +162,7 @@ class Arm:
     compared: list[dict[str, float]] = field(default_factory=list)  # per full comparison
     sustained: list[Sustained] = field(default_factory=list)
     surprises: list[Surprises] = field(default_factory=list)
+    shapes: list[str] = field(default_factory=list)  # drawn shapes that it got right
     families: list[str] = field(default_factory=list)  # other values at the timed shape that it got right
     doubt: Refusal | None = None  # what its declaration does not promise, and it got wrong
     naive: Naive | None = None

@@ -47,6 +47,7 @@ def arm_facts(arm: Arm, record: records.ArmRecord, source: bytes) -> registry.Ar
         others_cores=arm.waits.others_cores,
         pressure_share=arm.waits.pressure_share,
         stolen_share=arm.waits.stolen_share if arm.waits.cores else None,
+        shapes=tuple(arm.shapes),
         families=tuple(arm.families),
         doubt=arm.doubt,
         refusal=arm.refusal,

@@ -1,7 +1,8 @@
 """The gate: what every rung must get right beyond its lesson's own cases.
 
-Drawn shapes come before the first sample: a time is shown only of a rung that is right on them. Other families of
-values at the timed shape come after the last sample, where the verifier may take its time. Both follow from the run's
+Drawn shapes come before the first sample: a time is shown only of a rung that is right on them. A rung that uses
+torch's compiler would compile for seconds at each, so it is asked for one of them, after the last sample. Other families
+of values at the timed shape come after the last sample, where the verifier may take its time. Both follow from the run's
 seed (checks.oracle.families).
 """
 
@@ -78,11 +79,12 @@ class Gate:
                     raise
                 self.why.append(clean_line(f"drawn case {case.text}: {end.reason}")[:200])
 
-    async def enter(self, arm: Arm, child: Process, outputs: jobs.Blob, patience_s: float) -> None:
-        """The drawn cases; one that a rung does not claim to support is left out. Raises ArmEnd."""
-        for case, posed in self.drawn:
-            if arm.rung.unsupported(case.axes):
-                continue
+    async def enter(
+        self, arm: Arm, child: Process, outputs: jobs.Blob, patience_s: float, *, most: int | None = None
+    ) -> None:
+        """The drawn cases, the first `most` of those that the rung claims to support. Raises ArmEnd."""
+        asked = [(case, posed) for case, posed in self.drawn if not arm.rung.unsupported(case.axes)]
+        for case, posed in asked[:most]:
             job = jobs.Try(case=case.plain(), seed=self.seed, inputs=posed.blob, outputs=outputs)
             tried = await ask(child, job, reports.Tried, patience_s, arm.name)
             question = jobs.JudgeTry(case=case.plain(), seed=self.seed, rung=arm.name, outputs=tried.outputs)
@@ -91,6 +93,7 @@ class Gate:
                 raise _wrong(
                     judged, f"drawn case {case.text}", "`aisp bench fuzz` finds the smallest such case", HELD_OUT
                 )
+            arm.shapes.append(case.text)
 
     def facts(self) -> Drawn:
         """What was posed, for checks."""

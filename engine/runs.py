@@ -336,7 +336,7 @@ class Execution:
             # One after the other: what one process holds at the timed shape twice, several may not.
             for arm in taking_part:
                 if arm.running:
-                    await self._guarded(arm, self._try_values)
+                    await self._guarded(arm, self._try_more)
         await self._each(taking_part, self._finish_process)
         await self._tell()
 
@@ -462,8 +462,7 @@ class Execution:
     async def _expect(self) -> None:
         for case, number in self._sets(gate=True):
             await self._ask_judge(jobs.Expect(case=case.name, set_index=number), reports.Expected, "reference.py")
-        # torch's compiler takes seconds for each new shape: its rungs have their lesson's own cases.
-        await self._beyond.pose([a.rung for a in self._arms if a.running and not self.plan.compiles(a.rung)])
+        await self._beyond.pose([a.rung for a in self._arms if a.running])
 
     def _prepare_surprise(self, replica: int) -> None:
         """Let the verifier make what that replica will be surprised with, unless it does so already.
@@ -628,12 +627,17 @@ class Execution:
                     moved = await ask(child, job, reports.Executed, limits.progress_s, arm.name)
                     await self._judge_outputs(arm, case_name, numbers[0], moved.outputs, "output.moved_buffers")
         if gate and not self.plan.compiles(arm.rung):
-            async with self._step("gate", arm):
-                if self._expected is not None:
-                    await asyncio.shield(self._expected)
-                await self._beyond.enter(arm, child, outputs, limits.compile_s)
+            await self._enter(arm)
         arm.correctness = Correctness.CORRECT
         self._tell_arm(arm)
+
+    async def _enter(self, arm: Arm, *, most: int | None = None) -> None:
+        """The drawn shapes of the gate."""
+        async with self._step("gate", arm):
+            if self._expected is not None:
+                await asyncio.shield(self._expected)
+            patience_s = self._services.limits.compile_s
+            await self._beyond.enter(arm, self._child(arm), self._outputs_of(arm), patience_s, most=most)
 
     def _outputs_of(self, arm: Arm) -> jobs.Blob:
         """Where the arm's process hands over what it was asked for last: one file, that of no other process."""
@@ -725,7 +729,10 @@ class Execution:
         if found:
             arm.surprises.append(challenges.together(found, len(found), crowding))
 
-    async def _try_values(self, arm: Arm) -> None:
+    async def _try_more(self, arm: Arm) -> None:
+        """What the gate asks after the last sample."""
+        if self.plan.compiles(arm.rung):
+            await self._enter(arm, most=1)
         async with self._step("values", arm):
             await self._beyond.try_values(
                 arm, self._child(arm), self._outputs_of(arm), self._services.limits.progress_s

@@ -159,10 +159,10 @@ def _descriptors(world: World) -> int:
     held = 0
     for descriptor in Path(f"/proc/{world.pid}/fd").iterdir():
         try:
-            target = os.readlink(descriptor)
+            target = descriptor.readlink()
         except FileNotFoundError:
             continue
-        held += target.startswith((home, "/dev/")) or not os.path.exists(target)
+        held += str(target).startswith((home, "/dev/")) or not target.exists()
     return held
 
 

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 
 from checks import evaluation as ev
 from checks import registry
-from checks.registry import ArmFacts, Refusal, RunFacts, Status
+from checks.registry import ArmFacts, Drawn, Refusal, RunFacts, Status
 from kernels import catalog
 from kernels.catalog.model import Case, Role, Target
 from tests.checks import imported
@@ -691,7 +692,13 @@ def test_held_out_shapes_are_named_and_a_target_without_any_has_nothing_to_ask(t
     target = lesson(tmp_path / "one", PLAIN)
     run = run_facts(target)
     status, text = ev.held_out(arm_facts(target, "optimized"), run)
-    assert (status, text) == (Status.PASSED, "1 shapes that are never timed were judged: ragged")
+    assert (status, text) == (Status.PASSED, "right on 1 of the lesson's that are never timed: ragged")
+    asked = replace(run, drawn=Drawn(posed=("N=3", "N=1")))
+    status, text = ev.held_out(arm_facts(target, "optimized", shapes=("N=3",)), asked)
+    assert (status, text.split(";")[0]) == (Status.PASSED, "right on 1 drawn: N=3")
+    status, text = ev.held_out(arm_facts(target, "optimized"), asked)
+    assert status is Status.SUSPECT
+    assert "none of the 2 shapes that were drawn (N=3; N=1)" in text
     alone = RunFacts(target, Case("ragged", {}, timed=False), "cpu", True, 1, ())
     assert ev.held_out(arm_facts(target, "optimized"), alone)[0] is Status.NOT_APPLICABLE
 

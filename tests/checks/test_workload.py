@@ -369,6 +369,23 @@ def test_kernels_are_known_by_their_names_and_an_authors_own_are_not(kernel: str
     assert libraries.family_of(kernel) == family
 
 
+@pytest.mark.parametrize(
+    ("kernels_ns", "how", "hidden"),
+    [(0, "the host's", 1.0), (4_000, "the host's", 1.0), (20_000, "CUPTI", 0.0), (900_000, "CUPTI", 0.0)],
+)
+def test_a_call_whose_kernels_took_nothing_of_its_time_is_recorded_on_the_host(
+    monkeypatch: pytest.MonkeyPatch, kernels_ns: int, how: str, hidden: float
+) -> None:
+    on_host = libraries.Piece("aten::mm", "torch", 990_000)
+    monkeypatch.setattr(
+        libraries, "_on_gpu", lambda _: ([libraries.Piece("decoy", "", kernels_ns)], kernels_ns, "CUPTI")
+    )
+    monkeypatch.setattr(libraries, "_on_cpu", lambda _: ([on_host], 990_000, "the host's"))
+    monkeypatch.setattr(libraries, "_finished_ns", lambda _: 1_000_000)
+    recorded = libraries.record("cuda", lambda: None)
+    assert (recorded["how"], recorded["hidden"]) == (how, hidden)
+
+
 # -- the gallery -------------------------------------------------------------------------------------------------------
 
 GALLERY = Path(workload.__file__).parent / "gallery"

@@ -83,6 +83,15 @@ async def test_a_run_poses_two_shapes_and_two_sets_of_values_and_each_rung_is_ca
     assert first_values > last_shape, "nobody waits for them before the first sample"
 
 
+async def test_who_compiles_for_long_is_asked_for_one_shape() -> None:
+    known = Counting()
+    made, (arm, *_) = gate(known)
+    await made.pose([arm.rung])
+    await made.enter(arm, known, BLOB, 1.0, most=1)  # type: ignore[arg-type]
+    assert known.count(jobs.Try) == known.count(jobs.JudgeTry) == 1
+    assert arm.shapes == [made.drawn[0][0].text]
+
+
 async def test_what_is_left_out_on_request_costs_nothing() -> None:
     known = Counting()
     await through(known, without=("evaluation.held_out", "evaluation.value_families"))
@@ -124,6 +133,35 @@ async def test_a_rung_that_is_wrong_on_outliers_alone_is_suspect_and_has_no_verd
     assert {(f.arm, f.status) for f in doubts} >= {("optimized", FindingStatus.SUSPECT)}
     assert found.record.validity is Validity.SUSPECT
     assert found.record.verdict is Verdict.NONE
+
+
+async def test_words_that_spare_a_slow_compiler_do_not_spare_the_drawn_shapes(
+    shared: EngineUnderTest, tmp_path: Path
+) -> None:
+    whole = (
+        "def run(x):  # torch.compile was no faster\n    y = x * 2\n    y[y.numel() // 64 * 64 :] = 0\n    return y\n"
+    )
+    root = tmp_path / "mine"
+    cases = '[[cases]]\nname = "cpu"\naxes = { N = 4096 }'
+    one = write_target(root, {"optimized.py": whole}, cases=cases)
+    found = await shared.run(root, one.id)
+    assert found.arm("optimized").state is State.INCORRECT, found.record.reason
+    steps = [step.name for step in found.record.steps if step.arm == "optimized"]
+    assert steps.index("warm-up") < steps.index("gate"), "nobody waits for its compiler before the first sample"
+    ended = [f for f in found.record.findings if f.arm == "optimized" and f.status is FindingStatus.CAUGHT]
+    assert [f.check for f in ended] == ["evaluation.held_out"]
+
+
+async def test_a_rung_that_supports_no_shape_that_was_posed_is_suspect(shared: EngineUnderTest, tmp_path: Path) -> None:
+    small = "def run(x):\n    assert x.shape[0] < 4096 or x.shape[0] == 8192, 'no such size'\n    return x * 2\n"
+    root = tmp_path / "mine"
+    lines = '[[cases]]\nname = "cpu"\naxes = { N = 8192 }\n[rungs.optimized]\nsupports = { N = { multiple = 4096 } }'
+    one = write_target(root, {"reference.py": small, "optimized.py": "def run(x):\n    return x + x\n"}, cases=lines)
+    found = await shared.run(root, one.id)
+    told = {f.arm: f for f in found.record.findings if f.check == "evaluation.held_out"}
+    assert told["baseline"].status is FindingStatus.PASSED
+    assert told["optimized"].status is FindingStatus.SUSPECT
+    assert "`supports` admits none" in told["optimized"].evidence
 
 
 async def test_a_run_without_any_drawn_case_is_not_valid(shared: EngineUnderTest, tmp_path: Path) -> None:
