@@ -57,6 +57,7 @@ LEAST_FOR_STEP = 24  # samples of a replica
 LEAST_OF_STEP = 8  # before and after it
 SLOW = 1.4  # a call that is slow by plan takes at least this much longer than the slowest of the others
 LEAST_PERIODS = 6  # of each replica
+CROWDED = 0.25  # of its turns a lone process stood in line because of others: a burst of theirs looks like a step
 AGREE = 0.6  # of the processes must show the same: load, or another place of the step, can blur it in the others
 MOST_PERIOD = 32  # calls
 PURE = 0.85  # of the slow samples in one place of the period, and of the samples at that place slow
@@ -393,6 +394,8 @@ def _steady(arm: ArmFacts, run: RunFacts) -> Answer:
     lasting = _lasting(arm)
     if lasting is not None and lasting < STEP:
         return passed(f"{told}, but the engine's clock found it {lasting:.2f} times as long as at first: a disturbance")
+    if len(found) == 1 and (arm.waited_share or 0.0) >= CROWDED:
+        return passed(f"{told}, but it stood in line for {arm.waited_share:.0%} of its turns; a full run would tell")
     if _cores_used(arm) > 1.25 * min(_cores_used(rival) for rival in rivals):
         return passed(f"{told}; it uses more cores than its rivals, and whoever else wants them slows it alone")
     return caught(

@@ -1,9 +1,9 @@
 """The gate: what every rung must get right beyond its lesson's own cases.
 
 Drawn shapes come before the first sample: a time is shown only of a rung that is right on them. A rung that uses
-torch's compiler would compile for seconds at each, so it is asked for one of them, after the last sample. Other families
-of values at the timed shape come after the last sample, where the verifier may take its time. Both follow from the run's
-seed (checks.oracle.families).
+torch's compiler would compile for seconds at each, so it is asked for one of them, after the last sample. Other
+families of values at the timed shape come after the last sample, where the verifier may take its time. Both follow
+from the run's seed (checks.oracle.families).
 """
 
 from __future__ import annotations

@@ -152,6 +152,16 @@ def test_a_rung_with_many_threads_that_lost_its_cores_is_not_caught(target: Targ
     assert (found.status, "more cores" in found.evidence) == (Status.PASSED, True)
 
 
+@pytest.mark.parametrize(("replicas", "status"), [(1, Status.PASSED), (3, Status.CAUGHT)])
+def test_a_lone_process_that_stood_in_line_is_not_caught_and_several_that_agree_are(
+    target: Target, replicas: int, status: Status
+) -> None:
+    crowded = samples(*(stepped(96, 40, 16.0, seed) for seed in range(replicas)))
+    base = arm(target, "baseline", samples(*(noisy(96) for _ in range(replicas))))
+    facts = run(target, base, arm(target, "optimized", crowded, waited_share=0.8), replicas=replicas)
+    assert ask("steady", facts, "optimized").status is status
+
+
 def test_a_rung_that_becomes_faster_is_told(target: Target) -> None:
     warm = arm(target, "optimized", samples(stepped(96, 40, 0.3)))
     base = arm(target, "baseline", samples(noisy(96)))
