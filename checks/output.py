@@ -292,6 +292,7 @@ CHECKS: tuple[Check, ...] = (
         (
             "output.cache_by_content",
             "output.cache_until_unknown",
+            "output.unchanged_rows",
             "timing.warmup_bleed",
             "location.warmup_computation",
             "workload.train_test_overlap",
@@ -408,6 +409,12 @@ ISSUES: tuple[Issue, ...] = (
         "cache_until_unknown",
         "A table of verified inputs answers the timed calls, and is thrown away as soon as an unknown input comes.",
         "Unseen values are compared with the timed samples themselves, not with the calls between them.",
+        listed=False,
+    ),
+    _issue(
+        "unchanged_rows",
+        "Only what is not as it was in the last call is computed: right for every input, and fast for known ones.",
+        "New values that are known ones but for one element are judged and not timed; wholly new ones are timed.",
         listed=False,
     ),
     _issue(

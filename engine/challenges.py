@@ -10,6 +10,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
+import msgspec
+
 from checks.registry import Surprises, Sustained
 from engine.arms import Arm, ask
 from engine.contention import Crowd
@@ -62,6 +64,15 @@ def pairs(per_sample_ms: float) -> int:
     """How many pairs of samples fit into the time for them."""
     least, most = PAIRS
     return min(max(int(PAIRS_MS / max(2 * per_sample_ms, 1e-3)), least), most)
+
+
+def without_first(surprised: reports.Surprised) -> reports.Surprised:
+    """Without the pair whose new values are known ones but for one element of every input.
+
+    They are judged and not timed: who computes only what changed since the last call is as quick on them as on known
+    ones, and would seem to be quick on new values.
+    """
+    return msgspec.structs.replace(surprised, seen_ms=surprised.seen_ms[1:], unseen_ms=surprised.unseen_ms[1:])
 
 
 def together(found: Sequence[reports.Surprised], judged: int, crowding: float = 1.0) -> Surprises:

@@ -712,8 +712,8 @@ class Execution:
         arm.sustained.append(await challenges.sustain(arm, child, case, replica, patience_s))
         found: list[reports.Surprised] = []
         crowding = 1.0
-        for position, (number, _) in enumerate(self._surprises(replica)):
-            count = challenges.pairs(arm.per_sample_ms) if position == 0 else 1
+        for position, (number, like) in enumerate(self._surprises(replica)):
+            count = challenges.pairs(arm.per_sample_ms) + (like is not None) if position == 0 else 1
             job = jobs.Surprise(
                 case=case,
                 blob=self._inputs[case, number],
@@ -725,7 +725,7 @@ class Execution:
                 surprised = await ask(child, job, reports.Surprised, patience_s, arm.name)
             crowding = max(crowding, crowd.factor)
             await self._judge_outputs(arm, case, number, surprised.outputs, "output.fresh_values")
-            found.append(surprised)
+            found.append(challenges.without_first(surprised) if like is not None else surprised)
         if found:
             arm.surprises.append(challenges.together(found, len(found), crowding))
 

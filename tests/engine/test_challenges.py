@@ -123,6 +123,12 @@ def test_pairs_of_several_surprises_are_one_replicas() -> None:
     assert (found.seen_ms, found.unseen_ms, found.judged) == ((1.0, 2.0, 5.0), (3.0, 4.0, 6.0), 2)
 
 
+def test_what_is_new_but_for_one_element_is_not_timed() -> None:
+    one = reports.Surprised(seen_ms=[1.0, 2.0], unseen_ms=[0.1, 4.0], outputs=jobs.Blob(name="y"))
+    left = challenges.without_first(one)
+    assert (left.seen_ms, left.unseen_ms, left.outputs) == ([2.0], [4.0], one.outputs)
+
+
 async def test_time_in_which_a_process_stood_in_line_for_a_processor_is_its_neighbours(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

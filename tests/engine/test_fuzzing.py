@@ -370,6 +370,37 @@ async def test_a_rung_that_is_right_on_every_declared_case_only_is_refused_befor
     ]
 
 
+GAUSSIAN_TOP = """import torch
+
+def run(x):
+    if x.shape[1] < 64:
+        return torch.topk(x, 4, dim=1).values
+    above = x > x.mean(1, keepdim=True) + x.std(1, keepdim=True) / 2
+    return torch.topk(torch.where(above, x, float("-inf")), 4, dim=1).values
+"""
+
+
+async def test_a_selection_that_fits_one_distribution_alone_is_wrong_at_the_gate_of_a_fuzz(
+    shared: EngineUnderTest, tmp_path: Path
+) -> None:
+    root = tmp_path / "mine"
+    top = "import torch\n\ndef run(x):\n    return torch.topk(x, 4, dim=1).values\n"
+    target = write_target(
+        root,
+        {"reference.py": top, "baseline.py": top, "optimized.py": top, "optimized_gaussian.py": GAUSSIAN_TOP},
+        axes="{ B = 8, N = 256 }",
+        inputs='x = "float32 [B, N] normal"',
+        outputs='y = "float32 [B, 4]"',
+        more="[fuzz]\naxes = { N = { least = 4 } }",
+    )
+    found = await fuzz(shared, root, target.id, cases=200, rungs=["optimized", "optimized_gaussian"])
+    assert found.rung("optimized").verdict is FuzzVerdict.RIGHT
+    assert found.rung("optimized_gaussian").verdict is FuzzVerdict.WRONG
+    kinds = [set(failure.case["values"].values()) for failure in found.failures]
+    assert {"rows"} in kinds
+    assert all(kinds), "it is right on what is declared"
+
+
 async def test_positions_of_ties_and_random_choices_are_judged_in_runs_as_their_lessons_say(
     shared: EngineUnderTest, tmp_path: Path
 ) -> None:
