@@ -526,12 +526,15 @@ class Installation:
 
 
 def blocked_text(changes: Sequence[Change], whose: str) -> str:
-    """Why no process may be started, and what to do; "" where nothing is held against a run."""
+    """Why no process may be started, and what to do; "" where nothing is held against a run.
+
+    What to do comes first: a narrow terminal shows the beginning.
+    """
     if not changes:
         return ""
     return (
-        f"{listed(changes)} while {whose} went on, and every new process would import it: no process is started "
-        "until it is as it was; remove it, or accept it (`aisp doctor --accept`, or A in the app), and run again"
+        "no process is started until you remove or accept (A, `aisp doctor --accept`) what changed: "
+        f"{listed(changes)} while {whose} went on, and every new process would import it"
     )
 
 
