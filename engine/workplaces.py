@@ -98,6 +98,8 @@ def sweep() -> None:
     for entry in list(paths.work_dir().iterdir()):
         _remove(entry)
     shutil.rmtree(paths.cache_links_dir(), ignore_errors=True)
+    # The one folder of caches that all runs shared before each process had its own; gigabytes of it may be left.
+    shutil.rmtree(paths.state_dir() / paths.CACHE_FOLDER, ignore_errors=True)
 
 
 def _begin() -> None:

@@ -399,8 +399,11 @@ def test_folders_of_an_engine_that_was_killed_are_removed(monkeypatch: pytest.Mo
     left(workplaces.make() / paths.CACHE_FOLDER, a=b"left")
     paths.cache_links_dir().mkdir()
     (paths.cache_links_dir() / "k").symlink_to("/nowhere")
+    shared = paths.state_dir() / "cache" / "triton"  # of all runs, before each process had its own
+    shared.mkdir(parents=True)
     workplaces.sweep()
     assert list(paths.work_dir().iterdir()) == []
+    assert not shared.parent.exists()
     assert not paths.cache_links_dir().exists()
 
 
