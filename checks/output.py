@@ -414,7 +414,8 @@ ISSUES: tuple[Issue, ...] = (
     _issue(
         "unchanged_rows",
         "Only what is not as it was in the last call is computed: right for every input, and fast for known ones.",
-        "New values that are known ones but for one element are judged and not timed; wholly new ones are timed.",
+        "Timed calls seldom get the values of the call before. New values that are known ones but for one element are "
+        "judged and not timed; wholly new ones are timed.",
         listed=False,
     ),
     _issue(

@@ -30,6 +30,7 @@ CALLS = (8, 32)  # least and most calls in it
 THROTTLED = 1  # store.records.DISCARDED
 THROTTLED_BELOW = 0.75  # of the reference clock
 LEAST_SAMPLES = 3  # in a turn, where the budget allows
+AGAIN = 1 / 8  # chance that a timed call gets the very values of the one before it
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class StopRule:
         budget_s: for the rounds of one replica; no round beyond the least begins after it. It starts after the
             warm-up, however long that took.
         turn_ms: of one arm in one round; at least three samples, at most `turn_samples`.
-        input_sets: how many sets of values the timed calls draw from.
+        input_sets: how many sets of values the timed calls draw from (`drawn_sets`).
         cooling_s: the most that a run waits for a GPU whose clock has fallen.
         warm: the caches are as the call before left them, instead of the L2 flushed.
         interleaved: arms take turns; else one arm is measured after the other.
@@ -80,6 +81,19 @@ def calls_for(per_call_ms: float) -> int:
     least, most = CALLS
     wanted = math.ceil(SAMPLE_MS / max(per_call_ms, 1e-6))
     return min(max(1 << (wanted - 1).bit_length(), least), most)
+
+
+def drawn_sets(order: random.Random, sets: int, calls: int) -> list[int]:
+    """Which set of values each of `calls` timed calls gets, of `sets` in all: mostly another than the call before.
+
+    Where nothing has changed since the last call a rung may save its work and be right, which is worth nothing to
+    whoever uses it. Repeats are kept seldom, and not left out, so that nobody can tell the next set from those before.
+    """
+    found = [order.randrange(sets)]
+    while len(found) < calls:
+        other = (found[-1] + order.randrange(1, sets)) % sets if sets > 1 else 0
+        found.append(found[-1] if order.random() < AGAIN else other)
+    return found
 
 
 class ArmFailure(Exception):
@@ -227,7 +241,7 @@ class Turns:
         """A GPU whose clock has fallen is given time before the next sample."""
         rule = self._rule
         wanted = max(LEAST_SAMPLES, min(rule.turn_samples, int(rule.turn_ms / max(arm.per_sample_ms, 0.01))))
-        sets = [self._order.randrange(rule.input_sets) for _ in range(wanted * arm.calls)]
+        sets = drawn_sets(self._order, rule.input_sets, wanted * arm.calls)
         # Slow calls get three samples a turn; nothing gets more than its share of time beyond that.
         budget_ms = max(4 * rule.turn_ms, 4 * arm.per_sample_ms)
         least_mhz = 0.0 if math.isnan(self.reference_mhz) else THROTTLED_BELOW * self.reference_mhz

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import math
 import random
 import time
@@ -14,7 +15,7 @@ import pytest
 
 from engine.arms import Arm, ArmEnd
 from engine.protocol import events, jobs, reports
-from engine.turns import CALLS, COMPANY_BELOW_MS, SHORT_MS, ArmFailure, StopRule, Turns
+from engine.turns import AGAIN, CALLS, COMPANY_BELOW_MS, SHORT_MS, ArmFailure, StopRule, Turns, drawn_sets
 from kernels.catalog.model import Kind, Needs, Role, Rung
 from store.outcomes import State, Timing
 from store.records import DISCARDED
@@ -140,6 +141,16 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 # -- how a sample is taken ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sets", [1, 2, 3])
+def test_a_timed_call_seldom_gets_the_values_of_the_call_before(sets: int) -> None:
+    calls = 8000
+    found = drawn_sets(random.Random(5), sets, calls)
+    assert len(found) == calls
+    assert all(abs(found.count(number) - calls / sets) < 0.05 * calls for number in range(sets))
+    again = sum(now == before for before, now in itertools.pairwise(found)) / (calls - 1)
+    assert again == pytest.approx(1.0 if sets == 1 else AGAIN, abs=0.02)
 
 
 async def test_short_calls_are_timed_as_a_graph_of_as_many_as_fill_a_sample() -> None:
