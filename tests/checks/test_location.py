@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import select
 import subprocess
 import sys
 import threading
@@ -140,15 +141,16 @@ def test_helpers_of_the_compiler_are_nobodys_accomplices() -> None:
 # -- after the last call -----------------------------------------------------------------------------------------------
 
 
-def watched(monkeypatch: pytest.MonkeyPatch, work: Any) -> dict[str, Any]:
+def watched(monkeypatch: pytest.MonkeyPatch, work: Any, target: Target = TARGET) -> dict[str, Any]:
     """What the sensor says of one thread that a lesson started."""
     monkeypatch.setattr(location, "MOST_WINDOWS", 8)
     monkeypatch.setattr(ctypes, "CDLL", lambda _: SimpleNamespace(prctl=lambda *_: 0))
-    sensor = location.StillRunning(site())
+    sensor = location.StillRunning(site(target))
     sensor.before_import()
     stop = threading.Event()
     thread = threading.Thread(target=work, args=(stop,), daemon=True)
     thread.start()
+    time.sleep(0.01)  # until it has its name
     try:
         sensor.after_timing()
     finally:
@@ -233,6 +235,26 @@ def test_a_thread_that_waits_for_work_is_not_at_work(
     assert facts["busy_s"] == {}
     of = arm(facts, sensor="still_running")
     assert location.still_running(of, run_of(TARGET, of))[0] is Status.PASSED
+
+
+PR_SET_NAME = 15
+
+
+def loop_of_a_group(stop: threading.Event) -> None:
+    """What gloo does while no peer has anything to say."""
+    prctl(PR_SET_NAME, location.GLOO_LOOP.encode(), 0, 0, 0)
+    with select.epoll() as peers:
+        while not stop.is_set():
+            peers.poll(0.01)
+
+
+@pytest.mark.parametrize(("ranks", "caught"), [(1, True), (2, False)])
+def test_the_loop_of_a_process_group_is_idle_in_a_lesson_of_several_ranks_alone(
+    monkeypatch: pytest.MonkeyPatch, ranks: int, caught: bool
+) -> None:
+    target = replace(TARGET, ranks=ranks)
+    of = arm(watched(monkeypatch, loop_of_a_group, target), sensor="still_running")
+    assert (location.still_running(of, run_of(target, of))[0] is Status.CAUGHT) is caught
 
 
 def test_a_process_that_looks_for_work_is_found_when_the_worker_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
