@@ -22,11 +22,11 @@ from store.records import RunRecord
 from tests.checks.gallery import target
 from tests.checks.proofs import fixtures
 from tui import plain
+from tui.commands.audit import NO_FASTER, NOISE
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = DOCS / "audit.md"
 DATA = DOCS / "audit"
-NOISE = 1.1  # as in tui.commands.audit
 OUTCOMES = ("caught", "useless", "missed", "passed", "flagged", "unavailable")
 _BAD = (FindingStatus.CAUGHT, FindingStatus.SUSPECT)
 _DID_NOT_RUN = (State.UNAVAILABLE, State.CANCELLED, State.ENGINE_LOST, State.INFRA_ERROR)
@@ -53,7 +53,8 @@ def rows_of(fixture: str, record: RunRecord) -> list[dict[str, Any]]:
         elif cheat and arm.state is not State.OK:
             outcome = "unavailable" if arm.state is State.USER_ERROR else "caught"
         elif cheat:
-            outcome = "useless" if ours is not None and ours <= NOISE * twin_high else "missed"
+            slow = ours is not None and (ours <= NOISE * twin_high or compared[rung.name].verdict in NO_FASTER)
+            outcome = "useless" if slow else "missed"
         else:
             outcome = "flagged" if doubts or arm.state is not State.OK else "passed"
         if rung.role is Role.BASELINE and outcome != "flagged":
@@ -87,6 +88,12 @@ def collect(databases: Sequence[Path]) -> list[dict[str, Any]]:
             newest |= {(fixture, arm.rung): rows.get(arm.rung) for arm in record.arms}
     told = [row for row in newest.values() if row is not None]
     return sorted(told, key=lambda row: (registry.CATEGORIES.index(row["fixture"].partition("/")[0]), row["fixture"]))
+
+
+def _not_yet(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Fixtures that were written since, a paragraph."""
+    since = [f"`{fixture}`" for fixture in fixtures() if fixture not in {row["fixture"] for row in rows}]
+    return [f"Written since, and not run there yet: {', '.join(since)}.", ""] if since else []
 
 
 def _tally(rows: Sequence[dict[str, Any]]) -> Counter[str]:
@@ -140,9 +147,9 @@ def page() -> str:
         "",
         "This page is written by `python -m tests.checks.report` from the files in `docs/audit/`, which the commands",
         "named below have left. A cheat is *caught* where a finding or the arm's end says so, *useless* where it",
-        "passes and is no faster than its twin deserves, *missed* otherwise; a twin is *passed* or *flagged*. The",
-        "careless timer is one pair of events around ten calls in one process, with `torch.allclose` at 1e-2 on one",
-        "shape.",
+        "passes and is no faster than its twin deserves, by its verdict or by its ratio, *missed* otherwise; a twin is",
+        "*passed* or *flagged*. The careless timer is one pair of events around ten calls in one process, with",
+        "`torch.allclose` at 1e-2 on one shape.",
         "",
     ]
     for name, title in (("h100", "On an H100"), ("cpu", "Without a GPU")):
@@ -161,6 +168,7 @@ def page() -> str:
             "",
             *_matrix(rows),
             "",
+            *_not_yet(rows),
             "What was missed, flagged or could not run:",
             "",
             *_others(rows),

@@ -214,6 +214,7 @@ class Arm:
     naive: float | None = None
     accepts: bool = True
     reason: str = ""
+    verdict: str = "none"
 
 
 @dataclass
@@ -269,7 +270,7 @@ class Gallery(FakeEngine):
                         run_id=run_id,
                         rung=name,
                         baseline="baseline",
-                        verdict="none",
+                        verdict=arm.verdict,
                         speedup=arm.speedup,
                         low=arm.speedup * 0.9,
                         high=arm.speedup * 1.1,
@@ -467,8 +468,10 @@ def test_a_rung_that_a_cheat_kept_from_running_runs_alone(gallery: list[FixtureV
         (Arm("output_limit", reason="it printed 64 MB"), "caught"),
         (Arm(speedup=1.2), "useless"),
         (Arm(speedup=1.25), "missed"),
+        (Arm(speedup=1.25, verdict="faster"), "missed"),
+        (Arm(speedup=1.25, verdict="undecided"), "useless"),
     ],
-    ids=lambda value: f"{value.state} {value.speedup}" if isinstance(value, Arm) else value,
+    ids=lambda value: f"{value.state} {value.speedup} {value.verdict}" if isinstance(value, Arm) else value,
 )
 def test_a_cheat_that_broke_has_not_been_caught_and_one_that_claims_nothing_is_not_missed(
     gallery: list[FixtureView], cheat: Arm, outcome: str

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from engine.clean import clean_line
-from store.outcomes import FindingStatus, State
+from store.outcomes import FindingStatus, State, Verdict
 from tui import plain
 from tui.cli import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_HERE, NotHereError
 from tui.commands import common
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 NOISE = 1.1
 """A cheat that passes is useless where its speed-up is at most so many times the upper bound of its twin's."""
+NO_FASTER = (Verdict.SAME, Verdict.SLOWER, Verdict.UNDECIDED)
+"""Verdicts that give a cheat nothing, whatever ratio stands beside them."""
 WIDE = 120
 """Cells from which on there is room for our interval beside everything else."""
 AT_A_TIME = 4
@@ -432,7 +434,8 @@ def _judged(case: Case, rung: str, kind: str, run: RunView, twin_high: float | N
     if kind == TWIN:
         outcome, evidence = _of_twin(state, reason, doubts)
     else:
-        outcome, evidence = _of_cheat(state, reason, doubts, speedup, twin_high)
+        verdict = Verdict(against.verdict) if against is not None else Verdict.NONE
+        outcome, evidence = _of_cheat(state, reason, doubts, verdict, speedup, twin_high)
     naive = known.naive if known is not None else None
     shown = outcome != CAUGHT and not any(finding.status == FindingStatus.CAUGHT for finding in doubts)
     return Row(
@@ -462,6 +465,7 @@ def _of_cheat(
     state: State,
     reason: str,
     doubts: Sequence[events.FindingItem],
+    verdict: Verdict,
     speedup: float | None,
     twin_high: float | None,
 ) -> tuple[str, str]:
@@ -478,6 +482,8 @@ def _of_cheat(
     told = f"{plain.speedup(speedup)}, an honest one has up to {plain.speedup(honest)}"
     if speedup <= honest * NOISE:
         return USELESS, told
+    if verdict in NO_FASTER:
+        return USELESS, f"{verdict.value}: {told}"
     suspect = f"; suspect by {doubts[0].check}: {doubts[0].evidence}" if doubts else ""
     return MISSED, told + suspect
 
