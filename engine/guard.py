@@ -32,7 +32,7 @@ MOST_SHARE = 0.05  # of a core, for looking
 MEMORY_SHARE = 0.9  # of what there is: the rest is the engine's, the faces' and the files' in use
 MEMORY_LIMIT_BYTES = int(positive_setting("AISP_MEMORY_LIMIT_BYTES", MEMORY_SHARE * (memory_bytes() or 1 << 62)))
 PROCESS_LIMIT = int(positive_setting("AISP_PROCESS_LIMIT", 512))  # a compiler's pool of workers is far below it
-HALTS = 100
+MOST_HALT_S, HALT_PERIOD_S = 0.5, 0.001
 
 # What a process holds that no file can give back, and the same with shared pages divided among those who share them.
 HELD = ("RssAnon:", "RssShmem:", "VmSwap:")
@@ -56,7 +56,7 @@ async def look() -> None:
     families = {child: descendants(child.pid) for child in spawner.living() if child.limit is None}
     for child, family in list(families.items()):
         if len(family) - 1 > PROCESS_LIMIT:
-            found = halt(child.pid)
+            found = await asyncio.to_thread(halt, child.pid)
             _end(child, found, ProcessLimitError(f"had {len(found) - 1} processes, {PROCESS_LIMIT} are allowed"))
             del families[child]
     # Pages that several share count for each of them here, which is cheap; if that is too much they are counted once.
@@ -71,7 +71,7 @@ async def look() -> None:
             f"held {_gib(held[biggest])} of memory, all workers together {_gib(sum(held.values()))}, "
             f"and {_gib(MEMORY_LIMIT_BYTES)} is the limit"
         )
-        _end(biggest, halt(biggest.pid), MemoryLimitError(told))
+        _end(biggest, await asyncio.to_thread(halt, biggest.pid), MemoryLimitError(told))
 
 
 def _end(child: Child, family: Iterable[int], limit: spawner.LimitError) -> None:
@@ -80,17 +80,37 @@ def _end(child: Child, family: Iterable[int], limit: spawner.LimitError) -> None
 
 
 def halt(pid: int) -> set[int]:
-    """Stop a process of ours and all below it, so that they start no more; who they are."""
+    """Stop a process of ours and all below it, so that they start no more; who they are.
+
+    Who was told to stop may be about to start one more: nobody is missing only once all stood still *before* the look
+    that found nobody new. Waits for that, 0.5 s at most: some wait for a disk and cannot stop.
+    """
     halted: set[int] = set()
-    for _ in range(HALTS):
+    still = False
+    until = time.monotonic() + MOST_HALT_S
+    while time.monotonic() < until:
         running = descendants(pid) - halted
-        if not running:
+        if still and not running:
             break
         for each in running:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(each, signal.SIGSTOP)
         halted |= running
+        still = all(map(_stands_still, halted))
+        if not still:
+            time.sleep(HALT_PERIOD_S)
     return halted
+
+
+def _stands_still(pid: int) -> bool:
+    """Whether every thread of it is stopped, or has ended."""
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(OSError):
+                state = (task / "stat").read_bytes().rpartition(b")")[2].split()[0]
+                if state not in b"TtZX":
+                    return False
+    return True
 
 
 def held_bytes(family: Iterable[int], *, shares: bool = False) -> int:

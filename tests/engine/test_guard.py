@@ -42,8 +42,7 @@ async def test_a_family_that_grows_is_halted_to_the_last() -> None:
         try:
             await eventually(lambda: len(environment.descendants(process.pid)) > 4, "it has begun")
             halted = guard.halt(process.pid)
-            stopped = [psutil.Process(pid) for pid in halted]
-            await eventually(lambda: {p.status() for p in stopped} == {psutil.STATUS_STOPPED}, "all stand still")
+            assert {psutil.Process(pid).status() for pid in halted} == {psutil.STATUS_STOPPED}
             assert environment.descendants(process.pid) == halted
         finally:
             for pid in guard.halt(process.pid):
