@@ -7,7 +7,8 @@ decides what a rung compiles: its sources, the versions, the device, the arm. So
 
 Files are taken over at the end of the run, not between its replicas: within a run the same values come again, and
 nothing but the measured process may know them. Cost: a rung that compiles does so once for each replica of its first
-run. What an arm of a run leaves counts only if all its processes ended well and no check caught it.
+run. What an arm of a run leaves counts only if all its processes ended well and no check caught it, and without what
+was compiled for the drawn shapes, which are other ones in every run.
 
 Stored files are copies in new inodes, never links: a process under our account could change what it shares. Each is
 compared with the digest that was noted when it was taken over. Bounds: MOST_FILES and MOST_BYTES in an entry,
@@ -29,9 +30,10 @@ import secrets
 import shutil
 import stat
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -229,10 +231,14 @@ class Caches:
 
     # -- after the run ---------------------------------------------------------------------------------------------
 
-    def take_over(self, key: str, source: Path) -> int:
-        """Make the entry what an ended process left in its folder, within bounds; how many files it has now."""
+    def take_over(self, key: str, source: Path, *, but: Collection[str] = ()) -> int:
+        """Make the entry what an ended process left in its folder, within bounds; how many files it has now.
+
+        Args:
+            but: relative names of files that are of no use to another run.
+        """
         start = time.perf_counter()
-        found = _left_in(source)
+        found = _within_bounds(file for file in _left_in(source) if file.name not in but)
         if not found:
             return 0
         known = self._read(key)
@@ -309,13 +315,21 @@ def size_bytes(folder: Path) -> int:
     return total
 
 
-def _left_in(source: Path) -> dict[str, tuple[int, int]]:
-    """Regular files worth keeping below a folder: size and time by name, the newest first up to the bounds."""
-    found: list[tuple[int, int, str]] = []
+class _Found(NamedTuple):
+    """A file that a process left, by its relative name. Sorts by time."""
+
+    mtime_ns: int
+    nbytes: int
+    name: str
+
+
+def _left_in(source: Path) -> list[_Found]:
+    """Regular files worth keeping below a folder."""
     # A rung may have put links in the place of its folders: none is followed.
     pending = [str(folder) for folder in (source / name for name in paths.KEPT_CACHES) if _is_folder(folder)]
     if not _is_folder(source):
-        return {}
+        return []
+    found: list[_Found] = []
     looked_at = 0
     while pending:
         try:
@@ -327,12 +341,18 @@ def _left_in(source: Path) -> dict[str, tuple[int, int]]:
                 looked_at += 1
                 if looked_at > MOST_LOOKED_AT:
                     log.warning("over %d files were left in %s: none is kept", MOST_LOOKED_AT, source)
-                    return {}
+                    return []
                 if entry.is_dir(follow_symlinks=False):
                     pending.append(entry.path)
                 elif entry.is_file(follow_symlinks=False) and not _is_lock(entry.name):
-                    seen = entry.stat(follow_symlinks=False)
-                    found.append((seen.st_mtime_ns, seen.st_size, os.path.relpath(entry.path, source)))
+                    with contextlib.suppress(OSError):  # a compiler may be at work
+                        seen = entry.stat(follow_symlinks=False)
+                        found.append(_Found(seen.st_mtime_ns, seen.st_size, os.path.relpath(entry.path, source)))
+    return found
+
+
+def _within_bounds(found: Iterable[_Found]) -> dict[str, tuple[int, int]]:
+    """Size and time by name, the newest first up to the bounds."""
     kept: dict[str, tuple[int, int]] = {}
     total = 0
     for mtime_ns, nbytes, name in sorted(found, reverse=True):
@@ -392,6 +412,7 @@ class _Left:
     arm: str
     seeded: bool = False
     folder: Path | None = None  # of the first process that ended well
+    passing: frozenset[str] = frozenset()  # what it compiled for this run alone
 
 
 @dataclass(slots=True)
@@ -404,6 +425,7 @@ class RunCaches:
     interpret: bool
     keeps: bool = True  # whether anything is taken over
     _keys: dict[int, str] = field(default_factory=dict)  # by process
+    _passing: dict[int, frozenset[str]] = field(default_factory=dict)  # by process
     _left: dict[str, _Left] = field(default_factory=dict)  # by key
 
     async def prepare(self, process: Process, rung: str, arm: str) -> list[bytes]:
@@ -428,12 +450,32 @@ class RunCaches:
             folders.append(os.fsencode(folder))
         return folders
 
+    @contextlib.asynccontextmanager
+    async def passing(self, process: Process) -> AsyncIterator[None]:
+        """What is compiled inside is for shapes that no other run has: it is not taken over.
+
+        Else each run would add its files to the entry, and those that every run needs would be the first to fall out.
+        """
+        before = await asyncio.to_thread(self._names, process)
+        try:
+            yield
+        finally:
+            after = await asyncio.to_thread(self._names, process)
+            for pid, names in after.items():
+                self._passing[pid] = self._passing.get(pid, frozenset()) | (names - before[pid])
+
+    def _names(self, process: Process) -> dict[int, frozenset[str]]:
+        """The files in the caches of each process whose caches may be kept."""
+        children = process.children if self.keeps else ()
+        return {child.pid: frozenset(file.name for file in _left_in(child.caches)) for child in children}
+
     def keep(self, process: Process) -> None:
         """The arm's part is done and counts: what these processes leave may be taken over at the end of the run."""
         for child in process.children:
             left = self._left.get(self._keys.get(child.pid, ""))
             if self.keeps and left is not None and left.folder is None:
                 left.folder = child.folder
+                left.passing = self._passing.get(child.pid, frozenset())
                 child.keeps_folder = True
 
     async def settle(self, good: Collection[str]) -> None:
@@ -445,13 +487,14 @@ class RunCaches:
                 workplaces.leave(left.folder)
         self._left.clear()
         self._keys.clear()
+        self._passing.clear()
 
     def _settle(self, good: frozenset[str]) -> None:
         for key, left in self._left.items():
             self.caches.give_back(key)
             if left.folder is not None and left.arm in good:
                 try:
-                    self.caches.take_over(key, left.folder / paths.CACHE_FOLDER)
+                    self.caches.take_over(key, left.folder / paths.CACHE_FOLDER, but=left.passing)
                 except OSError as error:  # a full disk: the next run compiles once more
                     log.warning("compiled files %s could not be stored: %s", key, error)
             if self.keeps and left.seeded and left.arm not in good:

@@ -637,7 +637,9 @@ class Execution:
             if self._expected is not None:
                 await asyncio.shield(self._expected)
             patience_s = self._services.limits.compile_s
-            await self._beyond.enter(arm, self._child(arm), self._outputs_of(arm), patience_s, most=most)
+            child = self._child(arm)
+            async with self._caches.passing(child):
+                await self._beyond.enter(arm, child, self._outputs_of(arm), patience_s, most=most)
 
     def _outputs_of(self, arm: Arm) -> jobs.Blob:
         """Where the arm's process hands over what it was asked for last: one file, that of no other process."""

@@ -55,6 +55,10 @@ COLLECT_PATIENCE_S = 0.5
 # After 2^20, 0.4 ms, they sleep: calls in a row still find them awake, and a product 1 ms later takes as long.
 OPENBLAS_SPIN_LOG2_CYCLES = 20
 
+# torch's compiler would precompile its C++ headers in each process, since none has another's temporary files: 5 s and
+# 156 MB before the first kernel for a CPU. Without them such a kernel takes 1 s more, and the stored one nothing.
+NO_PRECOMPILED_HEADERS = {"TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0"}
+
 # What a child may see of the environment: names, never a pattern over values.
 ENVIRONMENT_NAMES = (
     "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ", "VIRTUAL_ENV",
@@ -400,6 +404,7 @@ async def spawn(*, interpret: bool, compiler: bool = False) -> Child:
     # slower comparisons were seen on four cores). Who wants them to spin sets the variable.
     environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     environment["OPENBLAS_THREAD_TIMEOUT"] = str(OPENBLAS_SPIN_LOG2_CYCLES)
+    environment |= NO_PRECOMPILED_HEADERS
     if interpret:
         environment["TRITON_INTERPRET"] = "1"
     folder = workplaces.make()

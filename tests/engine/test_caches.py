@@ -284,6 +284,23 @@ async def test_what_an_arm_left_is_given_in_the_next_run_to_that_arm_alone_and_n
     await run.caches.settle({"optimized", "baseline", "optimized (A/A)"})
 
 
+async def test_what_was_compiled_for_the_shapes_of_one_run_alone_is_given_to_no_other(
+    store: Caches, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(caches, "MOST_FILES", 3)
+    for number in range(5):
+        run = Run(store, tmp_path / "work")
+        process: Any = Process(tmp_path / "work")
+        await run.caches.prepare(process, "optimized", "optimized")
+        assert [path.name for path in process.caches.rglob("*") if path.is_file()] == (["always"] if number else [])
+        left(process.caches, always=b"code")
+        async with run.caches.passing(process):
+            left(process.caches, **{f"drawn{number}": b"for 4097 rows", f"other{number}": b"for 63"})
+        run.caches.keep(process)
+        process.alive = False
+        await run.caches.settle({"optimized"})
+
+
 async def test_an_arm_that_did_not_end_well_leaves_nothing_and_loses_what_it_was_given(
     store: Caches, tmp_path: Path
 ) -> None:
@@ -436,12 +453,12 @@ def watched(_audited: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     for name in ("lend", "seed", "take_over"):
         usual = getattr(Caches, name)
 
-        def noted(*arguments: Any, _name: str = name, _usual: Any = usual) -> Any:
+        def noted(*arguments: Any, _name: str = name, _usual: Any = usual, **named: Any) -> Any:
             assert threading.current_thread() is not threading.main_thread()
             done.append(_name)
             _copying.now = True
             try:
-                return _usual(*arguments)
+                return _usual(*arguments, **named)
             finally:
                 _copying.now = False
 
