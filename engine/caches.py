@@ -210,7 +210,7 @@ class Caches:
         written = nbytes = 0
         for name, file in manifest.files.items():
             try:
-                content = _content(self._stored / key / file.digest, MOST_BYTES)
+                content = paths.regular_bytes(self._stored / key / file.digest, MOST_BYTES)
             except OSError as error:
                 content = b""
                 log.warning("compiled files %s: %s cannot be read: %s", key, file.digest, error)
@@ -250,7 +250,7 @@ class Caches:
         try:
             for name, (nbytes, mtime_ns) in found.items():
                 with contextlib.suppress(OSError):
-                    content = _content(source / name, nbytes)
+                    content = paths.regular_bytes(source / name, nbytes)
                     files[name] = _File(_digest(content), len(content), mtime_ns, _mode(source / name))
                     (partial / files[name].digest).write_bytes(content)
             data = msgspec.msgpack.encode(_Manifest(files))
@@ -276,7 +276,7 @@ class Caches:
         """The entry's manifest, None where there is no entry or it was changed since this engine saw it last."""
         path = self._stored / key / MANIFEST
         try:
-            data = _content(path, MOST_MANIFEST_BYTES)
+            data = paths.regular_bytes(path, MOST_MANIFEST_BYTES)
             manifest = msgspec.msgpack.decode(data, type=_Manifest)
         except FileNotFoundError:
             return None
@@ -373,16 +373,6 @@ def _is_folder(path: Path) -> bool:
 def _inside(name: str) -> bool:
     """Whether a relative name stays below its folder and can be a message's text."""
     return not name.startswith("/") and ".." not in name.split("/") and name.isprintable()
-
-
-def _content(path: Path, most_bytes: int) -> bytes:
-    """A regular file's bytes. Raises OSError where it is a link, something else, or longer."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        seen = os.fstat(descriptor)
-        if not stat.S_ISREG(seen.st_mode) or seen.st_size > most_bytes:
-            raise OSError(f"{path} is no regular file of at most {most_bytes} bytes")
-        return file.read(most_bytes + 1)
 
 
 def _mode(path: Path) -> int:

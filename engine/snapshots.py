@@ -19,6 +19,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from engine import paths
+
 KEPT_LAYOUTS = 32
 READ_ONLY = 0o400
 IMPORTABLE = (".py", ".pyc", ".pth", ".so")  # a new file of this kind could be taken for a module that others import
@@ -119,12 +121,9 @@ def _found(folder: Path) -> dict[str, os.stat_result] | None:
 def _same(path: Path, data: bytes) -> bool:
     """Whether a regular file, no link, holds exactly these bytes."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        return paths.regular_bytes(path, len(data)) == data
     except OSError:
         return False
-    with os.fdopen(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        return stat.S_ISREG(found.st_mode) and found.st_size == len(data) and file.read(len(data) + 1) == data
 
 
 def _prune(base: Path, keep: Path) -> None:
