@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import re
 import resource
 import statistics
 import sys
@@ -45,8 +46,11 @@ IDLE_SHARE = 0.02  # of one core, of all threads together: who takes more in eve
 # `Popen.wait(timeout)` and watchers of files; CUDA's own threads and NCCL's watchdog 10 times. A thread that looks for
 # work less often than every 33 ms finds none between two samples.
 MOST_POLLS_PER_S = 30.0
-# But for the loop of each gloo group that a lesson of several ranks makes: it waits for its peers 10 ms at a time.
+# But for the loop of each gloo group that a lesson of several ranks makes: it waits for its peers 10 ms at a time, by
+# epoll_wait. Older torch (2.11) gives the thread no name.
 GLOO_LOOP = "gloo_tcp_loop"
+GLOO_WAIT = re.compile(r"(?:232|281|22) \S+ \S+ \S+ 0xa ")  # epoll_wait, epoll_pwait of x86-64 and of aarch64
+GLOO_LOOKS = 5  # between two waits it is seen to run
 GLOO_POLLS_PER_S = 200.0  # in a window of 25 ms it wakes twice or three times
 BEGUN = "threads begun since"
 TURN_GAP_NS = 20_000_000  # between two samples of one turn
@@ -324,11 +328,17 @@ class StillRunning(Sensor):
                     yield process, tid
 
     def _waits_for_peers(self, process: str, tid: int) -> bool:
-        """Whether this is a loop of a gloo group. Its name can be forged, for a lesson of several ranks alone."""
+        """Whether this is a loop of a gloo group. Others can pretend to be one, in a lesson of several ranks alone."""
         if process != "self" or self.site.target.ranks < 2:
             return False
+        thread = Path(f"/proc/self/task/{tid}")
         with contextlib.suppress(OSError):
-            return Path(f"/proc/self/task/{tid}/comm").read_text().strip() == GLOO_LOOP
+            if (thread / "comm").read_text().strip() == GLOO_LOOP:
+                return True
+            for _ in range(GLOO_LOOKS):
+                if GLOO_WAIT.match((thread / "syscall").read_text()):
+                    return True
+                time.sleep(1e-3)
         return False
 
     def facts(self) -> Mapping[str, Any]:

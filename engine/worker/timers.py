@@ -61,9 +61,12 @@ _clock_ns = time.clock_gettime_ns
 _get_ident = threading.get_ident
 _sleep = time.sleep
 _listdir = os.listdir
+_open, _read, _close = os.open, os.read, os.close
 _TASKS = "/proc/self/task"
 LEFT_ENOUGH_MS = 1.0
 LEFT_WAIT_NS = 10_000_000
+LEFT_LINE_NS = 100_000_000  # who stands in line for a processor by then is given so long
+ENDING_NS = 50_000  # of processor time that a thread takes to end; a pool of OpenMP ends with the thread that began it
 
 
 class CaptureError(Exception):
@@ -203,14 +206,17 @@ class Beside:
         # By number and not by count: one may have ended while another began.
         if begun := _threads() - self._known:
             start_ns = {name: ns for name in begun if (ns := _used_ns(name)) is not None}
-            deadline_ns = _monotonic_ns() + LEFT_WAIT_NS
-            while start_ns and used_ms < LEFT_ENOUGH_MS and _monotonic_ns() < deadline_ns:
+            began_ns = _monotonic_ns()
+            while start_ns and used_ms < LEFT_ENOUGH_MS:
                 _sleep(1e-4)  # they may need the interpreter to come to an end
+                waited_ns = _monotonic_ns() - began_ns
+                if waited_ns > LEFT_LINE_NS or (waited_ns > LEFT_WAIT_NS and not all(map(_in_line, start_ns))):
+                    used_ms = LEFT_ENOUGH_MS  # asleep or at work: whoever is about to end is gone by now
+                    break
                 used_ns = {name: ns for name in start_ns if (ns := _used_ns(name)) is not None}
-                used_ms = max(used_ms, sum(ns - start_ns[name] for name, ns in used_ns.items()) / 1e6)
+                went_on_ns = sum(max(0, ns - start_ns[name] - ENDING_NS) for name, ns in used_ns.items())
+                used_ms = max(used_ms, went_on_ns / 1e6)
                 start_ns = {name: start_ns[name] for name in used_ns}
-            if start_ns:
-                used_ms = LEFT_ENOUGH_MS  # asleep or at work: whoever is about to end is gone by now
         self._after = self.look()
         return used_ms
 
@@ -230,6 +236,20 @@ def _used_ns(thread: str) -> int | None:
         return _clock_ns((~int(thread) << 3) | 6)
     except OSError:
         return None
+
+
+def _in_line(thread: str) -> bool:
+    """Whether a thread runs, stands in line for a processor or has ended, and does not sleep."""
+    try:
+        file = _open(f"{_TASKS}/{thread}/stat", os.O_RDONLY)
+    except OSError:
+        return True
+    try:
+        return _read(file, 512).rpartition(b")")[2].split()[0] == b"R"
+    except OSError:
+        return True
+    finally:
+        _close(file)
 
 
 class HostTimer:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -240,20 +241,22 @@ def test_a_thread_that_waits_for_work_is_not_at_work(
 PR_SET_NAME = 15
 
 
-def loop_of_a_group(stop: threading.Event) -> None:
+def loop_of_a_group(stop: threading.Event, *, named: bool) -> None:
     """What gloo does while no peer has anything to say."""
-    prctl(PR_SET_NAME, location.GLOO_LOOP.encode(), 0, 0, 0)
+    if named:
+        prctl(PR_SET_NAME, location.GLOO_LOOP.encode(), 0, 0, 0)
     with select.epoll() as peers:
         while not stop.is_set():
             peers.poll(0.01)
 
 
+@pytest.mark.parametrize("named", [True, False])  # torch 2.11 gives the thread no name
 @pytest.mark.parametrize(("ranks", "caught"), [(1, True), (2, False)])
 def test_the_loop_of_a_process_group_is_idle_in_a_lesson_of_several_ranks_alone(
-    monkeypatch: pytest.MonkeyPatch, ranks: int, caught: bool
+    monkeypatch: pytest.MonkeyPatch, ranks: int, caught: bool, named: bool
 ) -> None:
     target = replace(TARGET, ranks=ranks)
-    of = arm(watched(monkeypatch, loop_of_a_group, target), sensor="still_running")
+    of = arm(watched(monkeypatch, partial(loop_of_a_group, named=named), target), sensor="still_running")
     assert (location.still_running(of, run_of(target, of))[0] is Status.CAUGHT) is caught
 
 

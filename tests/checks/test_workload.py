@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from checks import libraries, registry, workload
 from checks.registry import Status
@@ -384,6 +385,16 @@ def test_a_call_whose_kernels_took_nothing_of_its_time_is_recorded_on_the_host(
     monkeypatch.setattr(libraries, "_finished_ns", lambda _: 1_000_000)
     recorded = libraries.record("cuda", lambda: None)
     assert (recorded["how"], recorded["hidden"]) == (how, hidden)
+
+
+def test_a_short_call_is_a_librarys_whatever_the_record_itself_takes() -> None:
+    with torch.library._scoped_library("aisp_short", "DEF") as library:
+        library.define("product(Tensor x, Tensor w) -> Tensor")
+        library.impl("product", torch.matmul, "CompositeImplicitAutograd")
+        x, w = torch.randn(64, 512), torch.randn(512, 256)
+        found = [libraries.record("cpu", lambda: torch.ops.aisp_short.product(x, w)) for _ in range(3)]
+    assert max(recorded["hidden"] for recorded in found) >= libraries.LAUNDERED
+    assert {recorded["shown"] for recorded in found} == {0.0}
 
 
 # -- the gallery -------------------------------------------------------------------------------------------------------

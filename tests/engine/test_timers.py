@@ -697,6 +697,33 @@ def test_a_thread_that_sleeps_until_nobody_looks_is_left() -> None:
     at_work[0].join()
 
 
+def test_a_pool_that_ends_with_the_call_is_not_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each thread takes some processor time to end: together those of a large pool take more than one that works on."""
+    beside, least_ns = timers.Beside(), {f"{number}": 0 for number in range(32)}
+    monkeypatch.setattr(timers, "_threads", lambda: frozenset(least_ns))
+    looks = iter([0, timers.ENDING_NS, None])  # when it was begun, on its way, gone
+
+    def used_ns(thread: str) -> int | None:
+        if thread == "0":
+            least_ns[thread] = next(looks)  # type: ignore[assignment]
+        return least_ns["0"]
+
+    monkeypatch.setattr(timers, "_used_ns", used_ns)
+    monkeypatch.setattr(beside, "_known", frozenset())
+    assert beside.after() == 0
+
+
+@pytest.mark.parametrize(("in_line", "left_ms"), [(True, 0.0), (False, timers.LEFT_ENOUGH_MS)])
+def test_a_thread_that_stands_in_line_to_end_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, in_line: bool, left_ms: float
+) -> None:
+    beside, gone_ns = timers.Beside(), time.monotonic_ns() + 4 * timers.LEFT_WAIT_NS
+    monkeypatch.setattr(timers, "_threads", lambda: frozenset({"1"}))
+    monkeypatch.setattr(timers, "_used_ns", lambda _: 0 if time.monotonic_ns() < gone_ns else None)
+    monkeypatch.setattr(timers, "_in_line", lambda _: in_line)
+    assert beside.after() == left_ms
+
+
 def test_a_bare_thread_that_stands_in_no_list_is_seen_as_well() -> None:
     timer = HostTimer()
 
