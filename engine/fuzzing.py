@@ -265,9 +265,10 @@ class Fuzzing:
             lost = events.ReplayFinished(fuzz_id=plan.id, failure=failure, outcome="impossible", detail=reason)
             publish(replayed or lost)
             return
+        results = [subject.result() for subject in self._subjects]
         record = replace(
             plan.record(state, reason),
-            rungs=tuple(subject.result() for subject in self._subjects),
+            rungs=tuple(results if state == "done" else (result.stopped() for result in results)),
             duration_ms=(time.monotonic() - self._started) * 1e3,
             environment=self._environment,
             notes=tuple(self._notes),

@@ -520,6 +520,7 @@ class Engine:
                     snapshot=record.snapshot,
                     wall=record.wall,
                     epoch=self.epoch,
+                    code=str(record.manifest.get("code") or ""),
                 )
             )
         self._last_activity = time.monotonic()

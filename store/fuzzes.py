@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from store.outcomes import CaseVerdict, FuzzVerdict
@@ -67,6 +67,13 @@ class RungFuzz:
         if (self.failing > 0) != (self.verdict in (FuzzVerdict.WRONG, FuzzVerdict.DOUBTED)):
             raise ContradictionError(f"{self.rung}: {self.verdict} with {self.failing} failing cases")
 
+    def stopped(self) -> RungFuzz:
+        """The same of a fuzz that did not reach its end: it cannot say that a rung is right, only how far it was."""
+        if self.verdict is not FuzzVerdict.RIGHT:
+            return self
+        reason = self.reason or f"right so far: the fuzz was stopped after {self.cases} of this rung's cases"
+        return replace(self, verdict=FuzzVerdict.UNDECIDED, reason=reason)
+
 
 @dataclass(frozen=True, slots=True)
 class FuzzRecord:
@@ -100,6 +107,9 @@ class FuzzRecord:
             raise ContradictionError(f"fuzz {self.id}: no state {self.state!r}")
         if (self.state == "done") != (not self.reason):
             raise ContradictionError(f"fuzz {self.id}: {self.state} with the reason {self.reason!r}")
+        right = [rung.rung for rung in self.rungs if rung.verdict is FuzzVerdict.RIGHT]
+        if self.state != "done" and right:
+            raise ContradictionError(f"fuzz {self.id} ended {self.state} and says that {', '.join(right)} is right")
 
     def plain(self) -> dict[str, Any]:
         """As data for JSON; the folder as text with surrogate escapes."""
@@ -125,6 +135,8 @@ class FuzzRecord:
         )
         kept = {name: value for name, value in data.items() if name not in ("folder", "folder_hex", "rungs")}
         kept["strategies"], kept["notes"] = tuple(kept["strategies"]), tuple(kept["notes"])
+        if kept["state"] != "done":  # one that was stored before a stopped rung was refused the word "right"
+            rungs = tuple(rung.stopped() for rung in rungs)
         return FuzzRecord(**kept, folder=bytes.fromhex(data["folder_hex"]), rungs=rungs)
 
 

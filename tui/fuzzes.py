@@ -395,6 +395,8 @@ def case_line(case: CaseView, ascii: bool, *, with_rung: bool) -> str:
 
 def verdict_word(rung: RungView, state: FuzzState, ascii: bool) -> tuple[str, str]:
     """What is said of a rung, with its sign, and its style; before the end only what is certain by then."""
+    if rung.verdict is FuzzVerdict.UNDECIDED and state is not FuzzState.DONE and rung.total.cases:
+        return f"{_FUZZ_SIGNS[rung.verdict][ascii]} stopped", DOUBT_STYLE
     if rung.verdict is not None:
         style = {FuzzVerdict.RIGHT: RIGHT_STYLE, FuzzVerdict.WRONG: WRONG_STYLE}.get(rung.verdict, DOUBT_STYLE)
         return f"{_FUZZ_SIGNS[rung.verdict][ascii]} {rung.verdict.value}", style

@@ -403,7 +403,7 @@ class RunView:
     output_dropped: int = 0  # lines that the engine thinned away
     gaps: list[tuple[int, int]] = field(default_factory=list)
     findings: tuple[FindingView, ...] | None = None  # None: the checks have not been asked yet
-    code: str = ""  # digest of the target's code as it ran; "" where this face was not told (live)
+    code: str = ""  # digest of the target's code as it ran; "" where the store does not say
     without: tuple[str, ...] = ()  # checks that were left out on request, as far as the store says
     quarantined: dict[str, QuarantineView] = field(default_factory=dict)  # by rung; see Model.mark
     start_ns: int | None = None  # when it left the queue
@@ -806,11 +806,12 @@ class Model:
         return {"quarantines"}
 
     def mark(self, run: RunView) -> None:
-        """Note in a run which of its rungs are in quarantine. One that ran as other code than was caught is not."""
+        """Note in a run which of its rungs are in quarantine: one that ran as the code that was caught, and one that
+        runs as other code, until that run has ended."""
         run.quarantined = {
             rung: held
             for (folder, rung), held in self.quarantines.items()
-            if folder == run.folder and rung in run.arms and run.code in ("", held.code)
+            if folder == run.folder and rung in run.arms and (not run.state.final or run.code in ("", held.code))
         }
 
     def held(self, folder: str) -> dict[str, QuarantineView]:
@@ -923,6 +924,7 @@ class Model:
         run.folder, run.device = clean_line(event.folder), clean_line(event.device)
         run.case, run.quick, run.trigger = clean_line(event.case), event.quick, clean_line(event.trigger)
         run.snapshot, run.wall, run.epoch = clean_line(event.snapshot), clean_line(event.wall), event.epoch
+        run.code = clean_line(event.code)
         for rung in event.rungs:
             run.arm(clean_line(rung))
         self.mark(run)
@@ -1115,6 +1117,7 @@ class Model:
         run.verdict = outcome(Verdict, event.verdict, Verdict.NONE)
         run.duration_ms = _finite(event.duration_ms)
         run.reason, run.flags = clean_line(event.reason), tuple(clean_line(flag) for flag in event.flags)
+        self.mark(run)
         names.update(("runs", f"run:{run.id}"))
         names.update(f"watch:{watch.target}" for watch in self.watches.values() if watch.target == run.target)
 

@@ -126,6 +126,7 @@ class RunPlanned(Event, tag="run_planned", kw_only=True):
     snapshot: str
     wall: str
     epoch: str = ""
+    code: str = ""  # digest of the target's code: a quarantine is about one
 
 
 class RunState(Event, tag="run_state", kw_only=True):

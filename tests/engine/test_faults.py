@@ -218,6 +218,7 @@ async def test_any_name_that_a_folder_or_file_can_have_runs(
     with shared.history() as history:
         assert os.fsdecode(rung + b".py") in history.snapshot(result.record.snapshot)
     (planned,) = result.of(events.RunPlanned)
+    assert planned.code == result.record.manifest["code"] != ""
     for told in (planned.folder, planned.target, planned.title):
         assert told == clean(told)
         assert "\n" not in told

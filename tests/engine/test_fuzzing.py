@@ -289,6 +289,23 @@ async def test_a_fuzz_that_is_stopped_keeps_what_it_found(shared: EngineUnderTes
     assert Case.of(failures[0].case).axes["N"] > 0
 
 
+async def test_a_fuzz_that_is_stopped_says_of_no_rung_that_it_is_right(shared: EngineUnderTest, tmp_path: Path) -> None:
+    target = write_target(tmp_path, {"optimized.py": DOUBLED})
+    async with shared.stream() as stream:
+        request = requests.FuzzTarget(
+            seq=stream.connection.next_seq(), root=str(tmp_path), target=target.id, cases=100_000
+        )
+        (fuzz_id,) = (await stream.ask(request)).run_ids
+        await stream.until(events.FuzzCase)
+        await stream.ask(requests.Cancel(seq=stream.connection.next_seq(), run_id=fuzz_id))
+        await stream.until(events.FuzzFinished)
+    with shared.history() as history:
+        record = history.fuzz(fuzz_id)
+    said = {rung.verdict for rung in record.rungs}
+    assert FuzzVerdict.UNDECIDED in said and FuzzVerdict.RIGHT not in said
+    assert any(rung.reason.startswith("right so far: the fuzz was stopped after ") for rung in record.rungs)
+
+
 async def test_the_linter_tells_a_weak_task_from_a_good_one(shared: EngineUnderTest, tmp_path: Path) -> None:
     good = write_target(tmp_path / "good", {"optimized.py": DOUBLED})
     found = await lint(shared, tmp_path / "good", good.id)

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from store import ContradictionError, History, Store, reader
-from store.fuzzes import FailureRecord
+from store.fuzzes import FailureRecord, FuzzRecord, RungFuzz
+from store.outcomes import FuzzVerdict
 from store.ulid import UlidMaker
 from tests.store.examples import fuzz_of
 
@@ -165,6 +166,17 @@ def test_a_failure_that_was_changed_is_named_and_never_replayed(store: Store, hi
     for opened in (history, store):
         with pytest.raises(ContradictionError, match=f"failure {failures[1].id} is not what was written"):
             opened.failure(failures[1].id)
+
+
+def test_a_fuzz_that_was_stopped_cannot_say_that_a_rung_is_right() -> None:
+    right, wrong = RungFuzz("right", FuzzVerdict.RIGHT, 40, 0), RungFuzz("wrong", FuzzVerdict.WRONG, 40, 1)
+    record, _ = fuzz_of(rungs=(right, wrong))
+    stopped = {"state": "cancelled", "reason": "asked for"}
+    with pytest.raises(ContradictionError, match="ended cancelled and says that right is right"):
+        replace(record, **stopped)
+    read = FuzzRecord.of(record.plain() | stopped)  # as an earlier version stored it
+    assert [rung.verdict for rung in read.rungs] == [FuzzVerdict.UNDECIDED, FuzzVerdict.WRONG]
+    assert read.rungs[0].reason == "right so far: the fuzz was stopped after 40 of this rung's cases"
 
 
 @pytest.mark.parametrize(

@@ -206,6 +206,8 @@ async def test_r_fuzzes_what_is_shown_and_x_stops_it(tmp_path: Path) -> None:
         record = fuzz_record("01F2", state="cancelled", reason="asked for")
         link.push(events.FuzzFinished(fuzz_id="01F2", record=record.plain()))
         await until(pilot, lambda: "cancelled: asked for" in screen_text(app))
+        assert "? stopped" in screen_text(app) and "✓ right" not in screen_text(app)
+        assert "✗ wrong" in screen_text(app)  # that stays certain
 
 
 async def test_a_refused_fuzz_says_why_until_the_next(tmp_path: Path) -> None:

@@ -140,6 +140,38 @@ async def test_the_edit_after_a_wrong_one_is_told_to_be_judged_anew(tmp_path: Pa
         assert "quarantine" not in drawn and "caught" not in drawn
 
 
+def in_quarantine(app: Workbench, run_id: str) -> None:
+    """The store has this run's optimized rung in quarantine; screens are told."""
+    run = app.model.runs[run_id]
+    held = QuarantineView(TARGET, run.folder, "optimized", run.code, run_id, "output.values", ELEMENT, "")
+    app._forward(app.model.set_quarantines([held]))
+
+
+async def test_edits_that_were_right_stay_right_after_a_wrong_one_and_the_best_can_be_restored(tmp_path: Path) -> None:
+    catalog, snapshot = catalog_and_snapshot(tmp_path)
+    story = [*watch_events(), *wrong_edit("output.values")]
+    for event in story:
+        if isinstance(event, events.RunPlanned):
+            event.code = f"code of {event.run_id}"
+        elif isinstance(event, events.WatchEdit) and event.number == 4:
+            event.snapshot = snapshot
+    link = FakeLink(story)
+    async with opened(tmp_path, size=(120, 40), link=link, catalog=catalog) as (app, pilot):
+        table = await open_watch(app, pilot)
+        await until(pilot, lambda: table.cursor_key == "6")
+        in_quarantine(app, "W6")
+        link.push(events.WatchEdit(target=TARGET, number=7, snapshot="07" * 32, files=["optimized.py"], run_id="",
+                                   error="optimized.py line 1: invalid syntax"))  # fmt: skip
+        await until(pilot, lambda: table.row_count == 8)
+        rows = [line for line in screen_text(app).splitlines() if ":05" in line]
+        assert len([row for row in rows if "▲" in row]) == 3 and not any("was wrong" in row for row in rows)
+        await pilot.press("escape")
+        await open_watch(app, pilot)
+        await pilot.press("b")
+        await until(pilot, lambda: screen_name(app) == "ConfirmScreen")
+        assert "Restore edit 4, the best so far (1.818 ms)?" in screen_text(app)
+
+
 async def test_a_new_edit_takes_the_cursor_unless_it_was_moved(tmp_path: Path) -> None:
     story = watch_events()
     link = FakeLink(story)

@@ -243,7 +243,7 @@ class LessonScreen(WorkScreen):
         for rung in target.rungs:
             result = self._of(rung.name)
             arm = result.arm(rung.name) if result is not None else None
-            earlier = arm is not None and result is not last
+            earlier = arm is not None and result is not None and (last is None or result.run_id != last.run_id)
             old = old or earlier
             caught = self.workbench.caught(result) if result is not None else {}
             comparison = None
