@@ -30,6 +30,7 @@ from tests.tui.app_support import (
     told,
     until,
 )
+from tests.tui.fakes import numbered, quick_run_events
 from tests.tui.roof_support import GEMM, counted_catalog, fill_roofs
 from tui.app import Workbench
 from tui.earlier import standing
@@ -568,3 +569,15 @@ async def test_A_accepts_nothing_where_the_banner_only_notes_what_was_installed(
         await pilot.press("A")
         await until(pilot, lambda: "Nothing on the import path is held against a run" in told(app))
     assert link.sent_of(requests.AcceptInstalled) == []
+
+
+async def test_times_of_the_newest_run_are_told_as_its_own_when_it_was_seen_live(tmp_path: Path) -> None:
+    link = make_link(told=False)
+    async with opened(tmp_path, size=(140, 40), link=link) as (app, pilot):
+        highlight(app)
+        await pilot.press("enter")
+        await until(pilot, lambda: screen_name(app) == "LessonScreen")
+        link.push(*numbered(quick_run_events("ch07:transpose", run_id="01Z")))
+        await until(pilot, lambda: figures(app).get("optimized"))
+        assert not figures(app)["optimized"].startswith("(")
+        assert "(earlier run)" not in screen_text(app)
