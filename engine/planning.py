@@ -337,7 +337,9 @@ def _place(target: Target, hardware: Hardware, device: str, case: str) -> tuple[
     if target.on_host:
         return device, chosen, ""
     if all(found.name != "cpu" for found in target.cases):
-        return device, chosen, _lacking(target.needs, sm=None, gpus=0)
+        if target.needs != Needs() or target.rungs[0].gpu_only:
+            return device, chosen, _lacking(target.needs, sm=None, gpus=0)
+        return device, chosen, f"no case `cpu`; add one to {LESSON}: it is what runs without a GPU"
     if _is_for_host(target, chosen):
         return device, chosen, ""
     fitting = " or ".join(found.name for found in target.cases if _is_for_host(target, found))

@@ -18,6 +18,7 @@ from kernels.catalog.model import Target
 from store.outcomes import State, Trigger
 from tests.engine.targets import write_target
 
+NO_CASE = "no case `cpu`; add one to lesson.md: it is what runs without a GPU"
 CPU_CASE = '\n[[cases]]\nname = "cpu"\naxes = { N = 4 }\n'
 RAGGED = '\n[[cases]]\nname = "ragged"\naxes = { N = 17 }\ntimed = false\n'
 ON_HOST = 'x = "float32 [N] normal cpu"'
@@ -48,7 +49,8 @@ def planned(target: Target, hardware: Hardware, **options: Any) -> Plan:
         ("{ }", "", CPU_CASE, machine(), "cuda", ("cuda", "default", "needs a GPU: NVML 12: not found")),
         # without a small case
         ("{ }", "", "", machine(90), "auto", ("cuda", "default", "")),
-        ("{ }", "", "", machine(), "auto", ("cpu", "default", "needs a GPU")),
+        ("{ }", "", "", machine(), "auto", ("cpu", "default", NO_CASE)),
+        ("{ }", "", "", machine(90), "cpu", ("cpu", "default", NO_CASE)),
         ("{ gpus = 1 }", "", "", machine(), "auto", ("cpu", "default", "needs a GPU")),
         ("{ sm = 90 }", "", "", machine(), "auto", ("cpu", "default", "needs sm_90")),
         # a GPU that is too small, or too few of them
