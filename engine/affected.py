@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from kernels.catalog.model import Target
+from kernels.catalog.sources import read_bytes
 
 
 def affected(target: Target, changed: set[str]) -> tuple[str, ...]:
@@ -40,7 +41,7 @@ def affected(target: Target, changed: set[str]) -> tuple[str, ...]:
 def _imports(path: Path, modules: set[str]) -> bool:
     """Whether a Python file has an import line for one of these modules. One that cannot be read has none."""
     try:
-        text = path.read_text("utf-8", "replace")
+        text = read_bytes(str(path)).decode("utf-8", "replace")
     except OSError:
         return False
     return any(found in modules for found in re.findall(r"^\s*(?:from|import)\s+(\w+)", text, re.MULTILINE))

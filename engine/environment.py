@@ -35,6 +35,7 @@ VARIABLE_PREFIXES = (
     "MKL_", "OPENBLAS_", "MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHON", "AISP_",
 )  # fmt: skip
 MOST_TRACKED_FILES = 5000  # of a checkout that is looked through for changes: 3 us each
+PIECE_BYTES = 1 << 20
 ROOT = Path("/")
 
 
@@ -523,10 +524,13 @@ def _differs(path: Path, size: int, mtime_ns: int, blob: bytes) -> bool:
             return True
         if found.st_mtime_ns == mtime_ns:
             return False
-        content = path.read_bytes()
+        digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
+        with path.open("rb") as content:
+            while part := content.read(PIECE_BYTES):  # a checkout may hold weights
+                digest.update(part)
     except OSError:
         return True
-    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).digest() != blob
+    return digest.digest() != blob
 
 
 def _tree_is_whole(extensions: bytes) -> bool:
