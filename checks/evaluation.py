@@ -447,6 +447,7 @@ class Elsewhere(Audit):
         self._bare = {os.sep, home}  # working folders of programs: what lies right in them is imported by name
         searched = (*filter(os.path.isabs, sys.path), os.path.join(home, ".local", "lib"))  # noqa: PTH118
         self._searched = tuple(os.path.realpath(folder) + os.sep for folder in searched)
+        self._paths: set[str] = set()
 
     def _imported(self, path: str) -> bool:
         """Whether some process may take what lies there for a module."""
@@ -482,6 +483,12 @@ class Elsewhere(Audit):
         frame = self.author(innermost, _by_library)
         if frame is not None:
             self.note(PLANTED if self._imported(path) else LEFT, f"{path}: {done}", frame)
+            if len(self._paths) < MOST_NOTES:
+                self._paths.add(path)
+
+    def facts(self) -> Mapping[str, Any]:
+        """What was noted, and which paths: engine.runs looks for sources among them."""
+        return {**super().facts(), "paths": sorted(self._paths)}
 
 
 # -- remembering between calls -----------------------------------------------------------------------------------------

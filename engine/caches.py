@@ -41,7 +41,7 @@ from engine import installed, paths, workplaces
 from engine.protocol import reports
 from engine.ranks import Process
 from engine.spawner import ENVIRONMENT_NAMES, Child
-from kernels.catalog.parsing import parsed
+from kernels.catalog.parsing import REFUSALS, parsed
 from kernels.catalog.sources import LESSON
 
 log = logging.getLogger("aisp.caches")
@@ -98,7 +98,7 @@ def closure(files: Mapping[str, bytes], rung: str) -> dict[str, bytes]:
             return everything
         try:
             words = set(_imported(parsed(source)))
-        except (SyntaxError, ValueError, MemoryError, RecursionError):
+        except REFUSALS:
             return everything
         pending |= {near for word in words for near in by_word.get(word, ())} - found.keys()
     return found

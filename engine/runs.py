@@ -24,6 +24,7 @@ import msgspec
 import numpy as np
 
 from checks.compare import Finding
+from checks.evaluation import Elsewhere
 from checks.registry import Refusal
 from engine import challenges, contention, environment, facts, gate, paths, snapshots, speed_of_light, verdicts
 from engine.arena import Arena
@@ -41,6 +42,7 @@ from engine.telling import arm_event, comparison_event, findings_event, finished
 from engine.turns import ArmFailure, StopRule, Turns
 from kernels import catalog
 from kernels.catalog.model import Case, Flag, Kind, Role, Rung, Target
+from kernels.catalog.sources import SUFFIXES
 from store import records
 from store.outcomes import Correctness, State, Validity, Verdict
 
@@ -1028,6 +1030,23 @@ class Execution:
             power_w=np.array(readings.power_w, np.float64),
             throttle=np.array(readings.throttle, np.int64),
         )
+
+    def written(self) -> dict[str, str]:
+        """Sources in the target's own folder that a rung wrote itself, by relative name, with the rung.
+
+        As the sensors in its process heard of it: where the kernel confines that, the attempt was refused.
+        """
+        if self._ready is None or self._ready.confined:
+            return {}
+        own = os.path.realpath(self.plan.target.folder) + os.sep
+        found: dict[str, str] = {}
+        for arm in self._arms:
+            for sensed in arm.sensed:
+                paths = sensed.get(Elsewhere.name, {}).get("paths")
+                for path in paths if isinstance(paths, list) else ():  # the rung's process may say anything
+                    if isinstance(path, str) and path.startswith(own) and path.endswith(SUFFIXES):
+                        found.setdefault(path.removeprefix(own), arm.rung.name)
+        return found
 
     def _observe(self) -> dict[str, object]:
         services = self._services

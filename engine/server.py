@@ -19,7 +19,7 @@ import socket
 import sys
 import time
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -396,7 +396,8 @@ class Engine:
                 queued.plan = replace(queued.plan, problem=problem)
             if self._degraded and queued.plan.record.device == "cuda" and not queued.plan.problem:
                 queued.plan = replace(queued.plan, problem=f"the GPU is set aside: {self._degraded}")
-            queued.task = asyncio.create_task(self._on_leased_gpus(queued.plan, Execution(queued.plan, services).run))
+            execution = Execution(queued.plan, services)
+            queued.task = asyncio.create_task(self._on_leased_gpus(queued.plan, execution.run))
             try:
                 await asyncio.wait({queued.task})
                 if queued.task.cancelled():  # before its first step: it had no chance to conclude itself
@@ -411,6 +412,7 @@ class Engine:
                     self._queue.remove(queued)
                 self._runs_done += 1
                 self._last_activity = time.monotonic()
+            await self._tell_watch(queued.plan, execution.written())
 
     async def _work_fuzz(self, asked: QueuedFuzz, services: Services) -> None:
         """Carry out one fuzz, in the slot of a run."""
@@ -547,7 +549,7 @@ class Engine:
         snapshot: str = await self._call_store("put_snapshot", files)
         if changed is None:
             return snapshot, "", ""
-        rungs = affected(target, changed) if changed else ()
+        rungs = await asyncio.to_thread(affected, target, changed) if changed else ()
         known = {rung.name for rung in target.rungs}
         for queued in list(self._queue):
             record = queued.plan.record
@@ -569,6 +571,25 @@ class Engine:
             return snapshot, "", str(error)
         await self._enqueue([plan])
         return snapshot, plan.record.id, ""
+
+    async def _tell_watch(self, ended: Plan, written: Mapping[str, str]) -> None:
+        """Let the watch of a target know of a run's end, and drop what is planned for nothing but what it wrote itself.
+
+        Args:
+            written: see Execution.written.
+        """
+        found = self._watches.get(ended.record.target)
+        if found is None:
+            return
+        found[0].run_ended(written)
+        for queued in list(self._queue):
+            record, files = queued.plan.record, queued.plan.files
+            if queued.task is None and record.target == ended.record.target and record.trigger is Trigger.WATCH:
+                names = files.keys() | ended.files.keys()
+                changed = {name for name in names if files.get(name) != ended.files.get(name)}
+                if changed and changed <= written.keys():
+                    told = ", ".join(clean_line(os.fsencode(name)) for name in sorted(changed))
+                    await self._end_unstarted(queued, f"{told} was written by the run before, not by a save")
 
     def _plan(self, target: Target, files: dict[str, bytes], snapshot: str, **options: Any) -> Plan:
         self._runs_planned += 1
@@ -867,7 +888,10 @@ class Engine:
         async def run_it(now: Target, files: dict[str, bytes], changed: set[str] | None) -> tuple[str, str, str]:
             return await self._run_edit(now, files, changed, request.device)
 
-        watch = Watch(target, self._publish, run_it)
+        def running() -> bool:
+            return any(q.task is not None and q.plan.record.target == target.id for q in self._queue)
+
+        watch = Watch(target, self._publish, run_it, running)
         task = asyncio.create_task(watch.run())
         self._watches[target.id] = (watch, task)
         task.add_done_callback(lambda done: self._watch_ended(target.id, done))

@@ -3,9 +3,13 @@
 What the kernel says about files is a hint, never a fact: whatever wakes the watch, the sources are read and compared.
 It also wakes by itself every `SWEEP_S` seconds, since a watch falls silent when its folder is replaced, and some file
 systems tell nothing at all. A save counts once it has settled: two readings in a row agree, no git command holds its
-lock, and no Python file is empty or does not compile, or it still is so a moment later. The first state settles too.
+lock, and no file is empty or does not compile, or it still is so a moment later and was not written again meanwhile.
+The first state settles too. Whatever goes wrong with a save is told as what it was, and ends that edit, not the watch.
 
-Listened to are the folder, its sub-folders and the folders where linked files really are, each by itself: a link to one
+A rung may write a source beside itself (an autotuner its choice). Such a file is told, and changes of it while a run is
+under way are no edits: each would start the run that makes the next one.
+
+Listened to are the folders that sources lie in and those where linked files really are, each by itself: a link to one
 file of a large tree costs one folder. Where the kernel has no more to give (inotify's limits), the watch says that it
 polls, looks every `POLL_S` seconds, and asks the kernel again every `RETRY_S`.
 """
@@ -16,9 +20,10 @@ import asyncio
 import contextlib
 import datetime
 import logging
+import math
 import os
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,8 +31,8 @@ from engine.clean import clean, clean_line
 from engine.protocol import events
 from kernels import catalog
 from kernels.catalog.model import Target
-from kernels.catalog.parsing import check
-from kernels.catalog.sources import LESSON, MAX_SUBFOLDERS, SUFFIXES
+from kernels.catalog.parsing import refusal
+from kernels.catalog.sources import list_files
 
 log = logging.getLogger("aisp.watch")
 
@@ -38,6 +43,7 @@ AWAY_S = 0.25  # between looks for a folder that is not there
 SETTLE_S = 0.02
 SECOND_LOOK_S = 0.15
 LOCK_PATIENCE_S = 30.0
+RUN_BEHIND_S = SWEEP_S + 1.0  # a run's last write may be seen so long after its end
 MOST_PLACES = 256  # folders that one watch listens to; what lies in others is found by the sweep
 IGNORED_ENDINGS = ("~", ".swp", ".swx", ".swo", ".tmp")
 
@@ -70,34 +76,80 @@ class Places:
 class Watch:
     """One target under watch. `run()` goes on until it is cancelled."""
 
-    def __init__(self, target: Target, publish: Callable[[events.Event], None], run_it: RunIt) -> None:
+    def __init__(
+        self, target: Target, publish: Callable[[events.Event], None], run_it: RunIt, running: Callable[[], bool]
+    ) -> None:
+        """`running` says whether a run of the target is under way."""
         self.target = target
         self.edits = 0
         self.polling = False
         self._ask_again = 0.0  # CLOCK_MONOTONIC; while polling
-        self._held = False  # a banner tells that git holds the runs back
+        self._told: dict[str, str] = {}  # banners that stand, by what they are about
         self._publish = publish
         self._run_it = run_it
+        self._running = running
+        self._left_out = target.left_out  # who asked for the watch has been told of it
         self._files: dict[str, bytes] = {}
         self._ran: dict[str, bytes] | None = None  # the sources that the last run was planned for
+        self._written: dict[str, str] = {}  # files that rungs write themselves, with the rung
+        self._run_ended_s = -math.inf  # CLOCK_MONOTONIC
 
     async def run(self) -> None:
         """Tell the state at the beginning as edit 0, then every edit."""
+        first = True
         try:
-            await self._take(await self._settled(), first=True)
             while True:
-                async for save_ns in self._hints():
-                    files = await self._settled()
-                    if files is not None and files != self._files:
-                        await self._take(files, save_ns=save_ns)
+                try:
+                    if first:
+                        first = False
+                        await self._take(await self._settled(), first=True)
+                    async with contextlib.aclosing(self._hints()) as hints:
+                        async for save_ns in hints:
+                            await self._look(save_ns)
+                            self._tell("the watch itself", "")
+                except Exception as error:  # whatever it is: the next save is looked at again
+                    told = f"a save of {self.target.id} could not be looked at: {_named(error)}"
+                    if self._tell("the watch itself", told):
+                        log.exception("%s", told)
+                    await asyncio.sleep(SWEEP_S)
                 await asyncio.sleep(0.1)
         finally:
-            self._tell_held("")
+            for about in list(self._told):
+                self._tell(about, "")
 
-    async def _hints(self) -> AsyncIterator[int]:
+    async def _look(self, save_ns: int) -> None:
+        """Take the state that stands there, where it is another one."""
+        files = await self._settled()
+        if files is None or files == self._files:
+            return
+        changed = _differing(files, self._files)
+        if changed <= self._written.keys():
+            if self._running() or time.monotonic() < self._run_ended_s + RUN_BEHIND_S:
+                self._files = files
+                if self._ran is not None:
+                    kept = {name: data for name, data in self._ran.items() if name not in changed}
+                    self._ran = kept | {name: files[name] for name in changed & files.keys()}
+                return
+            self._written = {name: rung for name, rung in self._written.items() if name not in changed}
+            self._tell_written()
+        await self._take(files, save_ns=save_ns)
+
+    def run_ended(self, written: Mapping[str, str]) -> None:
+        """A run of the target has ended; its rungs wrote these sources of the folder (name: rung) themselves."""
+        self._run_ended_s = time.monotonic()
+        if not written.keys() <= self._written.keys():
+            self._written |= written
+            self._tell_written()
+
+    def _tell_written(self) -> None:
+        names = ", ".join(f"{self.target.folder / name} (by {rung})" for name, rung in sorted(self._written.items()))
+        told = f"a run of {self.target.id} writes a source that is watched: {clean_line(os.fsencode(names))}"
+        self._tell("its own", f"{told}; no run starts of it until it changes while none is under way" if names else "")
+
+    async def _hints(self) -> AsyncGenerator[int, None]:
         """CLOCK_MONOTONIC of every moment worth a look. Ends when something else must be listened to."""
         folder = self.target.folder
-        places = await asyncio.to_thread(_places, folder)
+        places = await asyncio.to_thread(_places, folder, self.target.links)
         if places is None:
             await asyncio.sleep(AWAY_S)
         elif self.polling and time.monotonic() < self._ask_again:
@@ -108,7 +160,7 @@ class Watch:
                     async for _ in news:
                         self._set_polling(None)
                         yield time.monotonic_ns()
-                        if await asyncio.to_thread(_places, folder) != places:
+                        if await asyncio.to_thread(_places, folder, self.target.links) != places:
                             return
             except FileNotFoundError:
                 pass  # gone since we looked
@@ -153,7 +205,8 @@ class Watch:
         deadline = time.monotonic() + LOCK_PATIENCE_S
         before = await asyncio.to_thread(self._read)
         lock: Path | None = None
-        looked_twice = False
+        doubted: tuple[tuple[str, int], ...] = ()
+        held = ""
         while time.monotonic() < deadline:
             await asyncio.sleep(SETTLE_S)
             lock = await asyncio.to_thread(_git_lock, self.target.folder)
@@ -167,23 +220,44 @@ class Watch:
                 if now is None and not self.target.folder.is_dir():
                     break
                 continue
-            if not looked_twice and now != self._files and _half_written(now):
-                looked_twice = True
-                await asyncio.sleep(SECOND_LOOK_S)
-                continue
-            break
-        self._tell_held(
-            f"{self.target.id} is not run: {clean_line(os.fsencode(lock))} is there; remove it if no git command runs"
-            if lock is not None
-            else ""
-        )
-        return None if lock is not None else before
+            doubt = await asyncio.to_thread(self._doubt, now)
+            if not doubt or doubt == doubted:
+                break
+            doubted = doubt
+            await asyncio.sleep(SECOND_LOOK_S)
+        else:
+            if lock is not None:
+                held = f"{clean_line(os.fsencode(lock))} is there; remove it if no git command runs"
+            elif before is not None:
+                held = f"its files have been changing for {LOCK_PATIENCE_S:g} s; it runs once they stand still"
+            before = None
+        self._tell("held", held and f"{self.target.id} is not run: {held}")
+        news = [problem for problem in self.target.left_out if problem not in self._left_out]
+        self._tell("what is left out", "; ".join(clean_line(str(problem)) for problem in news))
+        return before
 
-    def _tell_held(self, text: str) -> None:
-        """Say once why no save is run, and once that it is over."""
-        if self._held != bool(text):
-            self._held = bool(text)
-            self._publish(events.Banner(key=f"watch {self.target.id}", text=text))
+    def _doubt(self, files: dict[str, bytes]) -> tuple[tuple[str, int], ...]:
+        """Files that somebody may be in the middle of writing, each with the time of its last change.
+
+        They were emptied and are not filled yet, or cut off.
+        """
+        found = []
+        for name in sorted(_differing(files, self._files) & files.keys()):
+            emptied = not files[name] and not name.endswith("__init__.py")
+            if emptied or _refused({name: files[name]}):
+                changed_ns = 0
+                with contextlib.suppress(OSError):
+                    changed_ns = (self.target.folder / name).stat().st_mtime_ns
+                found.append((name, changed_ns))
+        return tuple(found)
+
+    def _tell(self, about: str, text: str) -> bool:
+        """Say something once, and once that it is over; whether it was news."""
+        news = self._told.get(about, "") != text
+        if news:
+            self._told[about] = text
+            self._publish(events.Banner(key=f"watch {self.target.id}: {about}", text=text))
+        return news
 
     async def _take(self, files: dict[str, bytes] | None, *, first: bool = False, save_ns: int = 0) -> None:
         if files is None:
@@ -192,15 +266,19 @@ class Watch:
         self._files = files
         number = 0 if first else self.edits + 1
         self.edits = number
-        error = _syntax_error(files, only=None if first else changed) or self._broken()
         snapshot, run_id = "", ""
-        if error:
-            snapshot, _, _ = await self._run_it(self.target, files, None)
-        else:
-            # What an edit that did not compile had changed is still owed a run.
-            owed = set() if self._ran is None else _differing(files, self._ran) or changed
-            snapshot, run_id, error = await self._run_it(self.target, files, owed)
-            self._ran = files
+        try:
+            error = await asyncio.to_thread(self._broken, files, files.keys() if first else changed)
+            if error:
+                snapshot, _, _ = await self._run_it(self.target, files, None)
+            else:
+                # What an edit that did not compile had changed is still owed a run.
+                owed = set() if self._ran is None else _differing(files, self._ran) or changed
+                snapshot, run_id, error = await self._run_it(self.target, files, owed)
+                self._ran = files
+        except Exception as problem:  # whatever it is, it ends this edit alone
+            log.exception("edit %d of %s could not be run", number, self.target.id)
+            error = f"this save could not be run: {_named(problem)}; save again to have it tried again"
         self._publish(
             events.WatchEdit(
                 target=self.target.id,
@@ -214,8 +292,10 @@ class Watch:
             )
         )
 
-    def _broken(self) -> str:
-        """What is wrong with the front matter as it stands, "" where nothing is."""
+    def _broken(self, files: dict[str, bytes], names: Collection[str]) -> str:
+        """Which of these files does not compile, or what is wrong with the target as it stands; "" where nothing is."""
+        if told := _refused({name: files[name] for name in names if name in files}):
+            return told
         fresh = catalog.load_target(self.target.folder, root=self.target.root, chapter=self.target.chapter)
         return "" if isinstance(fresh, Target) else "\n".join(str(problem) for problem in fresh)
 
@@ -251,44 +331,21 @@ async def _news(places: Places) -> AsyncGenerator[None, None]:
             yield
 
 
-def _places(folder: Path) -> Places | None:
+def _places(folder: Path, links: Collection[str] = ()) -> Places | None:
     """What to listen to for the sources of the target there; None while it is away."""
-    folders: dict[str, tuple[int, int]] = {}
-    linked: set[str] = set()
-    pending = [(os.path.realpath(folder), 0)]
-    while pending and len(folders) < MOST_PLACES:
-        where, level = pending.pop(0)
-        try:
-            found = os.stat(where)  # noqa: PTH116  hot path
-            if (found.st_dev, found.st_ino) in folders.values() or not _is_text(where):
-                continue
-            with os.scandir(where) as entries:
-                for entry in entries:
-                    if entry.name.startswith(".") or entry.name == "__pycache__":
-                        continue
-                    if entry.is_symlink() and (entry.name == LESSON or entry.name.endswith(SUFFIXES)):
-                        linked.add(os.path.realpath(entry.path))
-                    elif level < MAX_SUBFOLDERS and _is_folder(entry):
-                        pending.append((os.path.realpath(entry.path), level + 1))
-        except OSError:
-            continue
-        folders[where] = (found.st_dev, found.st_ino)
-    if not folders and not folder.is_dir():
+    try:
+        listing = list_files(folder, links)
+    except OSError:
         return None
-    within = frozenset(folders)
-    for path in sorted(linked):
-        where = os.path.dirname(path)  # noqa: PTH120  hot path
+    folders: dict[str, tuple[int, int]] = {}
+    linked = frozenset(map(os.path.realpath, listing.linked))
+    walked = [os.path.realpath(path) for path in listing.folders]
+    for where in (*walked, *sorted({os.path.dirname(path) for path in linked})):  # noqa: PTH120  hot path
         if where not in folders and len(folders) < MOST_PLACES and _is_text(where):
             with contextlib.suppress(OSError):
                 found = os.stat(where)  # noqa: PTH116  hot path
                 folders[where] = (found.st_dev, found.st_ino)
-    return Places(folders, within, frozenset(linked))
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    with contextlib.suppress(OSError):  # a link in a circle
-        return entry.is_dir()
-    return False
+    return Places(folders, frozenset(walked), linked)
 
 
 def _is_text(path: str) -> bool:
@@ -314,22 +371,12 @@ def _git_lock(folder: Path) -> Path | None:
     return None
 
 
-def _half_written(files: dict[str, bytes]) -> bool:
-    """Whether somebody may be in the middle of writing these: emptied and not filled yet, or cut off."""
-    emptied = any(not data for name, data in files.items() if not name.endswith("__init__.py"))
-    return emptied or bool(_syntax_error(files))
-
-
-def _syntax_error(files: dict[str, bytes], only: set[str] | None = None) -> str:
+def _refused(files: Mapping[str, bytes]) -> str:
     """The first Python file that does not compile, as a sentence with file and line; "" where all do."""
-    for name, data in sorted(files.items()):
-        if not name.endswith(".py") or (only is not None and name not in only):
-            continue
-        try:
-            check(data, name)
-        except SyntaxError as error:
-            text = f"\n    {error.text.rstrip()}" if error.text else ""
-            return f"{name}:{error.lineno}: {error.msg}{text}"
-        except ValueError as error:
-            return f"{name}: {error}"
-    return ""
+    compiled = (refusal(data, name) for name, data in sorted(files.items()) if name.endswith(".py"))
+    return next(filter(None, compiled), "")
+
+
+def _named(error: Exception) -> str:
+    """An exception that nobody foresaw, as what it was."""
+    return clean_line(f"{type(error).__name__}: {error}".rstrip(": "))

@@ -915,7 +915,7 @@ def edit_columns(width: int) -> list[Column]:
 def edit_note(model: Model, edit: EditView) -> str:
     """How the edit came out, in a few words: a syntax error, a wrong answer, correct, or under way."""
     if edit.error:
-        return f"does not compile: {edit.error.splitlines()[0]}"
+        return f"not run: {edit.error.splitlines()[0]}"
     run = model.runs.get(edit.run_id)
     if run is None:
         return "waiting" if edit.run_id else "unchanged"
@@ -1001,7 +1001,7 @@ def edit_lines(model: Model, watch: WatchView, edit: EditView) -> list[str]:
     lines = [f"edit {edit.number}  {time_of_day(edit.wall)}  {files}"]
     run = model.runs.get(edit.run_id)
     if edit.error:
-        return [*lines, "does not compile; the watch goes on", "", *edit.error.splitlines()]
+        return [*lines, "not run; the watch goes on", "", *edit.error.splitlines()]
     if run is None:
         return [*lines, f"run {edit.run_id or plain.DASH}: {edit_note(model, edit)}"]
     verdict = verdict_row(run, False).plain

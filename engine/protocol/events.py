@@ -410,9 +410,9 @@ class WatchChanged(Event, tag="watch_changed", kw_only=True):
 
 
 class WatchEdit(Event, tag="watch_edit", kw_only=True):
-    """A save was seen and settled; `run_id` is the run it started, "" where the sources do not compile.
+    """A save was seen and settled; `run_id` is the run it started, "" where it could start none.
 
-    `error` is the syntax error with file and line; the watch goes on in any case.
+    `error` says why, a syntax error with file and line for example; the watch goes on in any case.
     """
 
     target: str

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import sys
 import traceback
 from pathlib import Path
 from types import ModuleType
 
+from kernels.catalog.parsing import REFUSALS, refusal
 from kernels.catalog.sources import MAX_FILE_BYTES
 
 MAX_MESSAGE_CHARACTERS = 4000
@@ -29,7 +31,8 @@ def file_of(folder: Path, name: str) -> Path:
     path = folder / f"{name}.py"
     if not path.is_file():
         most = f"{MAX_FILE_BYTES >> 20} MiB"
-        raise LessonError(f"{name}.py is missing; a rung is a file of at most {most} with a function run(...)")
+        told = f"a rung is a file of at most {most} with run(...)"
+        raise LessonError(f"{name}.py could not be read; {told}")
     return path
 
 
@@ -37,7 +40,7 @@ def import_module(folder: Path, name: str) -> ModuleType:
     """Import `folder`/`name`.py as a top-level module with `folder` first on the path.
 
     Raises:
-        LessonError: there is no such file, or it has no `run`.
+        LessonError: there is no such file, or Python cannot compile it or what it imports of the folder.
         NotHereError: it is a peer, and the package that it shows is not installed.
         Exception: whatever the module raises.
     """
@@ -55,7 +58,29 @@ def import_module(folder: Path, name: str) -> ModuleType:
         if name.startswith(PEER) and error.name and not (folder / f"{error.name}.py").exists():
             raise NotHereError(f"{error.name} is not installed here; pip install 'aisp[peers]' may bring it") from error
         raise
+    except REFUSALS as error:
+        located = isinstance(error, SyntaxError) and error.lineno  # it says where, and shows the line
+        if not located and (told := _refusal(folder, path, error)):
+            raise LessonError(told) from None
+        raise
     return module
+
+
+def _refusal(folder: Path, path: Path, error: BaseException) -> str:
+    """Which file of the lesson Python could not compile, and why; "" where the error is another one.
+
+    A lesson's own error ends at the line that raised it; this one ends where a module was to be made.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    line = (frames[-1].line or "") if frames else ""
+    if frames and frames[-1].filename.startswith("<frozen importlib"):
+        files = [path]
+    elif line.startswith(("import ", "from ")):
+        words = re.findall(r"\w+", line)
+        files = [file for file in sorted(folder.rglob("*.py")) if file.stem in words]
+    else:
+        return ""
+    return next(filter(None, (refusal(file.read_bytes(), str(file.relative_to(folder))) for file in files)), "")
 
 
 def callable_of(module: ModuleType, name: str) -> object:

@@ -30,10 +30,11 @@ MAX_CASES = 256
 MAX_TENSORS = 64  # inputs, and outputs; every case has the shapes of all of them
 MAX_RUNGS = 256
 MAX_RANKS = 8
+MAX_LINKS = 16
 
 KEYS = (
     *("title", "techniques", "goal", "needs", "ranks", "axes", "flops", "bytes", "precision", "tolerance", "expect"),
-    *("inputs", "outputs", "cases", "rungs", "fuzz", "judged"),
+    *("inputs", "outputs", "cases", "rungs", "fuzz", "judged", "links"),
 )
 _NEEDS_KEYS = ("sm", "gpus")
 _EXPECT_KEYS = ("speedup", "on", "why", "memory")
@@ -90,6 +91,7 @@ class FrontMatter:
     stated: frozenset[str] = frozenset()  # dtypes that `tolerance` names
     ranks: int = 1
     precision: str = ""
+    links: tuple[str, ...] = ()
     lesson: str = ""
 
 
@@ -154,7 +156,19 @@ class _Reader:
         self._ranks(content, matter)
         self._fuzz(content, matter, axes)
         self._judged(content, matter)
+        matter.links = self._links(content)
         return matter
+
+    def _links(self, content: dict[str, object]) -> tuple[str, ...]:
+        """Links to folders elsewhere that a rung needs, by their names in the target's folder."""
+        fix = 'write links = ["common"]: the name that a link to a folder elsewhere has in this one'
+        given = self.words(content, "links", "links", fix)
+        if not self.few(list(given), MAX_LINKS, "links"):
+            return ()
+        for name in given:
+            if "\0" in name or any(part in ("", ".", "..") for part in name.split("/")):
+                self.wrong("links", f"{name!r} names nothing in this folder", fix)
+        return given
 
     def _ranks(self, content: dict[str, object], matter: FrontMatter) -> None:
         """How many processes a rung has; each gets its slice of every tensor."""

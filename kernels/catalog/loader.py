@@ -7,6 +7,7 @@ be loaded becomes a `Problem`; everything else still loads.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
 import re
@@ -86,23 +87,29 @@ def load_target(folder: Path, *, root: Path, chapter: str) -> Target | list[Prob
     folder = _absolute(folder)
     name = _label(folder.name)
     try:
-        files = sources.list_files(folder)
+        listing = sources.list_files(folder)
     except OSError as error:
-        return [Problem(folder, "", f"cannot be read: {error.strerror}", "check that it is there and readable")]
+        told = f"cannot be read: {sources.reason(error)}"
+        return [Problem(folder, "", told, "check that it is there and readable")]
     lesson = folder / sources.LESSON
     try:
         data = sources.read_bytes(str(lesson))
     except FileNotFoundError:
         return [Problem(lesson, "", "missing", "write one, or let `aisp new NAME` make a folder to start from")]
     except OSError as error:
-        told = error.strerror or str(error)
-        return [Problem(lesson, "", f"cannot be read: {told}", "check that it is a readable file")]
+        return [Problem(lesson, "", f"cannot be read: {sources.reason(error)}", "check that it is a readable file")]
     if len(data) > frontmatter.MAX_LESSON_BYTES:
         told = f"the lesson has {len(data)} bytes"
         return [Problem(lesson, "", told, f"keep it within {frontmatter.MAX_LESSON_BYTES}")]
     matter, found = frontmatter.read(lesson, data)
+    if matter is not None and matter.links:
+        with contextlib.suppress(OSError):  # gone since: what was seen of it stands
+            listing = sources.list_files(folder, matter.links)
+    if listing.excess is not None:
+        return [listing.excess]
+    files = listing.files
     refusal = matter is not None and matter.goal is Goal.REFUSAL
-    problems = [*found, *_missing_files(folder, files, refusal=refusal)]
+    problems = [*found, *_missing_files(folder, listing, refusal=refusal)]
     if matter is None or problems:
         return problems
     roles = _rungs(files)
@@ -146,7 +153,9 @@ def load_target(folder: Path, *, root: Path, chapter: str) -> Target | list[Prob
         stated=matter.stated,
         ranks=matter.ranks,
         precision=matter.precision,
+        links=matter.links,
         files=files,
+        left_out=(*listing.left_out, *sources.survey(folder, listing, matter.links)),
     )
 
 
@@ -183,7 +192,8 @@ def _rungs(files: tuple[str, ...]) -> dict[str, Role]:
     return found
 
 
-def _missing_files(folder: Path, files: tuple[str, ...], *, refusal: bool) -> list[Problem]:
+def _missing_files(folder: Path, listing: sources.Listing, *, refusal: bool) -> list[Problem]:
+    files = listing.files
     purposes = {
         "reference.py": "write run(...) there in fp64, plain PyTorch: it decides what is right",
         "baseline.py": "write run(...) there as a competent engineer would first",
@@ -197,7 +207,8 @@ def _missing_files(folder: Path, files: tuple[str, ...], *, refusal: bool) -> li
             near = difflib.get_close_matches(name, [file for file in files if file not in purposes], n=1, cutoff=0.8)
             fix = f"rename {near[0]} to {name}" if near else purpose
             problems.append(Problem(folder / name, "", "missing", fix))
-    return problems
+    needed = [folder / name for name in purposes]
+    return problems + [problem for problem in listing.left_out if problem.path in needed]
 
 
 def _nearest(given: str, known: list[str], otherwise: str) -> str:
@@ -216,9 +227,10 @@ def _label(name: str) -> str:
 class _Listing:
     """One folder as the walk sees it: names of its files, and of its sub-folders less hidden ones."""
 
-    def __init__(self, path: Path) -> None:
-        """List `path`. Raises OSError."""
+    def __init__(self, path: Path, problems: list[Problem]) -> None:
+        """List `path`; what is wrong below it goes to `problems`. Raises OSError."""
         self.path = path
+        self._problems = problems
         self.files: set[str] = set()
         folders: list[tuple[bool, str]] = []
         with os.scandir(path) as entries:
@@ -247,13 +259,15 @@ class _Listing:
 
     @cached_property
     def children(self) -> list[_Listing]:
-        """Its sub-folders, without those that cannot be read."""
+        """Its sub-folders, without those that cannot be read, which are problems."""
         found = []
         for name in self.folders:
             try:
-                found.append(_Listing(self.path / name))
-            except OSError:
+                found.append(_Listing(self.path / name, self._problems))
+            except (FileNotFoundError, NotADirectoryError):  # gone while we looked
                 continue
+            except OSError as error:
+                self._problems.append(_unreadable(self.path / name, error))
         return found
 
 
@@ -280,7 +294,7 @@ class _Finding:
         """Take in one root, whatever of the five shapes it has."""
         root = _absolute(given)
         try:
-            listing = _Listing(root)
+            listing = _Listing(root, self.problems)
         except OSError as error:
             self.problems.append(_unreadable(root, error))
             return
@@ -334,6 +348,7 @@ class _Finding:
         if isinstance(loaded, Target):
             self._add_chapter(chapter, folder.parent)
             self.targets.append(loaded)
+            self.problems.extend(loaded.left_out)
         else:
             self.problems.extend(loaded)
 
@@ -370,7 +385,7 @@ def _unreadable(root: Path, error: OSError) -> Problem:
         return Problem(root, "", "no such folder", "check the path, or make a target there with `aisp new my_kernel`")
     if isinstance(error, NotADirectoryError):
         return Problem(root, "", "not a folder", f"give the folder that holds it: {root.parent}")
-    return Problem(root, "", f"cannot be read: {error.strerror}", "check its permissions")
+    return Problem(root, "", f"cannot be read: {sources.reason(error)}", "check its permissions")
 
 
 def _chapter_id(folder: Path) -> str:

@@ -223,6 +223,20 @@ class Expectation:
     memory: tuple[float, float] | None = None  # the baseline's peak over the rung's, where memory is the lesson
 
 
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a folder that looks like a target could not be loaded, or not all of it: the file, the key, and the fix."""
+
+    path: Path
+    key: str  # dotted key inside the front matter, "" where the whole file is meant
+    message: str  # what was given
+    fix: str  # what would work
+
+    def __str__(self) -> str:
+        place = f"{self.path}: {self.key}" if self.key else str(self.path)
+        return f"{place}: {self.message}; {self.fix}"
+
+
 PRECISIONS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4")
 """Of arithmetic, each with a rate of its own."""
 
@@ -254,7 +268,9 @@ class Target:
     stated: frozenset[str] = frozenset()  # dtypes whose tolerance lesson.md states; the others' is the usual one
     ranks: int = 1  # processes of every rung; above 1 the leading dimension of all inputs and outputs
     precision: str = ""  # the fastest one of PRECISIONS that a rung may compute in; "" follows from the tensors
+    links: tuple[str, ...] = ()  # links to folders elsewhere that are followed, relative to folder
     files: tuple[str, ...] = field(default=())  # every file a run depends on, relative to folder, sorted
+    left_out: tuple[Problem, ...] = ()  # what of the folder a run does not see, and why
 
     def rung(self, name: str) -> Rung:
         """The rung of that name; LookupError names those there are."""
@@ -285,20 +301,6 @@ class Target:
     def honest_rungs(self) -> tuple[Rung, ...]:
         """The rungs that a run times unless others are named: all but the wrong ones and the cheats."""
         return tuple(rung for rung in self.rungs if rung.role not in (Role.WRONG, Role.CHEAT))
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Why a folder that looks like a target could not be loaded: the file, the key, and the fix."""
-
-    path: Path
-    key: str  # dotted key inside the front matter, "" where the whole file is meant
-    message: str  # what was given
-    fix: str  # what would work
-
-    def __str__(self) -> str:
-        place = f"{self.path}: {self.key}" if self.key else str(self.path)
-        return f"{place}: {self.message}; {self.fix}"
 
 
 @dataclass(frozen=True, slots=True)

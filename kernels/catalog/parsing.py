@@ -14,6 +14,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 TRIES = 3
+REFUSALS = (SyntaxError, ValueError, MemoryError, RecursionError)
+"""What they raise on a source that they cannot take."""
 Made = TypeVar("Made")
 
 _ONE_AT_A_TIME = threading.Lock()  # warnings.catch_warnings changes state that all threads share, too
@@ -23,14 +25,26 @@ def parsed(source: str | bytes, mode: str = "exec") -> ast.AST:
     """The syntax tree of `source`; warnings about it are its own affair, not the terminal's.
 
     Raises:
-        SyntaxError, ValueError, MemoryError, RecursionError: as ast.parse does.
+        SyntaxError, ValueError, MemoryError, RecursionError: REFUSALS, as ast.parse does.
     """
     return _again(lambda: ast.parse(source, mode=mode))
 
 
-def check(source: str | bytes, name: str) -> None:
-    """Compile `source` as the module file `name`, for its errors. Raises as compile() does."""
-    _again(lambda: compile(source, name, "exec", dont_inherit=True))
+def refusal(source: str | bytes, name: str) -> str:
+    """Why Python cannot compile `source` as the module file `name`, with its line; "" where it can."""
+    try:
+        _again(lambda: compile(source, name, "exec", dont_inherit=True))
+    except SyntaxError as error:
+        text = f"\n    {error.text.rstrip()}" if error.text else ""
+        place = f"{name}:{error.lineno}" if error.lineno else name
+        return f"{place}: {error.msg}{text}"
+    except RecursionError as error:
+        return f"{name}: nested too deeply for Python's compiler ({error}); break the longest expression up"
+    except MemoryError:
+        return f"{name}: nested too deeply for Python's parser (MemoryError); break the deepest expression up"
+    except ValueError as error:
+        return f"{name}: {error}"
+    return ""
 
 
 def _again(work: Callable[[], Made]) -> Made:

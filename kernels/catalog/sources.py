@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 
-from .model import Kind, Target
-from .parsing import parsed
+from .model import Kind, Problem, Target
+from .parsing import REFUSALS, parsed
 
 LESSON = "lesson.md"
 SUFFIXES = (".py", ".cu", ".cuh", ".h", ".hpp", ".cpp")
 MAX_SUBFOLDERS = 4  # levels below the target's folder
 MAX_FILE_BYTES = 8 * 2**20  # a source file that is larger is data, not source
+MAX_FILES = 2048  # of one target
+MAX_BYTES = 64 * 2**20  # of all of them
+MAX_ENTRIES = 100_000  # names that a walk looks at, whatever they are
+MAX_SURVEYED = 2000  # the same behind links that are not followed, which are walked to say what lies there
 
 _GPU_PACKAGES = ("cuda", "cupy", "pycuda", "cutlass")
 # Cheap signs in the raw bytes. Only a file that shows one is parsed: most heads need no parser at all.
@@ -29,43 +35,208 @@ _CUDA_FILE = re.compile(r"\S+\.cuh?\Z")  # a file's name, not a sentence that en
 _DEFINITIONS = (b"\ndef ", b"\nclass ", b"\nasync ", b"\n@")
 
 
-def list_files(folder: Path) -> tuple[str, ...]:
-    """Names, relative to `folder` and sorted, of every file that a run of the target there depends on.
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a walk over a target's folder found.
 
-    That is lesson.md and all sources (*.py *.cu *.cuh *.h *.hpp *.cpp), in sub-folders too unless those are
-    targets of their own, hidden, or __pycache__. Links are followed, loops are not. Raises OSError where
-    `folder` cannot be read.
+    Attributes:
+        files: names, relative to the folder and sorted, of every file that a run of the target depends on: lesson.md
+            and all sources (*.py *.cu *.cuh *.h *.hpp *.cpp), in sub-folders too unless those are targets of their
+            own, hidden, or __pycache__.
+        folders: paths of the folders that these can lie in, the target's own first.
+        linked: paths of those files that are links.
+        outside: (name, path, level) of links to folders elsewhere that were not followed: see `survey`.
+        left_out: what else a run does not see of the folder, and why.
+        excess: why this is more than a target may have; None where it is not. `files` are then without the part that
+            is most of it.
     """
-    return tuple(sorted(_walk(os.fspath(folder), "", 0, set())))
+
+    files: tuple[str, ...]
+    folders: tuple[str, ...]
+    linked: tuple[str, ...]
+    outside: tuple[tuple[str, str, int], ...]
+    left_out: tuple[Problem, ...]
+    excess: Problem | None
 
 
-def _walk(folder: str, prefix: str, level: int, seen: set[tuple[int, int]]) -> Iterator[str]:
-    below: list[tuple[str, str]] = []
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            name = entry.name
-            if name.startswith(".") or name == "__pycache__":
-                continue
-            try:
-                if name.endswith(SUFFIXES) or (name == LESSON and not prefix):
-                    if entry.is_file():
-                        yield prefix + name
-                elif level < MAX_SUBFOLDERS and entry.is_dir():
-                    below.append((entry.path, f"{prefix}{name}/"))
-            except OSError:  # gone while we looked, or a link in a circle: not a file that a run could read
-                continue
-    if not below:
-        return
-    here = os.stat(folder)  # noqa: PTH116 - a listing asks for hundreds
-    seen.add((here.st_dev, here.st_ino))
-    for path, inner in below:
-        try:
-            found = os.stat(path)  # noqa: PTH116
-            if (found.st_dev, found.st_ino) in seen or os.path.exists(f"{path}/{LESSON}"):  # noqa: PTH110 - hot path
-                continue
-            yield from _walk(path, inner, level + 1, seen)
-        except OSError:
+def list_files(folder: Path, links: Collection[str] = ()) -> Listing:
+    """Walk over the folder of a target. Raises OSError where it cannot be read.
+
+    A link to a file is followed, and one to a folder that lies in this one. A link to a folder elsewhere is followed
+    where `links` has its name, relative to `folder`, as the lesson's front matter gives it. No folder is walked again
+    below itself, so that links in a circle end.
+    """
+    walk = _Walk(os.fspath(folder), links, MAX_ENTRIES)
+    walk.over(walk.top, "", 0)
+    files, excess = walk.files, None
+    if walk.full:
+        part = walk.heaviest()
+        files = [name for name in files if name == LESSON or _part(name) != part]
+        excess = walk.told(part)
+    return Listing(
+        tuple(sorted(files)),
+        tuple(walk.folders),
+        tuple(walk.linked),
+        tuple(walk.outside),
+        tuple(walk.left_out),
+        excess,
+    )
+
+
+def survey(folder: Path, listing: Listing, links: Collection[str]) -> list[Problem]:
+    """What lies behind links that were not followed, where it is sources, and which of `links` names nothing."""
+    found: list[Problem] = []
+    entries_left = MAX_SURVEYED
+    for name, path, level in listing.outside:
+        if _is_target(path):
             continue
+        walk = _Walk(path, (), entries_left)
+        with contextlib.suppress(OSError):
+            walk.over(path, "", level)
+        entries_left = max(0, walk.entries_left)
+        if walk.files:
+            held = _held(len(walk.files), walk.nbytes) + (", as far as it was walked" if walk.full else "")
+            told = f"is a link out of the folder to {os.path.realpath(path)} and is not followed; behind it: {held}"
+            found.append(Problem(Path(path), "", told, f'where a rung needs it, {LESSON} says links = ["{name}"]'))
+    for name in links:
+        if not (folder / name).is_dir():
+            told = f"there is no folder {name}"
+            found.append(Problem(folder / LESSON, "links", told, "name a link to a folder, or remove it"))
+    return found
+
+
+class _Walk:
+    """One walk over one folder, as far as a target may reach."""
+
+    def __init__(self, top: str, links: Collection[str], most_entries: int) -> None:
+        self.top = top
+        self.files: list[str] = []
+        self.folders: list[str] = []
+        self.linked: list[str] = []
+        self.left_out: list[Problem] = []
+        self.nbytes = 0
+        self.full = False  # a bound was passed, and the walk ended there
+        self._links = links
+        self.entries_left = most_entries
+        self.outside: list[tuple[str, str, int]] = []
+        self._seen: set[tuple[int, int]] = set()
+        self._within: list[str] = []  # what a link may lead into without being named
+        self._parts: dict[str, list[int]] = {}  # [sources, their bytes, names] by `_part`
+
+    def over(self, folder: str, prefix: str, level: int) -> None:
+        """Take in one folder and what lies below it. Raises OSError where it cannot be read."""
+        below: list[tuple[str, str]] = []
+        self.folders.append(folder)
+        tally = self._parts.setdefault(_part(prefix), [0, 0, 0])
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                name = entry.name
+                tally[2] += 1
+                self.entries_left -= 1
+                if self.entries_left < 0:
+                    self.full = True
+                    return
+                if name.startswith(".") or name == "__pycache__":
+                    continue
+                try:
+                    if name.endswith(SUFFIXES) or (name == LESSON and not prefix):
+                        if entry.is_file():
+                            self._take(entry, prefix, tally)
+                    elif level < MAX_SUBFOLDERS and entry.is_dir():
+                        if entry.is_symlink() and not self._may_follow(entry.path, prefix + name):
+                            self.outside.append((prefix + name, entry.path, level + 1))
+                        else:
+                            below.append((entry.path, f"{prefix}{name}/"))
+                except OSError:  # gone while we looked, or a link in a circle: not a file that a run could read
+                    continue
+                if self.full:
+                    return
+        if not below:
+            return
+        here = os.stat(folder)  # noqa: PTH116 - a listing asks for hundreds
+        self._seen.add((here.st_dev, here.st_ino))
+        for path, inner in below:
+            try:
+                found = os.stat(path)  # noqa: PTH116
+                if (found.st_dev, found.st_ino) in self._seen or (_is_target(path) and inner[:-1] not in self._links):
+                    continue
+                self.over(path, inner, level + 1)
+            except OSError as error:
+                if isinstance(error, PermissionError):
+                    self._leave_out(path, f"cannot be read: {reason(error)}", "check its permissions")
+                continue
+            if self.full:
+                return
+
+    def _take(self, entry: os.DirEntry[str], prefix: str, tally: list[int]) -> None:
+        found = entry.stat()
+        nbytes = found.st_size
+        if nbytes > MAX_FILE_BYTES:
+            told = f"has {nbytes:,} bytes and is left out; a source has at most {MAX_FILE_BYTES:,}"
+            self._leave_out(entry.path, told, "move it out of the folder, or split it")
+            nbytes = 0
+        elif found.st_mode & 0o444 != 0o444 and not os.access(entry.path, os.R_OK):
+            self._leave_out(entry.path, "cannot be read: permission denied", "give yourself the right: chmod u+r")
+        tally[0] += 1
+        tally[1] += nbytes
+        self.nbytes += nbytes
+        self.files.append(prefix + entry.name)
+        if entry.is_symlink():
+            self.linked.append(entry.path)
+        self.full = len(self.files) > MAX_FILES or self.nbytes > MAX_BYTES
+
+    def _leave_out(self, path: str, message: str, fix: str) -> None:
+        self.left_out.append(Problem(Path(path), "", message, fix))
+
+    def _may_follow(self, path: str, name: str) -> bool:
+        real = os.path.realpath(path)
+        if not self._within:
+            self._within.append(os.path.realpath(self.top))
+        if name in self._links:
+            self._within.append(real)
+        return any(real == place or real.startswith(place.rstrip("/") + "/") for place in self._within)
+
+    def heaviest(self) -> str:
+        """The part that brings the most, "" for the files that lie in the folder itself."""
+        by = 0 if len(self.files) > MAX_FILES else 1 if self.nbytes > MAX_BYTES else 2
+        return max(self._parts, key=lambda part: self._parts[part][by])
+
+    def told(self, part: str) -> Problem:
+        """That it is too much, and which part of it."""
+        count, nbytes, names = self._parts[part]
+        most = f"a target has at most {MAX_FILES:,} sources, {_size(MAX_BYTES)} and {MAX_ENTRIES:,} names"
+        path = os.path.join(self.top, part)  # noqa: PTH118
+        linked = f"is a link to {os.path.realpath(path)} and " if os.path.islink(path) else ""  # noqa: PTH114
+        held = f"{_held(count, nbytes)} among {names:,} names, as far as it was walked"
+        message = f"{linked}holds {held}; {most}"
+        return Problem(Path(path), "", message, "leave there only what a rung needs")
+
+
+def _part(name: str) -> str:
+    """Which sub-folder of the target a name lies in, "" for those of the folder itself."""
+    return name.partition("/")[0] if "/" in name else ""
+
+
+def _is_target(folder: str) -> bool:
+    return os.path.exists(f"{folder}/{LESSON}")  # noqa: PTH110 - hot path
+
+
+def _held(count: int, nbytes: int) -> str:
+    return f"{count:,} {'source' if count == 1 else 'sources'} of {_size(nbytes)}"
+
+
+def _size(nbytes: int) -> str:
+    """In the largest unit that leaves at least 1: "8 MiB", "3.2 GiB"."""
+    for shift, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if nbytes >= 1 << shift:
+            return f"{nbytes / (1 << shift):.3g} {unit}"
+    return f"{nbytes} bytes"
+
+
+def reason(error: OSError) -> str:
+    """Why a file cannot be read, in the system's words, to stand within a sentence."""
+    text = error.strerror or str(error)
+    return text[:1].lower() + text[1:]
 
 
 def read_bytes(path: str) -> bytes:
@@ -77,10 +248,12 @@ def read_bytes(path: str) -> bytes:
         if not stat.S_ISREG(found.st_mode):
             raise OSError(f"{path} is not a regular file")
         parts: list[bytes] = []
-        while part := os.read(descriptor, max(found.st_size + 1, 4096)):
+        nbytes = found.st_size  # a sparse file of gigabytes is not read to find that out
+        while nbytes <= MAX_FILE_BYTES and (part := os.read(descriptor, max(found.st_size + 1, 4096))):
             parts.append(part)
-            if sum(map(len, parts)) > MAX_FILE_BYTES:
-                raise OSError(f"{path} is larger than the {MAX_FILE_BYTES} bytes that a source may have")
+            nbytes = max(nbytes, sum(map(len, parts)))
+        if nbytes > MAX_FILE_BYTES:
+            raise OSError(f"{path} is larger than the {MAX_FILE_BYTES} bytes that a source may have")
         return parts[0] if len(parts) == 1 else b"".join(parts)
     finally:
         os.close(descriptor)
@@ -89,11 +262,11 @@ def read_bytes(path: str) -> bytes:
 def read_sources(target: Target) -> dict[str, bytes]:
     """The bytes of every file that a run of `target` depends on, by relative name, as they are on disk now.
 
-    A file that vanishes between the listing and the reading (an editor's atomic save) is left out. Raises
-    OSError where the folder itself cannot be read.
+    A file that vanishes between the listing and the reading (an editor's atomic save) is left out, as is what
+    `Target.left_out` names. Raises OSError where the folder itself cannot be read.
     """
     sources: dict[str, bytes] = {}
-    for name in list_files(target.folder):
+    for name in list_files(target.folder, target.links).files:
         try:
             sources[name] = read_bytes(os.path.join(target.folder, name))  # noqa: PTH118
         except OSError:
@@ -168,7 +341,7 @@ def _signs(source: bytes, siblings: frozenset[str]) -> tuple[bool, frozenset[str
 def _imports(source: bytes, folder_name: str, siblings: frozenset[str]) -> tuple[Kind, frozenset[str]]:
     try:
         tree = parsed(source)
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
+    except REFUSALS:
         return Kind.TORCH, frozenset()
     kind = Kind.TORCH
     imported: set[str] = set()

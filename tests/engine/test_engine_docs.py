@@ -24,6 +24,7 @@ from engine import (
     watch,
 )
 from engine.protocol import framing
+from kernels.catalog import sources
 from store.outcomes import State, Timing, Verdict
 
 MAIN = Path(__file__).parents[2]
@@ -136,6 +137,10 @@ def test_the_limits_are_the_codes() -> None:
         "planned runs": str(server.MOST_PLANNED),
         "watched": str(server.MOST_WATCHES),
         "folders of": str(watch.MOST_PLACES),
+        "a source": f"{sources.MAX_FILE_BYTES >> 20} MiB",
+        "sources of": f"{sources.MAX_FILES}, and {sources.MAX_BYTES >> 20} MiB",
+        "names in": str(sources.MAX_ENTRIES),
+        "names behind": str(sources.MAX_SURVEYED),
         "remembered": str(server.REMEMBERED_REPLIES),
     }
     assert {name: row("Limits", name)[1] for name in told} == told

@@ -256,7 +256,7 @@ def test_a_turn_ends_with_its_budget_but_not_before_one_sample_and_streams_on_th
     [
         ("no_run", "optimized.py has no function run(...)"),
         ("run_is_no_function", "optimized.py has no function run(...)"),
-        ("missing", "optimized.py is missing; a rung is a file of at most 8 MiB with a function run(...)"),
+        ("missing", "optimized.py could not be read; a rung is a file of at most 8 MiB with run(...)"),
         ("prepare_returns_nothing", "prepare() returned NoneType; it must return the callable to time"),
         ("too_many_arguments", "run() cannot take the 1 inputs of lesson.md (x): missing a required argument: 'y'"),
         ("too_few_arguments", "run() cannot take the 1 inputs of lesson.md (x): too many positional arguments"),

@@ -10,12 +10,14 @@ import os
 import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import watchfiles
 
 from engine import server, watch
 from engine.protocol import events, requests
+from engine.runs import Execution
 from engine.watch import Watch
 from kernels import catalog
 from kernels.catalog.model import Target
@@ -26,6 +28,11 @@ from tests.evil.stage import eventually
 from tests.evil.watched import NAME, TARGET, UNRUNNABLE, variant, watching
 
 pytestmark = [pytest.mark.xdist_group("engine"), pytest.mark.timeout(180)]
+
+
+def idle() -> bool:
+    """For a watch of which no run is under way."""
+    return False
 
 
 @pytest.fixture
@@ -77,7 +84,7 @@ async def test_a_file_that_is_being_written_when_the_watch_opens_is_no_edit(
         taken.append(files)
         return "", "", ""
 
-    sut = Watch(catalog.load([planned_only]).find(TARGET), told.append, take)
+    sut = Watch(catalog.load([planned_only]).find(TARGET), told.append, take, idle)
     emptied, filled = {"optimized.py": b""}, {"optimized.py": corpus.OPTIMIZED.encode()}
     readings = iter([emptied] * 2)
     monkeypatch.setattr(sut, "_read", lambda: next(readings, filled))
@@ -92,12 +99,131 @@ async def test_a_file_that_is_being_written_when_the_watch_opens_is_no_edit(
 async def test_a_syntax_error_gets_a_second_look_before_it_is_told(
     planned_only: Path, monkeypatch: pytest.MonkeyPatch, ends: str
 ) -> None:
-    sut = Watch(catalog.load([planned_only]).find(TARGET), lambda event: None, not_run)
+    sut = Watch(catalog.load([planned_only]).find(TARGET), lambda event: None, not_run, idle)
     states = {"broken": {"optimized.py": b"def run(x:\n"}, "mended": {"optimized.py": corpus.OPTIMIZED.encode()}}
     # A slow editor: the first half stands still for longer than a save takes to settle.
     readings = iter([states["broken"]] * 2 + [states[ends]] * 3)
     monkeypatch.setattr(sut, "_read", lambda: next(readings))
     assert await sut._settled() == states[ends]
+
+
+async def test_an_empty_file_that_is_written_again_meanwhile_is_not_taken(
+    planned_only: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a burst of saves every look may find the file empty, and each time another save emptied it."""
+    sut = Watch(catalog.load([planned_only]).find(TARGET), lambda event: None, not_run, idle)
+    file = planned_only / NAME / "optimized.py"
+    emptied, filled = {"optimized.py": b""}, {"optimized.py": corpus.OPTIMIZED.encode()}
+    looks = 0
+
+    def read() -> dict[str, bytes]:
+        nonlocal looks
+        looks += 1
+        os.utime(file, ns=(0, looks))
+        return emptied if looks < 10 else filled
+
+    monkeypatch.setattr(sut, "_read", read)
+    monkeypatch.setattr(watch, "SECOND_LOOK_S", 0.01)
+    assert await sut._settled() == filled
+
+
+async def test_a_file_that_stays_empty_is_taken(planned_only: Path) -> None:
+    (planned_only / NAME / "optimized.py").write_text("")
+    settled = await Watch(catalog.load([planned_only]).find(TARGET), lambda event: None, not_run, idle)._settled()
+    assert settled is not None and settled["optimized.py"] == b""
+
+
+async def test_whatever_goes_wrong_with_a_save_ends_that_edit_and_is_told_as_what_it_was(
+    planned_only: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "SWEEP_S", 0.05)
+    told: list[events.Event] = []
+    faults: list[Exception] = [MemoryError(), SystemError("AST constructor recursion depth mismatch")]
+
+    async def run_it(target: Target, files: dict[str, bytes], names: set[str] | None) -> tuple[str, str, str]:
+        if faults:
+            raise faults.pop(0)
+        return "snapshot", "run", ""
+
+    def edits() -> list[tuple[int, str, str]]:
+        return [(e.number, e.run_id, e.error) for e in told if isinstance(e, events.WatchEdit)]
+
+    sut = Watch(catalog.load([planned_only]).find(TARGET), told.append, run_it, idle)
+    task = asyncio.create_task(sut.run())
+    await eventually(lambda: len(edits()) == 1, "the first state")
+    (planned_only / NAME / "optimized.py").write_text(variant(1))
+    await eventually(lambda: len(edits()) == 2, "the save that failed")
+    read = sut._read
+    monkeypatch.setattr(sut, "_read", lambda: 1 // 0)
+    await eventually(lambda: any(isinstance(e, events.Banner) for e in told), "what cannot be looked at")
+    monkeypatch.setattr(sut, "_read", read)
+    (planned_only / NAME / "optimized.py").write_text(variant(2))
+    await eventually(lambda: len(edits()) == 3, "the save after it")
+    task.cancel()
+    await asyncio.wait([task])
+    assert edits() == [
+        (0, "", "this save could not be run: MemoryError; save again to have it tried again"),
+        (
+            1,
+            "",
+            "this save could not be run: SystemError: AST constructor recursion depth mismatch; save again to "
+            "have it tried again",
+        ),
+        (2, "run", ""),
+    ]
+    banners = [e.text for e in told if isinstance(e, events.Banner)]
+    assert banners == [
+        f"a save of {TARGET} could not be looked at: ZeroDivisionError: integer division or modulo by zero",
+        "",
+    ]
+
+
+async def test_what_a_run_writes_itself_starts_none_until_somebody_else_changes_it(
+    planned_only: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "RUN_BEHIND_S", 0.0)
+    told: list[events.Event] = []
+    busy = True
+    sut = Watch(catalog.load([planned_only]).find(TARGET), told.append, not_run, lambda: busy)
+    tuned = planned_only / NAME / "tuned.py"
+
+    def edits() -> list[list[str]]:
+        return [e.files for e in told if isinstance(e, events.WatchEdit)]
+
+    async def saved(file: Path, text: str) -> None:
+        file.write_text(text)
+        await sut._look(0)
+
+    await sut._take(await sut._settled(), first=True)
+    sut.run_ended({"tuned.py": "optimized"})
+    await saved(tuned, "CHOICE = 1\n")
+    assert edits() == [[]]
+    await saved(planned_only / NAME / "optimized.py", variant(1))
+    await saved(tuned, "CHOICE = 2\n")
+    tuned.write_text("CHOICE = 3\n")
+    await saved(planned_only / NAME / "optimized.py", variant(2))
+    assert edits() == [[], ["optimized.py"], ["optimized.py", "tuned.py"]]
+    busy = False
+    await saved(tuned, "CHOICE = 4\n")
+    busy = True
+    await saved(tuned, "CHOICE = 5\n")  # it is somebody else's now
+    assert edits()[3:] == [["tuned.py"], ["tuned.py"]]
+    (first, last) = [e.text for e in told if isinstance(e, events.Banner)]
+    assert first.startswith(f"a run of {TARGET} writes a source that is watched: {tuned} (by optimized); ")
+    assert last == ""
+
+
+@pytest.mark.parametrize("confined", [0, 7])
+def test_what_a_rungs_process_says_that_it_wrote_is_looked_at_before_it_is_believed(
+    tmp_path: Path, confined: int
+) -> None:
+    sut = object.__new__(Execution)
+    sut._ready = SimpleNamespace(confined=confined)  # type: ignore[assignment]
+    sut.plan = SimpleNamespace(target=SimpleNamespace(folder=tmp_path))  # type: ignore[assignment]
+    paths = [f"{tmp_path}/tuned.py", f"{tmp_path}/choice.json", f"{tmp_path.parent}/other.py", 7, None, "tuned.py"]
+    sensed = [{}, {"writes_elsewhere": {}}, *({"writes_elsewhere": {"paths": given}} for given in (7, None, paths))]
+    sut._arms = [SimpleNamespace(rung=SimpleNamespace(name="optimized"), sensed=sensed)]  # type: ignore[list-item]
+    assert sut.written() == ({} if confined else {"tuned.py": "optimized"})
 
 
 async def test_a_syntax_error_is_shown_and_the_mended_file_runs(
@@ -242,7 +368,7 @@ async def test_a_watch_asks_the_kernel_again_and_tells_when_it_listens(
     monkeypatch.setattr(watch, "POLL_S", 0.01)
     monkeypatch.setattr(watch, "RETRY_S", 0.05)
     told: list[events.Event] = []
-    sut = Watch(catalog.load([planned_only]).find(TARGET), told.append, not_run)
+    sut = Watch(catalog.load([planned_only]).find(TARGET), told.append, not_run, idle)
     task = asyncio.create_task(sut.run())
     await eventually(lambda: len(told) == 3, "polling and its end are told")
     (planned_only / NAME / "optimized.py").write_text(variant(1))
@@ -258,7 +384,7 @@ async def test_a_git_lock_that_stays_is_told_and_so_is_its_end(
 ) -> None:
     monkeypatch.setattr(watch, "LOCK_PATIENCE_S", 0.2)
     told: list[events.Event] = []
-    sut = Watch(catalog.load([planned_only]).find(TARGET), told.append, not_run)
+    sut = Watch(catalog.load([planned_only]).find(TARGET), told.append, not_run, idle)
     lock = planned_only / ".git" / "index.lock"
     lock.parent.mkdir()
     lock.write_text("")

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     Scene = Callable[[Stage], Awaitable[str]]
 
-ROWS = 52
-SCENES = ("workers", "gpus", "engines", "faces", "files", "stores")
+ROWS = 79
+SCENES = ("workers", "gpus", "engines", "faces", "files", "sources", "stores")
 """Modules of tests/evil/scenes, each of which registers its scenes when it is imported."""
 
 
@@ -27,7 +27,7 @@ class Fault:
     """One way to inject one row of the matrix.
 
     Attributes:
-        row: its number in the matrix, 1 to 52.
+        row: its number in the matrix, 1 to ROWS.
         name: the scene's name, unique; words of it tell rows with several scenes apart.
         what: the fault, in words.
         expected: what must come of it, in words.

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kernels import catalog
-from kernels.catalog import Case, Expectation, Flag, Goal, Kind, Needs, Problem, Role, Target, TensorSpec
+from kernels.catalog import Case, Expectation, Flag, Goal, Kind, Needs, Problem, Role, Target, TensorSpec, sources
 
 from .generated import write_collection
 
@@ -615,6 +615,141 @@ def test_sources_are_every_file_that_a_run_depends_on(tmp_path: Path) -> None:
     }
     assert sources["csrc/tile.cuh"] == b"// tile"
     assert sources["lesson.md"] == LESSON.encode()
+
+
+def test_a_link_to_a_folder_is_followed_where_it_stays_in_the_targets_folder(tmp_path: Path) -> None:
+    folder = write_target(tmp_path / "root" / "k")
+    (folder / "csrc").mkdir()
+    (folder / "csrc" / "tile.h").write_text("// in")
+    (folder / "again").symlink_to("csrc")
+    assert {"csrc/tile.h", "again/tile.h"} <= catalog.read_sources(only_target(tmp_path / "root")).keys()
+
+
+def test_a_link_out_of_the_targets_folder_is_told_and_followed_only_where_the_lesson_names_it(tmp_path: Path) -> None:
+    folder = write_target(tmp_path / "root" / "k")
+    common = tmp_path / "common"
+    (common / "deep").mkdir(parents=True)
+    (common / "tile.h").write_bytes(b"/" * 2048)
+    (common / "deep" / "util.py").write_text("X = 1")
+    (folder / "common").symlink_to(common)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "table.csv").write_text("1,2")
+    (folder / "data").symlink_to(tmp_path / "data")  # nothing that a run would depend on: no word of it
+    (found,) = catalog.load([tmp_path / "root"]).targets
+    assert "common/tile.h" not in found.files
+    problem = only_problem(tmp_path / "root")
+    assert problem in found.left_out
+    assert str(problem) == (
+        f"{folder}/common: is a link out of the folder to {common} and is not followed; "
+        'behind it: 2 sources of 2 KiB; where a rung needs it, lesson.md says links = ["common"]'
+    )
+    (folder / "lesson.md").write_text(LESSON.replace("+++\n", '+++\nlinks = ["common"]\n', 1))
+    named = only_target(tmp_path / "root")
+    assert named.links == ("common",)
+    assert catalog.read_sources(named)["common/deep/util.py"] == b"X = 1"
+
+
+def test_a_link_to_a_file_elsewhere_is_followed_unless_it_is_too_large(tmp_path: Path) -> None:
+    folder = write_target(tmp_path / "root" / "k")
+    (tmp_path / "shared.py").write_text("X = 1")
+    (folder / "shared.py").symlink_to(tmp_path / "shared.py")
+    assert catalog.read_sources(only_target(tmp_path / "root"))["shared.py"] == b"X = 1"
+    with (tmp_path / "shared.py").open("r+b") as sink:
+        sink.truncate(sources.MAX_FILE_BYTES + 1)
+    problem = only_problem(tmp_path / "root")
+    assert problem.path == folder / "shared.py"
+    assert problem.message == "has 8,388,609 bytes and is left out; a source has at most 8,388,608"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ('["/usr"]', "'/usr' names nothing in this folder"),
+        ('["../common"]', "'../common' names nothing in this folder"),
+        ('["."]', "'.' names nothing in this folder"),
+        ('"common"', "'common' is a string, not a list"),
+        ('["comon"]', "there is no folder comon"),
+        (str([f"l{number}" for number in range(17)]), "17 of them"),
+    ],
+)
+def test_links_that_name_nothing_are_problems(tmp_path: Path, given: str, told: str) -> None:
+    write_target(tmp_path / "k", LESSON.replace("+++\n", f"+++\nlinks = {given}\n", 1))
+    problem = only_problem(tmp_path)
+    assert (problem.path, problem.key) == (tmp_path / "k" / "lesson.md", "links")
+    assert told in problem.message
+
+
+@pytest.mark.parametrize(
+    ("bound", "most", "told"),
+    [
+        ("MAX_FILES", 20, "holds 16 sources of 1.56 KiB among 16 names, as far as it was walked"),
+        ("MAX_BYTES", 3000, "holds 22 sources of 2.15 KiB among 22 names, as far as it was walked"),
+        ("MAX_ENTRIES", 20, "as far as it was walked"),
+    ],
+)
+def test_a_target_with_too_many_sources_does_not_load_and_names_what_brings_the_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str, most: int, told: str
+) -> None:
+    folder = write_target(tmp_path / "k")
+    (folder / "vendor").mkdir()
+    for number in range(50):
+        (folder / "vendor" / f"{number}.h").write_bytes(b"/" * 100)
+    target = only_target(tmp_path)
+    monkeypatch.setattr(sources, bound, most)
+    problem = only_problem(tmp_path)
+    assert problem.path == folder / "vendor"
+    assert told in problem.message
+    assert not any(name.startswith("vendor/") for name in catalog.read_sources(target))
+
+
+def test_a_source_of_gigabytes_is_told_and_never_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_target(tmp_path / "k")
+    with (folder / "optimized_big.py").open("wb") as sink:
+        sink.truncate(3 << 30)
+    asked: list[int] = []
+    read = os.read
+    monkeypatch.setattr(os, "read", lambda file, nbytes: asked.append(nbytes) or read(file, nbytes))
+    (target,) = catalog.load([tmp_path]).targets
+    assert "optimized_big.py" not in catalog.read_sources(target)
+    assert max(asked) < 1 << 20
+    assert only_problem(tmp_path).message == "has 3,221,225,472 bytes and is left out; a source has at most 8,388,608"
+
+
+def test_a_rung_that_may_not_be_read_is_told_by_its_authors_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_target(tmp_path / "k")
+    for name in ("optimized.py", "optimized_swizzled.py"):
+        (folder / name).chmod(0)
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may read everything
+    found = catalog.load([tmp_path])
+    assert found.targets == ()
+    assert [str(problem) for problem in found.problems] == [
+        f"{folder}/optimized.py: cannot be read: permission denied; give yourself the right: chmod u+r"
+    ]
+    (folder / "optimized.py").chmod(0o600)
+    monkeypatch.setattr(os, "access", lambda path, mode: "swizzled" not in path)
+    found = catalog.load([tmp_path])
+    assert [target.name for target in found.targets] == ["k"]
+    assert [problem.path for problem in found.problems] == [folder / "optimized_swizzled.py"]
+
+
+def test_a_targets_folder_that_may_not_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_target(tmp_path / "root" / "k")
+    write_target(tmp_path / "root" / "other")
+    listed = os.scandir
+
+    def scandir(path: str | Path) -> object:
+        if str(path).endswith("other"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)  # root may read everything
+    found = catalog.load([tmp_path / "root"])
+    assert [target.id for target in found.targets] == ["root:k"]
+    assert [str(problem) for problem in found.problems] == [
+        f"{tmp_path}/root/other: cannot be read: permission denied; check its permissions"
+    ]
 
 
 def test_sources_are_read_anew_at_each_call(tmp_path: Path) -> None:

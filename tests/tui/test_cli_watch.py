@@ -75,7 +75,7 @@ def test_each_edit_is_a_line_with_its_verdict_and_its_change(fake: FakeEngine, r
 def test_a_syntax_error_and_a_wrong_answer_are_shown_and_the_watch_goes_on(fake: FakeEngine, root: str) -> None:
     process = watching(fake, root)
     fake.edit("mine:one", 1, files=["optimized.py"], error="optimized.py:4: invalid \x1b[31msyntax")
-    assert line_of(process) == "#1  does not compile  (optimized.py)  [010101010101]"
+    assert line_of(process) == "#1  not run  (optimized.py)  [010101010101]"
     assert line_of(process) == "  optimized.py:4: invalid ␛[31msyntax"
     fake.edit("mine:one", 2, files=["optimized.py"], outcome="wrong")
     assert line_of(process) == "#2  incorrect: optimized is wrong  (optimized.py)  [020202020202]"

@@ -76,7 +76,7 @@ async def test_edits_are_compared_with_the_one_before_and_the_best(tmp_path: Pat
     best = next(line for line in lines if "★" in line)
     assert "▲ 2.31×" in best and "-35.1 %" in best and " best " in best
     assert "+12.7 %  " in row["5"] and row["5"].count("+12.7 %") == 2
-    assert "does not compile: optimized." in row["2"]
+    assert "not run: optimized." in row["2"]
     assert "wrong: optimized: y[0, 17]" in row["3"]
 
 
@@ -212,7 +212,7 @@ async def test_enter_opens_the_run_of_the_edit(tmp_path: Path) -> None:
         await pilot.press("escape")
         await until(pilot, lambda: screen_name(app) == "WatchScreen")
         await pilot.press("j", "j", "j", "enter")
-        await until(pilot, lambda: "does not compile, so nothing ran" in told(app))
+        await until(pilot, lambda: "Nothing ran for this edit" in told(app))
         assert screen_name(app) == "WatchScreen"
 
 

@@ -239,7 +239,7 @@ def test_watch_edits_and_the_best_of_them() -> None:
     assert [edit.number for edit in watch.edits] == [0, 1, 2, 3, 4, 5]
     best = readings.best_edit(model, watch)
     assert best is not None and best.number == 4
-    assert readings.edit_note(model, watch.edits[2]) == "does not compile: optimized.py line 9: '(' was never closed"
+    assert readings.edit_note(model, watch.edits[2]) == "not run: optimized.py line 9: '(' was never closed"
     assert readings.edit_note(model, watch.edits[3]).startswith("wrong: optimized: y[0, 17] is 3.25")
     assert readings.change_text(model, watch.edits[5], best) == "+12.7 %"
     assert readings.edit_median(model, watch.edits[3]) is None

@@ -225,7 +225,7 @@ def edit_lines(edit: Edit, run: RunView | None, previous_ms: float | None, best_
     parts = [head]
     below = ""
     if run is None:
-        parts.append("does not compile" if edit.error else "not run")
+        parts.append("not run")
         below = clean(edit.error)
     else:
         parts.append(summary(run))

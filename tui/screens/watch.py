@@ -242,7 +242,7 @@ class WatchScreen(WorkScreen):
         if edit is None:
             self._say("There is no edit yet: save a file of the target")
         elif not edit.run_id:
-            self._say("This edit does not compile, so nothing ran; the pane below says where")
+            self._say("Nothing ran for this edit; the pane below says why")
         else:
             self.workbench.open_screen("run", run_id=edit.run_id)
 
