@@ -209,8 +209,22 @@ def load(job: jobs.Load, l2_bytes: int, place: Place) -> Arm | Judge:
     return Arm(job, target, l2_bytes, place.writable)
 
 
-def failed(error: Exception, name: str, folder: Path) -> reports.Failed:
-    """Sort an exception into whose it is. Types decide, and a probe of the device; never a message."""
+def failed(error: BaseException, name: str, folder: Path) -> reports.Failed:
+    """Sort an exception into whose it is. Types decide, and a probe of the device; never a message.
+
+    An exception is the lesson's object: whatever else it does when it is looked at, it is told as what it was.
+    """
+    from engine.protocol import reports
+    from engine.worker.loading import kind_of
+
+    try:
+        return _sorted_out(error, name, folder)
+    except Exception as other:
+        told = f"{kind_of(error)}; what it says could not be read ({kind_of(other)})"
+        return reports.Failed(job=name, kind="user", summary=told, traceback="")
+
+
+def _sorted_out(error: BaseException, name: str, folder: Path) -> reports.Failed:
     import torch
 
     from checks.inputs import InputsError
@@ -218,7 +232,7 @@ def failed(error: Exception, name: str, folder: Path) -> reports.Failed:
     from checks.oracle.truth import BudgetError, ReferenceFault
     from engine.protocol import reports
     from engine.worker.arm import FormError
-    from engine.worker.loading import LessonError, NotHereError, summary, user_traceback
+    from engine.worker.loading import LessonError, NotHereError, said, summary, user_traceback
 
     kind = "user"
     if isinstance(error, (FormError, OutputError)):
@@ -239,7 +253,7 @@ def failed(error: Exception, name: str, folder: Path) -> reports.Failed:
     ours = (FormError, OutputError, LessonError, NotHereError, InputsError, BudgetError, ReferenceFault)
     if isinstance(error, ours):
         # Our own sentence: it says what to mend, and the line that raised it is ours.
-        return reports.Failed(job=name, kind=kind, summary=" ".join(str(error).split()), traceback="")
+        return reports.Failed(job=name, kind=kind, summary=" ".join(said(error).split()), traceback="")
     return reports.Failed(job=name, kind=kind, summary=summary(error), traceback=user_traceback(error, folder))
 
 
@@ -286,7 +300,9 @@ def serve(channel: Channel, l2_bytes: int, place: Place) -> int:
                 answer_judge(channel, role, job)
             else:
                 raise RuntimeError(f"{type(job).__name__} before Load")
-        except Exception as error:
+        except SystemExit:
+            raise  # a variant must return, not exit
+        except BaseException as error:  # a KeyboardInterrupt or a group of such is the lesson's error like any other
             channel.send(failed(error, type(job).__name__, folder))
     return 0
 

@@ -26,7 +26,7 @@ from engine.fingerprints import NUMBERS, first_difference
 from engine.protocol import jobs, reports
 from engine.worker import tensors
 from engine.worker.group import Ranks
-from engine.worker.loading import LessonError, callable_of, file_of, import_module
+from engine.worker.loading import LessonError, callable_of, file_of, import_module, kind_of, said
 from engine.worker.timers import (
     CaptureError,
     CudaTimer,
@@ -125,7 +125,7 @@ class _Sensors:
 
 def _told(error: Exception) -> str:
     """Whatever a sensor stumbles over must not end the run; its check becomes UNAVAILABLE and says this."""
-    return f"{type(error).__name__}: {error}"[:300]
+    return f"{kind_of(error)}: {said(error)}"[:300]
 
 
 def _overrides(sensor: registry.Sensor, hook: str) -> bool:

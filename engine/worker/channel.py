@@ -13,7 +13,10 @@ import array
 import os
 import socket
 from collections import deque
+from collections.abc import Mapping
 from typing import Any
+
+import msgspec
 
 from engine.protocol import jobs, reports
 from engine.protocol.framing import JOBS, KEY_BYTES, REPORTS, Decoder, Encoder, Opener, sealing
@@ -65,7 +68,25 @@ class Channel:
         return job
 
     def send(self, report: reports.AnyReport) -> None:
-        """Send one report whole."""
-        view: Any = memoryview(self._encoder.frame(report))
+        """Send one report whole. Text in it may be of the lesson's making: what is no UTF-8 goes as its escape."""
+        try:
+            frame = self._encoder.frame(report)
+        except UnicodeEncodeError:
+            frame = self._encoder.frame(_sendable(report))
+        view: Any = memoryview(frame)
         while view:
             view = view[os.write(self._fd, view) :]
+
+
+def _sendable(value: Any) -> Any:
+    """The same with lone surrogates escaped: file names, compilers' output and JSON bring such."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, msgspec.Struct):
+        fields = {name: _sendable(getattr(value, name)) for name in value.__struct_fields__}
+        return msgspec.structs.replace(value, **fields)
+    if isinstance(value, Mapping):
+        return {_sendable(key): _sendable(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_sendable(item) for item in value]
+    return value

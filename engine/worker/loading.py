@@ -9,13 +9,23 @@ import sys
 import traceback
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from kernels.catalog.parsing import REFUSALS, refusal
 from kernels.catalog.sources import MAX_FILE_BYTES
 
 MAX_MESSAGE_CHARACTERS = 4000
 MAX_FRAMES = 40
+MAX_LINE_CHARACTERS = 400
+MAX_ERRORS = 40  # of a chain of causes, and of all groups in it together
 PEER = "peer_"
+
+# What a class and an exception say of themselves can be overridden by the lesson; what Python keeps of them cannot.
+_name_of: Any = type.__dict__["__name__"].__get__
+
+
+def _kept(error: BaseException, name: str) -> Any:
+    return BaseException.__dict__[name].__get__(error)
 
 
 class NotHereError(Exception):
@@ -91,13 +101,30 @@ def callable_of(module: ModuleType, name: str) -> object:
     return found
 
 
+def kind_of(error: BaseException) -> str:
+    """The exception's type, by name."""
+    return str(_name_of(type(error)))
+
+
+def said(error: BaseException) -> str:
+    """What an exception says, cut at MAX_MESSAGE_CHARACTERS; where it cannot say it, why."""
+    try:
+        text = str(error)
+        size = str.__len__(text)
+        # A subclass of str may have methods of its own; a slice by str's is plain text.
+        kept = str.__getitem__(text, slice(0, MAX_MESSAGE_CHARACTERS))
+    except BaseException as other:  # __str__ is the lesson's code, and may leave as well as raise
+        return f"(what it says could not be read: its __str__ raised {kind_of(other)})"
+    return f"{kept} ..." if size > MAX_MESSAGE_CHARACTERS else kept
+
+
 def summary(error: BaseException) -> str:
     """Exception type and message on one line."""
-    if isinstance(error, SyntaxError):
+    kind = kind_of(error)
+    if isinstance(error, SyntaxError) and isinstance(error.filename, str | None):
         name = Path(error.filename).name if error.filename else "?"
-        return f"{type(error).__name__}: {error.msg} ({name}, line {error.lineno})"
-    text = " ".join(str(error).split())
-    kind = type(error).__name__
+        return f"{kind}: {error.msg} ({name}, line {error.lineno})"
+    text = " ".join(said(error).split())
     return f"{kind}: {text[:300]}" if text else kind
 
 
@@ -105,34 +132,48 @@ def user_traceback(error: BaseException, folder: Path) -> str:
     """The traceback cut to the frames in the lesson's own files, paths relative to its folder.
 
     Where no frame is the lesson's, the innermost three stay, so that the place is never lost; of more than
-    MAX_FRAMES, the first and the last. Causes follow.
+    MAX_FRAMES, the first and the last. Causes follow, and what a group holds; MAX_ERRORS of them in all.
     """
-    prefix = str(folder) + os.sep
     parts: list[str] = []
     seen: set[int] = set()
-    current: BaseException | None = error
-    while current is not None and id(current) not in seen:
+    waiting: list[tuple[str, BaseException]] = [("", error)]
+    while waiting:
+        relation, current = waiting.pop()
+        if id(current) in seen:
+            continue
         seen.add(id(current))
-        frames = traceback.extract_tb(current.__traceback__)
-        own = [frame for frame in frames if frame.filename.startswith(prefix)]
-        located = isinstance(current, SyntaxError) and bool(current.text)  # its own place follows the frames
-        shown = own or ([] if located else list(frames)[-3:])
-        lines: list[str] = []
-        for number, frame in enumerate(shown):
-            if len(shown) > MAX_FRAMES and MAX_FRAMES // 2 <= number < len(shown) - MAX_FRAMES // 2:
-                if number == MAX_FRAMES // 2:
-                    lines.append(f"  ... {len(shown) - MAX_FRAMES} more frames ...")
-                continue
-            lines.append(f"  {frame.filename.removeprefix(prefix)}:{frame.lineno} in {frame.name}")
-            if frame.line:
-                lines.append(f"      {frame.line}")
-        if isinstance(current, SyntaxError) and current.text:
-            lines.append(f"  {current.filename or '?'}:{current.lineno}")
-            lines.append(f"      {current.text.rstrip()}")
-        message = str(current)
-        if len(message) > MAX_MESSAGE_CHARACTERS:
-            message = message[:MAX_MESSAGE_CHARACTERS] + " ..."
-        lines.append(f"{type(current).__name__}: {message}" if message else type(current).__name__)
-        parts.append("\n".join(lines).replace(prefix, ""))
-        current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
-    return "\n\ncaused by\n".join(parts)
+        if len(parts) == MAX_ERRORS:
+            parts.append("\n\n... more errors are left out ...")
+            break
+        parts.append(relation + _one(current, folder))
+        cause = _kept(current, "__cause__")
+        if cause is None and not _kept(current, "__suppress_context__"):
+            cause = _kept(current, "__context__")
+        held = current.exceptions if isinstance(current, BaseExceptionGroup) else ()
+        waiting += [("\n\ncaused by\n", cause)] if cause is not None else []
+        waiting += [("\n\nthe group holds\n", each) for each in reversed(held)]
+    return "".join(parts)
+
+
+def _one(error: BaseException, folder: Path) -> str:
+    """One error of a chain: its frames, and what it says."""
+    prefix = str(folder) + os.sep
+    frames = traceback.extract_tb(_kept(error, "__traceback__"))
+    own = [frame for frame in frames if frame.filename.startswith(prefix)]
+    located = isinstance(error, SyntaxError) and isinstance(error.text, str) and bool(error.text)
+    shown = own or ([] if located else list(frames)[-3:])  # a located error's own place follows the frames
+    lines: list[str] = []
+    for number, frame in enumerate(shown):
+        if len(shown) > MAX_FRAMES and MAX_FRAMES // 2 <= number < len(shown) - MAX_FRAMES // 2:
+            if number == MAX_FRAMES // 2:
+                lines.append(f"  ... {len(shown) - MAX_FRAMES} more frames ...")
+            continue
+        lines.append(f"  {frame.filename.removeprefix(prefix)}:{frame.lineno} in {frame.name}")
+        if frame.line:
+            lines.append(f"      {frame.line[:MAX_LINE_CHARACTERS]}")
+    if located and isinstance(error, SyntaxError) and error.text:
+        lines.append(f"  {error.filename or '?'}:{error.lineno}")
+        lines.append(f"      {error.text.rstrip()[:MAX_LINE_CHARACTERS]}")
+    message = said(error)
+    lines.append(f"{kind_of(error)}: {message}" if message else kind_of(error))
+    return "\n".join(lines).replace(prefix, "")

@@ -358,6 +358,78 @@ ERRORS = (
     ),
 )
 
+# What an exception says is the lesson's to make: each must arrive as the rung's error, with its place.
+TEXTS = (
+    Row(
+        "surrogate",
+        on_call(VERIFIED, "raise RuntimeError('bad \\udc80 name')"),
+        State.USER_ERROR,
+        says=("RuntimeError: bad \\udc80 name", TO_MEND),
+        detail=("optimized_surrogate.py:10 in run", "RuntimeError: bad \\udc80 name"),
+    ),
+    Row(
+        "dumb",
+        on_call(
+            VERIFIED,
+            "class Dumb(ValueError):\n    def __str__(self):\n        raise SystemExit(0)\n"
+            "    __repr__ = __str__\nraise Dumb",
+        ),
+        State.USER_ERROR,
+        says=("Dumb: (what it says could not be read: its __str__ raised SystemExit)", TO_MEND),
+        detail=("optimized_dumb.py:14 in run", "raise Dumb"),
+    ),
+    Row(
+        "says_a_number",
+        on_call(VERIFIED, "class Odd(ValueError):\n    def __str__(self):\n        return 7\nraise Odd"),
+        State.USER_ERROR,
+        says=("Odd: (what it says could not be read: its __str__ raised TypeError)", TO_MEND),
+        detail=("optimized_says_a_number.py:13 in run",),
+    ),
+    Row(
+        "enormous",
+        on_call(VERIFIED, "raise KeyError('much ' * 20_000_000)"),
+        State.USER_ERROR,
+        says=("KeyError: 'much much", TO_MEND),
+        detail=("optimized_enormous.py:10 in run", "much ..."),
+    ),
+    Row(
+        "group",
+        on_call(
+            VERIFIED,
+            "raise BaseExceptionGroup('two', [KeyboardInterrupt('a \\udc81'), ExceptionGroup('b', [OSError(5)])])",
+        ),
+        State.USER_ERROR,
+        says=("BaseExceptionGroup: two (2 sub-exceptions)", TO_MEND),
+        detail=("optimized_group.py:10 in run", "KeyboardInterrupt: a \\udc81", "ExceptionGroup: b", "OSError: 5"),
+    ),
+    Row(
+        "odd_class",
+        on_call(VERIFIED, "raise type('A\\x1b]2;title\\x07\\nB', (Exception,), {'__module__': 7})('x')"),
+        State.USER_ERROR,
+        says=("A\u241b]2;title\u2407 B: x", TO_MEND),
+        detail=("optimized_odd_class.py:10 in run",),
+    ),
+    Row(
+        "no_frames",
+        on_call(
+            VERIFIED,
+            "class Bare(ExceptionGroup):\n    exceptions = property(lambda self: 1 / 0)\nraise Bare('b', [OSError()])",
+        ),
+        State.USER_ERROR,
+        says=("Bare; what it says could not be read (ZeroDivisionError)",),
+    ),
+    Row(
+        "masked",
+        on_call(
+            VERIFIED,
+            "class Mask(Exception):\n    __cause__ = __traceback__ = property(lambda self: 1 / 0)\nraise Mask('kept')",
+        ),
+        State.USER_ERROR,
+        says=("Mask: kept", TO_MEND),
+        detail=("optimized_masked.py:12 in run",),
+    ),
+)
+
 FLOODS = (
     Row(
         "holds_the_gil",
@@ -639,6 +711,7 @@ BATCHES: dict[str, tuple[Row, ...]] = {
     "deaths": DEATHS,
     "answers": ANSWERS,
     "errors": ERRORS,
+    "texts": TEXTS,
     "floods": FLOODS,
     "families": FAMILIES,
     "forgeries": FORGERIES,
