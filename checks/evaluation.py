@@ -10,6 +10,7 @@ Native code raises no such events and is out of reach (docs/threat_model.md).
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
@@ -19,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from urllib.parse import unquote
 
 from checks.registry import (
     Answer,
@@ -54,6 +56,8 @@ _STDLIB = os.path.dirname(os.__file__) + os.sep  # noqa: PTH120  compared with t
 _PACKAGES = _STDLIB + "site-packages" + os.sep
 # Libraries through which a lesson's own data goes to a file.
 _CARRIERS = tuple(os.sep + os.path.join(*parts) for parts in (("numpy", "lib"), ("torch", "serialization.py")))  # noqa: PTH118
+
+_SQLITE_LIBRARY = re.compile(r"(lib|_)sqlite3\b.*")
 
 ENGINE_SOCKET = re.compile(r"[0-9a-f]{12}\.sock")  # engine.paths.socket_file
 
@@ -192,6 +196,24 @@ def _writes(args: tuple[Any, ...]) -> bool:
     return len(args) > 2 and isinstance(args[2], int) and bool(args[2] & _WRITING)
 
 
+# What changes the file system, and which of an event's arguments name what is changed and the folder that a relative
+# path begins at. A hard link makes its source writable under another name.
+_TOUCHED: dict[str, tuple[tuple[int, int | None], ...]] = {
+    "os.rename": ((0, 2), (1, 3)), "os.link": ((0, 2), (1, 3)), "os.symlink": ((1, 2),), "os.remove": ((0, 1),),
+    "os.rmdir": ((0, 1),), "os.mkdir": ((0, 2),), "os.chmod": ((0, 2),), "os.chown": ((0, 3),), "os.utime": ((0, 3),),
+    "os.truncate": ((0, None),),
+}  # fmt: skip
+
+
+def _touched(event: str, args: tuple[Any, ...]) -> Iterator[Any]:
+    """What an event that changes the file system names, with the folder that it begins at."""
+    for position, folder in _TOUCHED[event]:
+        given = args[position]
+        if folder is not None and len(args) > folder and args[folder] != -1 and not isinstance(given, int):
+            given = os.path.join(os.readlink(f"/proc/self/fd/{args[folder]}"), os.fsdecode(given))  # noqa: PTH115, PTH118
+        yield given
+
+
 # -- reaching for the evaluator ----------------------------------------------------------------------------------------
 
 
@@ -199,6 +221,16 @@ def _state_folder(folder: Path) -> str:
     """The state that a snapshot is laid out in (engine.snapshots), "" where the folder is no layout."""
     layouts = folder.parent.parent
     return str(layouts.parent) + os.sep if layouts.name == "snapshots" else ""
+
+
+def _database(given: Any) -> str:
+    """The absolute path of a database by the name that it is opened with; "" for one in memory."""
+    name = os.fsdecode(given)
+    if name.startswith("file:"):
+        name = unquote(re.split("[?#]", name.removeprefix("file:"))[0])
+        if name.startswith("//"):  # with a host, which is this one
+            name = os.sep + name[2:].partition("/")[2]
+    return "" if name in ("", ":memory:") else _path(name)
 
 
 def _own_folders(site: Site) -> tuple[str, ...]:
@@ -209,7 +241,10 @@ def _own_folders(site: Site) -> tuple[str, ...]:
 
 
 class Reach(Audit):
-    """Notes where the lesson walks objects, frames, other processes, or the files and modules that judge it."""
+    """Notes where the lesson walks objects, frames, other processes, or the files and modules that judge it.
+
+    The store is nobody's in a worker but who means to change it, through whatever library or thread it is opened.
+    """
 
     name: ClassVar[str] = "reach"
 
@@ -219,6 +254,9 @@ class Reach(Audit):
         self._state = _state_folder(site.folder)
         self._folders = _own_folders(site)
         self._own = f"/proc/{os.getpid()}/"
+        self._connected = False  # whether a database was opened, of its own or not
+        self._real_state = os.path.realpath(self._state) + os.sep if self._state else ""
+        self._real_folders = tuple(os.path.realpath(folder) + os.sep for folder in self._folders)
 
     def handlers(self) -> Mapping[str, Handler]:
         """Everything by which Python code can see beyond what it was given."""
@@ -230,18 +268,28 @@ class Reach(Audit):
             ),
             self._on_walk,
         )  # fmt: skip
-        return walks | {
-            "object.__getattr__": self._on_attribute,
-            "object.__setattr__": self._on_code_set,
-            "code.__new__": self._on_code,
-            "open": self._on_open,
-            "os.listdir": self._on_listing,
-            "os.scandir": self._on_listing,
-            "import": self._on_import,
-            "os.kill": self._on_kill,
-            "os.killpg": self._on_kill,
-            "socket.connect": self._on_connect,
-        }
+        changes = dict.fromkeys(_TOUCHED, self._on_change)
+        return (
+            walks
+            | changes
+            | {
+                "object.__getattr__": self._on_attribute,
+                "object.__setattr__": self._on_code_set,
+                "code.__new__": self._on_code,
+                "open": self._on_open,
+                "os.listdir": self._on_listing,
+                "os.scandir": self._on_listing,
+                "import": self._on_import,
+                "os.kill": self._on_kill,
+                "os.killpg": self._on_kill,
+                "socket.connect": self._on_connect,
+                "sqlite3.connect": self._on_database,
+                "sqlite3.connect/handle": self._on_connection,
+                "sqlite3.enable_load_extension": self._on_extension,
+                "ctypes.dlopen": self._on_library,
+                "ctypes.dlsym": self._on_symbol,
+            }
+        )
 
     def before_import(self) -> None:
         """Listen, and watch who takes something out of our modules."""
@@ -289,6 +337,8 @@ class Reach(Audit):
             return
         if path.startswith("/proc/"):
             self._on_process(path, "opened", innermost)
+        elif _writes(args) and self._leads_to_state(path):
+            self._note_store(f"{path} opened for writing", innermost)
         elif self._is_ours(path) and not _importing(innermost) and not _showing_source(innermost):
             frame = self.author(innermost, _by_library)
             if frame is not None:
@@ -303,6 +353,58 @@ class Reach(Audit):
             and path[len(_OUR_ROOT) :].partition(os.sep)[0] in OURS
             and not path.startswith(self.prefix)
         )
+
+    def _in_state(self, real: str) -> bool:
+        """Whether a path without links lies in our state and in no folder of the lesson's own."""
+        place = real + os.sep
+        return bool(self._state) and place.startswith(self._real_state) and not place.startswith(self._real_folders)
+
+    def _leads_to_state(self, path: str) -> bool:
+        """Whether it lies there, itself or what it leads to."""
+        itself = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))  # noqa: PTH118, PTH119, PTH120
+        return bool(path) and (self._in_state(itself) or self._in_state(os.path.realpath(path)))
+
+    def _on_change(self, event: str, args: tuple[Any, ...], innermost: FrameType) -> None:
+        for path in filter(self._leads_to_state, map(_path, _touched(event, args))):
+            self._note_store(f"{path}: {event}", innermost)
+
+    def _note_store(self, what: str, innermost: FrameType) -> None:
+        self.note("files", what, self.author(innermost, lambda name: True) or innermost)
+
+    def _on_database(self, event: str, args: tuple[Any, ...], innermost: FrameType) -> None:
+        path = _database(args[0])
+        if self._leads_to_state(path):
+            self._note_store(f"{path} opened as a database", innermost)
+
+    def _on_connection(self, event: str, args: tuple[Any, ...], innermost: FrameType) -> None:
+        self._connected = True
+
+    def _look_for_attached(self) -> None:
+        """What is attached to a database raises no event, but it is open."""
+        if self._connected:
+            for path in filter(self._in_state, _open_files()):
+                self.notes.setdefault(("files", f"{path} open"[:200], "SQLite"), 1)
+
+    def after_call(self, call: Call) -> None:
+        """Whether the store was attached."""
+        self._look_for_attached()
+
+    def facts(self) -> Mapping[str, Any]:
+        """What was noted; outside of calls too."""
+        self._look_for_attached()
+        return super().facts()
+
+    def _on_extension(self, event: str, args: tuple[Any, ...], innermost: FrameType) -> None:
+        if args[1]:
+            self._note_store("SQLite told to load extensions", innermost)
+
+    def _on_library(self, event: str, args: tuple[Any, ...], innermost: FrameType) -> None:
+        if args[0] and _SQLITE_LIBRARY.match(os.path.basename(os.fsdecode(args[0]))):  # noqa: PTH119
+            self._note_store(f"SQLite loaded through ctypes ({os.fsdecode(args[0])})", innermost)
+
+    def _on_symbol(self, event: str, args: tuple[Any, ...], innermost: FrameType) -> None:
+        if isinstance(args[1], str) and args[1].startswith("sqlite3_"):
+            self._note_store(f"{args[1]} called through ctypes", innermost)
 
     def _on_process(self, path: str, done: str, innermost: FrameType) -> None:
         """Other processes by number, and our own memory and descriptors. /proc/self/status or cpuinfo are harmless."""
@@ -329,10 +431,18 @@ class Reach(Audit):
                 self.note("modules", f"{name} imported", frame)
 
     def _on_kill(self, event: str, args: tuple[Any, ...], innermost: FrameType) -> None:
-        if args[0] == os.getppid():
-            frame = self.author(innermost, _by_library)
-            if frame is not None:
-                self.note("processes", f"signal {args[1]} sent to the engine", frame)
+        whom = args[0]
+        if whom == os.getppid():
+            told = "the engine"
+        elif whom == -1:
+            told = "all processes"
+        elif abs(whom) in (0, os.getpid(), os.getpgid(0)) or _is_below_us(abs(whom)):
+            return
+        else:
+            told = f"process {whom}, which is not the rung's"
+        frame = self.author(innermost, _by_library)
+        if frame is not None:
+            self.note("processes", f"signal {args[1]} sent to {told}", frame)
 
     def _on_connect(self, event: str, args: tuple[Any, ...], innermost: FrameType) -> None:
         address = args[1] if len(args) > 1 else None
@@ -340,6 +450,26 @@ class Reach(Audit):
             frame = self.author(innermost, _by_library)
             if frame is not None:
                 self.note("processes", "connected to the engine", frame)
+
+
+def _open_files() -> Iterator[str]:
+    """What this process has open, by path."""
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208  names
+        with contextlib.suppress(OSError):  # the listing's own is closed again
+            yield os.readlink(f"/proc/self/fd/{name}")  # noqa: PTH115  text
+
+
+def _is_below_us(pid: int) -> bool:
+    """Whether a process was started by this one or by what it started; also where there is none of that number."""
+    while pid > 1:
+        if pid == os.getpid():
+            return True
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as stat:  # noqa: PTH123
+                pid = int(stat.read().rpartition(b")")[2].split()[1])
+        except OSError:
+            return True
+    return False
 
 
 def _watched(sensor: Reach) -> type[ModuleType]:
@@ -421,13 +551,6 @@ class Edits(Audit):
 
 # -- writing elsewhere -------------------------------------------------------------------------------------------------
 
-# What changes the file system, and which of an event's arguments name what is changed and the folder that a relative
-# path begins at. A hard link makes its source writable under another name.
-_TOUCHED: dict[str, tuple[tuple[int, int | None], ...]] = {
-    "os.rename": ((0, 2), (1, 3)), "os.link": ((0, 2), (1, 3)), "os.symlink": ((1, 2),), "os.remove": ((0, 1),),
-    "os.rmdir": ((0, 1),), "os.mkdir": ((0, 2),), "os.chmod": ((0, 2),), "os.chown": ((0, 3),), "os.utime": ((0, 3),),
-    "os.truncate": ((0, None),),
-}  # fmt: skip
 _IMPORTABLE = (".py", ".pyc", ".pth", ".so")  # what another process would take for a module of its own
 _SINKS = ("/dev/", "/proc/self/")  # shared memory and devices
 PLANTED, LEFT = "planted", "left"
@@ -464,10 +587,7 @@ class Elsewhere(Audit):
             self._look(args[0], "opened for writing", innermost)
 
     def _on_change(self, event: str, args: tuple[Any, ...], innermost: FrameType) -> None:
-        for position, folder in _TOUCHED[event]:
-            given = args[position]
-            if folder is not None and len(args) > folder and args[folder] != -1 and not isinstance(given, int):
-                given = os.path.join(os.readlink(f"/proc/self/fd/{args[folder]}"), os.fsdecode(given))  # noqa: PTH115, PTH118
+        for given in _touched(event, args):
             self._look(given, event, innermost)
 
     def _look(self, given: Any, done: str, innermost: FrameType) -> None:
@@ -921,9 +1041,15 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "evaluation.reach",
         "looks beyond its inputs",
-        "Notes walks over objects and frames, tracing, other processes' files, our modules and the reference, where "
-        "the lesson's own code asks for them. A kernel needs its inputs and nothing else.",
-        ("evaluation.stolen_results", "evaluation.evaluator_sniffing", "evaluation.eval_code_exploitation"),
+        "Notes walks over objects and frames, tracing, signals to other processes and their files, our modules and the "
+        "reference, where the lesson's own code asks for them; and whoever opens or changes the store, through SQLite "
+        "or as a file. A kernel needs its inputs and nothing else.",
+        (
+            "evaluation.stolen_results",
+            "evaluation.evaluator_sniffing",
+            "evaluation.eval_code_exploitation",
+            "evaluation.rewritten_store",
+        ),
         When.AFTER_PREPARE,
         arm=reach,
         sensor=Reach,
@@ -1078,6 +1204,15 @@ ISSUES: tuple[Issue, ...] = (
         "Processes import what was installed and nothing else; where the kernel has Landlock, a rung can write neither "
         "there nor anywhere else but to folders of its own; who tries is noted (tests/engine/test_confinement.py).",
         "evaluation/planted_modules",
+        listed=False,
+    ),
+    Issue(
+        "evaluation.rewritten_store",
+        "Stored results are rewritten by what is measured: an earlier run becomes slower, or this one faster.",
+        How.DETECTED,
+        "Where the kernel has Landlock, a rung cannot write the store; who opens it, or loads SQLite by hand, is noted "
+        "(tests/engine/test_confinement.py).",
+        "evaluation/rewritten_store",
         listed=False,
     ),
     Issue(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import sqlite3
 import subprocess
 import sys
 import textwrap
@@ -176,28 +178,91 @@ REACHING = {
     "disguise": ("exec(compile('0', '/usr/lib/python3/os.py', 'exec').replace(co_name='x'))", "made to look"),
     "hook": ("import sys\nsys.addaudithook(lambda event, args: None)", "sys.addaudithook()"),
     "engine's pid": ("import os\nos.kill(os.getppid(), 0)", "signal 0 sent to the engine"),
+    "a neighbour": ("import os\nos.kill(1, 0)", "signal 0 sent to process 1, which is not the rung's"),
+    "a neighbour's group": ("import os\nos.killpg(1, 0)", "signal 0 sent to process 1"),
 }
+
+
+STORE = {
+    "SQLite by hand": (
+        "import ctypes\ntry:\n    ctypes.CDLL('libsqlite3.so.0')\nexcept OSError:\n    'none'",
+        "SQLite loaded through ctypes (libsqlite3.so.0)",
+    ),
+    "SQLite's functions": (
+        "import ctypes\ntry:\n    ctypes.CDLL(None).sqlite3_open\nexcept AttributeError:\n    'none'",
+        "sqlite3_open called through ctypes",
+    ),
+    "the store": (
+        "import os, sqlite3\nsqlite3.connect(os.path.join(STATE, 'aisp.db')).close()",
+        "aisp.db opened as a database at way_2.py:3",
+    ),
+    "the store by URI": (
+        "import sqlite3\nsqlite3.connect('file://' + STATE.replace('s', '%73') + '/aisp.db?mode=rw', uri=True).close()",
+        "aisp.db opened as a database",
+    ),
+    "the store by another module": (
+        "import _sqlite3\n_sqlite3.Connection(STATE.encode() + b'/aisp.db').close()",
+        "aisp.db opened as a database",
+    ),
+    "the store in a thread": (
+        "import sqlite3, threading\nt = threading.Thread(target=sqlite3.connect, args=(STATE + '/aisp.db',))\n"
+        "t.start(), t.join()",
+        "aisp.db opened as a database at /",  # of the standard library: the lesson has no frame in that thread
+    ),
+    "the store behind a link": (
+        "import os, sqlite3, tempfile\nlink = tempfile.mktemp()\nos.symlink(STATE, link)\n"
+        "sqlite3.connect(link + '/aisp.db').close()",
+        "aisp.db opened as a database",
+    ),
+    "the store in place": (
+        "import os, tempfile\nlink = tempfile.mktemp()\nos.symlink(STATE + '/aisp.db', link)\nopen(link, 'ab').close()",
+        "opened for writing",
+    ),
+    "the store, attached": (
+        "import sqlite3\nd = sqlite3.connect(':memory:')\nd.execute('ATTACH ? AS x', (STATE + '/aisp.db',))",
+        "aisp.db open at SQLite",
+    ),
+    "the store's name": ("import os\nos.link(STATE + '/aisp.db', HERE + '.db')", "aisp.db: os.link"),
+    "the store's length": ("import os\nos.truncate(STATE + '/aisp.db', 0)", "aisp.db: os.truncate"),
+}
+
+
+def tell_ways(state: Path, ways: dict[str, tuple[str, str]]) -> dict[str, str]:
+    """What is noted of each way: each is a file of its own, imported by one rung that is laid out in a state folder."""
+    folder = state / "snapshots" / "hash" / "one"
+    names = {way: f"way_{number}" for number, way in enumerate(ways)}
+    target = lesson(folder, "\n".join(f"import {name}" for name in names.values()) + f"\n{PLAIN}")
+    (folder / "way.py").write_text(PLAIN)
+    sqlite3.connect(state / "aisp.db").close()
+    for way, name in names.items():
+        (folder / f"{name}.py").write_text(f"HERE = __file__; STATE = {str(state)!r}\n" + ways[way][0])
+    (state / "own").mkdir()
+    sensed = sense(target.folder, TMPDIR=str(state / "own"))
+    notes = sensed["reach"]["notes"]
+    told = {way: [n for n in notes if n["where"].startswith(f"{name}.py:")] for way, name in names.items()}
+    elsewhere = [note for note in notes if not note["where"].startswith("way_")]
+    assert caught(target, "optimized", sensed).keys() >= {"evaluation.reach"}
+    return {way: "; ".join(f"{n['what']} at {n['where']}" for n in found or elsewhere) for way, found in told.items()}
 
 
 @pytest.fixture(scope="module")
 def reached(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What is noted of each way: each is a file of its own, imported by one rung."""
-    folder = tmp_path_factory.mktemp("reach") / "one"
-    names = {way: f"way_{number}" for number, way in enumerate(REACHING)}
-    target = lesson(folder, "\n".join(f"import {name}" for name in names.values()) + f"\n{PLAIN}")
-    (folder / "way.py").write_text(PLAIN)
-    for way, name in names.items():
-        (folder / f"{name}.py").write_text("HERE = __file__\n" + REACHING[way][0])
-    sensed = sense(target.folder)
-    notes = sensed["reach"]["notes"]
-    told = {way: [n for n in notes if n["where"].startswith(f"{name}.py:")] for way, name in names.items()}
-    assert caught(target, "optimized", sensed).keys() >= {"evaluation.reach"}
-    return {way: "; ".join(f"{n['what']} at {n['where']}" for n in found) for way, found in told.items()}
+    return tell_ways(tmp_path_factory.mktemp("reach"), REACHING)
 
 
 @pytest.mark.parametrize("way", REACHING)
 def test_who_looks_beyond_its_inputs_is_noted_with_the_place(reached: dict[str, str], way: str) -> None:
     assert REACHING[way][1] in reached[way]
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return tell_ways(tmp_path_factory.mktemp("store"), STORE)
+
+
+@pytest.mark.parametrize("way", STORE)
+def test_who_opens_or_changes_the_store_is_noted_by_whatever_way(stored: dict[str, str], way: str) -> None:
+    assert STORE[way][1] in stored[way]
 
 
 HONEST = """
@@ -793,6 +858,20 @@ def test_each_cheat_is_caught_by_the_check_that_names_it(tmp_path: Path, name: s
     answers = {check.id: check.arm(arm, run) for check in ev.CHECKS if check.arm is not None}
     found = {check for check, (status, _) in answers.items() if status is Status.CAUGHT}
     assert found == CAUGHT_BY[name, rung], answers
+
+
+def test_a_rung_that_opens_the_store_is_caught_and_one_with_databases_of_its_own_is_not(tmp_path: Path) -> None:
+    (tmp_path / "snapshots" / "hash").mkdir(parents=True)
+    target = fixture("rewritten_store", tmp_path / "snapshots" / "hash")
+    (tmp_path / "own").mkdir()
+    with contextlib.closing(sqlite3.connect(tmp_path / "aisp.db", isolation_level=None)) as store:
+        store.execute("CREATE TABLE arms (median_ms REAL)")
+        store.execute("INSERT INTO arms VALUES (1.5)")
+        cheat = sense(target.folder, "cheat", "ragged", TMPDIR=str(tmp_path / "own"))
+        assert store.execute("SELECT median_ms FROM arms").fetchall() == [(1.5,)]
+    assert set(caught(target, "cheat", cheat)) == {"evaluation.reach"}
+    assert "aisp.db opened as a database at cheat.py:15" in caught(target, "cheat", cheat)["evaluation.reach"]
+    assert caught(target, "optimized", sense(target.folder, case="ragged", TMPDIR=str(tmp_path / "own"))) == {}
 
 
 @pytest.mark.parametrize("name", FIXTURES)

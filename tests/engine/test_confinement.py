@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import textwrap
@@ -166,6 +168,35 @@ def test_a_confined_process_writes_makes_renames_and_removes_in_its_folders_and_
     assert {json.loads(row.replace("'", '"'))[1] for row in rows[:9]} <= refused, told
     assert rows[9:] == ["'kept' 1", "PermissionError PermissionError"]
     assert [path.name for path in other.iterdir()] == ["kept"] and (other / "kept").read_text() == "kept"
+
+
+@HELD
+def test_a_confined_process_reads_the_store_and_cannot_write_it_and_keeps_databases_of_its_own(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    with contextlib.closing(sqlite3.connect(tmp_path / "aisp.db")) as store, store:
+        store.execute("CREATE TABLE arms (median_ms)")
+        store.execute("INSERT INTO arms VALUES (1.5)")
+    told = probe(
+        """
+        import sqlite3
+        def does(path, text, attach=False):
+            try:
+                with sqlite3.connect(":memory:" if attach else path) as d:
+                    if attach:
+                        d.execute("ATTACH ? AS s", (path,))
+                    return d.execute(text).fetchall()
+            except sqlite3.Error as error:
+                return str(error)
+        store, own = folders[0] + "/../aisp.db", folders[0] + "/own.db"
+        print(does(store, "SELECT * FROM arms"), does(store, "DELETE FROM arms"))
+        print(does(store, "UPDATE s.arms SET median_ms = 0", attach=True))
+        print(does(own, "CREATE TABLE kept (x)"), does(":memory:", "CREATE TABLE kept (x)"))
+        """,
+        str(mine),
+    )
+    refused = "attempt to write a readonly database"
+    assert told.splitlines() == [f"[(1.5,)] {refused}", refused, "[] []"]
 
 
 @HELD
