@@ -31,6 +31,8 @@ from engine.spawner import (
     MemoryLimitError,
     OutputLimitError,
     ProcessLimitError,
+    StoppedError,
+    progress_limit_s,
 )
 from kernels.catalog.model import Rung
 from store.outcomes import Correctness, State, Timing
@@ -58,7 +60,7 @@ class Limits:
         """Defaults, or AISP_COMPILE_LIMIT_S, AISP_PROGRESS_LIMIT_S and AISP_TOTAL_LIMIT_S."""
         return Limits(
             compile_s=positive_setting("AISP_COMPILE_LIMIT_S", 300.0),
-            progress_s=positive_setting("AISP_PROGRESS_LIMIT_S", 60.0),
+            progress_s=progress_limit_s(),
             total_s=positive_setting("AISP_TOTAL_LIMIT_S", 3600.0),
         )
 
@@ -311,6 +313,10 @@ async def explain(child: Process, error: Exception, whose: str, oom_before: int)
         await child.end(gently=False)
         said = f"{whose} {error}; all were killed. Wait for what you start, or start less"
         return ArmEnd(State.USER_ERROR, said, tail(child))
+    if isinstance(error, StoppedError):
+        await child.end(gently=False)  # who stands still does not hear a SIGTERM
+        said = f"{whose} {error}; it was killed. Look for who stopped it: a rung that sends signals, or kill -STOP"
+        return ArmEnd(State.TIMEOUT_PROGRESS, said, tail(child))
     if isinstance(error, ForgedReportError):
         await child.end(gently=False)
         return ArmEnd(

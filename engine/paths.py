@@ -155,9 +155,18 @@ def _own_file(path: Path) -> Path:
 
 def peer_uid(connection: socket.socket) -> int:
     """The user at the other end of a connected Unix socket, as the kernel knows it."""
+    return _peer(connection)[1]
+
+
+def peer_pid(connection: socket.socket) -> int:
+    """The process that connected a Unix socket, or has opened one for it; 0 where it has no number here."""
+    return _peer(connection)[0]
+
+
+def _peer(connection: socket.socket) -> tuple[int, int]:
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    _, uid, _ = struct.unpack("3i", credentials)
-    return int(uid)
+    pid, uid, _ = struct.unpack("3i", credentials)
+    return int(pid), int(uid)
 
 
 def runtime_dir() -> Path:

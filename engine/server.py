@@ -618,6 +618,13 @@ class Engine:
             if not _same_user(writer):
                 _warn_seldom("a connection of another user was refused")
                 return
+            if (pid := _started_by_us(writer)) is not None:
+                # What runs a kernel has nothing to ask of the engine: not to end, nor to cancel its rivals.
+                _warn_seldom(
+                    f"a connection of process {pid} was refused: it was started by the engine or by a worker; "
+                    "look for a rung that speaks to the engine's socket"
+                )
+                return
             decoder: Decoder[requests.AnyRequest] = Decoder(requests.AnyRequest, limit=MAX_REQUEST_BYTES)
             hello: requests.Hello | None = None
             greeted_by = asyncio.get_running_loop().time() + HANDSHAKE_LIMIT_S
@@ -997,6 +1004,24 @@ def _same_user(writer: asyncio.StreamWriter) -> bool:
     if connection is None:
         return False
     return paths.peer_uid(connection) == os.getuid()
+
+
+def _started_by_us(writer: asyncio.StreamWriter) -> int | None:
+    """The pid of a face that this process started itself, or that was started by such; None for any other.
+
+    Who is gone already counts as one: nobody is left to read an answer, and a lesson may ask and leave.
+    """
+    connection: socket.socket | None = writer.get_extra_info("socket")
+    pid = 0 if connection is None else paths.peer_pid(connection)
+    above = pid
+    while above > 1:
+        if above == os.getpid():
+            return pid if pid != above else None
+        try:
+            above = int(Path(f"/proc/{above}/stat").read_bytes().rpartition(b")")[2].split()[1])
+        except (OSError, IndexError):
+            return pid
+    return None
 
 
 _warned: dict[str, float] = {}

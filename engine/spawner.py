@@ -134,6 +134,15 @@ class ProcessLimitError(LimitError):
     """There were more processes below it than one child may have."""
 
 
+class StoppedError(LimitError):
+    """It stood still because somebody had sent it SIGSTOP, or the like, and nobody let it go on."""
+
+
+def progress_limit_s() -> float:
+    """How long a process may give no sign of progress: AISP_PROGRESS_LIMIT_S, or a minute."""
+    return paths.positive_setting("AISP_PROGRESS_LIMIT_S", 60.0)
+
+
 class Child:
     """One worker or verifier process."""
 
@@ -217,15 +226,20 @@ class Child:
 
         Raises:
             ChildTimeoutError: none came within `patience_s`.
-            LimitError: it used too much.
+            LimitError: it used too much, or stands still because it was stopped.
             ForgedReportError: bytes came that our code in it has not sent, or not in this place.
             ChildGoneError: it ended, or what it sent was no report.
         """
         deadline = self._loop.time() + patience_s
+        stopped_at: float | None = None
         while not self._arrived:
+            now = self._loop.time()
+            left = deadline - now
+            if stopped_at is not None and (left <= 0 or now - stopped_at >= progress_limit_s()):
+                told = f"was stopped by a signal that the engine did not send, for {now - stopped_at:.0f} s"
+                self.limit = self.limit or StoppedError(told)
             if self.limit is not None:
                 raise self.limit
-            left = deadline - self._loop.time()
             if left <= 0:
                 if self._decoder.pending_bytes:  # our code writes a report in one go
                     raise ForgedReportError(
@@ -237,6 +251,7 @@ class Child:
                 async with asyncio.timeout(min(left, 0.5)):
                     data = await self._reader.read(1 << 18)
             except TimeoutError:
+                stopped_at = (stopped_at or now) if is_stopped(self.pid) else None
                 continue
             except OSError as error:
                 raise (self.limit or ChildGoneError(str(error))) from None
@@ -439,6 +454,14 @@ async def spawn(*, interpret: bool, compiler: bool = False) -> Child:
     child = _children[process.pid] = Child(process, reader, writer, key, folder, compiler=compiler)
     child.exited.add_done_callback(lambda _: _children.pop(process.pid, None))
     return child
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process was told to stand still (SIGSTOP, SIGTSTP) and nobody has let it go on."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"T"
+    except (OSError, IndexError):
+        return False  # it has ended
 
 
 async def until_ready(child: Child) -> reports.Ready:

@@ -5,21 +5,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 
 from engine import arena, spawner
+from engine.arms import explain
 from engine.protocol import jobs, reports
 from engine.protocol.framing import JOBS, KEY_BYTES, REPORTS, Decoder, Encoder, Opener, sealing
-from engine.spawner import Child, ChildGoneError, ChildTimeoutError, ForgedReportError
+from engine.spawner import Child, ChildGoneError, ChildTimeoutError, ForgedReportError, StoppedError
 from engine.worker import tensors
 from engine.worker.channel import Channel
+from store.outcomes import State
 
 KEY = bytes(range(KEY_BYTES))
 READY = reports.Ready(pid=1, torch="2", cuda="")
@@ -109,6 +113,35 @@ async def test_a_report_that_is_begun_and_never_ends_is_a_forgery_and_silence_is
         one.theirs.sendall(one.says(reports.Sustained(calls=1))[:9])
         with pytest.raises(ForgedReportError, match="9 bytes came that begin a report"):
             await one.child.receive(0.6)
+
+
+@pytest.mark.parametrize("patience_s", [1.2, 60.0])
+async def test_a_child_that_is_stopped_is_told_as_such_within_the_progress_limit(
+    monkeypatch: pytest.MonkeyPatch, patience_s: float
+) -> None:
+    monkeypatch.setenv("AISP_PROGRESS_LIMIT_S", "1.5")
+    async with line() as one:
+        os.kill(one.child.pid, signal.SIGSTOP)
+        started = time.monotonic()
+        with pytest.raises(StoppedError, match=r"was stopped by .* the engine did not send, for [12] s"):
+            await one.child.receive(patience_s)
+        assert time.monotonic() - started < 5.0
+        end = await explain(one.child, StoppedError("was stopped"), "the verifier", oom_before=0)
+        assert (end.state, one.child.alive) == (State.TIMEOUT_PROGRESS, False)
+        with pytest.raises(StoppedError):  # whoever asks it afterwards hears the same, and not that it was killed
+            await one.child.ask(jobs.Finish(), 5.0)
+
+
+async def test_a_child_that_goes_on_after_a_stop_is_given_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AISP_PROGRESS_LIMIT_S", "2")
+    async with line() as one:
+        os.kill(one.child.pid, signal.SIGSTOP)
+        waiting = asyncio.create_task(one.child.receive(30.0))
+        await asyncio.sleep(1.0)
+        os.kill(one.child.pid, signal.SIGCONT)
+        await asyncio.sleep(2.0)
+        one.theirs.sendall(one.says(reports.Sustained(calls=1)))
+        assert await waiting == reports.Sustained(calls=1)
 
 
 async def test_a_line_that_is_closed_within_a_report_is_an_end_and_no_forgery() -> None:

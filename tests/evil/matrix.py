@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Scene = Callable[[Stage], Awaitable[str]]
 
 ROWS = 79
-SCENES = ("workers", "gpus", "engines", "faces", "files", "sources", "stores")
+SCENES = ("engines", "faces", "files", "gpus", "rungs", "sentences", "sources", "stores", "workers")
 """Modules of tests/evil/scenes, each of which registers its scenes when it is imported."""
 
 

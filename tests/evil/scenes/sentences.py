@@ -1,0 +1,1 @@
+"""Rows 76, 77 and 79: what is said where torch, stdout or the disk fail."""
