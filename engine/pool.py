@@ -13,14 +13,16 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 
-from engine import spawner, workplaces
+from engine import paths, spawner, workplaces
+from engine.clean import clean
 from engine.spawner import Child, ChildGoneError, ChildTimeoutError
 
 log = logging.getLogger("aisp.pool")
 
 MOST_FAILED_STARTS = 2  # in a row
+TELL_AFTER_S = paths.positive_setting("AISP_TELL_AFTER_S", 15.0)  # that a process is not ready, and so often
 AHEAD_EACH = 2  # processes that each spare processor starts ahead: in about the time that the arms of a replica compile
 
 
@@ -49,6 +51,8 @@ class Pool:
         self._generation = 0  # those of an earlier one are not to be used
         self.last_ready: Child | None = None
         self.greet: Callable[[Child], Awaitable[None]] | None = None  # talks to whoever is taken, before anybody else
+        self.tell: Callable[[str], None] = lambda text: None  # what is waited for; "" when it is over
+        self._telling = False
 
     @property
     def warm(self) -> int:
@@ -103,7 +107,8 @@ class Pool:
     async def take(self, *, interpret: bool, compiler: bool = False) -> Child:
         """A ready process; waits for one that is on its way, else starts one. The caller ends it.
 
-        One that dies while it stands by is nobody's fault: a fresh one is started in its place, once.
+        One that dies while it stands by is nobody's fault: a fresh one is started in its place, once. One that was not
+        ready in time is not: what it waited for, the next one would.
 
         Args:
             interpret: Triton kernels will run in its interpreter (a run on the CPU that has such kernels).
@@ -116,7 +121,7 @@ class Pool:
             raise ChildGoneError(self._forbidden)
         self._drop_dead()
         if self._idle and (self.interpret or not interpret):
-            with contextlib.suppress(ChildGoneError, ChildTimeoutError):
+            with contextlib.suppress(ChildGoneError):
                 wanted = next((child for child in self._idle if child.compiler == compiler), self._idle[0])
                 self._idle.remove(wanted)
                 return await self._made_ready(wanted)
@@ -125,7 +130,8 @@ class Pool:
     async def _made_ready(self, child: Child) -> Child:
         """The child, once it is ready; one that does not become so is ended. Raises as `take` does."""
         try:
-            await spawner.until_ready(child)
+            async with self._told_of(child):
+                await spawner.until_ready(child)
             if not child.alive:
                 raise ChildGoneError("it died while it stood by")
             if self.greet is not None:
@@ -136,6 +142,31 @@ class Pool:
         self.target, self._failed_starts = self._wanted, 0  # processes can be started, whatever there was
         self.last_ready = child
         return child
+
+    @contextlib.asynccontextmanager
+    async def _told_of(self, child: Child) -> AsyncIterator[None]:
+        """Whoever is waited for is told again and again, one at a time: an import may hang for as long as it likes."""
+        if self._telling or child.ready:
+            yield
+            return
+        self._telling = True
+        telling = asyncio.create_task(self._tell_again(child))
+        try:
+            yield
+        finally:
+            self._telling = False
+            telling.cancel()
+            self.tell("")
+
+    async def _tell_again(self, child: Child) -> None:
+        waited_s = 0.0
+        while True:
+            await asyncio.sleep(TELL_AFTER_S)
+            waited_s += TELL_AFTER_S
+            self.tell(
+                f"waiting for process {child.pid} to import torch, for {waited_s:.0f} s now of at most "
+                f"{spawner.READY_LIMIT_S:.0f}: {spawner.doing(child.pid)}"
+            )
 
     @contextlib.contextmanager
     def quiet(self) -> Iterator[None]:
@@ -213,5 +244,5 @@ class Pool:
         self._idle.clear()
 
 
-def _last_words(child: Child) -> bytes:
-    return child.stderr.text()[-500:]
+def _last_words(child: Child) -> str:
+    return clean(child.stderr.text()[-2000:]).strip()

@@ -116,6 +116,8 @@ class Engine:
         self._store: Store
         self._store_lock = asyncio.Lock()
         self._pool = Pool(interpret=not self._hardware.gpus)
+        self._waits_told = False
+        self._pool.tell = self._tell_wait
         self._installation = Installation(state_file())
         self._guarding = Guarding(
             self._installation, self._pool, self._banner, lambda: self._call_store("release", INSTALLED_CHECK)
@@ -309,6 +311,11 @@ class Engine:
         if text:
             log.warning("%s", text)
         self._publish(events.Banner(key=key, text=text, severity=severity))
+
+    def _tell_wait(self, text: str) -> None:
+        if text or self._waits_told:
+            self._banner("start", text)
+        self._waits_told = bool(text)
 
     def _publish_log(self, level: str, text: str) -> None:
         self._log_lines.append(f"{level:7} {text}")

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from engine import arena, paths, start, workplaces
+from engine.clean import clean_line
 from engine.protocol import jobs, reports
 from engine.protocol.framing import (
     JOBS,
@@ -44,7 +45,7 @@ RING_BYTES = 64 * 1024
 OUTPUT_LIMIT_BYTES = int(paths.positive_setting("AISP_OUTPUT_LIMIT_BYTES", 1 << 30))  # tests lower it
 OUTPUT_RATE_BYTES_PER_S = int(paths.positive_setting("AISP_OUTPUT_RATE_BYTES_PER_S", 50_000_000))
 OUTPUT_RATE_PATIENCE_S = paths.positive_setting("AISP_OUTPUT_RATE_PATIENCE_S", 10.0)
-READY_PATIENCE_S = 120.0
+READY_LIMIT_S = paths.positive_setting("AISP_READY_LIMIT_S", 120.0)  # for what a process imports before it is ready
 TERM_PATIENCE_S = 2.0
 KILL_PATIENCE_S = 5.0
 COLLECT_S = 0.05
@@ -275,7 +276,12 @@ class Child:
         return await self.receive(patience_s)
 
     async def _become_ready(self) -> reports.Ready:
-        report = await self.receive(READY_PATIENCE_S)
+        try:
+            report = await self.receive(READY_LIMIT_S)
+        except ChildTimeoutError:
+            raise ChildTimeoutError(f"torch was not imported within {READY_LIMIT_S:.0f} s: {doing(self.pid)}") from None
+        if isinstance(report, reports.Failed):
+            raise ChildGoneError(clean_line(report.summary))
         if not isinstance(report, reports.Ready):
             raise ChildGoneError(f"expected Ready, got {type(report).__name__}")
         self.ready = report
@@ -456,12 +462,23 @@ async def spawn(*, interpret: bool, compiler: bool = False) -> Child:
     return child
 
 
+def _state(pid: int) -> str:
+    """The letter by which Linux says what a process is doing; "" for one that has ended (see proc(5))."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0].decode()
+    except (OSError, IndexError):
+        return ""
+
+
 def is_stopped(pid: int) -> bool:
     """Whether a process was told to stand still (SIGSTOP, SIGTSTP) and nobody has let it go on."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"T"
-    except (OSError, IndexError):
-        return False  # it has ended
+    return _state(pid) == "T"
+
+
+def doing(pid: int) -> str:
+    """What a process seems to wait for, as a clause."""
+    waits = {"D": "it waits for a disk or a network file system", "R": "it computes", "T": "it was stopped by a signal"}
+    return waits.get(_state(pid), "it sleeps: something that it imports waits")
 
 
 async def until_ready(child: Child) -> reports.Ready:

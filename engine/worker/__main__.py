@@ -377,7 +377,14 @@ def main() -> int:
     from engine.worker.channel import Channel
 
     channel = Channel(int(sys.argv[1]))
-    ready, l2_bytes = stand_by(compiler=place.compiler, confined=confined)
+    try:
+        ready, l2_bytes = stand_by(compiler=place.compiler, confined=confined)
+    except Exception as error:  # of imports and drivers that are not ours: the engine tells what is missing
+        from engine.protocol import reports
+        from engine.worker.loading import summary
+
+        channel.send(reports.Failed(job="Ready", kind="unsupported", summary=summary(error), traceback=""))
+        raise
     channel.send(ready)
     return serve(channel, l2_bytes, place)
 

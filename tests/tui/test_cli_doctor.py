@@ -91,14 +91,25 @@ def test_a_full_disk_is_a_problem_before_it_is_full(free: int, verdict: Verdict)
         ('{"cuda": "13.0", "available": false, "devices": 0}', True, Verdict.PROBLEM, "no usable GPU"),
         (None, True, Verdict.PROBLEM, "failed"),
         ("garbage", False, Verdict.PROBLEM, "failed"),
+        ('{"cuda": "13.0", "available": true, "devices": 1, "error": "E: no"}', True, Verdict.PROBLEM, "failed: E: no"),
     ],
 )
 def test_cuda_is_judged_by_what_a_process_of_its_own_could_do(
     answer: str | None, expected: bool, verdict: Verdict, words: str
 ) -> None:
-    check = machine.cuda_check(answer, gpu_expected=expected)
+    check = machine.cuda_check(machine.answer(answer), gpu_expected=expected)
     assert check.verdict is verdict
     assert words in check.value
+
+
+def test_a_torch_that_cannot_be_imported_is_the_problem_and_says_what_python_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said = "ImportError: libcudart.so.12: cannot open shared object file"
+    monkeypatch.setattr(machine, "_run", lambda words, patience_s: json.dumps({"error": said}))
+    (check,) = machine.torch(Facts())
+    assert check.verdict is Verdict.PROBLEM
+    assert check.value.endswith(f" is installed and cannot be imported: {said}")
 
 
 class FakeNvml(SimpleNamespace):

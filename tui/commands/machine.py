@@ -68,45 +68,61 @@ def python(facts: Facts) -> Iterator[Check]:
     )
 
 
-_ASK_TORCH = (
-    "import json, torch\n"
-    "there = torch.cuda.is_available()\n"
-    "print(json.dumps({'cuda': torch.version.cuda, 'available': there,"
-    " 'devices': torch.cuda.device_count() if there else 0,"
-    " 'sum': float(torch.ones(4, device='cuda').sum()) if there else None}))\n"
-)
+_ASK_TORCH = """
+import json
+told = {}
+try:
+    import torch
+    there = torch.cuda.is_available()
+    told = {"cuda": torch.version.cuda, "available": there, "devices": torch.cuda.device_count() if there else 0}
+    told["sum"] = float(torch.ones(4, device="cuda").sum()) if there else None
+except Exception as error:
+    told["error"] = f"{type(error).__name__}: {error}"
+print(json.dumps(told))
+"""
 
 
 def torch(facts: Facts) -> Iterator[Check]:
-    """torch by its metadata, and CUDA through it by a process of its own."""
+    """torch by its metadata, and whether it can be imported, and CUDA through it, by a process of its own."""
     version = _version("torch")
     if version is None:
         yield Check("torch", "torch", Verdict.PROBLEM, "not installed", "make env, or pip install torch")
         return
-    old = _numbers(version) < (2, 11)
-    yield Check(
-        "torch",
-        "torch",
-        Verdict.WARNING if old else Verdict.OK,
-        version,
-        "aisp is tested with torch 2.11 and newer; upgrade it" if old else "",
-    )
-    answer = _run([sys.executable, "-I", "-c", _ASK_TORCH], TORCH_PATIENCE_S)
-    yield cuda_check(answer, gpu_expected=bool(_gpu_files(facts)))
+    told = answer(_run([sys.executable, "-I", "-c", _ASK_TORCH], TORCH_PATIENCE_S))
+    yield torch_check(version, told)
+    if told is None or "cuda" in told:
+        yield cuda_check(told, gpu_expected=bool(_gpu_files(facts)))
 
 
-def cuda_check(answer: str | None, *, gpu_expected: bool) -> Check:
-    """What the process that asked torch for CUDA means; `answer` is its output, None where it failed."""
+def answer(text: str | None) -> dict[str, Any] | None:
+    """What the process that asked torch printed; None where it came to no end."""
     try:
-        told = json.loads((answer or "").splitlines()[-1]) if answer else None
+        told = json.loads((text or "").splitlines()[-1]) if text else None
     except ValueError:
-        told = None
-    if not isinstance(told, dict):
+        return None
+    return told if isinstance(told, dict) else None
+
+
+def torch_check(version: str, told: Mapping[str, Any] | None) -> Check:
+    """Whether the torch that is installed can be imported; `told` is None where the process that tried did not say."""
+    if told is not None and "error" in told and "cuda" not in told:
+        value = f"{version} is installed and cannot be imported: {told['error']}"
+        return Check("torch", "torch", Verdict.PROBLEM, value, "make env installs it anew, with what it needs")
+    old = _numbers(version) < (2, 11)
+    fix = "aisp is tested with torch 2.11 and newer; upgrade it" if old else ""
+    return Check("torch", "torch", Verdict.WARNING if old else Verdict.OK, version, fix)
+
+
+def cuda_check(told: Mapping[str, Any] | None, *, gpu_expected: bool) -> Check:
+    """What the process that asked torch for CUDA means; None where it came to no end."""
+    if told is None or "error" in told:
         return Check(
             "cuda",
             "CUDA through torch",
             Verdict.PROBLEM,
-            "importing torch or a first sum on the GPU failed",
+            f"a first sum on the GPU failed: {told['error']}"
+            if told
+            else f"importing torch or a first sum on the GPU failed, or took longer than {TORCH_PATIENCE_S:.0f} s",
             f"see why: {sys.executable} -c 'import torch; print(torch.ones(4, device=\"cuda\").sum())'",
         )
     if told.get("available"):
