@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import runpy
 import sys
+import traceback
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -41,11 +42,24 @@ def command(module: str, *words: str) -> list[str]:
     return [sys.executable, *ISOLATED, FILE, module, *words]
 
 
+def import_failure(error: ImportError) -> str:
+    """What is missing, as a sentence: the line of ours that asked for it, and what Python said."""
+    root = str(Path(FILE).parent.parent)
+    ours = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(root)]
+    asked = next(
+        (f"`{frame.line}` failed" for frame in reversed(ours) if "import" in (frame.line or "")), "an import failed"
+    )
+    return f"{asked}: {type(error).__name__}: {error}; `aisp doctor` tells what is missing"
+
+
 def main() -> None:
     """Become the program that the first word names."""
     sys.meta_path.insert(0, OurPackages(Path(FILE).parent.parent))
     module = sys.argv.pop(1)
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except ImportError as error:
+        sys.exit(f"aisp: {module} cannot start: {import_failure(error)}")
 
 
 if __name__ == "__main__":

@@ -143,6 +143,8 @@ class Polite(click.Command):
             return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit):
             raise
+        except UnwritableError as error:
+            raise _unwritable(error) from None
         except BrokenPipeError:
             _mute()
             ctx.exit(EXIT_BROKEN_PIPE)
@@ -182,10 +184,16 @@ class Polite(click.Command):
                 windows_expand_args=windows_expand_args,
                 **extra,
             )
-        except click.ClickException as error:
-            with contextlib.suppress(BrokenPipeError):
-                _show(error)
-            sys.exit(error.exit_code)
+        except BrokenPipeError:  # the reader of --help or --version
+            _mute()
+            sys.exit(EXIT_BROKEN_PIPE)
+        except (click.ClickException, UnwritableError) as error:
+            told = _unwritable(error) if isinstance(error, UnwritableError) else error
+            try:
+                _show(told)
+            except OSError:  # stderr takes nothing either: the status says it
+                _mute()
+            sys.exit(told.exit_code)
         except click.Abort:
             sys.exit(EXIT_INTERRUPTED)
         sys.exit(status if isinstance(status, int) else EXIT_GOOD)
@@ -199,6 +207,28 @@ class NotHereError(click.ClickException):
     """What was asked for cannot be done on this machine or at this time: exit status 3."""
 
     exit_code = EXIT_NOT_HERE
+
+
+class UnwritableError(OSError):
+    """stdout takes nothing: it is closed, or its disk is full."""
+
+
+class _Stdout(io.FileIO):
+    """stdout, whose errors are told from those of any other file. A reader that went away is no error of ours."""
+
+    def write(self, data: Any, /) -> int:
+        """Raises BrokenPipeError, and UnwritableError for all else."""
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise UnwritableError(error.errno, error.strerror) from None
+
+
+def _unwritable(error: UnwritableError) -> NotHereError:
+    _mute()
+    return NotHereError(f"cannot write to stdout: {error.strerror}; give it a place that can be written")
 
 
 def _told(error: Exception) -> click.ClickException:
@@ -221,6 +251,10 @@ def _told(error: Exception) -> click.ClickException:
         log.write_text("".join(traceback.format_exception(error)), "utf-8", "backslashreplace")
         place = f"the traceback is in {log}"
     kind = type(error).__name__
+    if isinstance(error, ImportError):
+        from engine.start import import_failure
+
+        return NotHereError(f"{import_failure(error)}; {place}")
     if isinstance(error, OSError):
         return NotHereError(f"{error} ({kind}); {place}")
     return NotHereError(f"this is a mistake in aisp itself: {kind}: {error}; {place}")
@@ -246,13 +280,29 @@ def _mute() -> None:
             # Only a stream that cannot be flushed is redirected: stderr may be a good terminal still.
             try:
                 stream.flush()
-            except BrokenPipeError:
+            except OSError:
                 os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
 
 
 def _tolerant_streams() -> None:
-    """Where the terminal's encoding lacks a character, print its escape instead of failing."""
+    """Where the terminal's encoding lacks a character, print its escape instead of failing.
+
+    A standard stream that is closed is opened again, so that no file of ours gets its number: nothing can be written
+    to stdout then, and what is written to stderr goes nowhere.
+    """
+    for number, flags in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, flags)  # the lowest number that is free
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115  for as long as this process lives
+    given = sys.stdout
+    raw = _Stdout(1, "w", closefd=False)
+    sys.stdout = io.TextIOWrapper(
+        io.BufferedWriter(raw), getattr(given, "encoding", "utf-8"), line_buffering=raw.isatty()
+    )
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -82,6 +82,15 @@ print(json.dumps(told))
 """
 
 
+_ASK_NUMPY = """
+import json
+try:
+    import numpy
+except Exception as error:
+    print(json.dumps({"error": f"{type(error).__name__}: {error}"}))
+"""
+
+
 def torch(facts: Facts) -> Iterator[Check]:
     """torch by its metadata, and whether it can be imported, and CUDA through it, by a process of its own."""
     version = _version("torch")
@@ -145,8 +154,12 @@ def triton(facts: Facts) -> Iterator[Check]:
     else:
         yield Check("triton", "Triton", Verdict.OK, version)
     numpy = _version("numpy")
+    failed = answer(_run([sys.executable, "-I", "-c", _ASK_NUMPY], COMMAND_PATIENCE_S))
     if numpy is None:
         yield Check("numpy", "numpy", Verdict.PROBLEM, "not installed", "make env")
+    elif failed:
+        value = f"{numpy} is installed and cannot be imported: {failed['error']}"
+        yield Check("numpy", "numpy", Verdict.PROBLEM, value, "make env installs it anew")
     elif version is not None and not _gpu_files(facts) and _numbers(numpy) >= (2, 4):
         yield Check(
             "numpy",
