@@ -312,8 +312,7 @@ async def connect(
             process = start_engine()
         elif process.poll() not in (None, 0, paths.EXIT_ALREADY_RUNNING):
             raise EngineUnavailableError(
-                f"the engine ended at once with status {process.returncode}; "
-                f"{paths.log_file()} says why:\n{paths.log_tail(5)}"
+                f"the engine ended at once with status {process.returncode}{_last_words(process)}"
             )
         if time.monotonic() > deadline:
             raise EngineUnavailableError(
@@ -341,18 +340,24 @@ def start_engine() -> subprocess.Popen[bytes]:
 
     It is of the same sources as this program, and no PYTHON* variable of ours reaches it (engine.start).
     """
-    log = paths.log_file()
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     if environment.get("AISP_STATE"):
         environment["AISP_STATE"] = str(paths.state_dir())  # it may be relative to our working folder
-    with log.open("ab") as sink:
-        return subprocess.Popen(
-            start.command("engine.server"),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=sink,
-            cwd="/",
-            env=environment,
-            start_new_session=True,
-            close_fds=True,
-        )
+    return subprocess.Popen(
+        start.command("engine.server"),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,  # an engine that is up writes to its log instead; `_last_words` of one that is not
+        cwd="/",
+        env=environment,
+        start_new_session=True,
+        close_fds=True,
+    )
+
+
+def _last_words(process: subprocess.Popen[bytes]) -> str:
+    """Why an engine that was started has ended, as the end of a sentence: in its words, else in those of its log."""
+    said = process.stderr.read().decode(errors="backslashreplace").strip() if process.stderr else ""
+    if said:
+        return f": {said.removeprefix('aisp engine: ')}"
+    return f"; {paths.log_file()} says why:\n{paths.log_tail(5)}"

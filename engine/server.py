@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
+import errno
 import fcntl
 import logging
 import logging.handlers
@@ -65,6 +67,10 @@ MOST_CONNECTIONS = 64  # faces and those that only try; each may hold a frame of
 HANDSHAKE_LIMIT_S = 10.0
 MOST_UNREAD = 16  # answered requests of a face that does not read; the next one waits
 UNREAD_LIMIT_S = 60.0
+
+
+_answer_awaited = contextvars.ContextVar("_answer_awaited", default=False)
+"""Whether a call of the store is for somebody who waits for an answer, and not for a result that must not be lost."""
 
 
 @dataclass(slots=True)
@@ -141,6 +147,7 @@ class Engine:
         self._log_lines: deque[str] = deque(maxlen=LOG_LINES)
         self._connections: set[asyncio.Task[None]] = set()
         self._degraded = ""
+        self._banners: dict[str, str] = {}  # what was told and not taken back
 
     # -- life --------------------------------------------------------------------------------------------------------
 
@@ -170,6 +177,8 @@ class Engine:
             paths.state_dir(),
             self._hardware.note or f"{self._hardware.gpus} GPU(s)",
         )
+        with contextlib.suppress(OSError), paths.log_file().open("ab") as sink:
+            os.dup2(sink.fileno(), 2)  # until now the client that started us reads it, which may go away
         jobs = [loop.create_task(work) for work in (self._work_queue(), self._keep_house(), guard.watch())]
         try:
             await self._stopping.wait()
@@ -310,6 +319,9 @@ class Engine:
     def _banner(self, key: str, text: str, severity: str = "warning") -> None:
         if text:
             log.warning("%s", text)
+            self._banners[key] = text
+        else:
+            self._banners.pop(key, None)
         self._publish(events.Banner(key=key, text=text, severity=severity))
 
     def _tell_wait(self, text: str) -> None:
@@ -331,6 +343,8 @@ class Engine:
                 try:
                     result = await asyncio.to_thread(getattr(self._store, name), *arguments, **named)
                 except (StoreFullError, StoreLockedError) as error:
+                    if _answer_awaited.get():
+                        raise
                     full = isinstance(error, StoreFullError)
                     if full and await asyncio.to_thread(upkeep.release_ballast, self._store.path):
                         self._banner("disk", f"{error}; a reserve of 16 MiB was given up for results", "error")
@@ -345,6 +359,20 @@ class Engine:
                     if told:
                         self._banner("store", "")
                     return result
+
+    async def _ask_store(self, name: str, *arguments: Any) -> Any:
+        """One call of the writer for whoever waits for an answer: that nothing can be stored is said at once, and the
+        reserve is kept for results. Raises PlanError.
+        """
+        if text := self._banners.get("store"):
+            raise PlanError(f"{text}; nothing was planned")
+        token = _answer_awaited.set(True)
+        try:
+            return await self._call_store(name, *arguments)
+        except (StoreFullError, StoreLockedError) as error:
+            raise PlanError(clean_line(f"{error}; nothing was planned", limit=2000)) from None
+        finally:
+            _answer_awaited.reset(token)
 
     # -- queue ---------------------------------------------------------------------------------------------------------
 
@@ -509,9 +537,9 @@ class Engine:
         self._degraded = reason
         self._banner("gpu", f"the GPU is set aside: {reason}; `aisp engine stop` and start looks again", "error")
 
-    async def _enqueue(self, plans: list[Plan]) -> None:
-        """Journal all, tell all, then let them start."""
-        await self._call_store("plan", [plan.record for plan in plans])
+    async def _enqueue(self, plans: list[Plan], store: Callable[..., Awaitable[Any]]) -> None:
+        """Journal all by `store`, tell all, then let them start."""
+        await store("plan", [plan.record for plan in plans])
         for plan in plans:
             record = plan.record
             self._queue.append(Queued(plan, State.PLANNED))
@@ -576,7 +604,7 @@ class Engine:
             )
         except PlanError as error:
             return snapshot, "", str(error)
-        await self._enqueue([plan])
+        await self._enqueue([plan], self._call_store)
         return snapshot, plan.record.id, ""
 
     async def _tell_watch(self, ended: Plan, written: Mapping[str, str]) -> None:
@@ -800,7 +828,7 @@ class Engine:
         for name in request.targets:
             target = found.find(name)
             files = await asyncio.to_thread(catalog.read_sources, target)
-            snapshot = await self._call_store("put_snapshot", files)
+            snapshot = await self._ask_store("put_snapshot", files)
             plans.append(
                 self._plan(
                     target,
@@ -819,7 +847,7 @@ class Engine:
                     naive=request.naive,
                 )
             )
-        await self._enqueue(plans)
+        await self._enqueue(plans, self._ask_store)
         return events.Reply(to=request.seq, run_ids=[plan.record.id for plan in plans])
 
     async def _start_fuzz(self, request: requests.FuzzTarget) -> events.Reply:
@@ -827,7 +855,7 @@ class Engine:
         found = await asyncio.to_thread(planning.load_catalog, [root] if root else [])
         target = found.find(request.target)
         files = await asyncio.to_thread(catalog.read_sources, target)
-        snapshot = await self._call_store("put_snapshot", files)
+        snapshot = await self._ask_store("put_snapshot", files)
         return self._ask_fuzz(planning.plan_fuzz(target, files, snapshot, self._hardware, request), request.seq)
 
     async def _start_replay(self, request: requests.ReplayFailure) -> events.Reply:
@@ -1095,12 +1123,23 @@ def take_lock() -> int | None:
     return fd
 
 
+def _say_last(error: Exception) -> None:
+    """Tell whoever started us why there is no engine, whether or not the log could be written."""
+    told = str(error)
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        with contextlib.suppress(paths.UnsafePathError):
+            told = f"{error.strerror} in {paths.state_dir()}: free some, or set AISP_STATE to a folder on another disk"
+    with contextlib.suppress(OSError):
+        print(f"aisp engine: {told}", file=sys.stderr)  # noqa: T201  the client that started us reads it
+
+
 def main() -> int:
     """Be the engine of this state directory, unless there is one."""
+    logging.raiseExceptions = False  # a log that cannot be written is no reason to say so line by line
     try:
         lock = take_lock()
     except (paths.UnsafePathError, OSError) as error:
-        print(f"aisp engine: {error}", file=sys.stderr)  # noqa: T201  there is no log to write it to
+        _say_last(error)
         return 1
     if lock is None:
         return paths.EXIT_ALREADY_RUNNING
@@ -1112,7 +1151,7 @@ def main() -> int:
         asyncio.run(_serve())
     except (StoreError, paths.UnsafePathError, OSError) as error:
         log.error("%s", error)
-        print(f"aisp engine: {error}", file=sys.stderr)  # noqa: T201  the face that started us reads it in the log
+        _say_last(error)
         return 1
     finally:
         os.close(lock)
