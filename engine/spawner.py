@@ -305,12 +305,12 @@ class Child:
         ring.add(data)
         total = self.stdout.total_bytes + self.stderr.total_bytes
         if total > OUTPUT_LIMIT_BYTES:
-            self.limit = OutputLimitError(f"printed over {OUTPUT_LIMIT_BYTES >> 20} MiB")
+            self.limit = OutputLimitError(f"printed over {OUTPUT_LIMIT_BYTES / 2**20:g} MiB")
         started, before = self._rate_window
         now = time.monotonic()
         if now - started > OUTPUT_RATE_PATIENCE_S:
             if total - before > OUTPUT_RATE_BYTES_PER_S * (now - started):
-                rate = f"{OUTPUT_RATE_BYTES_PER_S // 1_000_000} MB/s for {now - started:.0f} s"
+                rate = f"{OUTPUT_RATE_BYTES_PER_S / 1e6:g} MB/s for {now - started:.0f} s"
                 self.limit = OutputLimitError(f"printed over {rate}")
             self._rate_window = (now, total)
         if self.on_output is not None:

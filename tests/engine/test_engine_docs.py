@@ -116,6 +116,7 @@ def test_the_statistics_numbers_are_the_codes() -> None:
 def test_the_limits_are_the_codes() -> None:
     limits = arms.Limits()
     told = {
+        "torch, imported": f"{spawner.READY_LIMIT_S:.0f} s",
         "importing": f"{limits.compile_s:.0f} s",
         "any other": f"{limits.progress_s:.0f} s",
         "a whole run": f"{limits.total_s:.0f} s",
@@ -144,6 +145,7 @@ def test_the_limits_are_the_codes() -> None:
         "remembered": str(server.REMEMBERED_REPLIES),
     }
     assert {name: row("Limits", name)[1] for name in told} == told
+    assert f"told every {pool.TELL_AFTER_S:.0f} s until then" in row("Limits", "torch, imported")[2]
     assert f"the last {snapshots.KEPT_LAYOUTS} source snapshots" in SECTIONS["Files"]
     assert f"{server.HOUSEKEEPING_S:g}" in row("Environment variables", "`AISP_HOUSEKEEPING_S`")[1]
 

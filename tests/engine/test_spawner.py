@@ -115,6 +115,23 @@ async def test_a_report_that_is_begun_and_never_ends_is_a_forgery_and_silence_is
             await one.child.receive(0.6)
 
 
+async def test_text_that_is_no_utf8_arrives_as_its_escapes_wherever_it_stands_in_a_report() -> None:
+    ours, theirs = socket.socketpair()
+    ours.sendall(KEY)
+    channel = Channel(theirs.detach())
+    facts = {"reach": {"notes": [{"what": "opened bad_\udcff", "times": 1}], "\udc80": ("x", 1.5, None, b"y")}}
+    told = reports.Inspected(facts=facts, cost_us={"reach": 0.5})
+    await asyncio.to_thread(channel.send, told)
+    await asyncio.to_thread(channel.send, reports.Failed(job="j", kind="user", summary="\udc80", traceback="\ud800\n"))
+    first, second = Decoder(reports.AnyReport, Opener(KEY, REPORTS)).feed(ours.recv(1 << 16))
+    assert first == reports.Inspected(
+        facts={"reach": {"notes": [{"what": "opened bad_\\udcff", "times": 1}], "\\udc80": ["x", 1.5, None, b"y"]}},
+        cost_us={"reach": 0.5},
+    )
+    assert second == reports.Failed(job="j", kind="user", summary="\\udc80", traceback="\\ud800\n")
+    ours.close()
+
+
 @pytest.mark.parametrize("patience_s", [1.2, 60.0])
 async def test_a_child_that_is_stopped_is_told_as_such_within_the_progress_limit(
     monkeypatch: pytest.MonkeyPatch, patience_s: float

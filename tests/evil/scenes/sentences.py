@@ -79,13 +79,6 @@ COMMANDS = (
     ("store", "info"),
     ("engine", "status"),
 )
-    ("--help",),
-    ("--version",),
-    ("bench", "list-targets"),
-    ("bench", "checks"),
-    ("store", "info"),
-    ("engine", "status"),
-)
 
 
 def said(words: tuple[str, ...], stdout: IO[bytes] | None, environment: dict[str, str]) -> tuple[int, str]:
