@@ -146,7 +146,7 @@ class Audit(Sensor):
 
     def facts(self) -> Mapping[str, Any]:
         """What was noted."""
-        if self.failure:
+        if self.failure and not self.notes:  # what was noted is not undone by what could not be looked at
             return {"failed": f"an audit event could not be looked at ({self.failure})"}
         return {
             "notes": [
@@ -181,11 +181,17 @@ def _showing_source(innermost: FrameType) -> bool:
     return innermost.f_code.co_filename in (_STDLIB + "tokenize.py", _STDLIB + "linecache.py")
 
 
+def _plain(given: Any) -> str:
+    """A path as text of Python's own: of a subclass the lesson would say how it begins."""
+    given = os.fspath(given)
+    return os.fsdecode(bytes.__getitem__(given, slice(None))) if isinstance(given, bytes) else str.__str__(given)
+
+
 def _path(given: Any) -> str:
     """An absolute path as text; "" for a descriptor."""
     if isinstance(given, int):
         return ""
-    return os.path.abspath(os.fsdecode(given))  # noqa: PTH100  no file system access in here
+    return os.path.abspath(_plain(given))  # noqa: PTH100  no file system access in here
 
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -210,7 +216,7 @@ def _touched(event: str, args: tuple[Any, ...]) -> Iterator[Any]:
     for position, folder in _TOUCHED[event]:
         given = args[position]
         if folder is not None and len(args) > folder and args[folder] != -1 and not isinstance(given, int):
-            given = os.path.join(os.readlink(f"/proc/self/fd/{args[folder]}"), os.fsdecode(given))  # noqa: PTH115, PTH118
+            given = os.path.join(os.readlink(f"/proc/self/fd/{args[folder]}"), _plain(given))  # noqa: PTH115, PTH118
         yield given
 
 
@@ -225,7 +231,7 @@ def _state_folder(folder: Path) -> str:
 
 def _database(given: Any) -> str:
     """The absolute path of a database by the name that it is opened with; "" for one in memory."""
-    name = os.fsdecode(given)
+    name = _plain(given)
     if name.startswith("file:"):
         name = unquote(re.split("[?#]", name.removeprefix("file:"))[0])
         if name.startswith("//"):  # with a host, which is this one
@@ -377,7 +383,10 @@ class Reach(Audit):
             self._note_store(f"{path} opened as a database", innermost)
 
     def _on_connection(self, event: str, args: tuple[Any, ...], innermost: FrameType) -> None:
+        """It is open now, by whatever name."""
         self._connected = True
+        for path in filter(self._in_state, _open_files()):
+            self._note_store(f"{path} open in SQLite", innermost)
 
     def _look_for_attached(self) -> None:
         """What is attached to a database raises no event, but it is open."""
@@ -399,8 +408,9 @@ class Reach(Audit):
             self._note_store("SQLite told to load extensions", innermost)
 
     def _on_library(self, event: str, args: tuple[Any, ...], innermost: FrameType) -> None:
-        if args[0] and _SQLITE_LIBRARY.match(os.path.basename(os.fsdecode(args[0]))):  # noqa: PTH119
-            self._note_store(f"SQLite loaded through ctypes ({os.fsdecode(args[0])})", innermost)
+        name = _plain(args[0]) if args[0] else ""
+        if _SQLITE_LIBRARY.match(os.path.basename(name)):  # noqa: PTH119
+            self._note_store(f"SQLite loaded through ctypes ({name})", innermost)
 
     def _on_symbol(self, event: str, args: tuple[Any, ...], innermost: FrameType) -> None:
         if isinstance(args[1], str) and args[1].startswith("sqlite3_"):
@@ -418,8 +428,8 @@ class Reach(Audit):
 
     def _on_listing(self, event: str, args: tuple[Any, ...], innermost: FrameType) -> None:
         given = args[0] if args else None
-        if isinstance(given, (str, bytes)) and os.fsdecode(given).startswith("/proc/"):
-            self._on_process(os.fsdecode(given), "listed", innermost)
+        if isinstance(given, (str, bytes)) and _plain(given).startswith("/proc/"):
+            self._on_process(_plain(given), "listed", innermost)
 
     def _on_import(self, event: str, args: tuple[Any, ...], innermost: FrameType) -> None:
         name = str(args[0])
@@ -446,7 +456,7 @@ class Reach(Audit):
 
     def _on_connect(self, event: str, args: tuple[Any, ...], innermost: FrameType) -> None:
         address = args[1] if len(args) > 1 else None
-        if isinstance(address, (str, bytes)) and ENGINE_SOCKET.fullmatch(os.path.basename(os.fsdecode(address))):  # noqa: PTH119
+        if isinstance(address, (str, bytes)) and ENGINE_SOCKET.fullmatch(os.path.basename(_plain(address))):  # noqa: PTH119
             frame = self.author(innermost, _by_library)
             if frame is not None:
                 self.note("processes", "connected to the engine", frame)

@@ -107,8 +107,8 @@ class Pool:
     async def take(self, *, interpret: bool, compiler: bool = False) -> Child:
         """A ready process; waits for one that is on its way, else starts one. The caller ends it.
 
-        One that dies while it stands by is nobody's fault: a fresh one is started in its place, once. One that was not
-        ready in time is not: what it waited for, the next one would.
+        One that dies, or is stopped, while it stands by is nobody's fault: a fresh one is started in its place, once.
+        For one that was not ready in time none is: what it waited for, the next one would.
 
         Args:
             interpret: Triton kernels will run in its interpreter (a run on the CPU that has such kernels).
@@ -134,6 +134,8 @@ class Pool:
                 await spawner.until_ready(child)
             if not child.alive:
                 raise ChildGoneError("it died while it stood by")
+            if spawner.is_stopped(child.pid):
+                raise ChildGoneError("it was stopped while it stood by")
             if self.greet is not None:
                 await self.greet(child)
         except BaseException:

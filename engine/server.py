@@ -1042,7 +1042,7 @@ def _same_user(writer: asyncio.StreamWriter) -> bool:
 
 
 def _started_by_us(writer: asyncio.StreamWriter) -> int | None:
-    """The pid of a face that this process started itself, or that was started by such; None for any other.
+    """The pid of a client that this process started itself, or that was started by such; None for any other.
 
     Who is gone already counts as one: nobody is left to read an answer, and a lesson may ask and leave.
     """

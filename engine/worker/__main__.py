@@ -219,7 +219,7 @@ def failed(error: BaseException, name: str, folder: Path) -> reports.Failed:
 
     try:
         return _sorted_out(error, name, folder)
-    except Exception as other:
+    except BaseException as other:
         told = f"{kind_of(error)}; what it says could not be read ({kind_of(other)})"
         return reports.Failed(job=name, kind="user", summary=told, traceback="")
 

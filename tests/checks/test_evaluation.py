@@ -218,9 +218,20 @@ STORE = {
         "import os, tempfile\nlink = tempfile.mktemp()\nos.symlink(STATE + '/aisp.db', link)\nopen(link, 'ab').close()",
         "opened for writing",
     ),
+    "the store by two names": (
+        "import sqlite3\nclass Two:\n    names = [':memory:', STATE + '/aisp.db']\n"
+        "    def __fspath__(self):\n        return self.names.pop(0)\nsqlite3.connect(Two()).close()",
+        "aisp.db open in SQLite at way_8.py:7",
+    ),
+    "the store by a name that lies": (
+        "import os\nclass Lies(str):\n    def startswith(self, *rest):\n        return False\n"
+        "    def split(self, *rest):\n        return ['', 'tmp', 'x']\n"
+        "os.close(os.open(Lies(STATE + '/aisp.db'), os.O_RDWR))",
+        "aisp.db opened for writing at way_9.py:8",
+    ),
     "the store, attached": (
         "import sqlite3\nd = sqlite3.connect(':memory:')\nd.execute('ATTACH ? AS x', (STATE + '/aisp.db',))",
-        "aisp.db open at SQLite",
+        "aisp.db open",
     ),
     "the store's name": ("import os\nos.link(STATE + '/aisp.db', HERE + '.db')", "aisp.db: os.link"),
     "the store's length": ("import os\nos.truncate(STATE + '/aisp.db', 0)", "aisp.db: os.truncate"),
