@@ -1,4 +1,4 @@
-"""A face's connection to the engine: finds it or starts it, shakes hands, sends requests, yields events.
+"""A client's connection to the engine: finds it or starts it, shakes hands, sends requests, yields events.
 
     async with await connect(subscribe_from=0) as engine:
         reply = await engine.request(requests.StartRuns(seq=engine.next_seq(), targets=["ch05:collate"]))
@@ -8,6 +8,9 @@
 Nothing here imports torch, numpy or the store; connecting to a running engine takes a few milliseconds.
 Events that arrive while nobody reads are kept up to `BUFFERED_EVENTS`; beyond that the oldest go first and the loss
 is told as a Gap.
+
+An engine sends something every few seconds, were it only a Pulse. `silent_since` says since when it has not: it is
+halted, or hangs in a file system that does not answer.
 """
 
 from __future__ import annotations
@@ -20,12 +23,12 @@ import secrets
 import subprocess
 import time
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import cache
 from pathlib import Path
 from types import TracebackType
 
-from engine import paths, start
+from engine import lock, paths, start
 from engine.clean import clean_line
 from engine.protocol import PROTOCOL, events, requests
 from engine.protocol.framing import MAX_REQUEST_BYTES, Decoder, Encoder, FrameError
@@ -33,6 +36,13 @@ from engine.protocol.framing import MAX_REQUEST_BYTES, Decoder, Encoder, FrameEr
 BUFFERED_EVENTS = 50_000
 START_PATIENCE_S = 10.0
 HANDSHAKE_PATIENCE_S = 10.0
+SILENCE_S = 8.0  # without a word; an engine that can has one to say every PULSE_S
+LOOK_S = 1.0
+UNTOLD_S = 1.0  # a start that takes no longer is none of the person's business
+HELD_UP_S = 3.0  # between two looks: this process was halted itself, or had no processor
+
+Tell = Callable[[str], None]
+"""Takes a sentence for the person who waits."""
 
 
 class EngineUnavailableError(Exception):
@@ -61,10 +71,30 @@ class _StrangerError(Exception):
         self.uid = uid
 
 
-class Connection:
-    """One handshaken connection. Made by `connect`."""
+def _tell_nobody(sentence: str) -> None:
+    """For whoever reads `Connection.silent_since` himself."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, client: str) -> None:
+
+class Connection:
+    """One handshaken connection. Made by `connect`.
+
+    Attributes:
+        client: the id under which it asks.
+        socket: where it leads.
+        welcome: how the engine answered.
+        starting: what the engine does before it can carry out requests, in words; "" once it can.
+        silent_since: wall clock of the last that was heard of an engine that does not answer; "" while it does.
+        heard_s: the same on the monotonic clock, also while it does.
+    """
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        client: str,
+        socket: Path,
+        tell: Tell = _tell_nobody,
+    ) -> None:
         self._reader = reader
         self._writer = writer
         self._encoder = Encoder(limit=MAX_REQUEST_BYTES)
@@ -76,8 +106,13 @@ class Connection:
         self._closed = False
         self._seq = 0
         self.client = client
+        self.socket = socket
         self.welcome: events.Welcome
-        self._pump: asyncio.Task[None] | None = None
+        self.starting = ""
+        self.silent_since = ""
+        self.heard_s = time.monotonic()
+        self._tell = tell
+        self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def closed(self) -> bool:
@@ -166,10 +201,10 @@ class Connection:
         """Close the socket; the engine and its runs go on."""
         self._closed = True
         self._writer.close()
-        if self._pump is not None:
-            self._pump.cancel()
+        for task in self._tasks:
+            task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await self._pump
+                await task
         self._arrived.set()
 
     async def __aenter__(self) -> Connection:
@@ -195,13 +230,27 @@ class Connection:
         if not isinstance(first, events.Welcome):
             raise FrameError(f"expected a welcome, got {type(first).__name__}")
         self.welcome = first
+        self.starting = first.starting
         self._deliver(list(arrived[1:]))
-        self._pump = asyncio.create_task(self._read())
+        self.heard_s = time.monotonic()
+        self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._listen())]
+
+    async def begun(self) -> bool:
+        """Wait until the engine can carry out requests, and tell what it does meanwhile. Whether it came to that."""
+        told = ""
+        began_s = time.monotonic()
+        while self.starting and not self._closed:
+            if self.starting != told and time.monotonic() - began_s > UNTOLD_S:
+                told = self.starting
+                self._tell(f"the engine (pid {self.welcome.pid}) is starting: {told}")
+            await asyncio.sleep(0.02)
+        return not self._closed
 
     async def _read(self) -> None:
         why = "the engine went away"
         try:
             while data := await self._reader.read(1 << 18):
+                self.heard_s = time.monotonic()
                 arrived: list[events.AnyEvent] = []
                 try:
                     arrived.extend(self._decoder.feed(data))
@@ -217,8 +266,29 @@ class Connection:
                     future.set_exception(EngineUnavailableError(why))
             self._arrived.set()
 
+    async def _listen(self) -> None:
+        """Notice when nothing comes any more, and when something comes again."""
+        looked_s = time.monotonic()
+        engine = f"the engine (pid {self.welcome.pid})"
+        while not self._closed:
+            await asyncio.sleep(LOOK_S)
+            now_s = time.monotonic()
+            if now_s - looked_s > LOOK_S + HELD_UP_S and not self.silent_since:
+                self.heard_s = now_s  # what came meanwhile could not be read
+            looked_s = now_s
+            silent_s = now_s - self.heard_s
+            if silent_s < SILENCE_S and self.silent_since:
+                self.silent_since = ""
+                self._tell(f"{engine} answers again")
+            elif silent_s >= SILENCE_S and not self.silent_since:
+                self.silent_since = time.strftime("%H:%M:%S", time.localtime(time.time() - silent_s))
+                self._tell(f"{engine} has not answered since {self.silent_since}; it is waited for")
+
     def _deliver(self, arrived: list[events.AnyEvent]) -> None:
         for event in arrived:
+            if isinstance(event, events.Pulse):
+                self.starting = event.starting
+                continue
             if isinstance(event, (events.Reply, events.Status, events.EngineLog)):
                 future = self._replies.get(event.to)
                 if future is not None and not future.done():
@@ -241,19 +311,26 @@ async def connect(
     client: str = "",
     warm: bool = False,
     accept_mismatch: bool = False,
+    wait: bool = True,
+    tell: Tell = _tell_nobody,
 ) -> Connection:
-    """Connect to this user's engine, starting it if need be.
+    """Connect to this state directory's engine, starting it if need be.
+
+    Whoever has the lock of the state directory is waited for as long as it lives: an engine that examines a large
+    store, or a command that wants the store to itself.
 
     Args:
         start: start an engine where none answers; otherwise raise.
         subscribe_from: receive events from this seq on (0: all that is kept); None: no events.
         epoch: the engine's life that subscribe_from counts in ("" for whichever runs).
         client: a random id kept over reconnects; "" makes one.
-        warm: ask the engine to keep workers warm while this face is connected.
+        warm: ask the engine to keep workers warm while this client is connected.
         accept_mismatch: return a connection to an engine of another protocol version too (to stop it).
+        wait: return no sooner than the engine can carry out requests.
+        tell: hears what is waited for, and when a connected engine stops and begins to answer.
 
     Raises:
-        EngineUnavailableError: none runs and start is False, or it could not be started.
+        EngineUnavailableError: none runs and start is False, it could not be started, or another host uses the folder.
         EngineMismatchError: the running engine speaks another protocol version.
     """
     client = client or secrets.token_hex(8)
@@ -265,14 +342,16 @@ async def connect(
         epoch=epoch,
         warm=warm,
     )
-    deadline = time.monotonic() + START_PATIENCE_S
+    began_s = time.monotonic()
+    told: set[str] = set()
     process: subprocess.Popen[bytes] | None = None
-    problem = "no engine is running; `aisp engine start` starts one"
     while True:
-        socket = paths.find_socket()
-        if socket is not None:
+        problem = "no engine is running; `aisp engine start` starts one"
+        for socket in paths.sockets():
+            if not paths.named_for_us(socket) and await asyncio.to_thread(lock.holder) is None:
+                continue  # the pointer was copied with the folder
             try:
-                connection = await _shake_hands(socket, hello)
+                connection = await _shake_hands(socket, hello, tell)
             except (ConnectionRefusedError, FileNotFoundError):
                 problem = f"nothing listens on {socket}"
             except (ConnectionResetError, BrokenPipeError):
@@ -298,6 +377,13 @@ async def connect(
             except PermissionError:
                 raise EngineUnavailableError(f"{socket} belongs to another user") from None
             else:
+                if not _is_of_this_folder(connection.welcome):
+                    await connection.close()
+                    problem = (
+                        f"{socket} is of the engine of {connection.welcome.state_dir}, not of {paths.state_dir()}; "
+                        "`aisp engine start` starts one"
+                    )
+                    continue
                 if not connection.welcome.compatible and not accept_mismatch:
                     pid = connection.welcome.pid
                     await connection.close()
@@ -305,25 +391,57 @@ async def connect(
                         f"the running engine (pid {pid}) speaks protocol {connection.welcome.protocol}, "
                         f"this program {PROTOCOL}; `aisp engine stop --when-idle` ends it after its queue"
                     )
-                return connection
+                try:
+                    if not wait or await connection.begun():
+                        return connection
+                except BaseException:
+                    await connection.close()
+                    raise
+                await connection.close()
+                problem = (
+                    f"the engine (pid {connection.welcome.pid}) ended while it started; {paths.log_file()} says why"
+                )
+        holder = await asyncio.to_thread(lock.holder)
+        if holder is not None and not holder.here:
+            raise EngineUnavailableError(holder.sentence)
         if not start:
             raise EngineUnavailableError(problem)
-        if process is None:
+        status = None if process is None else process.poll()
+        if process is None and holder is None:
             process = start_engine()
-        elif process.poll() not in (None, 0, paths.EXIT_ALREADY_RUNNING):
-            raise EngineUnavailableError(
-                f"the engine ended at once with status {process.returncode}{_last_words(process)}"
-            )
-        if time.monotonic() > deadline:
+        elif process is not None and status not in (None, 0, paths.EXIT_ALREADY_RUNNING):
+            raise EngineUnavailableError(f"the engine ended at once with status {status}{_last_words(process)}")
+        waited_s = time.monotonic() - began_s
+        patient = waited_s < START_PATIENCE_S
+        if holder is not None:
+            if holder.what != lock.ENGINE or not patient:
+                _tell_once(told, tell, f"{holder.what} (pid {holder.pid}) has the store to itself; it is waited for")
+        elif process is not None and status is None:
+            if not patient:
+                _tell_once(told, tell, f"the engine (pid {process.pid}) is starting and is waited for")
+        elif not patient:
             raise EngineUnavailableError(
                 f"the engine did not answer within {START_PATIENCE_S:.0f} s; {paths.log_file()} says why"
             )
         await asyncio.sleep(0.02)
 
 
-async def _shake_hands(socket: Path, hello: requests.Hello) -> Connection:
+def _tell_once(told: set[str], tell: Tell, sentence: str) -> None:
+    if sentence not in told:
+        told.add(sentence)
+        tell(sentence)
+
+
+def _is_of_this_folder(welcome: events.Welcome) -> bool:
+    """Whether the engine that answered has our state directory; an older one tells no more of it than its path."""
+    if welcome.folder:
+        return welcome.folder == paths.identity()
+    return welcome.state_dir == clean_line(os.fsencode(paths.state_dir()))
+
+
+async def _shake_hands(socket: Path, hello: requests.Hello, tell: Tell) -> Connection:
     reader, writer = await asyncio.open_unix_connection(str(socket), limit=1 << 20)
-    connection = Connection(reader, writer, hello.client)
+    connection = Connection(reader, writer, hello.client, socket, tell)
     try:
         uid = paths.peer_uid(writer.get_extra_info("socket"))
         if uid != os.getuid():

@@ -3,9 +3,10 @@
 State (the store, snapshots, journal, log): `$AISP_STATE` > `$XDG_STATE_HOME/aisp` > `~/.local/state/aisp` >
 a private folder in the temporary directory that is gone after a reboot (`state_is_temporary()` says so).
 
-Socket: in `$XDG_RUNTIME_DIR/aisp`, else in a private 0700 folder `aisp-UID` in the temporary directory, named
-after a hash of the state directory, so that its path stays under the 107 bytes a Unix socket may have and two
-state directories have an engine each. A pointer file in the state directory tells where it was bound.
+Socket: in `$XDG_RUNTIME_DIR/aisp`, else in a private 0700 folder `aisp-UID` in the temporary directory, else, where
+that one is somebody else's, in `run` below the state directory. It is named after a hash of the state directory's
+identity, so that its path stays under the 107 bytes a Unix socket may have and two state directories have an engine
+each, a copy and its original too. A pointer file in the state directory tells where it was bound.
 
 Every folder on the way is looked at, because whoever may rename one of them may put another in its place: each belongs
 to the owner or to root, and is not open to all unless its sticky bit is set. Files of ours that somebody else put there
@@ -24,11 +25,13 @@ import socket
 import stat
 import struct
 import tempfile
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 EXIT_ALREADY_RUNNING = 75
 MAX_SOCKET_PATH_BYTES = 107
+SOCKET_NAME_BYTES = 17  # twelve digits and ".sock"
 
 
 class UnsafePathError(Exception):
@@ -70,8 +73,20 @@ def state_is_temporary() -> bool:
     return _state(*(os.environ.get(name) for name in ("AISP_STATE", "XDG_STATE_HOME", "HOME")))[1]
 
 
-def make_private(path: Path) -> Path:
-    """Make `path` a directory that only its owner can enter. Raises UnsafePathError where that cannot be."""
+def identity(descriptor: int | None = None) -> str:
+    """What tells the state directory, or an open folder, from every other one of this host, whatever its name.
+
+    No other folder gets that of an open one, not even when it is removed. Raises OSError.
+    """
+    found = state_dir().stat() if descriptor is None else os.fstat(descriptor)
+    return f"{found.st_dev:x}-{found.st_ino:x}"
+
+
+def make_private(path: Path, variable: str = "AISP_STATE") -> Path:
+    """Make `path` a directory that only its owner can enter.
+
+    Raises UnsafePathError where that cannot be; `variable` is the one that names another folder.
+    """
     _make_parents(path.parent)
     _check_way(path)
     with contextlib.suppress(FileExistsError):
@@ -80,13 +95,13 @@ def make_private(path: Path) -> Path:
         # Held open: what is looked at is what is changed, whatever is put in its place meanwhile.
         folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
-        _check_folder(path, path.lstat())  # a link, or somebody else's, and so told better than by the system
+        _check_folder(path, path.lstat(), variable)  # a link, or somebody else's, and so told better than by the system
         raise error
     try:
         found = os.fstat(folder)
-        _check_folder(path, found)
+        _check_folder(path, found, variable)
         if found.st_mode & 0o022:
-            _check_entries(path, folder)
+            _check_entries(path, folder, variable)
         if found.st_mode & 0o077:
             os.fchmod(folder, 0o700)
     finally:
@@ -105,13 +120,13 @@ def _make_parents(folder: Path) -> None:
             path.mkdir(mode=0o755)
 
 
-def _check_folder(path: Path, found: os.stat_result) -> None:
+def _check_folder(path: Path, found: os.stat_result, variable: str) -> None:
     if stat.S_ISLNK(found.st_mode):
-        raise UnsafePathError(f"{path} is a symbolic link; remove it or set AISP_STATE to a folder of your own")
+        raise UnsafePathError(f"{path} is a symbolic link; remove it or set {variable} to a folder of your own")
     if found.st_uid != os.getuid():
-        raise UnsafePathError(f"{path} belongs to uid {found.st_uid}; set AISP_STATE to a folder of your own")
+        raise UnsafePathError(f"{path} belongs to uid {found.st_uid}; set {variable} to a folder of your own")
     if stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX:
-        raise UnsafePathError(f"{path} is shared by all users; set AISP_STATE to a folder of your own below it")
+        raise UnsafePathError(f"{path} is shared by all users; set {variable} to a folder of your own below it")
 
 
 def _check_way(path: Path) -> None:
@@ -132,7 +147,7 @@ def _check_way(path: Path) -> None:
             )
 
 
-def _check_entries(path: Path, folder: int) -> None:
+def _check_entries(path: Path, folder: int, variable: str) -> None:
     """Of a folder that others could write to: raise UnsafePathError where one of them has."""
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -140,7 +155,7 @@ def _check_entries(path: Path, folder: int) -> None:
             if owner != os.getuid():
                 raise UnsafePathError(
                     f"{path} was open to others, and {entry.name!r} in it belongs to uid {owner}; "
-                    "look at it and remove it, or set AISP_STATE to a folder of your own"
+                    f"look at it and remove it, or set {variable} to a folder of your own"
                 )
 
 
@@ -170,42 +185,73 @@ def _peer(connection: socket.socket) -> tuple[int, int]:
 
 
 def runtime_dir() -> Path:
-    """Where the socket lives."""
-    given = os.environ.get("XDG_RUNTIME_DIR")
-    if given and Path(given).is_absolute():
-        path = Path(given) / "aisp"
-        with contextlib.suppress(OSError):
-            if len(os.fsencode(path)) + 24 <= MAX_SOCKET_PATH_BYTES:
-                return make_private(path)
-    return make_private(Path(tempfile.gettempdir()) / f"aisp-{os.getuid()}")
+    """Where the socket lives: the first of several folders that is private and has a short name.
+
+    Raises UnsafePathError where none is; OSError where the last one cannot be made.
+    """
+    variable = "XDG_RUNTIME_DIR"
+    given = os.environ.get(variable)
+    if given and Path(given).is_absolute() and _fits(path := Path(given) / "aisp"):
+        with contextlib.suppress(OSError):  # one that is not there is as good as none
+            return make_private(path, variable)
+    name = f"aisp-{os.getuid()}"
+    path = Path(tempfile.gettempdir()) / name
+    try:
+        return make_private(path if _fits(path) else Path("/tmp") / name, variable)
+    except UnsafePathError:  # whoever may write to the temporary directory can make it before us
+        if not _fits(path := state_dir() / "run"):
+            raise
+    return make_private(path, variable)
 
 
-def socket_file() -> Path:
-    """Where this state directory's engine binds."""
-    name = hashlib.sha256(os.fsencode(state_dir())).hexdigest()[:12] + ".sock"
-    path = runtime_dir() / name
-    if len(os.fsencode(path)) > MAX_SOCKET_PATH_BYTES:
-        path = make_private(Path("/tmp") / f"aisp-{os.getuid()}") / name
-    return path
+def _fits(folder: Path) -> bool:
+    """Whether a socket in this folder has a path that may be bound."""
+    return len(os.fsencode(folder)) + 1 + SOCKET_NAME_BYTES <= MAX_SOCKET_PATH_BYTES
+
+
+def socket_file(folder: str | None = None) -> Path:
+    """Where the engine of a state directory binds; by default of ours, else of the one with this identity."""
+    return runtime_dir() / _socket_name(identity() if folder is None else folder)
+
+
+def _socket_name(folder: str) -> str:
+    return hashlib.sha256(folder.encode()).hexdigest()[:12] + ".sock"
 
 
 def pointer_file() -> Path:
-    """Names the socket that the running engine bound, for faces with another XDG_RUNTIME_DIR."""
+    """Names the socket that the running engine bound, for clients with another XDG_RUNTIME_DIR."""
     return _own_file(state_dir() / "engine.socket")
 
 
 def find_socket() -> Path | None:
-    """The running engine's socket, or None where there is no sign of one."""
+    """The running engine's socket, or None where there is no sign of one.
+
+    A pointer to a socket of another name was copied with the folder, and leads to the engine of the original.
+    """
+    return next(filter(named_for_us, sockets()), None)
+
+
+def named_for_us(socket: Path) -> bool:
+    """Whether a socket bears the name that the engine of our state directory gives its own."""
+    return socket.name == _socket_name(identity())
+
+
+def sockets() -> Iterator[Path]:
+    """Where this state directory's engine may listen, the likeliest first: where the pointer says, and the usual place.
+
+    One that is not `named_for_us` is of another folder, or of an engine of an older build.
+    """
+    pointed = None
     with contextlib.suppress(OSError, ValueError):
         named = Path(os.fsdecode(pointer_file().read_bytes().strip()))
         if named.is_absolute() and named.lstat().st_uid == os.getuid():
-            return named
+            pointed = named
+            yield pointed
     usual = socket_file()
     # Somebody else's is none: the engine that is then started removes it.
     with contextlib.suppress(OSError):
-        if usual.lstat().st_uid == os.getuid():
-            return usual
-    return None
+        if usual != pointed and usual.lstat().st_uid == os.getuid():
+            yield usual
 
 
 def lock_file() -> Path:

@@ -1,5 +1,8 @@
 """The engine process, started by engine.client. One per user and state directory, and it survives its faces.
 
+It listens as soon as it has the lock, and says what it does until the store is known to be whole: nothing is written,
+and no process started, before that.
+
 One asyncio loop serves the faces, runs the queue (one run at a time: whatever runs beside a measurement disturbs it),
 watches folders and owns the one writer of the store. It never imports torch nor a lesson.
 """
@@ -10,7 +13,6 @@ import asyncio
 import contextlib
 import contextvars
 import errno
-import fcntl
 import logging
 import logging.handlers
 import math
@@ -26,7 +28,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from engine import corpus, guard, paths, peaks, planning, snapshots, spawner, workplaces
+from engine import corpus, filesystem, guard, lock, paths, peaks, planning, snapshots, spawner, workplaces
 from engine.affected import affected
 from engine.caches import Caches
 from engine.clean import clean_line
@@ -39,7 +41,7 @@ from engine.lease import leased
 from engine.planning import Hardware, PlanError
 from engine.pool import Pool
 from engine.protocol import PROTOCOL, events, requests
-from engine.protocol.framing import MAX_REQUEST_BYTES, Decoder, FrameError
+from engine.protocol.framing import MAX_REQUEST_BYTES, Decoder, Encoder, FrameError
 from engine.runs import Execution, Plan, Services
 from engine.telemetry import Nvml
 from engine.telling import finished_event
@@ -63,8 +65,12 @@ LOG_LINES = 2000
 MOST_PLANNED = 1000
 MOST_FUZZES = 64
 MOST_WATCHES = 32  # each holds a thread that waits, of the 40 that the watcher may have, and an inotify instance
-MOST_CONNECTIONS = 64  # faces and those that only try; each may hold a frame of MAX_REQUEST_BYTES
+MOST_CONNECTIONS = 64  # of clients that have said hello; each may hold a frame of MAX_REQUEST_BYTES
+MOST_GREETING = 128  # of those that have not; more than are accepted at once, so that a hello is read first
 HANDSHAKE_LIMIT_S = 10.0
+PULSE_S = 2.0  # client.SILENCE_S is a few of them
+STARTING_PULSE_S = 0.1  # who waits for the start hears of its end
+LOCK_PAUSE_S = 0.5
 MOST_UNREAD = 16  # answered requests of a face that does not read; the next one waits
 UNREAD_LIMIT_S = 60.0
 
@@ -141,11 +147,17 @@ class Engine:
         self._replies: OrderedDict[tuple[str, int], asyncio.Future[events.Event]] = OrderedDict()
         self._stopping = asyncio.Event()
         self._stop_when_idle = False
+        self._starting = "reading the store"
+        self._ready = asyncio.Event()
         self._server: asyncio.Server | None = None
+        self._folder = os.open(paths.state_dir(), os.O_PATH | os.O_CLOEXEC)  # its inode goes to no other while we live
         self._socket_path = paths.socket_file()
         self._socket_inode = 0
         self._log_lines: deque[str] = deque(maxlen=LOG_LINES)
+        self._network = filesystem.network(paths.state_dir())
         self._connections: set[asyncio.Task[None]] = set()
+        self._clients: set[asyncio.Task[None]] = set()  # those of them that have said hello
+        self._greeting: dict[asyncio.Task[None], asyncio.WriteTransport] = {}  # those that may yet, the oldest first
         self._degraded = ""
         self._banners: dict[str, str] = {}  # what was told and not taken back
 
@@ -161,15 +173,22 @@ class Engine:
             loop.add_signal_handler(number, self._stopping.set)
         loop.add_signal_handler(signal.SIGHUP, lambda: log.info("a terminal hung up; the engine goes on"))
         try:
-            self._store = await asyncio.to_thread(Store.open, paths.database_file())
+            await self._bind()
+            await self._open_store()
             lost = await self._greet_store()
             await self._guarding.begin(lost)
             self._installation.read_in_background(lambda: self._busy)
             await self._recall_peak()
-            await self._bind()
-        except BaseException:
+        except BaseException as error:
+            await self._hang_up()
             self._journal.close()
+            if self._stopping.is_set() and isinstance(error, StoreError):
+                return
             raise
+        self._starting = ""
+        self._ready.set()
+        if self._warm_faces:
+            self._pool.keep(WARM_PROCESSES)
         log.info(
             "engine %s is up: pid %d, state %s, %s",
             self.epoch,
@@ -184,6 +203,39 @@ class Engine:
             await self._stopping.wait()
         finally:
             await self._shut_down(jobs)
+
+    async def _open_store(self) -> None:
+        """Open the store, and wait where another program has locked it. Raises StoreError."""
+
+        def examining(size_bytes: int) -> bool:
+            size = f"{size_bytes / 2**30:.1f} GiB" if size_bytes >= 2**30 else f"{size_bytes >> 20} MiB"
+            self._starting = f"examining the store, {size}"
+            return self._stopping.is_set()
+
+        if self._network:
+            log.warning("%s lies on %s: %s", paths.state_dir(), self._network, self._store_note())
+        while True:
+            try:
+                self._store = await asyncio.to_thread(
+                    Store.open, paths.database_file(), wal=not self._network, examining=examining
+                )
+            except StoreLockedError as error:
+                if self._stopping.is_set():
+                    raise
+                if self._starting != (why := clean_line(str(error))):
+                    self._starting = why
+                    log.warning("%s; waiting", why)
+                await asyncio.sleep(LOCK_PAUSE_S)
+            else:
+                return
+
+    def _store_note(self) -> str:
+        if not self._network:
+            return ""
+        return (
+            f"the store lies on a network file system ({self._network}) and keeps a rollback journal, since a "
+            "write-ahead log needs memory that all of its readers share; AISP_STATE on a local disk is faster"
+        )
 
     async def _greet_store(self) -> list[str]:
         """Say what the store was opened with; the runs in the middle of which the engine before was lost."""
@@ -237,7 +289,17 @@ class Engine:
         await self._pool.close()
         await spawner.sweep_orphans()
         await workplaces.cleared()
-        await asyncio.sleep(0.05)  # the last events leave
+        await self._hang_up()
+        await asyncio.to_thread(self._installation.close)
+        await asyncio.to_thread(self._store.close)
+        self._journal.close()
+
+    async def _hang_up(self) -> None:
+        """Let the last events leave, end all connections, and take socket and pointer away."""
+        if self._server is None:
+            return
+        self._server.close()
+        await asyncio.sleep(0.05)
         for connection in list(self._connections):
             connection.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
@@ -245,14 +307,11 @@ class Engine:
             if self._socket_path.stat().st_ino == self._socket_inode:
                 self._socket_path.unlink()
         paths.pointer_file().unlink(missing_ok=True)
-        await asyncio.to_thread(self._installation.close)
-        await asyncio.to_thread(self._store.close)
-        self._journal.close()
 
     async def _bind(self) -> None:
         """Listen on the socket. Whoever holds the lock may remove what lies at its path. Raises OSError."""
         try:
-            self._socket_path, pointer = paths.socket_file(), paths.pointer_file()
+            self._socket_path, pointer = paths.socket_file(paths.identity(self._folder)), paths.pointer_file()
         except paths.UnsafePathError as error:
             raise OSError(str(error)) from None  # whoever binds again, later, goes on after an OSError
         try:
@@ -349,6 +408,8 @@ class Engine:
                     if full and await asyncio.to_thread(upkeep.release_ballast, self._store.path):
                         self._banner("disk", f"{error}; a reserve of 16 MiB was given up for results", "error")
                         continue
+                    if not self._ready.is_set():
+                        self._starting = clean_line(str(error))
                     if not told:
                         told = True
                         self._banner("store", f"{error}; results wait in memory and runs are paused", "error")
@@ -635,13 +696,30 @@ class Engine:
     # -- connections ---------------------------------------------------------------------------------------------------
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._connections) >= MOST_CONNECTIONS:
-            _warn_seldom(f"a connection was refused: {MOST_CONNECTIONS} are open; close a face that is not needed")
-            writer.transport.abort()
-            return
+        if len(self._greeting) >= MOST_GREETING:
+            # Whoever has something to say says it at once: the oldest has not for longest.
+            _warn_seldom(f"a connection was closed: {MOST_GREETING} others have not said hello either")
+            self._greeting.pop(next(iter(self._greeting))).abort()
         task = asyncio.get_running_loop().create_task(self._converse(reader, writer))
         self._connections.add(task)
-        task.add_done_callback(self._connections.discard)
+        self._greeting[task] = writer.transport
+        task.add_done_callback(self._connection_ended)
+
+    def _connection_ended(self, task: asyncio.Task[None]) -> None:
+        self._connections.discard(task)
+        self._clients.discard(task)
+        self._greeting.pop(task, None)
+
+    def _admit(self) -> bool:
+        """Give the connection of this task a place among those that have said hello; False where there is none."""
+        if len(self._clients) >= MOST_CONNECTIONS:
+            _warn_seldom(f"a connection was refused: {MOST_CONNECTIONS} are open; close a face that is not needed")
+            return False
+        task = asyncio.current_task()
+        assert task is not None
+        self._greeting.pop(task, None)
+        self._clients.add(task)
+        return True
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One face, from its handshake to its end: one request at a time. Its faults end its connection only."""
@@ -686,13 +764,16 @@ class Engine:
                     if hello is None:
                         if not isinstance(request, requests.Hello):
                             raise FrameError("the first frame must be a hello")
+                        if not self._admit():
+                            return
                         hello = request
                         warm = request.warm and request.protocol == PROTOCOL
                         await self._welcome(hello, viewer, writer)
-                        sender = asyncio.create_task(_send(viewer, writer))
+                        sender = asyncio.create_task(self._send(viewer, writer, pulse=hello.protocol == PROTOCOL))
                         if warm:
                             self._warm_faces += 1
-                            self._pool.keep(WARM_PROCESSES)
+                            if self._ready.is_set():
+                                self._pool.keep(WARM_PROCESSES)
                     elif isinstance(request, requests.Hello):
                         raise FrameError("a second hello")
                     elif hello.protocol != PROTOCOL and not isinstance(request, requests.Shutdown):
@@ -737,6 +818,8 @@ class Engine:
                 next_seq=self._journal.next_seq,
                 compatible=compatible,
                 state_dir=clean_line(os.fsencode(paths.state_dir())),
+                folder=paths.identity(self._folder),
+                starting=self._starting,
             )
         )
         if compatible and hello.subscribe_from is not None:
@@ -751,6 +834,21 @@ class Engine:
                     await writer.drain()
             self._journal.viewers.add(viewer)
 
+    async def _send(self, viewer: Viewer, writer: asyncio.StreamWriter, *, pulse: bool) -> None:
+        """Hand a viewer's queue to its socket at the pace at which it is read, a Pulse where there is nothing in it."""
+        encoder = Encoder()
+        try:
+            while True:
+                try:
+                    async with asyncio.timeout((STARTING_PULSE_S if self._starting else PULSE_S) if pulse else None):
+                        data = await viewer.next_bytes()
+                except TimeoutError:
+                    data = encoder.frame(events.Pulse(starting=self._starting))
+                writer.write(data)
+                await writer.drain()
+        except ConnectionError:
+            writer.close()
+
     async def _answer(self, request: requests.AnyRequest, client: str, viewer: Viewer) -> None:
         """Carry out a request once, however often it arrives."""
         assert not isinstance(request, requests.Hello)
@@ -761,6 +859,8 @@ class Engine:
             count = max(1, min(request.lines, LOG_LINES))
             viewer.reply(events.EngineLog(to=request.seq, lines=list(self._log_lines)[-count:]))
             return
+        if not isinstance(request, requests.Shutdown):
+            await self._ready.wait()
         key = (client, request.seq)
         known = self._replies.get(key)
         if known is not None:
@@ -1003,6 +1103,8 @@ class Engine:
             warm_workers=self._pool.warm,
             viewers=len(self._journal.viewers),
             runs_done=self._runs_done,
+            starting=self._starting,
+            store_note=self._store_note(),
         )
 
     def _peak_item(self) -> list[events.QueueItem]:
@@ -1022,16 +1124,6 @@ class Engine:
                 device="cuda",
             )
         ]
-
-
-async def _send(viewer: Viewer, writer: asyncio.StreamWriter) -> None:
-    """Hand a viewer's queue to its socket at the pace at which it is read; only this task waits for it."""
-    try:
-        while True:
-            writer.write(await viewer.next_bytes())
-            await writer.drain()
-    except ConnectionError:
-        writer.close()
 
 
 def _same_user(writer: asyncio.StreamWriter) -> bool:
@@ -1110,19 +1202,6 @@ class _LogToFaces(logging.Handler):
         loop.call_soon(self._publish, record.levelname, text)
 
 
-def take_lock() -> int | None:
-    """The lock of this state directory with our pid in it, or None where another engine holds it."""
-    fd = os.open(paths.lock_file(), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(fd)
-        return None
-    os.ftruncate(fd, 0)
-    os.pwrite(fd, str(os.getpid()).encode(), 0)
-    return fd
-
-
 def _say_last(error: Exception) -> None:
     """Tell whoever started us why there is no engine, whether or not the log could be written."""
     told = str(error)
@@ -1137,11 +1216,11 @@ def main() -> int:
     """Be the engine of this state directory, unless there is one."""
     logging.raiseExceptions = False  # a log that cannot be written is no reason to say so line by line
     try:
-        lock = take_lock()
+        held = lock.take()
     except (paths.UnsafePathError, OSError) as error:
         _say_last(error)
         return 1
-    if lock is None:
+    if held is None:
         return paths.EXIT_ALREADY_RUNNING
     handler = logging.handlers.RotatingFileHandler(paths.log_file(), maxBytes=4_000_000, backupCount=1)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
@@ -1154,7 +1233,7 @@ def main() -> int:
         _say_last(error)
         return 1
     finally:
-        os.close(lock)
+        os.close(held)
     return 0
 
 

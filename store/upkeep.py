@@ -48,7 +48,7 @@ SALVAGE_S = 20.0
 
 KINDS = ("run", "peak", "fuzz", "failure")
 _PAGE = 100  # records in one read transaction: a longer one would hold back the folding of the log
-_SIDE_FILES = ("", "-wal", "-shm")
+_SIDE_FILES = ("", "-wal", "-shm", "-journal")
 _OURS = re.compile(r"\.v(\d+)-\d{8}T\d{6}Z(?:-\d+)?\.bak")
 _CONTENT = (  # kind, columns of hash and content, table
     ("source", "sha256", "sources"),
@@ -89,6 +89,35 @@ def size_bytes(path: Path) -> int:
     return sum(part.stat().st_size for part in (path, Path(f"{path}-wal")) if part.exists())
 
 
+def closed_file(path: Path) -> Path:
+    """Says which file the last writer of the store at `path` closed; there is none while one has it open."""
+    return path.with_name(f"{path.name}.closed")
+
+
+def note_closed(path: Path) -> None:
+    """Note that the store at `path` was whole when it was closed."""
+    with contextlib.suppress(OSError):  # without the note the next to open it examines it
+        closed_file(path).write_text(_fingerprint(path))
+
+
+def as_closed(path: Path) -> bool:
+    """Whether the file at `path` is the one that was last closed, and nobody has written to it since."""
+    try:
+        logged = any(Path(f"{path}{side}").stat().st_size for side in ("-wal", "-journal") if _there(path, side))
+        return not logged and closed_file(path).read_text() == _fingerprint(path)
+    except (OSError, ValueError):
+        return False
+
+
+def _there(path: Path, side: str) -> bool:
+    return Path(f"{path}{side}").exists()
+
+
+def _fingerprint(path: Path) -> str:
+    found = path.stat()
+    return f"{found.st_ino} {found.st_size} {found.st_mtime_ns}\n"
+
+
 def settle(partial: Path, wanted: Path) -> None:
     """Flush `partial` and give it its name, so that a crash leaves either nothing or the whole file."""
     _flush(partial)
@@ -118,7 +147,8 @@ def _read_only(path: Path) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def _quick_check(connection: sqlite3.Connection, path: Path) -> None:
+def quick_check(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise StoreCorruptError where SQLite finds the structure of the file broken. Reads all of it."""
     found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
     if found != "ok":
         raise StoreCorruptError(f"{path} is damaged: {found}")
@@ -148,7 +178,7 @@ def copy(connection: sqlite3.Connection, wanted: Path) -> Path:
                 connection.backup(target)
                 # The copy says WAL like its source; a single file is easier to keep.
                 target.execute("PRAGMA journal_mode = DELETE").fetchone()
-                _quick_check(target, partial)
+                quick_check(target, partial)
             settle(partial, wanted)
         finally:
             partial.unlink(missing_ok=True)
@@ -295,7 +325,7 @@ def _prepare(backup: Path, partial: Path) -> None:
                     raise NewerSchemaError(backup, version, migrations.LATEST)
                 if version == 0:
                     raise StoreCorruptError(f"{backup} is empty")
-                _quick_check(connection, backup)
+                quick_check(connection, backup)
                 connection.execute("PRAGMA journal_mode = DELETE").fetchone()
         except BaseException:
             for side in _SIDE_FILES:
@@ -488,7 +518,7 @@ def vacuum(path: Path) -> tuple[int, int]:
             version = migrations.check_ours(connection, path)
             if version > migrations.LATEST:
                 raise NewerSchemaError(path, version, migrations.LATEST)
-            _quick_check(connection, path)
+            quick_check(connection, path)
         before = size_bytes(path)
         _want_room(path.parent, 2 * before, "rewriting the store")  # the copy, and the log that it goes through
         with contextlib.closing(sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)) as connection:

@@ -25,7 +25,7 @@ import os
 import shutil
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -60,7 +60,11 @@ if TYPE_CHECKING:
     from sqlite_utils import Database
 
 BUSY_TIMEOUT_S = 5.0
+EXAMINED_BYTES = 64 * 2**20  # below that every start examines: it takes some 0.1 s
+PROGRESS_STEPS = 100_000
 LOST_REASON = "the engine ended before this run did; start the run again"
+
+Examining = Callable[[int], bool]
 
 _UNFINISHED = "state IN ('planned', 'starting', 'running')"  # as in the index runs_unfinished
 # Asked for the order of number, SQLite would rather walk through all runs than sort a handful.
@@ -99,35 +103,56 @@ class Store:
         self.opened = opened
         self._db = db
         self._lock = threading.RLock()
+        self._whole = True  # as far as anybody has seen
+        self._closed = False
 
     @classmethod
-    def open(cls, path: Path | str, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> Store:
+    def open(
+        cls,
+        path: Path | str,
+        *,
+        busy_timeout_s: float = BUSY_TIMEOUT_S,
+        wal: bool = True,
+        examining: Examining = lambda size_bytes: False,
+    ) -> Store:
         """Open or make the store at `path`, with its schema brought up to date.
 
-        A damaged file is moved to `<path>.corrupt-<date>` and the newest whole backup beside it is copied
+        A file that is not the one that the last writer closed, and every small one, is examined before anything is
+        written. A damaged one is moved to `<path>.corrupt-<date>` and the newest whole backup beside it is copied
         into its place, or a fresh one is begun. On a full disk the reserve is given back.
+
+        Args:
+            path: the file.
+            busy_timeout_s: patience with another program that has locked it.
+            wal: keep a write-ahead log; False for a file system that several hosts share: a rollback journal.
+            examining: called with the size in bytes when an examination begins, and now and then while it lasts; it
+                is given up where this returns True, with a StoreError.
 
         Raises:
             NewerSchemaError, ForeignDatabaseError: the file is left as it is.
             StoreLockedError, StoreFullError, StoreUnwritableError: likewise.
         """
         path = Path(path)
+
+        def connect() -> Database:
+            return _connect(path, busy_timeout_s, wal, examining)
+
         try:
-            return cls._open(path, busy_timeout_s)
+            return cls._open(path, connect)
         except StoreFullError:
             if not upkeep.release_ballast(path):
                 raise
-            return cls._open(path, busy_timeout_s)
+            return cls._open(path, connect)
 
     @classmethod
-    def _open(cls, path: Path, busy_timeout_s: float) -> Store:
+    def _open(cls, path: Path, connect: Callable[[], Database]) -> Store:
         opened = Opened()
         try:
-            db = _connect(path, busy_timeout_s)
+            db = connect()
         except StoreCorruptError:
             done = upkeep.give_way(path)
             opened = Opened(restored_from=done.backup, set_aside=done.aside, missing=done.missing)
-            db = _connect(path, busy_timeout_s)
+            db = connect()
         try:
             migrated_from = migrations.migrate(db, path, lambda wanted: upkeep.copy(db.conn, wanted))
         except BaseException:
@@ -144,7 +169,12 @@ class Store:
     def close(self) -> None:
         """Close the file; the write-ahead log is folded into it. Closing twice is fine."""
         with self._lock:
+            if self._closed:
+                return
+            self._closed = True
             self._db.close()
+            if self._whole:
+                upkeep.note_closed(self.path)
 
     # -- the life of a run -----------------------------------------------------------------------------------
 
@@ -466,6 +496,10 @@ class Store:
             try:
                 yield self._db
                 connection.execute("COMMIT")
+            except sqlite3.DatabaseError as error:
+                if isinstance(typed(error, self.path), StoreCorruptError):
+                    self._whole = False  # whoever opens it next examines it
+                raise
             finally:
                 # SQLite has ended it itself where the disk is full; a second failure would hide the first.
                 if connection.in_transaction:
@@ -600,8 +634,8 @@ def _wall() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def _connect(path: Path, busy_timeout_s: float) -> Database:
-    """Open and examine. Raises StoreCorruptError where quick_check fails, and the other typed errors."""
+def _connect(path: Path, busy_timeout_s: float, wal: bool, examining: Examining) -> Database:
+    """Open, and examine if need be. Raises StoreCorruptError where quick_check fails, and the other typed errors."""
     from sqlite_utils import Database  # 0.2 s of import, paid by the engine alone
 
     with typed_errors(path):
@@ -615,11 +649,15 @@ def _connect(path: Path, busy_timeout_s: float) -> Database:
         try:
             # Before anything is written: a file that is not ours must stay as it is.
             migrations.check_ours(connection, path)
-            found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-            if found != "ok":
-                raise StoreCorruptError(f"{path} is damaged: {found}")
+            size_bytes = upkeep.size_bytes(path)
+            if size_bytes < EXAMINED_BYTES or not upkeep.as_closed(path):
+                examining(size_bytes)
+                connection.set_progress_handler(lambda: examining(size_bytes), PROGRESS_STEPS)
+                upkeep.quick_check(connection, path)
+                connection.set_progress_handler(None, 0)
+            upkeep.closed_file(path).unlink(missing_ok=True)
             if migrations.version(connection) <= migrations.LATEST:
-                connection.execute("PRAGMA journal_mode = WAL").fetchone()
+                connection.execute(f"PRAGMA journal_mode = {'WAL' if wal else 'TRUNCATE'}").fetchone()
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("PRAGMA journal_size_limit = 67108864")

@@ -192,6 +192,7 @@ class EngineLink:
                     epoch=known.epoch,
                     client=self._client,
                     warm=True,
+                    tell=self._waits,
                 )
             except client.EngineMismatchError as error:
                 self._post(self.model.set_connection("mismatch", str(error)))
@@ -224,6 +225,11 @@ class EngineLink:
             why = "it went away and is looked for; stored results are safe; r runs again and starts one"
             self._post(self.model.set_connection("lost", why))
 
+    def _waits(self, sentence: str) -> None:
+        """What is waited for; how a connected engine answers is seen with every tick."""
+        if self._connection is None:
+            self._post(self.model.set_connection("connecting", sentence))
+
     async def _pause(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -239,6 +245,7 @@ class EngineLink:
         while True:
             await asyncio.sleep(DRAIN_PERIOD_S)
             ended = connection.closed
+            names |= self.model.set_silent(connection.silent_since, int(connection.heard_s * 1e9))
             behind = self._app is not None and has_backlog(self._app) and not ended
             if behind:
                 self.skipped_ticks += 1

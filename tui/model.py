@@ -560,7 +560,13 @@ class PeakView:
 
 @dataclass(slots=True)
 class ConnectionView:
-    """How things stand with the engine. `state` is connecting, connected, lost or mismatch."""
+    """How things stand with the engine.
+
+    Attributes:
+        state: connecting, connected, lost or mismatch.
+        silent_since: wall clock of the last that was heard of a connected engine that does not answer; else "".
+        heard_ns: the same as CLOCK_MONOTONIC.
+    """
 
     state: str = "connecting"
     why: str = ""
@@ -569,8 +575,12 @@ class ConnectionView:
     build: str = ""
     state_dir: str = ""
     last_seq: int = 0
+    silent_since: str = ""
+    heard_ns: int = 0
 
     def __str__(self) -> str:
+        if self.silent_since:
+            return f"{self.state}: not answering since {self.silent_since}"
         return f"{self.state}: {self.why}" if self.why else self.state
 
 
@@ -786,14 +796,35 @@ class Model:
         return names
 
     def set_connection(self, state: str, why: str = "") -> set[str]:
-        """Note how things stand with the engine; `lost` and `mismatch` raise a banner until `connected`."""
+        """Note how things stand with the engine; `lost`, `mismatch` and what is waited for raise a banner until
+        `connected`."""
         self.connection.state, self.connection.why = state, clean_line(why)
+        self.connection.silent_since = ""
         self.banners.pop("engine", None)
         if state == "lost":
             self.banners["engine"] = BannerView("engine", f"engine lost: {self.connection.why}", "error")
         elif state == "mismatch":
             self.banners["engine"] = BannerView("engine", f"engine mismatch: {self.connection.why}", "error")
+        elif why:
+            self.banners["engine"] = BannerView("engine", self.connection.why, "warning")
         return {"connection", "banners"}
+
+    def set_silent(self, since: str, heard_ns: int) -> set[str]:
+        """Note since when a connected engine has not answered ("": it does): what it does now, nobody knows.
+
+        Args:
+            since: wall clock.
+            heard_ns: the same as CLOCK_MONOTONIC.
+        """
+        connection = self.connection
+        if since == connection.silent_since:
+            return set()
+        connection.silent_since, connection.heard_ns = since, heard_ns
+        self.banners.pop("engine", None)
+        if since:
+            text = f"the engine (pid {connection.pid}) has not answered since {since}; nothing ends by itself"
+            self.banners["engine"] = BannerView("engine", text, "error")
+        return {"connection", "banners", "runs", *(f"run:{run.id}" for run in self.active_runs())}
 
     def set_quarantines(self, found: Iterable[QuarantineView]) -> set[str]:
         """Take what the store says is in quarantine; returns {"quarantines"} where that changed."""
@@ -819,8 +850,8 @@ class Model:
         return {rung: held for (where, rung), held in self.quarantines.items() if where == folder}
 
     def now_ns(self) -> int:
-        """CLOCK_MONOTONIC now."""
-        return self.clock_ns()
+        """CLOCK_MONOTONIC now; of an engine that does not answer, the last moment of which anything is known."""
+        return self.connection.heard_ns if self.connection.silent_since else self.clock_ns()
 
     # -- handlers, one per kind of event ----------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """What the engine tells its faces: one ordered stream, the same for all of them, each with its `seq`.
 
-All texts are cleaned (no control or escape characters) before they are put into an event. `Reply`, `Welcome`,
+All texts are cleaned (no control or escape characters) before they are put into an event. `Reply`, `Welcome`, `Pulse`,
 `Status`, `EngineLog` and `Gap` belong to one connection and carry seq 0; all others are broadcast, kept in a
 journal on disk and replayed to a face that subscribes late.
 
@@ -25,7 +25,12 @@ class Event(msgspec.Struct, tag_field="type", kw_only=True):
 
 
 class Welcome(Event, tag="welcome", kw_only=True):
-    """Answer to Hello."""
+    """Answer to Hello.
+
+    Attributes:
+        folder: identity of the state directory (engine.paths), which its path is not.
+        starting: as in Pulse.
+    """
 
     protocol: int
     build: str
@@ -34,6 +39,18 @@ class Welcome(Event, tag="welcome", kw_only=True):
     next_seq: int
     compatible: bool
     state_dir: str
+    folder: str = ""
+    starting: str = ""
+
+
+class Pulse(Event, tag="pulse", kw_only=True):
+    """Sent where nothing else was for a while: the engine is there.
+
+    Attributes:
+        starting: what it does before it can carry out requests ("examining the store, 3.30 GiB"); "" once it can.
+    """
+
+    starting: str = ""
 
 
 class Reply(Event, tag="reply", kw_only=True):
@@ -92,6 +109,8 @@ class Status(Event, tag="status", kw_only=True):
     warm_workers: int
     viewers: int
     runs_done: int
+    starting: str = ""  # as in Pulse
+    store_note: str = ""  # "" for a store that keeps a write-ahead log; else what it keeps, and why
 
 
 class EngineLog(Event, tag="engine_log", kw_only=True):
@@ -442,6 +461,7 @@ class LogLine(Event, tag="log_line", kw_only=True):
 
 AnyEvent: TypeAlias = (
     Welcome
+    | Pulse
     | Reply
     | Status
     | EngineLog

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import re
 import struct
 import subprocess
 import sys
+import time
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -62,7 +64,7 @@ class Line:
         assert isinstance(hello, requests.Hello)
         told: dict[str, Any] = {
             "protocol": PROTOCOL, "build": "b", "pid": 42, "epoch": "E", "next_seq": 1, "compatible": True,
-            "state_dir": "/s",
+            "state_dir": str(paths.state_dir()),
         }  # fmt: skip
         await self.say(events.Welcome(**{**told, **changes}), *after)
         return hello
@@ -248,7 +250,7 @@ async def test_a_welcome_with_fields_of_a_later_version_is_understood(serve: Cal
         await line.hear()
         fields = {
             "type": "welcome", "protocol": PROTOCOL, "build": "b", "pid": 7, "epoch": "E", "next_seq": 1,
-            "compatible": True, "state_dir": "/s", "mood": ["good"],
+            "compatible": True, "state_dir": str(paths.state_dir()), "mood": ["good"],
         }  # fmt: skip
         body = msgspec.msgpack.encode(fields)
         line.writer.write(struct.pack(">I", len(body)) + body)
@@ -288,7 +290,13 @@ async def test_a_slow_engine_whose_answer_comes_byte_by_byte_is_waited_for(
     async def talk(line: Line) -> None:
         await line.hear()
         welcome = events.Welcome(
-            protocol=PROTOCOL, build="b", pid=1, epoch="E", next_seq=1, compatible=True, state_dir="/s"
+            protocol=PROTOCOL,
+            build="b",
+            pid=1,
+            epoch="E",
+            next_seq=1,
+            compatible=True,
+            state_dir=str(paths.state_dir()),
         )
         for byte in Encoder().frame(welcome) + Encoder().frame(log_line(1)):
             line.writer.write(bytes([byte]))
@@ -501,25 +509,136 @@ async def test_an_engine_that_ends_at_once_is_told_with_the_end_of_its_log(
     assert str(error.value).endswith("one\nthe database is newer than this program")
 
 
-async def test_an_engine_that_never_listens_is_told_with_the_place_of_its_log(
+async def test_an_engine_that_is_slow_to_listen_is_waited_for_as_long_as_it_lives(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     started: list[subprocess.Popen[bytes]] = []
+    told: list[str] = []
 
     def start() -> subprocess.Popen[bytes]:
         started.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]))
         return started[0]
 
+    def tell(sentence: str) -> None:
+        told.append(sentence)
+        asyncio.get_running_loop().call_later(0.2, started[0].kill)
+
     monkeypatch.setattr(client, "start_engine", start)
     monkeypatch.setattr(client, "START_PATIENCE_S", 0.3)
     try:
-        with pytest.raises(EngineUnavailableError, match=r"did not answer within 0 s; .*engine\.log says why"):
-            await connect()
+        with pytest.raises(
+            EngineUnavailableError, match=r"the engine ended at once with status -9; .*engine\.log says"
+        ):
+            await connect(tell=tell)
         assert len(started) == 1
+        assert told == [f"the engine (pid {started[0].pid}) is starting and is waited for"]
     finally:
         for process in started:
             process.kill()
             process.wait()
+
+
+async def test_an_engine_that_leaves_and_none_that_answers_is_told_with_the_place_of_its_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(client, "start_engine", lambda: subprocess.Popen([sys.executable, "-c", ""]))
+    monkeypatch.setattr(client, "START_PATIENCE_S", 0.3)
+    with pytest.raises(EngineUnavailableError, match=r"did not answer within 0 s; .*engine\.log says why"):
+        await connect()
+
+
+async def test_an_engine_that_begins_is_waited_for_and_says_what_it_does(
+    serve: Callable[[Talk], Awaitable[None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(client, "UNTOLD_S", 0.0)
+
+    async def talk(line: Line) -> None:
+        await line.welcome(starting="reading the store")
+        await asyncio.sleep(0.1)
+        await line.say(events.Pulse(starting="examining the store, 3.28 GiB"))
+        await asyncio.sleep(0.1)
+        await line.say(events.Pulse())
+        await line.ended()
+
+    await serve(talk)
+    async with await connect(start=False, wait=False) as early:
+        assert early.starting == "reading the store"
+    async with await connect(start=False, tell=told.append) as engine:
+        assert engine.starting == ""
+    assert told[-1] == "the engine (pid 42) is starting: examining the store, 3.28 GiB"
+
+
+async def test_an_engine_that_ends_while_it_begins_is_told(serve: Callable[[Talk], Awaitable[None]]) -> None:
+    async def talk(line: Line) -> None:
+        await line.welcome(starting="examining the store, 3.28 GiB")
+
+    await serve(talk)
+    with pytest.raises(EngineUnavailableError, match=r"\(pid 42\) ended while it started; .*engine\.log says why"):
+        await connect(start=False)
+
+
+async def test_the_engine_of_another_folder_is_not_used(serve: Callable[[Talk], Awaitable[None]]) -> None:
+    """As where the pointer was copied with the folder."""
+
+    async def talk(line: Line) -> None:
+        await line.welcome(folder="1-2", state_dir="/elsewhere")
+        await line.ended()
+
+    await serve(talk)
+    with pytest.raises(EngineUnavailableError, match=r"is of the engine of /elsewhere, not of "):
+        await connect(start=False, accept_mismatch=True)
+
+
+# -- silence -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "SILENCE_S", 0.5)
+    monkeypatch.setattr(client, "LOOK_S", 0.05)
+    monkeypatch.setattr(client, "HELD_UP_S", 0.2)
+
+
+async def test_an_engine_that_says_nothing_any_more_is_told_and_again_when_it_does(
+    serve: Callable[[Talk], Awaitable[None]], quick: None
+) -> None:
+    told: list[str] = []
+
+    async def talk(line: Line) -> None:
+        await line.welcome()
+        await asyncio.sleep(1.5)
+        await line.say(events.Pulse())
+        await line.ended()
+
+    await serve(talk)
+    async with await connect(start=False, tell=told.append) as engine:
+        await asyncio.sleep(1.0)
+        since = engine.silent_since
+        assert told == [f"the engine (pid 42) has not answered since {since}; it is waited for"]
+        assert re.fullmatch(r"\d\d:\d\d:\d\d", since)
+        assert not engine.closed, "nothing ends by itself"
+        await asyncio.sleep(0.8)
+        assert (engine.silent_since, told[1:]) == ("", ["the engine (pid 42) answers again"])
+
+
+async def test_a_client_that_was_itself_held_up_raises_no_alarm(
+    serve: Callable[[Talk], Awaitable[None]], quick: None
+) -> None:
+    told: list[str] = []
+
+    async def talk(line: Line) -> None:
+        await line.welcome()
+        while True:
+            await asyncio.sleep(0.1)
+            await line.say(events.Pulse())
+
+    await serve(talk)
+    async with await connect(start=False, tell=told.append):
+        await asyncio.sleep(0.2)
+        time.sleep(1.0)  # noqa: ASYNC251  halts the client, and here its engine with it
+        await asyncio.sleep(0.3)
+    assert told == []
 
 
 async def test_an_engine_is_started_once_and_waited_for(

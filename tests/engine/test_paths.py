@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import stat
 import subprocess
@@ -160,8 +161,6 @@ def test_a_link_planted_in_the_temporary_directory_is_refused(bare: Path) -> Non
     (bare / "tmp" / f"aisp-{os.getuid()}").symlink_to(bare / "victim")
     with pytest.raises(UnsafePathError, match="symbolic link"):
         state_dir()
-    with pytest.raises(UnsafePathError, match="symbolic link"):
-        paths.runtime_dir()
     assert list((bare / "victim").iterdir()) == []
 
 
@@ -355,6 +354,40 @@ def test_without_a_runtime_folder_it_lies_in_a_private_one_in_the_temporary_dire
     assert socket_file().parent == Path("/tmp") / f"aisp-{os.getuid()}"
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/proc/nonexistent")
     assert socket_file().parent == Path("/tmp") / f"aisp-{os.getuid()}"
+
+
+@root_only
+def test_where_the_private_folder_is_somebody_elses_the_socket_lies_below_the_state_folder(
+    bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anybody may make it before us."""
+    monkeypatch.setenv("AISP_STATE", str(bare / "a"))
+    squatted = bare / "tmp" / f"aisp-{os.getuid()}"
+    squatted.mkdir()
+    os.chown(squatted, 65534, 65534)
+    assert socket_file().parent == bare / "a" / "run"
+    assert mode(bare / "a" / "run") == 0o700
+    assert list(squatted.iterdir()) == []
+    monkeypatch.setenv("AISP_STATE", str(bare / ("x" * 200)))
+    with pytest.raises(UnsafePathError, match=rf"{squatted} belongs to uid 65534; set XDG_RUNTIME_DIR to a folder"):
+        socket_file()
+
+
+def test_a_copied_folder_has_a_socket_of_its_own_and_a_moved_one_keeps_its(
+    bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AISP_STATE", str(bare / "a"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(bare))
+    bound = socket_file()
+    bound.touch()
+    paths.pointer_file().write_bytes(os.fsencode(bound))
+    shutil.copytree(bare / "a", bare / "copy")
+    (bare / "a").rename(bare / "moved")
+    monkeypatch.setenv("AISP_STATE", str(bare / "moved"))
+    assert find_socket() == bound
+    monkeypatch.setenv("AISP_STATE", str(bare / "copy"))
+    assert find_socket() is None
+    assert list(paths.sockets()) == [bound], "an engine of an older build names it after the path"
 
 
 @pytest.mark.parametrize("name", ["XDG_RUNTIME_DIR", "TMPDIR", "AISP_STATE"])

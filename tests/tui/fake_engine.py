@@ -531,8 +531,14 @@ class FakeEngine:
 
     # -- connections -----------------------------------------------------------------------------------------
 
+    async def _pulse(self, writer: asyncio.StreamWriter) -> None:
+        while True:
+            await asyncio.sleep(1.0)
+            writer.write(self._encoder.frame(events.Pulse()))
+
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         decoder: Decoder[Any] = Decoder(requests.AnyRequest)
+        pulse = asyncio.create_task(self._pulse(writer))
         try:
             while data := await reader.read(1 << 16):
                 for request in decoder.feed(data):
@@ -540,6 +546,7 @@ class FakeEngine:
         except ConnectionError:
             return
         finally:
+            pulse.cancel()
             self._viewers.discard(writer)
             writer.close()
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from engine import paths
+from engine import lock, paths
 from engine.client import build_id
 from engine.protocol import events, requests
 from tests.tui.fake_engine import FakeEngine, isolate, spawn, start_aisp, wait_for
 from tui.cli import cli
-from tui.commands.engine import following, lock_holder, tail
+from tui.commands.engine import following, tail
 
 
 @pytest.fixture(autouse=True)
@@ -121,7 +121,8 @@ def test_stop_reaches_an_engine_of_another_version(processes: list[subprocess.Po
 def test_a_deaf_engine_is_named_and_force_kills_it(processes: list[subprocess.Popen[str]]) -> None:
     process = spawn("deaf")
     processes.append(process)
-    assert lock_holder(paths.lock_file()) == process.pid
+    held = lock.holder()
+    assert held is not None and (held.pid, held.here) == (process.pid, True)
     asked = engine("stop")
     assert asked.exit_code == 3
     assert f"pid {process.pid} does not answer" in asked.stderr
@@ -139,9 +140,11 @@ def test_force_never_kills_a_process_that_does_not_hold_the_lock(processes: list
     paths.lock_file().write_text(f"{bystander.pid}\n")
     with paths.lock_file().open("r") as held:
         fcntl.flock(held, fcntl.LOCK_EX)  # locked, but by us and not by the process whose number stands there
-        assert lock_holder(paths.lock_file()) is None
+        found = lock.holder()
+        assert found is not None and not found.here
         shown = engine("stop", "--force")
-    assert (shown.exit_code, shown.stdout) == (0, "no engine was running\n")
+    assert (shown.exit_code, shown.stdout) == (3, "")
+    assert "is in use by the engine with pid" in shown.stderr and "which cannot be seen from here" in shown.stderr
     assert bystander.poll() is None
 
 

@@ -107,6 +107,11 @@ def engine_roots(roots: Sequence[str]) -> list[str]:
     return absolute
 
 
+def say_waiting(sentence: str) -> None:
+    """What a connection waits for, on stderr, in the place of a live line."""
+    note(f"\r\x1b[K{clean_line(sentence, limit=1000)}" if Progress().live else clean_line(sentence, limit=1000))
+
+
 async def connect_from_now() -> Connection:
     """A connection that receives what happens from now on, to an engine that is started if need be.
 
@@ -115,14 +120,14 @@ async def connect_from_now() -> Connection:
     """
     from engine.client import build_id, connect  # asyncio and msgspec, 50 ms
 
-    async with await connect() as probe:
+    async with await connect(tell=say_waiting) as probe:
         welcome = probe.welcome
     if welcome.build != build_id():
         note(
             f"aisp: warning: the running engine (pid {welcome.pid}) is of another build than this program; "
             "`aisp engine stop --when-idle` lets a new one start"
         )
-    return await connect(subscribe_from=welcome.next_seq, epoch=welcome.epoch)
+    return await connect(subscribe_from=welcome.next_seq, epoch=welcome.epoch, tell=say_waiting)
 
 
 def mark(run: RunView) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import re
 import select
 import signal
 import time
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engine import paths
+from engine import lock, paths
 from engine.clean import clean_line
 from tui import plain
 from tui.cli import EXIT_NO, NotHereError
@@ -45,11 +44,11 @@ def start(as_json: bool) -> None:
 
     async def ask() -> tuple[bool, Connection]:
         try:
-            return False, await connect(start=False)
+            return False, await connect(start=False, tell=common.say_waiting)
         except EngineMismatchError:
             raise
         except EngineUnavailableError:
-            return True, await connect()
+            return True, await connect(tell=common.say_waiting)
 
     async def go() -> dict[str, Any]:
         started, connection = await ask()
@@ -62,7 +61,7 @@ def start(as_json: bool) -> None:
                 "build": welcome.build,
                 "same_build": welcome.build == build_id(),
                 "state_dir": welcome.state_dir,
-                "socket": str(paths.find_socket() or ""),
+                "socket": str(connection.socket),
             }
 
     result = asyncio.run(go())
@@ -86,7 +85,7 @@ def status(ctx: click.Context, as_json: bool) -> None:
     from engine.client import EngineMismatchError, EngineUnavailableError, build_id, connect
 
     async def ask() -> tuple[dict[str, Any], Status | None]:
-        async with await connect(start=False, accept_mismatch=True) as connection:
+        async with await connect(start=False, accept_mismatch=True, wait=False) as connection:
             welcome = connection.welcome
             head = {
                 "running": True,
@@ -96,18 +95,20 @@ def status(ctx: click.Context, as_json: bool) -> None:
                 "protocol": welcome.protocol,
                 "compatible": welcome.compatible,
                 "state_dir": welcome.state_dir,
-                "socket": str(paths.find_socket() or ""),
+                "socket": str(connection.socket),
             }
             return head, await connection.status() if welcome.compatible else None
 
-    held = lock_holder(paths.lock_file())
+    held = lock.holder()
     try:
         head, answer = asyncio.run(ask())
     except EngineMismatchError:
         raise
     except EngineUnavailableError as error:
+        if held is not None and not held.here:
+            raise NotHereError(held.sentence) from None
         if held is not None:
-            raise NotHereError(f"an engine runs (pid {held}) and cannot be reached: {error}") from None
+            raise NotHereError(f"{held.what} runs (pid {held.pid}) and cannot be reached: {error}") from None
         if as_json:
             common.say_document({"running": False, "reason": str(error)})
         else:
@@ -132,6 +133,8 @@ def _status_json(answer: Status) -> dict[str, Any]:
         "warm_workers": answer.warm_workers,
         "viewers": answer.viewers,
         "runs_done": answer.runs_done,
+        "starting": answer.starting,
+        "store_note": answer.store_note,
     }
 
 
@@ -147,6 +150,10 @@ def status_lines(head: dict[str, Any], answer: Status | None) -> list[str]:
         lines.append("it is of another build than this program; `aisp engine stop --when-idle` lets a new one start")
     if answer is None:
         return lines
+    if answer.starting:
+        lines.append(clean_line(f"starting: {answer.starting}"))
+    if answer.store_note:
+        lines.append(clean_line(answer.store_note))
     lines.append(
         f"up {plain.duration(answer.uptime_s)}, {plain.size(answer.rss_bytes)}, "
         f"{answer.warm_workers} warm workers, {answer.viewers} viewers, {answer.runs_done} runs done"
@@ -203,14 +210,16 @@ async def _stop(when_idle: bool) -> int | None:
     from engine.protocol import requests
 
     try:
-        connection = await connect(start=False, accept_mismatch=True)
+        connection = await connect(start=False, accept_mismatch=True, wait=False)
     except EngineMismatchError:
         raise NotHereError("what runs does not speak aisp's protocol; `aisp engine stop --force` ends it") from None
     except EngineUnavailableError as error:
-        held = lock_holder(paths.lock_file())
+        held = lock.holder()
         if held is None:
             return None
-        raise NotHereError(f"pid {held} does not answer ({error}); `aisp engine stop --force` ends it") from None
+        if not held.here:
+            raise NotHereError(held.sentence) from None
+        raise NotHereError(f"pid {held.pid} does not answer ({error}); `aisp engine stop --force` ends it") from None
     async with connection:
         pid = connection.welcome.pid
         with _Gone(pid) as gone:
@@ -294,50 +303,19 @@ class _Gone:
         return True
 
 
-def lock_holder(lock: Path) -> int | None:
-    """The pid in the lock file, if that process holds the lock; None otherwise.
-
-    The number alone proves nothing: it may be old, and belong to anybody by now. The kernel lists the locks
-    of an open file in /proc/PID/fdinfo, so the process is believed when one of its descriptors on this very
-    file has one.
-    """
-    try:
-        text = lock.read_text("ascii", "replace")
-        inode = lock.stat().st_ino
-    except OSError:
-        return None
-    number = re.search(r"\d+", text)
-    if number is None:
-        return None
-    pid = int(number.group())
-    return pid if pid > 1 and _holds(pid, inode) else None
-
-
-def _holds(pid: int, inode: int) -> bool:
-    held = re.compile(rf"^lock:.*FLOCK.*:{inode}\s", re.MULTILINE)
-    try:
-        return any(held.search(text) for text in _descriptor_facts(pid))
-    except OSError:
-        return False
-
-
-def _descriptor_facts(pid: int) -> Iterator[str]:
-    for path in Path(f"/proc/{pid}/fdinfo").iterdir():
-        with contextlib.suppress(FileNotFoundError):  # closed since it was listed
-            yield path.read_text("ascii", "replace")
-
-
 def force_stop() -> int | None:
     """End the holder of the engine's lock: SIGTERM, and SIGKILL after two seconds. Its pid, None where none
     is."""
-    lock = paths.lock_file()
-    pid = lock_holder(lock)
-    if pid is None:
+    held = lock.holder()
+    if held is None:
         return None
+    if not held.here:
+        raise NotHereError(held.sentence)
+    pid = held.pid
     with _Gone(pid) as process:
         # The handle is taken first and the lock looked at again, so that the number cannot have changed
         # hands.
-        if lock_holder(lock) != pid:
+        if lock.holder() != held:
             return None
         process.send(signal.SIGTERM)
         if not process.wait(TERM_GRACE_S):

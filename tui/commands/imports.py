@@ -45,7 +45,7 @@ def accept() -> str:
         EngineMismatchError: the engine that runs speaks another protocol version.
         EngineUnavailableError: it went away before it answered.
     """
-    from engine import installed
+    from engine import installed, lock
     from engine.client import EngineMismatchError, EngineUnavailableError, connect
     from engine.protocol import requests
 
@@ -55,6 +55,8 @@ def accept() -> str:
         except EngineMismatchError:
             raise
         except EngineUnavailableError:
+            if lock.holder() is not None:
+                raise
             return None
         async with connection:
             reply = await connection.request(requests.AcceptInstalled(seq=connection.next_seq()))

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from engine import confinement, paths
+from engine import confinement, filesystem, lock, paths
 from tui import plain
 from tui.commands import imports, limits
 from tui.commands.facts import COMMAND_PATIENCE_S, Check, Facts, Verdict
@@ -423,21 +423,26 @@ def state_folder(facts: Facts) -> Iterator[Check]:
         )
     else:
         yield Check("state", "state folder", Verdict.OK, name)
+    yield file_system_check(filesystem.kind(folder))
     yield disk_check(shutil.disk_usage(folder).free)
     try:
         socket = paths.socket_file()
     except (paths.UnsafePathError, OSError) as error:
         yield Check("socket", "socket", Verdict.PROBLEM, str(error), "set XDG_RUNTIME_DIR to a folder of your own")
         return
-    length = len(os.fsencode(socket))
-    fits = length <= paths.MAX_SOCKET_PATH_BYTES
-    yield Check(
-        "socket",
-        "socket",
-        Verdict.OK if fits else Verdict.PROBLEM,
-        f"{socket} ({length} of {paths.MAX_SOCKET_PATH_BYTES} bytes)",
-        "" if fits else "set XDG_RUNTIME_DIR to a folder with a shorter name",
-    )
+    value = f"{socket} ({len(os.fsencode(socket))} of {paths.MAX_SOCKET_PATH_BYTES} bytes)"
+    yield Check("socket", "socket", Verdict.OK, value)
+
+
+def file_system_check(kind: str) -> Check:
+    """Where other hosts may use the state folder too, the store can keep no write-ahead log."""
+    if not kind:
+        return Check("file_system", "file system", Verdict.UNKNOWN, "the kernel does not tell", "")
+    if not filesystem.NETWORK.fullmatch(kind):
+        return Check("file_system", "file system", Verdict.OK, kind)
+    value = f"{kind}, a network file system: the store keeps a rollback journal, and one host at a time may use it"
+    fix = "set AISP_STATE to a folder on a local disk: results are stored faster, and locks are kept by one kernel"
+    return Check("file_system", "file system", Verdict.WARNING, value, fix)
 
 
 def compiled_files(facts: Facts) -> Iterator[Check]:
@@ -466,21 +471,27 @@ def engine(facts: Facts) -> Iterator[Check]:
 
     from engine.client import EngineMismatchError, EngineUnavailableError, build_id, connect
 
-    async def ask() -> tuple[int, str, bool]:
-        async with await connect(start=False, accept_mismatch=True) as connection:
+    async def ask() -> tuple[int, str, bool, str]:
+        async with await connect(start=False, accept_mismatch=True, wait=False) as connection:
             welcome = connection.welcome
-            return welcome.pid, welcome.build, welcome.compatible
+            return welcome.pid, welcome.build, welcome.compatible, welcome.starting
 
     try:
-        pid, build, compatible = asyncio.run(ask())
+        pid, build, compatible, starting = asyncio.run(ask())
     except EngineMismatchError as error:
         yield Check("engine", "engine", Verdict.PROBLEM, str(error), "aisp engine stop --force")
         return
     except (paths.UnsafePathError, OSError) as error:
         yield Check("engine", "engine", Verdict.PROBLEM, str(error), "set AISP_STATE to a folder of your own")
         return
-    except EngineUnavailableError:
-        yield Check("engine", "engine", Verdict.OK, "not running; it starts by itself when it is needed")
+    except EngineUnavailableError as error:
+        held = lock.holder()
+        if held is None:
+            yield Check("engine", "engine", Verdict.OK, "not running; it starts by itself when it is needed")
+        elif held.here:
+            yield Check("engine", "engine", Verdict.PROBLEM, f"pid {held.pid}: {error}", "aisp engine stop --force")
+        else:
+            yield Check("engine", "engine", Verdict.PROBLEM, held.sentence, "one host at a time may use a state folder")
         return
     restart = "aisp engine stop --when-idle; the next command starts the new one"
     if not compatible:
@@ -489,7 +500,7 @@ def engine(facts: Facts) -> Iterator[Check]:
         value = f"pid {pid} is build {build}, this program {build_id()}"
         yield Check("engine", "engine", Verdict.WARNING, value, restart)
     else:
-        yield Check("engine", "engine", Verdict.OK, f"pid {pid}, build {build}")
+        yield Check("engine", "engine", Verdict.OK, f"pid {pid}, build {build}{starting and f', starting: {starting}'}")
 
 
 # -- the terminal ------------------------------------------------------------------------------------------------------

@@ -144,7 +144,7 @@ async def _restore(root: str, target_id: str, snapshot: str) -> Reply:
     from engine.client import connect  # asyncio and msgspec, 50 ms
     from engine.protocol import requests
 
-    async with await connect() as engine:
+    async with await connect(tell=common.say_waiting) as engine:
         return await engine.request(
             requests.Restore(seq=engine.next_seq(), root=root, target=target_id, snapshot=snapshot)
         )

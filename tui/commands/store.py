@@ -8,7 +8,6 @@ none can start.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import sqlite3
@@ -21,7 +20,7 @@ from typing import Any
 
 import click
 
-from engine import paths
+from engine import lock, paths
 from engine.clean import clean_line
 from store import migrations, upkeep
 from store.errors import StoreError
@@ -211,20 +210,20 @@ def told() -> Iterator[None]:
 @contextlib.contextmanager
 def alone() -> Iterator[None]:
     """Be what the one engine of this state directory would be. Raises NotHereError while there is one."""
-    lock = os.open(paths.lock_file(), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise NotHereError("an engine uses the store; `aisp engine stop` ends it, then try again") from None
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, str(os.getpid()).encode(), 0)
-        try:
-            yield
-        finally:
-            os.ftruncate(lock, 0)
+        held = lock.take("`aisp store`")
+    except lock.LockRefusedError as error:
+        raise NotHereError(str(error)) from None
+    if held is None:
+        other = lock.holder()
+        if other is not None and not other.here:
+            raise NotHereError(other.sentence)
+        raise NotHereError("an engine uses the store; `aisp engine stop` ends it, then try again")
+    try:
+        yield
     finally:
-        os.close(lock)
+        os.ftruncate(held, 0)
+        os.close(held)
 
 
 def _shown(path: object) -> str:
