@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from store import content, migrations, upkeep
-from store.errors import StoreCorruptError, StoreFullError, typed, typed_errors
+from store.errors import StoreCorruptError, StoreError, StoreFullError, typed, typed_errors
 from store.fuzzes import FailureRecord, FuzzRecord
 from store.outcomes import FindingStatus, State
 from store.records import (
@@ -651,7 +651,8 @@ def _connect(path: Path, busy_timeout_s: float, wal: bool, examining: Examining)
             migrations.check_ours(connection, path)
             size_bytes = upkeep.size_bytes(path)
             if size_bytes < EXAMINED_BYTES or not upkeep.as_closed(path):
-                examining(size_bytes)
+                if examining(size_bytes):
+                    raise StoreError(f"{path} was not examined: the examination was given up")
                 connection.set_progress_handler(lambda: examining(size_bytes), PROGRESS_STEPS)
                 upkeep.quick_check(connection, path)
                 connection.set_progress_handler(None, 0)

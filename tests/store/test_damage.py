@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import shutil
 import sqlite3
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 import pytest
 
-from store import ContradictionError, History, Opened, Store, StoreError
+from store import ContradictionError, History, Opened, Store, StoreError, upkeep, writer
+from store.errors import StoreCorruptError
 from tests.store.examples import equal_arrays, finished, planned, samples_of
 
 
@@ -134,6 +137,68 @@ def test_damage_is_never_read_as_a_result(path: Path, injure: Callable[[bytearra
                     continue
             noticed += len(sound) < len(runs)
     assert noticed >= 5
+
+
+def test_a_large_file_is_examined_unless_it_is_the_one_that_was_closed(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Examining reads all of it, which takes a minute for some gigabytes on a cold disk."""
+    sizes: list[int] = []
+
+    def examining(size_bytes: int) -> bool:
+        sizes.append(size_bytes)
+        return False
+
+    def examined() -> bool:
+        sizes.clear()
+        Store.open(path, examining=examining).close()
+        return bool(sizes)
+
+    assert examined() and sizes[0] == path.stat().st_size, "a small one always is"
+    monkeypatch.setattr(writer, "EXAMINED_BYTES", 0)
+    assert not examined()
+    lost = Store.open(path)  # and never closed: its process is killed
+    assert not upkeep.closed_file(path).exists()
+    lost._db.close()
+    assert examined()
+    assert not examined()
+    copied = path.with_name("copy")
+    shutil.copy2(path, copied)
+    copied.replace(path)
+    assert examined(), "another file in its place, of the same size and time"
+    data = bytearray(path.read_bytes())
+    zeroed_page(data)
+    path.write_bytes(data)
+    with Store.open(path) as store:
+        assert store.opened.set_aside is not None
+
+
+@pytest.mark.parametrize(("after", "why"), [(1, "was not examined"), (2, "interrupted")])
+def test_an_examination_can_be_given_up(path: Path, monkeypatch: pytest.MonkeyPatch, after: int, why: str) -> None:
+    monkeypatch.setattr(writer, "PROGRESS_STEPS", 10)
+    calls = count(1)
+    with pytest.raises(StoreError, match=why):
+        Store.open(path, examining=lambda size_bytes: next(calls) >= after)
+    Store.open(path).close()
+
+
+def test_what_turned_out_damaged_while_it_was_open_is_examined_next(path: Path) -> None:
+    with Store.open(path) as store, pytest.raises(StoreCorruptError), store._transaction():
+        error = sqlite3.DatabaseError("database disk image is malformed")
+        error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+        raise error
+    assert not upkeep.closed_file(path).exists()
+
+
+def test_without_a_write_ahead_log_everything_is_in_one_file(path: Path) -> None:
+    with Store.open(path, wal=False) as store, History(path) as history:
+        run = planned()
+        store.plan([run])
+        store.finish(finished(run), {})
+        assert history.verify(run.id)
+        assert not Path(f"{path}-wal").exists()
+    with Store.open(path) as store:
+        assert store._db.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
 
 
 def test_the_newest_backup_that_is_whole_is_taken(path: Path) -> None:

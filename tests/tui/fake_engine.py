@@ -432,6 +432,8 @@ class FakeEngine:
         replay: outcome, what differs, and detail of every replay.
         mute_failures: failing cases are stored, as a test does, and not told.
         slow_watch_s: how long a watch takes to be answered.
+        pulse_s: how often it says that it is there.
+        starting: what it says that it does before it can carry out requests.
         hold_peak: ceilings are measured and the end does not come, nor after a cancel with hold_cancel.
     """
 
@@ -444,6 +446,8 @@ class FakeEngine:
         self.refuse = ""
         self.detail = ""
         self.drop_after: int | None = None
+        self.pulse_s = 1.0
+        self.starting = ""
         self.lose_end = False
         self.peak_reason = ""
         self.slow_watch_s = 0.0
@@ -533,8 +537,8 @@ class FakeEngine:
 
     async def _pulse(self, writer: asyncio.StreamWriter) -> None:
         while True:
-            await asyncio.sleep(1.0)
-            writer.write(self._encoder.frame(events.Pulse()))
+            await asyncio.sleep(self.pulse_s)
+            writer.write(self._encoder.frame(events.Pulse(starting=self.starting)))
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         decoder: Decoder[Any] = Decoder(requests.AnyRequest)
@@ -562,6 +566,7 @@ class FakeEngine:
                         next_seq=len(self._history) + 1,
                         compatible=self.protocol == request.protocol,
                         state_dir=str(paths.state_dir()),
+                        starting=self.starting,
                     )
                 )
             )

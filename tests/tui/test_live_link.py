@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -163,6 +164,50 @@ async def test_a_dropped_connection_is_taken_up_where_it_was() -> None:
         assert link.model.runs["R1"].arms["a"].points.count == 120  # each batch once
         reply = await link.request(requests.Cancel, run_id="R1")
         assert reply.error == ""
+        await link.stop()
+
+
+async def test_an_engine_that_does_not_answer_is_told_and_its_runs_do_not_count_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(client, "SILENCE_S", 0.5)
+    monkeypatch.setattr(client, "LOOK_S", 0.05)
+    with FakeEngine() as engine:
+        engine.pulse_s = 0.05
+        link, app = EngineLink(), ListeningApp()
+        link.start(app)  # type: ignore[arg-type]
+        await until(lambda: link.connected)
+        engine.publish(planned_event("R1", "t", rungs=["a"]))
+        await asyncio.sleep(1.0)
+        assert link.model.banners == {}
+        engine.pulse_s = 3.0
+        await until(lambda: link.model.connection.silent_since)
+        banner = link.model.banners["engine"]
+        since = link.model.connection.silent_since
+        assert banner.text == (f"the engine (pid {os.getpid()}) has not answered since {since}; nothing ends by itself")
+        assert link.state == f"connected: not answering since {since}"
+        stands_still = link.model.now_ns()
+        await asyncio.sleep(0.1)
+        assert link.model.now_ns() == stands_still < time.monotonic_ns()
+        engine.pulse_s = 0.05
+        await until(lambda: not link.model.connection.silent_since)
+        assert link.model.banners == {} and link.model.now_ns() > stands_still
+        assert link.connected, "it was never given up"
+        await link.stop()
+
+
+async def test_what_is_waited_for_is_shown_while_it_connects(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "UNTOLD_S", 0.0)
+    with FakeEngine() as engine:
+        engine.starting = "examining the store, 3.3 GiB"
+        link, app = EngineLink(), ListeningApp()
+        link.start(app)  # type: ignore[arg-type]
+        await until(lambda: "engine" in link.model.banners)
+        said = f"the engine (pid {os.getpid()}) is starting: examining the store, 3.3 GiB"
+        assert (link.model.banners["engine"].text, link.connected) == (said, False)
+        engine.starting, engine.pulse_s = "", 0.05
+        await until(lambda: link.connected)
+        assert link.model.banners == {}
         await link.stop()
 
 

@@ -290,7 +290,7 @@ class Raw:
                 data = b""
             if not data:
                 return None
-            self._arrived += self._decoder.feed(data)
+            self._arrived += [event for event in self._decoder.feed(data) if not isinstance(event, events.Pulse)]
         return self._arrived.pop(0)
 
 
