@@ -109,7 +109,8 @@ def engine_roots(roots: Sequence[str]) -> list[str]:
 
 def say_waiting(sentence: str) -> None:
     """What a connection waits for, on stderr, in the place of a live line."""
-    note(f"\r\x1b[K{clean_line(sentence, limit=1000)}" if Progress().live else clean_line(sentence, limit=1000))
+    text = f"aisp: {clean_line(sentence, limit=1000)}"
+    note(f"\r\x1b[K{text}" if Progress().live else text)
 
 
 async def connect_from_now() -> Connection:

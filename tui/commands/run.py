@@ -238,7 +238,8 @@ class Session(Interruptible):
     async def _tick(self, started: float) -> None:
         while True:
             await asyncio.sleep(self.TICK_S)
-            self._draw(started)
+            if self._engine is not None and not self._engine.silent_since:  # else nobody knows what goes on
+                self._draw(started)
 
     def _draw(self, started: float) -> None:
         runs = self.runs
