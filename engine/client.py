@@ -16,7 +16,6 @@ halted, or hangs in a file system that does not answer.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import os
 import secrets
@@ -203,8 +202,7 @@ class Connection:
         self._writer.close()
         for task in self._tasks:
             task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         self._arrived.set()
 
     async def __aenter__(self) -> Connection:

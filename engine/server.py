@@ -768,8 +768,10 @@ class Engine:
                             return
                         hello = request
                         warm = request.warm and request.protocol == PROTOCOL
+                        starting = self._starting
                         await self._welcome(hello, viewer, writer)
-                        sender = asyncio.create_task(self._send(viewer, writer, pulse=hello.protocol == PROTOCOL))
+                        pulse = hello.protocol == PROTOCOL
+                        sender = asyncio.create_task(self._send(viewer, writer, pulse=pulse, starting=starting))
                         if warm:
                             self._warm_faces += 1
                             if self._ready.is_set():
@@ -834,8 +836,11 @@ class Engine:
                     await writer.drain()
             self._journal.viewers.add(viewer)
 
-    async def _send(self, viewer: Viewer, writer: asyncio.StreamWriter, *, pulse: bool) -> None:
-        """Hand a viewer's queue to its socket at the pace at which it is read, a Pulse where there is nothing in it."""
+    async def _send(self, viewer: Viewer, writer: asyncio.StreamWriter, *, pulse: bool, starting: str) -> None:
+        """Hand a viewer's queue to its socket at the pace at which it is read.
+
+        With `pulse` a Pulse where there is nothing in it, and one at the end of `starting`, which it was told.
+        """
         encoder = Encoder()
         try:
             while True:
@@ -844,6 +849,9 @@ class Engine:
                         data = await viewer.next_bytes()
                 except TimeoutError:
                     data = encoder.frame(events.Pulse(starting=self._starting))
+                if pulse and starting and not self._starting:
+                    starting = ""
+                    data += encoder.frame(events.Pulse())
                 writer.write(data)
                 await writer.drain()
         except ConnectionError:

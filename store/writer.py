@@ -172,6 +172,9 @@ class Store:
             if self._closed:
                 return
             self._closed = True
+            # A reader that has the file open would keep the log as it is, and what it holds is not in the file.
+            with contextlib.suppress(sqlite3.Error):
+                self._db.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             self._db.close()
             if self._whole:
                 upkeep.note_closed(self.path)

@@ -157,6 +157,11 @@ def test_a_large_file_is_examined_unless_it_is_the_one_that_was_closed(
     assert examined() and sizes[0] == path.stat().st_size, "a small one always is"
     monkeypatch.setattr(writer, "EXAMINED_BYTES", 0)
     assert not examined()
+    with History(path) as history:  # its connection outlasts the writer's, and keeps the log
+        assert history.count() == 20
+        with Store.open(path) as store:
+            store.plan([planned()])
+        assert not examined()
     lost = Store.open(path)  # and never closed: its process is killed
     assert not upkeep.closed_file(path).exists()
     lost._db.close()
