@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         StoreCorruptError,
         StoreError,
         StoreFullError,
+        StoreGoneError,
         StoreLockedError,
         StoreUnwritableError,
     )
@@ -35,6 +36,7 @@ __all__ = [
     "StoreCorruptError",
     "StoreError",
     "StoreFullError",
+    "StoreGoneError",
     "StoreLockedError",
     "StoreUnwritableError",
     "new_ulid",

@@ -1,7 +1,8 @@
 """What can go wrong with the store, as types: a caller decides by class, never by a message's text.
 
 `StoreFullError` and `StoreLockedError` pass: keep the record in memory, tell the person, try again later;
-nothing of the refused transaction is in the file. `StoreCorruptError` and `StoreUnwritableError` stay until
+nothing of the refused transaction is in the file. After a `StoreGoneError` part with the file, open what is at the path
+and write the record there. `StoreCorruptError` and `StoreUnwritableError` stay until
 somebody acts. A record that contradicts itself or what the store already holds is a
 `store.records.ContradictionError`.
 """
@@ -25,6 +26,10 @@ class StoreFullError(StoreError):
 
 class StoreLockedError(StoreError):
     """Another program held the write lock for longer than the busy timeout."""
+
+
+class StoreGoneError(StoreError):
+    """The file at the path is not the one that is open, or not as it was left; see store.place."""
 
 
 class StoreCorruptError(StoreError):

@@ -31,8 +31,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from store import content, migrations, upkeep
-from store.errors import StoreCorruptError, StoreError, StoreFullError, typed, typed_errors
+from store import content, migrations, place, upkeep
+from store.errors import StoreCorruptError, StoreError, StoreFullError, StoreGoneError, typed, typed_errors
 from store.fuzzes import FailureRecord, FuzzRecord
 from store.outcomes import FindingStatus, State
 from store.records import (
@@ -87,12 +87,14 @@ class Opened:
         set_aside: where the damaged file was moved.
         migrated_from: the older schema version that was found.
         missing: runs of the damaged file that are not in the one in use, as far as they could be read.
+        log_kept: where the log is now of a database that was not there any more.
     """
 
     restored_from: Path | None = None
     set_aside: Path | None = None
     migrated_from: int | None = None
     missing: upkeep.Missing | None = None
+    log_kept: Path | None = None
 
 
 class Store:
@@ -105,6 +107,10 @@ class Store:
         self._lock = threading.RLock()
         self._whole = True  # as far as anybody has seen
         self._closed = False
+        (mode,) = db.execute("PRAGMA journal_mode").fetchone()
+        self._place = place.Place(path, logged=mode == "wal")
+        self._parted: place.Parted | None = None
+        self.finished: list[str] = []  # ids of the runs whose end was written, for who follows the store elsewhere
 
     @classmethod
     def open(
@@ -131,6 +137,7 @@ class Store:
         Raises:
             NewerSchemaError, ForeignDatabaseError: the file is left as it is.
             StoreLockedError, StoreFullError, StoreUnwritableError: likewise.
+            StoreGoneError: it was moved or removed meanwhile; open it again.
         """
         path = Path(path)
 
@@ -146,19 +153,20 @@ class Store:
 
     @classmethod
     def _open(cls, path: Path, connect: Callable[[], Database]) -> Store:
-        opened = Opened()
+        with typed_errors(path):
+            opened = Opened(log_kept=place.keep_orphan(path))
         try:
             db = connect()
         except StoreCorruptError:
             done = upkeep.give_way(path)
-            opened = Opened(restored_from=done.backup, set_aside=done.aside, missing=done.missing)
+            opened = replace(opened, restored_from=done.backup, set_aside=done.aside, missing=done.missing)
             db = connect()
         try:
             migrated_from = migrations.migrate(db, path, lambda wanted: upkeep.copy(db.conn, wanted))
+            return cls(path, db, replace(opened, migrated_from=migrated_from))
         except BaseException:
             db.close()
             raise
-        return cls(path, db, replace(opened, migrated_from=migrated_from))
 
     def __enter__(self) -> Store:
         return self
@@ -167,17 +175,53 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Close the file; the write-ahead log is folded into it. Closing twice is fine."""
+        """Close the file; the write-ahead log is folded into it. Closing twice is fine.
+
+        Where the file at the path is another one, this one is left as `part` leaves it, if that can be had.
+        """
         with self._lock:
             if self._closed:
                 return
             self._closed = True
-            # A reader that has the file open would keep the log as it is, and what it holds is not in the file.
-            with contextlib.suppress(sqlite3.Error):
-                self._db.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            ours = False
+            with contextlib.suppress(StoreError, OSError, sqlite3.Error):
+                ours = self.part() is None
+            if ours:
+                # A reader that has the file open would keep the log as it is, and what it holds is not in the file.
+                with contextlib.suppress(sqlite3.Error):
+                    self._db.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             self._db.close()
-            if self._whole:
+            if ours and self._whole:
                 upkeep.note_closed(self.path)
+
+    # -- the file at the path ----------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Raise StoreGoneError unless the file at the path is the open one. Every write looks by itself, twice."""
+        with self._lock, typed_errors(self.path):
+            if self._closed:
+                raise StoreError(f"{self.path} is closed")
+            if self._parted is not None:
+                raise StoreGoneError(f"{self.path} was parted with: open what is there now")
+            self._place.look()
+
+    def part(self) -> place.Parted | None:
+        """Leave the open file, since another one, or none, is at the path: open a new Store there.
+
+        Returns None, and goes on, where the file at the path is the open one (again). Calling again is fine.
+
+        Raises:
+            StoreLockedError, StoreFullError: not now, and nothing is lost; call again.
+        """
+        with self._lock, typed_errors(self.path):
+            if self._parted is None and not self._place.fits():
+                self._parted = self._place.part(self._db.conn)
+            return self._parted
+
+    def knows(self, run_id: str) -> bool:
+        """Whether a run of this id was planned or written here."""
+        with self._lock, typed_errors(self.path):
+            return self._db.execute("SELECT 1 FROM runs WHERE id = ?", [run_id]).fetchone() is not None
 
     # -- the life of a run -----------------------------------------------------------------------------------
 
@@ -263,6 +307,7 @@ class Store:
             if gpu:
                 db["telemetry"].insert({"run": number, "count": gpu[0], **gpu[1], "sha256": gpu[2]})
             self._quarantine(db, run, content.unpack_findings(rows.findings) if rows.findings else [])
+        self.finished.append(run.id)
 
     def mark_lost(self, epoch: str) -> list[str]:
         """End every unfinished run of other engines as engine_lost. Returns their ids, oldest first."""
@@ -495,6 +540,7 @@ class Store:
     def _transaction(self) -> Iterator[Database]:
         with self._lock, typed_errors(self.path):
             connection = self._db.conn
+            self.look()
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._db
@@ -508,6 +554,10 @@ class Store:
                 if connection.in_transaction:
                     with contextlib.suppress(sqlite3.Error):
                         connection.execute("ROLLBACK")
+                self._place.wrote()
+            # Committed is what is in the file at the path; what went into another one is written again.
+            self.look()
+            self._place.fold(connection)
 
     def _replace_plan(self, db: Database, rows: RunRows, digest: str) -> int | None:
         """Clear the row that a run's end replaces. Returns its number, None where there is nothing to do."""
@@ -665,6 +715,7 @@ def _connect(path: Path, busy_timeout_s: float, wal: bool, examining: Examining)
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("PRAGMA journal_size_limit = 67108864")
+            connection.execute("PRAGMA wal_autocheckpoint = 0")  # place.Place.fold
             return Database(connection, execute_plugins=False)
         except BaseException as error:
             _close(connection, path, error)
