@@ -7,6 +7,7 @@ to a file. A viewer has a queue of bounded size; one that reads too slowly loses
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import os
 from array import array
@@ -109,8 +110,11 @@ class _File:
         return self.first + len(self.starts)
 
     def close(self) -> None:
+        # Another engine that has taken this one's place has a file of that name.
+        with contextlib.suppress(OSError):
+            if os.path.samestat(self.path.stat(), os.fstat(self._fd)):
+                self.path.unlink()
         os.close(self._fd)
-        self.path.unlink(missing_ok=True)
 
 
 class Journal:

@@ -1,5 +1,8 @@
 """The lock of a state directory: one process on one host may use it. And who holds it, in words.
 
+A lock is on a file and not on a name. Whoever removes the file, or moves the folder away, leaves the engine with a lock
+that keeps nobody out; so it is looked at like the store (store.place), and taken anew.
+
 The kernel keeps the lock (flock) and drops it with the process. What the file says, in one line, is for people and for
 other programs: process number, boot id, time, host name, and what the process is. It proves nothing by itself, since it
 outlives its process; `holder` believes it only of a process that the kernel says has the lock, and otherwise says no
@@ -62,6 +65,52 @@ class Holder:
             f"{paths.state_dir()} is in use by {who}; `aisp engine stop` ends it there; "
             "or set AISP_STATE to another folder here"
         )
+
+
+class LockGoneError(Exception):
+    """The file at the lock's path is not the one that is locked."""
+
+
+class Lock:
+    """The lock as its engine keeps it for as long as it lives.
+
+    Attributes:
+        lost: another engine has it.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        """`descriptor` is what `take` gave."""
+        self.lost = False
+        self._descriptor = descriptor
+        self._path = paths.lock_file()
+
+    def look(self) -> None:
+        """Raise LockGoneError where the file at the path is not the one that is locked, unless that is known."""
+        if self.lost:
+            return
+        try:
+            if os.path.samestat(os.stat(self._path), os.fstat(self._descriptor)):  # noqa: PTH116  before each commit
+                return
+        except OSError:
+            pass
+        raise LockGoneError(f"{self._path} is not the file that was locked")
+
+    def retake(self) -> bool:
+        """Lock the file that is at the path now, made if need be. Returns whether we have it; else it is `lost`.
+
+        Raises OSError, UnsafePathError.
+        """
+        descriptor = take()
+        if descriptor is None:
+            self.lost = True
+            return False
+        self.close()
+        self._descriptor = descriptor
+        return True
+
+    def close(self) -> None:
+        """Give it back."""
+        os.close(self._descriptor)
 
 
 def boot_id() -> str:

@@ -64,8 +64,12 @@ def _state(aisp_state: str | None, xdg: str | None, home: str | None) -> tuple[P
 
 
 def state_dir() -> Path:
-    """The state directory, made if need be. Raises UnsafePathError where others could write to it."""
-    return _state(*(os.environ.get(name) for name in ("AISP_STATE", "XDG_STATE_HOME", "HOME")))[0]
+    """The state directory, made if need be, also where it was removed meanwhile.
+
+    Raises UnsafePathError where others could write to it; OSError where it can no longer be made.
+    """
+    path = _state(*(os.environ.get(name) for name in ("AISP_STATE", "XDG_STATE_HOME", "HOME")))[0]
+    return path if path.exists() else make_private(path)
 
 
 def state_is_temporary() -> bool:

@@ -14,7 +14,6 @@ import contextlib
 import contextvars
 import errno
 import logging
-import logging.handlers
 import math
 import os
 import resource
@@ -38,6 +37,8 @@ from engine.guarding import Guarding
 from engine.installed import Installation, state_file
 from engine.journal import Journal, Viewer, ViewerGoneError
 from engine.lease import leased
+from engine.lock import Lock, LockGoneError
+from engine.logfile import LogFile
 from engine.planning import Hardware, PlanError
 from engine.pool import Pool
 from engine.protocol import PROTOCOL, events, requests
@@ -49,7 +50,7 @@ from engine.watch import Watch
 from kernels import catalog
 from kernels.catalog.model import Target
 from store import upkeep
-from store.errors import StoreError, StoreFullError, StoreLockedError
+from store.errors import StoreError, StoreFullError, StoreGoneError, StoreLockedError
 from store.outcomes import State, Trigger
 from store.records import INSTALLED_CHECK, Peak
 from store.ulid import new_ulid
@@ -71,6 +72,7 @@ HANDSHAKE_LIMIT_S = 10.0
 PULSE_S = 2.0  # client.SILENCE_S is a few of them
 STARTING_PULSE_S = 0.1  # who waits for the start hears of its end
 LOCK_PAUSE_S = 0.5
+MOST_FOLLOWED = 3  # files at the store's path that one call may follow; then it waits as for a full disk
 MOST_UNREAD = 16  # answered requests of a face that does not read; the next one waits
 UNREAD_LIMIT_S = 60.0
 
@@ -119,14 +121,18 @@ class QueuedFuzz:
 class Engine:
     """Everything that one engine process is."""
 
-    def __init__(self) -> None:
+    def __init__(self, held: Lock) -> None:
         self.epoch = new_ulid()
+        self._lock = held
         self._started = time.monotonic()
         self._nvml = Nvml()
         self._hardware = Hardware.find(self._nvml)
         self._journal = Journal(paths.journal_dir())
         self._store: Store
         self._store_lock = asyncio.Lock()
+        self._store_waits = ""  # why results wait in memory, as it was told
+        self._followed = False  # whether the store is another file than the one that was opened first
+        self._environment: tuple[Any, ...] = ()  # what was put last
         self._pool = Pool(interpret=not self._hardware.gpus)
         self._waits_told = False
         self._pool.tell = self._tell_wait
@@ -159,7 +165,6 @@ class Engine:
         self._clients: set[asyncio.Task[None]] = set()  # those of them that have said hello
         self._greeting: dict[asyncio.Task[None], asyncio.WriteTransport] = {}  # those that may yet, the oldest first
         self._degraded = ""
-        self._banners: dict[str, str] = {}  # what was told and not taken back
 
     # -- life --------------------------------------------------------------------------------------------------------
 
@@ -239,6 +244,12 @@ class Engine:
 
     async def _greet_store(self) -> list[str]:
         """Say what the store was opened with; the runs in the middle of which the engine before was lost."""
+        self._tell_opened()
+        lost: list[str] = await self._call_store("mark_lost", self.epoch)
+        self._tell_lost(lost)
+        return lost
+
+    def _tell_opened(self) -> None:
         opened = self._store.opened
         if opened.set_aside is not None:
             kept = clean_line(os.fsencode(opened.set_aside))
@@ -254,10 +265,13 @@ class Engine:
                 "state",
                 f"no lasting place could be written to: results are in {paths.state_dir()} until a reboot",
             )
-        lost: list[str] = await self._call_store("mark_lost", self.epoch)
+        if opened.log_kept is not None:
+            kept = clean_line(os.fsencode(opened.log_kept))
+            self._banner("log", f"a log without its database was kept as {kept}: put it beside that one, as NAME-wal")
+
+    def _tell_lost(self, lost: list[str]) -> None:
         if lost:
             log.warning("%d run(s) of an earlier engine ended as engine_lost: %s", len(lost), ", ".join(lost))
-        return lost
 
     async def _shut_down(self, jobs: list[asyncio.Task[None]]) -> None:
         log.info("engine %s is stopping", self.epoch)
@@ -279,10 +293,15 @@ class Engine:
             task.cancel()
         await asyncio.gather(*running, *jobs, *(t for _, t in self._watches.values()), return_exceptions=True)
         for queued in queue:
-            if queued.task is None:
-                await self._end_unstarted(queued, "cancelled: the engine was stopped")
-            elif queued.task.cancelled():  # it waited for a GPU
-                await self._end_unstarted(queued, "cancelled before it began")
+            try:
+                if queued.task is None:
+                    await self._end_unstarted(queued, "cancelled: the engine was stopped")
+                elif queued.task.cancelled():  # it waited for a GPU
+                    await self._end_unstarted(queued, "cancelled before it began")
+                else:
+                    queued.task.result()
+            except Exception as error:  # the others still have to be told
+                self._tell_unstored(queued, error)
         for asked in fuzzes:
             if asked.task is None or asked.task.cancelled():
                 self._tell_unstarted(asked, "cancelled: the engine was stopped")
@@ -303,10 +322,9 @@ class Engine:
         for connection in list(self._connections):
             connection.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
-        with contextlib.suppress(OSError):
-            if self._socket_path.stat().st_ino == self._socket_inode:
-                self._socket_path.unlink()
-        paths.pointer_file().unlink(missing_ok=True)
+        self._unbind()
+        if not self._lock.lost:
+            paths.pointer_file().unlink(missing_ok=True)
 
     async def _bind(self) -> None:
         """Listen on the socket. Whoever holds the lock may remove what lies at its path. Raises OSError."""
@@ -330,32 +348,48 @@ class Engine:
             sink.write(os.fsencode(self._socket_path))
         partial.rename(pointer)
 
-    async def _keep_house(self) -> None:
-        """Every few seconds: is our socket still ours? Are warm processes still wanted? Is the store backed up?
+    async def _bind_again(self) -> None:
+        """Listen on a socket of the folder that is at the path now; connections that there are go on."""
+        if self._server is not None:
+            self._server.close()
+        self._unbind()
+        try:
+            folder = os.open(paths.state_dir(), os.O_PATH | os.O_CLOEXEC)
+            os.close(self._folder)
+            self._folder = folder
+            await self._bind()
+        except (paths.UnsafePathError, OSError) as error:
+            log.error("binding again failed: %s", error)
 
-        And is there an orphan of a process that could not be killed at the time and has ended since?
+    def _unbind(self) -> None:
+        with contextlib.suppress(OSError):
+            if self._socket_path.stat().st_ino == self._socket_inode:
+                self._socket_path.unlink()
+
+    async def _keep_house(self) -> None:
+        """Every few seconds: are lock, store and socket still ours? Are warm processes still wanted?
+
+        Is the store backed up? And is there an orphan of a process that could not be killed at the time and has ended
+        since?
         """
         chores = upkeep.Upkeep()
         while True:
             await asyncio.sleep(HOUSEKEEPING_S)
             await spawner.sweep_orphans()
+            if not self._store_lock.locked():  # whoever has it looks itself
+                await self._look_at_store()
             try:
                 inode = self._socket_path.stat().st_ino
             except OSError:
                 inode = 0
-            if inode != self._socket_inode:
+            if inode != self._socket_inode and not self._lock.lost:
                 log.warning("the socket %s was taken away; binding again", self._socket_path)
-                if self._server is not None:
-                    self._server.close()
-                try:
-                    await self._bind()
-                except OSError as error:
-                    log.error("binding again failed: %s", error)
+                await self._bind_again()
             await self._guarding.between(lambda: self._busy)
             idle = time.monotonic() - self._last_activity
             if not self._warm_faces and not self._busy and idle > WARM_IDLE_S and self._pool.target:
                 self._pool.keep(0)
-            if not self._busy and chores.wanted(idle):
+            if not self._busy and not self._store_waits and chores.wanted(idle):
                 async with self._store_lock:  # a run that is asked for meanwhile begins when the disk is quiet again
                     told = await asyncio.to_thread(chores.tend, self._store, idle)
                 for news in told:
@@ -378,9 +412,6 @@ class Engine:
     def _banner(self, key: str, text: str, severity: str = "warning") -> None:
         if text:
             log.warning("%s", text)
-            self._banners[key] = text
-        else:
-            self._banners.pop(key, None)
         self._publish(events.Banner(key=key, text=text, severity=severity))
 
     def _tell_wait(self, text: str) -> None:
@@ -395,13 +426,13 @@ class Engine:
     # -- store ---------------------------------------------------------------------------------------------------------
 
     async def _call_store(self, name: str, *arguments: Any, **named: Any) -> Any:
-        """One call of the writer, off the loop, one at a time. Waits out a full disk or a foreign lock."""
-        told = False
+        """One call of the writer, off the loop, one at a time. Waits out a full disk, a foreign lock, and a store that
+        is not at its path and cannot be followed."""
         async with self._store_lock:
             while True:
                 try:
-                    result = await asyncio.to_thread(getattr(self._store, name), *arguments, **named)
-                except (StoreFullError, StoreLockedError) as error:
+                    result = await self._attempt(name, *arguments, **named)
+                except (StoreFullError, StoreLockedError, StoreGoneError) as error:
                     if _answer_awaited.get():
                         raise
                     full = isinstance(error, StoreFullError)
@@ -410,30 +441,153 @@ class Engine:
                         continue
                     if not self._ready.is_set():
                         self._starting = clean_line(str(error))
-                    if not told:
-                        told = True
-                        self._banner("store", f"{error}; results wait in memory and runs are paused", "error")
+                    self._tell_waiting(error)
                     if self._stopping.is_set():
                         raise
                     await asyncio.sleep(2.0)
                 else:
-                    if told:
-                        self._banner("store", "")
+                    self._tell_waiting(None)
+                    if name == "put_environment":
+                        self._environment = arguments
                     return result
 
     async def _ask_store(self, name: str, *arguments: Any) -> Any:
         """One call of the writer for whoever waits for an answer: that nothing can be stored is said at once, and the
         reserve is kept for results. Raises PlanError.
         """
-        if text := self._banners.get("store"):
-            raise PlanError(f"{text}; nothing was planned")
+        if self._store_waits:
+            raise PlanError(f"{self._store_waits}; nothing was planned")
         token = _answer_awaited.set(True)
         try:
             return await self._call_store(name, *arguments)
-        except (StoreFullError, StoreLockedError) as error:
+        except (StoreFullError, StoreLockedError, StoreGoneError) as error:
             raise PlanError(clean_line(f"{error}; nothing was planned", limit=2000)) from None
         finally:
             _answer_awaited.reset(token)
+
+    def _tell_waiting(self, error: StoreError | None) -> None:
+        """Say once that nothing can be stored, and once that it can be again."""
+        if error is not None and not self._store_waits:
+            self._store_waits = f"{error}; results wait in memory and runs are paused"
+            self._banner("store", self._store_waits, "error")
+        elif error is None and self._store_waits:
+            self._store_waits = ""
+            self._banner("store", "")
+
+    async def _look_at_store(self) -> None:
+        """Whether lock and store are ours still; where they are not, what can be done about it, once."""
+        async with self._store_lock:
+            try:
+                await self._attempt("look")
+            except StoreError as error:
+                self._tell_waiting(error)
+            else:
+                self._tell_waiting(None)
+
+    async def _attempt(self, name: str, *arguments: Any, **named: Any) -> Any:
+        """One call of the writer, in the store that is at the path and under a lock that is ours.
+
+        Raises StoreGoneError where there is none and none can be made now, and what the writer raises.
+        """
+
+        def call() -> Any:
+            self._lock.look()
+            return getattr(self._store, name)(*arguments, **named)
+
+        for _ in range(MOST_FOLLOWED):
+            try:
+                return await asyncio.to_thread(call)
+            except LockGoneError:
+                await self._retake_lock()
+            except StoreGoneError:
+                await self._follow_store()
+        raise StoreGoneError(f"{self._store.path} changes all the time: let nobody but the engine write there")
+
+    async def _retake_lock(self) -> None:
+        """Make the state folder anew where it is not there, and lock it; an engine whose place was taken ends."""
+
+        def retake() -> bool:
+            paths.make_private(paths.state_dir())
+            if not self._lock.retake():
+                return False
+            for folder in (paths.work_dir, paths.snapshots_dir, paths.journal_dir):
+                folder()
+            return True
+
+        state = clean_line(os.fsencode(paths.state_dir()))
+        try:
+            ours = await asyncio.to_thread(retake)
+        except (paths.UnsafePathError, OSError) as error:
+            raise self._homeless(error) from error
+        if not ours:
+            self._banner("lock", f"another engine serves {state}, whose lock was removed: this one ends", "error")
+            self._stopping.set()
+            return
+        log.warning("the lock of %s was removed, or the folder with it; it is locked again", state)
+        await self._bind_again()
+        self._pool.renew()  # whoever stands by may have lost its folder
+
+    async def _follow_store(self) -> None:
+        """Part with a store that is not at the path, open the one that is, and journal there what is on its way.
+
+        Raises StoreFullError, StoreLockedError, StoreGoneError: not now; nothing is lost.
+        """
+        plans = [(queued.plan, queued.state) for queued in self._queue]
+        files = [plan.files for plan, _ in plans] + [asked.plan.files for asked in self._fuzzes]
+        old = self._store
+
+        def follow() -> tuple[str, Store, list[str]] | None:
+            paths.make_private(paths.state_dir())
+            parted = old.part()
+            if parted is None:
+                return None
+            goes_on = "the one that is there now is used" if old.path.exists() else "a new store was begun there"
+            store = Store.open(old.path, wal=not filesystem.network(old.path.parent))
+            try:
+                # What is on its way for another engine is that one's affair.
+                lost = [] if self._lock.lost else store.mark_lost(self.epoch)
+                for each in files:
+                    store.put_snapshot(each)
+                if self._environment:
+                    store.put_environment(*self._environment)
+                unknown = [(plan, state) for plan, state in plans if not store.knows(plan.record.id)]
+                store.plan([plan.record for plan, _ in unknown])
+                for plan, state in unknown:
+                    if state is not State.PLANNED:
+                        store.advance(plan.record.id, state)
+            except BaseException:
+                store.close()
+                raise
+            said = [parted.text]
+            if not parted.in_place:
+                said.append(goes_on)
+            elif gone := sum(not store.knows(run_id) for run_id in old.finished):
+                said.append(f"{gone} run(s) that were stored in it are gone")
+            if unknown:
+                said.append(f"{len(unknown)} run(s) that were on their way go into it")
+            return "; ".join(said), store, lost
+
+        try:
+            found = await asyncio.to_thread(follow)
+        except (StoreFullError, StoreLockedError, StoreGoneError):
+            raise
+        except (paths.UnsafePathError, OSError, StoreError) as error:
+            raise self._homeless(error) from error
+        if found is None:
+            return
+        text, self._store, lost = found
+        self._followed = True
+        self._tell_opened()
+        self._tell_lost(lost)
+        text += ". `aisp engine stop` before files of its state are moved"
+        self._banner("moved", clean_line(os.fsencode(text), limit=2000), "error")
+
+    def _homeless(self, error: Exception) -> StoreGoneError:
+        """There is no place for results. Where it would not be safe to make one, the engine ends."""
+        if isinstance(error, paths.UnsafePathError) and not self._stopping.is_set():
+            self._banner("lock", f"{error}; the engine ends", "error")
+            self._stopping.set()
+        return StoreGoneError(str(error))
 
     # -- queue ---------------------------------------------------------------------------------------------------------
 
@@ -499,16 +653,19 @@ class Engine:
                 if queued.task.cancelled():  # before its first step: it had no chance to conclude itself
                     await self._end_unstarted(queued, "cancelled before it began")
                 elif (error := queued.task.exception()) is not None:
-                    log.error("run %s could not be concluded: %s", queued.plan.record.id, error, exc_info=error)
-                    reason = clean_line(f"the result could not be stored: {error}")
-                    lost = replace(queued.plan.record, state=State.INFRA_ERROR, reason=reason)
-                    self._publish(finished_event(lost))
+                    self._tell_unstored(queued, error)
             finally:
                 if queued in self._queue:
                     self._queue.remove(queued)
                 self._runs_done += 1
                 self._last_activity = time.monotonic()
             await self._tell_watch(queued.plan, execution.written())
+
+    def _tell_unstored(self, queued: Queued, error: BaseException) -> None:
+        """The end of a run that the store does not have as it was."""
+        log.error("run %s could not be concluded: %s", queued.plan.record.id, error, exc_info=error)
+        reason = clean_line(f"the result could not be stored: {error}")
+        self._publish(finished_event(replace(queued.plan.record, state=State.INFRA_ERROR, reason=reason)))
 
     async def _work_fuzz(self, asked: QueuedFuzz, services: Services) -> None:
         """Carry out one fuzz, in the slot of a run."""
@@ -625,6 +782,9 @@ class Engine:
         if any(not plan.problem for plan in plans):
             self._pool.keep(WARM_PROCESSES)
         self._wake.set()
+        if self._followed:  # their sources may be in the store before
+            for plan in plans:
+                await self._call_store("put_snapshot", plan.files)
 
     async def _end_unstarted(self, queued: Queued, reason: str) -> None:
         if queued in self._queue:
@@ -1224,29 +1384,30 @@ def main() -> int:
     """Be the engine of this state directory, unless there is one."""
     logging.raiseExceptions = False  # a log that cannot be written is no reason to say so line by line
     try:
-        held = lock.take()
+        descriptor = lock.take()
     except (paths.UnsafePathError, OSError) as error:
         _say_last(error)
         return 1
-    if held is None:
+    if descriptor is None:
         return paths.EXIT_ALREADY_RUNNING
-    handler = logging.handlers.RotatingFileHandler(paths.log_file(), maxBytes=4_000_000, backupCount=1)
+    held = Lock(descriptor)
+    handler = LogFile(paths.log_file())
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.getLogger("watchfiles").setLevel(logging.WARNING)  # it logs every change it sees
     try:
-        asyncio.run(_serve())
+        asyncio.run(_serve(held))
     except (StoreError, paths.UnsafePathError, OSError) as error:
         log.error("%s", error)
         _say_last(error)
         return 1
     finally:
-        os.close(held)
+        held.close()
     return 0
 
 
-async def _serve() -> None:
-    await Engine().serve()
+async def _serve(held: Lock) -> None:
+    await Engine(held).serve()
 
 
 if __name__ == "__main__":

@@ -160,9 +160,14 @@ class EngineUnderTest:
 
     async def start(self) -> None:
         """Start it as a face does, and wait until it answers."""
+        with self.use(), self._started():
+            self.process = client.start_engine()
+        await self.answers()
+
+    async def answers(self) -> None:
+        """Wait until it does."""
+        assert self.process is not None
         with self.use():
-            with self._started():
-                self.process = client.start_engine()
             deadline = time.monotonic() + 60
             while True:
                 with contextlib.suppress(EngineUnavailableError):

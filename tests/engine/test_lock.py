@@ -25,6 +25,13 @@ def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return paths.state_dir()
 
 
+def engines_lock() -> lock.Lock:
+    """The lock, as an engine has it."""
+    descriptor = lock.take()
+    assert descriptor is not None
+    return lock.Lock(descriptor)
+
+
 def test_who_takes_it_is_seen_by_others_and_nobody_else_gets_it() -> None:
     assert lock.holder() is None
     words = [sys.executable, "-c", TAKE]
@@ -60,6 +67,33 @@ def test_whoever_only_asks_keeps_nobody_from_taking_it() -> None:
         letting_go.join()
     assert held is not None
     os.close(held)
+
+
+def test_a_removed_lock_is_taken_anew_and_keeps_others_out() -> None:
+    path = paths.lock_file()
+    held = engines_lock()
+    held.look()
+    path.unlink()
+    with pytest.raises(lock.LockGoneError, match="is not the file that was locked"):
+        held.look()
+    assert held.retake()
+    held.look()
+    assert lock.take() is None
+    held.close()
+    engines_lock().close()
+
+
+def test_a_lock_that_another_engine_has_is_lost_and_not_looked_at_again(state: Path) -> None:
+    held = engines_lock()
+    paths.lock_file().rename(state / "moved")
+    other = engines_lock()
+    with pytest.raises(lock.LockGoneError):
+        held.look()
+    assert not held.retake()
+    assert held.lost
+    held.look()
+    held.close()
+    other.close()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,36 @@
+"""The engine's log in the state folder."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import logging.handlers
+import os
+from pathlib import Path
+
+from engine import paths
+
+LOG_BYTES = 4_000_000
+
+
+class LogFile(logging.handlers.RotatingFileHandler):
+    """A log that is begun anew where its file was removed or moved, in a folder that is ours; else lines are lost."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, maxBytes=LOG_BYTES, backupCount=1)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """See the class."""
+        if self.stream is not None:
+            there = False
+            with contextlib.suppress(OSError):
+                there = os.path.samestat(os.stat(self.baseFilename), os.fstat(self.stream.fileno()))  # noqa: PTH116
+            if not there:
+                self.stream.close()
+                self.stream = None  # the handler opens it with the next line
+        if self.stream is None:
+            try:
+                paths.make_private(Path(self.baseFilename).parent)
+            except (paths.UnsafePathError, OSError):
+                return
+        super().emit(record)
