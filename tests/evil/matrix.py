@@ -18,7 +18,19 @@ if TYPE_CHECKING:
     Scene = Callable[[Stage], Awaitable[str]]
 
 ROWS = 79
-SCENES = ("engines", "faces", "files", "gpus", "rungs", "sentences", "sources", "stores", "workers")
+SCENES = (
+    "engines",
+    "faces",
+    "files",
+    "gpus",
+    "places",
+    "rungs",
+    "sentences",
+    "sources",
+    "starts",
+    "stores",
+    "workers",
+)
 """Modules of tests/evil/scenes, each of which registers its scenes when it is imported."""
 
 

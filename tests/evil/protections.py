@@ -51,6 +51,18 @@ PROTECTIONS = (
         (14,),
     ),
     Protection(
+        "the file at the path is the store",
+        "the writer does not look whether its file is still there",
+        (("store/place.py", "        if not self.fits():\n", "        if False:\n"),),
+        (53,),
+    ),
+    Protection(
+        "a lock that was removed is taken again",
+        "the engine does not look at its lock",
+        (("engine/holding.py", "        if self.lost:\n", "        if True:\n"),),
+        (58,),
+    ),
+    Protection(
         "what a worker leaves behind is swept",
         "the engine's sweep finds nobody",
         (
