@@ -3,6 +3,9 @@
 A run counts as planned once a reply, an event or an edit has named it, as finished once its RunFinished has arrived.
 From then on the store must have it: with that state and that verdict, with every sample that was told, bit for bit,
 for ever. What the store has beyond that must be what was in flight when its engine was killed, and lost.
+
+A store that was moved away or removed under an engine goes on counting: what was told is in the store at the path, or
+whole in one of those before it.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -34,6 +37,7 @@ class Ledger:
         written: every content that a watched file was ever given.
         in_flight: by epoch, targets that were asked for and never answered, because that engine was killed.
         watched: targets under watch.
+        before: files that were the store before they were moved away or removed.
         broken: promises that were seen broken as it was told.
     """
 
@@ -44,6 +48,7 @@ class Ledger:
     written: set[bytes] = field(default_factory=set)
     in_flight: dict[str, list[str]] = field(default_factory=dict)
     watched: set[str] = field(default_factory=set)
+    before: list[Path] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
     _sealed: dict[str, str] = field(default_factory=dict)  # hash of each ended run, when it was first read
     _next_seq: int = 0
@@ -91,32 +96,59 @@ class Ledger:
 
     def lost(self, path: Path, run_ids: Sequence[str]) -> list[str]:
         """What is wrong with runs of an engine that is gone, now that another one is up."""
+        there = self.stored(None)
         with History(path) as history:
-            return [fault for run_id in run_ids for fault in self._ended(history, run_id)]
+            return [fault for run_id in run_ids for fault in self._ended(history, run_id, there)]
 
-    def _ended(self, history: History, run_id: str) -> list[str]:
+    def _ended(self, history: History, run_id: str, before: Container[str]) -> list[str]:
         try:
             state = history.run(run_id).state
         except LookupError:
-            return [f"run {run_id} was planned and is not in the store"]
+            # Its engine was killed before it had found out that its store was moved.
+            return [] if run_id in before else [f"run {run_id} was planned and is not in the store"]
         return [] if state.final else [f"run {run_id} is {state}, and its engine is gone"]
+
+    def stored(self, path: Path | None) -> dict[str, RunRecord]:
+        """Every run of the store and of those before it, by its id; its end where one of them has it."""
+        found: dict[str, RunRecord] = {}
+        for file in (*self.before, *([path] if path else [])):
+            with History(file) as history:
+                for record in history.newest(1 << 30, all_findings=False):
+                    if record.state.final or record.id not in found:
+                        found[record.id] = record
+        return found
+
+    def copied(self, copy: Path, ended: Sequence[str]) -> list[str]:
+        """What a copy lacks that says of itself that it is whole: of runs that had ended before it was begun, none."""
+        found = {run_id for run_id, run in self.stored(copy).items() if run.state.final}
+        return [f"a copy is whole without run {run_id}, which had ended" for run_id in ended if run_id not in found]
 
     def check(self, path: Path) -> list[str]:
         """Everything in the store that contradicts what was told, once no engine runs; nothing where all is well."""
         found = list(self.broken)
-        found += [f"{one.kind} {one.id}: {one.reason}" for one in upkeep.verify(path).damage]
-        with History(path) as history:
-            stored = {record.id: record for record in history.newest(1 << 30, all_findings=False)}
-            found += [f"run {run_id}: {reason}" for run_id, reason in history.damaged.items()]
+        stored: dict[str, RunRecord] = {}
+        with contextlib.ExitStack() as stack:
+            histories = [stack.enter_context(History(file)) for file in (*self.before, path)]
+            for history in histories:
+                found += [f"{one.kind} {one.id}: {one.reason}" for one in upkeep.verify(history.path).damage]
+                present = {record.id: record for record in history.newest(1 << 30, all_findings=False)}
+                found += [f"run {run_id}: {reason}" for run_id, reason in history.damaged.items()]
+                for run_id, record in present.items():
+                    if not record.state.final and history.path == path:
+                        found.append(f"run {run_id} is {record.state}, and no engine runs")
+                    elif record.state.final and run_id in self.finished:
+                        found += self._samples_as_told(history, record)
+                    if record.state.final or run_id not in stored:
+                        stored[run_id] = record
+            # `present` is what is at the path.
+            found += self._unasked([record for run_id, record in present.items() if run_id not in self.planned])
             found += [f"run {i} was planned and is not in the store" for i in self.planned if i not in stored]
-            for run_id, record in stored.items():
-                if not record.state.final:
-                    found.append(f"run {run_id} is {record.state}, and no engine runs")
-                elif run_id in self.finished:
-                    found += self._samples_as_told(history, record)
-            found += self._unasked([record for run_id, record in stored.items() if run_id not in self.planned])
-            found += self._as_edited(history, stored)
-        return found + self._as_written(path)
+            ended = [i for i in self.finished if i in stored and not stored[i].state.final]
+            found += [f"run {i} was told as ended and its end is in no store" for i in ended]
+            found += self._as_edited(histories, stored)
+        for file in (*self.before, path):
+            found += self._as_written(file)
+        return found
 
     def _samples_as_told(self, history: History, record: RunRecord) -> list[str]:
         """Whether every sample that was told of a run is in the store, and no other."""
@@ -144,14 +176,19 @@ class Ledger:
             asked[record.target] -= 1
         return found
 
-    def _as_edited(self, history: History, stored: dict[str, RunRecord]) -> list[str]:
+    def _as_edited(self, histories: Sequence[History], stored: dict[str, RunRecord]) -> list[str]:
         """Every edit that was told has its sources in the store, as they were written, and its run has them."""
         found = []
         for edit in self.edits:
-            try:
-                source = history.snapshot(edit.snapshot)["optimized.py"]
-            except (LookupError, StoreError) as error:
-                found.append(f"edit {edit.number} of {edit.target}: {error}")
+            source = None
+            reason = ""
+            for history in histories:
+                try:
+                    source = history.snapshot(edit.snapshot)["optimized.py"]
+                except (LookupError, StoreError) as error:
+                    reason = str(error)
+            if source is None:
+                found.append(f"edit {edit.number} of {edit.target}: {reason}")
                 continue
             if source not in self.written:
                 found.append(f"edit {edit.number} of {edit.target} has sources that nobody wrote")
@@ -168,7 +205,8 @@ class Ledger:
         found = []
         columns = ("target", "state", "correctness", "validity", "verdict", "duration_ms")
         with contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
-            rows = connection.execute(f"SELECT id, {', '.join(columns)} FROM runs").fetchall()
+            ended = "sha256 IS NOT NULL" if path in self.before else "1"
+            rows = connection.execute(f"SELECT id, {', '.join(columns)} FROM runs WHERE {ended}").fetchall()
             sealed = dict(connection.execute("SELECT id, sha256 FROM runs WHERE sha256 IS NOT NULL").fetchall())
         for run_id, *values in rows:
             if run_id in self.finished:

@@ -1,7 +1,8 @@
 """The kill loop: whatever is killed at whatever moment, what was told stays true.
 
 Each round ends one of engine, worker, verifier and app with SIGKILL at a random point, while runs and edits go on;
-then whatever is missing is started again. All of it happens over one state folder. `Ledger` says what must hold.
+then whatever is missing is started again. Or it moves, removes or copies the store, or fills the disk, which the next
+round's kill may find under way. All of it happens over one state folder. `Ledger` says what must hold.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ from typing import Any
 from engine import spawner
 from engine.client import EngineUnavailableError
 from store.outcomes import FindingStatus
-from store.reader import History
 from tests.chaos.light import stand_ins
 from tests.chaos.world import PATIENCE_S, TARGETS, World
 
-VICTIMS = {"engine": 25, "worker": 35, "verifier": 25, "app": 15}
+VICTIMS = {"engine": 25, "worker": 25, "verifier": 20, "app": 10}
+FAULTS = {"store moved": 6, "store removed": 4, "store copied": 6, "disk full": 4}
+MOST_FULL_S = 1.5
 MOST_EVENTS = 120  # about as many as a run has: the kill comes at a random one
 EVENTS_PATIENCE_S = 1.0
 JITTER_S = 0.02
@@ -41,6 +43,8 @@ class Tally:
 
     Attributes:
         killed: how often each was killed.
+        faults: how often each befell the store.
+        copies: how many copies of it said that they are whole, and that they are not.
         engine_killed_after: the last word of each engine that was killed.
         restarts_s: from the kill of an engine to the answer of the next.
         outlived_s: how long workers outlived their engine.
@@ -50,6 +54,8 @@ class Tally:
     seed: int
     rounds: Counter[str] = field(default_factory=Counter)
     killed: Counter[str] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)
+    copies: Counter[str] = field(default_factory=Counter)
     engine_killed_after: Counter[str] = field(default_factory=Counter)
     restarts_s: list[float] = field(default_factory=list)
     outlived_s: list[float] = field(default_factory=list)
@@ -63,6 +69,8 @@ class Tally:
             "seed": self.seed,
             "rounds": dict(self.rounds),
             "killed": dict(self.killed),
+            "faults": dict(self.faults),
+            "copies": dict(self.copies),
             "engine_killed_after": dict(self.engine_killed_after.most_common()),
             "restart_s": _spread(self.restarts_s),
             "workers_outlived_engine_s": _spread(self.outlived_s),
@@ -102,24 +110,24 @@ async def run(
     tally.broken += world.ledger.check(world.store)
     tally.broken = list(dict.fromkeys(tally.broken))
     tally.took_s = time.monotonic() - started
-    with History(world.store) as history:
-        stored = history.newest(1 << 30, all_findings=False)
-        states = Counter(record.state.value for record in stored)
-        caught = Counter(f.check for record in stored for f in record.findings if f.status is FindingStatus.CAUGHT)
-        tally.figures = {
-            "runs": {
-                "told as planned": len(world.ledger.planned),
-                "told as ended": len(world.ledger.finished),
-                "stored": len(stored),
-                "never told, lost with their engine": len({run.id for run in stored} - set(world.ledger.planned)),
-            },
-            "states": dict(states.most_common()),
-            "caught_by": dict(caught),
-            "slow_starts": world.slow_starts,
-            "edits_told": len(world.ledger.edits),
-            "samples_told": sum(sum(arms.values()) for arms in world.ledger.samples.values()),
-            "store_bytes": world.store.stat().st_size,
-        }
+    stored = list(world.ledger.stored(world.store).values())
+    states = Counter(record.state.value for record in stored)
+    caught = Counter(f.check for record in stored for f in record.findings if f.status is FindingStatus.CAUGHT)
+    tally.figures = {
+        "runs": {
+            "told as planned": len(world.ledger.planned),
+            "told as ended": len(world.ledger.finished),
+            "stored": len(stored),
+            "never told, lost with their engine": len({run.id for run in stored} - set(world.ledger.planned)),
+        },
+        "stores_before": len(world.ledger.before),
+        "states": dict(states.most_common()),
+        "caught_by": dict(caught),
+        "slow_starts": world.slow_starts,
+        "edits_told": len(world.ledger.edits),
+        "samples_told": sum(sum(arms.values()) for arms in world.ledger.samples.values()),
+        "store_bytes": world.store.stat().st_size,
+    }
     return tally
 
 
@@ -141,7 +149,8 @@ async def _rounds(
         await _kill(world, chance, tally)
         tally.rounds[kind] += 1
         if number % 50 == 0 or number == count:
-            progress(f"{number} of {count} with {kind}, {len(world.ledger.planned)} runs, {dict(tally.killed)}")
+            done = dict(tally.killed + tally.faults)
+            progress(f"{number} of {count} with {kind}, {len(world.ledger.planned)} runs, {done}")
         if world.ledger.broken or time.monotonic() > deadline:
             break
     # After all that, an honest run must end well, and nothing must be left.
@@ -183,8 +192,21 @@ async def _random_moment(world: World, chance: random.Random) -> None:
 
 
 async def _kill(world: World, chance: random.Random, tally: Tally) -> None:
-    """End one of them. The verifier is the oldest process of the engine, or will be."""
-    (victim,) = chance.choices(list(VICTIMS), list(VICTIMS.values()))
+    """End one of them, or harm the store. The verifier is the oldest process of the engine, or will be."""
+    (victim,) = chance.choices([*VICTIMS, *FAULTS], [*VICTIMS.values(), *FAULTS.values()])
+    if victim in FAULTS:
+        if not world.store.exists():  # moved, and its engine has not found out yet
+            return
+        tally.faults[victim] += 1
+        if victim == "store moved":
+            world.move_store()
+        elif victim == "store removed":
+            await world.remove_store()
+        elif victim == "store copied":
+            tally.copies["whole" if await world.copy_store() else "not whole"] += 1
+        else:
+            await world.fill_disk(chance.uniform(0, MOST_FULL_S))
+        return
     workers = world.workers() if victim in ("worker", "verifier") else []
     if victim in ("worker", "verifier") and len(workers) < 2:
         victim = "engine"

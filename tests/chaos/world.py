@@ -1,4 +1,7 @@
-"""One state folder, its engine, an app on a terminal of its own, and a hand that ends any of them with SIGKILL."""
+"""One state folder, its engine, an app on a terminal of its own, and a hand that ends any of them with SIGKILL.
+
+The hand also moves, removes and copies the store, and lets no file of the engine grow.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,9 @@ import asyncio
 import contextlib
 import os
 import pty
+import shutil
 import signal
+import subprocess
 import sys
 import termios
 import time
@@ -19,10 +24,12 @@ import psutil
 from engine import client, paths
 from engine.client import Connection, EngineUnavailableError
 from engine.protocol import events, requests
+from store import upkeep
 from tests.chaos.ledger import Ledger
 from tests.engine import started
 from tests.engine.harness import EngineUnderTest
 from tests.evil import corpus
+from tests.evil.scenes.stores import limit_files
 
 PATIENCE_S = 240.0  # ten runs with real workers, on a machine that has other work
 ROOT = "mine"
@@ -32,6 +39,7 @@ KEPT = {
     "aisp.db", "aisp.db.ballast", "caches", "compiled", "engine.lock", "engine.log", "engine.log.1",
     "installed.json", "journal", "snapshots", "work",
 }  # fmt: skip
+OF_STORES_BEFORE = ("aisp.db.replaced-", "aisp.db-wal.kept-")
 LAYOUTS = 33  # what the engine keeps of them, and the one that it is about to make
 REAL_APP = ["-c", "from tui.cli import main_tui; main_tui()"]
 WORKERS = {"engine.worker", "tests.chaos.stand_in"}  # one of these is among the words that start a worker
@@ -71,6 +79,7 @@ class World:
         self._asked: list[str] = []
         self._saves = 0
         self._earlier: frozenset[str] = frozenset()  # runs whose engine is gone
+        self._moved = 0  # banners that told of a store that is elsewhere now
 
     @property
     def store(self) -> Path:
@@ -98,6 +107,7 @@ class World:
         welcome = self._connection.welcome
         self.pid, self.epoch = welcome.pid, welcome.epoch
         self.ledger.begin()
+        self.gather()
         self._listening = asyncio.create_task(self._listen(self._connection))
         await self._request(requests.StartWatch, root=str(self.root), target=f"{ROOT}:{WATCHED}")
 
@@ -107,6 +117,8 @@ class World:
                 self.ledger.hear(event)
                 if isinstance(event, events.Step):
                     self.last = event.name
+                elif isinstance(event, events.Banner) and event.key == "moved":
+                    self._moved += 1
                 elif isinstance(event, (events.RunPlanned, events.RunFinished)):
                     self.last = type(event).__name__
             self.heard += len(batch)
@@ -175,6 +187,54 @@ class World:
         """Runs of the engine that runs now whose end was not told."""
         return [run_id for run_id in self.ledger.open if run_id not in self._earlier]
 
+    # -- the store ---------------------------------------------------------------------------------------------
+
+    def move_store(self) -> None:
+        """Give the store another name; its engine will find out, unless it is killed before."""
+        moved = self.store.with_name(f"aisp.db.replaced-{len(self.ledger.before) + 1}")
+        self.store.rename(moved)
+        self.ledger.before.append(moved)
+
+    async def remove_store(self) -> None:
+        """Remove it with its log, and wait for the copy that its engine makes of it."""
+        told = self._moved
+        for side in ("", "-wal", "-shm"):
+            Path(f"{self.store}{side}").unlink(missing_ok=True)
+        await self.until(lambda: self._moved > told or not self.connected, "the word of a store that was removed")
+        self.gather()
+
+    async def copy_store(self) -> bool:
+        """Copy the state folder while its engine writes there. Whether the copy is whole; then it must lack nothing."""
+        ended = list(self.ledger.finished)
+        copy = self.under_test.home / "copy"
+        await asyncio.to_thread(subprocess.run, ["cp", "-a", str(self.store.parent), str(copy)], check=False)
+        try:
+            if not (copy / "aisp.db").exists():
+                return False
+            if not (await asyncio.to_thread(upkeep.verify, copy / "aisp.db")).whole:
+                return False
+            self.ledger.broken += await asyncio.to_thread(self.ledger.copied, copy / "aisp.db", ended)
+            return True
+        finally:
+            await asyncio.to_thread(shutil.rmtree, copy)
+
+    async def fill_disk(self, lasting_s: float) -> None:
+        """For a while no file of the engine, or of what it starts, may grow."""
+        limit_files(self.pid, 4096)
+        await asyncio.sleep(lasting_s)
+        for process in (psutil.Process(self.pid), *self.workers()):
+            with contextlib.suppress(psutil.Error):
+                limit_files(process.pid, -1)
+
+    def gather(self) -> None:
+        """Find what engines have kept of stores before, and put a log that was left alone beside its database."""
+        state = self.store.parent
+        for kept in sorted(state.glob("aisp.db.replaced-*")):
+            if kept not in self.ledger.before and not kept.name.endswith(("-wal", "-shm")):
+                self.ledger.before.append(kept)
+        for log in state.glob("aisp.db-wal.kept-*"):
+            log.replace(f"{self.ledger.before[-1]}-wal")
+
     # -- ends --------------------------------------------------------------------------------------------------
 
     async def kill_engine(self) -> tuple[float, list[str]]:
@@ -216,7 +276,8 @@ class World:
                 broken.append("the socket is still there")
         broken += [f"{path} was left behind" for path in self.under_test.litter()]
         state = self.under_test.home / "state"
-        broken += [f"{path} was left in the state folder" for path in state.iterdir() if path.name not in KEPT]
+        left = [path for path in state.iterdir() if not path.name.startswith(OF_STORES_BEFORE)]
+        broken += [f"{path} was left in the state folder" for path in left if path.name not in KEPT]
         broken += [f"{path} was left in the journal" for path in (state / "journal").iterdir()]
         broken += [f"{path} was left of a process" for path in (state / "work").iterdir()]
         if (layouts := len(list((state / "snapshots").iterdir()))) > LAYOUTS:
