@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from store.errors import StoreCorruptError
 from store.records import ContradictionError, Floats, Ints, Samples, Telemetry
+from store.seal import FINDINGS_BYTES, arrays_hash, inflated, sha256
 
 Blobs = dict[str, bytes]
 
@@ -29,9 +30,6 @@ _LATER_FLOATS = frozenset({"sm_clock_mhz", "probe_ms", "cycles"})  # NULL in row
 SAMPLE_INTS = ("end_ns", "round", "replica", "inputs", "discarded")
 TELEMETRY_FLOATS = ("sm_clock_mhz", "memory_clock_mhz", "temperature_c", "power_w")
 TELEMETRY_INTS = ("at_ns", "throttle")
-
-FINDINGS_BYTES = 16 * 2**20
-"""Most that the findings of one run may take as JSON: ten times what 400 checks with the longest evidence do."""
 
 
 def label(text: str) -> str:
@@ -58,11 +56,6 @@ def name_bytes(name: str) -> bytes:
 def name_text(name: bytes) -> str:
     """The inverse of `name_bytes`."""
     return name.decode("utf-8", "surrogateescape")
-
-
-def sha256(data: bytes) -> str:
-    """Hex digest."""
-    return hashlib.sha256(data).hexdigest()
 
 
 def manifest_hash(files: Iterable[tuple[bytes, str]]) -> str:
@@ -100,19 +93,11 @@ def _pack(value: Any, floats: tuple[str, ...], ints: tuple[str, ...]) -> tuple[i
     if len(lengths) != 1:
         raise ContradictionError(f"arrays of one {type(value).__name__} differ in length: {sorted(lengths)}")
     packed = {name: zlib.compress(data, 1) if name in ints else data for name, data in plain.items()}
-    return lengths.pop(), packed, _arrays_hash(plain)
+    return lengths.pop(), packed, arrays_hash(plain)
 
 
-def _arrays_hash(plain: Blobs) -> str:
-    whole = hashlib.sha256()
-    for name in sorted(plain):
-        whole.update(name.encode("ascii") + b"\0" + hashlib.sha256(plain[name]).digest())
-    return whole.hexdigest()
-
-
-def _unpack(
-    row: Mapping[str, Any], floats: tuple[str, ...], ints: tuple[str, ...]
-) -> tuple[dict[str, Floats], dict[str, Ints]]:
+def _plain_of(row: Mapping[str, Any], floats: tuple[str, ...], ints: tuple[str, ...]) -> Blobs:
+    """The bytes of a row's arrays. Raises StoreCorruptError where they are not what was written."""
     size = 8 * row["count"]
     plain: Blobs = {name: row[name] for name in floats}
     for name in ints:
@@ -123,8 +108,15 @@ def _unpack(
         except zlib.error as error:
             raise StoreCorruptError(f"the {name} array does not unpack: {error}") from None
     wrong = [name for name, data in plain.items() if len(data) != size]
-    if wrong or _arrays_hash(plain) != row["sha256"]:
+    if wrong or arrays_hash(plain) != row["sha256"]:
         raise StoreCorruptError(f"the arrays {', '.join(wrong or plain)} are not what was written")
+    return plain
+
+
+def _unpack(
+    row: Mapping[str, Any], floats: tuple[str, ...], ints: tuple[str, ...]
+) -> tuple[dict[str, Floats], dict[str, Ints]]:
+    plain = _plain_of(row, floats, ints)
     return (
         {name: np.frombuffer(plain[name], "<f8").astype(np.float64) for name in floats},
         {name: np.frombuffer(plain[name], "<i8").astype(np.int64) for name in ints},
@@ -141,10 +133,23 @@ def unpack_samples(row: Mapping[str, Any]) -> Samples:
 
     Raises StoreCorruptError where the bytes are not what was written.
     """
-    there = tuple(name for name in SAMPLE_FLOATS if name not in _LATER_FLOATS or row.get(name) is not None)
-    floats, ints = _unpack(row, there, SAMPLE_INTS)
+    floats, ints = _unpack(row, _sample_floats(row), SAMPLE_INTS)
     arrays: dict[str, Any] = {"sm_clock_mhz": np.full(row["count"], np.nan), **floats, **ints}
     return Samples(**arrays)
+
+
+def _sample_floats(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(name for name in SAMPLE_FLOATS if name not in _LATER_FLOATS or row.get(name) is not None)
+
+
+def check_samples(row: Mapping[str, Any]) -> None:
+    """Compare a row's arrays with its hash, without making arrays of them. Raises StoreCorruptError."""
+    _plain_of(row, _sample_floats(row), SAMPLE_INTS)
+
+
+def check_telemetry(row: Mapping[str, Any]) -> None:
+    """Likewise for a row of telemetry."""
+    _plain_of(row, TELEMETRY_FLOATS, TELEMETRY_INTS)
 
 
 def pack_telemetry(telemetry: Telemetry) -> tuple[int, Blobs, str]:
@@ -186,24 +191,7 @@ def unpack_findings(row: Mapping[str, Any]) -> list[list[str]]:
     """
     found = json.loads(row["notable"])
     if row["others"] is not None:
-        found = sorted(found + json.loads(_inflated(row["others"])), key=operator.itemgetter(0))
+        found = sorted(found + json.loads(inflated(row["others"])), key=operator.itemgetter(0))
         if [item[0] for item in found] != list(range(row["count"])):
             raise ValueError(f"there are not {row['count']} findings in their order")
     return [item[1:] for item in found]
-
-
-def findings_hash(row: Mapping[str, Any]) -> str:
-    """sha256 over a row of findings, whatever the compressor. Raises ValueError for what does not unpack."""
-    return sha256(row["notable"].encode("utf-8") + b"\0" + _inflated(row["others"]))
-
-
-def _inflated(blob: bytes) -> bytes:
-    inflater = zlib.decompressobj()
-    try:
-        # The bound is on what a damaged blob can make us allocate.
-        plain = inflater.decompress(blob, FINDINGS_BYTES + 1)
-    except zlib.error as error:
-        raise ValueError(f"the findings do not unpack: {error}") from None
-    if not inflater.eof or inflater.unused_data:
-        raise ValueError("the findings do not end where they should")
-    return plain

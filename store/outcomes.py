@@ -6,7 +6,10 @@ import enum
 
 
 class State(enum.StrEnum):
-    """Where a run or one of its arms is. The first three are on the way, all others are final."""
+    """Where a run or one of its arms is. The first three are on the way, all others are final.
+
+    The last is never stored: it is what a reader says of a run that is not what was written.
+    """
 
     PLANNED = "planned"
     STARTING = "starting"
@@ -25,11 +28,21 @@ class State(enum.StrEnum):
     CANCELLED = "cancelled"
     ENGINE_LOST = "engine_lost"  # the engine died while this was on the way
     INFRA_ERROR = "infra_error"  # our own fault, or the machine's
+    CHANGED = "changed since it was written"  # its digest does not fit: no figure of it is shown
 
     @property
     def final(self) -> bool:
         """Whether nothing more will happen."""
         return self not in (State.PLANNED, State.STARTING, State.RUNNING)
+
+    @property
+    def stored(self) -> bool:
+        """Whether a run can be in it, and not only be read so."""
+        return self is not State.CHANGED
+
+
+CHANGED_REASON = "its digest does not fit what is stored; `aisp store verify` says more"
+"""Why nothing of a run that was changed is shown."""
 
 
 class Correctness(enum.StrEnum):

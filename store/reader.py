@@ -10,9 +10,10 @@ never waits.
 No figure of a quarantined rung leaves this module: its comparisons come without them, in the runs from before it was
 caught too, where the same code ran. What is sealed, and verified, is what was written.
 
-A run whose rows contradict each other is never returned. The lists leave it out and name it in `damaged`;
-`run()` raises; so it is with fuzzes and their failures. Sample and telemetry arrays, the ceilings of a peak, fuzzes and
-failures are checked against their hash whenever they are read.
+A run whose digest does not fit was changed since it was written: it comes as `State.CHANGED`, under its name and
+without a figure, a verdict or a sample. A run whose rows contradict each other is never returned. The lists leave it
+out and name it in `damaged`; `run()` raises; so it is with fuzzes and their failures. Runs, sample and telemetry
+arrays, the ceilings of a peak, fuzzes and failures are checked against their hash whenever they are read.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ import logging
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
 
-from store import content, migrations
+from store import content, migrations, seal
 from store.errors import NewerSchemaError, StoreCorruptError, StoreError, typed, typed_errors
 from store.fuzzes import FailureRecord, FuzzRecord
 from store.records import ContradictionError, Peak, Quarantine, RunRecord, Samples, Telemetry
@@ -37,9 +38,7 @@ from store.rows import (
     IN_FORCE,
     NEEDED_COLUMNS,
     PEAKS_SINCE,
-    Row,
     RunRows,
-    array_hashes,
     failure_of,
     fetch,
     fuzz_of,
@@ -50,7 +49,9 @@ from store.rows import (
     load_quarantines,
     load_runs,
     masked,
+    without_figures,
 )
+from store.seal import Row, array_hashes, sha256
 
 log = logging.getLogger(__name__)
 
@@ -159,8 +160,8 @@ class History:
         with self._reading() as connection:
             number = self._number(connection, run_id)
             assert connection is not None  # _number found a row in it
-            record = load_runs(connection, [number])[number].record()
-            return masked(record, load_hidden(connection, [number]).get(number, {}))
+            rows, hashes = load_runs(connection, [number])[number], array_hashes(connection, [number])[number]
+            return self._shown(rows, hashes, load_hidden(connection, [number]).get(number, {}), all_findings=True)
 
     def board(self, *, all_findings: bool = True) -> dict[str, RunRecord]:
         """The newest run of every target that came to an end of its own: neither cancelled nor lost.
@@ -192,7 +193,7 @@ class History:
     # -- what a run left -------------------------------------------------------------------------------------
 
     def samples(self, run_id: str) -> dict[str, Samples]:
-        """Samples by rung, in the order of the arms; empty for a run that took none.
+        """Samples by rung, in the order of the arms; empty for a run that took none, and for one that was changed.
 
         Raises:
             LookupError: no such run.
@@ -201,14 +202,14 @@ class History:
         with self._reading() as connection:
             number = self._number(connection, run_id)
             assert connection is not None
-            return _samples(connection, number)
+            return {} if seal.changed(connection, [number]) else _samples(connection, number)
 
     def telemetry(self, run_id: str) -> Telemetry | None:
-        """GPU state during the run, None where it was not sampled. Raises like `samples`."""
+        """GPU state during the run, None where it was not sampled or the run was changed. Raises like `samples`."""
         with self._reading() as connection:
             number = self._number(connection, run_id)
             assert connection is not None
-            return _telemetry(connection, number)
+            return None if seal.changed(connection, [number]) else _telemetry(connection, number)
 
     def verify(self, run_id: str) -> bool:
         """Whether everything that the run left is, bit for bit, what was written.
@@ -346,7 +347,7 @@ class History:
             )
             if not found:
                 raise LookupError(f"no environment {environment_hash!r} in {self.path}")
-            if content.sha256(found[0].encode("utf-8")) != environment_hash:
+            if sha256(found[0].encode("utf-8")) != environment_hash:
                 raise StoreCorruptError(f"environment {environment_hash} is not what was written")
             environment: dict[str, object] = json.loads(found[0])
             return environment
@@ -417,15 +418,23 @@ class History:
     def _records(
         self, connection: sqlite3.Connection, sql: str, parameters: Sequence[object], all_findings: bool
     ) -> list[RunRecord]:
-        records = []
         numbers = _numbers(connection, sql, parameters)
-        hidden = load_hidden(connection, numbers)
-        for number, rows in load_runs(connection, numbers, all_findings=all_findings).items():
+        hidden, hashes = load_hidden(connection, numbers), array_hashes(connection, numbers)
+        records = []
+        for number, rows in load_runs(connection, numbers).items():
             try:
-                records.append(masked(rows.record(), hidden.get(number, {})))
+                records.append(self._shown(rows, hashes[number], hidden.get(number, {}), all_findings=all_findings))
             except ContradictionError as error:
                 _note_damage(self.damaged, str(rows.run["id"]), error)
         return records
+
+    def _shown(
+        self, rows: RunRows, hashes: tuple[dict[str, str], str], hidden: Mapping[int, str], *, all_findings: bool
+    ) -> RunRecord:
+        """What anybody may see of a run. Raises ContradictionError where its rows cannot all be true."""
+        record = rows.record(all_findings=all_findings)
+        newer = self._version is not None and self._version > migrations.LATEST  # what that seals is not known here
+        return masked(record, hidden) if newer or rows.fits(*hashes) else without_figures(record)
 
     def _peak_number(self, connection: sqlite3.Connection | None, peak_id: str) -> int | None:
         if connection is None or migrations.version(connection) < PEAKS_SINCE:
@@ -545,7 +554,7 @@ def read_snapshot(connection: sqlite3.Connection, snapshot_hash: str) -> dict[st
         [snapshot_hash],
     ).fetchall()
     files = {name: data for name, data in rows if data is not None}
-    if content.manifest_hash((name, content.sha256(data)) for name, data in files.items()) != snapshot_hash:
+    if content.manifest_hash((name, sha256(data)) for name, data in files.items()) != snapshot_hash:
         raise StoreCorruptError(f"the sources of snapshot {snapshot_hash} are not what was written")
     return {content.name_text(name): data for name, data in files.items()}
 
@@ -553,7 +562,6 @@ def read_snapshot(connection: sqlite3.Connection, snapshot_hash: str) -> dict[st
 def _damage(connection: sqlite3.Connection, number: int) -> str:
     """What of a run is not what was written, "" where all of it is."""
     rows: RunRows = load_runs(connection, [number])[number]
-    sealed = connection.execute("SELECT sha256 FROM runs WHERE number = ?", [number]).fetchone()[0]
     try:
         run = rows.record()
         # Reading the arrays compares each with the hash in its row; the run's own hash is over those.
@@ -563,9 +571,9 @@ def _damage(connection: sqlite3.Connection, number: int) -> str:
             read_snapshot(connection, run.snapshot)
     except (ContradictionError, StoreError) as error:
         return str(error)
-    if sealed is None:
+    if rows.sealed is None:
         return "it has ended and has no hash" if run.state.final else ""
-    if sealed != rows.digest(*array_hashes(connection, number)):
+    if not rows.fits(*array_hashes(connection, [number])[number]):
         return "its record has another hash"
     return "" if _environment_whole(connection, run.environment) else "its environment has another hash"
 
@@ -589,7 +597,7 @@ def _damage_of_failure(connection: sqlite3.Connection, number: int) -> str:
 def _environment_whole(connection: sqlite3.Connection, digest: str) -> bool:
     """Whether the environment is what was written; one that was never put here cannot have changed."""
     found = connection.execute("SELECT content FROM environments WHERE hash = ?", [digest]).fetchone()
-    return found is None or content.sha256(found[0].encode("utf-8")) == digest
+    return found is None or sha256(found[0].encode("utf-8")) == digest
 
 
 def read_peaks(connection: sqlite3.Connection, numbers: Sequence[int], damaged: dict[str, str]) -> Iterator[Peak]:

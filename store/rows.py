@@ -19,10 +19,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from store.content import canonical_json, findings_hash, label, pack_findings, sha256, unpack_findings
+from store import seal
+from store.content import canonical_json, label, pack_findings, unpack_findings
 from store.fuzzes import FailureRecord, FuzzRecord
 from store.migrations import version as schema_version
-from store.outcomes import Correctness, FindingStatus, Limiter, State, Timing, Trigger, Validity, Verdict
+from store.outcomes import (
+    CHANGED_REASON,
+    Correctness,
+    FindingStatus,
+    Limiter,
+    State,
+    Timing,
+    Trigger,
+    Validity,
+    Verdict,
+)
 from store.records import (
     ArmRecord,
     Ceiling,
@@ -37,9 +48,7 @@ from store.records import (
     RunRecord,
     StepRecord,
 )
-
-Row = dict[str, Any]
-"""Column name to what SQLite holds: None, int, float, str or bytes."""
+from store.seal import FINDINGS_SINCE, Row, chunks, sealed, sha256, solid
 
 RUN_COLUMNS = (
     *(
@@ -81,8 +90,6 @@ PEAKS_SINCE = 3
 """Schema version from which there are the tables peaks and ceilings."""
 IN_FORCE = "ended_by IS NULL"
 """Condition of a quarantine that has neither been lifted nor given way to a newer one."""
-FINDINGS_SINCE = 4
-"""Schema version from which there are the tables findings and quarantines, and the view hidden."""
 FUZZES_SINCE = 5
 """Schema version from which there are the tables fuzzes and failures."""
 _SINCE: Mapping[str, tuple[tuple[int, frozenset[str]], ...]] = {
@@ -123,7 +130,6 @@ _REAL = frozenset(
         *("value", "memory_clock_mhz"),
     }
 )
-_CHUNK = 500  # row numbers in one IN (...): SQLite takes 999 parameters at least
 
 
 def _column(name: str, value: object) -> int | float | str | bytes | None:
@@ -211,7 +217,7 @@ def _rows(records: Iterable[Any], columns: Sequence[str]) -> list[Row]:
 class RunRows:
     """A run as it lies in the tables; `run` has RUN_COLUMNS, `manifest` is the JSON that its hash names.
 
-    `findings` is None where there are none; its "others" are None where they were not read.
+    `findings` is None where there are none; `sealed` is the digest that was written with the run, None before its end.
     """
 
     run: Row
@@ -220,6 +226,7 @@ class RunRows:
     comparisons: list[Row]
     steps: list[Row]
     findings: Row | None = None
+    sealed: str | None = None
 
     @classmethod
     def of(cls, record: RunRecord) -> RunRows:
@@ -245,9 +252,14 @@ class RunRows:
             findings=_findings(record.findings),
         )
 
-    def record(self) -> RunRecord:
-        """The record. Raises ContradictionError where the rows cannot all be true."""
-        run = self.run
+    def record(self, *, all_findings: bool = True) -> RunRecord:
+        """The record, with the notable findings alone unless all are wanted.
+
+        Raises ContradictionError where the rows cannot all be true.
+        """
+        run, findings = self.run, self.findings
+        if findings and not all_findings:
+            findings = {**findings, "others": None}
         try:
             if sha256(self.manifest.encode("utf-8")) != run["manifest"]:
                 raise ContradictionError("its manifest is not the one it was planned with")
@@ -267,7 +279,7 @@ class RunRows:
                 arms=tuple(_arm(row) for row in self.arms),
                 comparisons=tuple(_comparison(row) for row in self.comparisons),
                 steps=tuple(StepRecord(**{name: row[name] for name in STEP_COLUMNS}) for row in self.steps),
-                findings=tuple(_finding(*item) for item in unpack_findings(self.findings)) if self.findings else (),
+                findings=tuple(_finding(*item) for item in unpack_findings(findings)) if findings else (),
             )
         except (ValueError, TypeError, KeyError) as error:
             raise ContradictionError(
@@ -285,17 +297,15 @@ class RunRows:
             samples: sha256 of the arrays by rung.
             telemetry: sha256 of the arrays, "" where there are none.
         """
-        content = {
-            "run": _solid(self.run),
-            "arms": [_solid(row) for row in self.arms],
-            "comparisons": [_solid(row) for row in self.comparisons],
-            "steps": [_solid(row) for row in self.steps],
-            "samples": dict(samples),
-            "telemetry": telemetry,
-        }
-        if self.findings:
-            content["findings"] = findings_hash(self.findings)
-        return _sealed(content)
+        findings = seal.findings_hash(self.findings) if self.findings else ""
+        return seal.digest(self.run, self.arms, self.comparisons, self.steps, samples, telemetry, findings)
+
+    def fits(self, samples: Mapping[str, str], telemetry: str) -> bool:
+        """Whether the run is the one that was sealed; one that has not ended has no seal to fit."""
+        try:
+            return self.sealed is None or self.sealed == self.digest(samples, telemetry)
+        except (ValueError, TypeError):  # findings that do not unpack, a value that no record has
+            return False
 
 
 @dataclass(slots=True)
@@ -322,19 +332,7 @@ class PeakRows:
 
     def digest(self) -> str:
         """sha256 over the content; NULL and empty text are left out, as in a run's."""
-        return _sealed({"peak": _solid(self.peak), "ceilings": [_solid(row) for row in self.ceilings]})
-
-
-def _sealed(content: Mapping[str, object]) -> str:
-    return sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode("ascii"))
-
-
-def _solid(row: Row) -> Row:
-    return {
-        name: value.hex() if isinstance(value, bytes) else value
-        for name, value in row.items()
-        if value is not None and value != ""
-    }
+        return sealed({"peak": solid(self.peak), "ceilings": [solid(row) for row in self.ceilings]})
 
 
 def _arm(row: Row) -> ArmRecord:
@@ -364,28 +362,24 @@ def fetch(connection: sqlite3.Connection, sql: str, parameters: Sequence[object]
     return [dict(zip(names, values, strict=True)) for values in cursor.fetchall()]
 
 
-def load_runs(
-    connection: sqlite3.Connection, numbers: Sequence[int], *, all_findings: bool = True
-) -> dict[int, RunRows]:
+def load_runs(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, RunRows]:
     """The rows of the runs with these numbers, in the order of `numbers`; unknown numbers are left out.
 
     Call it inside a transaction, so that all tables are seen at one moment. What an older file has no
-    column for is None. Without `all_findings` only the notable ones are read; such rows have no digest.
+    column for is None.
     """
     found: dict[int, RunRows] = {}
     version = schema_version(connection)
     columns = ", ".join(f'runs."{name}" AS "{name}"' for name in RUN_COLUMNS)
-    for start in range(0, len(numbers), _CHUNK):
-        chunk = numbers[start : start + _CHUNK]
-        marks = ", ".join("?" * len(chunk))
+    for chunk, marks in chunks(numbers):
         for row in fetch(
             connection,
-            f"SELECT runs.number AS number, {columns}, coalesce(manifests.content, '') AS content FROM runs "
+            f"SELECT runs.number AS number, {columns}, sha256, coalesce(manifests.content, '') AS content FROM runs "
             f"LEFT JOIN manifests ON manifests.hash = runs.manifest WHERE runs.number IN ({marks})",
             chunk,
         ):
-            number, content = row.pop("number"), row.pop("content")
-            found[number] = RunRows(row, content, [], [], [])
+            number, content, sealed = row.pop("number"), row.pop("content"), row.pop("sha256")
+            found[number] = RunRows(row, content, [], [], [], sealed=sealed)
         for table, kept in (
             ("arms", ARM_COLUMNS),
             ("comparisons", COMPARISON_COLUMNS),
@@ -405,24 +399,11 @@ def load_runs(
                     getattr(found[number], table).append(row | lacking)
         if version < FINDINGS_SINCE:
             continue
-        others = "others" if all_findings else "NULL AS others"
-        for row in fetch(
-            connection, f"SELECT run, count, notable, {others} FROM findings WHERE run IN ({marks})", chunk
-        ):
+        for row in fetch(connection, f"SELECT run, count, notable, others FROM findings WHERE run IN ({marks})", chunk):
             number = row.pop("run")
             if number in found:
                 found[number].findings = row
     return {number: found[number] for number in numbers if number in found}
-
-
-def array_hashes(connection: sqlite3.Connection, number: int) -> tuple[dict[str, str], str]:
-    """What `RunRows.digest` takes, as the rows of the run say; the arrays themselves are not looked at."""
-    samples = {
-        row["rung"]: row["sha256"]
-        for row in fetch(connection, "SELECT rung, sha256 FROM samples WHERE run = ?", [number])
-    }
-    telemetry = fetch(connection, "SELECT sha256 FROM telemetry WHERE run = ?", [number])
-    return samples, telemetry[0]["sha256"] if telemetry else ""
 
 
 def load_hidden(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, dict[int, str]]:
@@ -430,14 +411,31 @@ def load_hidden(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[
     found: dict[int, dict[int, str]] = {}
     if schema_version(connection) < FINDINGS_SINCE or not fetch(connection, "SELECT 1 FROM quarantines LIMIT 1"):
         return found
-    for start in range(0, len(numbers), _CHUNK):
-        chunk = numbers[start : start + _CHUNK]
-        marks = ", ".join("?" * len(chunk))
+    for chunk, marks in chunks(numbers):
         sql = f'SELECT run, position, "check", evidence FROM hidden WHERE run IN ({marks}) ORDER BY run, position, rung'
         for row in fetch(connection, sql, chunk):
             told = f"quarantined: {row['check']}: {row['evidence']}"
             found.setdefault(row["run"], {}).setdefault(row["position"], told)
     return found
+
+
+def without_figures(record: RunRecord) -> RunRecord:
+    """What may be shown of a run that is not what was written: what it is called, and that it was changed."""
+    return dataclasses.replace(
+        record,
+        state=State.CHANGED,
+        correctness=Correctness.UNKNOWN,
+        validity=Validity.UNKNOWN,
+        verdict=Verdict.NONE,
+        start_ns=None,
+        duration_ms=None,
+        reason=CHANGED_REASON,
+        flags=(),
+        arms=(),
+        comparisons=(),
+        steps=(),
+        findings=(),
+    )
 
 
 def masked(record: RunRecord, hidden: Mapping[int, str]) -> RunRecord:

@@ -31,7 +31,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from store import content, migrations, place, upkeep
+from store import content, migrations, place, seal, upkeep
 from store.errors import StoreCorruptError, StoreError, StoreFullError, StoreGoneError, typed, typed_errors
 from store.fuzzes import FailureRecord, FuzzRecord
 from store.outcomes import FindingStatus, State
@@ -49,12 +49,12 @@ from store.rows import (
     IN_FORCE,
     PeakRows,
     RunRows,
-    array_hashes,
     failure_row,
     fuzz_row,
     load_quarantines,
     load_runs,
 )
+from store.seal import array_hashes, sha256
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
@@ -326,7 +326,7 @@ class Store:
                     )
                 else:
                     after = RunRows.of(ended)
-                    digest = after.digest(*array_hashes(db.conn, number))
+                    digest = after.digest(*array_hashes(db.conn, [number])[number])
                     self._replace_plan(db, after, digest)
                     self._insert(db, after, digest, number)
                 lost.append(str(rows.run["id"]))
@@ -365,7 +365,8 @@ class Store:
         """What the checks over the history look at: finished runs of this run's target on its device, newest first.
 
         Each has "id", "wall", "quick", "case", "verdict", "validity", "environment" (a mapping, empty where none was
-        kept or it is not what was written) and "arms" (name to "median_ms" and "sources").
+        kept or it is not what was written) and "arms" (name to "median_ms" and "sources"). A run that was changed since
+        it was written is left out.
         """
         with self._lock, typed_errors(self.path):
             connection = self._db.conn
@@ -375,14 +376,17 @@ class Store:
                 "ORDER BY number DESC LIMIT ?",
                 [run.folder, content.label(run.target), run.device, run.id, limit],
             ).fetchall()
+            changed = seal.changed(connection, [row[0] for row in rows])
             known: dict[str, Any] = {}
             found: list[dict[str, Any]] = []
             for number, run_id, wall, quick, case, verdict, validity, environment in rows:
+                if number in changed:
+                    continue
                 if environment not in known:
                     text = connection.execute(
                         "SELECT content FROM environments WHERE hash = ?", [environment]
                     ).fetchone()
-                    whole = text is not None and content.sha256(text[0].encode("utf-8")) == environment
+                    whole = text is not None and sha256(text[0].encode("utf-8")) == environment
                     known[environment] = json.loads(text[0]) if whole else {}
                 arms = connection.execute(
                     "SELECT rung, median_ms, sources FROM arms WHERE run = ? ORDER BY position", [number]
@@ -490,7 +494,7 @@ class Store:
             ValueError: a name that leads out of the folder.
         """
         named = sorted((content.name_bytes(name), data) for name, data in files.items())
-        digests = [(name, content.sha256(data)) for name, data in named]
+        digests = [(name, sha256(data)) for name, data in named]
         whole = content.manifest_hash(digests)
         with self._transaction() as db:
             if db.execute("SELECT 1 FROM snapshots WHERE hash = ?", [whole]).fetchone():
@@ -516,7 +520,7 @@ class Store:
     def put_environment(self, environment: Mapping[str, object]) -> str:
         """Keep what a run ran on, once. Returns its hash. Raises ValueError for what JSON cannot say."""
         text = content.canonical_json(environment, "the environment")
-        digest = content.sha256(text.encode("ascii"))
+        digest = sha256(text.encode("ascii"))
         with self._transaction() as db:
             db["environments"].insert({"hash": digest, "content": text}, ignore=True)
         return digest

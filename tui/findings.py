@@ -17,7 +17,7 @@ from engine.clean import clean_line
 from store.outcomes import Correctness, FindingStatus, State, Validity, Verdict
 from tui import plain
 from tui.model import AA_ARM, BASELINE, ArmView, Bar, FindingView, RunView
-from tui.results import STATE_WORDS
+from tui.results import STATE_WORDS, state_words
 from tui.themes import speedup_text, verdict_style, verdict_text
 from tui.widgets.table import Cell, Column
 
@@ -205,6 +205,8 @@ def waiting_for(run: RunView | None, why: str = "") -> str:
         return f"the checks are asked when the run ends; now: {doing}"
     if run.state is State.CANCELLED or run.state is State.ENGINE_LOST:
         return f"no check was asked: {run.reason or STATE_WORDS[run.state]}"
+    if run.state is State.CHANGED:
+        return f"{state_words(run.state)}: {run.reason}"
     if run.findings is None:
         return "what the checks said was not received"
     return "no check is stored with this run; r runs it again, and asks them"

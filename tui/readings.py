@@ -36,7 +36,7 @@ from tui.model import (
     thin,
     throttle_words,
 )
-from tui.results import STATE_WORDS, quality_notes, timing_words
+from tui.results import STATE_WORDS, quality_notes, state_words, timing_words
 from tui.themes import speedup_text, verdict_text
 from tui.widgets.plot import Lane, Series
 from tui.widgets.table import Cell, Column
@@ -176,8 +176,7 @@ def _verdict(run: RunView, ascii: bool, *, with_note: bool) -> Text:
     if run.validity is Validity.CAUGHT:
         return Text(f"caught: {run.reason or 'a check refused the times'}; there is no verdict", style="bold")
     if run.state.final and run.state is not State.OK:
-        word = STATE_WORDS.get(run.state, run.state.value)
-        return Text.assemble((f"{word}: ", "bold"), run.reason or "no reason was given")
+        return Text.assemble((f"{state_words(run.state)}: ", "bold"), run.reason or "no reason was given")
     if item is None:
         if run.state is State.PLANNED:
             return Text("waiting for its turn")

@@ -38,7 +38,13 @@ STATE_WORDS: Mapping[State, str] = {
     State.CANCELLED: "cancelled",
     State.ENGINE_LOST: "lost",
     State.INFRA_ERROR: "failed",
+    State.CHANGED: "changed",
 }
+
+
+def state_words(state: State) -> str:
+    """The state where a line has room for it."""
+    return state.value if state is State.CHANGED else STATE_WORDS[state]
 
 
 MISTAKE = "output.values"

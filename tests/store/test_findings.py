@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from store import ContradictionError, History, Store, content, rows
+from store import ContradictionError, History, Store, content, rows, seal
 from store.outcomes import FindingStatus, State
 from store.records import FindingRecord, Naive, RunRecord
 from tests.store.examples import caught, examined, finding, finished, planned
@@ -151,7 +151,7 @@ def test_damaged_findings_are_named_and_never_answered(store: Store, history: Hi
 def test_a_small_row_cannot_fill_the_memory(store: Store, history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     run = judged()
     store.finish(run, {})
-    monkeypatch.setattr(content, "FINDINGS_BYTES", 5000)
+    monkeypatch.setattr(seal, "FINDINGS_BYTES", 5000)
     with pytest.raises(ContradictionError, match="do not end where they should"):
         history.run(run.id)
 

@@ -338,7 +338,7 @@ def test_the_tables_know_every_word_of_the_vocabulary(store: Store, history: His
         store.plan([run])
         assert history.run(run.id).trigger is trigger
     for state in State:
-        if state.final:
+        if state.final and state.stored:
             correctness = {State.OK: Correctness.CORRECT, State.INCORRECT: Correctness.WRONG}.get(state)
             arm = replace(
                 finished(planned()).arms[0],

@@ -13,7 +13,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from store.outcomes import Verdict
+from store import seal
+from store.outcomes import CHANGED_REASON, Correctness, State, Validity, Verdict
 from tui.commands import quarantine
 from tui.commands.quarantine import Marks, open_read_only
 
@@ -46,6 +47,7 @@ AND rung NOT IN (
     WHERE runs.number = :run AND q.code <> ''
 )
 """
+_CHANGED = (State.CHANGED, Correctness.UNKNOWN, Validity.UNKNOWN, Verdict.NONE, CHANGED_REASON)
 _HIDDEN = "SELECT 1 FROM hidden WHERE run = :run LIMIT 1"
 
 
@@ -89,11 +91,14 @@ def read(database: Path, targets: Iterable[str]) -> tuple[dict[str, Last], Marks
             best_of = _BEST.format(shown=_SHOWN_RATIO if masks else "")
             fastest_of = _FASTEST_ARM.format(shown=_SHOWN_ARM if masks else "")
             marks = quarantine.select(connection)
-            for target in targets:
-                row = connection.execute(_NEWEST, (target,)).fetchone()
-                if row is None:
+            connection.execute("BEGIN")  # a run and what it is made of are of one moment
+            rows = {target: connection.execute(_NEWEST, (target,)).fetchone() for target in targets}
+            newest = {target: row for target, row in rows.items() if row is not None}
+            changed = seal.changed(connection, [row[0] for row in newest.values()])
+            for target, (number, run_id, wall, device, case, quick, *outcome) in newest.items():
+                if number in changed:
+                    found[target] = Last(run_id, wall, device, case, bool(quick), *_CHANGED)
                     continue
-                number, run_id, wall, device, case, quick, *outcome = row
                 run = {"run": number}
                 best = connection.execute(best_of, run).fetchone()
                 best = best or connection.execute(fastest_of, run).fetchone() or ()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from engine.clean import clean_line
-from store.outcomes import State, Validity
+from store.outcomes import CHANGED_REASON, State, Validity
 from tui import plain
 from tui.cli import EXIT_NO
 from tui.commands import common
@@ -276,6 +276,9 @@ def _run_lines(run: Document) -> list[str]:
     said = [f"Case `{_cell(run['case'])}`", *(f"timed {timing}" for timing in timings)]
     said += [f"times {run['validity']}"] if run["validity"] != "valid" else []
     said += [f"policy {run['policy']}"] if run["policy"] != "strict" else []
+    told = f"{', '.join(said)}; run {_cell(run['run_id'])}, {_cell(run['wall'][:10])}"
+    if run["state"] == State.CHANGED:
+        return [f"{told}: {run['state']}, {CHANGED_REASON}."]
     rows = [
         [
             f"`{_cell(rung['rung'])}`",
@@ -290,7 +293,7 @@ def _run_lines(run: Document) -> list[str]:
         for rung in run["rungs"]
     ]
     heads = ["rung", "ms [95 %]", "speed-up [95 %]", "of light", "limiter", "peak memory", "verdict", "what it changes"]
-    return [f"{', '.join(said)}; run {_cell(run['run_id'])}, {_cell(run['wall'][:10])}.", "", *_table(heads, rows)]
+    return [f"{told}.", "", *_table(heads, rows)]
 
 
 def _verdict(rung: Document) -> str:

@@ -21,7 +21,7 @@ from tui.aside import begin
 from tui.findings import bar_sign, cheats_text
 from tui.keymap import bind
 from tui.model import caught_in
-from tui.results import CHEAT, STATE_WORDS, Result
+from tui.results import CHEAT, STATE_WORDS, Result, state_words
 from tui.screens import Source
 from tui.screens.base import WorkScreen, entitle
 from tui.screens.lesson import mark
@@ -219,6 +219,8 @@ class HistoryScreen(WorkScreen):
         if caught:
             words = {rung: "wrong" if rung in result.mistaken else "caught" for rung in caught}
             told += [f"{rung or 'the run'} {words[rung]}: {why}" for rung, why in caught.items()]
+        elif result.state is State.CHANGED:
+            told.append(f"{state_words(result.state)}: {result.reason}")
         elif why := result.reason or (result.headline.note if result.headline is not None else ""):
             told.append(why)
         return "; ".join(told)

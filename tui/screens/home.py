@@ -29,7 +29,7 @@ from tui import plain
 from tui.findings import bar_sign, cheats_text
 from tui.keymap import TARGET, bind
 from tui.model import BASELINE, NO_GPU
-from tui.results import CHEAT, STATE_WORDS, ComparisonResult, Result, is_meant, newest
+from tui.results import CHEAT, STATE_WORDS, ComparisonResult, Result, is_meant, newest, state_words
 from tui.screens.base import WorkScreen, entitle
 from tui.themes import verdict_style, verdict_text
 from tui.widgets.table import Cell, Column, LiveTable
@@ -418,7 +418,7 @@ class HomeScreen(WorkScreen):
             where += f", case {case}"
         text = Text(f"Last run {plain.local_time(result.wall)}, {how}, {where}\n", style="dim")
         if result.state is not State.OK:
-            text.append(f"{STATE_WORDS[result.state]}: ", style="not dim bold")
+            text.append(f"{state_words(result.state)}: ", style="not dim bold")
             text.append(f"{clean_line(result.reason) or plain.DASH}\n", style="not dim")
         elif result.validity == "suspect":
             text.append("suspect: ", style="not dim bold")

@@ -20,13 +20,14 @@ from textual.widgets import ContentSwitcher, Markdown, Static
 from engine.clean import clean, clean_line
 from kernels.catalog.model import Role
 from store.errors import StoreError
+from store.outcomes import State
 from tui import plain, readings
 from tui.aside import aside, begin
 from tui.earlier import says_something, standing
 from tui.findings import bar_sign
 from tui.keymap import TARGET, bind
 from tui.model import BASELINE, RunView, stored_run
-from tui.results import STATE_WORDS, Result, newest, quality_notes, timing_words
+from tui.results import STATE_WORDS, Result, newest, quality_notes, state_words, timing_words
 from tui.screens import Source
 from tui.screens.base import WorkScreen, entitle, refusal_command
 from tui.screens.source import SourceView
@@ -308,6 +309,8 @@ class LessonScreen(WorkScreen):
                 text.append(f"\n{clean_line(rung.summary) or self._hint(rung.role)}\n")
                 result = self._of(rung.name)
                 marks = self._marks(target, result, rung.name)
+                if result is not None and result.state is State.CHANGED:
+                    text.append(f"the last run was {state_words(result.state)}: {result.reason}\n", style="bold")
                 for why in marks:
                     text.append(why + "\n", style="bold")
                 arm = result.arm(rung.name) if result is not None else None
