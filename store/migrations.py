@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from sqlite_utils import Database  # 0.2 s of import that readers do without
 
 APPLICATION_ID = 0x61697370  # "aisp", in the file's header
+CHAIN_SINCE = 7
+"""Schema version from which there is the table chain."""
 
 _V1 = """
 CREATE TABLE manifests (
@@ -315,6 +317,19 @@ ALTER TABLE samples ADD COLUMN probe_ms BLOB CHECK (length(probe_ms) = 8 * count
 ALTER TABLE samples ADD COLUMN cycles BLOB CHECK (length(cycles) = 8 * count);
 """
 
+# Column by column what a link is made of; store/chain.py fills and reads it.
+_V7 = """
+CREATE TABLE chain (
+    seq INTEGER PRIMARY KEY CHECK (seq >= 1),
+    kind TEXT NOT NULL CHECK (kind IN (
+        'origin', 'run', 'peak', 'fuzz', 'failure', 'quarantine', 'withdrawn', 'restored')),
+    number INTEGER NOT NULL,
+    subject TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    link TEXT NOT NULL CHECK (length(link) = 64)
+) STRICT;
+"""
+
 
 def _initial(db: Database) -> None:
     """v1: everything that a run leaves behind."""
@@ -352,6 +367,14 @@ def _second_clock(db: Database) -> None:
     db.executescript(_V6)
 
 
+def _chain(db: Database) -> None:
+    """v7: what was taken in, in its order, each bound to the one before; begun with what is there."""
+    from store import chain  # which asks this module for a file's version
+
+    db.executescript(_V7)
+    chain.begin(db.conn)
+
+
 STEPS: tuple[Callable[[Database], None], ...] = (
     _initial,
     _indices_and_folder_label,
@@ -359,6 +382,7 @@ STEPS: tuple[Callable[[Database], None], ...] = (
     _findings_and_quarantines,
     _fuzzes_and_failures,
     _second_clock,
+    _chain,
 )
 LATEST = len(STEPS)
 """The schema version that this aisp writes."""
@@ -385,6 +409,11 @@ def check_ours(connection: sqlite3.Connection, path: Path) -> int:
 def stamp() -> str:
     """The present in UTC for a file's name: sorts by age."""
     return datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+
+
+def wall() -> str:
+    """The present in UTC as records have it: a label, never used for arithmetic."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def free_name(wanted: Path) -> Path:

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
 
-from store import content, migrations, seal
+from store import chain, content, migrations, seal
 from store.errors import NewerSchemaError, StoreCorruptError, StoreError, typed, typed_errors
 from store.fuzzes import FailureRecord, FuzzRecord
 from store.records import ContradictionError, Peak, Quarantine, RunRecord, Samples, Telemetry
@@ -190,6 +190,11 @@ class History:
         with self._reading() as connection:
             return 0 if connection is None else int(connection.execute("SELECT count(*) FROM runs").fetchone()[0])
 
+    def head(self) -> chain.Head | None:
+        """The end of the chain, which stands for all that was taken in; None in a store from before there was one."""
+        with self._reading() as connection:
+            return None if connection is None else chain.head(connection)
+
     # -- what a run left -------------------------------------------------------------------------------------
 
     def samples(self, run_id: str) -> dict[str, Samples]:
@@ -222,13 +227,18 @@ class History:
             assert connection is not None
             return not _damage(connection, number)
 
-    def examine(self, kind: str, after: int = 0, limit: int = 100) -> list[tuple[int, str, str]]:
+    def examine(
+        self, kind: str, after: int = 0, limit: int = 100, *, until: int = _NO_LIMIT, whole: set[str] | None = None
+    ) -> list[tuple[int, str, str]]:
         """(number, id, what is wrong with it, "" where it is what was written) of records, oldest first.
 
         Args:
             kind: run, peak, fuzz or failure.
             after: those with greater numbers.
             limit: at most that many.
+            until: those with numbers up to this one.
+            whole: hashes of sources, environments and manifests that were found to be what was written, which many
+                runs have in common and are looked at once; added to.
 
         Raises:
             StoreCorruptError: which records there are cannot be read.
@@ -238,16 +248,24 @@ class History:
             if connection is None or migrations.version(connection) < since:
                 return []
             listed = connection.execute(
-                f"SELECT number, id FROM {table} WHERE number > ? ORDER BY number LIMIT ?", [after, limit]
+                f"SELECT number, id FROM {table} WHERE number > ? AND number <= ? ORDER BY number LIMIT ?",
+                [after, until, limit],
             ).fetchall()
+            doubtful = {row[0] for row in listed}
+            if kind == "run":
+                # A row that cannot be read leaves all of them in doubt, and the one is found by itself.
+                with contextlib.suppress(sqlite3.DatabaseError):
+                    doubtful = _doubtful_runs(connection, sorted(doubtful), set() if whole is None else whole)
             found = []
             for number, record_id in listed:
-                try:
-                    why = examined(connection, number)
-                except (ContradictionError, StoreError) as error:
-                    why = str(error)
-                except sqlite3.DatabaseError as error:
-                    why = str(typed(error, self.path))
+                why = ""
+                if number in doubtful:
+                    try:
+                        why = examined(connection, number)
+                    except (ContradictionError, StoreError) as error:
+                        why = str(error)
+                    except sqlite3.DatabaseError as error:
+                        why = str(typed(error, self.path))
                 found.append((int(number), str(record_id), why))
             return found
 
@@ -576,6 +594,56 @@ def _damage(connection: sqlite3.Connection, number: int) -> str:
     if not rows.fits(*array_hashes(connection, [number])[number]):
         return "its record has another hash"
     return "" if _environment_whole(connection, run.environment) else "its environment has another hash"
+
+
+def _doubtful_runs(connection: sqlite3.Connection, numbers: Sequence[int], whole: set[str]) -> set[int]:
+    """Those of the runs of which a hash does not fit, or there is none yet: `_damage` says what it is.
+
+    Looks at bytes and makes no records of them, in some statements for all. `whole` is explained at `History.examine`.
+    """
+    hashes, runs = array_hashes(connection, numbers), seal.raw_runs(connection, numbers)
+    found = set(numbers) - runs.keys()
+    for number, run in runs.items():
+        if run.seal is None or not run.fits(*hashes[number]):
+            found.add(number)
+    for table, check in (("samples", content.check_samples), ("telemetry", content.check_telemetry)):
+        for number in numbers:
+            for row in fetch(connection, f"SELECT * FROM {table} WHERE run = ?", [number]):
+                try:
+                    check(row)
+                except StoreCorruptError:
+                    found.add(number)
+    shared: tuple[tuple[str, Callable[[str], bool]], ...] = (
+        ("snapshot", lambda digest: _snapshot_whole(connection, digest)),
+        ("environment", lambda digest: _environment_whole(connection, digest)),
+        ("manifest", lambda digest: _manifest_whole(connection, digest)),
+    )
+    for column, is_whole in shared:
+        for number, run in runs.items():
+            digest = run.run[column]
+            if digest in whole:
+                continue
+            if is_whole(digest):
+                whole.add(digest)
+            else:
+                found.add(number)
+    return found
+
+
+def _snapshot_whole(connection: sqlite3.Connection, digest: str) -> bool:
+    """Whether the sources are what was written; those that were never put here cannot have changed."""
+    if not digest or not connection.execute("SELECT 1 FROM snapshots WHERE hash = ?", [digest]).fetchone():
+        return True
+    try:
+        read_snapshot(connection, digest)
+    except StoreError:
+        return False
+    return True
+
+
+def _manifest_whole(connection: sqlite3.Connection, digest: str) -> bool:
+    found = connection.execute("SELECT content FROM manifests WHERE hash = ?", [digest]).fetchone()
+    return found is not None and sha256(found[0].encode("utf-8")) == digest
 
 
 def _damage_of_peak(connection: sqlite3.Connection, number: int) -> str:

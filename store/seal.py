@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,6 +19,10 @@ from store.migrations import LATEST, version
 
 Row = dict[str, Any]
 """Column name to what SQLite holds: None, int, float, str or bytes."""
+
+# Where an item of the findings' JSON follows another. Not within a text: there a quote has a backslash before it, or
+# ends the text and has a comma or a bracket behind it.
+_NEXT_ITEM = re.compile(rb'\],\[\d+,"[^,\]"]')
 
 CHUNK = 500  # row numbers in one IN (...): SQLite takes 999 parameters at least
 
@@ -150,11 +155,20 @@ class RawRun:
         if self.seal is None:
             return True
         try:
-            findings = findings_hash(self.findings) if self.findings else ""
+            findings = self._findings_hash() if self.findings else ""
             made = digest(self.run, self.arms, self.comparisons, self.steps, samples, telemetry, findings)
         except (ValueError, TypeError):  # what JSON cannot say, and findings that do not unpack
             return False
         return made == self.seal
+
+    def _findings_hash(self) -> str:
+        """As `findings_hash`, of as many findings as the row says, which is not hashed. Raises ValueError."""
+        assert self.findings is not None
+        notable, others = self.findings["notable"].encode("utf-8"), inflated(self.findings["others"])
+        count = sum(text.startswith(b"[[") + len(_NEXT_ITEM.findall(text)) for text in (notable, others))
+        if count != self.findings["count"]:
+            raise ValueError("the findings are not as many as is said")
+        return sha256(notable + b"\0" + others)
 
 
 def raw_runs(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, RawRun]:
@@ -162,12 +176,13 @@ def raw_runs(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int
     found: dict[int, RawRun] = {}
     findings = version(connection) >= FINDINGS_SINCE
     for chunk, marks in chunks(numbers):
-        for values, kept in _selected(connection, "runs", "number", marks, chunk, ""):
-            found[values["number"]] = RawRun(kept, values["sha256"])
+        for number, sealed_, row in _selected(connection, "runs", "number, sha256", f"number IN ({marks})", chunk):
+            found[number] = RawRun(row, sealed_)
         for table in ("arms", "comparisons", "steps"):
-            for values, kept in _selected(connection, table, "run", marks, chunk, " ORDER BY run, position"):
-                if values["run"] in found:  # a child without its run is damage that quick_check does not look for
-                    getattr(found[values["run"]], table).append(kept)
+            where = f"run IN ({marks}) ORDER BY run, position"
+            for number, _, row in _selected(connection, table, "run, run", where, chunk):
+                if number in found:  # a child without its run is damage that quick_check does not look for
+                    getattr(found[number], table).append(row)
         if findings:
             sql = f"SELECT run, count, notable, others FROM findings WHERE run IN ({marks})"
             for run, count, notable, others in connection.execute(sql, chunk):
@@ -177,15 +192,13 @@ def raw_runs(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int
 
 
 def _selected(
-    connection: sqlite3.Connection, table: str, key: str, marks: str, chunk: Sequence[int], order: str
-) -> Iterator[tuple[Row, Row]]:
-    """Each row of these runs, whole, and without what the hash does not cover."""
-    cursor = connection.execute(f"SELECT * FROM {table} WHERE {key} IN ({marks}){order}", chunk)
-    names = [column[0] for column in cursor.description]
-    covered = [name for name in names if name not in _OUTSIDE[table]]
-    for values in cursor:
-        row = dict(zip(names, values, strict=True))
-        yield row, {name: row[name] for name in covered}
+    connection: sqlite3.Connection, table: str, first: str, where: str, given: Sequence[int]
+) -> Iterator[tuple[int, Any, Row]]:
+    """Two columns of each row, and what the hash covers of it."""
+    names = [row[1] for row in connection.execute(f"PRAGMA table_info({table})") if row[1] not in _OUTSIDE[table]]
+    columns = ", ".join(f'"{name}"' for name in names)
+    for number, other, *values in connection.execute(f"SELECT {first}, {columns} FROM {table} WHERE {where}", given):
+        yield number, other, dict(zip(names, values, strict=True))
 
 
 def changed(connection: sqlite3.Connection, numbers: Sequence[int]) -> set[int]:

@@ -18,18 +18,23 @@ from __future__ import annotations
 import contextlib
 import glob
 import hashlib
+import itertools
+import json
 import os
 import re
 import shutil
+import signal
 import sqlite3
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from store import migrations
+from store import chain, migrations
 from store.errors import NewerSchemaError, StoreCorruptError, StoreError, StoreFullError, typed_errors
 
 if TYPE_CHECKING:
@@ -46,8 +51,12 @@ BALLAST_ROOM = 8
 SALVAGE_S = 20.0
 """Longest walk through a damaged table; its pages may lead in circles."""
 
-KINDS = ("run", "peak", "fuzz", "failure")
+KINDS = tuple(kind.value for kind in chain.TABLES)
 _PAGE = 100  # records in one read transaction: a longer one would hold back the folding of the log
+_MANY = 4000  # runs from which on it is worth starting processes
+_PORTION = 1000  # runs that one of them looks at in a go
+_NO_LIMIT = 2**62
+_BOOKMARK_S = 2.0
 _SIDE_FILES = ("", "-wal", "-shm", "-journal")
 _OURS = re.compile(r"\.v(\d+)-\d{8}T\d{6}Z(?:-\d+)?\.bak")
 _CONTENT = (  # kind, columns of hash and content, table
@@ -270,7 +279,7 @@ def give_way(path: Path) -> Replaced:
     with typed_errors(path):
         for backup in reversed(backups(path)):
             try:
-                _prepare(backup, partial)
+                _prepare(backup, partial, path)
             except StoreFullError:
                 raise
             except StoreError:
@@ -297,7 +306,7 @@ def restore(path: Path, backup: Path | None = None) -> Replaced:
     with typed_errors(path):
         for candidate in [backup] if backup else reversed(backups(path)):
             try:
-                _prepare(candidate, partial)
+                _prepare(candidate, partial, path)
             except StoreFullError:
                 raise
             except StoreError:
@@ -309,8 +318,11 @@ def restore(path: Path, backup: Path | None = None) -> Replaced:
     raise LookupError(f"no whole backup of {path} lies beside it")
 
 
-def _prepare(backup: Path, partial: Path) -> None:
-    """Copy a backup, its log folded in, to `partial`. Raises StoreError where it cannot be used, and leaves nothing."""
+def _prepare(backup: Path, partial: Path, path: Path) -> None:
+    """Copy a backup, its log folded in, to `partial`; its chain says that it takes the place of the store at `path`.
+
+    Raises StoreError where it cannot be used, and leaves nothing.
+    """
     log, partial_log = Path(f"{backup}-wal"), Path(f"{partial}-wal")
     with typed_errors(backup):
         _want_room(partial.parent, size_bytes(backup), "the copy of a backup")
@@ -327,10 +339,22 @@ def _prepare(backup: Path, partial: Path) -> None:
                     raise StoreCorruptError(f"{backup} is empty")
                 quick_check(connection, backup)
                 connection.execute("PRAGMA journal_mode = DELETE").fetchone()
+                if version >= migrations.CHAIN_SINCE and path.exists():
+                    with connection:
+                        chain.append_restored(connection, _head(path))
         except BaseException:
             for side in _SIDE_FILES:
                 Path(f"{partial}{side}").unlink(missing_ok=True)
             raise
+
+
+def _head(path: Path) -> chain.Head | None:
+    """The head of a store that gives way; None where it cannot be read any more."""
+    if path.stat().st_size == 0:
+        return None  # see _ids
+    with contextlib.suppress(sqlite3.Error), _read_only(path) as connection:
+        return chain.head(connection)
+    return None
 
 
 def _exchange(path: Path, partial: Path | None, why: str) -> Path | None:
@@ -404,7 +428,8 @@ class Damage:
     """Something that is not what was written.
 
     Attributes:
-        kind: run, peak, fuzz, failure, source, environment or manifest; "file" for the structure of the database.
+        kind: run, peak, fuzz, failure, quarantine, source, environment or manifest; "chain" for what binds them
+            together, "file" for the structure of the database.
         id: of the record, or the hash of the content; "" where what is meant cannot be told.
         reason: one sentence.
     """
@@ -423,12 +448,18 @@ class Verified:
         schema_version: of the file.
         checked: how many of each kind were looked at.
         damage: all that is not what was written; none in a file that is whole.
+        head: of its chain; None in a file from before there was one.
+        entry: which entry has the head that was asked for; None where none has, or none was asked for.
+        begun: when the part was looked at that an interrupted `verify` had done, "" where there was none.
     """
 
     path: Path
     schema_version: int
     checked: dict[str, int] = field(default_factory=dict)
     damage: list[Damage] = field(default_factory=list)
+    head: chain.Head | None = None
+    entry: int | None = None
+    begun: str = ""
 
     @property
     def whole(self) -> bool:
@@ -436,49 +467,65 @@ class Verified:
         return not self.damage
 
 
-def verify(path: Path, progress: Callable[[str, int], None] = lambda kind, checked: None) -> Verified:
-    """Compare every record, array, source and environment of a store, a backup or a file set aside with its hash.
+def verify(
+    path: Path,
+    progress: Callable[[str, int, int], None] = lambda kind, checked, count: None,
+    *,
+    head: str = "",
+    anew: bool = False,
+) -> Verified:
+    """Compare every record, array, source and environment of a store, a backup or a file set aside with its hash, and
+    all of them with the chain.
 
-    Beside the engine, without holding it up: no read transaction is longer than 100 records or one check of SQLite's.
+    Beside the engine, without holding it up: no read transaction is longer than 100 records, one walk through the chain
+    or one check of SQLite's. A store of many runs is looked at by several processes of the lowest priority. What an
+    interrupted call had looked at, the next one leaves out.
 
     Args:
         path: the file.
-        progress: called with a kind and how many of it were looked at.
+        progress: called with a kind, how many of it were looked at, and how many there are.
+        head: of a chain, or at least its first `chain.SHORT` digits: whether the store goes on from there.
+        anew: from the beginning, whatever an interrupted call had done.
 
     Raises:
         LookupError: there is no file.
         ForeignDatabaseError, NewerSchemaError: hashes of such a file cannot be recomputed here.
         StoreLockedError, StoreUnwritableError: it cannot be read.
     """
-    from store.reader import History  # numpy, which restoring and copying do without
-
     if not path.exists():
         raise LookupError(f"there is no store at {path} yet")
     found = Verified(path, 0)
+    counts: dict[str, int] = {}
+    misfits: list[chain.Misfit] = []
+    bookmark = _Bookmark(path)
     try:
         with typed_errors(path), _read_only(path) as connection:
             found.schema_version = migrations.check_ours(connection, path)
             if found.schema_version > migrations.LATEST:
                 raise NewerSchemaError(path, found.schema_version, migrations.LATEST)
+            progress("page", 0, 0)
             for (line,) in connection.execute("PRAGMA integrity_check(20)").fetchall():
                 if line != "ok":
                     found.damage.append(Damage("file", "", str(line)))
             for table, row, parent, _ in connection.execute("PRAGMA foreign_key_check").fetchmany(20):
                 found.damage.append(Damage("file", "", f"row {row} of {table} has nothing in {parent}"))
+            counts = _counts(connection)
+            connection.execute("BEGIN")  # the chain and the tables are of one moment
+            misfits = chain.examine(connection)
+            found.head = chain.head(connection)
+            found.entry = chain.find(connection, head) if head else None
+            connection.execute("ROLLBACK")
+            if found.head:
+                found.checked["chain"] = found.head.entries
+                progress("chain", found.head.entries, found.head.entries)
+            if misfits or anew or found.damage:
+                bookmark.drop()
+            else:
+                bookmark.open(connection, found)
     except StoreCorruptError as error:
         found.damage.append(Damage("file", "", str(error)))
-    with History(path) as history:
-        for kind in KINDS:
-            found.checked[kind] = 0
-            after = 0
-            try:
-                while page := history.examine(kind, after, _PAGE):
-                    after = page[-1][0]
-                    found.checked[kind] += len(page)
-                    found.damage += [Damage(kind, record, why) for _, record, why in page if why]
-                    progress(kind, found.checked[kind])
-            except StoreCorruptError as error:
-                found.damage.append(Damage(kind, "", f"those after number {after} cannot be read: {error}"))
+    for kind in KINDS:
+        _verify_records(path, kind, found, counts.get(kind, 0), bookmark, progress)
     for kind, key, table in _CONTENT:
         found.checked[kind] = 0
         try:
@@ -489,8 +536,170 @@ def verify(path: Path, progress: Callable[[str, int], None] = lambda kind, check
             found.damage.append(
                 Damage(kind, "", f"those after the first {found.checked[kind]} cannot be read: {error}")
             )
-        progress(kind, found.checked[kind])
+        progress(kind, found.checked[kind], found.checked[kind])
+    # What is wrong with a record itself says more than that the chain says otherwise.
+    known = {(each.kind, each.id) for each in found.damage}
+    found.damage += [
+        Damage(each.kind, each.id, each.reason) for each in misfits if not each.id or (each.kind, each.id) not in known
+    ]
+    bookmark.drop()
     return found
+
+
+def _counts(connection: sqlite3.Connection) -> dict[str, int]:
+    """How many records there are of each kind that this file has a table for."""
+    there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    return {
+        kind: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+        for kind, table in chain.TABLES.items()
+        if table in there
+    }
+
+
+def _verify_records(
+    path: Path,
+    kind: str,
+    found: Verified,
+    count: int,
+    bookmark: _Bookmark,
+    progress: Callable[[str, int, int], None],
+) -> None:
+    """All records of a kind; those after the bookmark's."""
+    after = bookmark.done.get(kind, 0)
+    found.checked[kind] = bookmark.checked.get(kind, 0)
+    try:
+        for last, checked, damaged in _pages(path, kind, after, count - found.checked[kind]):
+            after = last
+            found.checked[kind] += checked
+            found.damage += [Damage(kind, record, why) for record, why in damaged]
+            bookmark.keep(kind, after, found)
+            progress(kind, found.checked[kind], count)
+    except StoreCorruptError as error:
+        found.damage.append(Damage(kind, "", f"those after number {after} cannot be read: {error}"))
+    except BaseException:
+        bookmark.write()
+        raise
+
+
+_Page = tuple[int, int, list[tuple[str, str]]]
+"""Number of the last record that was looked at, how many, and id and reason of those that are damaged."""
+
+
+def _pages(path: Path, kind: str, after: int, count: int) -> Iterator[_Page]:
+    """The records of a kind after that number, about `count`, in their order."""
+    if kind == chain.Kind.RUN and count >= _MANY:
+        for page in _in_processes(path, after):
+            yield page
+            after = page[0]
+    yield from _examined(path, kind, after, _NO_LIMIT)
+
+
+def _examined(path: Path, kind: str, after: int, until: int) -> Iterator[_Page]:
+    from store.reader import History  # numpy, which restoring and copying do without
+
+    whole: set[str] = set()
+    with History(path) as history:
+        while page := history.examine(kind, after, _PAGE, until=until, whole=whole):
+            after = page[-1][0]
+            yield after, len(page), [(record, why) for _, record, why in page if why]
+
+
+def _in_processes(path: Path, after: int) -> Iterator[_Page]:
+    """The runs that are there now, in portions, by as many processes as there are cores. Ends early where one dies."""
+    from concurrent.futures import Future, ProcessPoolExecutor  # for a store of many runs alone
+    from concurrent.futures.process import BrokenProcessPool
+    from multiprocessing import get_context
+
+    with typed_errors(path), _read_only(path) as connection:
+        last = connection.execute("SELECT max(number) FROM runs").fetchone()[0] or 0
+    portions = iter([(start, min(start + _PORTION, last)) for start in range(after, last, _PORTION)])
+    cores = len(os.sched_getaffinity(0))
+    # Forked: nothing is imported again, and no main module is needed. A forked process opens a connection of its own.
+    pool = ProcessPoolExecutor(cores, get_context("fork"), initializer=_in_the_background, initargs=(os.getpid(),))
+    pending: deque[Future[_Page]] = deque()
+    try:
+        for start, until in itertools.islice(portions, 2 * cores):
+            pending.append(pool.submit(_portion, path, start, until))
+        while pending:
+            yield pending.popleft().result()
+            for start, until in itertools.islice(portions, 1):
+                pending.append(pool.submit(_portion, path, start, until))
+    except BrokenProcessPool:
+        return
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _in_the_background(parent: int) -> None:
+    """Leave Ctrl-C to the parent, give way to whatever else runs, and do not outlive the parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(19)
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _portion(path: Path, after: int, until: int) -> _Page:
+    pages = list(_examined(path, chain.Kind.RUN, after, until))
+    return until, sum(checked for _, checked, _ in pages), [damaged for _, _, found in pages for damaged in found]
+
+
+class _Bookmark:
+    """How far an interrupted `verify` had come: a file beside the store, which is gone when all was looked at.
+
+    It counts for that file alone, as long as the chain has the head of then: what was looked at is still in it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.done: dict[str, int] = {}
+        self.checked: dict[str, int] = {}
+        self._path, self._file = path, Path(f"{path}.verifying")
+        self._known: dict[str, object] | None = None
+        self._next_write = time.monotonic() + _BOOKMARK_S
+
+    def open(self, connection: sqlite3.Connection, found: Verified) -> None:
+        """Take up what an interrupted call left, where it is about this store, and begin to keep a bookmark."""
+        if found.head is None:
+            return
+        status = self._path.stat()
+        self._known = {"file": [status.st_dev, status.st_ino], "schema": found.schema_version}
+        self._known |= {"entries": found.head.entries, "link": found.head.link, "begun": migrations.wall()}
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            kept = json.loads(self._file.read_text("utf-8"))
+            same = all(kept[name] == self._known[name] for name in ("file", "schema"))
+            if same and chain.find(connection, kept["link"]) == kept["entries"]:
+                damage = [Damage(*each) for each in kept["damage"]]
+                self.done, self.checked = dict(kept["done"]), dict(kept["checked"])
+                self._known, found.begun = {name: kept[name] for name in self._known}, kept["begun"]
+                found.damage += damage
+
+    def keep(self, kind: str, after: int, found: Verified) -> None:
+        """All of a kind up to that number was looked at."""
+        if self._known is None:
+            return
+        self.done[kind], self.checked[kind] = after, found.checked[kind]
+        self._known["damage"] = [[each.kind, each.id, each.reason] for each in found.damage if each.kind in KINDS]
+        if time.monotonic() >= self._next_write:
+            self.write()
+
+    def write(self) -> None:
+        """Put it on the disk. Where that cannot be done, the next call begins anew."""
+        if self._known is None or not self.done:
+            return
+        self._next_write = time.monotonic() + _BOOKMARK_S
+        partial = Path(f"{self._file}.partial")
+        with contextlib.suppress(OSError):
+            partial.write_text(json.dumps({**self._known, "done": self.done, "checked": self.checked}), "utf-8")
+            partial.replace(self._file)
+
+    def drop(self) -> None:
+        """Forget it."""
+        with contextlib.suppress(OSError):
+            self._file.unlink(missing_ok=True)
 
 
 def _verify_content(connection: sqlite3.Connection, kind: str, key: str, table: str, found: Verified) -> None:

@@ -27,11 +27,10 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from store import content, migrations, place, seal, upkeep
+from store import chain, content, migrations, place, seal, upkeep
 from store.errors import StoreCorruptError, StoreError, StoreFullError, StoreGoneError, typed, typed_errors
 from store.fuzzes import FailureRecord, FuzzRecord
 from store.outcomes import FindingStatus, State
@@ -306,6 +305,7 @@ class Store:
                 db["samples"].insert(row)
             if gpu:
                 db["telemetry"].insert({"run": number, "count": gpu[0], **gpu[1], "sha256": gpu[2]})
+            chain.append(db.conn, chain.Kind.RUN, number, rows.run["id"], digest)
             self._quarantine(db, run, content.unpack_findings(rows.findings) if rows.findings else [])
         self.finished.append(run.id)
 
@@ -319,16 +319,17 @@ class Store:
                     ended = _lost(rows.record())
                 except ContradictionError:
                     # A damaged plan is ended as well, or it would stay on its way for ever.
-                    rows.run |= {"state": State.ENGINE_LOST.value, "reason": LOST_REASON, "sha256": ""}
+                    digest = ""
                     db.execute(
-                        "UPDATE runs SET state = ?, reason = ?, sha256 = '' WHERE number = ?",
-                        [State.ENGINE_LOST.value, LOST_REASON, number],
+                        "UPDATE runs SET state = ?, reason = ?, sha256 = ? WHERE number = ?",
+                        [State.ENGINE_LOST.value, LOST_REASON, digest, number],
                     )
                 else:
                     after = RunRows.of(ended)
                     digest = after.digest(*array_hashes(db.conn, [number])[number])
                     self._replace_plan(db, after, digest)
                     self._insert(db, after, digest, number)
+                chain.append(db.conn, chain.Kind.RUN, number, rows.run["id"], digest)
                 lost.append(str(rows.run["id"]))
         return lost
 
@@ -357,7 +358,11 @@ class Store:
     def release(self, check: str) -> int:
         """Forget the quarantines that this check has caused: a person says that it was no rung's doing. How many."""
         with self._transaction() as db:
-            return int(db.execute('DELETE FROM quarantines WHERE "check" = ?', [check]).rowcount)
+            sql = 'DELETE FROM quarantines WHERE "check" = ? RETURNING number, target, rung'
+            gone = db.execute(sql, [check]).fetchall()
+            for number, target, rung in sorted(gone):
+                chain.append(db.conn, chain.Kind.WITHDRAWN, number, chain.quarantine_subject(target, rung), "")
+            return len(gone)
 
     # -- history ---------------------------------------------------------------------------------------------
 
@@ -424,6 +429,7 @@ class Store:
                 raise ContradictionError(f"peak {peak.id} was written before, otherwise; a peak is never rewritten")
             number = db["peaks"].insert({**rows.peak, "sha256": digest}).last_rowid
             db["ceilings"].insert_all({"peak": number, **row} for row in rows.ceilings)
+            chain.append(db.conn, chain.Kind.PEAK, number, rows.peak["id"], digest)
 
     def latest_peak(self, gpu_uuid: str) -> Peak | None:
         """The newest peak of that GPU that is what was written; None where there is none."""
@@ -466,7 +472,10 @@ class Store:
                     return
                 raise ContradictionError(f"fuzz {record.id} was written before, otherwise; a fuzz is never rewritten")
             number = db["fuzzes"].insert(row).last_rowid
-            db["failures"].insert_all({"fuzz": number, **each} for each in rows)
+            chain.append(db.conn, chain.Kind.FUZZ, number, row["id"], row["sha256"])
+            for each in rows:
+                kept_as = db["failures"].insert({"fuzz": number, **each}).last_rowid
+                chain.append(db.conn, chain.Kind.FAILURE, kept_as, each["id"], each["sha256"])
 
     def fuzz(self, fuzz_id: str) -> FuzzRecord:
         """As `History.fuzz`."""
@@ -503,7 +512,7 @@ class Store:
             db["sources"].insert_all(
                 [{"sha256": digest, "content": data} for digest, data in by_hash.items()], ignore=True
             )
-            db["snapshots"].insert({"hash": whole, "wall": _wall()})
+            db["snapshots"].insert({"hash": whole, "wall": migrations.wall()})
             db["snapshot_files"].insert_all(
                 {"snapshot": whole, "name": name, "label": content.path_label(name), "source": digest}
                 for name, digest in digests
@@ -537,6 +546,11 @@ class Store:
         wanted = migrations.backup_name(self.path, migrations.LATEST) if path is None else Path(path)
         with self._lock:
             return upkeep.copy(self._db.conn, wanted)
+
+    def head(self) -> chain.Head | None:
+        """As `History.head`."""
+        with self._lock, typed_errors(self.path):
+            return chain.head(self._db.conn)
 
     # -- inside ----------------------------------------------------------------------------------------------
 
@@ -609,25 +623,34 @@ class Store:
             if check == INSTALLED_CHECK and _has_one(db, run.folder, rung, code):
                 continue  # what it was caught for stays: this one may be forgiven
             # One is in force at a time: it gives way to what was seen last, but goes on hiding its own code's figures.
-            db.execute(f"UPDATE quarantines SET ended_by = ? {_OF_RUNG}", [by, run.folder, rung])
+            _mark(db, by, _OF_RUNG, [run.folder, rung])
+            sql = f"SELECT number, target, rung FROM quarantines {_OF_CODE}"
+            for number, *replaced in db.execute(sql, [run.folder, rung, code]).fetchall():
+                chain.append(db.conn, chain.Kind.WITHDRAWN, number, chain.quarantine_subject(*replaced), "")
             row = {
                 **{"folder": run.folder, "rung": rung, "code": code, "target": content.label(run.target)},
                 **{"device": run.device, "run": by, "check": check, "evidence": evidence},
                 **{"wall": content.label(run.wall), "ended_by": None},
             }
-            db["quarantines"].insert(row, replace=True)
+            chain.append_quarantines(db.conn, [db["quarantines"].insert(row, replace=True).last_rowid])
         if not code:
             return
         for rung in {content.label(arm.rung) for arm in run.arms} - set(caught):
             known = [run.folder, rung, code]
             if db.execute(f"SELECT 1 FROM quarantines {_OF_CODE}", known).fetchone():
                 # Code that was caught is back, whatever it does this time.
-                db.execute(f"UPDATE quarantines SET ended_by = ? {_OF_RUNG} AND code <> ?", [by, *known])
-                db.execute(f"UPDATE quarantines SET ended_by = NULL {_OF_CODE}", known)
+                _mark(db, by, f"{_OF_RUNG} AND code <> ?", known)
+                _mark(db, None, f"{_OF_CODE} AND ended_by IS NOT NULL", known)
                 continue
             there = db.execute(f'SELECT "check", device FROM quarantines {_OF_RUNG}', [run.folder, rung]).fetchone()
             if there and _clears(run, rung, findings, *there):
-                db.execute(f"UPDATE quarantines SET ended_by = ? {_OF_RUNG}", [by, run.folder, rung])
+                _mark(db, by, _OF_RUNG, [run.folder, rung])
+
+
+def _mark(db: Database, ended_by: str | None, where: str, given: Sequence[object]) -> None:
+    """End quarantines, or put them in force again, with their entries in the chain."""
+    sql = f"UPDATE quarantines SET ended_by = ? {where} RETURNING number"
+    chain.append_quarantines(db.conn, sorted(number for (number,) in db.execute(sql, [ended_by, *given]).fetchall()))
 
 
 def _has_one(db: Database, folder: bytes, rung: str, code: str) -> bool:
@@ -685,10 +708,6 @@ def _lost(run: RunRecord) -> RunRecord:
         arm if arm.state.final else replace(arm, state=State.ENGINE_LOST, reason=LOST_REASON) for arm in run.arms
     )
     return replace(run, state=State.ENGINE_LOST, reason=LOST_REASON, arms=arms)
-
-
-def _wall() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def _connect(path: Path, busy_timeout_s: float, wal: bool, examining: Examining) -> Database:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import sqlite3
 import sys
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+from store import chain
 from store.content import pack_samples, path_label
 from store.outcomes import State, Trigger
 from store.records import RunRecord
 from store.rows import RunRows
 from store.ulid import UlidMaker
 from store.writer import Store
-from tests.store.examples import finished, samples_of
+from tests.store.examples import finding, finished, samples_of
 
 TARGETS = 160
 _BATCH = 2000
@@ -54,7 +56,7 @@ def _insert(connection: sqlite3.Connection, table: str, rows: list[dict[str, Any
         connection.executemany(f"INSERT OR IGNORE INTO {table} ({columns}) VALUES ({marks})", rows)
 
 
-def fill(path: Path, runs: int, *, samples: int = 0) -> None:
+def fill(path: Path, runs: int, *, samples: int = 0, findings: int = 0) -> None:
     """Write `runs` finished runs of 160 targets to a new store at `path`.
 
     The rows are those that Store.finish writes, without its fsync per run: some 2,500 runs a second.
@@ -63,19 +65,24 @@ def fill(path: Path, runs: int, *, samples: int = 0) -> None:
         path: where; the file must not exist.
         runs: how many; every tenth is cancelled.
         samples: samples per arm; every run has the same ones.
+        findings: findings per run; likewise.
     """
     Store.open(path).close()
     clock = count(1_700_000_000_000, 1000)
     made = UlidMaker(wall_ms=lambda: next(clock))
     taken = pack_samples(samples_of(samples)) if samples else None
+    said = tuple(
+        finding(f"check.number_{number}", "optimized", evidence=f"{number}.5 us, at most {2 * number} us were allowed")
+        for number in range(findings)
+    )
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA synchronous = OFF")
     for start in range(0, runs, _BATCH):
         tables: dict[str, list[dict[str, Any]]] = {
-            name: [] for name in ("manifests", "runs", "arms", "comparisons", "steps", "samples")
+            name: [] for name in ("manifests", "runs", "arms", "comparisons", "steps", "samples", "findings")
         }
         for number in range(start, min(start + _BATCH, runs)):
-            rows = RunRows.of(_record(number, made))
+            rows = RunRows.of(replace(_record(number, made), findings=said))
             rungs = [arm["rung"] for arm in rows.arms] if taken else []
             digest = rows.digest(dict.fromkeys(rungs, taken[2]) if taken else {}, "")
             tables["manifests"].append({"hash": rows.run["manifest"], "content": rows.manifest})
@@ -87,14 +94,18 @@ def fill(path: Path, runs: int, *, samples: int = 0) -> None:
                 ("steps", rows.steps),
             ):
                 tables[table] += [{"run": number + 1, **child} for child in children]
+            if rows.findings:
+                tables["findings"].append({"run": number + 1, **rows.findings})
             if taken:
                 tables["samples"] += [
                     {"run": number + 1, "rung": rung, "count": taken[0], **taken[1], "sha256": taken[2]}
                     for rung in rungs
                 ]
+        entries = [("run", row["number"], row["id"], row["sha256"]) for row in tables["runs"]]
         connection.execute("BEGIN")
         for table, inserted in tables.items():
             _insert(connection, table, inserted)
+        chain.extend(connection, entries)
         connection.execute("COMMIT")
     connection.close()
 

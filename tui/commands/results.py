@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from engine.clean import clean_line
+from store.chain import SHORT
 from store.outcomes import CHANGED_REASON, State, Validity
 from tui import plain
 from tui.cli import EXIT_NO
@@ -129,6 +130,7 @@ def gather(
         "chapters": [{"id": chapter.id, "title": chapter.title} for chapter in chapters],
         "targets": told,
         "without": missing,
+        "chain": head.plain() if (head := opened.head()) else None,
     }
 
 
@@ -240,6 +242,13 @@ def page(document: Document) -> str:
             lines += ["", f"{_predicted(target)} Because {_cell(target['predicted']['why'])}."]
         for run in target["runs"]:
             lines += ["", *_run_lines(run)]
+    if document.get("chain"):  # a document of before there was one has none
+        kept = document["chain"]
+        lines += [
+            "",
+            f"The store's head was `{kept['head'][:SHORT]}`, with {plain.count(kept['entries'])} entries:"
+            f" `aisp store verify --head {kept['head'][:SHORT]}` says whether a store goes on from there.",
+        ]
     if document["without"]:
         lines += ["", f"No full run is stored of {', '.join(map(_cell, document['without']))}."]
     return "\n".join(lines) + "\n"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import sqlite3
 import sys
@@ -22,7 +23,7 @@ import click
 
 from engine import lock, paths
 from engine.clean import clean_line
-from store import migrations, upkeep
+from store import chain, migrations, upkeep
 from store.errors import StoreError
 from tui import plain
 from tui.cli import NotHereError
@@ -30,6 +31,9 @@ from tui.commands import common, quarantine
 
 NAMED = 10
 """So many ids are printed; --json has all."""
+SHOWN = 100
+"""Likewise lines of damage."""
+BAR_CELLS = 24
 
 
 @click.command()
@@ -41,7 +45,7 @@ def info(as_json: bool) -> None:
     """
     found = facts(paths.database_file())
     if as_json:
-        common.say_document(found)
+        common.say_document({**found, "chain": found["chain"].plain() if found["chain"] else None})
         return
     schema = plain.count(found["schema_version"])
     if found["read_only"]:
@@ -57,6 +61,7 @@ def info(as_json: bool) -> None:
         ["sources", plain.count(found["sources"])],
         ["newest", plain.local_time(found["newest"] or "")],
         ["schema", schema],
+        ["chain", head_text(found["chain"])],
         ["SQLite", found["sqlite_version"]],
         ["lasting", "no: a temporary folder, gone after a reboot" if found["temporary"] else "yes"],
     ]
@@ -70,24 +75,42 @@ def info(as_json: bool) -> None:
         common.say(f"{name:<{width}}  {value}")
 
 
+def _digits(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """A head, or its beginning, in lower case."""
+    digits = value.strip().lower() if value is not None else None
+    if digits is not None and not re.fullmatch(rf"[0-9a-f]{{{chain.SHORT},64}}", digits):
+        raise click.BadParameter(
+            f"{value!r} is no head: give {chain.SHORT} to 64 hex digits, as `aisp store info` has them"
+        )
+    return digits
+
+
 @click.command()
 @click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--head", metavar="HEX", callback=_digits, help="Whether the store goes on from this head, of a page.")
+@click.option("--anew", is_flag=True, help="Do not go on where an interrupted verify stopped.")
 @common.json_option
 @click.pass_context
-def verify(ctx: click.Context, file: Path | None, as_json: bool) -> None:
-    """Compare every stored run, sample, source and ceiling with the hash that was written with it.
+def verify(ctx: click.Context, file: Path | None, head: str | None, anew: bool, as_json: bool) -> None:
+    """Compare every stored run, sample, source and ceiling with the hash that was written with it, and all of them with
+    the chain.
 
-    FILE is a backup, or a file that was set aside; by default the store itself, also while runs are measured.
+    FILE is a backup, or a file that was set aside; by default the store itself, also while runs are measured. A verify
+    that was interrupted goes on where it stopped.
 
-    Exit status: 0 all of it is what was written; 1 something is not; 2 no such file; 3 it cannot be read.
+    Exit status: 0 all of it is what was written; 1 something is not, is missing or was added, or the head is not in the
+    chain; 2 no such file; 3 it cannot be read.
     """
     progress = common.Progress(quiet=as_json)
     with told():
         found = upkeep.verify(
-            file or paths.database_file(), lambda kind, checked: progress.show(f"{checked} of kind {kind}")
+            file or paths.database_file(),
+            lambda kind, checked, count: progress.show(_progress_line(kind, checked, count)),
+            head=head or "",
+            anew=anew,
         )
     progress.clear()
-    damage = [{"kind": each.kind, "id": each.id, "reason": each.reason} for each in found.damage]
+    lacking = head is not None and found.entry is None
     if as_json:
         common.say_document(
             {
@@ -95,17 +118,68 @@ def verify(ctx: click.Context, file: Path | None, as_json: bool) -> None:
                 "schema_version": found.schema_version,
                 "whole": found.whole,
                 "checked": found.checked,
-                "damage": damage,
+                "damage": [{"kind": each.kind, "id": each.id, "reason": each.reason} for each in found.damage],
+                "chain": found.head.plain() if found.head else None,
+                "head": head,
+                "head_entry": found.entry,
+                "resumed_from": found.begun or None,
             }
         )
     else:
         for kind, checked in found.checked.items():
             common.say(f"{kind:<11}  {plain.count(checked):>9}")
-        for each in found.damage:
+        if found.begun:
+            when = plain.local_time(found.begun)
+            common.say(f"an interrupted verify had looked at part of it, from {when} on; --anew begins again")
+        for each in found.damage[:SHOWN]:
             common.say_outcome(clean_line(f"{each.kind} {each.id or '-'}: {each.reason}", limit=500), "damaged")
-        count = len(found.damage)
-        common.say("=> all of it is what was written" if found.whole else f"=> {count} not what was written")
-    ctx.exit(0 if found.whole else 1)
+        if len(found.damage) > SHOWN:
+            common.say(f"and {plain.count(len(found.damage) - SHOWN)} more; --json has all")
+        common.say("\n".join(_known_lines(found, head)))
+    ctx.exit(0 if found.whole and not lacking else 1)
+
+
+def _progress_line(kind: str, checked: int, count: int) -> str:
+    """What is looked at now: "[#####     ] 1,000 of 2,000 of kind run"."""
+    if not count:
+        return "looking at the structure of the file"
+    done = BAR_CELLS * min(checked, count) // count
+    return f"[{'#' * done:<{BAR_CELLS}}] {plain.count(checked)} of {plain.count(count)} of kind {kind}"
+
+
+def _known_lines(found: upkeep.Verified, wanted: str | None) -> list[str]:
+    """What is known now of the whole store, and what is not."""
+    if not found.whole:
+        lines = [f"=> {plain.count(len(found.damage))} not what was written"]
+    elif found.head is None:
+        return [
+            "=> every record is what was written; whether one is missing or was added is not known: this file is from "
+            "before there was a chain"
+        ]
+    else:
+        lines = ["=> all of it is what was written, and nothing is missing, added or moved since the chain began"]
+    if found.head is None:
+        return lines
+    lines.append(f"   chain   {head_text(found.head)}")
+    if wanted is not None and found.entry is None:
+        lines.append(f"   head    {wanted} is not in this chain: it is another store, or one that was written anew")
+    elif wanted is not None and found.entry is not None:
+        since = found.head.entries - found.entry
+        lines.append(f"   head    {wanted} is entry {plain.count(found.entry)}: {plain.count(since)} came since")
+    else:
+        lines.append(
+            "   Who can write the file can write the whole chain anew, or cut off its end: compare the head with one "
+            "that was kept elsewhere (--head)"
+        )
+    return lines
+
+
+def head_text(head: chain.Head | None) -> str:
+    """The end of the chain in a line."""
+    if head is None:
+        return f"{plain.DASH} (begins when an engine opens this store)"
+    before = f", {plain.count(head.earlier)} entries for what was there before" if head.earlier else ""
+    return f"head {head.short}, {plain.count(head.entries)} entries since {plain.local_time(head.since)}{before}"
 
 
 @click.command()
@@ -250,6 +324,7 @@ def facts(database: Path) -> dict[str, Any]:
         "unused_bytes": None,
         "free_bytes": shutil.disk_usage(database.parent).free,
         "ballast_bytes": None,
+        "chain": None,
         "backups": [_file(kept) for kept in reversed(upkeep.backups(database))],
         "set_aside": [_file(kept) for kept in reversed(upkeep.asides(database))],
     }
@@ -275,6 +350,7 @@ def facts(database: Path) -> dict[str, Any]:
             found["targets"] = one("SELECT count(DISTINCT target) FROM runs")
             found["sources"] = one("SELECT count(*) FROM sources")
             found["newest"] = one("SELECT max(wall) FROM runs")
+            found["chain"] = chain.head(connection)
     except sqlite3.Error as error:
         raise NotHereError(f"{database} cannot be read: {error}") from None
     return found
