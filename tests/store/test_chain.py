@@ -239,7 +239,7 @@ def test_runs_that_were_lost_are_in_the_chain(path: Path) -> None:
 def test_a_migrated_store_is_chained_from_the_day_of_its_migration(tmp_path: Path) -> None:
     path = tmp_path / "aisp.db"
     with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(Path(__file__).with_name("schema_v5.sql").read_text())
+        connection.executescript(Path(__file__).with_name("schema_v6.sql").read_text())
         there = sum(
             connection.execute(f"SELECT count(*) FROM {table}{ended}").fetchone()[0]
             for table, ended in (
@@ -385,7 +385,7 @@ def test_validity_and_verdict_of_a_forged_run_do_not_matter_to_the_chain(path: P
 def test_a_file_of_before_the_chain_can_be_read_and_has_no_head(tmp_path: Path) -> None:
     path = tmp_path / "aisp.db"
     with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(Path(__file__).with_name("schema_v5.sql").read_text())
+        connection.executescript(Path(__file__).with_name("schema_v6.sql").read_text())
         assert chain.examine(connection) == []
         assert chain.find(connection, "0" * 12) is None
     with History(path) as history:

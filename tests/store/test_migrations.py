@@ -38,6 +38,7 @@ BROUGHT = [
     (4, "arms", "naive"),
     (5, "fuzzes", "content"),
     (6, "samples", "probe_ms"),
+    (7, "chain", "link"),
 ]
 """Steps of the schema, each with a column that it brought."""
 
@@ -56,7 +57,7 @@ def old(tmp_path: Path) -> Path:
     return kept(1, tmp_path / "aisp.db")
 
 
-@pytest.fixture(params=[1, 2, 3, 4, 5])
+@pytest.fixture(params=[1, 2, 3, 4, 5, 6])
 def older(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A file of every older schema version that there was, one after the other."""
     return kept(request.param, tmp_path / "aisp.db")
@@ -228,6 +229,17 @@ def test_fuzzes_of_schema_version_5_are_whole_after_migration(tmp_path: Path) ->
             assert equal_arrays(read, without_probes(samples_of(6)))
 
 
+def test_the_second_clock_of_schema_version_6_is_whole_after_migration(tmp_path: Path) -> None:
+    path = kept(6, tmp_path / "aisp.db")
+    for migrate in (False, True):
+        if migrate:
+            Store.open(path).close()
+        with History(path) as history:
+            run_id = "01J00000000000000000000006"
+            assert history.run(run_id).state is State.OK and history.verify(run_id)
+            assert equal_arrays(history.samples(run_id)["baseline"], samples_of(6))
+
+
 def test_an_older_store_has_no_fuzzes_until_it_is_migrated(fuzzless: Path) -> None:
     older = fuzzless
     with History(older) as history:
@@ -311,7 +323,7 @@ def test_a_migrated_store_and_a_new_one_have_the_same_schema(older: Path, tmp_pa
     assert not list(tmp_path.glob("new.db*.bak"))  # there was nothing to keep
 
 
-@pytest.mark.parametrize("version", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5, 6])
 def test_a_shipped_step_is_never_edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int) -> None:
     monkeypatch.setattr(migrations, "STEPS", migrations.STEPS[:version])
     monkeypatch.setattr(migrations, "LATEST", version)
