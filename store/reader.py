@@ -601,18 +601,22 @@ def _doubtful_runs(connection: sqlite3.Connection, numbers: Sequence[int], whole
 
     Looks at bytes and makes no records of them, in some statements for all. `whole` is explained at `History.examine`.
     """
-    hashes, runs = array_hashes(connection, numbers), seal.raw_runs(connection, numbers)
+    runs = seal.raw_runs(connection, numbers)
     found = set(numbers) - runs.keys()
+    samples: dict[int, dict[str, str]] = {number: {} for number in numbers}
+    telemetry = dict.fromkeys(numbers, "")
+    for chunk, marks in seal.chunks(numbers):
+        for row in _each(connection, f"SELECT * FROM samples WHERE run IN ({marks})", chunk):
+            samples[row["run"]][row["rung"]] = row["sha256"]
+            if not _fits(content.check_samples, row):
+                found.add(row["run"])
+        for row in _each(connection, f"SELECT * FROM telemetry WHERE run IN ({marks})", chunk):
+            telemetry[row["run"]] = row["sha256"]
+            if not _fits(content.check_telemetry, row):
+                found.add(row["run"])
     for number, run in runs.items():
-        if run.seal is None or not run.fits(*hashes[number]):
+        if run.seal is None or not run.fits(samples[number], telemetry[number]):
             found.add(number)
-    for table, check in (("samples", content.check_samples), ("telemetry", content.check_telemetry)):
-        for number in numbers:
-            for row in fetch(connection, f"SELECT * FROM {table} WHERE run = ?", [number]):
-                try:
-                    check(row)
-                except StoreCorruptError:
-                    found.add(number)
     shared: tuple[tuple[str, Callable[[str], bool]], ...] = (
         ("snapshot", lambda digest: _snapshot_whole(connection, digest)),
         ("environment", lambda digest: _environment_whole(connection, digest)),
@@ -628,6 +632,21 @@ def _doubtful_runs(connection: sqlite3.Connection, numbers: Sequence[int], whole
             else:
                 found.add(number)
     return found
+
+
+def _each(connection: sqlite3.Connection, sql: str, given: Sequence[int]) -> Iterator[Row]:
+    """Rows by column name, one at a time: all arrays of a hundred runs may be much."""
+    cursor = connection.execute(sql, given)
+    names = [column[0] for column in cursor.description]
+    return (dict(zip(names, values, strict=True)) for values in cursor)
+
+
+def _fits(check: Callable[[Row], None], row: Row) -> bool:
+    try:
+        check(row)
+    except StoreCorruptError:
+        return False
+    return True
 
 
 def _snapshot_whole(connection: sqlite3.Connection, digest: str) -> bool:

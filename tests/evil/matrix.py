@@ -8,9 +8,12 @@ starts at once, nothing left behind) is asserted by the stage and not by the sce
 from __future__ import annotations
 
 import importlib
+import pkgutil
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from tests.evil import scenes
 
 if TYPE_CHECKING:
     from tests.evil.stage import Stage
@@ -18,20 +21,6 @@ if TYPE_CHECKING:
     Scene = Callable[[Stage], Awaitable[str]]
 
 ROWS = 79
-SCENES = (
-    "engines",
-    "faces",
-    "files",
-    "gpus",
-    "places",
-    "rungs",
-    "sentences",
-    "sources",
-    "starts",
-    "stores",
-    "workers",
-)
-"""Modules of tests/evil/scenes, each of which registers its scenes when it is imported."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +84,6 @@ def fault(
 
 def load() -> list[Fault]:
     """All faults, in the order of their rows."""
-    for name in SCENES:
-        importlib.import_module(f"tests.evil.scenes.{name}")
+    for module in pkgutil.iter_modules(scenes.__path__):
+        importlib.import_module(f"{scenes.__name__}.{module.name}")
     return [FAULTS[name] for name in sorted(FAULTS)]

@@ -15,20 +15,13 @@ from store.chain import Kind
 from store.outcomes import Validity, Verdict
 from store.rows import RunRows
 from tests.store.examples import caught, examined, finished, fuzz_of, peak_of, planned, samples_of
+from tests.store.forged import invent, rewrite
 from tests.store.generated import fill
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "aisp.db"
-
-
-def rewrite(path: Path, *statements: str) -> None:
-    """Change rows by other means than the store's."""
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("PRAGMA foreign_keys = ON")
-        for statement in statements:
-            assert connection.execute(statement).rowcount > 0, statement
 
 
 def entries(path: Path) -> list[tuple[int, str, int, str, str, str]]:
@@ -101,20 +94,7 @@ def test_a_run_that_was_removed_is_told_by_its_number(path: Path) -> None:
 
 def test_a_run_that_was_invented_is_told(path: Path) -> None:
     keep(path)
-    forged = RunRows.of(finished(planned(id="FORGED"), speedup=98.3))
-    with closing(sqlite3.connect(path)) as connection, connection:
-        columns = ", ".join(f'"{name}"' for name in forged.run)
-        marks = ", ".join("?" * len(forged.run))
-        digest = forged.digest({}, "")
-        connection.execute(
-            f"INSERT INTO runs ({columns}, number, sha256) VALUES ({marks}, 7, ?)", [*forged.run.values(), digest]
-        )
-        for table in ("arms", "comparisons", "steps"):
-            for row in getattr(forged, table):
-                names = ", ".join(f'"{name}"' for name in row)
-                connection.execute(
-                    f"INSERT INTO {table} (run, {names}) VALUES (7, {', '.join('?' * len(row))})", [*row.values()]
-                )
+    invent(path, finished(planned(id="FORGED"), speedup=98.3), 7)
     with History(path) as history:
         assert history.verify("FORGED"), "by itself it is what it says"
     assert told(path) == [("run", "FORGED", "added: no entry of the chain speaks of number 7")]

@@ -13,6 +13,7 @@ from store import History, Store, migrations
 from store.outcomes import State, Validity, Verdict
 from store.records import RunRecord
 from tests.store.examples import caught, examined, finding, finished, measured, planned, samples_of, telemetry_of
+from tests.store.forged import rewrite
 
 CHANGES = (
     "UPDATE runs SET title = 'another' WHERE number = 1",
@@ -40,12 +41,6 @@ def path(tmp_path: Path) -> Path:
 def history(path: Path) -> Iterator[History]:
     with History(path) as opened:
         yield opened
-
-
-def rewrite(path: Path, statement: str) -> None:
-    """Change rows by other means than the store's."""
-    with closing(sqlite3.connect(path)) as connection, connection:
-        assert connection.execute(statement).rowcount > 0
 
 
 def fill(path: Path) -> list[RunRecord]:

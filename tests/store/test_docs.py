@@ -73,7 +73,7 @@ def test_an_example_prints_what_the_page_says(state: Path, kind: str, code: str,
 
 
 def test_the_page_has_examples_for_a_shell_and_for_python() -> None:
-    assert Counter(kind for kind, _, _ in EXAMPLES) == {"python": 7, "sh": 10}
+    assert Counter(kind for kind, _, _ in EXAMPLES) == {"python": 8, "sh": 10}
 
 
 def test_every_table_and_every_column_is_explained(state: Path) -> None:

@@ -21,6 +21,7 @@ from store import upkeep
 from store.migrations import LATEST
 from store.outcomes import Limiter, State, Timing, Validity, Verdict
 from store.records import Light, Quality
+from tests.store.forged import rewrite
 from tests.tui.fake_engine import isolate, make_target, remember
 from tui.cli import cli
 from tui.commands import store
@@ -28,6 +29,8 @@ from tui.commands.compare import judge
 from tui.commands.expectations import Measured
 from tui.commands.follow import RunView
 from tui.results import is_meant
+
+SCHEMAS = Path(__file__).parents[1] / "store"
 
 H100: dict[str, object] = {"host": "atlas", "gpu": "NVIDIA H100 80GB HBM3", "gpu_uuid": "GPU-1", "driver": "580.1"}
 LAPTOP: dict[str, object] = {"host": "ada", "gpu": "", "cpu": "a CPU"}
@@ -353,7 +356,7 @@ def test_verify_ends_with_0_for_a_whole_store_and_with_1_where_a_time_was_change
     shown, told = keep(store.verify, "--json")
     assert (shown.exit_code, told["whole"], told["damage"]) == (0, True, [])
     assert (told["checked"]["run"], told["checked"]["source"]) == (2, 2)
-    assert "=> all of it is what was written" in keep(store.verify)[0].stdout
+    assert "=> all of it is what was written, and nothing is missing" in keep(store.verify)[0].stdout
     backup = upkeep.copy_beside(state / "aisp.db")
     with closing(sqlite3.connect(state / "aisp.db")) as database, database:
         database.execute("UPDATE arms SET median_ms = median_ms * 0.99 WHERE run = 2 AND rung = 'optimized'")
@@ -365,6 +368,74 @@ def test_verify_ends_with_0_for_a_whole_store_and_with_1_where_a_time_was_change
     assert good.id not in shown.stdout
     assert keep(store.verify, str(backup))[0].exit_code == 0
     assert keep(store.verify, str(state / "nothing.db"))[0].exit_code == 2
+
+
+def head_of(state: Path) -> dict[str, Any]:
+    return dict(keep(store.info, "--json")[1]["chain"])
+
+
+def test_verify_says_what_it_knows_and_what_a_head_would_add(state: Path) -> None:
+    remember(state, "mine:one")
+    noted = head_of(state)
+    removed = remember(state, "mine:two")
+    shown = keep(store.verify)[0].stdout
+    assert "=> all of it is what was written, and nothing is missing, added or moved since the chain began" in shown
+    assert "Who can write the file can write the whole chain anew" in shown
+    assert f"head {head_of(state)['head'][:12]}, 3 entries since" in shown
+    assert f"head {head_of(state)['head'][:12]}, 3 entries since" in keep(store.info)[0].stdout
+    shown, told = keep(store.verify, "--head", noted["head"], "--json")
+    assert (shown.exit_code, told["head"], told["head_entry"], told["chain"]) == (0, noted["head"], 2, head_of(state))
+    assert (
+        f"{noted['head'][:12]} is entry 2: 1 came since" in keep(store.verify, "--head", noted["head"][:12])[0].stdout
+    )
+    shown = keep(store.verify, "--head", "0" * 12)[0]
+    assert (shown.exit_code, "is not in this chain" in shown.stdout) == (1, True)
+    for wrong in ("0" * 11, "x" * 12, "0" * 65):
+        shown = keep(store.verify, "--head", wrong)[0]
+        assert (shown.exit_code, "give 12 to 64 hex digits" in shown.stderr) == (2, True)
+    rewrite(state / "aisp.db", "DELETE FROM runs WHERE number = 2")
+    shown, told = keep(store.verify, "--json")
+    assert (shown.exit_code, told["damage"]) == (
+        1,
+        [{"kind": "run", "id": removed.id, "reason": "removed: it was number 2, entry 3 of the chain"}],
+    )
+    assert "=> 1 not what was written" in keep(store.verify)[0].stdout
+
+
+def test_of_a_file_from_before_the_chain_no_more_is_said_than_is_known(state: Path, tmp_path: Path) -> None:
+    older = tmp_path / "older.db"
+    with closing(sqlite3.connect(older)) as database:
+        database.executescript((SCHEMAS / "schema_v6.sql").read_text())
+    shown = keep(store.verify, str(older))[0]
+    assert (shown.exit_code, "whether one is missing or was added is not known" in shown.stdout) == (0, True)
+    assert keep(store.verify, str(older), "--json")[1]["chain"] is None
+    assert keep(store.verify, str(older), "--head", "0" * 12)[0].exit_code == 1
+
+
+def test_what_an_interrupted_verify_had_looked_at_is_told(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(3):
+        remember(state, "mine:one")
+    monkeypatch.setattr(upkeep, "_PAGE", 1)
+
+    def interrupt(kind: str, checked: int, count: int) -> None:
+        if (kind, checked) == ("run", 2):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        upkeep.verify(state / "aisp.db", interrupt)
+    assert "an interrupted verify had looked at part of it" in keep(store.verify)[0].stdout
+    shown, told = keep(store.verify, "--anew", "--json")
+    assert (shown.exit_code, told["resumed_from"], told["checked"]["run"]) == (0, None, 3)
+
+
+def test_a_page_of_results_names_the_head_of_its_store(state: Path, tmp_path: Path) -> None:
+    make_target(tmp_path / "mine", "one")
+    remember(state, "mine:one")
+    told = json.loads(bench("results", "--root", str(tmp_path / "mine"), "--json").stdout)
+    assert told["chain"] == head_of(state)
+    page = bench("results", "--root", str(tmp_path / "mine")).stdout
+    head = head_of(state)["head"][:12]
+    assert f"The store's head was `{head}`, with 2 entries: `aisp store verify --head {head}`" in page
 
 
 def test_backup_goes_beside_the_store_or_where_it_is_told_and_never_over_a_file(state: Path, tmp_path: Path) -> None:
