@@ -317,7 +317,9 @@ ALTER TABLE samples ADD COLUMN probe_ms BLOB CHECK (length(probe_ms) = 8 * count
 ALTER TABLE samples ADD COLUMN cycles BLOB CHECK (length(cycles) = 8 * count);
 """
 
-# Column by column what a link is made of; store/chain.py fills and reads it.
+# Column by column what a link is made of; store/chain.py fills and reads it. The digest of a run is over those of its
+# arrays, which stand behind the arrays in their rows: a list that compares digests would read its way through all of
+# them.
 _V7 = """
 CREATE TABLE chain (
     seq INTEGER PRIMARY KEY CHECK (seq >= 1),
@@ -328,6 +330,8 @@ CREATE TABLE chain (
     digest TEXT NOT NULL,
     link TEXT NOT NULL CHECK (length(link) = 64)
 ) STRICT;
+
+CREATE INDEX samples_sha256 ON samples (run, rung, sha256);
 """
 
 

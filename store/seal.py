@@ -24,6 +24,8 @@ Row = dict[str, Any]
 # ends the text and has a comma or a bracket behind it.
 _NEXT_ITEM = re.compile(rb'\],\[\d+,"[^,\]"]')
 
+SAMPLES_SQL = "SELECT run, rung, sha256 FROM samples WHERE run IN ({marks})"
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 CHUNK = 500  # row numbers in one IN (...): SQLite takes 999 parameters at least
 
 FINDINGS_SINCE = 4
@@ -48,7 +50,7 @@ def sha256(data: bytes) -> str:
 
 def sealed(content: Mapping[str, object]) -> str:
     """sha256 over data as JSON."""
-    return sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode("ascii"))
+    return sha256(_CANONICAL.encode(content).encode("ascii"))
 
 
 def solid(row: Row) -> Row:

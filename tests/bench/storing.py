@@ -1,4 +1,4 @@
-"""The store with 10,000 runs of 160 targets: what the first screen reads, and what the end of a run writes."""
+"""The store with 10,000 runs of 160 targets: what the first screen reads, what the end of a run writes, verify."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from store import History, Store
+from store import History, Store, upkeep
 from tests.bench.table import Row
 from tests.store.examples import finished, planned, samples_of
 from tests.store.generated import fill
@@ -39,6 +39,7 @@ def measure(*, quick: bool) -> Iterator[Row]:
                 raise RuntimeError("the generated store is empty")
             yield Row(NAME, f"store: newest(50) of {where}", "ms", _timed_ms(lambda: history.newest(50), times))
             yield Row(NAME, f"store: board() of {where}", "ms", _timed_ms(history.board, times))
+        yield Row(NAME, f"store: verify of {where}", "ms", _timed_ms(lambda: upkeep.verify(path), 3))
         took: list[float] = []
         with Store.open(path) as store:
             for number in range(times):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from store import History, reader, writer
+from store import History, reader, seal, writer
 from tests.store.generated import TARGETS, fill
 
 RUNS = 1700
@@ -49,8 +49,18 @@ def scans(lines: list[str]) -> list[str]:
         (reader.BOARD_SQL, "SEARCH runs USING INDEX runs_finished (target>?)"),
         (reader.BOARD_SQL, "SEARCH runs USING INDEX runs_finished (target=?)"),
         (writer.UNFINISHED_SQL, "SCAN runs USING INDEX runs_unfinished"),
+        (seal.SAMPLES_SQL.format(marks="?"), "SEARCH samples USING COVERING INDEX samples_sha256 (run=?)"),
     ],
-    ids=["newest", "newest of a target", "history", "snapshots", "next target", "last of a target", "unfinished"],
+    ids=[
+        "newest",
+        "newest of a target",
+        "history",
+        "snapshots",
+        "next target",
+        "last of a target",
+        "unfinished",
+        "seal",
+    ],
 )
 def test_lists_are_read_through_an_index(connection: sqlite3.Connection, sql: str, how: str) -> None:
     lines = plan(connection, sql)
