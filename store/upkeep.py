@@ -478,7 +478,7 @@ def verify(
     all of them with the chain.
 
     Beside the engine, without holding it up: no read transaction is longer than 100 records, one walk through the chain
-    or one check of SQLite's. A store of many runs is looked at by several processes of the lowest priority. What an
+    or one check of SQLite's. A store of many runs is looked at by several processes of lower priority. What an
     interrupted call had looked at, the next one leaves out.
 
     Args:
@@ -633,7 +633,7 @@ def _in_processes(path: Path, after: int) -> Iterator[_Page]:
 def _in_the_background(parent: int) -> None:
     """Leave Ctrl-C to the parent, give way to whatever else runs, and do not outlive the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.nice(19)
+    os.nice(5)
 
     def watch() -> None:
         while os.getppid() == parent:

@@ -116,3 +116,16 @@ def test_a_changed_run_says_nothing_to_the_checks_over_the_history(path: Path) -
         assert [found["id"] for found in store.earlier(now)] == [earlier.id]
         rewrite(path, "UPDATE arms SET median_ms = 0.001, low_ms = 0.001, high_ms = 0.001")
         assert store.earlier(now) == []
+
+
+def test_a_check_with_a_strange_name_is_no_change(path: Path, history: History) -> None:
+    names = ('],[5,"', ",", "]", '"', "\\", "check")
+    said = tuple(finding(name, "optimized", evidence=evidence) for name in names for evidence in ("],[7,", "fine"))
+    run = examined(planned(), findings=said)
+    with Store.open(path) as store:
+        store.finish(run, {"optimized": samples_of(5)})
+    assert history.run(run.id).findings == said
+    assert set(history.samples(run.id)) == {"optimized"}
+    rewrite(path, "UPDATE findings SET count = count + 1")
+    assert history.samples(run.id) == {}
+    assert not history.verify(run.id)
