@@ -22,7 +22,7 @@ import socket
 import sys
 import time
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -659,7 +659,7 @@ class Engine:
                     self._queue.remove(queued)
                 self._runs_done += 1
                 self._last_activity = time.monotonic()
-            await self._tell_watch(queued.plan, execution.written())
+            await self._tell_watch(queued.plan, execution)
 
     def _tell_unstored(self, queued: Queued, error: BaseException) -> None:
         """The end of a run that the store does not have as it was."""
@@ -828,15 +828,12 @@ class Engine:
         await self._enqueue([plan], self._call_store)
         return snapshot, plan.record.id, ""
 
-    async def _tell_watch(self, ended: Plan, written: Mapping[str, str]) -> None:
-        """Let the watch of a target know of a run's end, and drop what is planned for nothing but what it wrote itself.
-
-        Args:
-            written: see Execution.written.
-        """
+    async def _tell_watch(self, ended: Plan, execution: Execution) -> None:
+        """Let the watch of a target know of a run's end, and drop what is planned for nothing but what that wrote."""
         found = self._watches.get(ended.record.target)
         if found is None:
             return
+        written = execution.written()
         found[0].run_ended(written)
         for queued in list(self._queue):
             record, files = queued.plan.record, queued.plan.files

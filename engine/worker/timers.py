@@ -63,6 +63,7 @@ _sleep = time.sleep
 _listdir = os.listdir
 _open, _read, _close = os.open, os.read, os.close
 _TASKS = "/proc/self/task"
+CORES = len(os.sched_getaffinity(0))  # before a lesson can change that
 LEFT_ENOUGH_MS = 1.0
 LEFT_WAIT_NS = 10_000_000
 LEFT_LINE_NS = 100_000_000  # who stands in line for a processor by then is given so long
@@ -109,8 +110,8 @@ class Sample:
         usual_lag_ms: the same where nothing was called: what asking takes on this machine; NaN before the warm-up.
         beside_ms: processor time that other Python threads of this process took since the sample before, outside of
             timed regions; 0 for the first.
-        left_ms: processor time that threads which began during the calls went on to use when these had returned; no
-            further than LEFT_ENOUGH_MS.
+        left_ms: how much longer the calls would have lasted at least had they waited for the threads which began in
+            them, by the processor time that these went on to use; no further than LEFT_ENOUGH_MS.
         probe_ms, cycles: see store.records.Samples; NaN on a CPU and before the warm-up.
     """
 
@@ -201,7 +202,7 @@ class Beside:
         return sum(max(0, ns - self._after.get(ident, ns)) for ident, ns in now.items()) / 1e6
 
     def after(self) -> float:
-        """The calls have returned; the time in ms that threads which began meanwhile still use."""
+        """The calls have returned; by how many ms threads which began meanwhile outlast them: see Sample.left_ms."""
         used_ms = 0.0
         # By number and not by count: one may have ended while another began.
         if begun := _threads() - self._known:
@@ -214,8 +215,10 @@ class Beside:
                     used_ms = LEFT_ENOUGH_MS  # asleep or at work: whoever is about to end is gone by now
                     break
                 used_ns = {name: ns for name in start_ns if (ns := _used_ns(name)) is not None}
-                went_on_ns = sum(max(0, ns - start_ns[name] - ENDING_NS) for name, ns in used_ns.items())
-                used_ms = max(used_ms, went_on_ns / 1e6)
+                went_on_ns = [max(0, ns - start_ns[name] - ENDING_NS) for name, ns in used_ns.items()]
+                # The call would have lasted so much longer had it waited: of all threads together no less than the
+                # longest, and than their share of the cores.
+                used_ms = max(used_ms, max(went_on_ns, default=0) / 1e6, sum(went_on_ns) / CORES / 1e6)
                 start_ns = {name: start_ns[name] for name in used_ns}
         self._after = self.look()
         return used_ms

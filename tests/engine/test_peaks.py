@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from engine import client, peaks, server, spawner
+from engine import client, lock, peaks, server, spawner
 from engine.arms import Limits
 from engine.datasheets import datasheet
 from engine.planning import Hardware, PlanError
@@ -544,7 +544,10 @@ async def an_engine(
     """An engine's queue without sockets and store, on a machine with so many GPUs."""
     monkeypatch.setenv("AISP_STATE", str(home / "state"))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(home))
-    engine = server.Engine()
+    descriptor = lock.take()
+    assert descriptor is not None
+    held = lock.Lock(descriptor)
+    engine = server.Engine(held)
     engine._hardware = Hardware(tuple(FakeNvml().devices()) if gpus else (), gpus, 90 if gpus else None, note, 0)
     told: list[events.Event] = []
     publish = engine._publish
@@ -561,6 +564,7 @@ async def an_engine(
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)
         engine._journal.close()
+        held.close()
 
 
 def a_peak(peak_id: str) -> Peak:
@@ -667,7 +671,7 @@ async def test_nothing_is_measured_beside_the_ceilings(monkeypatch: pytest.Monke
 
     class Planned:
         def __init__(self, name: str) -> None:
-            record = SimpleNamespace(id=name, device="cpu")
+            record = SimpleNamespace(id=name, device="cpu", target="w:scaled")
             self.plan: Any = SimpleNamespace(id=name, name=name, record=record, device="cpu", problem="")
             self.task: asyncio.Task[Any] | None = None
 

@@ -697,20 +697,25 @@ def test_a_thread_that_sleeps_until_nobody_looks_is_left() -> None:
     at_work[0].join()
 
 
-def test_a_pool_that_ends_with_the_call_is_not_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each thread takes some processor time to end: together those of a large pool take more than one that works on."""
-    beside, least_ns = timers.Beside(), {f"{number}": 0 for number in range(32)}
-    monkeypatch.setattr(timers, "_threads", lambda: frozenset(least_ns))
-    looks = iter([0, timers.ENDING_NS, None])  # when it was begun, on its way, gone
-
-    def used_ns(thread: str) -> int | None:
-        if thread == "0":
-            least_ns[thread] = next(looks)  # type: ignore[assignment]
-        return least_ns["0"]
-
-    monkeypatch.setattr(timers, "_used_ns", used_ns)
+@pytest.mark.parametrize(
+    ("each_ns", "cores", "left_ms"),
+    [
+        (timers.ENDING_NS, 1, 0.0),  # each thread takes some processor time to end
+        (timers.ENDING_NS + 40_000, 32, 0.04),  # and more of it where a machine is slow: they do so side by side
+        (timers.ENDING_NS + 20_000, 1, 0.64),  # or one after the other
+        (timers.ENDING_NS + 400_000, 32, 0.4),  # work that the call should have waited for
+    ],
+)
+def test_a_pool_outlasts_the_call_by_what_its_threads_take_side_by_side(
+    monkeypatch: pytest.MonkeyPatch, each_ns: int, cores: int, left_ms: float
+) -> None:
+    beside, threads = timers.Beside(), frozenset(map(str, range(32)))
+    monkeypatch.setattr(timers, "CORES", cores)
+    monkeypatch.setattr(timers, "_threads", lambda: threads)
+    looks = {thread: iter([0, each_ns, None]) for thread in threads}  # when it was begun, on its way, gone
+    monkeypatch.setattr(timers, "_used_ns", lambda thread: next(looks[thread]))
     monkeypatch.setattr(beside, "_known", frozenset())
-    assert beside.after() == 0
+    assert beside.after() == pytest.approx(left_ms)
 
 
 @pytest.mark.parametrize(("in_line", "left_ms"), [(True, 0.0), (False, timers.LEFT_ENOUGH_MS)])

@@ -59,7 +59,7 @@ PROTECTIONS = (
     Protection(
         "a lock that was removed is taken again",
         "the engine does not look at its lock",
-        (("engine/holding.py", "        if self.lost:\n", "        if True:\n"),),
+        (("engine/lock.py", "        if self.lost:\n", "        if True:\n"),),
         (58,),
     ),
     Protection(

@@ -414,7 +414,7 @@ async def test_a_result_that_meets_a_full_disk_is_written_into_the_room_of_the_r
 
     engine: Any = object.__new__(Engine)
     engine._store, engine._lock = SimpleNamespace(path=path, plan=plan), SimpleNamespace(look=lambda: None)
-    engine._store_told = False
+    engine._store_waits, engine._ready = "", asyncio.Event()
     engine._store_lock, engine._stopping = asyncio.Lock(), asyncio.Event()
 
     async def waited(seconds: float) -> None:
@@ -439,7 +439,7 @@ async def test_an_engine_says_what_its_damaged_store_cost(path: Path, monkeypatc
     told: list[str] = []
     monkeypatch.setattr(Engine, "_banner", lambda self, key, text, severity="warning": told.append(text))
     engine: Any = object.__new__(Engine)
-    engine.epoch, engine._lock, engine._store_told = "EPOCH", SimpleNamespace(look=lambda: None), False
+    engine.epoch, engine._lock, engine._store_waits = "EPOCH", SimpleNamespace(look=lambda: None), ""
     engine._store_lock, engine._stopping = asyncio.Lock(), asyncio.Event()
     with Store.open(path) as engine._store:
         await engine._greet_store()
