@@ -35,7 +35,7 @@ async def test_a_check_alone_catches_its_cheat_and_without_it_the_cheat_passes(
 ) -> None:
     wrong = ""
     for _ in range(2):
-        wrong = await proven(shared, proof)
+        wrong, _ = await proven(shared, proof)
         if not wrong:
             break
     assert wrong == ""
