@@ -75,7 +75,7 @@ BEST_YET = math.log(1.25)  # beyond the best of them
 SPREADS = 8.0  # times their spread
 
 # Bound while checks are imported, before any lesson is.
-_process_ns, _monotonic_ns = time.process_time_ns, time.monotonic_ns
+_process_ns, _thread_ns, _monotonic_ns = time.process_time_ns, time.thread_time_ns, time.monotonic_ns
 _gc_enabled, _gc_threshold, _gc_stats = gc.isenabled, gc.get_threshold, gc.get_stats
 _getitimer, _getsignal = signal.getitimer, signal.getsignal
 
@@ -177,9 +177,11 @@ def _ours_or_torch(callback: object) -> bool:
 
 
 class Pauses(Sensor):
-    """What this process works while it has nothing to do: processor time between its samples.
+    """What this process works while it has nothing to do: processor time of its other threads between its samples.
 
-    Only pauses inside the measuring count: there the arm has the collector off at both edges, elsewhere it is on.
+    Only pauses inside the measuring count: there the arm has the collector off at both edges, elsewhere it is on. The
+    thread that takes the samples does not count: between two samples of a turn it may be busy for as long with what the
+    next one needs, and what a lesson could put on it has checks of its own (collector, interrupts).
 
     Facts: "gaps" and "gap_ns", how many long pauses there were, in which rivals were measured, and their length in all;
     "busy", the median over them of cores in use, less what the engine's own part takes (the least of the short pauses,
@@ -201,7 +203,7 @@ class Pauses(Sensor):
         if self._left is None or call.stage != "timed" or _gc_enabled():
             return
         wall = _monotonic_ns() - self._left[0]
-        spent = _process_ns() - self._left[1]
+        spent = _process_ns() - _thread_ns() - self._left[1]
         if wall >= GAP_NS:
             self._gaps.append((wall, spent))
         elif len(self._short) < 1000:
@@ -210,7 +212,7 @@ class Pauses(Sensor):
     def after_call(self, call: Call) -> None:
         """A pause begins."""
         measured = call.stage == "timed" and not _gc_enabled()
-        self._left = (_monotonic_ns(), _process_ns()) if measured else None
+        self._left = (_monotonic_ns(), _process_ns() - _thread_ns()) if measured else None
 
     def facts(self) -> Mapping[str, Any]:
         """See the class."""

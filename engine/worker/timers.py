@@ -67,7 +67,7 @@ CORES = len(os.sched_getaffinity(0))  # before a lesson can change that
 LEFT_ENOUGH_MS = 1.0
 LEFT_WAIT_NS = 10_000_000
 LEFT_LINE_NS = 100_000_000  # who stands in line for a processor by then is given so long
-ENDING_NS = 50_000  # of processor time that a thread takes to end; a pool of OpenMP ends with the thread that began it
+ENDING_NS = 50_000  # of processor time that a thread takes to end, and as much for each that it ends: a pool of OpenMP
 
 
 class CaptureError(Exception):
@@ -215,7 +215,10 @@ class Beside:
                     used_ms = LEFT_ENOUGH_MS  # asleep or at work: whoever is about to end is gone by now
                     break
                 used_ns = {name: ns for name in start_ns if (ns := _used_ns(name)) is not None}
-                went_on_ns = [max(0, ns - start_ns[name] - ENDING_NS) for name, ns in used_ns.items()]
+                went_on_ns = sorted(ns - start_ns[name] for name, ns in used_ns.items())
+                if went_on_ns:  # one of them ends all the others
+                    went_on_ns[-1] -= ENDING_NS * (min(len(begun), CORES) - 1)
+                went_on_ns = [max(0, ns - ENDING_NS) for ns in went_on_ns]
                 # The call would have lasted so much longer had it waited: of all threads together no less than the
                 # longest, and than their share of the cores.
                 used_ms = max(used_ms, max(went_on_ns, default=0) / 1e6, sum(went_on_ns) / CORES / 1e6)

@@ -300,8 +300,12 @@ def test_a_rung_that_leaves_python_as_it_was_passes(target: Target, site: Site, 
     assert ask("interrupts", facts, "cheat").status is Status.PASSED
 
 
-def paused(site: Site, target: Target) -> dict[str, Any]:
-    """Three long pauses between calls, as in turns with rivals."""
+def sleep() -> None:
+    time.sleep(0.04)
+
+
+def paused(site: Site, target: Target, between: Callable[[], object] = sleep) -> dict[str, Any]:
+    """Three long pauses between calls, by default as in turns with rivals."""
     sensor = statistical.Pauses(site)
     gc.disable()
     try:
@@ -309,7 +313,7 @@ def paused(site: Site, target: Target) -> dict[str, Any]:
             call = Call("timed", target.cases[0], [[]])
             sensor.before_call(call)
             sensor.after_call(call)
-            time.sleep(0.04)
+            between()
     finally:
         gc.enable()
     return dict(sensor.facts())
@@ -332,6 +336,18 @@ def test_pauses_in_which_a_thread_works_are_told_from_idle_ones(target: Target, 
         helper.join()
     assert idle["gaps"] == busy["gaps"] == 3
     assert idle["busy"] < busy["busy"]
+
+
+def test_what_the_next_sample_of_a_turn_needs_is_no_work_of_the_lesson(target: Target, site: Site) -> None:
+    def make_ready() -> None:
+        """Large inputs, filled anew; the thread does not wait for anybody meanwhile."""
+        start_ns = time.thread_time_ns()
+        while time.thread_time_ns() - start_ns < 1.5 * statistical.GAP_NS:
+            math.factorial(500)
+
+    busy = paused(site, target, make_ready)
+    assert busy["gaps"] == 3
+    assert busy["busy"] < statistical.BUSY
 
 
 def test_the_warm_up_is_no_pause(target: Target, site: Site) -> None:

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -709,13 +709,28 @@ def test_a_thread_that_sleeps_until_nobody_looks_is_left() -> None:
 def test_a_pool_outlasts_the_call_by_what_its_threads_take_side_by_side(
     monkeypatch: pytest.MonkeyPatch, each_ns: int, cores: int, left_ms: float
 ) -> None:
-    beside, threads = timers.Beside(), frozenset(map(str, range(32)))
+    beside = beside_a_pool(monkeypatch, [each_ns] * 32)
     monkeypatch.setattr(timers, "CORES", cores)
-    monkeypatch.setattr(timers, "_threads", lambda: threads)
-    looks = {thread: iter([0, each_ns, None]) for thread in threads}  # when it was begun, on its way, gone
-    monkeypatch.setattr(timers, "_used_ns", lambda thread: next(looks[thread]))
-    monkeypatch.setattr(beside, "_known", frozenset())
     assert beside.after() == pytest.approx(left_ms)
+
+
+@pytest.mark.parametrize(("used_ns", "left_ms"), [(32 * timers.ENDING_NS, 0.0), (40 * timers.ENDING_NS, 0.4)])
+def test_the_thread_that_ends_a_pool_takes_time_for_each_of_it(
+    monkeypatch: pytest.MonkeyPatch, used_ns: int, left_ms: float
+) -> None:
+    beside = beside_a_pool(monkeypatch, [used_ns] + [timers.ENDING_NS] * 31)
+    monkeypatch.setattr(timers, "CORES", 32)
+    assert beside.after() == pytest.approx(left_ms)
+
+
+def beside_a_pool(monkeypatch: pytest.MonkeyPatch, used_ns: Sequence[int]) -> timers.Beside:
+    """A pool that began during a call and is ending, whose threads use so much when the call has returned."""
+    looks = {str(number): iter([0, ns, None]) for number, ns in enumerate(used_ns)}  # begun, on its way, gone
+    monkeypatch.setattr(timers, "_threads", lambda: frozenset(looks))
+    monkeypatch.setattr(timers, "_used_ns", lambda thread: next(looks[thread]))
+    beside = timers.Beside()
+    monkeypatch.setattr(beside, "_known", frozenset())
+    return beside
 
 
 @pytest.mark.parametrize(("in_line", "left_ms"), [(True, 0.0), (False, timers.LEFT_ENOUGH_MS)])
