@@ -158,7 +158,8 @@ def _read_only(path: Path) -> Iterator[sqlite3.Connection]:
 
 def quick_check(connection: sqlite3.Connection, path: Path) -> None:
     """Raise StoreCorruptError where SQLite finds the structure of the file broken. Reads all of it."""
-    found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    # All of it is fetched: a statement that is under way would keep the file open, and its log beside it.
+    ((found,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
     if found != "ok":
         raise StoreCorruptError(f"{path} is damaged: {found}")
 
@@ -360,7 +361,8 @@ def _head(path: Path) -> chain.Head | None:
 def _exchange(path: Path, partial: Path | None, why: str) -> Path | None:
     """Keep what is at `path` under another name and give `partial` its place. Returns that name.
 
-    The log goes with its file: it must not be replayed into another one. Where the file system has hard links, there is
+    The log goes with its file, where there is anything in it: it must not be replayed into another one. Its shared
+    memory is made anew from it by whoever opens the file. Where the file system has hard links, there is
     a store at `path` at every moment, for an engine that found none would begin a fresh one.
     """
     aside = migrations.free_name(path.with_name(f"{path.name}.{why}-{migrations.stamp()}"))
@@ -373,8 +375,12 @@ def _exchange(path: Path, partial: Path | None, why: str) -> Path | None:
     elif there:
         path.rename(aside)
     for side in _SIDE_FILES[1:]:
+        lies = Path(f"{path}{side}")
         with contextlib.suppress(FileNotFoundError):
-            Path(f"{path}{side}").rename(f"{aside}{side}")
+            if side == "-shm" or not lies.stat().st_size:
+                lies.unlink()
+            else:
+                lies.rename(f"{aside}{side}")
     if partial is not None:
         settle(partial, path)
     else:

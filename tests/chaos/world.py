@@ -36,7 +36,7 @@ ROOT = "mine"
 TARGETS = ("first", "second", "third")
 WATCHED = "edited"
 KEPT = {
-    "aisp.db", "aisp.db.ballast", "caches", "compiled", "engine.lock", "engine.log", "engine.log.1",
+    "aisp.db", "aisp.db.ballast", "aisp.db.closed", "caches", "compiled", "engine.lock", "engine.log", "engine.log.1",
     "installed.json", "journal", "snapshots", "work",
 }  # fmt: skip
 OF_STORES_BEFORE = ("aisp.db.replaced-", "aisp.db-wal.kept-")

@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from engine import client, paths
+from engine import client, lock, paths
 from engine.client import EngineUnavailableError
 from engine.protocol import events
 from store import History, Store, upkeep
@@ -268,8 +268,10 @@ async def lock_removed(stage: Stage) -> str:
             first.send_signal(signal.SIGSTOP)
             paths.lock_file().unlink()
             engine.process = second = client.start_engine()
-            lock, pid = paths.lock_file(), str(second.pid)
-            await eventually(lambda: lock.exists() and lock.read_text() == pid, "the second engine has the lock")
+            await eventually(
+                lambda: (found := lock.holder()) is not None and found.pid == second.pid,
+                "the second engine has the lock",
+            )
             first.send_signal(signal.SIGCONT)
         banner = await stream.until(events.Banner, lambda told: told.key == "lock", patience_s=BESIDE_OTHERS_S)
         with contextlib.suppress(EngineUnavailableError):

@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 from engine import client, paths
 from engine.client import EngineUnavailableError
@@ -118,32 +119,40 @@ async def disk_full(stage: Stage) -> str:
     root = stage.target("honest")
     with started_by(ON_A_SMALL_DISK), engine.use():
         engine.process = client.start_engine()
-        while engine.process.poll() is None:
-            with contextlib.suppress(EngineUnavailableError):
-                async with await client.connect(start=False):
-                    break
-            await asyncio.sleep(0.02)
-    if engine.process.poll() == 77:
-        return "not played: this machine lets nobody mount a disk of his own; the other scene of this row is"
-    assert engine.process.poll() is None, paths.log_tail(5)
     disk = Path(f"/proc/{engine.process.pid}/root{engine.environment['AISP_STATE']}")
-    async with engine.stream() as stream:
-        (earlier,) = await stream.plan(root, "mine:honest", rungs=["baseline"])
-        assert (await stream.finish(earlier)).state == State.OK.value
-        (ending,) = await stream.plan(root, "mine:honest", rungs=["baseline"])
-        await stream.until(events.SampleBatch, lambda batch: batch.run_id == ending)
-        filler = disk / "filler"
-        with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
-            while True:
-                file.write(bytes(4096))
-        banner = await stream.until(events.Banner, lambda banner: banner.key == "store")
-        assert "free some space on its disk; results wait in memory and runs are paused" in banner.text
-        assert await read_there(engine, earlier) == "ok whole", "what is stored can be read"
-        filler.unlink()
-        over = await stream.until(events.Banner, lambda banner: banner.key == "store")
-        assert over.text == ""
-        assert (await stream.finish(ending)).state == State.OK.value
-        assert await read_there(engine, ending) == "ok whole"
+
+    def identity(descriptor: int | None = None) -> str:
+        """Of the folder as the engine sees it, which others do not."""
+        found = disk.stat()
+        return f"{found.st_dev:x}-{found.st_ino:x}"
+
+    with mock.patch.object(paths, "identity", identity):
+        with engine.use():
+            while engine.process.poll() is None:
+                with contextlib.suppress(EngineUnavailableError, OSError):
+                    async with await client.connect(start=False):
+                        break
+                await asyncio.sleep(0.02)
+        if engine.process.poll() == 77:
+            return "not played: this machine lets nobody mount a disk of his own; the other scene of this row is"
+        assert engine.process.poll() is None, paths.log_tail(5)
+        async with engine.stream() as stream:
+            (earlier,) = await stream.plan(root, "mine:honest", rungs=["baseline"])
+            assert (await stream.finish(earlier)).state == State.OK.value
+            (ending,) = await stream.plan(root, "mine:honest", rungs=["baseline"])
+            await stream.until(events.SampleBatch, lambda batch: batch.run_id == ending)
+            filler = disk / "filler"
+            with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+                while True:
+                    file.write(bytes(4096))
+            banner = await stream.until(events.Banner, lambda banner: banner.key == "store")
+            assert "free some space on its disk; results wait in memory and runs are paused" in banner.text
+            assert await read_there(engine, earlier) == "ok whole", "what is stored can be read"
+            filler.unlink()
+            over = await stream.until(events.Banner, lambda banner: banner.key == "store")
+            assert over.text == ""
+            assert (await stream.finish(ending)).state == State.OK.value
+            assert await read_there(engine, ending) == "ok whole"
     assert await asyncio.to_thread(engine.terminate) == 0
     return f"{banner.text!r}; the run was stored whole after the file that filled the disk was deleted"
 
