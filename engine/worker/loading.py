@@ -107,15 +107,22 @@ def kind_of(error: BaseException) -> str:
 
 
 def said(error: BaseException) -> str:
-    """What an exception says, cut at MAX_MESSAGE_CHARACTERS; where it cannot say it, why."""
+    """What an exception says, cut in its middle to MAX_MESSAGE_CHARACTERS; where it cannot say it, why."""
     try:
-        text = str(error)
-        size = str.__len__(text)
-        # A subclass of str may have methods of its own; a slice by str's is plain text.
-        kept = str.__getitem__(text, slice(0, MAX_MESSAGE_CHARACTERS))
+        return _cut(str(error), MAX_MESSAGE_CHARACTERS)
     except BaseException as other:  # __str__ is the lesson's code, and may leave as well as raise
         return f"(what it says could not be read: its __str__ raised {kind_of(other)})"
-    return f"{kept} ..." if size > MAX_MESSAGE_CHARACTERS else kept
+
+
+def _cut(text: str, most: int) -> str:
+    """Its beginning and its end: where an error holds the trace of another process, the reason comes last.
+
+    A subclass of str may have methods of its own; a slice by str's is plain text.
+    """
+    size = str.__len__(text)
+    if size <= most:
+        return str.__getitem__(text, slice(0, size))
+    return f"{str.__getitem__(text, slice(0, most // 2))} ... {str.__getitem__(text, slice(size - most // 2, size))}"
 
 
 def summary(error: BaseException) -> str:
@@ -125,7 +132,7 @@ def summary(error: BaseException) -> str:
         name = Path(error.filename).name if error.filename else "?"
         return f"{kind}: {error.msg} ({name}, line {error.lineno})"
     text = " ".join(said(error).split())
-    return f"{kind}: {text[:300]}" if text else kind
+    return f"{kind}: {_cut(text, 300)}" if text else kind
 
 
 def user_traceback(error: BaseException, folder: Path) -> str:

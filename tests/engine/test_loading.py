@@ -1,0 +1,32 @@
+"""What is told of an exception."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.worker import loading
+
+
+@pytest.mark.parametrize("told", [loading.said, loading.summary])
+def test_a_long_text_keeps_its_end_where_the_reason_is(told: object) -> None:
+    """A compiler's process answers with its whole trace; the line that says why is the last."""
+    assert callable(told)
+    text = told(RuntimeError("in a subprocess:\n" + "  File x, line 1\n" * 1000 + "PermissionError: /cache/k"))
+    assert "in a subprocess:" in text
+    assert text.endswith("PermissionError: /cache/k")
+    assert len(text) < loading.MAX_MESSAGE_CHARACTERS + 50
+
+
+def test_a_text_with_methods_of_its_own_is_plain_in_what_is_told() -> None:
+    class Loud(str):
+        __slots__ = ()
+
+        def split(self, *_: object) -> list[str]:  # type: ignore[override]
+            raise AssertionError("asked")
+
+    class LoudError(Exception):
+        def __str__(self) -> str:
+            return Loud("quiet")
+
+    assert type(loading.said(LoudError())) is str
+    assert loading.summary(LoudError()) == "LoudError: quiet"
