@@ -124,7 +124,10 @@ class World:
             self.heard += len(batch)
 
     async def _request(self, kind: Any, **fields: object) -> events.Reply | None:
-        """The answer, or None where the engine was killed before it came. What is refused is broken."""
+        """The answer, or None where the engine was killed before it came, or its disk is full.
+
+        Any other refusal is broken.
+        """
         connection = self._connection
         assert connection is not None
         message: Any = kind(seq=connection.next_seq(), **fields)
@@ -132,6 +135,8 @@ class World:
             reply = await connection.request(message)
         except EngineUnavailableError:
             assert connection.closed, "the engine is there and does not answer"
+            return None
+        if reply.error.endswith("nothing was planned"):
             return None
         if reply.error and not isinstance(message, requests.Cancel):
             self.ledger.broken.append(f"{kind.__name__} was refused: {reply.error}")
