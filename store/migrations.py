@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sqlite_utils import Database  # 0.2 s of import that readers do without
 
 APPLICATION_ID = 0x61697370  # "aisp", in the file's header
+BACKUP = ".bak"
 CHAIN_SINCE = 7
 """Schema version from which there is the table chain."""
 
@@ -421,17 +422,18 @@ def wall() -> str:
 
 
 def free_name(wanted: Path) -> Path:
-    """`wanted`, or with -2, -3 ... before its last suffix where that is taken."""
+    """`wanted`, or with -2, -3 ... behind its stamp where that is taken."""
     found, number = wanted, 1
+    name = wanted.name.removesuffix(BACKUP)
     while found.exists():
         number += 1
-        found = wanted.with_name(f"{wanted.stem}-{number}{wanted.suffix}")
+        found = wanted.with_name(f"{name}-{number}{wanted.name[len(name) :]}")
     return found
 
 
 def backup_name(path: Path, schema: int) -> Path:
     """Where a copy of the store at `path` goes unless told otherwise."""
-    return free_name(path.with_name(f"{path.name}.v{schema}-{stamp()}.bak"))
+    return free_name(path.with_name(f"{path.name}.v{schema}-{stamp()}{BACKUP}"))
 
 
 def migrate(db: Database, path: Path, backup: Callable[[Path], object]) -> int | None:

@@ -84,7 +84,7 @@ def backups(path: Path) -> list[Path]:
 def asides(path: Path) -> list[Path]:
     """Files that gave way to a backup or a fresh store, oldest first."""
     found = path.parent.glob(f"{glob.escape(path.name)}*")
-    ours = [file for file in found if re.search(r"\.(corrupt|replaced)-\w+$", file.name)]
+    ours = [file for file in found if re.search(r"\.(corrupt|replaced)-\w+(-\d+)?$", file.name)]
     return sorted(ours, key=lambda aside: (aside.stat().st_mtime_ns, aside.name))
 
 

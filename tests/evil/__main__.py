@@ -133,8 +133,9 @@ def main() -> int:
     if given.again:
         data = report.load(given.out)[name]
         anew = {row["name"]: row for row in rows}
-        data["rows"] = [anew.get(row["name"], row) for row in data["rows"]]
-        data["again"] = sorted({*data.get("again", []), *anew})
+        known = {row["name"]: row for row in data["rows"]}
+        data["rows"] = sorted((known | anew).values(), key=lambda row: (row["row"], row["name"]))
+        data["again"] = sorted({*data.get("again", []), *(anew.keys() & known.keys())})
         report.write(given.out, name, data)
     elif not given.only:
         device = nvml.devices()[0].name if given.gpu else "CPU"

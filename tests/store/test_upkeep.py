@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from engine.server import Engine
-from store import History, NewerSchemaError, Store, StoreCorruptError, StoreError, StoreFullError, upkeep
+from store import History, NewerSchemaError, Store, StoreCorruptError, StoreError, StoreFullError, migrations, upkeep
 from store.migrations import LATEST
 from store.upkeep import Missing, Upkeep
 from tests.store.examples import finished, fuzz_of, peak_of, planned, samples_of
@@ -446,3 +446,14 @@ async def test_an_engine_says_what_its_damaged_store_cost(path: Path, monkeypatc
     assert "was damaged and set aside" in told[0]
     assert "1 run(s) are missing, the log names them" in told[0]
     assert "more may be missing" not in told[0]
+
+
+def test_files_that_give_way_within_one_second_are_all_found(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(migrations, "stamp", lambda: "20260101T000000Z")
+    for _ in range(2):
+        Store.open(path).close()
+        path.rename(migrations.free_name(path.with_name(f"{path.name}.replaced-{migrations.stamp()}")))
+    assert [aside.name for aside in upkeep.asides(path)] == [
+        "aisp.db.replaced-20260101T000000Z",
+        "aisp.db.replaced-20260101T000000Z-2",
+    ]
