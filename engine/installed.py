@@ -554,10 +554,13 @@ def recall(file: Path) -> Remembered | None:
 def keep(file: Path, remembered: Remembered) -> None:
     """Write it whole or not at all. A disk that is full costs the memory over a restart, and no run."""
     partial = file.with_suffix(".new")
-    with contextlib.suppress(OSError):
+    try:
         with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as sink:
             sink.write(msgspec.json.encode(remembered))
         partial.replace(file)
+    except OSError:
+        with contextlib.suppress(OSError):
+            partial.unlink()
 
 
 def accept_without_engine(file: Path) -> list[Change]:

@@ -431,3 +431,16 @@ def test_the_own_files_are_what_judges_measures_and_stores() -> None:
     wanted = {"engine/worker/arm.py", "checks/compare.py", "kernels/cuda.py", "kernels/catalog/loader.py"}
     assert wanted | {"store/writer.py", "engine/verdicts.py"} <= covered
     assert not [name for name in covered if "gallery" in name or not name.endswith(".py")]
+
+
+def test_what_a_full_disk_cut_off_is_not_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "installed.json"
+    installed.keep(file, installed.Remembered())
+    before = file.read_bytes()
+
+    def full(self: Path, target: Path) -> Path:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    installed.keep(file, installed.Remembered(accepted=True))
+    assert [(left.name, left.read_bytes()) for left in tmp_path.iterdir()] == [("installed.json", before)]
