@@ -435,12 +435,13 @@ def test_the_own_files_are_what_judges_measures_and_stores() -> None:
 
 def test_what_a_full_disk_cut_off_is_not_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "installed.json"
-    installed.keep(file, installed.Remembered())
+    remembered = installed.Remembered("python3.11")
+    installed.keep(file, remembered)
     before = file.read_bytes()
 
     def full(self: Path, target: Path) -> Path:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", full)
-    installed.keep(file, installed.Remembered(accepted=True))
+    installed.keep(file, remembered)
     assert [(left.name, left.read_bytes()) for left in tmp_path.iterdir()] == [("installed.json", before)]
