@@ -7,13 +7,13 @@ to a file. A viewer has a queue of bounded size; one that reads too slowly loses
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import os
 from array import array
 from collections import deque
 from pathlib import Path
 
+from engine import paths
 from engine.protocol import events
 from engine.protocol.framing import Encoder
 
@@ -111,9 +111,8 @@ class _File:
 
     def close(self) -> None:
         # Another engine that has taken this one's place has a file of that name.
-        with contextlib.suppress(OSError):
-            if os.path.samestat(self.path.stat(), os.fstat(self._fd)):
-                self.path.unlink()
+        if paths.is_at(self.path, self._fd):
+            self.path.unlink(missing_ok=True)
         os.close(self._fd)
 
 

@@ -18,7 +18,7 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -88,12 +88,8 @@ class Lock:
         """Raise LockGoneError where the file at the path is not the one that is locked, unless that is known."""
         if self.lost:
             return
-        try:
-            if os.path.samestat(os.stat(self._path), os.fstat(self._descriptor)):  # noqa: PTH116  before each commit
-                return
-        except OSError:
-            pass
-        raise LockGoneError(f"{self._path} is not the file that was locked")
+        if not paths.is_at(self._path, self._descriptor):
+            raise LockGoneError(f"{self._path} is not the file that was locked")
 
     def retake(self) -> bool:
         """Lock the file that is at the path now, made if need be. Returns whether we have it; else it is `lost`.
@@ -150,7 +146,7 @@ def holder() -> Holder | None:
     for _ in range(LOOKS):
         found = _read(path)
         if found.pid > 1 and _holds(found.pid, path):
-            return Holder(found.pid, found.boot, found.since, found.host, found.what, here=True)
+            return replace(found, here=True)
         if not _held(path):
             return None
         time.sleep(LOOK_S)

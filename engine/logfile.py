@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import logging.handlers
-import os
 from pathlib import Path
 
 from engine import paths
@@ -21,13 +19,9 @@ class LogFile(logging.handlers.RotatingFileHandler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """See the class."""
-        if self.stream is not None:
-            there = False
-            with contextlib.suppress(OSError):
-                there = os.path.samestat(os.stat(self.baseFilename), os.fstat(self.stream.fileno()))  # noqa: PTH116
-            if not there:
-                self.stream.close()
-                self.stream = None  # the handler opens it with the next line
+        if self.stream is not None and not paths.is_at(self.baseFilename, self.stream.fileno()):
+            self.stream.close()
+            self.stream = None  # the handler opens it with the next line
         if self.stream is None:
             try:
                 paths.make_private(Path(self.baseFilename).parent)

@@ -213,6 +213,14 @@ def _fits(folder: Path) -> bool:
     return len(os.fsencode(folder)) + 1 + SOCKET_NAME_BYTES <= MAX_SOCKET_PATH_BYTES
 
 
+def is_at(path: str | Path, descriptor: int) -> bool:
+    """Whether the file at `path` is the one that is open, and not another one of its name. Some microseconds."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))  # noqa: PTH116  before each commit
+    except OSError:
+        return False
+
+
 def socket_file(folder: str | None = None) -> Path:
     """Where the engine of a state directory binds; by default of ours, else of the one with this identity."""
     return runtime_dir() / _socket_name(identity() if folder is None else folder)

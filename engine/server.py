@@ -49,6 +49,7 @@ from engine.telling import finished_event
 from engine.watch import Watch
 from kernels import catalog
 from kernels.catalog.model import Target
+from kernels.catalog.sources import size_text
 from store import upkeep
 from store.errors import StoreError, StoreFullError, StoreGoneError, StoreLockedError
 from store.outcomes import State, Trigger
@@ -213,8 +214,7 @@ class Engine:
         """Open the store, and wait where another program has locked it. Raises StoreError."""
 
         def examining(size_bytes: int) -> bool:
-            size = f"{size_bytes / 2**30:.1f} GiB" if size_bytes >= 2**30 else f"{size_bytes >> 20} MiB"
-            self._starting = f"examining the store, {size}"
+            self._starting = f"examining the store, {size_text(size_bytes)}"
             return self._stopping.is_set()
 
         if self._network:

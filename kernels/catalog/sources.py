@@ -204,7 +204,7 @@ class _Walk:
     def told(self, part: str) -> Problem:
         """That it is too much, and which part of it."""
         count, nbytes, names = self._parts[part]
-        most = f"a target has at most {MAX_FILES:,} sources, {_size(MAX_BYTES)} and {MAX_ENTRIES:,} names"
+        most = f"a target has at most {MAX_FILES:,} sources, {size_text(MAX_BYTES)} and {MAX_ENTRIES:,} names"
         path = os.path.join(self.top, part)  # noqa: PTH118
         linked = f"is a link to {os.path.realpath(path)} and " if os.path.islink(path) else ""  # noqa: PTH114
         held = f"{_held(count, nbytes)} among {names:,} names, as far as it was walked"
@@ -222,10 +222,10 @@ def _is_target(folder: str) -> bool:
 
 
 def _held(count: int, nbytes: int) -> str:
-    return f"{count:,} {'source' if count == 1 else 'sources'} of {_size(nbytes)}"
+    return f"{count:,} {'source' if count == 1 else 'sources'} of {size_text(nbytes)}"
 
 
-def _size(nbytes: int) -> str:
+def size_text(nbytes: int) -> str:
     """In the largest unit that leaves at least 1: "8 MiB", "3.2 GiB"."""
     for shift, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
         if nbytes >= 1 << shift:
