@@ -310,6 +310,7 @@ class Engine:
         await workplaces.cleared()
         await self._hang_up()
         await asyncio.to_thread(self._installation.close)
+        await self._look_at_store()  # what was written since the last look belongs into the file at the path
         await asyncio.to_thread(self._store.close)
         self._journal.close()
 
