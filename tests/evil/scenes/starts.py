@@ -250,10 +250,13 @@ async def large_store(stage: Stage) -> str:
             left = database.read_bytes()
             engine.process = client.start_engine()
             async with await listening() as early:
-                waits = asyncio.create_task(ask(early, root))
                 await eventually(lambda: early.starting.startswith("examining the store"), "it says what it does")
                 said = early.starting
-                assert database.read_bytes() == left and not waits.done()
+                await early.status()
+                waits = asyncio.create_task(ask(early, root))
+                await asyncio.sleep(0.05)  # it is sent
+                assert not waits.done(), waits.result()
+                assert database.read_bytes() == left, "nothing is written before it is known to be whole"
             told: list[str] = []
             with mock.patch.object(client, "UNTOLD_S", 0.0):
                 async with await client.connect(tell=told.append):
