@@ -60,6 +60,10 @@ OPENBLAS_SPIN_LOG2_CYCLES = 20
 # 156 MB before the first kernel for a CPU. Without them such a kernel takes 1 s more, and the stored one nothing.
 NO_PRECOMPILED_HEADERS = {"TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0"}
 
+# It compiles in the process that asks. The processes of its pool could not: to reach the GPU they would have to write to
+# their own folders of /proc, and a confinement can name only those that are there when it begins.
+COMPILE_IN_PROCESS = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
+
 # What a child may see of the environment: names, never a pattern over values.
 ENVIRONMENT_NAMES = (
     "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ", "VIRTUAL_ENV",
@@ -425,7 +429,7 @@ async def spawn(*, interpret: bool, compiler: bool = False) -> Child:
     # slower comparisons were seen on four cores). Who wants them to spin sets the variable.
     environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     environment["OPENBLAS_THREAD_TIMEOUT"] = str(OPENBLAS_SPIN_LOG2_CYCLES)
-    environment |= NO_PRECOMPILED_HEADERS
+    environment |= NO_PRECOMPILED_HEADERS | COMPILE_IN_PROCESS
     if interpret:
         environment["TRITON_INTERPRET"] = "1"
     folder = workplaces.make()

@@ -26,6 +26,7 @@ from store.outcomes import State, Timing
 SHORT_MS = 0.060  # a faster call is timed in company: an event pair around it is off by over 2 %
 COMPANY_BELOW_MS = 0.200  # so are its rivals, up to here; above, the way of timing makes under 1 % of difference
 SAMPLE_MS = 0.3  # what one sample of several calls should last
+KINDS = ("graph", "batch", "single")  # how calls are launched together, each weaker than the one before
 CALLS = (8, 32)  # least and most calls in it
 THROTTLED = 1  # store.records.DISCARDED
 THROTTLED_BELOW = 0.75  # of the reference clock
@@ -178,15 +179,16 @@ class Turns:
         if self._kind == "single":
             return
         short = [arm for arm in arms if arm.rung.name in self._calls]
-        while True:
-            asked = self._kind
-            answers = [await self._group(arm, child_of(arm)) for arm in short]
-            weaker = [answer for answer in answers if answer.kind != asked]
-            if not weaker:
-                return
-            self._kind = "single" if asked == "batch" or any(a.kind == "single" for a in weaker) else "batch"
-            reasons = {f"{a.name}: {r.note}" for a, r in zip(short, answers, strict=True) if r.kind != asked}
-            self.notes = [f"short calls timed as {self._kind}; {clean_line('; '.join(sorted(reasons)))}"]
+        granted: dict[str, str] = {}
+        reasons: set[str] = set()
+        while unlike := [arm for arm in short if granted.get(arm.name) != self._kind]:
+            arm = unlike[0]
+            answer = await self._group(arm, child_of(arm))
+            granted[arm.name] = answer.kind
+            if answer.kind != self._kind:  # weaker than asked for, so it decides for all
+                self._kind = answer.kind
+                reasons.add(f"{arm.name}: {answer.note}")
+                self.notes = [f"short calls timed as {self._kind}; {clean_line('; '.join(sorted(reasons)))}"]
 
     async def _group(self, arm: Arm, child: Process) -> reports.Grouped:
         job = jobs.Group(case=self._case, kind=self._kind, calls=self._calls[arm.rung.name])
@@ -194,6 +196,8 @@ class Turns:
             grouped = await ask(child, job, reports.Grouped, self._patience_s, arm.name)
             if grouped.calls < 1:
                 raise ArmEnd(State.INFRA_ERROR, f"{arm.name} answered with {grouped.calls} calls in a sample")
+            if grouped.kind not in KINDS[KINDS.index(self._kind) :]:
+                raise ArmEnd(State.INFRA_ERROR, f"{arm.name} was asked for a {self._kind}, and made a {grouped.kind}")
         except ArmEnd as end:
             raise ArmFailure(arm, end) from None
         self._set_timing(arm, grouped.timing)

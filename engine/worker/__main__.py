@@ -118,6 +118,7 @@ def pay_first_costs(device: str) -> None:
         compare("", matrix.to(dtype), matrix.to(torch.float64), tolerance=1.0)
     compare("", matrix, matrix.to(torch.float64), tolerance=0.0)
     compare("", matrix.to(torch.int64), matrix.to(torch.int64), tolerance=0.0)
+    torch._foreach_copy_([matrix.clone()], [matrix])  # fresh values for several calls at once
 
 
 def import_compiler() -> None:

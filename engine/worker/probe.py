@@ -202,12 +202,18 @@ def span(first: Any, second: Any) -> Span:
     if int(ran.sum()) < _LEAST_READINGS:
         return Span()
     elapsed = (second - first)[ran].astype(np.float64)
-    cycles, high = np.median(elapsed[:, 0]), np.quantile(elapsed[:, 0], _HIGH, method="lower")
+    by_cycles = np.sort(elapsed[:, 0])
+    cycles, high = _median(by_cycles), by_cycles[int(_HIGH * (len(by_cycles) - 1))]
     return Span(
         ms=float(second[ran, 1].min() - first[ran, 1].max()) / 1e6,
         cycles=float(high if cycles < _STOOD_STILL * high else cycles),
-        mhz=float(np.median(elapsed[:, 0] / elapsed[:, 1]) * 1e3),
+        mhz=_median(np.sort(elapsed[:, 0] / elapsed[:, 1])) * 1e3,
     )
+
+
+def _median(ordered: Any) -> float:
+    """Median of sorted numbers: read behind every sample, where NumPy's own takes ten times as long."""
+    return float(ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
 
 
 def _step_ms(timers_ns: Iterable[int]) -> float | None:

@@ -26,6 +26,7 @@ Python classes: a lesson that replaces `time.perf_counter_ns` or `torch.cuda.Eve
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import os
@@ -35,7 +36,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from engine.worker.probe import ClockProbe, Hold, Span, free_persisting_lines
 from store.outcomes import Timing
@@ -365,6 +366,8 @@ def stand_ready(*, anew: bool = False) -> Instruments:
         import torch  # a process without a GPU never needs it here
 
         _instruments = Instruments(Grip(torch), ClockProbe(), Hold())
+        with contextlib.suppress(CaptureError):  # told when a rung is to be captured
+            node_count(capture(torch.zeros(1, device="cuda").zero_)[0])  # the first of a process takes some 25 ms
     return _instruments
 
 
@@ -384,7 +387,6 @@ class CudaTimer:
         import torch
 
         found = instruments or stand_ready()
-        self._torch = torch
         self._grip, self._probe, self._hold = found.grip, found.probe, found.hold
         self._beside = Beside()
         self._warm = warm
@@ -436,18 +438,7 @@ class CudaTimer:
             CaptureError: a call does what cannot be captured (waits for the GPU, launches a graph of its own), or is
                 more than one kernel.
         """
-        torch = self._torch
-        captured = torch.cuda.CUDAGraph(keep_graph=True)
-        outputs: list[Outputs] = []
-        torch.cuda.synchronize()
-        try:
-            with torch.cuda.graph(captured):
-                outputs = [call() for call in calls]
-        except Exception as error:
-            # Whatever the calls raise: only that they cannot be captured follows from it.
-            torch.cuda.synchronize()
-            words = " ".join(str(error).split())[:200]
-            raise CaptureError(f"it cannot be captured ({type(error).__name__}: {words})") from error
+        captured, outputs = capture(lambda: [call() for call in calls])
         nodes = node_count(captured)
         if nodes > len(calls):
             raise CaptureError(f"a call is {nodes / len(calls):.0f} kernels, and a graph would shorten their gaps")
@@ -625,6 +616,26 @@ def _least(spans: Iterable[Span]) -> Span:
 def _at_least_one(cycles: float) -> float:
     """A call that does nothing takes one cycle, so that it can be compared; what is unknown stays so."""
     return cycles if math.isnan(cycles) else max(cycles, 1.0)
+
+
+Captured = TypeVar("Captured")
+
+
+def capture(calls: Callable[[], Captured]) -> tuple[torch.cuda.CUDAGraph, Captured]:
+    """What the calls launch, as a graph, and what they returned. Raises CaptureError, see CudaTimer.graph."""
+    import torch
+
+    captured = torch.cuda.CUDAGraph(keep_graph=True)
+    torch.cuda.synchronize()
+    try:
+        with torch.cuda.graph(captured):
+            returned = calls()
+    except Exception as error:
+        # Whatever the calls raise: only that they cannot be captured follows from it.
+        torch.cuda.synchronize()
+        words = " ".join(str(error).split())[:200]
+        raise CaptureError(f"it cannot be captured ({type(error).__name__}: {words})") from error
+    return captured, returned
 
 
 def node_count(captured: torch.cuda.CUDAGraph) -> int:

@@ -39,6 +39,19 @@ y = "float32 [N]"
 y is twice x.
 """
 HONEST = "def run(x):\n    return x + x\n"
+COMPILED = """
+import torch
+
+
+def prepare(x):
+    for width in range(2, 6):  # several kernels, so that a pool of compiling processes would be ready for some
+        torch.compile(lambda v: torch.tanh(v) * width)(x)
+    return torch.compile(lambda v: v + v)
+
+
+def run(x):
+    return x + x
+"""
 SLOW = "def run(x):\n    return (x + x) * 1.0\n"
 
 
@@ -85,6 +98,16 @@ async def test_a_run_is_timed_cold_beside_the_clocks_that_ran(
     # One axis: the samples lie within the time in which the clocks were read.
     ends = np.concatenate([part.end_ns for part in samples.values()])
     assert telemetry.at_ns[0] < ends.min() and ends.max() < telemetry.at_ns[-1] + 2_000_000_000
+
+
+async def test_a_confined_process_compiles_with_torch(own: Callable[..., EngineUnderTest], tmp_path: Path) -> None:
+    engine = own()
+    await engine.start()
+    write(tmp_path / "mine" / "double", LESSON)
+    (tmp_path / "mine" / "double" / "optimized.py").write_text(COMPILED)
+    for _ in range(2):  # the second has processes that stood by
+        result = await engine.run(tmp_path / "mine", "mine:double")
+        assert result.record.state is State.OK, [arm.detail for arm in result.record.arms]
 
 
 async def test_peak_memory_is_what_the_rung_allocates_and_nothing_of_what_looks_at_it(

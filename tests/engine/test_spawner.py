@@ -291,16 +291,28 @@ print(time.process_time() - before)
 """
 
 
-async def test_the_pool_of_numpys_products_sleeps_soon_after_a_call() -> None:
+async def environment_of_a_child() -> dict[str, str]:
     child = await spawner.spawn(interpret=False)
     try:
         told = Path("/proc", str(child.pid), "environ").read_bytes().split(b"\0")
     finally:
         await child.end(gently=False)
-    environment = {name: value for name, _, value in (os.fsdecode(line).partition("=") for line in told) if name}
+    return {name: value for name, _, value in (os.fsdecode(line).partition("=") for line in told) if name}
+
+
+async def printed(program: str, environment: dict[str, str]) -> str:
+    words = [sys.executable, "-c", program]
+    done = await asyncio.to_thread(subprocess.run, words, env=environment, capture_output=True, text=True, check=True)
+    return str(done.stdout)
+
+
+async def test_the_pool_of_numpys_products_sleeps_soon_after_a_call() -> None:
+    environment = await environment_of_a_child()
     assert environment["OPENBLAS_THREAD_TIMEOUT"] == str(spawner.OPENBLAS_SPIN_LOG2_CYCLES)
     environment["OMP_NUM_THREADS"] = "2"
-    done = await asyncio.to_thread(
-        subprocess.run, [sys.executable, "-c", PAUSE], env=environment, capture_output=True, text=True, check=True
-    )
-    assert float(done.stdout) < 0.02, "seconds of processor time in a pause of 0.1 s"
+    assert float(await printed(PAUSE, environment)) < 0.02, "seconds of processor time in a pause of 0.1 s"
+
+
+async def test_torchs_compiler_starts_no_processes() -> None:
+    program = "from torch._inductor.async_compile import get_compile_threads; print(get_compile_threads())"
+    assert await printed(program, await environment_of_a_child()) == "1\n", "more are a pool of processes"

@@ -15,7 +15,7 @@ import pytest
 
 from engine.arms import Arm, ArmEnd
 from engine.protocol import events, jobs, reports
-from engine.turns import AGAIN, CALLS, COMPANY_BELOW_MS, SHORT_MS, ArmFailure, StopRule, Turns, drawn_sets
+from engine.turns import AGAIN, CALLS, COMPANY_BELOW_MS, KINDS, SHORT_MS, ArmFailure, StopRule, Turns, drawn_sets
 from kernels.catalog.model import Kind, Needs, Role, Rung
 from store.outcomes import State, Timing
 from store.records import DISCARDED
@@ -27,12 +27,14 @@ class Scripted:
     Attributes:
         ms: per call.
         strongest: the best kind of company it can be timed in.
+        always: the kind that it makes whatever it is asked for, "" for what it is asked for.
         clocks: SM clock of the samples to come, in MHz; the last one for ever.
     """
 
     def __init__(self, ms: float = 1.0, strongest: str = "graph", timing: str = "cold") -> None:
         self.ms = ms
         self.strongest = strongest
+        self.always = ""
         self.timing = timing
         self.clocks = [1980.0]
         self.reference_mhz = 1980.0
@@ -53,8 +55,7 @@ class Scripted:
                     overhead_ms=1.28e-3,
                 )
             case jobs.Group():
-                order = ["graph", "batch", "single"]
-                kind = order[max(order.index(job.kind), order.index(self.strongest))]
+                kind = self.always or KINDS[max(KINDS.index(job.kind), KINDS.index(self.strongest))]
                 self.calls = 1 if kind == "single" else job.calls
                 return reports.Grouped(
                     kind=kind,
@@ -173,6 +174,23 @@ async def test_one_that_cannot_be_captured_keeps_the_others_back() -> None:
     scene = Scene(Scripted(0.01), Scripted(0.01, "batch"))
     assert await scene.chosen() == [(Timing.COLD_BATCH, 32)] * 2
     assert scene.turns.notes == ["short calls timed as batch; arm1: only batch"]
+
+
+async def test_nobody_is_asked_again_for_what_it_has() -> None:
+    scene = Scene(Scripted(0.01, "batch"), Scripted(0.01), Scripted(0.01, "batch"))
+    await scene.chosen()
+    asked = [[job.kind for job in child.asked if isinstance(job, jobs.Group)] for child in scene.children]
+    assert asked == [["graph"], ["batch"], ["batch"]]
+
+
+async def test_an_arm_that_makes_more_than_it_was_asked_for_is_ended() -> None:
+    scene = Scene(Scripted(0.01, "batch"), Scripted(0.01))
+    scene.children[1].always = "graph"
+    await scene.warmed()
+    with pytest.raises(ArmFailure, match="arm1") as failed:
+        await scene.turns.choose(scene.arms, scene.child_of)
+    assert failed.value.end.state is State.INFRA_ERROR
+    assert failed.value.end.reason == "arm1 was asked for a batch, and made a graph"
 
 
 async def test_one_that_can_only_be_timed_alone_leaves_all_alone() -> None:
