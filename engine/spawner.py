@@ -60,8 +60,8 @@ OPENBLAS_SPIN_LOG2_CYCLES = 20
 # 156 MB before the first kernel for a CPU. Without them such a kernel takes 1 s more, and the stored one nothing.
 NO_PRECOMPILED_HEADERS = {"TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0"}
 
-# It compiles in the process that asks. The processes of its pool could not: to reach the GPU they would have to write to
-# their own folders of /proc, and a confinement can name only those that are there when it begins.
+# It compiles in the process that asks. The processes of its pool could not reach the GPU: they write to folders
+# of their own in /proc, and a confinement names those that are there when it begins.
 COMPILE_IN_PROCESS = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
 
 # What a child may see of the environment: names, never a pattern over values.

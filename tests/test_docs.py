@@ -18,6 +18,7 @@ from engine.protocol import requests
 from kernels import catalog
 from store import Store
 from store.records import Light, Quality
+from tests import recordings
 from tests.tui.fake_engine import MAIN, FakeEngine, fuzzed, isolate, make_target, remember, start_aisp, wait_for
 from tui.cli import TREE, Entry, LazyGroup, app, cli
 
@@ -186,6 +187,24 @@ def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tm
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=20)
     assert checked == {words for words in SECTIONS if "```json" in SECTIONS[words]}
+
+
+# -- recordings ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "kept", sorted((MAIN / "docs").rglob("*.json")), ids=lambda path: f"{path.parent.name}-{path.stem}"
+)
+def test_a_recording_has_a_line_for_each_entry(kept: Path) -> None:
+    told = kept.read_text("utf-8")
+    assert told == recordings.text(json.loads(told)), "write it anew with `python -m tests.recordings`"
+
+
+def test_what_a_recording_says_does_not_depend_on_how_it_is_laid_out() -> None:
+    document = {"rows": [{"a": [1, {}]}, []], "by": {"x": {"y": 1}, "z": None}, "n": 1.5, "none": [], "text": "é\n"}
+    told = recordings.text(document)
+    assert json.loads(told) == document
+    assert [line.strip() for line in told.splitlines()][1:4] == ['"rows": [', '{"a": [1, {}]},', "[]"]
 
 
 # -- results ---------------------------------------------------------------------------------------------------------

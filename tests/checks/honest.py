@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import sys
 import time
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from kernels import catalog
 from store.outcomes import FindingStatus
+from tests import recordings
 from tests.checks.gallery import engine
 
 BAD = (FindingStatus.CAUGHT, FindingStatus.SUSPECT)
@@ -57,7 +57,7 @@ async def _main(arguments: argparse.Namespace) -> int:
                 print(f"    {count:3} x {key}: {evidence[key]}", flush=True)
             told.append({"target": target.id, "runs": arguments.runs, "states": states, "against": against})
             if arguments.json is not None:  # after each, so that a call that is cut off leaves what it saw
-                arguments.json.write_text(json.dumps({"targets": told, "findings": statuses}, indent=1) + "\n")
+                recordings.write(arguments.json, {"targets": told, "findings": statuses})
     print(f"findings: {dict(statuses)}")
     return int(any(entry["against"] for entry in told))
 

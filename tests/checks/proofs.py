@@ -18,6 +18,7 @@ from pathlib import Path
 
 from checks import registry
 from store.outcomes import State
+from tests import recordings
 from tests.checks.gallery import GALLERY, Told, cheats, engine, run, target
 from tests.engine.harness import EngineUnderTest
 
@@ -131,7 +132,7 @@ def _write(path: Path, proofs: list[Proof], unproven: dict[str, str], peeled: li
         "unproven": unproven,
         "cheats": [asdict(one) for one in peeled],
     }
-    path.write_text(json.dumps(told, indent=1) + "\n")
+    recordings.write(path, told)
 
 
 def merge(parts: Sequence[Path]) -> dict[str, object]:
@@ -147,7 +148,7 @@ def merge(parts: Sequence[Path]) -> dict[str, object]:
 
 async def _main(arguments: argparse.Namespace) -> int:
     if arguments.merge:
-        arguments.json.write_text(json.dumps(merge(arguments.merge), indent=1) + "\n")
+        recordings.write(arguments.json, merge(arguments.merge))
         return 0
     peeled: list[Peeled] = []
     proofs: list[Proof] = []

@@ -19,6 +19,7 @@ from kernels.catalog.model import Role
 from store.outcomes import FindingStatus, State
 from store.reader import History
 from store.records import RunRecord
+from tests import recordings
 from tests.checks.gallery import target
 from tests.checks.proofs import fixtures
 from tui import plain
@@ -227,7 +228,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.collect:
         rows = collect(arguments.databases)
-        (DATA / f"gallery_{arguments.collect}.json").write_text(json.dumps(rows, indent=1) + "\n")
+        recordings.write(DATA / f"gallery_{arguments.collect}.json", rows)
     PAGE.write_text(page())
 
 

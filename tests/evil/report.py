@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests import recordings
+
 MAIN = Path(__file__).parents[2]
 DATA = MAIN / "docs" / "reliability"
 PAGE = MAIN / "docs" / "reliability.md"
@@ -25,7 +27,7 @@ def write(folder: Path, name: str, data: dict[str, Any]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     versions = {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version, "system": platform.system()}
     path = folder / f"{name}.json"
-    path.write_text(json.dumps({"versions": versions} | data, indent=1) + "\n", "utf-8")
+    recordings.write(path, {"versions": versions} | data)
     return path
 
 

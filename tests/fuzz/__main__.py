@@ -21,6 +21,7 @@ from typing import Any
 
 import msgspec
 
+from tests import recordings
 from tests.fuzz.tally import BrokenPromiseError, Fuzz, Tally
 
 KINDS = ("frames", "lessons")
@@ -39,7 +40,7 @@ def record(path: Path, kind: str, seed: int, tally: Tally) -> None:
     known[kind] = {"command": f"python -m tests.fuzz {kind} --inputs {tally.inputs} --seed {seed}", **versions}
     known[kind] |= tally.plain()
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(known, indent=2, sort_keys=True) + "\n", "utf-8")
+    recordings.write(path, {kind: dict(sorted(found.items())) for kind, found in sorted(known.items())})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests import recordings
+
 ROOT = Path(__file__).parents[3]
 NOT_HERE = 3
 DROPPED = ("AISP_DEBUG", "AISP_CONFIG", "AISP_STATE", "TRITON_INTERPRET")
@@ -61,7 +63,7 @@ def run_program(name: str, given: argparse.Namespace, measure: Callable[[], tupl
     document, file, table = measure()
     document = {"what": name, "machine": machine, "took_s": round(time.monotonic() - start, 1), **document}
     given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / f"{file}.json").write_text(json.dumps(rounded(document), indent=1) + "\n", encoding="utf-8")
+    recordings.write(given.out / f"{file}.json", rounded(document))
     print(table)
     return 0
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tests import recordings
 from tests.checks.gallery import HELD_OUT, engine, run
 from tests.checks.held_out import fixtures
 from tests.checks.report import rows_of
@@ -52,7 +52,7 @@ async def _main(arguments: argparse.Namespace) -> None:
                 for why in dict.fromkeys(row["why"] for row in rows if row["why"]):
                     print(f"             {why}", flush=True)
             if arguments.json is not None:  # after each, so that a call that is cut off leaves what it saw
-                arguments.json.write_text(json.dumps(every, indent=1) + "\n")
+                recordings.write(arguments.json, every)
     for kind in ("cheat", "twin"):
         tally = Counter(row["outcome"] for row in every if row["kind"] == kind)
         print(f"{kind}s: {', '.join(f'{count} {outcome}' for outcome, count in tally.most_common()) or 'none'}")

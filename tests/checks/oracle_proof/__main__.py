@@ -23,6 +23,7 @@ from checks.oracle.schema import Case, Strategy
 from engine import corpus
 from kernels import catalog
 from kernels.catalog.model import Kind, Role, Rung, Target
+from tests import recordings
 from tests.checks.oracle_proof import asking, report, sources, waiting
 from tests.checks.oracle_proof.asking import Job
 from tests.checks.oracle_proof.mutants import SURVIVORS, Fate, Mutant, mutants
@@ -71,7 +72,7 @@ def main() -> None:
         except ValueError as error:
             path = path.with_suffix(".again")
             print(f"not put into the recording: {error}")
-    path.write_text(json.dumps(data, indent=1) + "\n", "utf-8")
+    recordings.write(path, data)
     print(f"{path}: {data['took_s']:.0f} s")
 
 
