@@ -37,8 +37,8 @@ from engine.spawner import (
 from kernels.catalog.model import Rung
 from store.outcomes import Correctness, State, Timing
 from store.records import Naive, Samples
+from store.results.standing import TWIN_SUFFIX as TWIN_SUFFIX
 
-TWIN_SUFFIX = " (A/A)"
 FINGERPRINT_TOLERANCE = 1e-6
 INEXACT_TOLERANCE = 1e-3
 GONE_PATIENCE_S = 5.0  # from the end of its line to the end of a process: its interpreter has to be taken down

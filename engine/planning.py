@@ -137,8 +137,6 @@ def plan(
     if validity not in ("strict", "portable"):
         raise PlanError(f"no validity {clean_line(validity)!r}; strict or portable")
     _check_ids(without)
-    if device not in ("auto", "cuda", "cpu"):
-        raise PlanError(f"no device {clean_line(device)!r}; auto, cuda or cpu")
     if not 0 <= replicas <= 100:
         raise PlanError(f"{replicas} replicas; 1 to 100, or 0 for the usual number")
     try:
@@ -199,6 +197,37 @@ def plan(
     )
 
 
+def cannot_run(
+    target: Target, hardware: Hardware, *, rungs: Sequence[str] = (), device: str = "auto", case: str = ""
+) -> str:
+    """Why nothing of such a run can take place on this machine, what is there and what would work; "" where it can.
+
+    Raises:
+        PlanError: no such device.
+        LookupError: no such rung or case.
+    """
+    placed, why = _hindered(target, hardware, rungs, device, case)
+    if not why:
+        return ""
+    told = [why]
+    if hardware.gpus:
+        gpu = hardware.devices[hardware.index]
+        told.append(f"here is {gpu.name}" + (f" (sm_{hardware.sm})" if hardware.sm else ""))
+    elif hardware.note not in why:
+        told.append(f"there is no GPU here: {hardware.note}")
+    other = "cpu" if placed == "cuda" else "cuda"
+    if not case and not _hindered(target, hardware, rungs, other, "")[1]:
+        told.append(f"--device {other} runs it here")
+    return "; ".join(told)
+
+
+def _hindered(target: Target, hardware: Hardware, rungs: Sequence[str], device: str, case: str) -> tuple[str, str]:
+    """The device that a run would be on, and why nothing of it can take place there."""
+    placed, _, why = _place(target, hardware, device, case)
+    obstacles = [_obstacle(rung, placed, hardware) for rung in _rungs(target, rungs)]
+    return placed, why or ("; ".join(sorted(set(obstacles))) if all(obstacles) else "")
+
+
 def plan_fuzz(
     target: Target,
     files: Mapping[str, bytes],
@@ -211,8 +240,6 @@ def plan_fuzz(
     Raises:
         PlanError: an unknown rung, device or strategy, or a number of cases that is none.
     """
-    if request.device not in ("auto", "cuda", "cpu"):
-        raise PlanError(f"no device {clean_line(request.device)!r}; auto, cuda or cpu")
     if not 1 <= request.cases <= MOST_CASES:
         raise PlanError(f"{request.cases} cases; 1 to {MOST_CASES}")
     if not 0 <= request.case_s <= 3600:
@@ -324,7 +351,14 @@ def _rungs(target: Target, names: Sequence[str]) -> tuple[Rung, ...]:
 
 
 def _place(target: Target, hardware: Hardware, device: str, case: str) -> tuple[str, Case, str]:
-    """Device, case, and why it cannot run there ("" where it can)."""
+    """Device, case, and why it cannot run there ("" where it can).
+
+    Raises:
+        PlanError: no such device.
+        LookupError: no such case.
+    """
+    if device not in ("auto", "cuda", "cpu"):
+        raise PlanError(f"no device {clean_line(device)!r}; auto, cuda or cpu")
     if device == "auto":
         device = "cpu" if target.on_host or hardware.gpus < max(target.ranks, 1) else "cuda"
     chosen = target.case(case) if case else target.usual_case(device)

@@ -45,6 +45,7 @@ from kernels.catalog.model import Case, Flag, Kind, Role, Rung, Target
 from kernels.catalog.sources import SUFFIXES
 from store import records
 from store.outcomes import Correctness, State, Validity, Verdict
+from store.results import standing
 
 log = logging.getLogger("aisp.runs")
 
@@ -984,7 +985,7 @@ class Execution:
         if self._device == "cuda" and self._before:
             self._flags += conditions(self._before, self._after, self._readings.throttle)
         self._flags += self._wall.flags()
-        verdict = verdicts.best(comparisons, self.plan.rungs) if validity is Validity.VALID else Verdict.NONE
+        verdict = standing.verdict(arms, comparisons) if validity is Validity.VALID else Verdict.NONE
         self._steps.append(records.StepRecord("verdict", "", start, (time.monotonic_ns() - start) / 1e6))
         record = replace(
             self.plan.record,

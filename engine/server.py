@@ -1091,8 +1091,14 @@ class Engine:
         trigger = Trigger.TUI if request.trigger == "tui" else Trigger.CLI
         found = await asyncio.to_thread(planning.load_catalog, request.roots)
         plans: list[Plan] = []
+        refused: dict[str, str] = {}
         for name in request.targets:
             target = found.find(name)
+            if why := planning.cannot_run(
+                target, self._hardware, rungs=request.rungs, device=request.device, case=request.case
+            ):
+                refused[target.id] = why
+                continue
             files = await asyncio.to_thread(catalog.read_sources, target)
             snapshot = await self._ask_store("put_snapshot", files)
             plans.append(
@@ -1113,8 +1119,11 @@ class Engine:
                     naive=request.naive,
                 )
             )
+        if not plans:
+            reasons = {why: [name for name, its in refused.items() if its == why] for why in refused.values()}
+            raise PlanError(". ".join(f"{', '.join(names)} cannot run here: {why}" for why, names in reasons.items()))
         await self._enqueue(plans, self._ask_store)
-        return events.Reply(to=request.seq, run_ids=[plan.record.id for plan in plans])
+        return events.Reply(to=request.seq, run_ids=[plan.record.id for plan in plans], refused=refused)
 
     async def _start_fuzz(self, request: requests.FuzzTarget) -> events.Reply:
         root = str(corpus.root()) if request.root == corpus.NAME else request.root
@@ -1190,6 +1199,10 @@ class Engine:
         target = found.find(request.target)
         if target.id in self._watches:  # by somebody else, while the files were read
             return events.Reply(to=request.seq, detail="already watched")
+        # What the target itself needs may be added to it while it is watched; a device that was asked for may not.
+        why = planning.cannot_run(target, self._hardware, device=request.device)
+        if why and request.device != "auto":
+            raise PlanError(f"{target.id} cannot run here: {why}")
         if len(self._watches) >= MOST_WATCHES:
             raise PlanError(f"{len(self._watches)} targets are watched already, which is the most; end a watch first")
 
@@ -1205,7 +1218,7 @@ class Engine:
         task.add_done_callback(lambda done: self._watch_ended(target.id, done))
         self._pool.keep(WARM_PROCESSES)
         self._publish(watch.changed(active=True))
-        return events.Reply(to=request.seq)
+        return events.Reply(to=request.seq, refused={target.id: why} if why else {})
 
     def _watch_ended(self, target_id: str, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:

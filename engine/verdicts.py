@@ -15,7 +15,7 @@ from engine import statistics
 from engine.arms import TWIN_SUFFIX, Arm
 from engine.clean import clean_line
 from engine.contention import TELL
-from kernels.catalog.model import Role, Rung
+from kernels.catalog.model import Role
 from store import records
 from store.outcomes import Correctness, State, Timing, Verdict
 
@@ -292,15 +292,3 @@ def overall(arms: tuple[records.ArmRecord, ...]) -> Correctness:
     if ran and all(found is Correctness.CORRECT for found in ran):
         return Correctness.CORRECT
     return Correctness.UNKNOWN
-
-
-def best(comparisons: tuple[records.ComparisonRecord, ...], rungs: tuple[Rung, ...]) -> Verdict:
-    """The verdict of the fastest optimized rung against the first baseline."""
-    roles = {rung.name: rung.role for rung in rungs}
-    first = rungs[0].name
-    known = [
-        c for c in comparisons if c.baseline == first and roles.get(c.rung) is Role.OPTIMIZED and c.speedup is not None
-    ]
-    if not known:
-        return Verdict.NONE
-    return max(known, key=lambda c: c.speedup or 0.0).verdict

@@ -61,19 +61,36 @@ BUSY_TIMEOUT_S = 5.0
 _NEAR_IDS = 3
 _LAST_CHARACTER = "\U0010ffff"
 
-# A loose scan: one step through the index per target, not one per run. The conditions are, word for word,
-# those of the index runs_finished.
+# The conditions are, word for word, those of the index runs_finished.
 _FINISHED = "state NOT IN ('planned', 'starting', 'running', 'cancelled', 'engine_lost')"
-BOARD_SQL = f"""
+# store.results.standing.is_result in SQL; tests/store/test_results.py holds the two together.
+_RESULT = f"""{_FINISHED} AND (state NOT IN ('unavailable', 'infra_error') OR EXISTS (
+    SELECT 1 FROM arms WHERE arms.run = runs.number AND (arms.correctness <> 'unknown' OR arms.median_ms IS NOT NULL)
+))"""
+_ENDED = "state NOT IN ('planned', 'starting', 'running')"
+
+
+def _newest_of_each(known: str, wanted: str) -> str:
+    """The newest run of each target among those that are `wanted`, which are some of those that are `known`.
+
+    A loose scan: one step through the index per target, not one per run.
+    """
+    return f"""
 WITH RECURSIVE targets (target) AS (
-    SELECT min(target) FROM runs WHERE {_FINISHED}
+    SELECT min(target) FROM runs WHERE {known}
     UNION ALL
-    SELECT (SELECT min(runs.target) FROM runs WHERE runs.target > targets.target AND {_FINISHED})
+    SELECT (SELECT min(runs.target) FROM runs WHERE runs.target > targets.target AND {known})
+    FROM targets WHERE targets.target IS NOT NULL
+), newest (number) AS (
+    SELECT (SELECT number FROM runs WHERE runs.target = targets.target AND {wanted} ORDER BY number DESC LIMIT 1)
     FROM targets WHERE targets.target IS NOT NULL
 )
-SELECT (SELECT max(number) FROM runs WHERE runs.target = targets.target AND {_FINISHED})
-FROM targets WHERE targets.target IS NOT NULL
+SELECT number FROM newest WHERE number IS NOT NULL
 """
+
+
+BOARD_SQL = _newest_of_each(_FINISHED, _RESULT)
+ATTEMPTS_SQL = _newest_of_each("TRUE", _ENDED)
 NEWEST_SQL = "SELECT number FROM runs WHERE number < ? ORDER BY number DESC LIMIT ?"
 NEWEST_OF_TARGET_SQL = "SELECT number FROM runs WHERE target = ? AND number < ? ORDER BY number DESC LIMIT ?"
 HISTORY_SQL = (
@@ -164,7 +181,7 @@ class History:
             return self._shown(rows, hashes, load_hidden(connection, [number]).get(number, {}), all_findings=True)
 
     def board(self, *, all_findings: bool = True) -> dict[str, RunRecord]:
-        """The newest run of every target that came to an end of its own: neither cancelled nor lost.
+        """The last result of every target: its newest run that says something of it, see store.results.standing.
 
         `all_findings` is explained at `newest`.
         """
@@ -172,6 +189,15 @@ class History:
             if connection is None:
                 return {}
             return {run.target: run for run in self._records(connection, BOARD_SQL, [], all_findings)}
+
+    def attempts(self) -> dict[str, RunRecord]:
+        """The newest ended run of every target that has none which says something of it since."""
+        with self._reading() as connection:
+            if connection is None:
+                return {}
+            results = set(_numbers(connection, BOARD_SQL, []))
+            newest = [number for number in _numbers(connection, ATTEMPTS_SQL, []) if number not in results]
+            return {run.target: run for run in self._loaded(connection, newest, all_findings=False)}
 
     def history(self, target: str, limit: int = 200, *, all_findings: bool = True) -> list[RunRecord]:
         """The newest `limit` runs of a target that have ended, oldest first. `all_findings` as in `newest`."""
@@ -436,7 +462,9 @@ class History:
     def _records(
         self, connection: sqlite3.Connection, sql: str, parameters: Sequence[object], all_findings: bool
     ) -> list[RunRecord]:
-        numbers = _numbers(connection, sql, parameters)
+        return self._loaded(connection, _numbers(connection, sql, parameters), all_findings=all_findings)
+
+    def _loaded(self, connection: sqlite3.Connection, numbers: Sequence[int], *, all_findings: bool) -> list[RunRecord]:
         hidden, hashes = load_hidden(connection, numbers), array_hashes(connection, numbers)
         records = []
         for number, rows in load_runs(connection, numbers).items():

@@ -96,6 +96,8 @@ def test_asking_for_the_engine_needs_neither_numpy_nor_textual(tmp_path: Path) -
         ("engine.client", {"numpy", "textual", "sqlite_utils", "pynvml"}),
         ("kernels.catalog", {"numpy", "textual"}),
         ("store", {"numpy", "sqlite_utils"}),
+        ("store.results.prediction", {"numpy", "sqlite3", "sqlite_utils", "msgspec", "click", "rich", "textual"}),
+        ("store.results.edits", {"numpy", "sqlite3", "sqlite_utils", "msgspec", "click", "rich", "textual"}),
         ("tui.app", {"numpy", "sqlite_utils", "textual_plot", "watchfiles"}),
         ("engine.server", {"textual"}),
     ],

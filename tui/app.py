@@ -32,11 +32,11 @@ from engine import paths
 from engine.clean import clean_line
 from engine.protocol import requests
 from kernels.catalog.model import Role
+from store.results import standing
 from tui import themes
 from tui.aside import aside, begin
-from tui.earlier import gpu_of
 from tui.keymap import bind
-from tui.model import BASELINE, NO_GPU, Model, QuarantineView, caught_in
+from tui.model import BASELINE, NO_GPU, Model, QuarantineView, RunView, caught_in
 from tui.results import Result as RunResult
 from tui.screens import SCREENS, Source
 from tui.settings import Settings, editor_command, load_settings, save_setting
@@ -69,8 +69,8 @@ class Workbench(App[None]):
         catalog: what was found under the roots; None until it is loaded.
         model: what the engine told.
         link: the connection to the engine.
-        board: the newest stored run of each target, by target id; empty until it is loaded.
-        machines: the GPU of the machine that each run of the board was measured on, by run id; "" none or unknown.
+        board: the last stored result of each target, by target id; empty until it is loaded.
+        attempts: newer stored runs that say nothing, by target id.
         settings: as read, with the command line's options on top.
         graph_style: which glyphs plots and signs are drawn with.
     """
@@ -106,7 +106,7 @@ class Workbench(App[None]):
         self.graph_style = self._graph_style()
         self.catalog = catalog
         self.board: dict[str, RunResult] = {}
-        self.machines: dict[str, str] = {}
+        self.attempts: dict[str, RunResult] = {}
         self._caught: dict[str, dict[str, str]] = {}  # of the board's runs: by run id, rung to check and evidence
         self._link = link
         self.model: Model = link.model if link is not None else Model()
@@ -188,7 +188,7 @@ class Workbench(App[None]):
             )
             return
         if found is not None:
-            self.board, self._caught, self.machines, held = found
+            self.board, self.attempts, self._caught, held = found
             self._forward({"board"} | self.model.set_quarantines(held))
 
     def reload(self) -> None:
@@ -262,6 +262,22 @@ class Workbench(App[None]):
         if live is not None and live.findings is not None:
             return caught_in(live)
         return self._caught.get(result.run_id, {})
+
+    def last(self, target_id: str, live: Iterable[RunView]) -> tuple[RunResult | None, RunResult | None]:
+        """The last result of a target, and a newer attempt that says nothing, of what the store has and of live runs.
+
+        Args:
+            live: runs of the target, oldest first.
+        """
+        known: list[RunResult | RunView] = [
+            run for board in (self.board, self.attempts) if (run := board.get(target_id)) is not None
+        ]
+        known += [run for run in live if run.state.final]
+        result, attempt = (
+            RunResult.of(run) if isinstance(run, RunView) else run
+            for run in standing.last(sorted(known, key=lambda run: run.wall))
+        )
+        return result, attempt
 
     def held(self, target: Target) -> dict[str, QuarantineView]:
         """Rungs of a target that are in quarantine."""
@@ -363,6 +379,9 @@ class Workbench(App[None]):
             )
             if reply is None:
                 break
+            for target_id, why in reply.refused.items():
+                text = f"{clean_line(target_id)} is not run: {clean_line(why, limit=600)}"
+                self.notify(text, severity="warning", timeout=12, markup=False)
             if not run_ids and reply.run_ids:
                 self.open_screen("run", run_id=reply.run_ids[0])
             run_ids += reply.run_ids
@@ -577,14 +596,13 @@ class Workbench(App[None]):
 
 def _read_board(
     history: History,
-) -> tuple[dict[str, RunResult], dict[str, dict[str, str]], dict[str, str], list[QuarantineView]]:
-    """The newest run of every target; who was caught in it; the GPU of its machine; what is in quarantine."""
-    runs = list(history.board(all_findings=False).values())
+) -> tuple[dict[str, RunResult], dict[str, RunResult], dict[str, dict[str, str]], list[QuarantineView]]:
+    """The last result of every target; newer attempts that say nothing; who was caught; what is in quarantine."""
+    runs, attempts = history.board(all_findings=False).values(), history.attempts().values()
     caught = {run.id: caught_in(run) for run in runs}
-    gpus = {digest: gpu_of(history, digest) for digest in {run.environment for run in runs}}
-    machines = {run.id: gpus[run.environment] for run in runs}
     held = [QuarantineView.of(item) for item in history.quarantines()]
-    return {run.target: RunResult.of(run) for run in runs}, caught, machines, held
+    results, tried = ({run.target: RunResult.of(run) for run in some} for some in (runs, attempts))
+    return results, tried, caught, held
 
 
 def refusal() -> str:

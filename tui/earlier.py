@@ -9,11 +9,10 @@ import os
 from typing import TYPE_CHECKING
 
 from engine.affected import affected
-from engine.clean import clean_line
 from store.errors import StoreError
-from store.outcomes import State
+from store.results.standing import tells
 from tui.model import caught_in
-from tui.results import ArmResult, Result
+from tui.results import Result
 
 if TYPE_CHECKING:
     from kernels.catalog.model import Target
@@ -21,25 +20,16 @@ if TYPE_CHECKING:
     from store.records import RunRecord
 
 MOST_RUNS = 60  # that are looked through
-_SAYS_NOTHING = (
-    *(State.PLANNED, State.STARTING, State.RUNNING),
-    *(State.CANCELLED, State.ENGINE_LOST, State.INFRA_ERROR),
-)
 
 
-def says_something(arm: ArmResult | None) -> bool:
-    """Whether a run's part tells how its rung stands: a time, or a fault of its own."""
-    return arm is not None and (arm.median_ms is not None or arm.state not in _SAYS_NOTHING)
-
-
-def gpu_of(history: History, digest: str) -> str:
-    """The GPU that an environment names, "" where it names none or is not stored."""
-    if not digest:
-        return ""
+def environment(history: History, run: RunRecord) -> dict[str, object]:
+    """What a run ran on; empty where it was not kept."""
+    if not run.environment:
+        return {}
     try:
-        return clean_line(str(history.environment(digest).get("gpu") or ""))
+        return history.environment(run.environment)
     except LookupError:
-        return ""
+        return {}
 
 
 def standing(history: History, target: Target, newest: Result) -> dict[str, Result]:
@@ -51,7 +41,7 @@ def standing(history: History, target: Target, newest: Result) -> dict[str, Resu
     Raises:
         LookupError: the newest run is not in the store (yet).
     """
-    missing = {rung.name for rung in target.rungs if not says_something(newest.arm(rung.name))}
+    missing = {rung.name for rung in target.rungs if not tells(newest.arm(rung.name))}
     if not missing:
         return {}
     now = history.run(newest.run_id)
@@ -61,7 +51,7 @@ def standing(history: History, target: Target, newest: Result) -> dict[str, Resu
         if not missing:
             break
         result = Result.of(run)
-        told = {arm.rung for arm in result.arms if says_something(arm)} & missing
+        told = {arm.rung for arm in result.arms if tells(arm)} & missing
         if not told or not run.state.final or not _alike(history, target, now, run):
             continue
         try:
@@ -80,9 +70,8 @@ def _alike(history: History, target: Target, one: RunRecord, other: RunRecord) -
     """Whether times of the two may stand in one table."""
     if other.folder != os.fsencode(target.folder) or (one.device, one.case) != (other.device, other.case):
         return False
-    return one.environment == other.environment or gpu_of(history, one.environment) == gpu_of(
-        history, other.environment
-    )
+    gpus = [environment(history, run).get("gpu") or "" for run in (one, other)]
+    return one.environment == other.environment or gpus[0] == gpus[1]
 
 
 def _touched(target: Target, now: dict[str, bytes], then: dict[str, bytes]) -> set[str]:

@@ -25,8 +25,9 @@ from engine import telling
 from engine.clean import clean, clean_line
 from engine.protocol import events
 from store.outcomes import Correctness, FindingStatus, State, Timing, Validity, Verdict
+from store.results import standing
 from tui.fuzzes import FuzzState, FuzzView, ReplayView
-from tui.results import CHEAT, MISTAKE, NO_LEADS, mistaken
+from tui.results import CHEAT, MISTAKE, mistaken
 
 if TYPE_CHECKING:
     from store.records import FindingRecord, Peak, Quarantine, RunRecord, Samples, Telemetry
@@ -44,8 +45,8 @@ MAX_REPLAYS = 500
 
 BASELINE = "baseline"
 NO_GPU = "CPU only"  # what a machine without one is called
-AA_ARM = "baseline (A/A)"
-AA_SUFFIX = " (A/A)"
+AA_SUFFIX = standing.TWIN_SUFFIX
+AA_ARM = BASELINE + AA_SUFFIX
 
 # NVML's clocks-event-reasons bits, in words. Bits 0, 1 and 8 are how a GPU idles or was set, not a slow-down.
 THROTTLE_WORDS: Mapping[int, str] = {
@@ -424,11 +425,8 @@ class RunView:
         return found
 
     def comparison(self, rung: str) -> ComparisonView | None:
-        """The rung's comparison: against `baseline` where there is one, else against another baseline."""
-        found = self.comparisons.get((rung, BASELINE))
-        if found is not None:
-            return found
-        return next((item for item in self.comparisons.values() if item.rung == rung), None)
+        """The rung's comparison with the first baseline, else with another one."""
+        return standing.against(rung, self.arms.values(), self.comparisons.values())
 
     def bar(self, rung: str) -> Bar | None:
         """Why this rung's figures are no result: it was caught in this run, or it is in quarantine."""
@@ -472,31 +470,19 @@ class RunView:
         return None
 
     @property
-    def lead(self) -> ArmView | None:
-        """The fastest correct `optimized*` arm with a time; else the first such arm without one.
+    def hidden(self) -> frozenset[str]:
+        """Rungs whose figures are no result."""
+        return frozenset(rung for rung in self.arms if self.bar(rung) is not None)
 
-        One whose figures are no result leads only where there is no other.
-        """
-        arms = [arm for name, arm in self.arms.items() if name.startswith("optimized")]
-        if not arms:
-            arms = [arm for name, arm in self.arms.items() if not name.startswith(NO_LEADS)]
-        arms = [arm for arm in arms if self.bar(arm.rung) is None] or arms
-        timed = [arm for arm in arms if arm.median_ms is not None]
-        if timed:
-            return min(timed, key=lambda arm: arm.median_ms or math.inf)
-        return arms[0] if arms else None
+    @property
+    def lead(self) -> ArmView | None:
+        """The arm that the run is about."""
+        return standing.lead(self.arms.values(), self.comparisons.values(), self.hidden)
 
     @property
     def headline(self) -> ComparisonView | None:
-        """What the run is about: the lead arm's comparison, else the first that has a speed-up."""
-        lead = self.lead
-        if lead is not None and (found := self.comparison(lead.rung)) is not None:
-            return found
-        others = [item for item in self.comparisons.values() if item.rung != AA_ARM]
-        for item in others:
-            if item.speedup is not None:
-                return item
-        return others[0] if others else None
+        """The comparison that the run is told by."""
+        return standing.headline(self.arms.values(), self.comparisons.values(), self.hidden)
 
     def elapsed_s(self, now_ns: int) -> float | None:
         """Seconds since it left the queue, or its duration once it has ended; None before."""
@@ -1192,8 +1178,9 @@ class Model:
     # -- out --------------------------------------------------------------------------------------------
 
     def newest_run(self, target: str) -> RunView | None:
-        """The newest run of a target."""
-        return next((run for run in reversed(self.runs.values()) if run.target == target), None)
+        """The newest run of a target that goes on or says something of it."""
+        runs = (run for run in reversed(self.runs.values()) if run.target == target)
+        return next((run for run in runs if not run.state.final or standing.is_result(run)), None)
 
     def active_runs(self) -> list[RunView]:
         """Runs that have not ended, in the order they will run."""

@@ -12,7 +12,10 @@ import math
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from store.results.edits import Change
 
 DASH = "-"
 """What stands for an unknown value. ASCII, so that it can be drawn and searched for everywhere."""
@@ -103,12 +106,9 @@ def megahertz(clock_mhz: float | None) -> str:
     return DASH if clock_mhz is None or math.isnan(clock_mhz) else f"{clock_mhz:.0f}"
 
 
-def change(new: float | None, old: float | None) -> str:
-    """How `new` differs from `old`, signed: "-3.1 %". A dash where either is unknown or `old` is not above
-    zero."""
-    if new is None or old is None or math.isnan(new) or math.isnan(old) or old <= 0:
-        return DASH
-    return f"{(new / old - 1) * 100:+.1f} %"
+def change(found: Change | None) -> str:
+    """A change of a time, signed: "-3.1 %", "~ -0.2 %" where the intervals overlap; a dash where it is not known."""
+    return DASH if found is None else f"{'' if found.apart else '~ '}{found.ratio * 100:+.1f} %"
 
 
 def duration(seconds: float | None) -> str:

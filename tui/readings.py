@@ -19,6 +19,7 @@ from rich.text import Text
 from engine.clean import clean_line
 from engine.protocol import events
 from store.outcomes import Correctness, FindingStatus, State, Timing, Validity, Verdict
+from store.results import edits
 from tui import plain
 from tui.findings import bar_sentence, bar_text, missed_text
 from tui.model import (
@@ -830,30 +831,26 @@ def summary_lines(run: RunView, now_ns: int) -> list[str]:
 # -- watch ----------------------------------------------------------------------------------------------
 
 
-def edit_median(model: Model, edit: EditView) -> float | None:
-    """The edit's time: its fastest correct optimized rung's median, None where none can be believed."""
+def _time(model: Model, edit: EditView) -> ArmView | None:
+    """The arm whose time is the edit's, None where none can be believed."""
     run = model.runs.get(edit.run_id)
-    if run is None or run.validity in (Validity.CAUGHT, Validity.SUSPECT):
-        return None
-    if run.state.final and run.state is not State.OK:
-        return None
-    lead = run.lead
-    if lead is None or lead.correctness is not Correctness.CORRECT or run.bar(lead.rung) is not None:
-        return None
-    return lead.median_ms
+    return None if run is None else edits.believed(run.state, run.validity, run.lead, run.hidden)
+
+
+def edit_median(model: Model, edit: EditView) -> float | None:
+    """The edit's time in ms, None where none can be believed."""
+    arm = _time(model, edit)
+    return None if arm is None else arm.median_ms
+
+
+def _ended(model: Model, edit: EditView) -> bool:
+    run = model.runs.get(edit.run_id)
+    return run is not None and run.state.final
 
 
 def best_edit(model: Model, watch: WatchView) -> EditView | None:
-    """The finished edit with the shortest time; the earlier one of equals."""
-    best: tuple[float, EditView] | None = None
-    for edit in watch.edits:
-        run = model.runs.get(edit.run_id)
-        median = edit_median(model, edit)
-        if run is None or median is None or not run.state.final:
-            continue
-        if best is None or median < best[0]:
-            best = (median, edit)
-    return best[1] if best else None
+    """The best of the finished edits."""
+    return edits.best((edit, _time(model, edit)) for edit in watch.edits if _ended(model, edit))
 
 
 def edit_before(watch: WatchView, edit: EditView) -> EditView | None:
@@ -862,26 +859,11 @@ def edit_before(watch: WatchView, edit: EditView) -> EditView | None:
     return max(earlier, key=lambda item: item.number) if earlier else None
 
 
-def _apart(model: Model, one: EditView, other: EditView) -> bool:
-    """Whether the two edits' 95 % intervals do not overlap."""
-    arms = [run.lead if (run := model.runs.get(edit.run_id)) is not None else None for edit in (one, other)]
-    first, second = arms
-    if first is None or second is None:
-        return False
-    if None in (first.low_ms, first.high_ms, second.low_ms, second.high_ms):
-        return False
-    assert first.low_ms and first.high_ms and second.low_ms and second.high_ms
-    return first.high_ms < second.low_ms or second.high_ms < first.low_ms
-
-
 def change_text(model: Model, edit: EditView, other: EditView | None) -> str:
     """Time against another edit's, signed; "~" in front where the intervals overlap, so nothing is shown."""
     if other is None or other is edit:
         return plain.DASH
-    change = plain.change(edit_median(model, edit), edit_median(model, other))
-    if change == plain.DASH or _apart(model, edit, other):
-        return change
-    return f"~ {change}"
+    return plain.change(edits.change(_time(model, edit), _time(model, other)))
 
 
 def time_of_day(wall: str) -> str:

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from engine.clean import clean_line
-from kernels.catalog.model import Goal, Target
-from store.outcomes import FindingStatus, State, Timing, Verdict
+from kernels.catalog.model import Target
+from store.outcomes import Correctness, FindingStatus, State, Timing, Verdict
+from store.results import standing
 from tui import plain
 
-AA_SUFFIX = "(A/A)"
 CHEAT = "cheat"
-NO_LEADS = ("baseline", "peer_", "wrong_", CHEAT)  # beginnings of rungs that no run is about
 
 # A word for a state in a narrow column.
 STATE_WORDS: Mapping[State, str] = {
@@ -135,6 +134,7 @@ class ArmResult:
 
     rung: str
     state: State
+    correctness: Correctness
     median_ms: float | None
     low_ms: float | None
     high_ms: float | None
@@ -201,6 +201,7 @@ class Result:
                 ArmResult(
                     arm.rung,
                     State(arm.state),
+                    Correctness(arm.correctness),
                     arm.median_ms,
                     arm.low_ms,
                     arm.high_ms,
@@ -228,28 +229,17 @@ class Result:
 
     @property
     def lead(self) -> ArmResult | None:
-        """The arm that the run is about: the fastest timed `optimized*` that is not marked, else the first of them."""
-        arms = [arm for arm in self.arms if arm.rung.startswith("optimized")] or [
-            arm for arm in self.arms if not arm.rung.startswith(NO_LEADS) and not arm.rung.endswith(AA_SUFFIX)
-        ]
-        timed = [(arm.median_ms, arm) for arm in arms if arm.median_ms is not None and arm.rung not in self.marked]
-        if timed:
-            return min(timed, key=lambda pair: pair[0])[1]
-        return arms[0] if arms else None
+        """The arm that the run is about."""
+        return standing.lead(self.arms, self.comparisons, self.marked)
 
     def comparison(self, rung: str) -> ComparisonResult | None:
-        """The rung's comparison with `baseline`, else with another one."""
-        own = sorted((item for item in self.comparisons if item.rung == rung), key=lambda c: c.baseline != "baseline")
-        return own[0] if own else None
+        """The rung's comparison with the first baseline, else with another one."""
+        return standing.against(rung, self.arms, self.comparisons)
 
     @property
     def headline(self) -> ComparisonResult | None:
-        """The lead arm's comparison with `baseline`, else the first that has a speed-up, else the first."""
-        lead = self.lead
-        if lead is not None and (own := self.comparison(lead.rung)) is not None:
-            return own
-        items = [item for item in self.comparisons if not item.rung.endswith(AA_SUFFIX)]
-        return next((item for item in items if item.speedup is not None), items[0] if items else None)
+        """The comparison that the run is told by."""
+        return standing.headline(self.arms, self.comparisons, self.marked)
 
     @property
     def speedup(self) -> float | None:
@@ -257,49 +247,9 @@ class Result:
         return self.headline.speedup if self.headline is not None else None
 
     @property
-    def leanest(self) -> ArmResult | None:
-        """The `optimized*` with the least peak memory that is not marked, None where none is known."""
-        arms = [arm for arm in self.arms if arm.rung.startswith("optimized") and arm.rung not in self.marked]
-        return min((arm for arm in arms if arm.peak_bytes), key=lambda arm: arm.peak_bytes or 0, default=None)
-
-    @property
-    def memory(self) -> float | None:
-        """The baseline's peak memory over that of the leanest rung; None where either is not known."""
-        base, lean = self.arm("baseline"), self.leanest
-        if base is None or not base.peak_bytes or lean is None or not lean.peak_bytes:
-            return None
-        return base.peak_bytes / lean.peak_bytes
-
-    def meant(self, goal: Goal) -> ArmResult | None:
-        """The arm that a prediction speaks of: the leanest where memory is the goal, `optimized` itself where nothing
-        is to be gained (others may be faster by other means), the fastest that is not refused where the goal is a
-        refusal, else the one that leads."""
-        match goal:
-            case Goal.MEMORY:
-                chosen = self.leanest
-            case Goal.NULL:
-                chosen = self.arm("optimized")
-            case Goal.REFUSAL:
-                timed = [item for item in self.comparisons if item.speedup and not item.rung.endswith(AA_SUFFIX)]
-                chosen = self.arm(max(timed, key=lambda item: item.speedup or 0.0).rung) if timed else None
-            case _:
-                chosen = None
-        return chosen or self.lead
-
-    @property
     def sol(self) -> float | None:
         """The lead arm's share of the speed of light."""
         return self.lead.sol if self.lead is not None else None
-
-
-def is_meant(on: str, names: Iterable[str]) -> bool:
-    """Whether hardware called `names` is what a prediction's `on` means.
-
-    The model stands in words with a digit ("H100" in "the host of an H100"); without one, `on` itself is looked for.
-    """
-    models = [word.strip(".,()").lower() for word in on.split() if any(sign.isdigit() for sign in word)]
-    there = " ".join(names).lower()
-    return all(word in there for word in models or [on.lower()])
 
 
 def mistaken(run: Any) -> frozenset[str]:
@@ -317,14 +267,14 @@ def mistaken(run: Any) -> frozenset[str]:
 
 def _marked(run: Any) -> frozenset[str]:
     """Rungs that a check caught in this run, all of them where it caught the run, and those that are in quarantine."""
-    caught = {found.arm for found in getattr(run, "findings", None) or () if found.status == FindingStatus.CAUGHT}
+    caught = standing.caught(getattr(run, "findings", None) or ())
     rungs = {arm.rung for arm in _values(run.arms)} if "" in caught else caught
-    return frozenset(name.removesuffix(f" {AA_SUFFIX}") for name in [*rungs, *getattr(run, "quarantined", ())])
+    return frozenset(name.removesuffix(standing.TWIN_SUFFIX) for name in [*rungs, *getattr(run, "quarantined", ())])
 
 
 def _comparison(item: Any, marked: frozenset[str]) -> ComparisonResult:
     """A comparison, without figures where one of its rungs is marked."""
-    if {name.removesuffix(f" {AA_SUFFIX}") for name in (item.rung, item.baseline)} & marked:
+    if {name.removesuffix(standing.TWIN_SUFFIX) for name in (item.rung, item.baseline)} & marked:
         return ComparisonResult(item.rung, item.baseline, Verdict.NONE, None, None, None, item.note)
     return ComparisonResult(
         item.rung, item.baseline, Verdict(item.verdict), item.speedup, item.low, item.high, item.note
@@ -333,13 +283,3 @@ def _comparison(item: Any, marked: frozenset[str]) -> ComparisonResult:
 
 def _values(found: Any) -> Iterable[Any]:
     return found.values() if isinstance(found, Mapping) else found
-
-
-def newest(stored: Result | None, live: Any) -> Result | None:
-    """The newer of the stored result and a live run that has ended; run ids sort by their creation."""
-    if live is None or not State(live.state).final:
-        return stored
-    result = Result.of(live)
-    if stored is None or result.wall >= stored.wall:
-        return result
-    return stored

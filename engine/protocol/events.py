@@ -54,12 +54,17 @@ class Pulse(Event, tag="pulse", kw_only=True):
 
 
 class Reply(Event, tag="reply", kw_only=True):
-    """Answer to the request `to`. `error` is empty on success, else what was wrong and the next move."""
+    """Answer to the request `to`. `error` is empty on success, else what was wrong and the next move.
+
+    `refused` are targets that cannot run on this machine, each with the reason: of several to run, where the others are
+    planned, and of one to watch, whose saves are looked at all the same.
+    """
 
     to: int
     error: str = ""
     run_ids: list[str] = []
     detail: str = ""
+    refused: dict[str, str] = {}
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,15 +11,16 @@ import contextlib
 import os
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.worker.__main__ import LEAST_CORES
 from kernels import catalog
 from kernels.catalog.model import Role, Target
-from store.outcomes import FindingStatus
+from store.outcomes import FindingStatus, State
 from store.records import ArmRecord, RunRecord
 from tests.engine.harness import EngineUnderTest
+from tests.store.examples import planned
 
 GALLERY = Path(__file__).resolve().parents[2] / "checks" / "gallery"
 HELD_OUT = "held_out"  # the one category that lies beside this file: no check was written for what is in it
@@ -120,8 +121,20 @@ async def run(
     names = list(rungs) or [rung.name for rung in found.rungs if rung.role in (Role.OPTIMIZED, Role.CHEAT)]
     options = {"rungs": names, "without": list(without), "naive": naive, "device": device, "quick": quick}
     async with suited(under_test, fixture) as fit:
-        result = await fit.run(root_of(fixture), found.id, patience_s=PATIENCE_S, **options)
+        try:
+            result = await fit.run(root_of(fixture), found.id, patience_s=PATIENCE_S, **options)
+        except AssertionError as error:
+            _, refused, why = str(error).partition(" cannot run here: ")
+            if not refused:
+                raise
+            return Told(nowhere(found, names, why.partition(";")[0]))
     return Told(result.record)
+
+
+def nowhere(of: Target, names: Sequence[str], why: str) -> RunRecord:
+    """In the place of a run that was refused: none of its arms could run on this machine."""
+    arms = [ArmRecord(rung, State.UNAVAILABLE, reason=why) for rung in ("baseline", *names)]
+    return replace(planned(of.id), state=State.UNAVAILABLE, reason=why, arms=tuple(arms))
 
 
 async def prove(under_test: EngineUnderTest, fixture: str, cheat: str, check: str, device: str = "auto") -> str:

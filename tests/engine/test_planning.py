@@ -125,6 +125,26 @@ def test_a_target_in_host_memory_runs_any_case_on_a_cpu(tmp_path: Path) -> None:
     assert planned(target, machine(), case="default").problem == ""
 
 
+@pytest.mark.parametrize(
+    ("needs", "cases", "hardware", "device", "told"),
+    [
+        ("{ }", CPU_CASE, machine(), "cuda", "needs a GPU: NVML 12: not found; --device cpu runs it here"),
+        ("{ }", CPU_CASE, machine(), "auto", ""),
+        ("{ }", "", machine(), "auto", f"{NO_CASE}; there is no GPU here: NVML 12: not found"),
+        ("{ sm = 90 }", "", machine(), "auto", "needs sm_90; there is no GPU here: NVML 12: not found"),
+        ("{ sm = 90, gpus = 1 }", "", machine(80), "auto", "needs sm_90; here is GPU 0 (sm_80)"),
+        ("{ gpus = 1 }", "", machine(90), "cpu", "needs a GPU; here is GPU 0 (sm_90); --device cuda runs it here"),
+        ("{ sm = 80 }", CPU_CASE, machine(75), "auto", "needs sm_80; here is GPU 0 (sm_75); --device cpu runs it here"),
+        ("{ sm = 80 }", CPU_CASE, machine(80), "auto", ""),
+    ],
+)
+def test_what_cannot_run_here_is_told_with_what_is_there_and_what_would_work(
+    tmp_path: Path, needs: str, cases: str, hardware: Hardware, device: str, told: str
+) -> None:
+    target = write_target(tmp_path / "mine", {}, needs=needs, cases=cases)
+    assert planning.cannot_run(target, hardware, device=device) == told
+
+
 # -- rungs -------------------------------------------------------------------------------------------------------------
 
 

@@ -447,24 +447,3 @@ CRASHED = record(State.CRASHED, Correctness.UNKNOWN)
 )
 def test_a_run_is_correct_only_if_all_that_ran_are(arms: tuple[ArmRecord, ...], expected: Correctness) -> None:
     assert verdicts.overall(arms) is expected
-
-
-def compared(name: str, verdict: Verdict, speedup: float | None, baseline: str = "baseline") -> ComparisonRecord:
-    if speedup is None:
-        return ComparisonRecord(name, baseline, verdict)
-    return ComparisonRecord(name, baseline, verdict, speedup, speedup * 0.99, speedup * 1.01, 0.005)
-
-
-def test_the_runs_verdict_is_that_of_the_fastest_optimized_rung_against_the_first_baseline() -> None:
-    rungs = tuple(map(rung, ("baseline", "baseline_other", "optimized", "optimized_late", "peer_lib", "wrong_sign")))
-    found = (
-        compared("optimized", Verdict.SLOWER, 0.5),
-        compared("optimized_late", Verdict.SAME, 1.0),
-        compared("optimized_late", Verdict.FASTER, 3.0, baseline="baseline_other"),
-        compared("peer_lib", Verdict.FASTER, 9.0),
-        compared("wrong_sign", Verdict.FASTER, 99.0),
-    )
-    assert verdicts.best(found, rungs) is Verdict.SAME
-    assert verdicts.best(found[:1], rungs) is Verdict.SLOWER
-    assert verdicts.best(found[2:], rungs) is Verdict.NONE
-    assert verdicts.best((compared("optimized", Verdict.NONE, None),), rungs) is Verdict.NONE

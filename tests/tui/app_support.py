@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -26,13 +27,17 @@ from kernels.catalog.model import (
     Target,
 )
 from store import Store
-from store.outcomes import State
+from store.outcomes import Correctness, State, Validity, Verdict
+from store.records import RunRecord
 from tests.store.examples import finished, planned, samples_of
 from tests.tui.fakes import FakeLink, failing_run_events, gpu_run_events, numbered, quick_run_events, status_event
 from tui.app import Workbench
 from tui.settings import Settings
 
 SIZES = ((20, 5), (80, 24), (120, 40), (200, 50))
+
+H100: dict[str, object] = {"gpu": "NVIDIA H100 80GB HBM3", "cpu": "a CPU"}
+NOT_HERE = "needs a GPU: NVML 12: NVML Shared Library Not Found"
 
 LESSON = """# A transpose that reads and writes whole cache lines
 
@@ -150,6 +155,35 @@ def fill_store(target: str = "ch07:transpose", runs: int = 4, cases: Mapping[int
                 store.finish(end, {arm.rung: samples_of(100) for arm in end.arms})
             ids.append(run.id)
     return ids
+
+
+def keep(
+    home: Path,
+    target: str = "ch07:transpose",
+    *,
+    folder: Path | None = None,
+    environment: dict[str, object] | None = None,
+    **changes: Any,
+) -> RunRecord:
+    """Put a run that has ended into the store of a state folder: a good one on an H100, or `changes` of it."""
+    home.mkdir(mode=0o700, exist_ok=True)
+    with Store.open(home / "aisp.db") as store:
+        began = {name: changes.pop(name) for name in ("device", "case", "manifest", "wall", "id") if name in changes}
+        run = planned(target, environment=store.put_environment(environment or H100), **began)
+        run = replace(run, folder=os.fsencode(folder or home / "nowhere"))
+        store.plan([run])
+        end = finished(run, **{"flags": (), **changes})
+        store.finish(end, {arm.rung: samples_of(100) for arm in end.arms if arm.median_ms is not None})
+    return end
+
+
+def keep_nothing(
+    home: Path, target: str = "ch07:transpose", how: State = State.UNAVAILABLE, **changes: Any
+) -> RunRecord:
+    """The same for one that never began."""
+    nothing: dict[str, Any] = {"correctness": Correctness.UNKNOWN, "validity": Validity.UNKNOWN}
+    nothing |= {"verdict": Verdict.NONE, "arms": (), "comparisons": (), "steps": (), "reason": NOT_HERE}
+    return keep(home, target, **{"state": how, **nothing, **changes})
 
 
 def make_link(*, gpu: bool = True, told: bool = True, **arguments: Any) -> FakeLink:

@@ -422,6 +422,7 @@ class FakeEngine:
         requests: every request but Hello, in the order in which they came.
         protocol: what the welcome says; another number than ours plays an engine of another version.
         refuse: when not empty, the error that every Reply carries.
+        not_here: targets that cannot run here, with the reason.
         drop_after: close all connections after so many broadcast events.
         lose_end: leave out RunFinished and PeakFinished and send a Gap in their place.
         peak_from: number of the first ceiling that a viewer still hears of.
@@ -444,6 +445,7 @@ class FakeEngine:
         self.protocol = PROTOCOL
         self.build = build_id()
         self.refuse = ""
+        self.not_here: dict[str, str] = {}
         self.detail = ""
         self.drop_after: int | None = None
         self.pulse_s = 1.0
@@ -587,8 +589,8 @@ class FakeEngine:
         if isinstance(request, requests.FuzzTarget | requests.ReplayFailure) and reply is not None:
             self._play_fuzz(request, reply)
         if isinstance(request, requests.StartRuns) and not self.refuse:
-            for run_id, target in list(self._runs.items())[-len(request.targets) :]:
-                self._play(run_id, target)
+            for run_id in reply.run_ids if isinstance(reply, events.Reply) else ():
+                self._play(run_id, self._runs[run_id])
 
     def _broadcast(self, event: events.Event) -> None:
         event.seq = len(self._history) + 1
@@ -604,11 +606,14 @@ class FakeEngine:
     async def _start_runs(self, request: requests.StartRuns) -> events.Event:
         run_ids: list[str] = []
         for target in request.targets:
+            if target in self.not_here:
+                continue
             run_id = f"01RUN{len(self._history):05d}{len(run_ids)}"
             run_ids.append(run_id)
             self._runs[run_id] = target
             self._plan(run_id, target, quick=request.quick, trigger=request.trigger)
-        return events.Reply(to=request.seq, run_ids=run_ids)
+        refused = {target: why for target, why in self.not_here.items() if target in request.targets}
+        return events.Reply(to=request.seq, run_ids=run_ids, refused=refused)
 
     def _plan(self, run_id: str, target: str, *, quick: bool, trigger: str) -> None:
         self._broadcast(

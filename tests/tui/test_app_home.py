@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from engine.protocol import requests
-from kernels.catalog.model import Expectation, Flag, Goal, Kind, Needs, TensorSpec
+from kernels.catalog.model import Expectation, Goal, Kind, Needs
+from store.outcomes import Verdict
+from store.records import ComparisonRecord
 from tests.kernels.generated import write_collection
+from tests.store.examples import finished, planned
 from tests.tui.app_support import (
     SIZES,
     fill_store,
+    keep,
     make_catalog,
     make_link,
     opened,
@@ -21,11 +26,12 @@ from tests.tui.app_support import (
     told,
     until,
 )
-from tests.tui.fakes import quick_run_events
+from tests.tui.fakes import gpu_run_events, quick_run_events
 from tui.app import Workbench
 from tui.screens.home import needs_text, paragraphs
 from tui.settings import Settings
 
+SLOWER = ComparisonRecord("optimized", "baseline", Verdict.SLOWER, 0.8, 0.79, 0.81)
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 
 
@@ -43,7 +49,7 @@ async def test_first_screen_looks_the_same_at_every_size(
 ) -> None:
     async with opened(tmp_path, size=size) as (app, pilot):
         await pilot.press("G", "g", "j", "j", "j", "j", "j", "j")
-        await pilot.pause()
+        await until(pilot, lambda: "looking it up" not in screen_text(app))
         drawn = screen_text(app) + "\n"
     file = SNAPSHOTS / f"home_{size[0]}x{size[1]}.txt"
     if request.config.getoption("--snapshot-update", default=False):
@@ -219,103 +225,49 @@ def flowing(app: Workbench) -> str:
     return " ".join(app.screen.copy_text().split())  # type: ignore[attr-defined]
 
 
-async def test_predictions_are_met_missed_or_not_measured_there(tmp_path: Path) -> None:
-    async with opened(tmp_path, size=(120, 40)) as (app, pilot):
-        table = app.screen.table  # type: ignore[attr-defined]
-        table.move_to("target ch07:transpose")
-        await pilot.pause()
-        assert "1.5x to 3x on H100: met, 2.41x" in screen_text(app)
-        table.move_to("target ch05:collate")
-        await pilot.pause()
-        assert "not measured there; 1.01x on the CPU" in app.screen.copy_text()  # type: ignore[attr-defined]
-
-
-async def test_a_prediction_is_about_the_usual_case_and_a_run_of_another_says_so(tmp_path: Path) -> None:
-    async with opened(tmp_path, size=(120, 40)) as (app, pilot):
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "1.5x to 3x on H100: met, 2.00x"),
+        ({"environment": {"gpu": "NVIDIA H200"}}, "not measured there; 2.00x on NVIDIA H200"),
+        ({"device": "cpu", "case": "cpu"}, "not measured there; 2.00x on a CPU"),
+        ({"case": "large"}, "1.5x to 3x on H100: not measured yet"),
+    ],
+    ids=["met", "another GPU", "the CPU", "another case"],
+)
+async def test_predictions_are_met_missed_or_not_measured_there(
+    changes: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    keep(tmp_path / "state", **changes)
+    async with opened(tmp_path, size=(120, 40), link=make_link(told=False)) as (app, pilot):
         app.screen.table.move_to("target ch07:transpose")  # type: ignore[attr-defined]
-        await pilot.pause()
-        assert "full, cuda ▲" in flowing(app)
-        run = next(run for run in app.model.runs.values() if run.target == "ch07:transpose")
-        run.case = "large"
-        app.screen._describe()  # type: ignore[attr-defined]
-        await pilot.pause()
-        assert "full, cuda, case large ▲" in flowing(app)
-        assert "1.5x to 3x on H100: the last run was of case large; this is about default" in flowing(app)
+        await until(pilot, lambda: said in flowing(app))
+        assert ("full, cuda, case large" in flowing(app)) is (changes.get("case") == "large")
 
 
-async def test_a_prediction_for_the_host_of_a_gpu_is_met_on_the_cpu_beside_it(tmp_path: Path) -> None:
-    catalog = make_catalog(tmp_path)
-    inputs = (TensorSpec("x", "float32", ("N",), "normal", (), frozenset({Flag.CPU})),)
-    host = {"inputs": inputs, "expect": Expectation((1.0, 3.0), "the host of an H100", "one pass instead of two")}
-    targets = tuple(replace(t, **host) if t.id == "ch05:collate" else t for t in catalog.targets)
-    async with opened(tmp_path, catalog=replace(catalog, targets=targets), size=(120, 40)) as (app, pilot):
-        app.screen.table.move_to("target ch05:collate")  # type: ignore[attr-defined]
-        ran = next(run for run in app.model.runs.values() if run.target == "ch05:collate")
-        ran.case = "default"  # which a lesson of the host is timed on everywhere
-        for gpu, told in (("NVIDIA H100 80GB HBM3", "met, 1.01x"), ("", "not measured there; 1.01x on the CPU")):
-            app.machines = dict.fromkeys((app.screen.result("ch05:collate").run_id,), gpu)  # type: ignore[attr-defined]
-            app.screen._describe()  # type: ignore[attr-defined]
-            await pilot.pause()
-            assert f"1x to 3x on the host of an H100: {told}" in flowing(app)
+async def test_a_prediction_is_looked_up_anew_once_a_run_has_ended(tmp_path: Path) -> None:
+    link = make_link(told=False)
+    async with opened(tmp_path, size=(120, 40), link=link) as (app, pilot):
+        app.screen.table.move_to("target ch07:transpose")  # type: ignore[attr-defined]
+        await until(pilot, lambda: "on H100: not measured yet" in flowing(app))
+        keep(tmp_path / "state", id="G1")
+        link.push(*gpu_run_events())
+        await until(pilot, lambda: "on H100: met, 2.00x" in flowing(app))
 
 
-async def test_a_prediction_of_memory_is_held_against_the_leanest_rung_and_not_the_fastest(tmp_path: Path) -> None:
+async def test_a_prediction_of_memory_says_how_much_was_saved(tmp_path: Path) -> None:
     catalog = make_catalog(tmp_path)
     goal = {"goal": Goal.MEMORY, "expect": Expectation((0.5, 1.5), "H100", "half of it is kept", (3.0, 10.0))}
     targets = tuple(replace(t, **goal) if t.id == "ch07:transpose" else t for t in catalog.targets)
-    async with opened(tmp_path, catalog=replace(catalog, targets=targets), size=(120, 40)) as (app, pilot):
-        app.screen.table.move_to("target ch07:transpose")  # type: ignore[attr-defined]
-        await pilot.pause()
-        assert "0.5x to 1.5x, 3x to 10x less memory on H100: missed, 2.41x is more" in flowing(app)
-        measured = app.screen.result("ch07:transpose")  # type: ignore[attr-defined]
-        fast = measured.arm("optimized")
-        lean = replace(fast, rung="optimized_lean", peak_bytes=100)
-        baseline = replace(measured.arm("baseline"), peak_bytes=800)
-        against = replace(measured.comparison("optimized"), rung="optimized_lean", speedup=0.8)
-        told = replace(
-            measured,
-            arms=(baseline, replace(fast, peak_bytes=700), lean),
-            comparisons=(*measured.comparisons, against),
-        )
-        assert (told.lead.rung, told.leanest.rung, told.memory) == ("optimized", "optimized_lean", 8.0)
-        app.screen.result = lambda _: told  # type: ignore[attr-defined]
-        app.screen._describe()  # type: ignore[attr-defined]
-        await pilot.pause()
-        assert "on H100: met, 0.800x, 8.00x less memory" in flowing(app)
-
-
-async def test_a_prediction_of_no_gain_is_held_against_optimized_and_not_the_fastest(
-    tmp_path: Path,
-) -> None:
-    catalog = make_catalog(tmp_path)
-    goal = {"goal": Goal.NULL, "expect": Expectation((0.9, 3.0), "H100", "the bytes are the same")}
-    targets = tuple(replace(t, **goal) if t.id == "ch07:transpose" else t for t in catalog.targets)
-    async with opened(tmp_path, catalog=replace(catalog, targets=targets), size=(120, 40)) as (app, pilot):
-        app.screen.table.move_to("target ch07:transpose")  # type: ignore[attr-defined]
-        await pilot.pause()
-        assert app.screen.result("ch07:transpose").lead.rung == "optimized_swizzled"  # type: ignore[attr-defined]
-        assert "on H100: met, 2.20x" in flowing(app), "not the 2.41x of the fastest rung"
-
-
-async def test_a_prediction_of_a_refusal_is_held_against_the_fastest_that_is_not_refused(tmp_path: Path) -> None:
-    catalog = make_catalog(tmp_path)
-    goal = {"goal": Goal.REFUSAL, "expect": Expectation((1.6, 2.2), "H100", "what passes moves half the bytes")}
-    targets = tuple(replace(t, **goal) if t.id == "ch07:transpose" else t for t in catalog.targets)
-    async with opened(tmp_path, catalog=replace(catalog, targets=targets), size=(120, 40)) as (app, pilot):
-        app.screen.table.move_to("target ch07:transpose")  # type: ignore[attr-defined]
-        await pilot.pause()
-        measured = app.screen.result("ch07:transpose")  # type: ignore[attr-defined]
-        arm, against = measured.arm("optimized"), measured.comparison("optimized")
-        others = (("baseline_compiled", 1.2), ("baseline_candidate", 2.0))
-        told = replace(
-            measured,
-            arms=(measured.arm("baseline"), *(replace(arm, rung=rung) for rung, _ in others)),
-            comparisons=tuple(replace(against, rung=rung, speedup=speedup) for rung, speedup in others),
-        )
-        app.screen.result = lambda _: told  # type: ignore[attr-defined]
-        app.screen._describe()  # type: ignore[attr-defined]
-        await pilot.pause()
-        assert "1.6x to 2.2x on H100: met, 2.00x" in flowing(app)
+    base, fast = finished(planned()).arms
+    for peak_bytes, said in ((None, "0.800x as predicted, but memory was not measured"), (2**30, "met, 0.800x, 8.00x")):
+        arms = (base, replace(fast, peak_bytes=peak_bytes))
+        keep(tmp_path / "state", verdict=Verdict.NONE, arms=arms, comparisons=(SLOWER,))
+        link = make_link(told=False)
+        shown = replace(catalog, targets=targets)
+        async with opened(tmp_path, catalog=shown, size=(120, 40), link=link) as (app, pilot):
+            app.screen.table.move_to("target ch07:transpose")  # type: ignore[attr-defined]
+            await until(pilot, lambda said=said: said in flowing(app))  # type: ignore[misc]
 
 
 async def test_a_failed_run_shows_its_reason(tmp_path: Path) -> None:

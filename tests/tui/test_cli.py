@@ -104,7 +104,7 @@ def test_the_last_result_of_each_target_stands_in_the_list(tmp_path: Path, state
     remember(state, "mine:one", speedup=9.0, state=State.CANCELLED)
     words = ["bench", "list-targets", "--root", str(tmp_path / "mine")]
     lines = CliRunner().invoke(cli, words).stdout.splitlines()
-    assert "faster 2.50x (quick)" in lines[1]
+    assert "faster 2.50x (quick, last try: cancelled)" in lines[1]
     assert lines[1].endswith("82 %")
     assert lines[2].split()[-2:] == ["-", "-"]
     one, two = json.loads(CliRunner().invoke(cli, [*words, "--json"]).stdout)

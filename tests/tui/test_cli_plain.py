@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from store.outcomes import Verdict
+from store.results.edits import Change
 from tui import plain
 
 NAN = float("nan")
@@ -66,9 +67,7 @@ def test_unknown_is_a_dash_everywhere_and_never_zero() -> None:
     assert plain.percent(NAN) == "-"
     assert plain.size(None) == "-"
     assert plain.count(None) == "-"
-    assert plain.change(None, 1.0) == "-"
-    assert plain.change(1.0, None) == "-"
-    assert plain.change(1.0, 0.0) == "-"
+    assert plain.change(None) == "-"
     assert plain.local_time("") == "-"
     assert plain.megahertz(None) == "-"
     assert plain.megahertz(NAN) == "-"
@@ -80,7 +79,8 @@ def test_intervals_stand_behind_their_number() -> None:
     assert plain.milliseconds(0.4123) == "0.4123"
     assert plain.speedup(2.314, 2.2, 2.4) == "2.31x [2.20..2.40]"
     assert plain.percent(0.631) == "63 %"
-    assert plain.change(0.97, 1.0) == "-3.0 %"
+    assert plain.change(Change(-0.03, apart=True)) == "-3.0 %"
+    assert plain.change(Change(-0.03, apart=False)) == "~ -3.0 %"
     assert plain.size(1536) == "1.5 KiB"
     assert plain.size(80 * 2**30) == "80.0 GiB"
 

@@ -15,8 +15,6 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from engine.protocol.events import ComparisonUpdate
-from kernels.catalog.model import Goal
 from store import upkeep
 from store.migrations import LATEST
 from store.outcomes import Limiter, State, Timing, Validity, Verdict
@@ -26,9 +24,6 @@ from tests.tui.fake_engine import isolate, make_target, remember
 from tui.cli import cli
 from tui.commands import store
 from tui.commands.compare import judge
-from tui.commands.expectations import Measured
-from tui.commands.follow import RunView
-from tui.results import is_meant
 
 SCHEMAS = Path(__file__).parents[1] / "store"
 
@@ -261,48 +256,9 @@ def test_a_prediction_of_memory_is_met_by_the_memory_that_a_rung_saves(
     assert ("8.00x less memory" in row) is (peak_bytes == 100)
 
 
-def test_a_prediction_of_no_gain_speaks_of_optimized_and_any_other_of_the_fastest() -> None:
-    def compared(rung: str, speedup: float) -> ComparisonUpdate:
-        return ComparisonUpdate(
-            run_id="R", rung=rung, baseline="baseline", verdict="faster", speedup=speedup, low=speedup, high=speedup
-        )
-
-    run = RunView("R", "mine:null")
-    run.arm("baseline")
-    for found in (compared("optimized", 1.0), compared("optimized_otherwise", 1.7)):
-        run.comparisons[found.rung, found.baseline] = found
-    assert Measured.of(run, Goal.NULL).rung == "optimized"
-    assert Measured.of(run, Goal.SPEED).rung == "optimized_otherwise"
-
-
-def test_a_prediction_of_a_refusal_speaks_of_the_fastest_that_is_not_refused() -> None:
-    run = RunView("R", "mine:refusal")
-    run.arm("baseline")
-    for rung, speedup in (("baseline (A/A)", 3.0), ("baseline_compiled", 1.2), ("baseline_candidate", 2.0)):
-        run.comparisons[rung, "baseline"] = ComparisonUpdate(
-            run_id="R", rung=rung, baseline="baseline", verdict="faster", speedup=speedup, low=1.1, high=2.1
-        )
-    assert Measured.of(run, Goal.REFUSAL).rung == "baseline_candidate"
-    assert Measured.of(run, Goal.SPEED).rung == ""
-
-
 def test_expectations_that_nothing_contradicts_end_with_0(tmp_path: Path) -> None:
     make_target(tmp_path / "mine", "one")
     assert bench("expectations", "--root", str(tmp_path / "mine")).exit_code == 0
-
-
-@pytest.mark.parametrize(
-    ("on", "names", "expected"),
-    [
-        ("H100", ["NVIDIA H100 80GB HBM3", "cuda"], True),
-        ("H100", ["NVIDIA H200", "cuda"], False),
-        ("the host of an H100", ["AMD EPYC", "cpu", "NVIDIA H100 80GB HBM3"], True),
-        ("the host of an H100", ["AMD EPYC", "cpu", ""], False),
-        ("CPU", ["a CPU", "cpu"], True),
-    ],
-)
-def test_predicted_hardware_is_told_from_other_hardware(on: str, names: list[str], expected: bool) -> None:
-    assert is_meant(on, names) is expected
 
 
 def test_store_info_counts_what_is_there(state: Path) -> None:

@@ -66,7 +66,7 @@ def test_each_edit_is_a_line_with_its_verdict_and_its_change(fake: FakeEngine, r
         "start  faster 2.00x [1.96..2.04] by optimized  0.4000 ms  - on the previous  - on the best  [000000000000]"
     )
     assert second == (
-        "#1  faster 2.00x [1.96..2.04] by optimized  0.4000 ms  +0.0 % on the previous  +0.0 % on the best"
+        "#1  faster 2.00x [1.96..2.04] by optimized  0.4000 ms  ~ +0.0 % on the previous  ~ +0.0 % on the best"
         "  (optimized.py)  [010101010101]"
     )
     assert "watching mine:one; Ctrl-C ends it" in err

@@ -20,10 +20,11 @@ import click
 
 from engine.clean import clean_line
 from store.outcomes import FindingStatus, State, Verdict
+from store.results.prediction import PORTABLE
 from tui import plain
 from tui.cli import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_HERE, NotHereError
 from tui.commands import common
-from tui.commands.follow import A_A, PORTABLE, Follower, RunView, progress_line
+from tui.commands.follow import A_A, Follower, RunView, progress_line
 from tui.commands.interruptible import Interruptible
 
 if TYPE_CHECKING:
@@ -373,8 +374,7 @@ def _against(run: RunView, rung: str) -> list[events.FindingItem]:
     return [
         finding
         for finding in run.findings
-        if finding.arm.removesuffix(f" {A_A}") == rung
-        and finding.status in (FindingStatus.CAUGHT, FindingStatus.SUSPECT)
+        if finding.arm.removesuffix(A_A) == rung and finding.status in (FindingStatus.CAUGHT, FindingStatus.SUSPECT)
     ]
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from engine.clean import clean_line
-from store.outcomes import FindingStatus, State
+from store.outcomes import FindingStatus
+from store.results import standing
 from tui import plain
 from tui.commands import common
 from tui.commands.follow import RunView
@@ -87,9 +88,9 @@ def look(wanted: str | None) -> RunView | None:
 
 
 def _newest(opened: History, target: str | None) -> str | None:
-    """Id of the newest run that came to an end of its own and was checked."""
+    """Id of the newest result that was checked."""
     for record in opened.newest(LOOK_BACK_RUNS, target):
-        if record.state.final and record.state not in (State.CANCELLED, State.ENGINE_LOST) and record.findings:
+        if record.findings and standing.is_result(record):
             return record.id
     return None
 

@@ -1,12 +1,7 @@
-"""`aisp bench expectations`: what each lesson predicted before it was measured, beside what was measured
-last.
+"""`aisp bench expectations`: what each lesson predicted before it was measured, beside what was measured last.
 
-A prediction names the hardware it is for. It is met when the measured speed-up of the best rung lies in the
-predicted range, and where memory is the lesson also the peak memory that it saves. Where the lesson is that something
-does not help, `optimized` is what was predicted: another rung may be faster by other means. Where it is what must be
-refused, none is optimized, and the fastest of those that are not refused counts. A measurement on other hardware is
-shown and answers nothing, and neither does one that is not to be believed, one with `--validity portable`, or one of a
-target with a rung in quarantine.
+What counts, and which run is looked at, is said in store.results.prediction. A measurement that answers nothing is
+shown.
 """
 
 from __future__ import annotations
@@ -17,77 +12,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from engine.clean import clean_line
-from kernels.catalog.model import Goal
-from store.outcomes import State, Validity, Verdict
+from store.results.prediction import LOOK_BACK_RUNS, PORTABLE, Answer, Measured, Says, answer
 from tui import plain
 from tui.commands import common
-from tui.commands.follow import A_A, OPTIMIZED, PORTABLE
 from tui.commands.quarantine import Mark, Marks
-from tui.results import is_meant
 
 if TYPE_CHECKING:
     from kernels.catalog.model import Expectation, Target
     from store import History
-    from tui.commands.follow import RunView
-
-LOOK_BACK_RUNS = 200
-"""How many of a target's runs are looked through for one on the predicted hardware."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A target's prediction and the run that speaks about it; `met` is None where nothing does, and `marks` are its
-    rungs in quarantine."""
+    """A target's prediction and what is known of it; `marks` are the target's rungs in quarantine."""
 
     target: Target
-    run: RunView | None = None
-    best: Measured | None = None
-    measured_on: str = ""
-    met: bool | None = None
+    answer: Answer
     marks: tuple[Mark, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """What a run says to a prediction: its best rung, that one's speed-up over the first baseline and the baseline's
-    peak memory over the rung's. Where memory is the goal the best rung is the leanest, where nothing is to be gained it
-    is `optimized` itself, where the goal is a refusal the fastest that is not refused, else the fastest optimized."""
-
-    rung: str = ""
-    speedup: float | None = None
-    low: float | None = None
-    high: float | None = None
-    memory: float | None = None
-    verdict: str = Verdict.NONE
-
-    @classmethod
-    def of(cls, run: RunView, goal: Goal) -> Measured:
-        """Of a run that has ended."""
-        peaks = {
-            arm.rung: arm.known.peak_bytes
-            for arm in run.arms.values()
-            if arm.known is not None and arm.known.peak_bytes and run.mark(arm.rung) is None
-        }
-        lean = {rung: peak for rung, peak in peaks.items() if rung.startswith(OPTIMIZED)}
-        best = run.best
-        if goal is Goal.MEMORY and lean:
-            best = run.comparisons.get((min(lean, key=lambda rung: lean[rung]), run.baseline))
-        elif goal is Goal.NULL:
-            best = run.comparisons.get((OPTIMIZED, run.baseline), best)
-        elif goal is Goal.REFUSAL:
-            honest = [c for c in run.comparisons.values() if c.baseline == run.baseline and not c.rung.endswith(A_A)]
-            best = max((c for c in honest if c.speedup is not None), key=lambda c: c.speedup or 0.0, default=best)
-        if best is None:
-            return cls()
-        memory = peaks[run.baseline] / peaks[best.rung] if {run.baseline, best.rung} <= peaks.keys() else None
-        return cls(best.rung, best.speedup, best.low, best.high, memory, best.verdict)
-
-    def meets(self, expect: Expectation) -> bool | None:
-        """Whether everything that was predicted lies in its range; None where something was not measured."""
-        pairs = [(self.speedup, expect.speedup)] + ([(self.memory, expect.memory)] if expect.memory else [])
-        if any(value is None for value, _ in pairs):
-            return None
-        return all(low <= (value or 0.0) <= high for value, (low, high) in pairs)
 
 
 @click.command()
@@ -111,33 +52,17 @@ def command(ctx: click.Context, roots: tuple[str, ...], as_json: bool) -> None:
         common.say("\n".join(lines(findings, width=common.terminal_width())))
     else:
         common.say("no target predicts anything; `expect` in lesson.md does")
-    ctx.exit(1 if any(finding.met is False for finding in findings) else 0)
+    ctx.exit(1 if any(finding.answer.met is False for finding in findings) else 0)
 
 
 def look(opened: History, target: Target, kept: Marks) -> Finding:
-    """The newest timed run of the usual case of `target` on the hardware of its prediction that may answer it, else the
-    newest that may not: on other hardware, or a portable one."""
+    """What the store knows of a target's prediction."""
     from tui.commands import stored
 
-    assert target.expect is not None
     marks = tuple(kept.in_force(bytes(target.folder)).values())
-    elsewhere: Finding | None = None
-    for record in opened.newest(LOOK_BACK_RUNS, target.id, all_findings=False):
-        if record.case != target.usual_case(record.device).name:
-            continue
-        run = stored.view(record, kept)
-        best = Measured.of(run, target.goal)
-        if run.state != State.OK or best.speedup is None:
-            continue
-        facts = stored.environment(opened, record)
-        name = stored.ran_on(record, facts)
-        meant = is_meant(target.expect.on, stored.hardware(record, facts, on_host=target.on_host))
-        if not meant or run.policy == PORTABLE:
-            elsewhere = elsewhere or Finding(target, run, best, name, marks=marks)
-            continue
-        believed = run.validity == Validity.VALID and not marks
-        return Finding(target, run, best, name, best.meets(target.expect) if believed else None, marks)
-    return elsewhere or Finding(target, marks=marks)
+    runs = opened.newest(LOOK_BACK_RUNS, target.id, all_findings=False)
+    found = answer(runs, target, lambda run: stored.environment(opened, run), quarantined=bool(marks))
+    return Finding(target, found, marks)
 
 
 def lines(findings: list[Finding], *, width: int | None) -> list[str]:
@@ -146,13 +71,13 @@ def lines(findings: list[Finding], *, width: int | None) -> list[str]:
     for finding in findings:
         expect = finding.target.expect
         assert expect is not None
-        best = finding.best
+        found = finding.answer
         row = [
             finding.target.id,
             f"{times(expect.speedup)}{f', {times(expect.memory)} less memory' if expect.memory else ''} on {expect.on}",
-            _measured(best, expect) if best else plain.DASH,
-            finding.measured_on or plain.DASH,
-            answer(finding),
+            _measured(found.measured, expect) if found.run else plain.DASH,
+            found.on or plain.DASH,
+            _WORDS.get(found.says, plain.DASH),
         ]
         rows.append([clean_line(cell) for cell in row])
     heads = ["target", "predicted", "measured [low..high]", "on", "met"]
@@ -175,28 +100,27 @@ def _measured(best: Measured, expect: Expectation) -> str:
     return f"{text}, {plain.saved(best.memory)} memory" if known else text
 
 
-def answer(finding: Finding) -> str:
-    """Whether a prediction was met, or in a word why that cannot be said."""
-    if finding.marks:
-        return "quarantined"
-    if finding.met is not None:
-        return "met" if finding.met else "not met"
-    return PORTABLE if finding.run is not None and finding.run.policy == PORTABLE else plain.DASH
+_WORDS = {
+    Says.MET: "met",
+    Says.MISSED: "not met",
+    Says.PORTABLE: PORTABLE,
+    Says.QUARANTINED: "quarantined",
+}
 
 
 def as_document(finding: Finding) -> dict[str, Any]:
     """A finding for JSON; the schema is in docs/commands.md."""
-    expect, run, best = finding.target.expect, finding.run, finding.best
+    expect, run, best = finding.target.expect, finding.answer.run, finding.answer.measured
     assert expect is not None
     measured = None
-    if run is not None and best is not None:
+    if run is not None:
         measured = {
             "run_id": run.id,
             "wall": run.wall,
-            "on": finding.measured_on or None,
+            "on": finding.answer.on or None,
             "quick": run.quick,
             "validity": run.validity,
-            "policy": run.policy,
+            "policy": str(run.manifest.get("validity") or "strict"),
             "rung": best.rung,
             "speedup": best.speedup,
             "low": best.low,
@@ -214,6 +138,6 @@ def as_document(finding: Finding) -> dict[str, Any]:
             "why": expect.why,
         },
         "measured": measured,
-        "met": finding.met,
+        "met": finding.answer.met,
         "quarantined": [mark.as_json() for mark in finding.marks],
     }

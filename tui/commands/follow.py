@@ -14,16 +14,13 @@ from typing import Any
 from engine.clean import clean, clean_line
 from engine.protocol import events
 from store.outcomes import Correctness, FindingStatus, State, Timing, Validity, Verdict
+from store.results import standing
+from store.results.prediction import PORTABLE
 from tui import plain
 from tui.commands.quarantine import Mark
 from tui.results import clocks_differ, quality_notes, timing_words
 
-A_A = "(A/A)"
-"""Ends the name of the arm that runs the baseline against itself."""
-OPTIMIZED = "optimized"
-"""Begins the name of every optimized rung: the files optimized.py and optimized_*.py."""
-PORTABLE = "portable"
-"""The policy under which an environment that is not fit for measuring warns only."""
+A_A = standing.TWIN_SUFFIX
 KEPT_OUTPUT_LINES = 10
 
 
@@ -36,6 +33,36 @@ class ArmView:
     samples_seen: int = 0
     last_ms: float | None = None
     output: deque[str] = field(default_factory=lambda: deque(maxlen=KEPT_OUTPUT_LINES))
+
+    @property
+    def state(self) -> str:
+        """Where it is."""
+        return self.known.state if self.known else State.PLANNED
+
+    @property
+    def correctness(self) -> str:
+        """What the verifier found."""
+        return self.known.correctness if self.known else Correctness.UNKNOWN
+
+    @property
+    def median_ms(self) -> float | None:
+        """Its time per call."""
+        return self.known.median_ms if self.known else None
+
+    @property
+    def low_ms(self) -> float | None:
+        """Lower end of the 95 % interval of the median."""
+        return self.known.low_ms if self.known else None
+
+    @property
+    def high_ms(self) -> float | None:
+        """Upper end of the same."""
+        return self.known.high_ms if self.known else None
+
+    @property
+    def peak_bytes(self) -> int | None:
+        """The most memory that a call held."""
+        return self.known.peak_bytes if self.known else None
 
     @property
     def failed(self) -> bool:
@@ -92,13 +119,13 @@ class RunView:
     @property
     def baseline(self) -> str:
         """Name of the first baseline, which verdicts are against; "" while no arm is known."""
-        return next(iter(self.arms), "")
+        return standing.first_baseline(self.arms.values())
 
     def mark(self, rung: str) -> Mark | None:
         """Why this rung's figures are no result, None where they are one. The A/A arm is the baseline."""
-        name = rung.removesuffix(f" {A_A}")
+        name = rung.removesuffix(A_A)
         for finding in self.findings:
-            if finding.status == FindingStatus.CAUGHT and finding.arm.removesuffix(f" {A_A}") in (name, ""):
+            if finding.status == FindingStatus.CAUGHT and finding.arm.removesuffix(A_A) in (name, ""):
                 of_run = not finding.arm
                 return Mark("" if of_run else name, finding.check, finding.evidence, self.id, self.wall, here=True)
         return self.quarantined.get(name)
@@ -123,39 +150,29 @@ class RunView:
                 )
 
     @property
+    def hidden(self) -> frozenset[str]:
+        """Rungs whose figures are no result."""
+        return frozenset(rung for rung in self.arms if self.mark(rung) is not None)
+
+    @property
+    def lead(self) -> ArmView | None:
+        """The arm that the run is about."""
+        return standing.lead(self.arms.values(), self.comparisons.values(), self.hidden)
+
+    @property
     def best(self) -> events.ComparisonUpdate | None:
-        """The optimized rung with the greatest speed-up over the first baseline, as the run's verdict counts it."""
-        counted = [
-            c
-            for c in self.comparisons.values()
-            if c.speedup is not None and c.baseline == self.baseline and c.rung.startswith(OPTIMIZED)
-        ]
-        return max(counted, key=lambda c: c.speedup or 0.0, default=None)
+        """The comparison that the run's verdict is of."""
+        return standing.best(self.arms.values(), self.comparisons.values(), self.hidden)
 
     def against_baseline(self, rung: str) -> events.ComparisonUpdate | None:
         """The rung against the first baseline, else against any other."""
-        first = self.comparisons.get((rung, self.baseline))
-        return first or next((c for c in self.comparisons.values() if c.rung == rung), None)
+        return standing.against(rung, self.arms.values(), self.comparisons.values())
 
     @property
     def best_ms(self) -> float | None:
-        """Median of the rung that `best` names, else of the fastest optimized rung, else, without any, of any arm."""
-        best = self.best
-        if best is not None:
-            arm = self.arms.get(best.rung)
-            if arm is not None and arm.known is not None:
-                return arm.known.median_ms
-        timed = {
-            arm.rung: arm.known.median_ms
-            for arm in self.arms.values()
-            if arm.known and arm.known.median_ms and self.mark(arm.rung) is None
-        }
-        # Beside optimized rungs that have no time, a baseline's would only look like one.
-        counted = [rung for rung in self.arms if rung.startswith(OPTIMIZED)] or [
-            r for r in timed if not r.endswith(A_A)
-        ]
-        medians = [timed[rung] for rung in counted if rung in timed]
-        return min(medians, default=None)
+        """The lead's median, None where it has none that may be shown."""
+        lead = self.lead
+        return None if lead is None or lead.rung in self.hidden else lead.median_ms
 
 
 class Follower:
@@ -597,17 +614,18 @@ def _naive_json(naive: events.ArmNaive) -> dict[str, Any]:
     }
 
 
-def exit_status(runs: Iterable[RunView], *, required: Iterable[str] | None = None) -> int:
+def exit_status(runs: Iterable[RunView], *, required: Iterable[str] | None = None, refused: Iterable[str] = ()) -> int:
     """What a set of finished runs means as an exit status.
 
     1 where a run is wrong, failed, or its times are not to be believed; else 3 where one could not be done
     here (the machine lacks something, the engine died, or the run never ended); else 0. A run that is only
     `unavailable` counts when its target is in `required` (all are, where that is None) or when no run was
-    done.
+    done, and so does a target that was `refused`.
     """
     runs = list(runs)
     must = None if required is None else set(required)
-    not_here = lost = done = False
+    lost = done = False
+    not_here = any(must is None or target in must for target in refused)
     for run in runs:
         state = run.state
         if run.validity in (Validity.SUSPECT, Validity.CAUGHT) or run.marks:

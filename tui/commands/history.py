@@ -9,9 +9,10 @@ import click
 
 from engine.clean import clean_line
 from store.outcomes import FindingStatus, State, Validity
+from store.results.prediction import PORTABLE
 from tui import plain
 from tui.commands import common
-from tui.commands.follow import PORTABLE, RunView, result_lines, run_json
+from tui.commands.follow import RunView, result_lines, run_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

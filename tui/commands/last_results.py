@@ -1,4 +1,4 @@
-"""The newest finished run of each target, read with Python's own sqlite3 and nothing else.
+"""The last result of each target and a newer attempt that said nothing, read with Python's own sqlite3 alone.
 
 `store.History` reads everything and imports numpy for it; a list of targets must answer before numpy is
 imported. The file is opened read-only. Where it cannot be read, `read` says why, and the list shows dashes.
@@ -7,53 +7,71 @@ imported. The file is opened read-only. Where it cannot be read, `read` says why
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from store import seal
 from store.outcomes import CHANGED_REASON, Correctness, State, Validity, Verdict
+from store.results import standing
 from tui.commands import quarantine
 from tui.commands.quarantine import Marks, open_read_only
 
-_NEWEST = """
+# Newest first, read no further than the rule needs.
+_ENDED = """
 SELECT number, id, wall, device, "case", quick, state, correctness, validity, verdict, reason
 FROM runs
-WHERE target = ? AND state NOT IN ('planned', 'starting', 'running', 'cancelled', 'engine_lost')
-ORDER BY number DESC LIMIT 1
+WHERE target = ? AND state NOT IN ('planned', 'starting', 'running')
+ORDER BY number DESC
 """
-# What the run's verdict counts: the optimized rung with the greatest speed-up over the first baseline.
-_BEST = """
-SELECT c.rung, c.speedup, c.low, c.high, a.median_ms, a.sol
-FROM comparisons c LEFT JOIN arms a ON a.run = c.run AND a.rung = c.rung
-WHERE c.run = :run AND c.speedup IS NOT NULL AND c.rung LIKE 'optimized%' {shown}
-    AND c.baseline = (SELECT rung FROM arms WHERE run = :run ORDER BY position LIMIT 1)
-ORDER BY c.speedup DESC LIMIT 1
-"""
-_FASTEST_ARM = """
-SELECT rung, NULL, NULL, NULL, median_ms, sol
-FROM arms WHERE run = :run AND median_ms IS NOT NULL AND rung NOT LIKE '%(A/A)' {shown}
-    AND (rung LIKE 'optimized%' OR NOT EXISTS (SELECT 1 FROM arms WHERE run = :run AND rung LIKE 'optimized%'))
-ORDER BY median_ms LIMIT 1
-"""
+_ARMS = "SELECT rung, state, correctness, median_ms, sol FROM arms WHERE run = ? ORDER BY position"
+_COMPARISONS = "SELECT rung, baseline, verdict, speedup, low, high FROM comparisons WHERE run = ? ORDER BY position"
 # What nobody may be shown: figures of rungs in quarantine, where the code that was caught ran.
-_SHOWN_RATIO = "AND NOT EXISTS (SELECT 1 FROM hidden h WHERE h.run = c.run AND h.position = c.position)"
-_SHOWN_ARM = """
-AND rung NOT IN (
-    SELECT q.rung FROM runs JOIN manifests ON manifests.hash = runs.manifest
-    JOIN quarantines q ON q.folder = runs.folder AND q.code = json_extract(manifests.content, '$.code')
-    WHERE runs.number = :run AND q.code <> ''
-)
+_HIDDEN = """
+SELECT q.rung FROM runs JOIN manifests ON manifests.hash = runs.manifest
+JOIN quarantines q ON q.folder = runs.folder AND q.code <> '' AND q.code = json_extract(manifests.content, '$.code')
+WHERE runs.number = ?
 """
 _CHANGED = (State.CHANGED, Correctness.UNKNOWN, Validity.UNKNOWN, Verdict.NONE, CHANGED_REASON)
-_HIDDEN = "SELECT 1 FROM hidden WHERE run = :run LIMIT 1"
+
+
+class _Arm(NamedTuple):
+    rung: str
+    state: str
+    correctness: str
+    median_ms: float | None
+    sol: float | None
+
+
+class _Ratio(NamedTuple):
+    rung: str
+    baseline: str
+    verdict: str
+    speedup: float | None
+    low: float | None
+    high: float | None
+
+
+class _Run(NamedTuple):
+    number: int
+    run_id: str
+    wall: str
+    device: str
+    case: str
+    quick: bool
+    state: str
+    correctness: str
+    validity: str
+    verdict: str
+    reason: str
+    arms: tuple[_Arm, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Last:
-    """What the newest finished run of a target said; `rung` is the one that its verdict is about."""
+    """What a run of a target said; `rung` is the one that it is about."""
 
     run_id: str
     wall: str
@@ -78,34 +96,69 @@ class Last:
         return {"run_id": fields.pop("run_id"), "status": fields.pop("state"), **fields}
 
 
-def read(database: Path, targets: Iterable[str]) -> tuple[dict[str, Last], Marks, str]:
-    """The newest finished run of each of `targets` that has one, the marks on rungs, and why they could not be read,
-    "" if they could."""
-    found: dict[str, Last] = {}
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a target stands: its last result, and a newer attempt that said nothing; None where there is none."""
+
+    result: Last | None = None
+    attempt: Last | None = None
+
+
+def read(database: Path, targets: Iterable[str]) -> tuple[dict[str, Standing], Marks, str]:
+    """How each of `targets` stands that was run, the marks on rungs, and why they could not be read, "" if they
+    could."""
+    found: dict[str, Standing] = {}
     marks = Marks()
     if not database.exists():
         return found, marks, ""
     try:
         with closing(open_read_only(database)) as connection:
             masks = quarantine.known(connection)
-            best_of = _BEST.format(shown=_SHOWN_RATIO if masks else "")
-            fastest_of = _FASTEST_ARM.format(shown=_SHOWN_ARM if masks else "")
             marks = quarantine.select(connection)
             connection.execute("BEGIN")  # a run and what it is made of are of one moment
-            rows = {target: connection.execute(_NEWEST, (target,)).fetchone() for target in targets}
-            newest = {target: row for target, row in rows.items() if row is not None}
-            changed = seal.changed(connection, [row[0] for row in newest.values()])
-            for target, (number, run_id, wall, device, case, quick, *outcome) in newest.items():
-                if number in changed:
-                    found[target] = Last(run_id, wall, device, case, bool(quick), *_CHANGED)
-                    continue
-                run = {"run": number}
-                best = connection.execute(best_of, run).fetchone()
-                best = best or connection.execute(fastest_of, run).fetchone() or ()
-                last = Last(run_id, wall, device, case, bool(quick), *outcome, *best)
-                if masks and connection.execute(_HIDDEN, run).fetchone():
-                    last = replace(last, verdict=Verdict.NONE)
-                found[target] = last
+            pairs = {target: _last_of(connection, target) for target in targets}
+            changed = seal.changed(connection, [run.number for pair in pairs.values() for run in pair if run])
+            for target, pair in pairs.items():
+                result, attempt = (_said(connection, run, changed, masks=masks) if run else None for run in pair)
+                if result or attempt:
+                    found[target] = Standing(result, attempt)
     except sqlite3.Error as error:
         return found, marks, f"earlier results cannot be read from {database}: {error}"
     return found, marks, ""
+
+
+def _last_of(connection: sqlite3.Connection, target: str) -> tuple[_Run | None, _Run | None]:
+    """The target's last result and a newer attempt that says nothing."""
+    seen: list[_Run] = []
+    for row in connection.execute(_ENDED, (target,)):
+        run = _Run(*row)
+        run = run._replace(arms=tuple(_Arm(*arm) for arm in connection.execute(_ARMS, (run.number,))))
+        seen = [run, *seen[-1:]]  # of those that say nothing the newest counts
+        if standing.is_result(run):
+            break
+    return standing.last(seen)
+
+
+def _said(connection: sqlite3.Connection, run: _Run, changed: Container[int], *, masks: bool) -> Last:
+    facts = (run.run_id, run.wall, run.device, run.case, bool(run.quick))
+    if run.number in changed:
+        return Last(*facts, *_CHANGED)
+    hidden = {row[0] for row in connection.execute(_HIDDEN, (run.number,))} if masks else set()
+    ratios = [_Ratio(*row) for row in connection.execute(_COMPARISONS, (run.number,))]
+    last = Last(*facts, run.state, run.correctness, run.validity, run.verdict, run.reason)
+    lead = standing.lead(run.arms, ratios, hidden)
+    if lead is not None and lead.median_ms is not None and lead.rung not in hidden:
+        own = standing.best(run.arms, ratios, hidden)
+        figures = (own.speedup, own.low, own.high) if own else (None, None, None)
+        last = replace(
+            last,
+            rung=lead.rung,
+            speedup=figures[0],
+            low=figures[1],
+            high=figures[2],
+            median_ms=lead.median_ms,
+            sol=lead.sol,
+        )
+    told = [c for c in ratios if c.speedup is not None or c.verdict != Verdict.NONE]
+    masked = {name.removesuffix(standing.TWIN_SUFFIX) for c in told for name in (c.rung, c.baseline)} & hidden
+    return replace(last, verdict=Verdict.NONE) if masked else last

@@ -13,6 +13,7 @@ from engine.clean import clean_line
 from store.outcomes import State, Validity
 from tui import plain
 from tui.commands import common, last_results
+from tui.commands.last_results import Standing
 from tui.commands.quarantine import Mark, Marks
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def marked(marks: Marks, target: Target) -> list[Mark]:
     return list(marks.in_force(bytes(target.folder)).values())
 
 
-def lines(targets: list[Target], last: dict[str, last_results.Last], marks: Marks, *, width: int | None) -> list[str]:
+def lines(targets: list[Target], last: dict[str, Standing], marks: Marks, *, width: int | None) -> list[str]:
     """The table for people, and below it why a rung is marked."""
     if not targets:
         return ["no targets; `aisp new NAME` makes one"]
@@ -64,8 +65,8 @@ def lines(targets: list[Target], last: dict[str, last_results.Last], marks: Mark
             clean_line(target.title),
             str(len(target.honest_rungs)),
             common.needs_text(target.needs),
-            last_text(last.get(target.id), quarantined=bool(marked(marks, target))),
-            plain.percent(last[target.id].sol) if target.id in last else plain.DASH,
+            last_text(last.get(target.id, Standing()), quarantined=bool(marked(marks, target))),
+            plain.percent(found.sol if (found := last.get(target.id, Standing()).result) else None),
         ]
         for target in targets
     ]
@@ -77,24 +78,30 @@ def lines(targets: list[Target], last: dict[str, last_results.Last], marks: Mark
     return [*table, *([""] if told else []), *(clean_line(line, limit=2000) for line in told)]
 
 
-def last_text(last: last_results.Last | None, *, quarantined: bool = False) -> str:
-    """A last result in a few words: "faster 2.31x", "incorrect", "correct (quarantined)", a dash for none."""
+def last_text(found: Standing, *, quarantined: bool = False) -> str:
+    """A last result in a few words: "faster 2.31x", "incorrect", "correct (quarantined)", a dash for none; and what the
+    newest attempt came to, where that said nothing."""
+    last, attempt = found.result, found.attempt
     if last is None:
-        return "quarantined" if quarantined else plain.DASH
-    if last.state != State.OK:
+        text = plain.DASH
+    elif last.state != State.OK:
         text = last.state
     elif last.speedup is None:
         text = "correct" if last.median_ms is None else f"{plain.number(last.median_ms)} ms"
     else:
         text = f"{last.verdict} {plain.speedup(last.speedup)}"
-    notes = [last.validity] if last.validity in (Validity.SUSPECT, Validity.CAUGHT) else []
-    notes += ["quick"] if last.quick and last.speedup is not None else []
+    notes = [last.validity] if last and last.validity in (Validity.SUSPECT, Validity.CAUGHT) else []
+    notes += ["quick"] if last and last.quick and last.speedup is not None else []
     notes += ["quarantined"] if quarantined else []
+    notes += [f"last try: {attempt.state}"] if attempt else []
+    if last is None and quarantined and not attempt:
+        return "quarantined"
     return clean_line(f"{text} ({', '.join(notes)})" if notes else text)
 
 
-def target_json(target: Target, last: last_results.Last | None, marks: Sequence[Mark] = ()) -> dict[str, Any]:
+def target_json(target: Target, found: Standing | None, marks: Sequence[Mark] = ()) -> dict[str, Any]:
     """A target for JSON; the schema is in docs/commands.md."""
+    last, attempt = (found.result, found.attempt) if found else (None, None)
     return {
         "id": target.id,
         "chapter": target.chapter,
@@ -116,4 +123,5 @@ def target_json(target: Target, last: last_results.Last | None, marks: Sequence[
         "cases": [{"name": case.name, "axes": case.axes, "timed": case.timed} for case in target.cases],
         "quarantined": [mark.as_json() for mark in marks],
         "last": last.as_json() if last else None,
+        "last_try": attempt.as_json() if attempt else None,
     }

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from engine.clean import clean_line
-from store.outcomes import State, Validity
+from store.outcomes import State
+from store.results import edits
 from tui import plain
 from tui.cli import NotHereError
 from tui.commands import common
@@ -112,19 +113,14 @@ def choose(runs: Sequence[RunView], target_id: str, wanted: str) -> RunView:
         raise click.UsageError(f"no run of {target_id} has kept its sources yet; `aisp bench run` makes one")
     if wanted == "best":
         newest = next((run for run in runs if run.state == State.OK), runs[0])
-        timed = [
-            run
-            for run in runs
-            if run.state == State.OK
-            and run.best_ms is not None
-            and run.validity not in (Validity.SUSPECT, Validity.CAUGHT)
-            and (run.device, run.case) == (newest.device, newest.case)
-        ]
-        if not timed:
+        alike = [run for run in runs if (run.device, run.case) == (newest.device, newest.case)]
+        times = ((run, edits.believed(run.state, run.validity, run.lead, run.hidden)) for run in alike)
+        best = edits.best(times)
+        if best is None:
             raise click.UsageError(
                 f"no version of {target_id} was timed yet; give a snapshot from `aisp bench history`"
             )
-        return min(timed, key=lambda run: run.best_ms or float("inf"))
+        return best
     low = wanted.lower()
     found = {run.snapshot: run for run in runs if run.snapshot.startswith(low) or run.id.lower().startswith(low)}
     if len(found) == 1:

@@ -15,13 +15,16 @@ import click
 
 from engine.clean import clean_line
 from store.chain import SHORT
-from store.outcomes import CHANGED_REASON, State, Validity
+from store.outcomes import CHANGED_REASON, State
+from store.results import standing
+from store.results.hardware import is_meant
+from store.results.hardware import names as hardware_names
+from store.results.prediction import LOOK_BACK_RUNS, answer, measured
 from tui import plain
 from tui.cli import EXIT_NO
 from tui.commands import common
-from tui.commands.expectations import Measured, times
-from tui.commands.follow import A_A, PORTABLE, RunView
-from tui.results import is_meant
+from tui.commands.expectations import times
+from tui.commands.follow import A_A, RunView
 
 if TYPE_CHECKING:
     from kernels.catalog.model import Chapter, Target
@@ -29,8 +32,6 @@ if TYPE_CHECKING:
     from store.records import RunRecord
     from tui.commands.quarantine import Marks
 
-LOOK_BACK_RUNS = 200
-"""How many of a target's runs are looked through."""
 VERSIONS = ("torch", "triton", "cuda", "driver")
 
 Document = dict[str, Any]
@@ -93,11 +94,11 @@ def gather(
         records = [
             record
             for record in opened.newest(LOOK_BACK_RUNS, target.id, all_findings=False)
-            if not record.quick and record.state.final and record.state not in (State.CANCELLED, State.ENGINE_LOST)
+            if not record.quick and standing.is_result(record)
         ]
         environments = [stored.environment(opened, record) for record in records]
         found[target.id] = [
-            (stored.hardware(record, facts, on_host=target.on_host), facts, record)
+            (hardware_names(record.device, facts, on_host=target.on_host), facts, record)
             for record, facts in zip(records, environments, strict=True)
         ]
         newest = max([newest, *((record.id, names[0]) for names, _, record in found[target.id])])
@@ -123,7 +124,7 @@ def gather(
                     versions.setdefault(key, set()).add(clean_line(str(packages[key])))
             if facts.get("gpu") and hardware is not None:
                 named = str(facts["gpu"])
-        told.append(_target(target, [stored.view(record, kept) for _, record in chosen], named))
+        told.append(_target(target, [stored.view(record, kept) for _, record in chosen], _met(target, chosen, kept)))
     return {
         "on": clean_line(named) or None,
         "versions": {key: sorted(values) for key, values in versions.items()},
@@ -134,7 +135,16 @@ def gather(
     }
 
 
-def _target(target: Target, runs: Sequence[RunView], name: str) -> Document:
+def _met(target: Target, chosen: Sequence[tuple[Mapping[str, Any], RunRecord]], kept: Marks) -> bool | None:
+    """What the page's own runs, each with its environment, say to the target's prediction."""
+    if target.expect is None:
+        return None
+    facts = {record.id: known for known, record in chosen}
+    marked = bool(kept.in_force(bytes(target.folder)))
+    return answer([record for _, record in chosen], target, lambda run: facts[run.id], quarantined=marked).met
+
+
+def _target(target: Target, runs: Sequence[RunView], met: bool | None) -> Document:
     expect = target.expect
     predicted = None
     if expect is not None:
@@ -151,20 +161,9 @@ def _target(target: Target, runs: Sequence[RunView], name: str) -> Document:
         "title": target.title,
         "goal": target.goal.value,
         "predicted": predicted,
-        "met": _met(target, runs[0], name),
+        "met": met,
         "runs": [_run(run, summaries, target) for run in runs],
     }
-
-
-def _met(target: Target, run: RunView, name: str) -> bool | None:
-    """Whether the prediction was met; None where this run cannot say: another case, other hardware, not believed."""
-    if target.expect is None or not is_meant(target.expect.on, [name, run.device]):
-        return None
-    if run.case != target.usual_case(run.device).name:
-        return None
-    if run.state != State.OK or run.validity != Validity.VALID or run.policy == PORTABLE or run.marks:
-        return None
-    return Measured.of(run, target.goal).meets(target.expect)
 
 
 def _run(run: RunView, summaries: Mapping[str, str], target: Target) -> Document:
@@ -192,7 +191,7 @@ def _run(run: RunView, summaries: Mapping[str, str], target: Target) -> Document
                 "note": mark.sentence if mark else clean_line(known.reason, limit=300),
             }
         )
-    measured = Measured.of(run, target.goal)
+    found = measured(run.arms.values(), run.comparisons.values(), target.goal, run.hidden)
     return {
         "run_id": run.id,
         "wall": run.wall,
@@ -200,9 +199,9 @@ def _run(run: RunView, summaries: Mapping[str, str], target: Target) -> Document
         "state": run.state,
         "validity": run.validity,
         "policy": run.policy,
-        "best": measured.rung or None,
-        "speedup": measured.speedup,
-        "memory": measured.memory,
+        "best": found.rung or None,
+        "speedup": found.speedup,
+        "memory": found.memory,
         "rungs": rungs,
     }
 

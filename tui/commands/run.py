@@ -130,7 +130,7 @@ def command(
     interrupted = asyncio.run(session.run())
     if len(session.runs) > 1:
         session.report_suite()
-    ctx.exit(EXIT_INTERRUPTED if interrupted else exit_status(session.runs, required=named))
+    ctx.exit(EXIT_INTERRUPTED if interrupted else exit_status(session.runs, required=named, refused=session.refused))
 
 
 def check_ids(names: Sequence[str]) -> list[str]:
@@ -185,6 +185,7 @@ class Session(Interruptible):
         self._request = request
         self._as_json = as_json
         self._follower = Follower([])
+        self.refused: dict[str, str] = {}  # targets that cannot run here, with the reason
 
     @property
     def runs(self) -> list[RunView]:
@@ -209,6 +210,9 @@ class Session(Interruptible):
             reply = await engine.request(structs.replace(self._request, seq=engine.next_seq()))
             if reply.error:
                 raise NotHereError(clean_line(reply.error, limit=2000))
+            self.refused = reply.refused
+            for target, why in reply.refused.items():
+                common.note(f"aisp: {clean_line(target)}: not run: {clean_line(why, limit=2000)}")
             self._follower = Follower(reply.run_ids)
             for run in self.runs:
                 run.policy, run.without = self._request.validity, list(self._request.without)

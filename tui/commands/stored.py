@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import click
 
@@ -23,6 +22,7 @@ from tui.cli import NotHereError
 from tui.commands import common, quarantine
 from tui.commands.follow import RunView
 from tui.commands.quarantine import Mark, Marks
+from tui.earlier import environment as environment
 
 
 @contextlib.contextmanager
@@ -107,16 +107,6 @@ def finished_view(run_id: str) -> RunView | None:
     return view(record, marks()) if record.state.final else None
 
 
-def environment(opened: History, record: RunRecord) -> dict[str, object]:
-    """What a run ran on; empty where it was not kept."""
-    if not record.environment:
-        return {}
-    try:
-        return opened.environment(record.environment)
-    except LookupError:
-        return {}
-
-
 def flat(value: Mapping[str, object], prefix: str = "") -> dict[str, object]:
     """A nested mapping with dotted keys; lists are numbered."""
     found: dict[str, object] = {}
@@ -129,16 +119,3 @@ def flat(value: Mapping[str, object], prefix: str = "") -> dict[str, object]:
         else:
             found[name] = item
     return found
-
-
-def ran_on(record: RunRecord, facts: Mapping[str, Any]) -> str:
-    """The hardware's name: the GPU's for a run on one, else the CPU's; "" where it is not known."""
-    key = "gpu" if record.device.startswith("cuda") else "cpu"
-    return str(facts.get(key) or ("" if key == "gpu" else "CPU"))
-
-
-def hardware(record: RunRecord, facts: Mapping[str, Any], *, on_host: bool) -> list[str]:
-    """What a run's hardware is called, the best name first, its device last. A lesson of the host belongs to the whole
-    machine: its GPU's name comes first. Any other that ran on the CPU says nothing of a GPU beside it."""
-    names = [ran_on(record, facts) or record.device, record.device]
-    return [str(facts["gpu"]), *names] if on_host and facts.get("gpu") else names

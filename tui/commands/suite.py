@@ -15,10 +15,12 @@ import click
 
 from engine.clean import clean_line
 from store.outcomes import State, Validity, Verdict
+from store.results import standing
+from store.results.hardware import is_meant
+from store.results.hardware import names as hardware_names
 from tui import plain
 from tui.commands import common
 from tui.commands.follow import RunView
-from tui.results import is_meant
 
 if TYPE_CHECKING:
     from engine.suite import Entry, Score
@@ -66,7 +68,7 @@ def command(
 
     known = {target.id: target for target in common.load_catalog(roots).targets}
     with stored.history() as opened:
-        wanted = choose(list(opened.board(all_findings=False)), selectors)
+        wanted = choose([*opened.board(all_findings=False), *opened.attempts()], selectors)
         named, parts = gather(opened, wanted, hardware, known)
     score = together(parts)
     if as_json:
@@ -82,7 +84,7 @@ def command(
 
 def choose(stored: Sequence[str], selectors: Sequence[str]) -> list[str]:
     """The stored targets that `selectors` mean, each once; wrong usage where one means nothing."""
-    known = sorted(stored)
+    known = sorted(set(stored))
     words = [word.strip() for text in selectors for word in text.split(",") if word.strip()] or ["all"]
     chosen: dict[str, None] = {}
     for word in words:
@@ -113,12 +115,12 @@ def gather(
         lesson = known.get(target)
         on_host = lesson is not None and lesson.on_host
         for record in opened.newest(LOOK_BACK_RUNS, target, all_findings=False):
-            if record.quick or not record.state.final or record.state in (State.CANCELLED, State.ENGINE_LOST):
+            if record.quick or not standing.is_result(record):
                 continue
             if lesson is not None and record.case != lesson.usual_case(record.device).name:
                 of_another.add(target)
                 continue
-            names = stored.hardware(record, stored.environment(opened, record), on_host=on_host)
+            names = hardware_names(record.device, stored.environment(opened, record), on_host=on_host)
             full[target].append((names, stored.view(record, kept)))
             newest = max(newest, (record.id, names[0]))
     named = hardware or newest[1]

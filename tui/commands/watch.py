@@ -1,8 +1,9 @@
 """`aisp watch`: the app's watch mode as a stream of lines, one per settled save.
 
 The engine watches and measures; this prints. A line compares the edit's time with the previous edit and with
-the best so far: plain ratios of medians, without a verdict, because two runs at different times have no
-common noise floor. The verdict on the line is the run's own, of its rung against its baseline.
+the best so far: ratios of medians without a verdict, because two runs at different times have no common noise
+floor, and with a "~" where their intervals overlap. The verdict on the line is the run's own, of its rung against
+its baseline.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from engine.clean import clean, clean_line
-from store.outcomes import State
+from store.results import edits
 from tui import plain
 from tui.cli import EXIT_NOT_HERE, NotHereError
 from tui.commands import common
-from tui.commands.follow import Follower, RunView, progress_line, run_json, summary
+from tui.commands.follow import ArmView, Follower, RunView, progress_line, run_json, summary
 
 if TYPE_CHECKING:
     from engine.client import Connection
@@ -65,7 +66,12 @@ class Edit:
     files: list[str]
     wall: str
     error: str = ""
-    best_ms: float | None = None
+    time: ArmView | None = None  # the arm whose time is the edit's, where one can be believed
+
+    @property
+    def best_ms(self) -> float | None:
+        """Its time."""
+        return self.time.median_ms if self.time else None
 
 
 class Watching:
@@ -81,8 +87,8 @@ class Watching:
         self._follower = Follower()
         self._edits: dict[str, Edit] = {}  # by run id
         self._unclaimed: dict[str, RunView] = {}  # runs of this target that ended before their edit was told
-        self._previous_ms: float | None = None
-        self._best_ms: float | None = None
+        self._previous: ArmView | None = None
+        self._best: ArmView | None = None
         self._progress = common.Progress()
         self._ours = True
 
@@ -128,6 +134,10 @@ class Watching:
                 if reply.error:
                     self._ours = False  # there is none
                     raise NotHereError(clean_line(reply.error, limit=2000))
+                for why in reply.refused.values():
+                    common.note(
+                        f"aisp: {self._target} cannot run here, its saves are kept: {clean_line(why, limit=2000)}"
+                    )
                 self._progress.step(f"watching {self._target}; Ctrl-C ends it")
                 ticker = asyncio.create_task(self._tick())
                 async for batch in engine.batches():
@@ -207,18 +217,18 @@ class Watching:
     def _result(self, edit: Edit, run: RunView | None) -> None:
         if run is not None:
             common.mark(run)
-        edit.best_ms = run.best_ms if run is not None and run.state == State.OK else None
+            edit.time = edits.believed(run.state, run.validity, run.lead, run.hidden)
         self._progress.clear()
         if self._as_json:
-            common.say_line(edit_json(self._target, edit, run, self._previous_ms, self._best_ms))
+            common.say_line(edit_json(self._target, edit, run, self._previous, self._best))
         else:
-            common.say(edit_lines(edit, run, self._previous_ms, self._best_ms))
-        if edit.best_ms is not None:
-            self._previous_ms = edit.best_ms
-            self._best_ms = min(edit.best_ms, self._best_ms or edit.best_ms)
+            common.say(edit_lines(edit, run, self._previous, self._best))
+        if edit.time is not None:
+            self._previous = edit.time
+            self._best = edits.best((arm, arm) for arm in (self._best, edit.time))
 
 
-def edit_lines(edit: Edit, run: RunView | None, previous_ms: float | None, best_ms: float | None) -> str:
+def edit_lines(edit: Edit, run: RunView | None, previous: ArmView | None, best: ArmView | None) -> str:
     """An edit for people: one line, and below it what went wrong."""
     head = f"#{edit.number}" if edit.number else "start"
     files = clean_line(", ".join(edit.files), limit=200)
@@ -231,8 +241,8 @@ def edit_lines(edit: Edit, run: RunView | None, previous_ms: float | None, best_
         parts.append(summary(run))
         if edit.best_ms is not None:
             parts.append(f"{plain.number(edit.best_ms)} ms")
-            parts.append(f"{plain.change(edit.best_ms, previous_ms)} on the previous")
-            parts.append(f"{plain.change(edit.best_ms, best_ms)} on the best")
+            parts.append(f"{plain.change(edits.change(edit.time, previous))} on the previous")
+            parts.append(f"{plain.change(edits.change(edit.time, best))} on the best")
         details = [a.known.detail for a in run.arms.values() if a.failed and a.known and a.known.detail]
         below = "\n".join(clean(detail) for detail in details)
     if files:
@@ -243,13 +253,10 @@ def edit_lines(edit: Edit, run: RunView | None, previous_ms: float | None, best_
 
 
 def edit_json(
-    target: str, edit: Edit, run: RunView | None, previous_ms: float | None, best_ms: float | None
+    target: str, edit: Edit, run: RunView | None, previous: ArmView | None, best: ArmView | None
 ) -> dict[str, Any]:
     """An edit for JSON; the schema is in docs/commands.md. The changes are ratios minus one."""
-
-    def ratio(old_ms: float | None) -> float | None:
-        return edit.best_ms / old_ms - 1 if edit.best_ms is not None and old_ms else None
-
+    to_previous, to_best = (edits.change(edit.time, other) for other in (previous, best))
     return {
         "target": target,
         "number": edit.number,
@@ -258,7 +265,9 @@ def edit_json(
         "wall": edit.wall,
         "error": edit.error,
         "best_ms": edit.best_ms,
-        "change_to_previous": ratio(previous_ms),
-        "change_to_best": ratio(best_ms),
+        "change_to_previous": to_previous.ratio if to_previous else None,
+        "differs_from_previous": to_previous.apart if to_previous else None,
+        "change_to_best": to_best.ratio if to_best else None,
+        "differs_from_best": to_best.apart if to_best else None,
         "run": run_json(run) if run is not None else None,
     }

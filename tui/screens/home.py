@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
@@ -24,18 +25,22 @@ from textual.widgets import Input, Static
 
 from engine.clean import clean, clean_line
 from kernels.catalog.model import Goal, Kind, Role
-from store.outcomes import State, Verdict
+from store.outcomes import State, Validity, Verdict
+from store.results.prediction import LOOK_BACK_RUNS, Answer, Says, answer
 from tui import plain
+from tui.aside import begin
+from tui.earlier import environment
 from tui.findings import bar_sign, cheats_text
 from tui.keymap import TARGET, bind
-from tui.model import BASELINE, NO_GPU
-from tui.results import CHEAT, STATE_WORDS, ComparisonResult, Result, is_meant, newest, state_words
+from tui.model import BASELINE, RunView
+from tui.results import CHEAT, STATE_WORDS, ComparisonResult, Result, state_words
 from tui.screens.base import WorkScreen, entitle
 from tui.themes import verdict_style, verdict_text
 from tui.widgets.table import Cell, Column, LiveTable
 
 if TYPE_CHECKING:
-    from kernels.catalog.model import Catalog, Chapter, Needs, Problem, Rung, Target
+    from kernels.catalog.model import Catalog, Chapter, Expectation, Needs, Problem, Rung, Target
+    from store import History
 
 # What the details are made of: paragraphs, and lists of labels with values.
 Parts: TypeAlias = "list[Text | list[tuple[Text, Text]]]"
@@ -118,6 +123,8 @@ class HomeScreen(WorkScreen):
         self._filter = ""
         self._shown_details = ""
         self._title = ""
+        self._answers: dict[str, Answer] = {}  # to predictions, by target
+        self._asked: tuple[str, str, frozenset[str]] | None = None  # target, last result and quarantines of the newest
 
     @property
     def header_title(self) -> str:
@@ -205,14 +212,19 @@ class HomeScreen(WorkScreen):
         super().theme_changed()
 
     def result(self, target_id: str) -> Result | None:
-        """The newest ended run of a target, None where there is none."""
-        stored = self.workbench.board.get(target_id)
-        return newest(stored, self._ended.get(target_id))
+        """The last result of a target, None where there is none."""
+        return self._last(target_id)[0]
+
+    def _last(self, target_id: str) -> tuple[Result | None, Result | None]:
+        """The last result, and a newer attempt that says nothing."""
+        return self.workbench.last(target_id, self._runs.get(target_id, ()))
 
     def _fill(self) -> None:
         model = self.workbench.model
-        # The newest ended and the newest unended run of each target: one pass over the runs.
-        self._ended = {run.target: run for run in model.runs.values() if run.state.final}
+        # The runs of each target, and the newest unended one: one pass over the runs.
+        self._runs: dict[str, list[RunView]] = {}
+        for run in model.runs.values():
+            self._runs.setdefault(run.target, []).append(run)
         self._active = {run.target: run for run in model.active_runs()}
         rows = list(self._rows())
         table = self.table
@@ -292,7 +304,7 @@ class HomeScreen(WorkScreen):
     def _cells(self, target: Target) -> list[Cell]:
         """Verdict with speed-up, and share of the speed of light; or what is going on, or what is missing."""
         active = self._active.get(target.id)
-        result = self.result(target.id)
+        result, attempt = self._last(target.id)
         missing = self.workbench.missing(target)
         sol: Cell = ""
         if result is not None and result.sol is not None:
@@ -300,11 +312,11 @@ class HomeScreen(WorkScreen):
         if active is not None:
             mark = "*" if self.workbench.ascii else "●"
             return [Text(f"{mark} {STATE_WORDS[active.state]}", style="bold"), sol]
-        if missing and (result is None or result.state is State.UNAVAILABLE):
+        if missing and result is None:
             badge = missing if self.size.width >= BADGE_COLUMNS else missing.removeprefix("needs ")
             return [Text(badge, style="dim italic"), ""]
         if result is None:
-            return ["", ""]
+            return ["" if attempt is None else Text(STATE_WORDS[attempt.state], style="dim"), ""]
         held, caught = self.workbench.held(target), self.workbench.caught(result)
         sign = bar_sign(self.workbench.ascii)
         lead = result.lead.rung if result.lead is not None else ""
@@ -316,7 +328,7 @@ class HomeScreen(WorkScreen):
             word = "wrong" if blamed <= result.mistaken else "caught"
             return [Text(f"{sign} {word}", verdict_style("slower")), ""]
         if result.state is not State.OK:
-            return [Text(STATE_WORDS[result.state], style="dim" if result.state is State.CANCELLED else ""), sol]
+            return [Text(STATE_WORDS[result.state]), sol]
         cheats = [rung.name for rung in target.rungs if rung.role is Role.CHEAT]
         ran = [arm.rung for arm in result.arms if arm.rung in cheats and arm.state.final]
         if ran:
@@ -409,8 +421,14 @@ class HomeScreen(WorkScreen):
         return parts
 
     def _last_run(self, target: Target) -> Text:
-        result = self.result(target.id)
+        result, attempt = self._last(target.id)
+        tried = Text()
+        if attempt is not None:
+            tried.append(f"Last try {plain.local_time(attempt.wall)}: {STATE_WORDS[attempt.state]}: ")
+            tried.append(f"{clean_line(attempt.reason) or plain.DASH}\n")
         if result is None:
+            if attempt is not None:
+                return tried
             return Text("Not run yet: r runs it quickly, R in full\n")
         how = "quick" if result.quick else "full"
         where = clean_line(result.device)
@@ -440,43 +458,33 @@ class HomeScreen(WorkScreen):
             cheat = item.rung.startswith(CHEAT)  # what one came to is nobody's speed-up
             if not item.rung.endswith("(A/A)") and not cheat and not {item.rung, item.baseline, ""} & barred:
                 lines.append_text(comparison_text(item, self.workbench.ascii)).append("\n")
-        return Text.assemble(text, lines)
+        return Text.assemble(text, lines, tried)
 
     def _met(self, target: Target) -> str:
-        """Whether the prediction came true, where it was made for this machine."""
-        result, expect = self.result(target.id), target.expect
-        if expect is None or result is None:
-            return "not measured yet"
-        if case := result.unusual_case(target):
-            return f"the last run was of case {case}; this is about {target.usual_case(result.device).name}"
-        arm = result.meant(target.goal)
-        item = (result.comparison(arm.rung) if arm is not None else None) or result.headline
-        speedup = item.speedup if item is not None else None
-        if speedup is None:
-            return "not measured yet"
-        if {arm.rung if arm is not None else "", BASELINE, ""} & {
-            *self.workbench.held(target),
-            *self.workbench.caught(result),
-        }:
-            return "not measured yet: what was measured is in quarantine"
-        here = "" if self.workbench.machine == NO_GPU else self.workbench.machine
-        gpu = self.workbench.machines.get(result.run_id, here)  # one that the board does not have yet was measured here
-        # A lesson of the host belongs to the whole machine; any other that ran on the CPU says nothing of the GPU.
-        on_cpu = result.device == "cpu"
-        names = ["the CPU", gpu if target.on_host else ""] if on_cpu else [gpu]
-        if not is_meant(expect.on, names):
-            return f"not measured there; {plain.speedup(speedup)} on {names[0] or 'another machine'}"
-        low, high = expect.speedup
-        if speedup < low:
-            return f"missed, {plain.speedup(speedup)} is less"
-        if speedup > high:
-            return f"missed, {plain.speedup(speedup)} is more"
-        if expect.memory is None:
-            return f"met, {plain.speedup(speedup)}"
-        if result.memory is None:
-            return f"{plain.speedup(speedup)} as predicted, but memory was not measured"
-        within = expect.memory[0] <= result.memory <= expect.memory[1]
-        return f"{'met' if within else 'missed'}, {plain.speedup(speedup)}, {plain.saved(result.memory)} memory"
+        """Whether the prediction came true, as far as the store has been asked."""
+        expect = target.expect
+        assert expect is not None
+        result = self.result(target.id)
+        asked = (target.id, result.run_id if result is not None else "", frozenset(self.workbench.held(target)))
+        if asked != self._asked:
+            self._asked = asked
+            begin(self, partial(self._read_answer, asked, target), group="prediction", exclusive=True)
+        said = self._answers.get(target.id)
+        return prediction_text(said, expect) if said is not None else "looking it up"
+
+    async def _read_answer(self, asked: tuple[str, str, frozenset[str]], target: Target) -> None:
+        def read(history: History) -> Answer:
+            runs = history.newest(LOOK_BACK_RUNS, target.id, all_findings=False)
+            return answer(runs, target, lambda run: environment(history, run), quarantined=bool(asked[2]))
+
+        try:
+            found = await self.workbench.stored(read)
+        except Exception as error:
+            self._asked = None
+            self.log(f"the prediction of {target.id} could not be looked up: {error!r}")
+            return
+        self._answers[target.id] = found or Answer()
+        self._describe()
 
     def _rungs(self, target: Target) -> Parts:
         result = self.result(target.id)
@@ -620,6 +628,31 @@ def needs_text(target: Target) -> str:
 def _gpus_text(needs: Needs) -> str:
     count = "a GPU" if needs.gpus == 1 else f"{needs.gpus} GPUs"
     return f"{count}, sm_{needs.sm} or newer" if needs.sm else count
+
+
+def prediction_text(said: Answer, expect: Expectation) -> str:
+    """Whether a prediction came true, or why that cannot be said."""
+    found = said.measured
+    speedup, memory = plain.speedup(found.speedup), found.memory
+    match said.says:
+        case Says.NOTHING:
+            return "not measured yet"
+        case Says.QUARANTINED:
+            return "not answered: a rung is in quarantine"
+        case Says.ELSEWHERE:
+            return f"not measured there; {speedup} on {clean_line(said.on) or 'another machine'}"
+        case Says.PORTABLE:
+            return f"not answered, {speedup} with the policy portable"
+        case Says.DOUBTED:
+            validity = said.run.validity if said.run is not None else Validity.UNKNOWN
+            return f"not answered, {speedup} is {validity}"
+        case Says.UNMEASURED:
+            return f"{speedup} as predicted, but memory was not measured"
+    low, high = expect.speedup
+    if found.speedup is not None and not low <= found.speedup <= high:
+        return f"missed, {speedup} is {'less' if found.speedup < low else 'more'}"
+    word = "met" if said.says is Says.MET else "missed"
+    return f"{word}, {speedup}, {plain.saved(memory)} memory" if expect.memory is not None else f"{word}, {speedup}"
 
 
 def rung_summary(rung: Rung) -> str:

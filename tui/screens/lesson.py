@@ -21,13 +21,14 @@ from engine.clean import clean, clean_line
 from kernels.catalog.model import Role
 from store.errors import StoreError
 from store.outcomes import State
+from store.results.standing import tells
 from tui import plain, readings
 from tui.aside import aside, begin
-from tui.earlier import says_something, standing
+from tui.earlier import standing
 from tui.findings import bar_sign
 from tui.keymap import TARGET, bind
 from tui.model import BASELINE, RunView, stored_run
-from tui.results import STATE_WORDS, Result, newest, quality_notes, state_words, timing_words
+from tui.results import STATE_WORDS, Result, quality_notes, state_words, timing_words
 from tui.screens import Source
 from tui.screens.base import WorkScreen, entitle, refusal_command
 from tui.screens.source import SourceView
@@ -162,21 +163,18 @@ class LessonScreen(WorkScreen):
                 self._told = False
             self._fill()
 
+    def _last(self) -> tuple[Result | None, Result | None]:
+        """The last result, and a newer attempt that says nothing."""
+        live = (run for run in self.workbench.model.runs.values() if run.target == self._target_id)
+        return self.workbench.last(self._target_id, live)
+
     def _result(self) -> Result | None:
-        live = next(
-            (
-                run
-                for run in reversed(self.workbench.model.runs.values())
-                if run.target == self._target_id and run.state.final
-            ),
-            None,
-        )
-        return newest(self.workbench.board.get(self._target_id), live)
+        return self._last()[0]
 
     def _of(self, rung: str) -> Result | None:
         """The run that a rung's figures are from: the last one, or an earlier one where that says nothing of it."""
         result = self._result()
-        if result is not None and result.run_id == self._earlier_of and not says_something(result.arm(rung)):
+        if result is not None and result.run_id == self._earlier_of and not tells(result.arm(rung)):
             return self._earlier.get(rung, result)
         return result
 
@@ -235,7 +233,7 @@ class LessonScreen(WorkScreen):
             if not lesson.startswith("# "):
                 lesson = f"# {clean_line(target.title)}\n\n{lesson}"
             self.query_one(Markdown).update(lesson)
-        last = self._result()
+        last, attempt = self._last()
         self._find_earlier(last, target)
         held = self.workbench.held(target)
         ascii_only = self.workbench.ascii
@@ -288,7 +286,8 @@ class LessonScreen(WorkScreen):
         self.table.show(rows)
         case = last.unusual_case(target) if last is not None else ""
         title = f"Rungs and files, case {case}" if case else "Rungs and files"
-        entitle(self.table, f"{title}; (earlier run)" if old else title)
+        title += "; (earlier run)" if old else ""
+        entitle(self.table, f"{title}; last try: {STATE_WORDS[attempt.state]}" if attempt is not None else title)
         self._about()
 
     def _about(self) -> None:
@@ -314,12 +313,13 @@ class LessonScreen(WorkScreen):
                 for why in marks:
                     text.append(why + "\n", style="bold")
                 arm = result.arm(rung.name) if result is not None else None
-                if rung.role is Role.WRONG and not marks and not says_something(arm):
+                if rung.role is Role.WRONG and not marks and not tells(arm):
                     text.append("no key runs it; to see it refused, in a shell:\n")
                     text.append(refusal_command(target, rung.name) + "\n")
                 if arm is not None and arm.median_ms is not None and not marks:
                     text.append(f"{plain.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms)} ms\n")
-                    if result is not None and result is not self._result():
+                    last = self._result()
+                    if result is not None and (last is None or result.run_id != last.run_id):
                         how = "quick" if result.quick else "full"
                         text.append(f"of the {how} run of {plain.local_time(result.wall)}: its code has not changed\n")
                     text.append("\n".join(self._short(rung.name)) + "\n")

@@ -14,6 +14,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from engine.clean import clean_line
+from store.results import standing
 from tui import findings, plain, readings
 from tui.aside import begin
 from tui.keymap import bind
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from store import History
 
 CLOCK_PERIOD_S = 1.0
+LOOK_BACK_RUNS = 50
 MOST_RUNGS = 6  # rows of the two numbers; the table scrolls where there are more
 
 
@@ -35,7 +37,7 @@ class TrustScreen(ChecklistScreen):
 
     Args:
         target_id: whose run; may be "" where `run_id` is given.
-        run_id: of the model or of the store; "" for the target's newest.
+        run_id: of the model or of the store; "" for the target's run that goes on, else its last result.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -103,7 +105,8 @@ class TrustScreen(ChecklistScreen):
         def read(history: History) -> RunView | None:
             if run_id:
                 return stored_run(history.run(run_id), {})
-            found = next(iter(history.newest(1, target_id)), None)
+            result, attempt = standing.last(reversed(history.newest(LOOK_BACK_RUNS, target_id)))
+            found = result or attempt
             return stored_run(found, {}) if found is not None else None
 
         try:

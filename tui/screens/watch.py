@@ -309,6 +309,8 @@ class WatchScreen(WorkScreen):
         )
         if reply is None:
             self._problem = "not watching: the engine refused or is not there; w tries again"
+        elif why := reply.refused.get(self._target):
+            self._problem = f"cannot run here, its saves are kept: {clean_line(why, limit=2000)}"
         self._draw()
 
     async def _stop(self) -> None:

@@ -1,0 +1,65 @@
+"""Edits under watch, and versions of a target: which time of one may be believed, which is the best, and whether two
+differ."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from store.outcomes import Correctness, State, Validity
+from store.results.standing import Judged
+
+
+class Interval(Judged, Protocol):
+    """A judged arm with the 95 % interval of its median in ms."""
+
+    @property
+    def low_ms(self) -> float | None: ...
+    @property
+    def high_ms(self) -> float | None: ...
+
+
+KeyT = TypeVar("KeyT")
+IntervalT = TypeVar("IntervalT", bound=Interval)
+
+
+def believed(state: str, validity: str, lead: IntervalT | None, hidden: Collection[str]) -> IntervalT | None:
+    """The arm whose time is an edit's: its run's lead. None where that has no time to be believed: the run did not end
+    well, its times are caught or SUSPECT, the outputs are not correct, or its figures may not be shown.
+
+    Args:
+        state, validity: of the run, which may go on still.
+        lead: see store.results.standing.
+        hidden: rungs whose figures may not be shown; "" is all of them.
+    """
+    if validity in (Validity.CAUGHT, Validity.SUSPECT) or (State(state).final and state != State.OK):
+        return None
+    if lead is None or lead.median_ms is None or lead.correctness != Correctness.CORRECT:
+        return None
+    return None if {lead.rung, ""} & set(hidden) else lead
+
+
+def best(times: Iterable[tuple[KeyT, Interval | None]]) -> KeyT | None:
+    """The one with the shortest time that is believed, the first of equals; None where there is none."""
+    known = [(arm.median_ms, key) for key, arm in times if arm is not None and arm.median_ms is not None]
+    return min(known, key=lambda pair: pair[0])[1] if known else None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A time against another: the ratio minus one, and whether their intervals are apart, so that it is one."""
+
+    ratio: float
+    apart: bool
+
+
+def change(now: Interval | None, other: Interval | None) -> Change | None:
+    """How one time differs from another; None where either is not known. Intervals that are not known overlap."""
+    if now is None or other is None or now.median_ms is None or not other.median_ms:
+        return None
+    bounds = (now.low_ms, now.high_ms, other.low_ms, other.high_ms)
+    apart = False
+    if bounds[0] is not None and bounds[1] is not None and bounds[2] is not None and bounds[3] is not None:
+        apart = bounds[1] < bounds[2] or bounds[3] < bounds[0]
+    return Change(now.median_ms / other.median_ms - 1, apart)

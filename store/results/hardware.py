@@ -1,0 +1,36 @@
+"""What the hardware of a run is called, and whether a prediction or a person means it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+
+def ran_on(device: str, facts: Mapping[str, object]) -> str:
+    """The hardware's name: the GPU's for a run on one, else the CPU's; "" where it is not known.
+
+    Args:
+        device: of the run.
+        facts: its environment record, empty where that was not kept.
+    """
+    key = "gpu" if device.startswith("cuda") else "cpu"
+    return str(facts.get(key) or ("" if key == "gpu" else "CPU"))
+
+
+def names(device: str, facts: Mapping[str, object], *, on_host: bool) -> list[str]:
+    """What a run's hardware is called, the best name first, its device last.
+
+    A lesson of the host belongs to the whole machine: its GPU's name comes first. Any other that ran on the CPU says
+    nothing of a GPU beside it.
+    """
+    found = [ran_on(device, facts) or device, device]
+    return [str(facts["gpu"]), *found] if on_host and facts.get("gpu") else found
+
+
+def is_meant(on: str, called: Iterable[str]) -> bool:
+    """Whether hardware called so is what `on` means.
+
+    The model stands in words with a digit ("H100" in "the host of an H100"); without one, `on` itself is looked for.
+    """
+    models = [word.strip(".,()").lower() for word in on.split() if any(sign.isdigit() for sign in word)]
+    there = " ".join(called).lower()
+    return all(word in there for word in models or [on.lower()])
