@@ -91,9 +91,8 @@ METRICS = (
 def title_text(run: RunView, now_ns: int, *, paused: bool = False) -> Text:
     """Target, mode, device, state and how long: the first row."""
     text = Text(run.target or "run", style="bold")
-    mode = "quick: one replica" if run.quick else "full run"
     device = f"{run.device}, case {run.case}" if run.case and run.case != "default" else run.device
-    parts = [mode, device or plain.DASH]
+    parts = [plain.run_mode(run.quick), device or plain.DASH]
     if paused:
         parts.append("drawing paused: p goes on")
     parts.append(STATE_WORDS.get(run.state, run.state.value))
