@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 from textual.widgets import Markdown
 
 from engine import paths
@@ -27,10 +28,12 @@ from tests.tui.app_support import (
     opened,
     screen_name,
     screen_text,
+    story,
     told,
     until,
 )
-from tests.tui.fakes import numbered, quick_run_events
+from tests.tui.fakes import FakeLink, numbered, quick_run_events
+from tests.tui.fuzz_support import fuzz_events
 from tests.tui.roof_support import GEMM, counted_catalog, fill_roofs
 from tui.app import Workbench
 from tui.earlier import standing
@@ -40,6 +43,8 @@ from tui.screens.base import refusal_command
 from tui.screens.confirm import ConfirmScreen
 from tui.screens.source import SourceView
 from tui.widgets.diffview import DiffView
+from tui.widgets.table import LiveTable
+from tui.widgets.textrows import TextRows
 
 
 @pytest.fixture(autouse=True)
@@ -581,3 +586,40 @@ async def test_times_of_the_newest_run_are_told_as_its_own_when_it_was_seen_live
         await until(pilot, lambda: figures(app).get("optimized"))
         assert not figures(app)["optimized"].startswith("(")
         assert "(earlier run)" not in screen_text(app)
+
+
+# -- panes that are filled for their width ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "pane", "width"),
+    [
+        *(("run", "facts", 24), ("checks", "about", 48), ("fuzz", "detail", 48), ("lesson", "samples", 48)),
+        ("history", "runs", 32),
+    ],
+)
+async def test_a_pane_is_filled_anew_when_it_gets_another_width(
+    name: str, pane: str, width: int, tmp_path: Path
+) -> None:
+    *_, failed, newest = fill_store()
+    arguments = {"run": {"run_id": newest}, "checks": {}}.get(name, {"target_id": "ch07:transpose"})
+    link = FakeLink(numbered([*story(), *fuzz_events(finished=True)]))
+
+    def filled(app: Workbench) -> list[str]:
+        found: Any = app.screen.query_one(f"#{pane}")
+        rows = (
+            [row.plain for row in found.rows] if isinstance(found, TextRows) else getattr(found, "text", "").split("\n")
+        )
+        return [row for row in [*rows, str(found.border_subtitle or "")] if row]
+
+    async with opened(tmp_path, size=(120, 40), link=link) as (app, pilot):
+        app.open_screen(name, **arguments)
+        await until(pilot, lambda: app.screen.query(f"#{pane}"))
+        await pilot.pause(0.1)
+        if name == "lesson":
+            await pilot.press("i")
+        if name == "history":
+            await until(pilot, lambda: app.screen.query_one(LiveTable).move_to(failed))
+        await until(pilot, lambda: filled(app))
+        app.screen.query_one(f"#{pane}").styles.width = width
+        await until(pilot, lambda: max(map(cell_len, filled(app))) <= width)

@@ -26,6 +26,7 @@ from tui.screens import Source
 from tui.screens.base import WorkScreen, entitle
 from tui.screens.lesson import mark
 from tui.themes import verdict_text
+from tui.widgets.lines import Refitted
 from tui.widgets.table import Cell, Column, LiveTable
 
 if TYPE_CHECKING:
@@ -107,6 +108,10 @@ class HistoryScreen(WorkScreen):
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.width >= WIDE_COLUMNS, "-wide")
         self.set_class(event.size.height < 16, "-short")
+
+    def on_refitted(self, message: Refitted) -> None:
+        if message.pane is self.table:
+            self._say_reason()
 
     @property
     def table(self) -> LiveTable:
