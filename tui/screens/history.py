@@ -175,18 +175,19 @@ class HistoryScreen(WorkScreen):
         for result in self._results:
             headline = result.headline
             base, lead = result.arm("baseline"), result.lead
-            if result.state is State.OK:
-                word = (headline.verdict if headline else result.verdict).value
-                verdict: Cell = Text.assemble(verdict_text(word, None, ascii_only), f" {word}")
-                caught = self._caught.get(result.run_id, {})
-                if any(not rung.startswith(CHEAT) for rung in caught):
-                    verdict = mark("caught", ascii_only)
-                elif cheats := [arm.rung for arm in result.arms if arm.rung.startswith(CHEAT)]:
-                    verdict = cheats_text(cheats, caught, ascii_only)
-                elif result.validity in ("suspect", "caught"):
-                    verdict = Text(f"! {result.validity}", style="bold")
-            else:
+            caught = self._caught.get(result.run_id, {})
+            cheats = cheats_text(result, caught, ascii_only)
+            if cheats is not None and not any(rung and not rung.startswith(CHEAT) for rung in caught):
+                verdict: Cell = cheats
+            elif result.state is not State.OK:
                 verdict = STATE_WORDS[result.state]
+            elif any(not rung.startswith(CHEAT) for rung in caught):
+                verdict = mark("caught", ascii_only)
+            elif result.validity in ("suspect", "caught"):
+                verdict = Text(f"! {result.validity}", style="bold")
+            else:
+                word = (headline.verdict if headline else result.verdict).value
+                verdict = Text.assemble(verdict_text(word, None, ascii_only), f" {word}")
             note = self._note(result)
             lead_ms = lead.median_ms if lead is not None and not self._barred(result, lead.rung) else None
             rows.append(
