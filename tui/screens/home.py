@@ -435,7 +435,8 @@ class HomeScreen(WorkScreen):
             lines.append(f"{sign} {rung or 'the run'} {word}", verdict_style("slower")).append(
                 f" {clean_line(why, limit=600)}\n"
             )
-        for item in result.comparisons:
+        headline = result.headline  # the figure of the row: it is what one looks for
+        for item in sorted(result.comparisons, key=lambda item: headline is None or item.rung != headline.rung):
             cheat = item.rung.startswith(CHEAT)  # what one came to is nobody's speed-up
             if not item.rung.endswith("(A/A)") and not cheat and not {item.rung, item.baseline, ""} & barred:
                 lines.append_text(comparison_text(item, self.workbench.ascii)).append("\n")
