@@ -32,11 +32,13 @@ from tests.tui.app_support import (
     told,
     until,
 )
-from tests.tui.fakes import FakeLink, numbered, quick_run_events
+from tests.tui.fakes import FakeLink, failing_run_events, numbered, quick_run_events
 from tests.tui.fuzz_support import fuzz_events
 from tests.tui.roof_support import GEMM, counted_catalog, fill_roofs
 from tui.app import Workbench
 from tui.earlier import standing
+from tui.model import Model
+from tui.readings import failed_place
 from tui.results import Result
 from tui.screens import Source
 from tui.screens.base import refusal_command
@@ -463,6 +465,56 @@ async def test_e_hands_the_terminal_to_the_editor_with_the_rungs_file(
         monkeypatch.setenv("VISUAL", "/nowhere/ed")
         await pilot.press("e")
         await until(pilot, lambda: "could not be started" in told(app))
+
+
+@pytest.mark.parametrize("opened_from", ["e", "the palette"])
+async def test_e_on_a_failed_run_opens_the_file_that_the_error_names_at_its_line(
+    opened_from: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "edited"
+    editor = tmp_path / "vim"
+    editor.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {log}\n')
+    editor.chmod(0o755)
+    monkeypatch.setenv("VISUAL", str(editor))
+    monkeypatch.setattr(Workbench, "suspend", lambda self: contextlib.nullcontext())
+    detail = "  optimized.py:3 in run\n      tiles(x)\n  baseline.py:14 in tiles\n      1 / 0\nZeroDivisionError: no"
+    failing = failing_run_events("ch07:transpose", reason="ZeroDivisionError", detail=detail)
+    async with opened(tmp_path / "k", link=FakeLink(numbered(failing))) as (app, pilot):
+        app.open_screen("run", run_id="R1")
+        await until(pilot, lambda: "ZeroDivisionError" in screen_text(app))
+        folder = app.target("ch07:transpose").folder  # type: ignore[union-attr]
+        if opened_from == "e":
+            await pilot.press("e")
+        else:
+            await pilot.press("ctrl+p")
+            await pilot.pause(0.3)
+            await pilot.press(*"edit ch07")
+            await until(pilot, lambda: "Edit ch07:transpose" in screen_text(app))
+            await pilot.press("enter")
+        await until(pilot, log.exists)
+        await pilot.pause(0.1)
+        assert log.read_text() == f"+14\n{folder / 'baseline.py'}\n"
+
+
+@pytest.mark.parametrize(
+    ("detail", "chosen", "place"),
+    [
+        (
+            "  optimized.py:1\n      def run(:\nSyntaxError: invalid syntax",
+            "baseline",
+            ("optimized", "optimized.py", 1),
+        ),
+        ("y[22]: got 1, expected 2", "baseline", ("optimized", "", None)),
+        ("  optimized.py:4 in run\n  /lib/x.py:9 in f\nOSError", "baseline", ("optimized", "optimized.py", 4)),
+        ("  a.py:1 in f\nE\n\ncaused by\n  b.py:2 in g\nF", "optimized", ("optimized", "a.py", 1)),
+    ],
+)
+def test_the_place_of_a_failure_is_the_last_line_of_the_first_traceback(
+    detail: str, chosen: str, place: tuple[str, str, int | None]
+) -> None:
+    model = Model()
+    model.apply(numbered(failing_run_events(reason="no", detail=detail)))
+    assert failed_place(model.runs["R1"], chosen, ["a.py", "b.py", "baseline.py", "optimized.py"]) == place
 
 
 async def test_where_the_terminal_cannot_be_handed_over_the_file_is_named(tmp_path: Path) -> None:

@@ -414,6 +414,13 @@ class RunScreen(WorkScreen):
             first, other = self.workbench.pair_of(run.target, chosen)
         self.workbench.open_diff(run.target, Source(first, run.snapshot), Source(other, run.snapshot))
 
+    def action_edit(self) -> None:
+        """Open the highlighted rung, or the one that failed, at the line that its error names."""
+        run, target = self.run_view, self.workbench.target(self.target_id)
+        files = target.files if target is not None else ()
+        place = (self.rung_name,) if run is None else readings.failed_place(run, self.rung_name, files)
+        self.workbench.edit(self.target_id, *place)
+
     def action_output(self) -> None:
         """Show what the kernels printed."""
         self._toggle("output")
