@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from engine.protocol.events import ComparisonUpdate
+from engine.statistics import EQUIVALENCE
 from kernels.catalog.model import Goal
 from store import upkeep
 from store.migrations import LATEST
@@ -236,6 +237,9 @@ def test_compare_refuses_a_verdict_where_the_runs_are_not_alike(
         (0.90, 0.98, 0.01, Verdict.SLOWER),
         (0.995, 1.005, 0.01, Verdict.SAME),
         (0.98, 1.005, 0.01, Verdict.UNDECIDED),
+        (0.372, 1.67, 9.0, Verdict.UNDECIDED),
+        (0.99, 1.01, EQUIVALENCE, Verdict.SAME),
+        (0.99, 1.01, EQUIVALENCE + 0.001, Verdict.UNDECIDED),
         (1.5, 1.6, None, Verdict.UNDECIDED),
         (None, 1.6, 0.01, Verdict.UNDECIDED),
     ],

@@ -6,7 +6,8 @@ Two runs were not measured in the same rounds, so the rule is stricter than the 
 * the same target, case, device and mode, the same host and hardware, SM clocks within `results.CLOCK_BAND`, the same
   timing. Two quick runs are compared with a caveat: one process says little about the next;
 * the ratio's interval is the widest that both intervals allow, A.low / B.high to A.high / B.low, and it must
-  clear the larger of the two runs' noise floors. Where no floor is known there is no verdict.
+  clear the larger of the two runs' noise floors. Where no floor is known there is no verdict. What lies within the
+  floor is the same only where the floor is at most EQUIVALENCE.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 
 ROOMY_COLUMNS = 110
+EQUIVALENCE = 0.02  # engine.statistics' own, which no face imports: behind more noise anything would be the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +205,7 @@ def judge(low: float | None, high: float | None, floor: float | None) -> tuple[V
         return Verdict.FASTER, ""
     if high < 1 / (1 + floor):
         return Verdict.SLOWER, ""
-    if low >= 1 / (1 + floor) and high <= 1 + floor:
+    if floor <= EQUIVALENCE and low >= 1 / (1 + floor) and high <= 1 + floor:
         return Verdict.SAME, ""
     return (
         Verdict.UNDECIDED,
