@@ -608,7 +608,8 @@ class Execution:
                     limits.progress_s,
                     arm.name,
                 )
-                await ask(child, jobs.Prepare(case=case_name), reports.Prepared, limits.compile_s, arm.name)
+                ready = jobs.Prepare(case=case_name)
+                prepared = await ask(child, ready, reports.Prepared, limits.compile_s, arm.name)
             async with self._step("verify", arm):
                 for number in numbers:
                     executed = await ask(
@@ -624,7 +625,7 @@ class Execution:
                         arm.verified[number] = executed.fingerprint
                         if executed.peak_bytes is not None:
                             arm.peak_bytes = max(arm.peak_bytes or 0, executed.peak_bytes)
-                if case_name == self.plan.case.name and gate and b"def prepare" not in self.plan.source(arm.rung):
+                if case_name == self.plan.case.name and gate and not prepared.for_buffers:
                     # Not the set that lies in the old buffers: who looks there must be wrong.
                     job = jobs.Execute(case=case_name, set_index=numbers[0], outputs=outputs, moved=True)
                     moved = await ask(child, job, reports.Executed, limits.progress_s, arm.name)

@@ -466,24 +466,25 @@ class Workbench(App[None]):
         if self._link is not None:
             self.notify(clean_line(await self._link.restart_when_idle()), timeout=10, markup=False)
 
-    def edit(self, target_id: str, rung_name: str = "") -> None:
-        """Open a rung's file in the person's editor; the terminal is the editor's until it ends."""
+    def edit(self, target_id: str, rung_name: str = "", file: str = "", line: int | None = None) -> None:
+        """Open a rung's file, or another one of the target, in the person's editor; the terminal is the editor's until
+        it ends."""
         target = self.target(target_id)
         if target is None:
             self.notify("Highlight a target first", severity="warning", markup=False)
             return
         names = [rung.name for rung in target.rungs]
         chosen = rung_name if rung_name in names else "optimized" if "optimized" in names else names[0]
-        self.edit_file(target.rung(chosen).path)
+        self.edit_file(target.folder / file if file else target.rung(chosen).path, line)
 
-    def edit_file(self, path: Path) -> None:
-        """Open a file in the person's editor."""
+    def edit_file(self, path: Path, line: int | None = None) -> None:
+        """Open a file in the person's editor, at a line where the editor can be told one."""
         import subprocess
 
         from textual.app import SuspendNotSupported
 
         try:
-            command = [*editor_command(self.settings), str(path)]
+            command = editor_command(self.settings, path, line)
         except ValueError as error:
             self.notify(f"The editor's command is not usable ({error}); correct `editor` in the settings",
                         severity="error", markup=False)  # fmt: skip

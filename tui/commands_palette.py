@@ -89,7 +89,7 @@ def commands(app: Workbench) -> Iterator[Command]:
             )
         yield Command(
             f"Edit {target_id}", KEYS["edit"].sentence,
-            partial(app.edit, target_id, getattr(screen, "rung_name", "")), key("edit"),
+            getattr(screen, "action_edit", partial(app.edit, target_id)), key("edit"),
         )  # fmt: skip
         yield Command(
             f"Cancel the run of {target_id}", KEYS["cancel"].sentence,

@@ -17,7 +17,7 @@ from engine.clean import clean_line
 from store.outcomes import Correctness, FindingStatus, State, Validity, Verdict
 from tui import plain
 from tui.model import AA_ARM, BASELINE, ArmView, Bar, FindingView, RunView
-from tui.results import STATE_WORDS, state_words
+from tui.results import CHEAT, STATE_WORDS, Result, state_words
 from tui.themes import speedup_text, verdict_style, verdict_text
 from tui.widgets.table import Cell, Column
 
@@ -169,12 +169,16 @@ def missed_text(run: RunView, rung: str, ascii: bool) -> Text:
     return Text("! not caught" if run.findings else plain.DASH, "bold", no_wrap=True, end="")
 
 
-def cheats_text(ran: Collection[str], caught: Collection[str], ascii: bool) -> Text:
-    """Whether the cheats that ran were caught: "✓ caught", or "! 1 of 2"."""
-    out = sum(1 for rung in ran if rung in caught)
-    if out == len(ran):
+def cheats_text(result: Result, caught: Collection[str], ascii: bool) -> Text | None:
+    """Whether the cheats that ran were caught: "✓ caught", also where their values gave them away, or "! 1 of 2".
+
+    None where none ran, and where the run ended with something else before all of them were caught.
+    """
+    ran = [arm.rung for arm in result.arms if arm.rung.startswith(CHEAT) and arm.state.final]
+    out = sum(1 for rung in ran if {rung, ""} & set(caught))
+    if ran and out == len(ran):
         return Text("+ caught" if ascii else "✓ caught")
-    return Text(f"! {out} of {len(ran)}", "bold")
+    return Text(f"! {out} of {len(ran)}", "bold") if ran and result.state is State.OK else None
 
 
 def bar_sentence(bar: Bar) -> str:

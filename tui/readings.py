@@ -7,9 +7,10 @@ markup.
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -66,6 +67,7 @@ LIMITER_WORDS: Mapping[str, str] = {
     "launch": "launch: the least time of a kernel that does nothing",
     "host": "host: it launches more slowly than the GPU works",
 }
+NO_FAULT = (State.OK, State.CANCELLED, State.UNAVAILABLE)  # of an arm that ended
 CORRECT_WORDS = {Correctness.CORRECT: "yes", Correctness.WRONG: "NO", Correctness.UNKNOWN: plain.DASH}
 
 
@@ -92,9 +94,8 @@ METRICS = (
 def title_text(run: RunView, now_ns: int, *, paused: bool = False) -> Text:
     """Target, mode, device, state and how long: the first row."""
     text = Text(run.target or "run", style="bold")
-    mode = "quick: one replica" if run.quick else "full run"
     device = f"{run.device}, case {run.case}" if run.case and run.case != "default" else run.device
-    parts = [mode, device or plain.DASH]
+    parts = [plain.run_mode(run.quick), device or plain.DASH]
     if paused:
         parts.append("drawing paused: p goes on")
     parts.append(STATE_WORDS.get(run.state, run.state.value))
@@ -790,6 +791,25 @@ def detail_lines(run: RunView, chosen: str | None = None) -> list[str]:
     while lines and not lines[-1]:
         lines.pop()
     return lines
+
+
+_PLACE = re.compile(r"^\s*(\S.*?):(\d+)(?: in .+)?$", re.MULTILINE)  # as engine.worker.loading writes a frame
+
+
+def failed_place(run: RunView, chosen: str, files: Collection[str]) -> tuple[str, str, int | None]:
+    """Where to look for what failed: a rung, and the file and line that its error names, "" and None where it names
+    none.
+
+    Args:
+        chosen: the highlighted rung. With the baseline, which nobody need have chosen, a rung that failed comes first.
+        files: those of the target; nothing else is named.
+    """
+    failed = [rung for rung, arm in run.arms.items() if arm.state.final and arm.state not in NO_FAULT]
+    rung = failed[0] if failed and chosen not in failed and chosen in ("", BASELINE) else chosen
+    arm = run.arms.get(rung)
+    detail = arm.detail.partition("\n\n")[0] if arm is not None and rung in failed else ""
+    named = [(file, int(line)) for file, line in _PLACE.findall(detail) if file in files]
+    return (rung, *named[-1]) if named else (rung, "", None)
 
 
 def summary_lines(run: RunView, now_ns: int) -> list[str]:

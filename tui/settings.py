@@ -133,12 +133,26 @@ def save_setting(key: str, value: str | bool, path: Path | None = None) -> Path:
     return path
 
 
-def editor_command(settings: Settings) -> list[str]:
-    """The editor as words: the setting, else $VISUAL, else $EDITOR, else vi.
+# How an editor is told the line to begin at; any other opens the file alone.
+PLUS_LINE = frozenset({"vi", "vim", "nvim", "nano", "emacs"})
+GOTO_LINE = frozenset({"code", "codium", "cursor"})
+
+
+def editor_command(settings: Settings, file: Path, line: int | None = None) -> list[str]:
+    """What opens a file, as words. The editor is the setting, else $VISUAL, else $EDITOR, else vi.
+
+    Args:
+        line: where to begin, counted from 1.
 
     Raises ValueError where the command's quotes do not match.
     """
     import shlex
 
     chosen = settings.editor or os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-    return shlex.split(chosen)
+    words = shlex.split(chosen)
+    name = Path(words[0]).name if words and line is not None else ""
+    if name in PLUS_LINE:
+        return [*words, f"+{line}", str(file)]
+    if name in GOTO_LINE:
+        return [*words, "--goto", f"{file}:{line}"]
+    return [*words, str(file)]

@@ -25,7 +25,7 @@ class OutputError(Exception):
 
 def attempt(
     target: Target,
-    run: Callable[..., Any],
+    run: Callable[..., Any] | None,
     prepare: Callable[..., Any] | None,
     case: Case,
     seed: int,
@@ -38,6 +38,7 @@ def attempt(
     As in a timed run, prepare() sees buffers whose values are others than those of the call, but for static inputs.
 
     Args:
+        run: None where there is only prepare; where both are there, what prepare returns is called.
         posed: Examiner's inputs, and gradients of the outputs as "g_<output>"; host memory.
         made: what inputs.py made, for this process.
 
@@ -60,13 +61,13 @@ def attempt(
         if target.fuzz.backward and differentiable(spec):
             leaves[spec.name] = buffer.requires_grad_(True)
         buffers.append(buffer)
-    call = run
     with _compiled_as_often_as_it_takes():
         if prepare is not None:
             _refill(target, buffers, values.inputs_of(target, replace(case, number=case.number + OTHERS), seed))
-            call = prepare(*buffers)
+            run = prepare(*buffers)
             _refill(target, buffers, posed)
-        returned = call(*buffers)
+        assert run is not None, "a rung has run or prepare"
+        returned = run(*buffers)
     outputs = list(returned) if isinstance(returned, (tuple, list)) else [returned]
     for output in outputs:
         if type(output) is not torch.Tensor:

@@ -38,9 +38,8 @@ def show(folder: str, rung: str, device: str, seed: int, case: Mapping[str, Any]
     posed = examiner.pose(posed_case, seed)
     made = made_for(target, posed_case, seed, device, make) if make else {}
     module = _module(path, rung)
-    outputs = attempt(
-        target, module.run, getattr(module, "prepare", None), posed_case, seed, posed.inputs, made, device
-    )
+    run, prepare = (getattr(module, name, None) for name in ("run", "prepare"))
+    outputs = attempt(target, run, prepare, posed_case, seed, posed.inputs, made, device)
     right = True
     for opinion in examiner.judge(posed_case, seed, rung, outputs):
         right &= opinion.right

@@ -79,9 +79,10 @@ class Taken(Report, tag="taken", frozen=True, kw_only=True):
 
 
 class Prepared(Report, tag="prepared", frozen=True, kw_only=True):
-    """prepare() returned, or run() was bound and called once."""
+    """What is timed was called once. `for_buffers`: it came from prepare(), which saw the buffers; else it is run()."""
 
     prepare_ms: float
+    for_buffers: bool
 
 
 class Executed(Report, tag="executed", frozen=True, kw_only=True):

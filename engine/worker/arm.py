@@ -26,7 +26,7 @@ from engine.fingerprints import NUMBERS, first_difference
 from engine.protocol import jobs, reports
 from engine.worker import tensors
 from engine.worker.group import Ranks
-from engine.worker.loading import LessonError, callable_of, file_of, import_module, kind_of, said
+from engine.worker.loading import LessonError, callable_of, entries_of, file_of, import_module, kind_of, said
 from engine.worker.timers import (
     CaptureError,
     CudaTimer,
@@ -190,8 +190,7 @@ class Arm:
         self._sensors = _Sensors(self._site)
         self._sensors.tell("before_import")
         module = import_module(self._folder, job.module)
-        self._run: Any = callable_of(module, "run")
-        self._prepare: Any = getattr(module, "prepare", None)
+        self._run, self._prepare = entries_of(module)
         self._sensors.tell("after_import")
 
     # -- inputs ----------------------------------------------------------------------------------------------------
@@ -271,28 +270,28 @@ class Arm:
         """Do once what a user would do once, then call once so that lazy compilation is over."""
         bound = self._bound[job.case]
         start = time.perf_counter()
-        self._check_arguments(self._prepare or self._run, len(bound.buffers))
+        self._check_arguments(len(bound.buffers))
         bound.call = self._prepared(bound.buffers)
         self._sensors.tell("after_prepare", bound.case, bound.buffers)
         self._refill(bound, 0)
         self._outputs(bound, bound.call(*bound.buffers))
         self._synchronize()
-        return reports.Prepared(prepare_ms=(time.perf_counter() - start) * 1e3)
+        took_ms = (time.perf_counter() - start) * 1e3
+        return reports.Prepared(prepare_ms=took_ms, for_buffers=self._prepare is not None)
 
     def _prepared(self, buffers: list[object]) -> Callable[..., Any]:
-        call = self._prepare(*buffers) if self._prepare else self._run
+        call = self._run if self._prepare is None else self._prepare(*buffers)
         if not callable(call):
             raise LessonError(f"prepare() returned {type(call).__name__}; it must return the callable to time")
         return call
 
-    def _check_arguments(self, function: Callable[..., Any], count: int) -> None:
+    def _check_arguments(self, count: int) -> None:
+        name, function = ("run", self._run) if self._prepare is None else ("prepare", self._prepare)
         try:
             inspect.signature(function).bind(*range(count))
         except TypeError as error:
             names = ", ".join(spec.name for spec in self._target.inputs)
-            raise LessonError(
-                f"{function.__name__}() cannot take the {count} inputs of lesson.md ({names}): {error}"
-            ) from None
+            raise LessonError(f"{name}() cannot take the {count} inputs of lesson.md ({names}): {error}") from None
         except ValueError:
             return  # a builtin without a signature: the call will tell
 
@@ -587,7 +586,7 @@ class Arm:
                 own.append(copy.copy_(buffer))
             self._fill(bound, own, 0)
             prepared = self._prepared(own)
-            if self._prepare:
+            if self._prepare is not None:
                 prepared(*own)  # what it does lazily is done now
                 self._synchronize()
             calls.append(functools.partial(prepared, *own))

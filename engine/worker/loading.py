@@ -41,7 +41,7 @@ def file_of(folder: Path, name: str) -> Path:
     path = folder / f"{name}.py"
     if not path.is_file():
         most = f"{MAX_FILE_BYTES >> 20} MiB"
-        told = f"a rung is a file of at most {most} with run(...)"
+        told = f"a rung is a file of at most {most} with run(...) or prepare(...)"
         raise LessonError(f"{name}.py could not be read; {told}")
     return path
 
@@ -99,6 +99,19 @@ def callable_of(module: ModuleType, name: str) -> object:
     if not callable(found):
         raise LessonError(f"{module.__name__}.py has no function {name}(...)")
     return found
+
+
+def entries_of(module: ModuleType) -> tuple[Any, Any]:
+    """A rung's run and prepare, None for the one that it does without; what prepare returns is timed instead of run.
+
+    Raises LessonError where there is neither, and where prepare is no function.
+    """
+    run, prepare = (getattr(module, name, None) for name in ("run", "prepare"))
+    if prepare is not None:
+        prepare = callable_of(module, "prepare")
+    elif not callable(run):
+        raise LessonError(f"{module.__name__}.py has neither run(...) nor prepare(...)")
+    return run if callable(run) else None, prepare
 
 
 def kind_of(error: BaseException) -> str:

@@ -21,7 +21,7 @@ from checks import inputs as checks_inputs
 from engine.protocol import jobs, reports
 from engine.worker import tensors
 from engine.worker.group import Ranks
-from engine.worker.loading import callable_of, import_module, summary
+from engine.worker.loading import callable_of, entries_of, import_module, summary
 from kernels import catalog
 from kernels.catalog.model import Flag, Target
 
@@ -91,9 +91,9 @@ def _inputs(job: jobs.Naive, target: Target, folder: Path, ranks: Ranks) -> list
 
 
 def _callable(module: Any, inputs: list[Any]) -> Callable[..., Any]:
-    prepare = getattr(module, "prepare", None)
-    run: Any = prepare(*inputs) if prepare else callable_of(module, "run")
-    return run
+    run, prepare = entries_of(module)
+    call: Callable[..., Any] = run if prepare is None else prepare(*inputs)
+    return call
 
 
 def _tuple(returned: Any) -> tuple[torch.Tensor, ...]:

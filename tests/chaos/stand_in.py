@@ -77,7 +77,7 @@ class StandIn:
             case jobs.TakeInputs():
                 return reports.Taken(nbytes=4096)
             case jobs.Prepare():
-                return reports.Prepared(prepare_ms=0.1)
+                return reports.Prepared(prepare_ms=0.1, for_buffers=False)
             case jobs.Execute():
                 return reports.Executed(outputs=fill(job.outputs), fingerprint=FINGERPRINT)
             case jobs.Try():

@@ -665,6 +665,10 @@ def tell_lesson_errors(root: Path) -> dict[str, Any]:
 
     told["no_run"] = rung("no_run", "def go(x):\n    return x * 2\n")
     told["run_is_no_function"] = rung("run_is_no_function", "run = 5\n")
+    told["prepare_is_no_function"] = rung("prepare_is_no_function", "prepare = 5\n\n\ndef run(x):\n    return x * 2\n")
+    told["prepare_alone"] = rung("prepare_alone", "def prepare(x):\n    return lambda x: x * 2\n")
+    told["prepare_is_none"] = rung("prepare_is_none", "prepare = None\n\n\ndef run(x):\n    return x * 2\n")
+    told["prepare_takes_nothing"] = rung("prepare_takes_nothing", "def prepare():\n    return lambda x: x * 2\n")
     told["too_many_arguments"] = rung("too_many_arguments", "def run(x, y):\n    return x * 2\n")
     told["too_few_arguments"] = rung("too_few_arguments", "def run():\n    return 2\n")
     told["keyword_only"] = rung("keyword_only", "def run(*, x):\n    return x * 2\n")

@@ -175,3 +175,19 @@ async def test_a_run_without_any_drawn_case_is_not_valid(shared: EngineUnderTest
     assert [f.status for f in told] == [FindingStatus.SUSPECT]
     assert "no such size" in told[0].evidence
     assert found.record.validity is Validity.SUSPECT
+
+
+async def test_what_is_prepared_for_its_buffers_is_asked_for_no_others_wherever_prepare_is_written(
+    shared: EngineUnderTest, tmp_path: Path
+) -> None:
+    captures = "def prepare(x):\n    return lambda _: x * 2\n"  # as a captured graph reads the buffers of its capture
+    one = write_target(
+        tmp_path / "mine",
+        {"baseline.py": captures, "optimized.py": "from baseline import prepare\n__all__ = ['prepare']\n"},
+        cases='[[cases]]\nname = "cpu"\naxes = { N = 16 }\n',
+    )
+    found = await shared.run(tmp_path / "mine", one.id, device="cpu")
+    assert {arm.rung: (arm.state, arm.reason) for arm in found.record.arms} == {
+        "baseline": (State.OK, ""),
+        "optimized": (State.OK, ""),
+    }

@@ -254,9 +254,14 @@ def test_a_turn_ends_with_its_budget_but_not_before_one_sample_and_streams_on_th
 @pytest.mark.parametrize(
     ("name", "summary"),
     [
-        ("no_run", "optimized.py has no function run(...)"),
-        ("run_is_no_function", "optimized.py has no function run(...)"),
-        ("missing", "optimized.py could not be read; a rung is a file of at most 8 MiB with run(...)"),
+        ("no_run", "optimized.py has neither run(...) nor prepare(...)"),
+        ("run_is_no_function", "optimized.py has neither run(...) nor prepare(...)"),
+        ("prepare_is_no_function", "optimized.py has no function prepare(...)"),
+        (
+            "prepare_takes_nothing",
+            "prepare() cannot take the 1 inputs of lesson.md (x): too many positional arguments",
+        ),
+        ("missing", "optimized.py could not be read; a rung is a file of at most 8 MiB with run(...) or prepare(...)"),
         ("prepare_returns_nothing", "prepare() returned NoneType; it must return the callable to time"),
         ("too_many_arguments", "run() cannot take the 1 inputs of lesson.md (x): missing a required argument: 'y'"),
         ("too_few_arguments", "run() cannot take the 1 inputs of lesson.md (x): too many positional arguments"),
@@ -272,6 +277,11 @@ def test_a_lesson_that_breaks_the_contract_is_told_which_part(told: Told, name: 
 
 def test_a_rung_may_take_its_inputs_as_it_likes(told: Told) -> None:
     assert told["lesson_errors"]["any_arguments"]["kind"] == "none"
+
+
+@pytest.mark.parametrize("name", ["prepare_alone", "prepare_is_none"])
+def test_a_rung_needs_one_of_run_and_prepare(told: Told, name: str) -> None:
+    assert told["lesson_errors"][name]["kind"] == "none"
 
 
 def test_running_out_of_memory_is_its_own_kind(told: Told) -> None:

@@ -150,7 +150,7 @@ async def test_memory_and_waiting_are_those_of_the_rank_with_most() -> None:
         reports.Executed(outputs=BLOB, fingerprint=[], peak_bytes=30),
     )
     assert executed.peak_bytes == 30
-    prepared = await together(reports.Prepared(prepare_ms=900.0), reports.Prepared(prepare_ms=20.0))
+    prepared = await together(*(reports.Prepared(prepare_ms=ms, for_buffers=False) for ms in (900.0, 20.0)))
     assert prepared.prepare_ms == 900.0
     surprised = await together(
         reports.Surprised(seen_ms=[1.0, 4.0], unseen_ms=[2.0, 2.0], outputs=BLOB),

@@ -313,7 +313,7 @@ ERRORS = (
         "no_run",
         "def walk(x):\n    return x * 2\n",
         State.USER_ERROR,
-        says=("optimized_no_run.py has no function run(...)",),
+        says=("optimized_no_run.py has neither run(...) nor prepare(...)",),
     ),
     Row(
         "prepare_gives_no_callable",

@@ -57,6 +57,14 @@ async def test_first_screen_looks_the_same_at_every_size(
     assert drawn == file.read_text(encoding="utf-8")
 
 
+async def test_the_details_begin_with_the_comparison_that_the_row_shows(tmp_path: Path) -> None:
+    async with opened(tmp_path, size=(120, 40)) as (app, pilot):
+        app.screen.table.move_to("target ch07:transpose")  # type: ignore[attr-defined]
+        await until(pilot, lambda: "▲ 2.20x" in screen_text(app))
+        drawn = screen_text(app)
+    assert drawn.index("▲ 2.41x [2.39..2.43]") < drawn.index("▲ 2.20x [2.18..2.23]")
+
+
 async def test_a_newcomer_at_80x24_sees_targets_results_details_and_keys(tmp_path: Path) -> None:
     async with opened(tmp_path) as (app, pilot):
         app.screen.table.move_to("target ch07:transpose")  # type: ignore[attr-defined]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 from textual.widgets import Markdown
 
 from engine import paths
@@ -27,19 +28,25 @@ from tests.tui.app_support import (
     opened,
     screen_name,
     screen_text,
+    story,
     told,
     until,
 )
-from tests.tui.fakes import numbered, quick_run_events
+from tests.tui.fakes import FakeLink, failing_run_events, numbered, quick_run_events
+from tests.tui.fuzz_support import fuzz_events
 from tests.tui.roof_support import GEMM, counted_catalog, fill_roofs
 from tui.app import Workbench
 from tui.earlier import standing
+from tui.model import Model
+from tui.readings import failed_place
 from tui.results import Result
 from tui.screens import Source
 from tui.screens.base import refusal_command
 from tui.screens.confirm import ConfirmScreen
 from tui.screens.source import SourceView
 from tui.widgets.diffview import DiffView
+from tui.widgets.table import LiveTable
+from tui.widgets.textrows import TextRows
 
 
 @pytest.fixture(autouse=True)
@@ -460,6 +467,56 @@ async def test_e_hands_the_terminal_to_the_editor_with_the_rungs_file(
         await until(pilot, lambda: "could not be started" in told(app))
 
 
+@pytest.mark.parametrize("opened_from", ["e", "the palette"])
+async def test_e_on_a_failed_run_opens_the_file_that_the_error_names_at_its_line(
+    opened_from: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "edited"
+    editor = tmp_path / "vim"
+    editor.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {log}\n')
+    editor.chmod(0o755)
+    monkeypatch.setenv("VISUAL", str(editor))
+    monkeypatch.setattr(Workbench, "suspend", lambda self: contextlib.nullcontext())
+    detail = "  optimized.py:3 in run\n      tiles(x)\n  baseline.py:14 in tiles\n      1 / 0\nZeroDivisionError: no"
+    failing = failing_run_events("ch07:transpose", reason="ZeroDivisionError", detail=detail)
+    async with opened(tmp_path / "k", link=FakeLink(numbered(failing))) as (app, pilot):
+        app.open_screen("run", run_id="R1")
+        await until(pilot, lambda: "ZeroDivisionError" in screen_text(app))
+        folder = app.target("ch07:transpose").folder  # type: ignore[union-attr]
+        if opened_from == "e":
+            await pilot.press("e")
+        else:
+            await pilot.press("ctrl+p")
+            await pilot.pause(0.3)
+            await pilot.press(*"edit ch07")
+            await until(pilot, lambda: "Edit ch07:transpose" in screen_text(app))
+            await pilot.press("enter")
+        await until(pilot, log.exists)
+        await pilot.pause(0.1)
+        assert log.read_text() == f"+14\n{folder / 'baseline.py'}\n"
+
+
+@pytest.mark.parametrize(
+    ("detail", "chosen", "place"),
+    [
+        (
+            "  optimized.py:1\n      def run(:\nSyntaxError: invalid syntax",
+            "baseline",
+            ("optimized", "optimized.py", 1),
+        ),
+        ("y[22]: got 1, expected 2", "baseline", ("optimized", "", None)),
+        ("  optimized.py:4 in run\n  /lib/x.py:9 in f\nOSError", "baseline", ("optimized", "optimized.py", 4)),
+        ("  a.py:1 in f\nE\n\ncaused by\n  b.py:2 in g\nF", "optimized", ("optimized", "a.py", 1)),
+    ],
+)
+def test_the_place_of_a_failure_is_the_last_line_of_the_first_traceback(
+    detail: str, chosen: str, place: tuple[str, str, int | None]
+) -> None:
+    model = Model()
+    model.apply(numbered(failing_run_events(reason="no", detail=detail)))
+    assert failed_place(model.runs["R1"], chosen, ["a.py", "b.py", "baseline.py", "optimized.py"]) == place
+
+
 async def test_where_the_terminal_cannot_be_handed_over_the_file_is_named(tmp_path: Path) -> None:
     async with opened(tmp_path) as (app, pilot):
         highlight(app)
@@ -581,3 +638,40 @@ async def test_times_of_the_newest_run_are_told_as_its_own_when_it_was_seen_live
         await until(pilot, lambda: figures(app).get("optimized"))
         assert not figures(app)["optimized"].startswith("(")
         assert "(earlier run)" not in screen_text(app)
+
+
+# -- panes that are filled for their width ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "pane", "width"),
+    [
+        *(("run", "facts", 24), ("checks", "about", 48), ("fuzz", "detail", 48), ("lesson", "samples", 48)),
+        ("history", "runs", 32),
+    ],
+)
+async def test_a_pane_is_filled_anew_when_it_gets_another_width(
+    name: str, pane: str, width: int, tmp_path: Path
+) -> None:
+    *_, failed, newest = fill_store()
+    arguments = {"run": {"run_id": newest}, "checks": {}}.get(name, {"target_id": "ch07:transpose"})
+    link = FakeLink(numbered([*story(), *fuzz_events(finished=True)]))
+
+    def filled(app: Workbench) -> list[str]:
+        found: Any = app.screen.query_one(f"#{pane}")
+        rows = (
+            [row.plain for row in found.rows] if isinstance(found, TextRows) else getattr(found, "text", "").split("\n")
+        )
+        return [row for row in [*rows, str(found.border_subtitle or "")] if row]
+
+    async with opened(tmp_path, size=(120, 40), link=link) as (app, pilot):
+        app.open_screen(name, **arguments)
+        await until(pilot, lambda: app.screen.query(f"#{pane}"))
+        await pilot.pause(0.1)
+        if name == "lesson":
+            await pilot.press("i")
+        if name == "history":
+            await until(pilot, lambda: app.screen.query_one(LiveTable).move_to(failed))
+        await until(pilot, lambda: filled(app))
+        app.screen.query_one(f"#{pane}").styles.width = width
+        await until(pilot, lambda: max(map(cell_len, filled(app))) <= width)

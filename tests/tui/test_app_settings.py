@@ -78,10 +78,30 @@ def test_saving_one_setting_keeps_comments_and_other_lines(tmp_path: Path) -> No
 def test_the_editor_is_the_setting_then_visual_then_editor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EDITOR", "nano -w")
     monkeypatch.setenv("VISUAL", "")
-    assert editor_command(Settings()) == ["nano", "-w"]
+    file = Path("k.py")
+    assert editor_command(Settings(), file) == ["nano", "-w", "k.py"]
     monkeypatch.setenv("VISUAL", "emacs")
-    assert editor_command(Settings()) == ["emacs"]
-    assert editor_command(Settings(editor="'/opt/my editor/ed' --wait")) == ["/opt/my editor/ed", "--wait"]
+    assert editor_command(Settings(), file) == ["emacs", "k.py"]
+    assert editor_command(Settings(editor="'/opt/my editor/ed' --wait"), file) == [
+        "/opt/my editor/ed",
+        "--wait",
+        "k.py",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("editor", "words"),
+    [
+        *((name, [name, "+14", "/k/a b.py"]) for name in ("vi", "vim", "nvim", "nano", "emacs")),
+        *((name, [name, "--goto", "/k/a b.py:14"]) for name in ("code", "codium", "cursor")),
+        ("/usr/bin/vim -p", ["/usr/bin/vim", "-p", "+14", "/k/a b.py"]),
+        ("code -w", ["code", "-w", "--goto", "/k/a b.py:14"]),
+        ("ed", ["ed", "/k/a b.py"]),
+    ],
+)
+def test_the_line_is_said_in_the_editors_own_words(editor: str, words: list[str]) -> None:
+    assert editor_command(Settings(editor=editor), Path("/k/a b.py"), 14) == words
+    assert editor_command(Settings(editor=editor), Path("/k/a b.py")) == [*editor.split(), "/k/a b.py"]
 
 
 async def test_bad_settings_are_told_in_the_app_and_it_opens(tmp_path: Path) -> None:

@@ -392,6 +392,30 @@ async def test_a_cheat_is_shown_as_one_and_d_compares_it_with_its_twin(tmp_path:
         await until(pilot, lambda: "side_stream" in screen_text(app))
 
 
+@pytest.mark.parametrize("by", ["cheat", ""], ids=["by its values", "with the whole run"])
+async def test_a_caught_cheats_row_says_so_whatever_gave_it_away(by: str, tmp_path: Path) -> None:
+    story = cheat_run_events()
+    for event in story:
+        if isinstance(event, events.ArmUpdate) and event.arm == "cheat":
+            event.state, event.correctness, event.reason = "incorrect", "wrong", "wrong values: y[0]: got 1, expected 2"
+        elif isinstance(event, events.RunFinished):
+            event.state, event.reason = "incorrect", "cheat: wrong values: y[0]: got 1, expected 2"
+        elif isinstance(event, events.Findings):
+            event.items = [
+                events.FindingItem(check="output.values", arm=by, status="caught", evidence="y[0]: got 1, expected 2")
+            ]
+    async with opened(tmp_path, size=(140, 40), link=telling(*story), catalog=trust_catalog(tmp_path)) as (app, _):
+        assert cells(app, "#tree", f"target {CHEAT_ID}")[1] == "✓ caught"
+
+
+async def test_the_history_of_a_cheat_with_wrong_values_says_that_it_was_caught(tmp_path: Path) -> None:
+    run = stored_trust(tmp_path, cheat="cheat", wrong=True)
+    async with opened(tmp_path, size=(140, 40)) as (app, pilot):
+        app.open_screen("history", target_id=run.target)
+        await until(pilot, lambda: app.screen.query_one("#runs", LiveTable).row_count)
+        assert cells(app, "#runs", run.id)[3] == "✓ caught"
+
+
 async def test_a_cheat_that_came_through_is_called_missed_and_has_no_speed_up(tmp_path: Path) -> None:
     story = cheat_run_events()
     found = next(event for event in story if isinstance(event, events.Findings))

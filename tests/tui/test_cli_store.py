@@ -15,6 +15,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from engine.statistics import EQUIVALENCE
 from store import upkeep
 from store.migrations import LATEST
 from store.outcomes import Limiter, State, Timing, Validity, Verdict
@@ -126,11 +127,14 @@ def test_compare_puts_two_like_runs_side_by_side_with_a_verdict(state: Path) -> 
     b = remember(state, "mine:one", speedup=4.0, environment={**LAPTOP, "git": "abc"})
     shown = bench("compare", a.id, b.id)
     assert shown.exit_code == 0
-    rows = {line.split()[0]: line for line in shown.stdout.splitlines() if line}
-    assert rows["optimized"].split() == [
-        "optimized", "0.5000", "[0.4950..0.5050]", "0.2500", "[0.2475..0.2525]", "2.00x", "[1.96..2.04]", "faster"
+    heads, *rows = [re.split(r"\s{2,}", line) for line in shown.stdout.splitlines() if "[" in line]
+    assert heads == ["rung", "A ms [low..high]", "B ms [low..high]", "B is", "verdict"]
+    optimized = next(row for row in rows if row[0] == "optimized")
+    assert optimized[1:] == [
+        "0.5000 [0.4950..0.5050]", "0.2500 [0.2475..0.2525]", "2.00x as fast as A [1.96..2.04]", "faster"
     ]  # fmt: skip
     assert "git" in shown.stdout
+    assert "quick" not in shown.stdout
     told = json.loads(bench("compare", b.id, a.id, "--json").stdout)
     assert told["comparable"] is True
     optimized = next(row for row in told["rungs"] if row["rung"] == "optimized")
@@ -138,6 +142,39 @@ def test_compare_puts_two_like_runs_side_by_side_with_a_verdict(state: Path) -> 
     baseline = next(row for row in told["rungs"] if row["rung"] == "baseline")
     assert baseline["verdict"] == "undecided"
     assert told["differences"] == [{"what": "git", "a": "abc", "b": "-", "refuses": False}]
+
+
+def test_compare_takes_two_quick_runs_and_says_what_they_cannot_show(state: Path) -> None:
+    a, b = (remember(state, "mine:one", speedup=speedup, environment=LAPTOP, quick=True) for speedup in (2.0, 4.0))
+    shown = bench("compare", a.id, b.id)
+    assert shown.exit_code == 0
+    assert "mode" not in shown.stdout
+    assert re.search(r"2\.00x as fast as A \[1\.96\.\.2\.04\] +faster", shown.stdout)
+    assert "=> both runs were quick: one process each cannot show how processes differ; compare two full runs" in (
+        shown.stdout
+    )
+    told = json.loads(bench("compare", a.id, b.id, "--json").stdout)
+    assert (told["comparable"], told["differences"], told["a"]["quick"], told["b"]["quick"]) == (True, [], True, True)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_compare_tells_of_both_runs_in_what_they_differ(state: Path, turned: bool) -> None:
+    quick = remember(state, "mine:one", environment=LAPTOP, quick=True)
+    wrong = remember(state, "mine:one", environment=LAPTOP, state=State.INCORRECT)
+    pair = (wrong.id, quick.id) if turned else (quick.id, wrong.id)
+    shown = bench("compare", *pair)
+    assert shown.exit_code == 1
+    cells = [re.split(r"\s{2,}", line.strip()) for line in shown.stdout.splitlines()]
+    for what, *told in (("mode", "quick: one replica", "full run"), ("outcome", "ok", "incorrect")):
+        assert [what, *(told[::-1] if turned else told), "no verdict because of it"] in cells
+
+
+def test_compare_fits_a_terminal_of_80_columns(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = (remember(state, "mine:one", speedup=speedup, environment=LAPTOP) for speedup in (2.0, 4.0))
+    monkeypatch.setattr("tui.commands.common.terminal_width", lambda: 80)
+    shown = bench("compare", a.id, b.id)
+    assert max(map(len, shown.stdout.splitlines())) <= 80
+    assert re.search(r" 0\.5000 +0\.2500 +2\.00x as fast as A \[1\.96\.\.2\.04\] +faster", shown.stdout)
 
 
 def test_compare_takes_the_beginning_of_an_id_and_names_near_ones(state: Path) -> None:
@@ -162,6 +199,7 @@ def test_compare_takes_the_beginning_of_an_id_and_names_near_ones(state: Path) -
         ({"device": "cpu"}, "device"),
         ({"case": "large"}, "case"),
         ({"quick": True}, "mode"),
+        ({"quick": True, "validity": Validity.SUSPECT}, "validity"),
         ({"state": State.INCORRECT}, "outcome"),
         ({"validity": Validity.SUSPECT}, "validity"),
     ],
@@ -194,6 +232,9 @@ def test_compare_refuses_a_verdict_where_the_runs_are_not_alike(
         (0.90, 0.98, 0.01, Verdict.SLOWER),
         (0.995, 1.005, 0.01, Verdict.SAME),
         (0.98, 1.005, 0.01, Verdict.UNDECIDED),
+        (0.372, 1.67, 9.0, Verdict.UNDECIDED),
+        (0.99, 1.01, EQUIVALENCE, Verdict.SAME),
+        (0.99, 1.01, EQUIVALENCE + 0.001, Verdict.UNDECIDED),
         (1.5, 1.6, None, Verdict.UNDECIDED),
         (None, 1.6, 0.01, Verdict.UNDECIDED),
     ],

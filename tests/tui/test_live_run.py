@@ -545,3 +545,16 @@ async def test_a_flood_costs_one_redraw_per_tick_and_bounded_points(
     assert 1 <= len(draws) <= ticks
     assert max(draws) <= 2 * 2 * 120  # two points per dot of the plot's width
     assert len(run.arms["baseline"].points.x) <= 2048
+
+
+async def test_step_times_are_told_where_the_run_is_opened_from_the_palette(tmp_path: Path) -> None:
+    async with opened(tmp_path, size=(120, 40), link=link_with(quick_run_events())) as (app, pilot):
+        await pilot.press("ctrl+p")
+        await pilot.pause(0.2)
+        await pilot.press(*"open run")
+        await pilot.pause(0.5)
+        await pilot.press("enter")
+        await until(pilot, lambda: screen_name(app) == "RunScreen" and "steps" in screen_text(app))
+        await pilot.pause(0.3)
+        steps = [line.split()[-3:] for line in screen_text(app).splitlines() if "warm worker" in line]
+    assert steps == [["worker", "2.4", "ms"]]

@@ -328,7 +328,7 @@ async def test_without_a_best_edit_there_is_nothing_to_restore(tmp_path: Path) -
 async def test_e_opens_the_editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened_files: list[Path] = []
     async with opened(tmp_path, link=FakeLink(watch_events())) as (app, pilot):
-        monkeypatch.setattr(app, "edit_file", opened_files.append)
+        monkeypatch.setattr(app, "edit_file", lambda path, _line: opened_files.append(path))
         await open_watch(app, pilot)
         await pilot.press("e")
         await pilot.pause(0.1)

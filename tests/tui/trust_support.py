@@ -11,7 +11,7 @@ from engine import paths
 from engine.protocol import events
 from kernels.catalog.model import Catalog, Chapter, Kind, Role, Rung
 from store import Store
-from store.outcomes import FindingStatus, Validity, Verdict
+from store.outcomes import Correctness, FindingStatus, State, Validity, Verdict
 from store.records import ArmRecord, FindingRecord, Naive, RunRecord
 from tests.store.examples import finished, planned, samples_of
 from tests.tui.app_support import make_catalog, write_target
@@ -91,8 +91,12 @@ def trust_catalog(root: Path) -> Catalog:
     return replace(catalog, chapters=(*catalog.chapters, chapter), targets=(*catalog.targets, target))
 
 
-def stored_trust(root: Path, *, cheat: str = "optimized", wall: str = "") -> RunRecord:
-    """Put a run of LESSON_ID into the store in which `cheat` was caught; `optimized` goes into quarantine."""
+def stored_trust(root: Path, *, cheat: str = "optimized", wall: str = "", wrong: bool = False) -> RunRecord:
+    """Put a run of LESSON_ID into the store in which `cheat` was caught; `optimized` goes into quarantine.
+
+    Args:
+        wrong: whether the cheat had no time, but wrong values, with which the run ended.
+    """
     target, code = LESSON_ID, "c0de"
     chapter, _, name = target.partition(":")
     folder = os.fsencode(root / chapter.replace("/", "_") / name)
@@ -105,7 +109,9 @@ def stored_trust(root: Path, *, cheat: str = "optimized", wall: str = "") -> Run
         replace(best, naive=Naive(base_ms=1.0, time_ms=0.1, accepts=True) if cheat == "optimized" else None),
     )
     if cheat not in ("baseline", "optimized"):
-        arms = (*arms, replace(best, rung=cheat, median_ms=0.2, low_ms=0.19, high_ms=0.21))
+        timed = replace(best, rung=cheat, median_ms=0.2, low_ms=0.19, high_ms=0.21)
+        untimed = ArmRecord(cheat, State.INCORRECT, Correctness.WRONG, reason="wrong values")
+        arms = (*arms, untimed if wrong else timed)
     findings = tuple(
         FindingRecord(item.check, item.arm, FindingStatus(item.status), item.evidence)
         for item in items([arm.rung for arm in arms], cheat)
@@ -117,6 +123,9 @@ def stored_trust(root: Path, *, cheat: str = "optimized", wall: str = "") -> Run
         end,
         arms=arms,
         findings=findings,
+        state=State.INCORRECT if wrong else end.state,
+        correctness=Correctness.WRONG if wrong else end.correctness,
+        reason=f"{cheat}: wrong values" if wrong else end.reason,
         validity=Validity.CAUGHT,
         verdict=Verdict.NONE,
         comparisons=(none,) if cheat == "optimized" else end.comparisons,

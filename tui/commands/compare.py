@@ -2,11 +2,12 @@
 
 Two runs were not measured in the same rounds, so the rule is stricter than the engine's within a run:
 
-* both runs ended well, were not quick (one process says nothing about the next), and their times are valid;
-* the same target, case and device, the same host and hardware, SM clocks within `results.CLOCK_BAND`, the same
-  timing;
+* both runs ended well, and their times are valid;
+* the same target, case, device and mode, the same host and hardware, SM clocks within `results.CLOCK_BAND`, the same
+  timing. Two quick runs are compared with a caveat: one process says little about the next;
 * the ratio's interval is the widest that both intervals allow, A.low / B.high to A.high / B.low, and it must
-  clear the larger of the two runs' noise floors. Where no floor is known there is no verdict.
+  clear the larger of the two runs' noise floors. Where no floor is known there is no verdict. What lies within the
+  floor is the same only where the floor is at most EQUIVALENCE.
 """
 
 from __future__ import annotations
@@ -30,9 +31,13 @@ if TYPE_CHECKING:
     from store.records import RunRecord
 
 
+ROOMY_COLUMNS = 110
+EQUIVALENCE = 0.02  # engine.statistics' own, which no face imports: behind more noise anything would be the same
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Something in which two runs differ; `refuses` where no verdict is possible because of it."""
+    """Something in which two runs differ or that stands against both; `refuses`: no verdict because of it."""
 
     what: str
     a: str
@@ -74,7 +79,8 @@ def command(ctx: click.Context, first: str, second: str, as_json: bool) -> None:
     """Put the stored runs RUN_A and RUN_B side by side; how much faster is B?
 
     A run is named by its id or the beginning of it. There is no verdict where devices, clocks or hosts
-    differ, for quick runs, and for runs that did not end well.
+    differ, for a quick run beside a full one, and for runs that did not end well. Of two quick runs it
+    is said what they cannot show.
 
     Exit status: 0 they can be compared; 1 they cannot; 2 no such run.
     """
@@ -123,13 +129,12 @@ def differing(a: Side, b: Side) -> list[Difference]:
 
     for name in ("target", "device", "case"):
         add(name, getattr(a.run, name), getattr(b.run, name), refuses=True)
-    for side, run in (("A", a.run), ("B", b.run)):
-        if run.state != State.OK:
-            found.append(Difference("outcome", *(_beside(side, run.state)), refuses=True))
-        elif run.validity != Validity.VALID:
-            found.append(Difference("validity", *(_beside(side, run.validity)), refuses=True))
-        if run.quick:
-            found.append(Difference("mode", *(_beside(side, "quick: one process")), refuses=True))
+    add("mode", plain.run_mode(a.run.quick), plain.run_mode(b.run.quick), refuses=True)
+    runs = a.run, b.run
+    if any(run.state != State.OK for run in runs):
+        found.append(Difference("outcome", a.run.state, b.run.state, refuses=True))
+    if any(run.state == State.OK and run.validity != Validity.VALID for run in runs):
+        found.append(Difference("validity", a.run.validity, b.run.validity, refuses=True))
     add("policy", a.run.policy, b.run.policy, refuses=False)
     add("clocks", _clock_flags(a.run), _clock_flags(b.run), refuses=True)
     if a.run.device.startswith("cuda") and b.run.device.startswith("cuda"):
@@ -150,10 +155,6 @@ def differing(a: Side, b: Side) -> list[Difference]:
 def _clock_flags(run: RunView) -> str:
     flags = run.finished.flags if run.finished else []
     return ", ".join(sorted(flag for flag in flags if flag.startswith("clocks=")))
-
-
-def _beside(side: str, text: str) -> tuple[str, str]:
-    return (text, "") if side == "A" else ("", text)
 
 
 def _mhz(clock: float | None) -> str:
@@ -204,7 +205,7 @@ def judge(low: float | None, high: float | None, floor: float | None) -> tuple[V
         return Verdict.FASTER, ""
     if high < 1 / (1 + floor):
         return Verdict.SLOWER, ""
-    if low >= 1 / (1 + floor) and high <= 1 + floor:
+    if floor <= EQUIVALENCE and low >= 1 / (1 + floor) and high <= 1 + floor:
         return Verdict.SAME, ""
     return (
         Verdict.UNDECIDED,
@@ -213,8 +214,9 @@ def judge(low: float | None, high: float | None, floor: float | None) -> tuple[V
 
 
 def lines(a: Side, b: Side, differences: list[Difference], pairs: list[Pair], *, width: int | None) -> list[str]:
-    """Both runs for people."""
+    """Both runs for people; the intervals of the two times only where a line has room for them."""
     found = []
+    roomy = width is None or width >= ROOMY_COLUMNS
     for name, side in (("A", a), ("B", b)):
         run = side.run
         facts = [
@@ -222,6 +224,7 @@ def lines(a: Side, b: Side, differences: list[Difference], pairs: list[Pair], *,
             run.target,
             run.device,
             run.case,
+            "quick" if run.quick else "",
             plain.local_time(run.wall),
             _mhz(side.sm_clock_mhz),
         ]
@@ -229,19 +232,19 @@ def lines(a: Side, b: Side, differences: list[Difference], pairs: list[Pair], *,
     rows = [
         [
             clean_line(pair.rung),
-            plain.milliseconds(*pair.a_ms),
-            plain.milliseconds(*pair.b_ms),
-            plain.speedup(pair.speedup, pair.low, pair.high),
+            *(plain.milliseconds(*(ms if roomy else ms[:1])) for ms in (pair.a_ms, pair.b_ms)),
+            _as_fast(pair),
             plain.DASH if pair.verdict is Verdict.NONE else pair.verdict,
             clean_line(pair.note, limit=2000),
         ]
         for pair in pairs
     ]
-    heads = ["rung", "A ms [low..high]", "B ms [low..high]", "A/B [low..high]", "B is", ""]
+    times = [f"{side} ms [low..high]" if roomy else f"{side} ms" for side in "AB"]
+    heads = ["rung", *times, "B is", "verdict", ""]
     found += ["", *plain.table(heads, rows, width=width, shrink="rung", drop=[""])]
     if differences:
         table = plain.table(
-            ["they differ in", "A", "B", ""],
+            ["what", "A", "B", ""],
             [[d.what, d.a, d.b, "no verdict because of it" if d.refuses else ""] for d in differences],
             width=width,
             shrink="B",
@@ -249,7 +252,16 @@ def lines(a: Side, b: Side, differences: list[Difference], pairs: list[Pair], *,
         found += ["", *table]
     if any(difference.refuses for difference in differences):
         found += ["", "=> no verdict: these two runs cannot be compared"]
+    elif a.run.quick and b.run.quick:
+        caveat = "both runs were quick: one process each cannot show how processes differ; compare two full runs"
+        found += ["", f"=> {caveat} before you rely on it"]
     return found
+
+
+def _as_fast(pair: Pair) -> str:
+    """ "2.00x as fast as A [1.96..2.04]"."""
+    ratio, *interval = plain.speedup(pair.speedup, pair.low, pair.high).split(" ")
+    return ratio if pair.speedup is None else " ".join([ratio, "as fast as A", *interval])
 
 
 def as_document(a: Side, b: Side, differences: list[Difference], pairs: list[Pair]) -> dict[str, Any]:

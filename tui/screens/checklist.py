@@ -18,6 +18,7 @@ from tui import findings
 from tui.aside import aside, begin
 from tui.readings import wrapped
 from tui.screens.base import WorkScreen, entitle
+from tui.widgets.lines import Refitted
 from tui.widgets.logpane import LogPane
 from tui.widgets.table import LiveTable
 from tui.widgets.textrows import TextRows
@@ -76,6 +77,10 @@ class ChecklistScreen(WorkScreen):
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.width >= WIDE_COLUMNS, "-wide")
         self.call_after_refresh(self.draw)
+
+    def on_refitted(self, message: Refitted) -> None:
+        if message.pane.id == "about":
+            self.tell()
 
     @property
     def table(self) -> LiveTable:

@@ -28,6 +28,7 @@ from tui.keymap import bind
 from tui.screens.base import WorkScreen, entitle
 from tui.screens.source import SourceView
 from tui.themes import style_of
+from tui.widgets.lines import Refitted
 from tui.widgets.logpane import LogPane
 from tui.widgets.table import Cell, Column, LiveTable
 from tui.widgets.textrows import TextRows
@@ -157,6 +158,10 @@ class FuzzScreen(WorkScreen):
         self.set_class(event.size.width >= WIDE_COLUMNS, "-wide")
         self.set_class(event.size.height < 16, "-short")
         self.call_after_refresh(self.draw)
+
+    def on_refitted(self, message: Refitted) -> None:
+        if message.pane.id == "detail":
+            self._draw_detail()
 
     @property
     def cases(self) -> StyledLog:

@@ -26,6 +26,7 @@ from tui.screens import Source
 from tui.screens.base import WorkScreen, entitle
 from tui.screens.lesson import mark
 from tui.themes import verdict_text
+from tui.widgets.lines import Refitted
 from tui.widgets.table import Cell, Column, LiveTable
 
 if TYPE_CHECKING:
@@ -108,6 +109,10 @@ class HistoryScreen(WorkScreen):
         self.set_class(event.size.width >= WIDE_COLUMNS, "-wide")
         self.set_class(event.size.height < 16, "-short")
 
+    def on_refitted(self, message: Refitted) -> None:
+        if message.pane is self.table:
+            self._say_reason()
+
     @property
     def table(self) -> LiveTable:
         """The runs."""
@@ -170,18 +175,19 @@ class HistoryScreen(WorkScreen):
         for result in self._results:
             headline = result.headline
             base, lead = result.arm("baseline"), result.lead
-            if result.state is State.OK:
-                word = (headline.verdict if headline else result.verdict).value
-                verdict: Cell = Text.assemble(verdict_text(word, None, ascii_only), f" {word}")
-                caught = self._caught.get(result.run_id, {})
-                if any(not rung.startswith(CHEAT) for rung in caught):
-                    verdict = mark("caught", ascii_only)
-                elif cheats := [arm.rung for arm in result.arms if arm.rung.startswith(CHEAT)]:
-                    verdict = cheats_text(cheats, caught, ascii_only)
-                elif result.validity in ("suspect", "caught"):
-                    verdict = Text(f"! {result.validity}", style="bold")
-            else:
+            caught = self._caught.get(result.run_id, {})
+            cheats = cheats_text(result, caught, ascii_only)
+            if cheats is not None and not any(rung and not rung.startswith(CHEAT) for rung in caught):
+                verdict: Cell = cheats
+            elif result.state is not State.OK:
                 verdict = STATE_WORDS[result.state]
+            elif any(not rung.startswith(CHEAT) for rung in caught):
+                verdict = mark("caught", ascii_only)
+            elif result.validity in ("suspect", "caught"):
+                verdict = Text(f"! {result.validity}", style="bold")
+            else:
+                word = (headline.verdict if headline else result.verdict).value
+                verdict = Text.assemble(verdict_text(word, None, ascii_only), f" {word}")
             note = self._note(result)
             lead_ms = lead.median_ms if lead is not None and not self._barred(result, lead.rung) else None
             rows.append(

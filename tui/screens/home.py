@@ -324,15 +324,14 @@ class HomeScreen(WorkScreen):
             word = "quarantine" if self.size.width >= BADGE_COLUMNS else "held"
             word = "wrong" if all(item.mistake for item in by) else word
             return [Text(f"{sign} {word}", verdict_style("slower")), ""]
-        if blamed := {lead, BASELINE, ""} & caught.keys():
+        cheats = cheats_text(result, caught, self.workbench.ascii)
+        if blamed := {lead or BASELINE, BASELINE, *([] if cheats else [""])} & caught.keys():
             word = "wrong" if blamed <= result.mistaken else "caught"
             return [Text(f"{sign} {word}", verdict_style("slower")), ""]
+        if cheats is not None:
+            return [cheats, ""]
         if result.state is not State.OK:
             return [Text(STATE_WORDS[result.state]), sol]
-        cheats = [rung.name for rung in target.rungs if rung.role is Role.CHEAT]
-        ran = [arm.rung for arm in result.arms if arm.rung in cheats and arm.state.final]
-        if ran:
-            return [cheats_text(ran, caught, self.workbench.ascii), ""]
         if result.validity == "suspect":
             return [Text("! suspect", style="bold"), sol]
         headline = result.headline
@@ -454,7 +453,8 @@ class HomeScreen(WorkScreen):
             lines.append(f"{sign} {rung or 'the run'} {word}", verdict_style("slower")).append(
                 f" {clean_line(why, limit=600)}\n"
             )
-        for item in result.comparisons:
+        headline = result.headline  # the figure of the row: it is what one looks for
+        for item in sorted(result.comparisons, key=lambda item: headline is None or item.rung != headline.rung):
             cheat = item.rung.startswith(CHEAT)  # what one came to is nobody's speed-up
             if not item.rung.endswith("(A/A)") and not cheat and not {item.rung, item.baseline, ""} & barred:
                 lines.append_text(comparison_text(item, self.workbench.ascii)).append("\n")

@@ -33,6 +33,7 @@ from tui.screens import Source
 from tui.screens.base import WorkScreen, entitle, refusal_command
 from tui.screens.source import SourceView
 from tui.themes import verdict_style, verdict_text
+from tui.widgets.lines import Refitted
 from tui.widgets.logpane import LogPane
 from tui.widgets.table import Cell, Column, LiveTable
 
@@ -150,6 +151,10 @@ class LessonScreen(WorkScreen):
 
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.width >= WIDE_COLUMNS, "-wide")
+
+    def on_refitted(self, message: Refitted) -> None:
+        if message.pane.id == "samples":
+            self._tell_samples()
 
     @property
     def table(self) -> LiveTable:
@@ -405,7 +410,7 @@ class LessonScreen(WorkScreen):
         switcher.current = "text" if switcher.current == "samples" else "samples"
         if self.focused is not self.table:
             self.query_one(f"#{switcher.current}").focus()
-        self.call_after_refresh(self._tell_samples)  # its width is known then
+        self._tell_samples()
 
     def action_diff(self) -> None:
         """Compare the baseline with the optimized rung; of a cheat its honest twin with it."""

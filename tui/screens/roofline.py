@@ -312,7 +312,7 @@ class RooflineScreen(WorkScreen):
         run = chart.run
         if run is None:
             return Text(f"{self._target_id}  no timed run on a GPU yet: r runs it")
-        parts = ["quick: one replica" if run.quick else "full run", f"case {chart.case}" if chart.case else ""]
+        parts = [plain.run_mode(run.quick), f"case {chart.case}" if chart.case else ""]
         parts += [chart.gpu, STATE_WORDS.get(run.state, run.state.value), plain.local_time(run.wall)]
         if run.validity in (Validity.SUSPECT, Validity.CAUGHT):
             parts.append(f"times {run.validity}")

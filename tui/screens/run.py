@@ -23,6 +23,7 @@ from tui.keymap import TARGET, bind
 from tui.model import BASELINE, RunView, stored_run
 from tui.screens import Source
 from tui.screens.base import WorkScreen, entitle
+from tui.widgets.lines import Refitted
 from tui.widgets.logpane import LogPane
 from tui.widgets.plot import LivePlot
 from tui.widgets.table import LiveTable
@@ -127,6 +128,14 @@ class RunScreen(WorkScreen):
         """Beside each other from WIDE_COLUMNS on, else below each other."""
         self.set_class(event.size.width >= WIDE_COLUMNS, "-wide")
         self.call_after_refresh(self._redraw_all)
+
+    def on_refitted(self, message: Refitted) -> None:
+        """The curve is thinned, and the steps' times are set to the right, for the width that their panes have."""
+        run = self.run_view
+        if run is not None and message.pane.id == "facts":
+            self._draw_facts(run)
+        elif run is not None and message.pane.id == "plot":
+            self._draw_plot(run)
 
     def _redraw_all(self) -> None:
         if self.is_mounted:
@@ -404,6 +413,13 @@ class RunScreen(WorkScreen):
         if any(rung.startswith("cheat") for rung in run.arms):
             first, other = self.workbench.pair_of(run.target, chosen)
         self.workbench.open_diff(run.target, Source(first, run.snapshot), Source(other, run.snapshot))
+
+    def action_edit(self) -> None:
+        """Open the highlighted rung, or the one that failed, at the line that its error names."""
+        run, target = self.run_view, self.workbench.target(self.target_id)
+        files = target.files if target is not None else ()
+        place = (self.rung_name,) if run is None else readings.failed_place(run, self.rung_name, files)
+        self.workbench.edit(self.target_id, *place)
 
     def action_output(self) -> None:
         """Show what the kernels printed."""

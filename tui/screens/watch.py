@@ -22,6 +22,7 @@ from tui.keymap import bind
 from tui.model import EditView, WatchView
 from tui.screens import Source
 from tui.screens.base import WorkScreen, entitle
+from tui.widgets.lines import Refitted
 from tui.widgets.logpane import LogPane
 from tui.widgets.plot import LivePlot
 from tui.widgets.table import LiveTable
@@ -111,6 +112,10 @@ class WatchScreen(WorkScreen):
         self.set_class(event.size.height >= 34, "-tall")
         self.set_class(event.size.height < 18, "-short")
         self.call_after_refresh(self._draw)
+
+    def on_refitted(self, message: Refitted) -> None:
+        if message.pane.id == "text":
+            self._draw_text()
 
     @property
     def watch_view(self) -> WatchView | None:

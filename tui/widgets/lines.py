@@ -13,7 +13,9 @@ from rich.errors import StyleSyntaxError
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
+from textual import events
 from textual.geometry import Region, Size
+from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.theme import Theme
@@ -92,6 +94,16 @@ def _parsed(style: str | Style) -> Style:
         return Style()
 
 
+class Refitted(Message):
+    """A pane has its size, its first or another one. Whoever fills it for its width does so now: a screen that has just
+    been opened or rearranged draws before its panes have theirs.
+    """
+
+    def __init__(self, pane: Widget) -> None:
+        super().__init__()
+        self.pane = pane
+
+
 class LineView(ScrollView):
     """A scrolling widget that renders line by line and knows how little it can repaint."""
 
@@ -135,6 +147,9 @@ class LineView(ScrollView):
 
     def _theme_changed(self, _theme: Theme) -> None:
         self.refresh()
+
+    def on_resize(self, _event: events.Resize) -> None:
+        self.post_message(Refitted(self))
 
     def style(self, spec: str) -> Style:
         """The widget's own style with `spec` (see `tui.themes.style_of`) over it."""

@@ -34,6 +34,7 @@ from engine.clean import clean_line
 from tui.themes import style_of
 from tui.widgets import glyphs
 from tui.widgets.glyphs import GraphStyle
+from tui.widgets.lines import Refitted
 
 # What a cell belongs to: a series (0 and up) or one of these.
 BLANK, AXIS, LABEL, CLIPPED = -1, -2, -3, -4
@@ -795,6 +796,7 @@ class FrameView(Widget):
 
     def on_resize(self, _event: events.Resize) -> None:
         self.redraw()
+        self.post_message(Refitted(self))
 
     def _draw(self) -> None:
         width, height = self.size

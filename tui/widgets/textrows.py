@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.text import Text
+from textual import events
 from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tui.widgets.lines import cell_segments
+from tui.widgets.lines import Refitted, cell_segments
 
 
 class TextRows(Widget):
@@ -21,6 +22,9 @@ class TextRows(Widget):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._rows: list[Text] = []
+
+    def on_resize(self, _event: events.Resize) -> None:
+        self.post_message(Refitted(self))
 
     @property
     def rows(self) -> list[Text]:

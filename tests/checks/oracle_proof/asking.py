@@ -151,8 +151,8 @@ class Subject:
         from checks.oracle.examiner import made_for
 
         made = made_for(self.target, case, seed, self.job.device, self._make) if self._make else {}
-        prepare = getattr(self._module, "prepare", None)
-        outputs = attempt(self.target, self._module.run, prepare, case, seed, inputs, made, self.job.device)
+        run, prepare = (getattr(self._module, name, None) for name in ("run", "prepare"))
+        outputs = attempt(self.target, run, prepare, case, seed, inputs, made, self.job.device)
         if self.job.device == "cuda":
             torch.cuda.synchronize()  # a fault shows here, not in the verifier's next operation
         return outputs
