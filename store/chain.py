@@ -25,6 +25,7 @@ from store.seal import sealed, sha256, solid
 SHORT = 12
 """Hex digits of a head where people read it; JSON has all 64."""
 _BEFORE_ALL = ""
+_COMPACT = json.JSONEncoder(separators=(",", ":"))
 
 
 class Kind(enum.StrEnum):
@@ -87,7 +88,7 @@ class Misfit:
 
 def link_after(link: str, kind: str, number: int, subject: str, digest: str) -> str:
     """The link of an entry behind the one with this link."""
-    return sha256(json.dumps([link, kind, number, subject, digest], separators=(",", ":")).encode("ascii"))
+    return sha256(_COMPACT.encode([link, kind, number, subject, digest]).encode("ascii"))
 
 
 def head(connection: sqlite3.Connection) -> Head | None:

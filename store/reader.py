@@ -636,26 +636,20 @@ def _doubtful_runs(connection: sqlite3.Connection, numbers: Sequence[int], whole
     for chunk, marks in seal.chunks(numbers):
         for row in _each(connection, f"SELECT * FROM samples WHERE run IN ({marks})", chunk):
             samples[row["run"]][row["rung"]] = row["sha256"]
-            if not _fits(content.check_samples, row):
+            if not content.samples_fit(row):
                 found.add(row["run"])
         for row in _each(connection, f"SELECT * FROM telemetry WHERE run IN ({marks})", chunk):
             telemetry[row["run"]] = row["sha256"]
-            if not _fits(content.check_telemetry, row):
+            if not content.telemetry_fits(row):
                 found.add(row["run"])
     for number, run in runs.items():
         if run.seal is None or not run.fits(samples[number], telemetry[number]):
             found.add(number)
-    shared: tuple[tuple[str, Callable[[str], bool]], ...] = (
-        ("snapshot", lambda digest: _snapshot_whole(connection, digest)),
-        ("environment", lambda digest: _environment_whole(connection, digest)),
-        ("manifest", lambda digest: _manifest_whole(connection, digest)),
-    )
-    for column, is_whole in shared:
-        for number, run in runs.items():
-            digest = run.run[column]
+    for number, run in runs.items():
+        for is_whole, digest in zip((_snapshot_whole, _environment_whole, _manifest_whole), run.shared, strict=True):
             if digest in whole:
                 continue
-            if is_whole(digest):
+            if is_whole(connection, digest):
                 whole.add(digest)
             else:
                 found.add(number)
@@ -667,14 +661,6 @@ def _each(connection: sqlite3.Connection, sql: str, given: Sequence[int]) -> Ite
     cursor = connection.execute(sql, given)
     names = [column[0] for column in cursor.description]
     return (dict(zip(names, values, strict=True)) for values in cursor)
-
-
-def _fits(check: Callable[[Row], None], row: Row) -> bool:
-    try:
-        check(row)
-    except StoreCorruptError:
-        return False
-    return True
 
 
 def _snapshot_whole(connection: sqlite3.Connection, digest: str) -> bool:

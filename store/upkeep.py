@@ -16,6 +16,7 @@ it; `restore` and `vacuum` want the store to themselves. Imports neither numpy n
 from __future__ import annotations
 
 import contextlib
+import functools
 import glob
 import hashlib
 import itertools
@@ -31,14 +32,18 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
 
 from store import chain, migrations
 from store.errors import NewerSchemaError, StoreCorruptError, StoreError, StoreFullError, typed_errors
 
 if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
+
     from store.writer import Store
+
+_Result = TypeVar("_Result")
 
 BUSY_TIMEOUT_S = 5.0
 BACKUPS_KEPT = 5
@@ -54,7 +59,7 @@ SALVAGE_S = 20.0
 KINDS = tuple(kind.value for kind in chain.TABLES)
 _PAGE = 100  # records in one read transaction: a longer one would hold back the folding of the log
 _MANY = 4000  # runs from which on it is worth starting processes
-_PORTION = 1000  # runs that one of them looks at in a go
+_PORTION = 500  # runs that one of them looks at in a go
 _NO_LIMIT = 2**62
 _BOOKMARK_S = 2.0
 _SIDE_FILES = ("", "-wal", "-shm", "-journal")
@@ -485,7 +490,7 @@ def verify(
 
     Beside the engine, without holding it up: no read transaction is longer than 100 records, one walk through the chain
     or one check of SQLite's. A store of many runs is looked at by several processes of lower priority. What an
-    interrupted call had looked at, the next one leaves out.
+    interrupted call had looked at, the next one leaves out where the file and the chain are whole.
 
     Args:
         path: the file.
@@ -502,36 +507,34 @@ def verify(
         raise LookupError(f"there is no store at {path} yet")
     found = Verified(path, 0)
     counts: dict[str, int] = {}
-    misfits: list[chain.Misfit] = []
     bookmark = _Bookmark(path)
     try:
         with typed_errors(path), _read_only(path) as connection:
             found.schema_version = migrations.check_ours(connection, path)
             if found.schema_version > migrations.LATEST:
                 raise NewerSchemaError(path, found.schema_version, migrations.LATEST)
-            progress("page", 0, 0)
-            for (line,) in connection.execute("PRAGMA integrity_check(20)").fetchall():
-                if line != "ok":
-                    found.damage.append(Damage("file", "", str(line)))
-            for table, row, parent, _ in connection.execute("PRAGMA foreign_key_check").fetchmany(20):
-                found.damage.append(Damage("file", "", f"row {row} of {table} has nothing in {parent}"))
             counts = _counts(connection)
-            connection.execute("BEGIN")  # the chain and the tables are of one moment
-            misfits = chain.examine(connection)
-            found.head = chain.head(connection)
-            found.entry = chain.find(connection, head) if head else None
-            connection.execute("ROLLBACK")
-            if found.head:
-                found.checked["chain"] = found.head.entries
-                progress("chain", found.head.entries, found.head.entries)
-            if misfits or anew or found.damage:
+            if anew:
                 bookmark.drop()
             else:
                 bookmark.open(connection, found)
     except StoreCorruptError as error:
         found.damage.append(Damage("file", "", str(error)))
-    for kind in KINDS:
-        _verify_records(path, kind, found, counts.get(kind, 0), bookmark, progress)
+    many = counts.get(chain.Kind.RUN, 0) - bookmark.checked.get(chain.Kind.RUN, 0) >= _MANY
+    with _processes() if many else contextlib.nullcontext() as pool:
+        # SQLite's check reads the whole file in one go: other processes look at runs meanwhile.
+        structure_of = _begun(pool, functools.partial(_structure, path, head))
+        for kind in KINDS:
+            _verify_records(path, kind, found, counts.get(kind, 0), bookmark, progress, pool)
+        progress("page", 0, 0)
+        structure = structure_of()
+    if found.begun and (structure.damage or structure.misfits):
+        return verify(path, progress, head=head, anew=True)  # what was looked at before may have changed since
+    found.damage[:0] = [each for each in structure.damage if each not in found.damage]
+    found.head, found.entry = structure.head, structure.entry
+    if found.head:
+        found.checked = {"chain": found.head.entries, **found.checked}
+        progress("chain", found.head.entries, found.head.entries)
     for kind, key, table in _CONTENT:
         found.checked[kind] = 0
         try:
@@ -546,9 +549,45 @@ def verify(
     # What is wrong with a record itself says more than that the chain says otherwise.
     known = {(each.kind, each.id) for each in found.damage}
     found.damage += [
-        Damage(each.kind, each.id, each.reason) for each in misfits if not each.id or (each.kind, each.id) not in known
+        Damage(each.kind, each.id, each.reason)
+        for each in structure.misfits
+        if not each.id or (each.kind, each.id) not in known
     ]
     bookmark.drop()
+    return found
+
+
+@dataclass(slots=True)
+class _Structure:
+    """What is looked at in one go: the pages and indexes of the file, and its chain against its tables.
+
+    Attributes:
+        damage, misfits: what was found.
+        head, entry: as in `Verified`.
+    """
+
+    damage: list[Damage] = field(default_factory=list)
+    misfits: list[chain.Misfit] = field(default_factory=list)
+    head: chain.Head | None = None
+    entry: int | None = None
+
+
+def _structure(path: Path, head: str) -> _Structure:
+    found = _Structure()
+    try:
+        with typed_errors(path), _read_only(path) as connection:
+            for (line,) in connection.execute("PRAGMA integrity_check(20)").fetchall():
+                if line != "ok":
+                    found.damage.append(Damage("file", "", str(line)))
+            for table, row, parent, _ in connection.execute("PRAGMA foreign_key_check").fetchmany(20):
+                found.damage.append(Damage("file", "", f"row {row} of {table} has nothing in {parent}"))
+            connection.execute("BEGIN")  # the chain and the tables are of one moment
+            found.misfits = chain.examine(connection)
+            found.head = chain.head(connection)
+            found.entry = chain.find(connection, head) if head else None
+            connection.execute("ROLLBACK")
+    except StoreCorruptError as error:
+        found.damage.append(Damage("file", "", str(error)))
     return found
 
 
@@ -569,12 +608,13 @@ def _verify_records(
     count: int,
     bookmark: _Bookmark,
     progress: Callable[[str, int, int], None],
+    pool: ProcessPoolExecutor | None,
 ) -> None:
     """All records of a kind; those after the bookmark's."""
     after = bookmark.done.get(kind, 0)
     found.checked[kind] = bookmark.checked.get(kind, 0)
     try:
-        for last, checked, damaged in _pages(path, kind, after, count - found.checked[kind]):
+        for last, checked, damaged in _pages(path, kind, after, pool):
             after = last
             found.checked[kind] += checked
             found.damage += [Damage(kind, record, why) for record, why in damaged]
@@ -591,10 +631,10 @@ _Page = tuple[int, int, list[tuple[str, str]]]
 """Number of the last record that was looked at, how many, and id and reason of those that are damaged."""
 
 
-def _pages(path: Path, kind: str, after: int, count: int) -> Iterator[_Page]:
-    """The records of a kind after that number, about `count`, in their order."""
-    if kind == chain.Kind.RUN and count >= _MANY:
-        for page in _in_processes(path, after):
+def _pages(path: Path, kind: str, after: int, pool: ProcessPoolExecutor | None) -> Iterator[_Page]:
+    """The records of a kind after that number, in their order."""
+    if kind == chain.Kind.RUN and pool:
+        for page in _portions(path, after, pool):
             yield page
             after = page[0]
     yield from _examined(path, kind, after, _NO_LIMIT)
@@ -610,30 +650,58 @@ def _examined(path: Path, kind: str, after: int, until: int) -> Iterator[_Page]:
             yield after, len(page), [(record, why) for _, record, why in page if why]
 
 
-def _in_processes(path: Path, after: int) -> Iterator[_Page]:
-    """The runs that are there now, in portions, by as many processes as there are cores. Ends early where one dies."""
-    from concurrent.futures import Future, ProcessPoolExecutor  # for a store of many runs alone
-    from concurrent.futures.process import BrokenProcessPool
+@contextlib.contextmanager
+def _processes() -> Iterator[ProcessPoolExecutor]:
+    """As many processes as there are cores."""
+    from concurrent.futures import ProcessPoolExecutor  # for a store of many runs alone
     from multiprocessing import get_context
 
-    with typed_errors(path), _read_only(path) as connection:
-        last = connection.execute("SELECT max(number) FROM runs").fetchone()[0] or 0
-    portions = iter([(start, min(start + _PORTION, last)) for start in range(after, last, _PORTION)])
-    cores = len(os.sched_getaffinity(0))
+    import store.reader  # noqa: F401  here once, and in no process
+
     # Forked: nothing is imported again, and no main module is needed. A forked process opens a connection of its own.
-    pool = ProcessPoolExecutor(cores, get_context("fork"), initializer=_in_the_background, initargs=(os.getpid(),))
-    pending: deque[Future[_Page]] = deque()
+    pool = ProcessPoolExecutor(_cores(), get_context("fork"), initializer=_in_the_background, initargs=(os.getpid(),))
     try:
-        for start, until in itertools.islice(portions, 2 * cores):
-            pending.append(pool.submit(_portion, path, start, until))
-        while pending:
-            yield pending.popleft().result()
-            for start, until in itertools.islice(portions, 1):
-                pending.append(pool.submit(_portion, path, start, until))
-    except BrokenProcessPool:
-        return
+        yield pool
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def _begun(pool: ProcessPoolExecutor | None, work: Callable[[], _Result]) -> Callable[[], _Result]:
+    """Have `work` done by a process. What is returned waits for its result; it works here where there is no process, or
+    it died."""
+    if pool is None:
+        return work
+    from concurrent.futures import BrokenExecutor
+
+    def result() -> _Result:
+        try:
+            return future.result()
+        except BrokenExecutor:
+            return work()
+
+    try:
+        future = pool.submit(work)
+    except BrokenExecutor:
+        return work
+    return result
+
+
+def _portions(path: Path, after: int, pool: ProcessPoolExecutor) -> Iterator[_Page]:
+    """The runs that are there now, in portions, by processes."""
+    with typed_errors(path), _read_only(path) as connection:
+        last = connection.execute("SELECT max(number) FROM runs").fetchone()[0] or 0
+    works = (
+        _begun(pool, functools.partial(_portion, path, start, min(start + _PORTION, last)))
+        for start in range(after, last, _PORTION)
+    )
+    pending = deque(itertools.islice(works, 2 * _cores()))
+    while pending:
+        yield pending.popleft()()
+        pending.extend(itertools.islice(works, 1))
 
 
 def _in_the_background(parent: int) -> None:
@@ -669,11 +737,12 @@ class _Bookmark:
 
     def open(self, connection: sqlite3.Connection, found: Verified) -> None:
         """Take up what an interrupted call left, where it is about this store, and begin to keep a bookmark."""
-        if found.head is None:
+        head = chain.head(connection)
+        if head is None:
             return
         status = self._path.stat()
         self._known = {"file": [status.st_dev, status.st_ino], "schema": found.schema_version}
-        self._known |= {"entries": found.head.entries, "link": found.head.link, "begun": migrations.wall()}
+        self._known |= {"entries": head.entries, "link": head.link, "begun": migrations.wall()}
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             kept = json.loads(self._file.read_text("utf-8"))
             same = all(kept[name] == self._known[name] for name in ("file", "schema"))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
+import time
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -300,6 +303,64 @@ def test_several_processes_find_the_same(path: Path, monkeypatch: pytest.MonkeyP
     ]
 
 
+def test_runs_are_looked_at_while_the_file_itself_is(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(path, 60)
+    monkeypatch.setattr(upkeep, "_MANY", 10)
+    monkeypatch.setattr(upkeep, "_PORTION", 7)
+    looked = path.with_name("looked")
+    chained = chain.examine
+
+    def examine(connection: sqlite3.Connection) -> list[chain.Misfit]:
+        deadline = time.monotonic() + 20
+        while not looked.exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert looked.exists(), "no run was looked at before the file was"
+        return chained(connection)
+
+    monkeypatch.setattr(chain, "examine", examine)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    found = upkeep.verify(path, lambda kind, *_: looked.touch() if kind == "run" else None)
+    assert (found.damage, found.checked["run"], found.checked["chain"]) == ([], 60, 61)
+
+
+def test_what_a_process_that_died_had_to_look_at_is_looked_at(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(path, 60)
+    monkeypatch.setattr(upkeep, "_MANY", 10)
+    monkeypatch.setattr(upkeep, "_PORTION", 7)
+    rewrite(
+        path,
+        "UPDATE arms SET median_ms = median_ms * 0.99 WHERE run = 41",
+        "DELETE FROM chain WHERE seq = 61",
+        "INSERT INTO chain SELECT 62, kind, number, subject, digest, link FROM chain WHERE seq = 60",
+    )
+    expected = upkeep.verify(path)
+    assert {each.kind for each in expected.damage} == {"run", "chain"}
+    here, examined = os.getpid(), History.examine
+
+    def examine(history: History, kind: str, after: int = 0, *given: int, **named: Any) -> list[tuple[int, str, str]]:
+        if os.getpid() != here and after > 20:
+            os._exit(9)
+        return examined(history, kind, after, *given, **named)
+
+    monkeypatch.setattr(History, "examine", examine)
+    found = upkeep.verify(path)
+    assert (found.damage, found.checked) == (expected.damage, expected.checked)
+
+
+@pytest.mark.parametrize("many", [10, 1000])
+def test_an_index_that_disagrees_with_its_table_is_told(path: Path, monkeypatch: pytest.MonkeyPatch, many: int) -> None:
+    fill(path, 60)
+    monkeypatch.setattr(upkeep, "_MANY", many)
+    monkeypatch.setattr(upkeep, "_PORTION", 7)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        sql = "UPDATE sqlite_schema SET sql = replace(sql, '(target)', '(title)') WHERE name = 'runs_target'"
+        assert connection.execute(sql).rowcount == 1
+    found = told(path)
+    assert found and {(kind, record) for kind, record, _ in found} == {("file", "")}
+    assert all("missing from index runs_target" in reason for *_, reason in found)
+
+
 class Interrupted(Exception):
     """Somebody pressed Ctrl-C."""
 
@@ -353,6 +414,22 @@ def test_an_interrupted_verify_begins_again_where_it_is_asked_to_or_the_store_is
     assert looked_at(path)[1] == [10, 20, 30]
     path.with_name("aisp.db.verifying").write_text("no JSON")
     assert not looked_at(path)[0].begun
+
+
+@pytest.mark.parametrize("many", [10, 1000])
+def test_an_interrupted_verify_begins_again_where_the_file_was_damaged_since(
+    path: Path, monkeypatch: pytest.MonkeyPatch, many: int
+) -> None:
+    fill(path, 30)
+    monkeypatch.setattr(upkeep, "_PAGE", 10)
+    monkeypatch.setattr(upkeep, "_PORTION", 10)
+    monkeypatch.setattr(upkeep, "_MANY", many)
+    interrupt(path, 20)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("INSERT INTO steps VALUES (900, 0, 'compile', '', 0, 1.0)")
+    found, seen = looked_at(path)
+    assert (seen[-3:], found.begun) == ([10, 20, 30], "")
+    assert [(each.kind, each.reason) for each in found.damage] == [("file", "row None of steps has nothing in runs")]
 
 
 def test_validity_and_verdict_of_a_forged_run_do_not_matter_to_the_chain(path: Path) -> None:
