@@ -20,8 +20,13 @@ if TYPE_CHECKING:
 EVIDENCE_CHARACTERS = 500
 
 
-def sensed(report: reports.Inspected) -> list[registry.Sensed]:
-    """What a worker's sensors noted, process by process: what cannot be read is in it as such."""
+def sensed(report: reports.Inspected, ranks: int) -> list[registry.Sensed]:
+    """What the sensors of an arm's processes noted, in the order of ranks: what cannot be read is in it as such.
+
+    A report of more or fewer processes than there are counts as one that says nothing of any.
+    """
+    if len(report.sensed) != ranks:
+        return [registry.Sensed()] * ranks
     return [registry.received(told.facts, told.failed) for told in report.sensed]
 
 

@@ -532,7 +532,7 @@ class Execution:
         with contextlib.suppress(ChildGoneError, ChildTimeoutError):
             report = await child.ask(jobs.Inspect(), LAST_WORDS_S)
             if isinstance(report, reports.Inspected):
-                arm.sensed += facts.sensed(report)
+                arm.sensed += facts.sensed(report, self.plan.target.ranks)
 
     def _end_arm(self, arm: Arm, end: ArmEnd) -> None:
         arm.state = end.state
@@ -763,7 +763,7 @@ class Execution:
         async with self._step("inspect", arm):
             patience_s = self._services.limits.progress_s
             inspected = await ask(child, jobs.Inspect(), reports.Inspected, patience_s, arm.name)
-        arm.sensed += facts.sensed(inspected)
+        arm.sensed += facts.sensed(inspected, self.plan.target.ranks)
         arm.note_cost(inspected.cost_us)
         done = await ask(child, jobs.Finish(), reports.Done, self._services.limits.progress_s, arm.name)
         check_done(arm, done, (time.monotonic_ns() - arm.started_ns) / 1e6)

@@ -10,6 +10,7 @@ import pytest
 from checks import registry
 from checks.registry import Status
 from engine import facts
+from engine.protocol import reports
 from store.outcomes import Correctness, FindingStatus, State, Timing, Validity, Verdict
 from store.records import ArmRecord, ComparisonRecord, FindingRecord, Quarantine
 from tests.engine.harness import EngineUnderTest
@@ -136,3 +137,10 @@ async def test_a_worker_that_sends_facts_of_another_form_passes_nothing_with_the
         FindingStatus.PASSED,
         *[FindingStatus.SUSPECT] * len(TOLD),
     ]
+
+
+@pytest.mark.parametrize("told", [0, 2, 3])
+def test_a_report_of_other_processes_than_there_are_says_nothing_of_any(told: int) -> None:
+    failed = reports.Sensed(failed={"idle": "after_call: no device"})
+    assert facts.sensed(reports.Inspected(sensed=[failed]), 1) == [registry.Sensed(failed=failed.failed)]
+    assert facts.sensed(reports.Inspected(sensed=[failed] * told), 1) == [registry.Sensed()]
