@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import statistics
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -20,6 +20,7 @@ from checks.registry import (
     ArmFacts,
     Call,
     Check,
+    Facts,
     How,
     Issue,
     RunFacts,
@@ -31,6 +32,7 @@ from checks.registry import (
     passed,
     unavailable,
 )
+from store.outcomes import Timing
 
 LEAST_COMPILED = 2  # samples that made code: one may be a branch of a library that no call had met before
 MOST_WRAPPERS = 4  # autotuner and heuristics around a kernel
@@ -58,7 +60,33 @@ def _audit(event: str, _: tuple[object, ...]) -> None:
             sensor.sources += 1
 
 
-class NewCode(Sensor):
+class Stages(Facts, frozen=True, kw_only=True):
+    """Samples by stage."""
+
+    timed: int
+    surprise: int
+
+    @property
+    def all(self) -> int:
+        """Of both."""
+        return self.timed + self.surprise
+
+
+class NewCodeFacts(Facts, frozen=True, kw_only=True):
+    """What was compiled while samples were taken.
+
+    Attributes:
+        samples: that were seen.
+        compiled: those that compiled something.
+        by: how much of what kind.
+    """
+
+    samples: Stages
+    compiled: Stages
+    by: dict[str, int]
+
+
+class NewCode(Sensor[NewCodeFacts]):
     """Counts what was compiled during each timed and surprise sample: TorchDynamo, Triton, NVRTC, Python source."""
 
     name = "new_code"
@@ -112,13 +140,13 @@ class NewCode(Sensor):
             found["Triton kernels"] = sum(compiled_count(kernel) for kernel in self._kernels)
         return found
 
-    def facts(self) -> Mapping[str, Any]:
-        """Samples, and those that compiled, by stage; how much of what kind."""
-        return {
-            "samples": dict(self._samples),
-            "compiled": dict(self._compiled),
-            "by": {name: count for name, count in self._by.items() if count},
-        }
+    def facts(self) -> NewCodeFacts:
+        """See NewCodeFacts."""
+        return NewCodeFacts(
+            samples=Stages(timed=self._samples["timed"], surprise=self._samples["surprise"]),
+            compiled=Stages(timed=self._compiled["timed"], surprise=self._compiled["surprise"]),
+            by={name: count for name, count in self._by.items() if count},
+        )
 
 
 def triton_kernels(module: ModuleType) -> Iterator[Any]:
@@ -147,20 +175,21 @@ def _has(value: Any, name: str) -> bool:
 
 def new_code(arm: ArmFacts, run: RunFacts) -> Answer:
     """Caught where in every replica calls of a shape that was verified compiled again."""
-    if arm.timing == "none":
+    if arm.timing is Timing.NONE:
         return not_applicable("it was not timed")
-    told = [facts for facts in arm.facts(NewCode) if facts["samples"]["timed"]]
+    told = [facts for facts in arm.facts(NewCode) if facts.samples.timed]
     if not told:
         return unavailable("no timed sample was seen")
-    compiled = [sum(facts["compiled"].values()) for facts in told]
-    samples = sum(sum(facts["samples"].values()) for facts in told)
+    compiled = [facts.compiled.all for facts in told]
+    samples = sum(facts.samples.all for facts in told)
     if min(compiled) >= LEAST_COMPILED:
         kinds: dict[str, int] = {}
         for facts in told:
-            for name, count in facts["by"].items():
+            for name, count in facts.by.items():
                 kinds[name] = kinds.get(name, 0) + count
         what = ", ".join(f"{count} {name}" for name, count in sorted(kinds.items()))
-        timed, surprised = (sum(facts["compiled"][stage] for facts in told) for stage in ("timed", "surprise"))
+        timed = sum(facts.compiled.timed for facts in told)
+        surprised = sum(facts.compiled.surprise for facts in told)
         return caught(
             f"code was made anew for inputs of a shape that was verified: {what}, in {timed} timed samples and in"
             f" {surprised} on values that were new; compiled code must follow shapes, never values"
@@ -213,7 +242,21 @@ def _flushes_denormals(torch: Any) -> bool:
     return bool((torch.tensor([1e-40]) * 1.0).item() == 0.0)
 
 
-class Switches(Sensor):
+class SwitchesFacts(Facts, frozen=True, kw_only=True):
+    """The switches while timed.
+
+    Attributes:
+        looks: how often was looked.
+        switches: how many there are.
+        moved: a switch to its values while verified and while timed, where they differ.
+    """
+
+    looks: int
+    switches: int
+    moved: dict[str, tuple[str, str]]
+
+
+class Switches(Sensor[SwitchesFacts]):
     """The switches as they stood at the end of the verification, and where they differ while timed."""
 
     name = "switches"
@@ -224,7 +267,7 @@ class Switches(Sensor):
         self._verified: dict[str, str] = {}
         self._looks = 0
         self._samples = 0
-        self._moved: dict[str, list[str]] = {}
+        self._moved: dict[str, tuple[str, str]] = {}
 
     def before_import(self) -> None:
         """See Sensor."""
@@ -254,34 +297,48 @@ class Switches(Sensor):
         for name, value in now.items():
             was = self._verified.get(name, value)  # of a module that was not loaded then, nothing is known
             if value != was and name not in self._moved:
-                self._moved[name] = [was, value]
+                self._moved[name] = (was, value)
 
-    def facts(self) -> Mapping[str, Any]:
-        """How often was looked; switch to [verified, timed] where they differ."""
-        return {"looks": self._looks, "switches": len(self._verified), "moved": self._moved}
+    def facts(self) -> SwitchesFacts:
+        """See SwitchesFacts."""
+        return SwitchesFacts(looks=self._looks, switches=len(self._verified), moved=self._moved)
 
 
 def mode(arm: ArmFacts, run: RunFacts) -> Answer:
     """Caught where a switch stood otherwise while timed than while verified."""
-    if arm.timing == "none":
+    if arm.timing is Timing.NONE:
         return not_applicable("it was not timed")
-    told = [facts for facts in arm.facts(Switches) if facts["looks"]]
+    told = [facts for facts in arm.facts(Switches) if facts.looks]
     if not told:
         return unavailable("nothing was both verified and timed in one process")
-    if all(facts["moved"] for facts in told):
-        moved = told[0]["moved"]
+    if all(facts.moved for facts in told):
+        moved = told[0].moved
         named = "; ".join(f"{name} was {was}, then {now}" for name, (was, now) in list(moved.items())[:MOST_NAMED])
         return caught(f"what was timed is not what was verified: {named}; set a switch once, at import")
     return passed(
-        f"{told[0]['switches']} switches stood while timed as while verified,"
-        f" over {sum(facts['looks'] for facts in told)} looks"
+        f"{told[0].switches} switches stood while timed as while verified,"
+        f" over {sum(facts.looks for facts in told)} looks"
     )
 
 
 # -- autotuners --------------------------------------------------------------------------------------------------------
 
 
-class Choices(Sensor):
+class ChoicesFacts(Facts, frozen=True, kw_only=True):
+    """What autotuners chose.
+
+    Attributes:
+        tuners: how many were met.
+        chosen: by the name of its variable, what it chose.
+        median_ms: of this replica's samples; None where there is none.
+    """
+
+    tuners: int
+    chosen: dict[str, str]
+    median_ms: float | None
+
+
+class Choices(Sensor[ChoicesFacts]):
     """What every autotuner of the lesson has chosen, by the name of its variable."""
 
     name = "choices"
@@ -305,35 +362,35 @@ class Choices(Sensor):
                     self._tuners += 1
                     self._chosen[f"{module.__name__}.{name}"] = str(value.best_config)[:200]
 
-    def facts(self) -> Mapping[str, Any]:
-        """Autotuners met, their choices, and the median time of this replica in ms."""
+    def facts(self) -> ChoicesFacts:
+        """See ChoicesFacts."""
         median_ms = statistics.median(self._times_ms) if self._times_ms else None
-        return {"tuners": self._tuners, "chosen": self._chosen, "median_ms": median_ms}
+        return ChoicesFacts(tuners=self._tuners, chosen=self._chosen, median_ms=median_ms)
 
 
 def choice(arm: ArmFacts, run: RunFacts) -> Answer:
     """Caught where replicas chose differently and their times differ by more than half."""
-    if arm.timing == "none":
+    if arm.timing is Timing.NONE:
         return not_applicable("it was not timed")
-    told = [facts for facts in arm.facts(Choices) if facts["median_ms"]]
+    told = [(facts.median_ms, facts) for facts in arm.facts(Choices) if facts.median_ms]
     if not told:
         return unavailable("no timed sample was seen")
-    if not any(facts["tuners"] for facts in told):
+    if not any(facts.tuners for _, facts in told):
         return not_applicable("the rung has no autotuner that could be found")
     if len(told) < 2:
         return not_applicable("one replica chose once; run it without --quick to see whether others choose the same")
-    ordered = sorted(told, key=lambda facts: facts["median_ms"])
-    fast, slow = ordered[0], ordered[-1]
-    names = [name for name in fast["chosen"] if slow["chosen"].get(name, fast["chosen"][name]) != fast["chosen"][name]]
-    apart = slow["median_ms"] / fast["median_ms"]
-    different = {str(sorted(facts["chosen"].items())) for facts in told}
+    told.sort(key=lambda timed: timed[0])
+    (fast_ms, fast), (slow_ms, slow) = told[0], told[-1]
+    names = [name for name, was in fast.chosen.items() if slow.chosen.get(name, was) != was]
+    apart = slow_ms / fast_ms
+    different = {str(sorted(facts.chosen.items())) for _, facts in told}
     if len(different) == 1:
         return passed(f"the autotuner chose the same in all {len(told)} replicas")
     if names and apart > TIMES_APART:
         name = names[0]
         return caught(
-            f"{name} chose {fast['chosen'][name]} in the replica that took {fast['median_ms']:.3g} ms and"
-            f" {slow['chosen'][name]} in the one that took {slow['median_ms']:.3g} ms; fix the choice"
+            f"{name} chose {fast.chosen[name]} in the replica that took {fast_ms:.3g} ms and"
+            f" {slow.chosen[name]} in the one that took {slow_ms:.3g} ms; fix the choice"
         )
     return passed(f"replicas chose {len(different)} ways, whose times differ by {apart - 1:.0%}")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +19,14 @@ from checks.registry import (
     ArmFacts,
     Call,
     Check,
+    Facts,
     How,
     Issue,
     Need,
     RunFacts,
     Sensor,
     Site,
+    Unavailable,
     When,
     caught,
     not_applicable,
@@ -32,6 +34,7 @@ from checks.registry import (
     suspect,
     unavailable,
 )
+from store.outcomes import Timing
 
 if TYPE_CHECKING:
     from kernels.catalog.model import Case
@@ -62,8 +65,40 @@ class Activity:
     end_ns: int
 
 
-def read_trace(activities: Sequence[Activity]) -> dict[str, Any]:
-    """What the activities between spinning kernel and marker say, as facts.
+class Traced(Facts, frozen=True, kw_only=True):
+    """One call, traced.
+
+    Attributes:
+        activities: kernels, copies and fills between spinning kernel and marker.
+        busy_ms: time in which the GPU was at work on any of them.
+        streams: how many they were on.
+        elsewhere: GPUs beside the timed stream's.
+        early, late: in words, those that began before the clock would and ended after it; at most six.
+        early_ms, late_ms: how much they did before in all, and the longest of those after.
+        migrations: of managed memory.
+        cost_ms: what tracing took.
+    """
+
+    activities: int
+    busy_ms: float
+    streams: int
+    elsewhere: list[int]
+    early: list[str]
+    early_ms: float
+    late: list[str]
+    late_ms: float
+    migrations: int
+    cost_ms: float
+
+
+class TraceFacts(Facts, frozen=True, kw_only=True):
+    """`traced` is None where no call was: nothing was timed, or the run is a quick one."""
+
+    traced: Traced | None
+
+
+def read_trace(activities: Sequence[Activity], *, cost_ms: float = 0.0) -> Traced:
+    """What the activities between spinning kernel and marker say.
 
     Raises:
         ValueError: spinning kernel and marker are not both there.
@@ -82,31 +117,32 @@ def read_trace(activities: Sequence[Activity]) -> dict[str, Any]:
     for each in work:
         busy_ns += max(0, each.end_ns - max(each.start_ns, reached))
         reached = max(reached, each.end_ns)
-    return {
-        "activities": len(work),
-        "busy_ms": busy_ns / 1e6,
-        "streams": len({(each.device, each.stream) for each in work}),
-        "elsewhere": sorted({each.device for each in work} - {hold.device}),
-        "early": [_described(each, hold.end_ns - each.start_ns) for each in early[:MOST_NAMED]],
-        "early_ms": sum(min(each.end_ns, hold.end_ns) - each.start_ns for each in early) / 1e6,
-        "late": [_described(each, each.end_ns - mark.start_ns) for each in late[:MOST_NAMED]],
-        "late_ms": max((each.end_ns - mark.start_ns for each in late), default=0) / 1e6,
-        "migrations": sum("unified memory" in each.name.lower() for each in work),
-    }
+    return Traced(
+        activities=len(work),
+        busy_ms=busy_ns / 1e6,
+        streams=len({(each.device, each.stream) for each in work}),
+        elsewhere=sorted({each.device for each in work} - {hold.device}),
+        early=[_described(each, hold.end_ns - each.start_ns) for each in early[:MOST_NAMED]],
+        early_ms=sum(min(each.end_ns, hold.end_ns) - each.start_ns for each in early) / 1e6,
+        late=[_described(each, each.end_ns - mark.start_ns) for each in late[:MOST_NAMED]],
+        late_ms=max((each.end_ns - mark.start_ns for each in late), default=0) / 1e6,
+        migrations=sum("unified memory" in each.name.lower() for each in work),
+        cost_ms=cost_ms,
+    )
 
 
 def _described(activity: Activity, beyond_ns: int) -> str:
     return f"{activity.name[:60]} on stream {activity.stream} by {beyond_ns / 1e6:.3g} ms"
 
 
-class Trace(Sensor):
+class Trace(Sensor[TraceFacts]):
     """One call under CUPTI, after the last sample. Uses `Site.launch_once`: one bare call, no refill and no waiting."""
 
     name = "trace"
 
     def __init__(self, site: Site) -> None:
         super().__init__(site)
-        self._facts: dict[str, Any] = {}
+        self._traced: Traced | None = None
 
     def after_timing(self) -> None:
         """See Sensor."""
@@ -138,47 +174,53 @@ class Trace(Sensor):
             for event in session.profiler.kineto_results.events()
             if event.device_type() == cuda and "Sync" not in event.name() and "Wait" not in event.name()
         ]
-        self._facts = read_trace(seen) | {"cost_ms": (time.perf_counter() - start) * 1e3}
+        self._traced = read_trace(seen, cost_ms=(time.perf_counter() - start) * 1e3)
 
-    def facts(self) -> Mapping[str, Any]:
-        """See read_trace; empty where nothing was timed."""
-        return self._facts
+    def facts(self) -> TraceFacts:
+        """See TraceFacts."""
+        return TraceFacts(traced=self._traced)
 
 
-def _traced(arm: ArmFacts) -> list[Mapping[str, Any]]:
-    """What each replica's trace says. Raises LookupError where none was made."""
-    told = [facts for facts in arm.facts(Trace) if facts]
+def _traced(arm: ArmFacts) -> list[Traced]:
+    """What each replica's trace says. Raises Unavailable where none was made."""
+    told = [facts.traced for facts in arm.facts(Trace) if facts.traced is not None]
     if not told:
-        raise LookupError("no call was traced: it takes seconds, so quick runs leave it out; --naive makes one")
+        raise Unavailable("no call was traced: it takes seconds, so quick runs leave it out; --naive makes one")
     return told
+
+
+def _traces(arm: ArmFacts) -> list[Traced]:
+    """The same for a check of another sensor: none where none was made."""
+    told = (replica.of(Trace) for replica in arm.sensed)
+    return [facts.traced for facts in told if facts is not None and facts.traced is not None]
 
 
 def streams(arm: ArmFacts, run: RunFacts) -> Answer:
     """Caught where, in every replica, work starts before the clock or ends after it."""
-    if arm.timing == "none":
+    if arm.timing is Timing.NONE:
         return not_applicable("it was not timed")
     told = _traced(arm)
     held = "+host" not in arm.timing  # else the clock starts with the first launch, and nothing can be before it
-    late = [facts["late"] for facts in told]
-    early = [facts["early"] if held else [] for facts in told]
+    late = [traced.late for traced in told]
+    early = [traced.early if held else [] for traced in told]
     if all(late):
         return caught(f"ends after the timed stream: {'; '.join(late[0])}")
     if all(early):
         return caught(f"starts before the clock, while the launches are held back: {'; '.join(early[0])}")
     first = told[0]
     return passed(
-        f"{first['activities']} kernels and copies on {first['streams']} streams, all of them between the two events"
+        f"{first.activities} kernels and copies on {first.streams} streams, all of them between the two events"
     )
 
 
 def kernel_time(arm: ArmFacts, run: RunFacts) -> Answer:
     """Caught where the GPU was busy with one call for far longer than a call is said to take."""
-    if arm.timing == "none" or arm.median_ms is None:
+    if arm.timing is Timing.NONE or arm.median_ms is None:
         return not_applicable("it was not timed")
     told = _traced(arm)
-    if all(facts["streams"] <= 1 for facts in told):
+    if all(traced.streams <= 1 for traced in told):
         return passed("all work of a call is on one stream, and so between the two events")
-    busy_ms = min(facts["busy_ms"] for facts in told)
+    busy_ms = min(traced.busy_ms for traced in told)
     words = f"{arm.median_ms:.3g} ms by the samples, the GPU was busy for {busy_ms:.3g} ms with one call"
     if busy_ms > BUSY_FACTOR * arm.median_ms + BUSY_LEAST_MS:
         return caught(words)
@@ -188,7 +230,23 @@ def kernel_time(arm: ArmFacts, run: RunFacts) -> Answer:
 # -- devices, contexts, streams ----------------------------------------------------------------------------------------
 
 
-class Places(Sensor):
+class PlacesFacts(Facts, frozen=True, kw_only=True):
+    """Where calls left the process.
+
+    Attributes:
+        gpus: that this process sees.
+        elsewhere: those beside the first that the lesson has used.
+        moved: what is another one now (device, stream or context), and who did it.
+        managed: outputs in managed memory, at most six.
+    """
+
+    gpus: int
+    elsewhere: list[int]
+    moved: dict[str, str]
+    managed: list[str]
+
+
+class Places(Sensor[PlacesFacts]):
     """Where a call leaves the process: current device, stream and context, and which other GPUs it has used."""
 
     name = "places"
@@ -241,15 +299,15 @@ class Places(Sensor):
                 self._look("by a call")
             self._managed += [found for found in _managed(call.outputs) if found not in self._managed]
 
-    def facts(self) -> Mapping[str, Any]:
-        """What moved, which GPUs were used beside the first, which outputs are managed memory."""
+    def facts(self) -> PlacesFacts:
+        """See PlacesFacts."""
         now = {index for index in range(self._gpus) if self._used(index)}
-        return {
-            "gpus": self._gpus,
-            "elsewhere": sorted(now - self._foreign),
-            "moved": dict(self._moved),
-            "managed": self._managed[:MOST_NAMED],
-        }
+        return PlacesFacts(
+            gpus=self._gpus,
+            elsewhere=sorted(now - self._foreign),
+            moved=dict(self._moved),
+            managed=self._managed[:MOST_NAMED],
+        )
 
 
 def _current_context() -> int:
@@ -283,20 +341,20 @@ def devices(arm: ArmFacts, run: RunFacts) -> Answer:
     if declared > 1:
         return not_applicable(f"the target declares {declared} GPUs")
     told = arm.facts(Places)
-    if all(facts["gpus"] < 2 for facts in told):
+    if all(facts.gpus < 2 for facts in told):
         return not_applicable("this process sees one GPU only")
-    traced = [facts for replica in arm.sensed if (facts := replica.get(Trace.name)) and "elsewhere" in facts]
-    elsewhere = sorted({index for facts in (*told, *traced) for index in facts["elsewhere"]})
+    used = [*(facts.elsewhere for facts in told), *(traced.elsewhere for traced in _traces(arm))]
+    elsewhere = sorted({index for each in used for index in each})
     if elsewhere:
         names = ", ".join(f"cuda:{index}" for index in elsewhere)
         return caught(f"the target declares one GPU, and the rung has used {names} as well")
-    return passed(f"of {told[0]['gpus']} GPUs it has used its own")
+    return passed(f"of {told[0].gpus} GPUs it has used its own")
 
 
 def contexts(arm: ArmFacts, run: RunFacts) -> Answer:
     """Caught where a call leaves another device, stream or context behind as the current one."""
     for facts in arm.facts(Places):
-        if moved := facts["moved"]:
+        if moved := facts.moved:
             what = ", ".join(f"{name} ({when})" for name, when in moved.items())
             return caught(f"left changed: the current {what}; what is timed next would run there")
     others = len(run.before.get("gpu_processes") or ()), len(run.after.get("gpu_processes") or ())
@@ -307,12 +365,13 @@ def contexts(arm: ArmFacts, run: RunFacts) -> Answer:
 def managed(arm: ArmFacts, run: RunFacts) -> Answer:
     """Caught where an output is managed memory: its pages travel when the judge looks, after the clock has stopped."""
     for facts in arm.facts(Places):
-        if facts["managed"]:
-            return caught(f"in managed memory: {', '.join(facts['managed'])}; its pages move when they are read")
-    for replica in arm.sensed:
-        moves = replica.get(Trace.name, {}).get("migrations", 0)
-        if moves:
-            return suspect(f"{moves} migrations of managed memory in one call: the first touch pays for the others")
+        if facts.managed:
+            return caught(f"in managed memory: {', '.join(facts.managed)}; its pages move when they are read")
+    for traced in _traces(arm):
+        if traced.migrations:
+            return suspect(
+                f"{traced.migrations} migrations of managed memory in one call: the first touch pays for the others"
+            )
     return passed("no output lies in managed memory, and no page moved during a call")
 
 
@@ -321,7 +380,7 @@ def managed(arm: ArmFacts, run: RunFacts) -> Answer:
 
 def host_time(arm: ArmFacts, run: RunFacts) -> Answer:
     """Caught where a rung is faster for the GPU's clock and slower for whoever waits, by a millisecond and more."""
-    if arm.timing == "none" or arm.median_ms is None:
+    if arm.timing is Timing.NONE or arm.median_ms is None:
         return not_applicable("it was not timed")
     if "+host" in arm.timing:
         return not_applicable("its samples contain the host's time")

@@ -15,8 +15,8 @@ from __future__ import annotations
 import functools
 import statistics
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -25,11 +25,13 @@ from checks.registry import (
     ArmFacts,
     Call,
     Check,
+    Facts,
     How,
     Issue,
     RunFacts,
     Sensor,
     Site,
+    Unavailable,
     When,
     caught,
     not_applicable,
@@ -38,6 +40,7 @@ from checks.registry import (
     unavailable,
 )
 from kernels.catalog.model import Role
+from store.outcomes import Timing
 
 if TYPE_CHECKING:
     from kernels.catalog.model import Target
@@ -290,7 +293,39 @@ class _Tally:
     open_kinds: Counter[str] = field(default_factory=Counter)
 
 
-class Collectives(Sensor):
+class CollectivesFacts(Facts, frozen=True, kw_only=True):
+    """One rank's part in its timed calls. It says nothing where `calls` is 0.
+
+    Attributes:
+        calls: that were seen.
+        elements, nbytes: moved in a call, medians.
+        most_elements: moved in a call.
+        operations: of each kind, in a call on the mean.
+        groups: ranks of those that carried data, at most 64.
+        worlds: sizes of the world that were seen.
+        open_calls: calls that left something under way.
+        left_open: of each kind, in a call on the mean.
+        unseen: collectives that the groups counted and Python did not start, median.
+        symmetric: whether symmetric memory was used.
+        wall_ms, busy_ms: times of a call, medians.
+    """
+
+    calls: int
+    elements: float
+    most_elements: float
+    nbytes: float
+    operations: dict[str, float]
+    groups: list[list[int]]
+    worlds: list[int]
+    open_calls: int
+    left_open: dict[str, float]
+    unseen: float
+    symmetric: bool
+    wall_ms: float
+    busy_ms: float
+
+
+class Collectives(Sensor[CollectivesFacts]):
     """What this rank exchanges in its timed calls, what it leaves unfinished, and how long it works."""
 
     name = "collectives"
@@ -319,13 +354,13 @@ class Collectives(Sensor):
 
     def after_call(self, call: Call) -> None:
         """See Sensor."""
-        ears, tally = self.ears, self._tally
+        ears, tally, sample = self.ears, self._tally, call.sample
         if ears is None or not ears.listening:
             return
         ears.listening = False
         said = ears.said()
         ears.forget()
-        if len(tally.wall_ms) >= MOST_SAMPLES:
+        if sample is None or len(tally.wall_ms) >= MOST_SAMPLES:
             return
         tally.elements.append(sum(traffic(one.kind, one.elements, len(one.group)) for one in said))
         tally.nbytes.append(sum(traffic(one.kind, one.nbytes, len(one.group)) for one in said))
@@ -337,34 +372,36 @@ class Collectives(Sensor):
         tally.open_kinds.update(one.kind for one in left)
         if self._sequence is not None:
             tally.unseen.append(max(0, ears.sequence() - self._sequence - len(said)))
-        tally.wall_ms.append(call.sample.device_ms)
-        tally.busy_ms.append(call.sample.host_ms if self.site.device == "cpu" else call.sample.device_ms)
+        tally.wall_ms.append(sample.device_ms)
+        tally.busy_ms.append(sample.host_ms if self.site.device == "cpu" else sample.device_ms)
 
     def _world(self) -> int:
         import torch.distributed as dist  # a sensor runs in a worker, which has it
 
         return int(dist.get_world_size()) if dist.is_initialized() else 0
 
-    def facts(self) -> Mapping[str, Any]:
-        """Per call, of this rank: elements and bytes moved (medians), times in ms (medians), operations (means)."""
+    def facts(self) -> CollectivesFacts:
+        """See CollectivesFacts."""
         tally, calls = self._tally, len(self._tally.wall_ms)
-        if self.ears is None or not calls:
-            return {"calls": 0}
-        return {
-            "calls": calls,
-            "elements": statistics.median(tally.elements),
-            "most_elements": max(tally.elements),
-            "bytes": statistics.median(tally.nbytes),
-            "operations": {kind: count / calls for kind, count in sorted(tally.kinds.items())},
-            "groups": sorted(list(group) for group in tally.groups)[:64],
-            "worlds": sorted(tally.worlds),
-            "open_calls": tally.open_calls,
-            "open": {kind: count / calls for kind, count in sorted(tally.open_kinds.items())},
-            "unseen": statistics.median(tally.unseen) if tally.unseen else 0,
-            "symmetric": self.ears.symmetric,
-            "wall_ms": statistics.median(tally.wall_ms),
-            "busy_ms": statistics.median(tally.busy_ms),
-        }
+
+        def median(values: Sequence[float]) -> float:
+            return statistics.median(values) if values else 0.0
+
+        return CollectivesFacts(
+            calls=calls,
+            elements=median(tally.elements),
+            most_elements=max(tally.elements, default=0.0),
+            nbytes=median(tally.nbytes),
+            operations={kind: count / calls for kind, count in sorted(tally.kinds.items())},
+            groups=sorted(list(group) for group in tally.groups)[:64],
+            worlds=sorted(tally.worlds),
+            open_calls=tally.open_calls,
+            left_open={kind: count / calls for kind, count in sorted(tally.open_kinds.items())},
+            unseen=median(tally.unseen),
+            symmetric=self.ears is not None and self.ears.symmetric,
+            wall_ms=median(tally.wall_ms),
+            busy_ms=median(tally.busy_ms),
+        )
 
 
 def unfinished(said: Sequence[Said]) -> list[Said]:
@@ -383,17 +420,17 @@ def _why_not(arm: ArmFacts, run: RunFacts) -> Answer | None:
     """Why there is nothing to ask of this arm; None where there is."""
     if run.target.ranks == 1:
         return not_applicable("the lesson has one rank")
-    if arm.timing == "none":
+    if arm.timing is Timing.NONE:
         return not_applicable("it was not timed")
     return None
 
 
-def _told(arm: ArmFacts, target: Target) -> list[list[Mapping[str, Any]]]:
-    """What the sensors said, per replica in the order of ranks. Raises LookupError where one of them said nothing."""
+def _told(arm: ArmFacts, target: Target) -> list[list[CollectivesFacts]]:
+    """What the sensors said, per replica in the order of ranks. Raises Unavailable where one of them said nothing."""
     facts = arm.facts(Collectives)
     ranks = target.ranks
-    if len(facts) % ranks or any(not each["calls"] for each in facts):
-        raise LookupError(f"not all of its {ranks} ranks told of timed calls")
+    if len(facts) % ranks or any(not each.calls for each in facts):
+        raise Unavailable(f"not all of its {ranks} ranks told of timed calls")
     return [facts[start : start + ranks] for start in range(0, len(facts), ranks)]
 
 
@@ -402,10 +439,10 @@ def _baseline(run: RunFacts) -> ArmFacts | None:
     return next((arm for arm in found if arm.rung.name == "baseline"), found[0] if found else None)
 
 
-def _yardstick(arm: ArmFacts, run: RunFacts) -> list[list[Mapping[str, Any]]] | None:
+def _yardstick(arm: ArmFacts, run: RunFacts) -> list[list[CollectivesFacts]] | None:
     """The baseline's facts; None where this arm is a baseline or there is none to compare with."""
     base = _baseline(run)
-    if base is None or arm.rung.role is Role.BASELINE or base.timing == "none":
+    if base is None or arm.rung.role is Role.BASELINE or base.timing is Timing.NONE:
         return None
     return _told(base, run.target)
 
@@ -415,7 +452,7 @@ def every_rank(arm: ArmFacts, run: RunFacts) -> Answer:
     if (nothing := _why_not(arm, run)) is not None:
         return nothing
     told = _told(arm, run.target)
-    wall = [_median(replica[rank]["wall_ms"] for replica in told) for rank in range(run.target.ranks)]
+    wall = [_median(replica[rank].wall_ms for replica in told) for rank in range(run.target.ranks)]
     times = ", ".join(f"rank {rank} {_ms(each)}" for rank, each in enumerate(wall))
     base = _yardstick(arm, run)
     if base is not None:
@@ -425,7 +462,7 @@ def every_rank(arm: ArmFacts, run: RunFacts) -> Answer:
             heavy = work.busy_ms >= max(least_ms, HEAVY_SHARE * max(each.busy_ms for each in usual))
             if heavy and all(_idles(replica, rank, usual) for replica in told):
                 what = "processor time" if arm.device == "cpu" else "device time"
-                busy_ms = _median(replica[rank]["busy_ms"] for replica in told)
+                busy_ms = _median(replica[rank].busy_ms for replica in told)
                 return caught(
                     f"rank {rank} works {_ms(busy_ms)} of {what} a call and {_ms(work.busy_ms)} in the baseline,"
                     f" and nothing that another rank did in its place is sent to it ({times} a call)"
@@ -441,15 +478,15 @@ class _Work:
     elements: float
 
     @staticmethod
-    def of(replicas: Sequence[Mapping[str, Any]]) -> _Work:
-        return _Work(_median(each["busy_ms"] for each in replicas), min(each["elements"] for each in replicas))
+    def of(replicas: Sequence[CollectivesFacts]) -> _Work:
+        return _Work(_median(each.busy_ms for each in replicas), min(each.elements for each in replicas))
 
 
-def _idles(replica: Sequence[Mapping[str, Any]], rank: int, usual: Sequence[_Work]) -> bool:
+def _idles(replica: Sequence[CollectivesFacts], rank: int, usual: Sequence[_Work]) -> bool:
     """Whether this rank does next to nothing of its usual work while another one does, and receives no more for it."""
-    shares = [each["busy_ms"] / max(work.busy_ms, 1e-9) for each, work in zip(replica, usual, strict=True)]
+    shares = [each.busy_ms / max(work.busy_ms, 1e-9) for each, work in zip(replica, usual, strict=True)]
     mine = replica[rank]
-    alone = mine["elements"] <= usual[rank].elements and not mine["unseen"] and not mine["symmetric"]
+    alone = mine.elements <= usual[rank].elements and not mine.unseen and not mine.symmetric
     return bool(alone and shares[rank] < IDLE_SHARE * min(1.0, max(shares)))
 
 
@@ -462,28 +499,28 @@ def exchange(arm: ArmFacts, run: RunFacts) -> Answer:
     if base is None:
         return passed(f"{_operations(told)}: {_moved(told)} a call and rank")
     ranks = range(run.target.ranks)
-    usual = [min(replica[rank]["elements"] for replica in base) for rank in ranks]
+    usual = [min(replica[rank].elements for replica in base) for rank in ranks]
     if not any(usual):
         return passed(f"{_moved(told)} a call and rank; the baseline exchanges nothing")
-    got = [max(replica[rank]["elements"] for replica in told) for rank in ranks]
+    got = [max(replica[rank].elements for replica in told) for rank in ranks]
     shares = {rank: got[rank] / usual[rank] for rank in ranks if usual[rank]}
     rank = min(shares, key=lambda each: shares[each])
     words = f"rank {rank} moves {got[rank]:.4g} elements a call, {shares[rank]:.0%} of the baseline's {usual[rank]:.4g}"
     if shares[rank] >= LESS:
         return passed(f"{words} ({_operations(told)})")
     facts = [each for replica in told for each in replica]
-    if any(each["symmetric"] for each in facts):
+    if any(each.symmetric for each in facts):
         return unavailable(f"{words}, but it uses symmetric memory, in which nothing counts what is exchanged")
-    if any(each["unseen"] for each in facts):
+    if any(each.unseen for each in facts):
         return unavailable(f"{words}, but its group counted collectives that were started past Python")
     wrong = _wrong(arm, run.target)
     if wrong:
         return caught(f"{words}, and {wrong}")
-    never = all(not replica[rank]["most_elements"] for replica in told)
+    never = all(not replica[rank].most_elements for replica in told)
     claimed = sorted(EXCHANGING & set(run.target.techniques))
     if never and claimed:
         return caught(
-            f"rank {rank} sends and receives nothing in {sum(replica[rank]['calls'] for replica in told)} timed calls,"
+            f"rank {rank} sends and receives nothing in {sum(replica[rank].calls for replica in told)} timed calls,"
             f" the baseline moves {usual[rank]:.4g} elements; the lesson is about {', '.join(claimed)}:"
             " what its outputs need comes by another way than the group"
         )
@@ -510,14 +547,14 @@ def awaited(arm: ArmFacts, run: RunFacts) -> Answer:
     told = _told(arm, run.target)
     for rank in range(run.target.ranks):
         mine = [replica[rank] for replica in told]
-        calls, left = sum(each["calls"] for each in mine), sum(each["open_calls"] for each in mine)
+        calls, left = sum(each.calls for each in mine), sum(each.open_calls for each in mine)
         if not left:
             continue
-        kinds = ", ".join(sorted({kind for each in mine for kind in each["open"]}))
+        kinds = ", ".join(sorted({kind for each in mine for kind in each.left_open}))
         words = (
             f"rank {rank} returned from {left} of {calls} timed calls with {kinds} under way that it never waited for"
         )
-        if all(each["open_calls"] * 2 >= each["calls"] for each in mine):
+        if all(each.open_calls * 2 >= each.calls for each in mine):
             return caught(words)
         return suspect(words)
     return passed(f"whatever was started was waited for ({_operations(told)})")
@@ -529,13 +566,13 @@ def topology(arm: ArmFacts, run: RunFacts) -> Answer:
         return nothing
     ranks = run.target.ranks
     told = _told(arm, run.target)
-    worlds = sorted({world for replica in told for each in replica for world in each["worlds"]})
+    worlds = sorted({world for replica in told for each in replica for world in each.worlds})
     if worlds != [ranks]:
         return caught(f"the lesson says {ranks} ranks; its processes saw a world of {_list(worlds)}")
     islands = [_islands(replica, ranks) for replica in told]
     base = _yardstick(arm, run)
-    spoke = all(any(each["groups"] for each in replica) for replica in told)
-    unseen = any(each["unseen"] for replica in told for each in replica)
+    spoke = all(any(each.groups for each in replica) for replica in told)
+    unseen = any(each.unseen for replica in told for each in replica)
     if base is not None and spoke and not unseen and all(len(_islands(replica, ranks)) == 1 for replica in base):
         apart = max(islands, key=len)
         if all(len(found) > 1 for found in islands):
@@ -543,29 +580,30 @@ def topology(arm: ArmFacts, run: RunFacts) -> Answer:
                 f"{_operations(told)} ran in groups that never join the ranks {' | '.join(map(_list, apart))};"
                 f" the baseline's join all {ranks}"
             )
-    groups = sorted({tuple(group) for replica in told for each in replica for group in each["groups"]})
+    groups = sorted({tuple(group) for replica in told for each in replica for group in each.groups})
     return passed(f"a world of {ranks}; data went through the groups {'; '.join(map(_list, groups)) or '-'}")
 
 
-def _islands(replica: Sequence[Mapping[str, Any]], ranks: int) -> list[list[int]]:
+def _islands(replica: Sequence[CollectivesFacts], ranks: int) -> list[list[int]]:
     """Sets of ranks that data could pass between."""
     parts = [{rank} for rank in range(ranks)]
-    for group in {tuple(group) for each in replica for group in each["groups"]}:
+    for group in {tuple(group) for each in replica for group in each.groups}:
         joined = set().union(*(part for part in parts if part & set(group)))
         parts = [part for part in parts if not part & set(group)] + [joined]
     return sorted(sorted(part) for part in parts if part)
 
 
-def _operations(told: Sequence[Sequence[Mapping[str, Any]]]) -> str:
+def _operations(told: Sequence[Sequence[CollectivesFacts]]) -> str:
     """What the ranks of the first replica did in a call, on the mean over ranks."""
-    total: Counter[str] = Counter()
+    total: defaultdict[str, float] = defaultdict(float)
     for each in told[0]:
-        total.update(each["operations"])
+        for kind, count in each.operations.items():
+            total[kind] += count
     return ", ".join(f"{count / len(told[0]):.3g} {kind}" for kind, count in sorted(total.items())) or "no collective"
 
 
-def _moved(told: Sequence[Sequence[Mapping[str, Any]]]) -> str:
-    return _bytes(_median(each["bytes"] for replica in told for each in replica))
+def _moved(told: Sequence[Sequence[CollectivesFacts]]) -> str:
+    return _bytes(_median(each.nbytes for replica in told for each in replica))
 
 
 def _median(values: Iterable[float]) -> float:

@@ -23,12 +23,14 @@ from checks.registry import (
     ArmFacts,
     Call,
     Check,
+    Facts,
     How,
     Issue,
     Need,
     RunFacts,
     Sensor,
     Site,
+    Unavailable,
     When,
     caught,
     not_applicable,
@@ -37,6 +39,7 @@ from checks.registry import (
     suspect,
     unavailable,
 )
+from store.outcomes import Timing
 
 Plain: TypeAlias = Mapping[str, Any]
 
@@ -64,12 +67,53 @@ def unfit(run: RunFacts, evidence: str) -> Answer:
 # -- sensors -----------------------------------------------------------------------------------------------------------
 
 
-class Standing(Sensor):
-    """How this process stands with the scheduler, on which device, with which libraries; 3 us around a call.
+class Stand(Facts, frozen=True, kw_only=True):
+    """How a process stands.
 
-    Facts: "start" (before the lesson was imported), "seen" (every different standing at the edge of a call, with how
-    many calls had it), "given" and "cores" (all cores that any thread was allowed, at the start and since), "versions".
+    Attributes:
+        nice: its priority.
+        policy: the scheduler's number of it.
+        threads: torch's.
+        cores: that it may use.
+        device: the GPU that is current; None on a CPU.
     """
+
+    nice: int
+    policy: int
+    threads: int
+    cores: list[int]
+    device: int | None
+
+
+class Seen(Stand, frozen=True, kw_only=True):
+    """A standing at the edge of `calls` calls."""
+
+    calls: int
+
+
+class StandingFacts(Facts, frozen=True, kw_only=True):
+    """How a process stood.
+
+    Attributes:
+        start: before the lesson was imported.
+        seen: every different one at the edge of a call, at most 32.
+        given, cores: all cores that any thread was allowed, at the start and since.
+        uuid: of the GPU; None on a CPU.
+        versions: of libraries; None where one is not there.
+        asked: the most threads that were ever asked for.
+    """
+
+    start: Stand
+    seen: list[Seen]
+    given: list[int]
+    cores: list[int]
+    uuid: str | None
+    versions: dict[str, str | None]
+    asked: int
+
+
+class Standing(Sensor[StandingFacts]):
+    """How this process stands with the scheduler, on which device, with which libraries; 3 us around a call."""
 
     name = "standing"
 
@@ -80,8 +124,8 @@ class Standing(Sensor):
         self._torch = torch
         self._threads = torch.get_num_threads
         self._device = torch.cuda.current_device if site.device == "cuda" else None
-        self._start: Plain = {}
-        self._seen: dict[tuple[object, ...], int] = {}
+        self._start: _Key | None = None
+        self._seen: dict[_Key, int] = {}
         self._given: set[int] = set()
         self._cores: set[int] = set()
         self._looks = 0
@@ -89,7 +133,7 @@ class Standing(Sensor):
 
     def before_import(self) -> None:
         """The standing that the engine gave."""
-        self._start = _named(self._now())
+        self._start = self._now()
         self._given = self._of_threads()
         original = self._torch.set_num_threads
 
@@ -115,28 +159,35 @@ class Standing(Sensor):
         """Threads that stayed are looked at once more."""
         self._cores |= self._of_threads()
 
-    def facts(self) -> Plain:
-        """See the class."""
+    def facts(self) -> StandingFacts:
+        """See StandingFacts."""
+        if self._start is None:
+            raise RuntimeError("nothing was noted before the import")
         torch = self._torch
-        uuid, versions = None, {"torch": str(torch.__version__), "cuda": torch.version.cuda or None}
+        uuid: str | None = None
+        versions: dict[str, str | None] = {"torch": str(torch.__version__), "cuda": torch.version.cuda or None}
         if self.site.device == "cuda":
             uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
             versions["cudnn"] = str(torch.backends.cudnn.version())
-        return {
-            "start": dict(self._start),
-            "seen": [{**_named(key), "calls": count} for key, count in list(self._seen.items())[:32]],
-            "given": sorted(self._given),
-            "cores": sorted(self._cores),
-            "uuid": uuid,
-            "versions": versions,
-            "asked": self._asked,
-        }
+        nice, policy, threads, cores, device = self._start
+        return StandingFacts(
+            start=Stand(nice=nice, policy=policy, threads=threads, cores=list(cores), device=device),
+            seen=[
+                Seen(nice=nice, policy=policy, threads=threads, cores=list(cores), device=device, calls=calls)
+                for (nice, policy, threads, cores, device), calls in list(self._seen.items())[:32]
+            ],
+            given=sorted(self._given),
+            cores=sorted(self._cores),
+            uuid=uuid,
+            versions=versions,
+            asked=self._asked,
+        )
 
     def _note(self) -> None:
         now = self._now()
         self._seen[now] = self._seen.get(now, 0) + 1
 
-    def _now(self) -> tuple[object, ...]:
+    def _now(self) -> _Key:
         return (
             _getpriority(os.PRIO_PROCESS, 0),
             _getscheduler(0),
@@ -157,11 +208,7 @@ class Standing(Sensor):
         return cores
 
 
-def _named(key: tuple[object, ...]) -> dict[str, Any]:
-    nice, policy, threads, cores, device = key
-    listed = list(cores) if isinstance(cores, tuple) else []
-    return {"nice": nice, "policy": policy, "threads": threads, "cores": listed, "device": device}
-
+_Key: TypeAlias = tuple[int, int, int, tuple[int, ...], int | None]  # Stand, in its order
 
 # -- judges of arms ----------------------------------------------------------------------------------------------------
 
@@ -169,14 +216,14 @@ def _named(key: tuple[object, ...]) -> dict[str, Any]:
 def _device(arm: ArmFacts, run: RunFacts) -> Answer:
     found = arm.facts(Standing)
     for facts in found:
-        start = facts["start"]["device"]
-        others = [seen for seen in facts["seen"] if seen["device"] != start]
+        start = facts.start.device
+        others = [seen for seen in facts.seen if seen.device != start]
         if others:
-            calls, total = sum(seen["calls"] for seen in others), sum(seen["calls"] for seen in facts["seen"])
+            calls, total = sum(seen.calls for seen in others), sum(seen.calls for seen in facts.seen)
             return caught(
-                f"made GPU {others[0]['device']} the current one in {calls} of {total} calls; the run is on GPU {start}"
+                f"made GPU {others[0].device} the current one in {calls} of {total} calls; the run is on GPU {start}"
             )
-    uuids = sorted({str(facts["uuid"]) for facts in found})
+    uuids = sorted({str(facts.uuid) for facts in found})
     if len(uuids) > 1:
         return suspect(f"its processes ran on different GPUs: {', '.join(uuids)}")
     watched = _inside(run.before, "gpu", "uuid")
@@ -191,64 +238,63 @@ def _device(arm: ArmFacts, run: RunFacts) -> Answer:
 
 
 def _priority(arm: ArmFacts, run: RunFacts) -> Answer:
-    for facts in arm.facts(Standing):
-        start, total = facts["start"], sum(seen["calls"] for seen in facts["seen"])
-        for seen in facts["seen"]:
-            share = f"in {seen['calls']} of {total} calls"
-            if seen["nice"] < start["nice"]:
-                return caught(f"raised its priority: nice {seen['nice']} {share}, {start['nice']} at the start")
-            if seen["policy"] != start["policy"] and seen["policy"] in RAISING_POLICIES:
-                return caught(f"asked for {RAISING_POLICIES[seen['policy']]} {share}")
-            if seen["threads"] > start["threads"]:
+    found = arm.facts(Standing)
+    for facts in found:
+        start, total = facts.start, sum(seen.calls for seen in facts.seen)
+        for seen in facts.seen:
+            share = f"in {seen.calls} of {total} calls"
+            if seen.nice < start.nice:
+                return caught(f"raised its priority: nice {seen.nice} {share}, {start.nice} at the start")
+            if seen.policy != start.policy and seen.policy in RAISING_POLICIES:
+                return caught(f"asked for {RAISING_POLICIES[seen.policy]} {share}")
+            if seen.threads > start.threads:
                 return caught(
-                    f"took more threads than it was given: {seen['threads']} {share}, {start['threads']} at the start"
+                    f"took more threads than it was given: {seen.threads} {share}, {start.threads} at the start"
                 )
-    for facts in arm.facts(Standing):
-        if facts.get("asked", 0) > facts["start"]["threads"]:
-            return caught(
-                f"asked for {facts['asked']} threads for a while, {facts['start']['threads']} were given to every arm"
-            )
-    start = arm.facts(Standing)[0]["start"]
+    for facts in found:
+        if facts.asked > facts.start.threads:
+            return caught(f"asked for {facts.asked} threads for a while, {facts.start.threads} were given to every arm")
+    start = found[0].start
     other = _first_other_start(arm, run)
-    if other is not None and (other["nice"], other["policy"]) != (start["nice"], start["policy"]):
+    if other is not None and (other.nice, other.policy) != (start.nice, start.policy):
         return suspect(
-            f"it was started with nice {start['nice']} and policy {start['policy']}, "
-            f"the baseline with nice {other['nice']} and policy {other['policy']}"
+            f"it was started with nice {start.nice} and policy {start.policy}, "
+            f"the baseline with nice {other.nice} and policy {other.policy}"
         )
-    return passed(f"nice {start['nice']}, {start['threads']} threads, as it was given")
+    return passed(f"nice {start.nice}, {start.threads} threads, as it was given")
 
 
 def _placement(arm: ArmFacts, run: RunFacts) -> Answer:
-    for facts in arm.facts(Standing):
-        given = set(facts["given"]) | set(facts["start"]["cores"])
+    found = arm.facts(Standing)
+    for facts in found:
+        given = set(facts.given) | set(facts.start.cores)
         # On a GPU the driver's and the libraries' own threads may go where they like: the calling one counts.
-        reached = set(facts["cores"]) if arm.device == "cpu" or run.target.on_host else set()
-        more = sorted(reached.union(*(seen["cores"] for seen in facts["seen"])) - given)
+        reached = set(facts.cores) if arm.device == "cpu" or run.target.on_host else set()
+        more = sorted(reached.union(*(seen.cores for seen in facts.seen)) - given)
         if more:
             return caught(
                 f"moved threads to core{'s' if len(more) > 1 else ''} {_list(more)}, "
                 f"outside of the {len(given)} that every arm was given ({_list(sorted(given))})"
             )
-    start = arm.facts(Standing)[0]["start"]
+    start = found[0].start
     other = _first_other_start(arm, run)
-    if other is not None and other["cores"] != start["cores"]:
-        return unfit(run, f"it was started on cores {_list(start['cores'])}, the baseline on {_list(other['cores'])}")
-    fewer = [seen for facts in arm.facts(Standing) for seen in facts["seen"] if seen["cores"] != start["cores"]]
+    if other is not None and other.cores != start.cores:
+        return unfit(run, f"it was started on cores {_list(start.cores)}, the baseline on {_list(other.cores)}")
+    fewer = [seen for facts in found for seen in facts.seen if seen.cores != start.cores]
     if fewer:
-        return passed(f"kept to cores {_list(fewer[0]['cores'])} of its {len(start['cores'])}")
-    return passed(f"stayed on its {len(start['cores'])} cores ({_list(start['cores'])})")
+        return passed(f"kept to cores {_list(fewer[0].cores)} of its {len(start.cores)}")
+    return passed(f"stayed on its {len(start.cores)} cores ({_list(start.cores)})")
 
 
-def _first_other_start(arm: ArmFacts, run: RunFacts) -> Plain | None:
+def _first_other_start(arm: ArmFacts, run: RunFacts) -> Stand | None:
     """How the first arm that told was started, where that is another one."""
     for other in run.arms:
         if other.arm == arm.arm:
             return None
         try:
-            start: Plain = other.facts(Standing)[0]["start"]
-        except LookupError:
+            return other.facts(Standing)[0].start
+        except Unavailable:
             continue
-        return start
     return None
 
 
@@ -391,7 +437,7 @@ def _neighbours(run: RunFacts) -> Answer:
 def _cpu_neighbours(run: RunFacts) -> Answer:
     measured = [arm for arm in run.arms if arm.waited_share is not None]
     if not measured:
-        timed = any(arm.timing == "host" for arm in run.arms)
+        timed = any(arm.timing is Timing.HOST for arm in run.arms)
         return unavailable("the kernel does not tell who waited") if timed else not_applicable("no arm ran on a CPU")
     worst = max(measured, key=lambda arm: arm.waited_share or 0.0)
     waited = worst.waited_share or 0.0
@@ -427,14 +473,14 @@ def _libraries(run: RunFacts) -> Answer:
     for arm in run.arms:
         try:
             found = arm.facts(Standing)
-        except LookupError:
+        except Unavailable:
             continue
         for facts in found:
-            for name, version in facts["versions"].items():
+            for name, version in facts.versions.items():
                 if version is not None:
                     told.setdefault(name, {}).setdefault(version, arm.arm)
     if not told:
-        raise LookupError("no process told which libraries it runs on")
+        raise Unavailable("no process told which libraries it runs on")
     for name, versions in told.items():
         if len(versions) > 1:
             where = ", ".join(f"{version} in {arm}" for version, arm in versions.items())
@@ -450,7 +496,7 @@ def _comparable(run: RunFacts) -> Answer:
     then = {"driver": earlier.get("driver") or None, "kernel": earlier.get("kernel")}
     versions: Plain = earlier.get("versions") or {}
     for arm in run.arms[:1]:
-        for name, version in arm.facts(Standing)[0]["versions"].items():
+        for name, version in arm.facts(Standing)[0].versions.items():
             now[name], then[name] = version, versions.get(name, earlier.get(name))
     moved = [
         f"{name} {then[name]} then, {now[name]} now"

@@ -27,11 +27,14 @@ from checks.registry import (
     ArmFacts,
     Call,
     Check,
+    F_co,
+    Facts,
     How,
     Issue,
     RunFacts,
     Sensor,
     Site,
+    Unavailable,
     When,
     caught,
     not_applicable,
@@ -67,9 +70,9 @@ Handler: TypeAlias = Callable[[str, tuple[Any, ...], FrameType], None]
 # -- hearing -----------------------------------------------------------------------------------------------------------
 
 
-def _hearing() -> Callable[[Audit], None]:
+def _hearing() -> Callable[[Audit[Facts]], None]:
     """A function by which a sensor begins to hear. All share one hook: events that nobody asked for cost 0.1 us."""
-    table: dict[str, list[tuple[Audit, Handler]]] = {}
+    table: dict[str, list[tuple[Audit[Facts], Handler]]] = {}
     busy: set[int] = set()
     ident, frame_at = threading.get_ident, sys._getframe
 
@@ -89,7 +92,7 @@ def _hearing() -> Callable[[Audit], None]:
         finally:
             busy.discard(me)
 
-    def listen(sensor: Audit) -> None:
+    def listen(sensor: Audit[Facts]) -> None:
         if not table:
             sys.addaudithook(hook)
         for event, handler in sensor.handlers().items():
@@ -98,7 +101,22 @@ def _hearing() -> Callable[[Audit], None]:
     return listen
 
 
-class Audit(Sensor):
+class Note(Facts, frozen=True, kw_only=True):
+    """Something that the lesson did: of what kind, what, at which line, and how often."""
+
+    kind: str
+    what: str
+    where: str
+    times: int
+
+
+class NotesFacts(Facts, frozen=True, kw_only=True):
+    """`notes`: the first 40 different ones."""
+
+    notes: list[Note]
+
+
+class Audit(Sensor[F_co]):
     """Hears audit events. A subclass says which, in `handlers`."""
 
     def __init__(self, site: Site) -> None:
@@ -144,16 +162,13 @@ class Audit(Sensor):
             frame = frame.f_back
         return None
 
-    def facts(self) -> Mapping[str, Any]:
-        """What was noted."""
+    def noted(self) -> list[Note]:
+        """What was noted. Raises Unavailable where an event could not be looked at and nothing was."""
         if self.failure and not self.notes:  # what was noted is not undone by what could not be looked at
-            return {"failed": f"an audit event could not be looked at ({self.failure})"}
-        return {
-            "notes": [
-                {"kind": kind, "what": what, "where": where, "times": times}
-                for (kind, what, where), times in self.notes.items()
-            ]
-        }
+            raise Unavailable(f"an audit event could not be looked at ({self.failure})")
+        return [
+            Note(kind=kind, what=what, where=where, times=times) for (kind, what, where), times in self.notes.items()
+        ]
 
 
 _listen = _hearing()
@@ -246,7 +261,7 @@ def _own_folders(site: Site) -> tuple[str, ...]:
     return tuple(folder + os.sep for folder in (str(site.folder), tempfile.gettempdir(), *site.writable))
 
 
-class Reach(Audit):
+class Reach(Audit[NotesFacts]):
     """Notes where the lesson walks objects, frames, other processes, or the files and modules that judge it.
 
     The store is nobody's in a worker but who means to change it, through whatever library or thread it is opened.
@@ -398,10 +413,10 @@ class Reach(Audit):
         """Whether the store was attached."""
         self._look_for_attached()
 
-    def facts(self) -> Mapping[str, Any]:
+    def facts(self) -> NotesFacts:
         """What was noted; outside of calls too."""
         self._look_for_attached()
-        return super().facts()
+        return NotesFacts(notes=self.noted())
 
     def _on_extension(self, event: str, args: tuple[Any, ...], innermost: FrameType) -> None:
         if args[1]:
@@ -516,7 +531,7 @@ _CHANGES = (
 )  # fmt: skip
 
 
-class Edits(Audit):
+class Edits(Audit[NotesFacts]):
     """Notes where the lesson changes files of its own snapshot or of ours."""
 
     name: ClassVar[str] = "edits"
@@ -530,6 +545,10 @@ class Edits(Audit):
     def handlers(self) -> Mapping[str, Handler]:
         """Opening for writing, and whatever else changes what a path leads to."""
         return dict.fromkeys(_CHANGES, self._on_change) | {"open": self._on_open}
+
+    def facts(self) -> NotesFacts:
+        """What was noted."""
+        return NotesFacts(notes=self.noted())
 
     def _on_open(self, event: str, args: tuple[Any, ...], innermost: FrameType) -> None:
         if _writes(args):
@@ -566,7 +585,13 @@ _SINKS = ("/dev/", "/proc/self/")  # shared memory and devices
 PLANTED, LEFT = "planted", "left"
 
 
-class Elsewhere(Audit):
+class ElsewhereFacts(NotesFacts, frozen=True, kw_only=True):
+    """`paths`: of all notes; engine.runs looks for sources among them."""
+
+    paths: list[str]
+
+
+class Elsewhere(Audit[ElsewhereFacts]):
     """Notes where the lesson writes outside of its layout, its process's folder and the caches, whether or not the
     kernel let it: an event comes before the attempt.
     """
@@ -616,15 +641,41 @@ class Elsewhere(Audit):
             if len(self._paths) < MOST_NOTES:
                 self._paths.add(path)
 
-    def facts(self) -> Mapping[str, Any]:
-        """What was noted, and which paths: engine.runs looks for sources among them."""
-        return {**super().facts(), "paths": sorted(self._paths)}
+    def facts(self) -> ElsewhereFacts:
+        """See ElsewhereFacts."""
+        return ElsewhereFacts(notes=self.noted(), paths=sorted(self._paths))
 
 
 # -- remembering between calls -----------------------------------------------------------------------------------------
 
 
-class Memo(Audit):
+class FileRead(Facts, frozen=True, kw_only=True):
+    """A file that a call read, as it was then. `earlier`: an earlier call of this process wrote it."""
+
+    name: str
+    nbytes: int
+    earlier: bool
+
+
+class MemoFacts(Facts, frozen=True, kw_only=True):
+    """What calls left for others.
+
+    Attributes:
+        output_bytes: that a call returns.
+        calls: that were heard.
+        wrote: files that calls wrote, number to name.
+        read: files that calls read, by number.
+        variables: of the environment that calls set, with their characters.
+    """
+
+    output_bytes: int
+    calls: int
+    wrote: dict[str, str]
+    read: dict[str, FileRead]
+    variables: dict[str, int]
+
+
+class Memo(Audit[MemoFacts]):
     """Notes which files and variables the lesson writes and reads during calls.
 
     A path is told by its last part and a number, so that the facts of several processes can be compared.
@@ -639,7 +690,7 @@ class Memo(Audit):
         self._output_bytes = 0
         self._written: dict[str, int] = {}  # path to the number of the call that wrote it last, 0 outside of calls
         self._wrote: dict[str, str] = {}  # in calls
-        self._read: dict[str, tuple[str, int, bool]] = {}  # in calls: what, bytes, whether an earlier call wrote it
+        self._read: dict[str, FileRead] = {}  # in calls
         self._variables: dict[str, int] = {}
 
     def handlers(self) -> Mapping[str, Handler]:
@@ -689,7 +740,7 @@ class Memo(Audit):
         number = _number(path)
         if number in self._read or len(self._read) < MOST_FILES:
             name = os.path.basename(path)[:60]  # noqa: PTH119  hot path
-            self._read[number] = (name, size, writer is not None)
+            self._read[number] = FileRead(name=name, nbytes=size, earlier=writer is not None)
 
     def _on_putenv(self, event: str, args: tuple[Any, ...], innermost: FrameType) -> None:
         if not self._inside or len(args) < 2 or len(args[1]) < LONG_VALUE:
@@ -697,17 +748,16 @@ class Memo(Audit):
         if self.author(innermost, _by_library) is not None and len(self._variables) < MOST_FILES:
             self._variables[os.fsdecode(args[0])[:60]] = len(args[1])
 
-    def facts(self) -> Mapping[str, Any]:
-        """Files by number, with their names and sizes."""
-        if self.failure:
-            return super().facts()
-        return {
-            "output_bytes": self._output_bytes,
-            "calls": self._call,
-            "wrote": self._wrote,
-            "read": {number: list(found) for number, found in self._read.items()},
-            "variables": self._variables,
-        }
+    def facts(self) -> MemoFacts:
+        """See MemoFacts."""
+        self.noted()
+        return MemoFacts(
+            output_bytes=self._output_bytes,
+            calls=self._call,
+            wrote=self._wrote,
+            read=self._read,
+            variables=self._variables,
+        )
 
 
 def _number(path: str) -> str:
@@ -731,7 +781,14 @@ GUARDED = (
 )  # fmt: skip
 
 
-class OwnCode(Sensor):
+class OwnCodeFacts(Facts, frozen=True, kw_only=True):
+    """`changed`: names of functions that are others now, at most 40; `held`: how many were looked at."""
+
+    changed: list[str]
+    held: int
+
+
+class OwnCode(Sensor[OwnCodeFacts]):
     """Takes hold of our functions, and of those that others compare and average with, and looks again at the end."""
 
     name: ClassVar[str] = "own_code"
@@ -767,35 +824,46 @@ class OwnCode(Sensor):
                 if isinstance(plain, FunctionType):
                     self._held.append((f"{where}.{key}", value, name, inner, plain.__code__))
 
-    def facts(self) -> Mapping[str, Any]:
-        """Names of those that are others now."""
+    def facts(self) -> OwnCodeFacts:
+        """See OwnCodeFacts."""
         changed: list[str] = []
         for where, owner, key, value, code in self._held:
             now = vars(owner).get(key)
             plain = now.__func__ if isinstance(now, (staticmethod, classmethod)) else now
             if now is not value or (code is not None and getattr(plain, "__code__", None) is not code):
                 changed.append(f"{where}.{key}")
-        return {"changed": changed[:MOST_NOTES], "held": len(self._held)}
+        return OwnCodeFacts(changed=changed[:MOST_NOTES], held=len(self._held))
 
 
 # -- judging -----------------------------------------------------------------------------------------------------------
 
 
-def _noted(arm: ArmFacts, sensor: type[Sensor], kind: str = "") -> list[str]:
+def _noted(arm: ArmFacts, sensor: type[Sensor[NotesFacts]], kind: str = "") -> list[str]:
     """What was noted, of one kind where one is asked for, as text, each once."""
     found: dict[str, int] = {}
     for facts in arm.facts(sensor):
-        for note in facts["notes"]:
-            if kind and note["kind"] != kind:
+        for note in facts.notes:
+            if kind and note.kind != kind:
                 continue
-            text = f"{note['what']} at {note['where']}"
-            found[text] = found.get(text, 0) + int(note["times"])
+            text = f"{note.what} at {note.where}"
+            found[text] = found.get(text, 0) + note.times
     return [f"{text} ({times} times)" if times > 1 else text for text, times in found.items()]
 
 
 def _listed(found: list[str]) -> str:
     more = f" and {len(found) - 4} more" if len(found) > 4 else ""
     return "; ".join(found[:4]) + more
+
+
+def result_channel(arm: ArmFacts, run: RunFacts) -> Answer:
+    """Reports that are none of ours end the arm; here are the facts in good reports that no sensor of ours notes."""
+    malformed = {name: why for told in arm.sensed for name, why in told.malformed.items()}
+    if malformed:
+        named = "; ".join(f"{name}: {why}" for name, why in list(malformed.items())[:4])
+        return suspect(f"its process sent facts that no sensor of ours notes ({named}); please report it")
+    if arm.refusal is not None or not arm.ended_well:
+        return not_applicable("the arm ended before this could be said")
+    return passed("nothing was refused")
 
 
 def reach(arm: ArmFacts, run: RunFacts) -> Answer:
@@ -860,21 +928,21 @@ def installed(run: RunFacts) -> Answer:
 def memo(arm: ArmFacts, run: RunFacts) -> Answer:
     """Results as large as the outputs that go from one call to another through files or the environment."""
     replicas = arm.facts(Memo)
-    wrote = [set(facts["wrote"]) for facts in replicas]
+    wrote = [set(facts.wrote) for facts in replicas]
     found: list[str] = []
     looked = 0
     for number, facts in enumerate(replicas):
-        least = MEMO_SHARE * facts["output_bytes"]
-        looked += facts["calls"]
-        for key, (name, size, earlier) in facts["read"].items():
+        least = MEMO_SHARE * facts.output_bytes
+        looked += facts.calls
+        for key, file in facts.read.items():
             elsewhere = any(key in other for position, other in enumerate(wrote) if position != number)
-            if (earlier or elsewhere) and size >= least:
-                whose = "an earlier call" if earlier else "another process of this run"
+            if (file.earlier or elsewhere) and file.nbytes >= least:
+                whose = "an earlier call" if file.earlier else "another process of this run"
                 found.append(
-                    f"a call read {name} ({size} bytes; its outputs are {facts['output_bytes']} bytes), "
+                    f"a call read {file.name} ({file.nbytes} bytes; its outputs are {facts.output_bytes} bytes), "
                     f"which {whose} wrote"
                 )
-        long = {name: size for name, size in facts["variables"].items() if size >= least}
+        long = {name: size for name, size in facts.variables.items() if size >= least}
         if long:
             name, size = next(iter(long.items()))
             found.append(
@@ -889,10 +957,10 @@ def memo(arm: ArmFacts, run: RunFacts) -> Answer:
 def own_code(arm: ArmFacts, run: RunFacts) -> Answer:
     """Functions that judge, time and report were replaced in the rung's process."""
     replicas = arm.facts(OwnCode)
-    changed = list(dict.fromkeys(name for facts in replicas for name in facts["changed"]))
+    changed = list(dict.fromkeys(name for facts in replicas for name in facts.changed))
     if changed:
         return caught(f"replaced in the rung's process: {_listed(changed)}")
-    return passed(f"{replicas[0]['held']} functions that judge, time or report were themselves at the end")
+    return passed(f"{replicas[0].held} functions that judge, time or report were themselves at the end")
 
 
 def names(arm: ArmFacts, run: RunFacts) -> Answer:
@@ -1043,9 +1111,11 @@ CHECKS: tuple[Check, ...] = (
         "evaluation.result_channel",
         "reports come from us",
         "Every report bears its number and a keyed digest. Bytes that a kernel writes to the descriptor itself, frames "
-        "sent again or left out, and a process that leaves early with a good status end the arm.",
+        "sent again or left out, and a process that leaves early with a good status end the arm. Facts that no sensor "
+        "of ours notes make it suspect.",
         ("evaluation.forged_results",),
         When.AFTER_RUN,
+        arm=result_channel,
         refuses=True,
     ),
     Check(

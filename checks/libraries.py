@@ -24,6 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from checks.registry import Facts
+
 SAYS_SO = ("library", "cublas", "cudnn", "cutlass", "aten", "at::", "onednn", "mkl", "blas")
 """Words of a lesson that says that a library works."""
 
@@ -110,8 +112,27 @@ def brings_code(folder: Path, stem: str, siblings: Iterable[str]) -> bool:
     return False
 
 
-def summary(pieces: Sequence[Piece], total_ns: int, how: str, cost_ms: float) -> dict[str, Any]:
-    """As facts: which share of the time was a library's, called out of sight and in sight, and what took longest."""
+class Recorded(Facts, frozen=True, kw_only=True):
+    """One recorded call.
+
+    Attributes:
+        how: what recorded it.
+        hidden, shown: share of its time that was a library's, called out of Python's sight and in sight.
+        library: what of a library took longest, at most six.
+        total_ms: of the call.
+        cost_ms: of recording.
+    """
+
+    how: str
+    hidden: float
+    shown: float
+    library: list[str]
+    total_ms: float
+    cost_ms: float
+
+
+def summary(pieces: Sequence[Piece], total_ns: int, how: str, cost_ms: float) -> Recorded:
+    """Which share of the time was a library's, called out of sight and in sight, and what took longest."""
     by_name: dict[str, int] = {}
     spent = {True: 0, False: 0}
     for piece in pieces:
@@ -119,18 +140,18 @@ def summary(pieces: Sequence[Piece], total_ns: int, how: str, cost_ms: float) ->
             spent[piece.shown] += piece.duration_ns
             label = f"{piece.name[:60]} ({piece.family})"
             by_name[label] = by_name.get(label, 0) + piece.duration_ns
-    return {
-        "how": how,
-        "hidden": min(1.0, spent[False] / total_ns) if total_ns > 0 else 0.0,
-        "shown": min(1.0, spent[True] / total_ns) if total_ns > 0 else 0.0,
-        "library": sorted(by_name, key=lambda label: -by_name[label])[:MOST_NAMED],
-        "total_ms": total_ns / 1e6,
-        "cost_ms": cost_ms,
-    }
+    return Recorded(
+        how=how,
+        hidden=min(1.0, spent[False] / total_ns) if total_ns > 0 else 0.0,
+        shown=min(1.0, spent[True] / total_ns) if total_ns > 0 else 0.0,
+        library=sorted(by_name, key=lambda label: -by_name[label])[:MOST_NAMED],
+        total_ms=total_ns / 1e6,
+        cost_ms=cost_ms,
+    )
 
 
-def record(device: str, launch_once: Callable[[], object]) -> dict[str, Any]:
-    """Facts of one recorded call (`summary`). In a worker, after the last sample."""
+def record(device: str, launch_once: Callable[[], object]) -> Recorded:
+    """One recorded call. In a worker, after the last sample."""
     start = time.perf_counter()
     pieces, total_ns, how = (_on_gpu if device == "cuda" else _on_cpu)(launch_once)
     if device == "cuda" and total_ns < ON_HOST * _finished_ns(launch_once):

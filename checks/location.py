@@ -15,16 +15,16 @@ import resource
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from checks.registry import (
     Answer,
     ArmFacts,
     Call,
     Check,
+    Facts,
     How,
     Issue,
     Need,
@@ -37,6 +37,7 @@ from checks.registry import (
     passed,
     unavailable,
 )
+from store.outcomes import Timing
 
 MOST_SAMPLES = 4096
 WINDOW_S = 0.025  # of sleep, in which nothing of ours works
@@ -106,7 +107,23 @@ def has_children() -> bool:
 # -- other processes ---------------------------------------------------------------------------------------------------
 
 
-class Elsewhere(Sensor):
+class ElsewhereFacts(Facts, frozen=True, kw_only=True):
+    """Medians over samples. They say nothing where `samples` is 0.
+
+    Attributes:
+        samples: how many were seen.
+        outside_ms: processor time of other processes while nothing was timed.
+        claimed_ms: by the clock, of all calls of a sample together.
+        processes: the most that were there.
+    """
+
+    samples: int
+    outside_ms: float
+    claimed_ms: float
+    processes: int
+
+
+class Elsewhere(Sensor[ElsewhereFacts]):
     """Processor time that processes which the lesson started took while no call was being timed."""
 
     name = "elsewhere"
@@ -172,36 +189,36 @@ class Elsewhere(Sensor):
         self._rows.append((outside_ms, claimed_ms, len(self._known)))
         self._seen_ns = time.monotonic_ns()
 
-    def facts(self) -> Mapping[str, Any]:
-        """Medians over samples, in ms."""
+    def facts(self) -> ElsewhereFacts:
+        """See ElsewhereFacts."""
         if not self._rows:
-            return {"samples": 0}
+            return ElsewhereFacts(samples=0, outside_ms=0.0, claimed_ms=0.0, processes=0)
         outside, claimed, processes = zip(*self._rows, strict=True)
-        return {
-            "samples": len(self._rows),
-            "outside_ms": statistics.median(outside),
-            "claimed_ms": statistics.median(claimed),
-            "processes": max(processes),
-        }
+        return ElsewhereFacts(
+            samples=len(self._rows),
+            outside_ms=statistics.median(outside),
+            claimed_ms=statistics.median(claimed),
+            processes=max(processes),
+        )
 
 
 def processes(arm: ArmFacts, run: RunFacts) -> Answer:
     """Caught where in every replica other processes did the work beside the clock."""
-    if arm.timing == "none":
+    if arm.timing is Timing.NONE:
         return not_applicable("it was not timed")
-    told = [facts for facts in arm.facts(Elsewhere) if facts["samples"]]
+    told = [facts for facts in arm.facts(Elsewhere) if facts.samples]
     if not told:
         return unavailable("no timed sample was seen")
-    if all(f["outside_ms"] > max(ELSEWHERE_LEAST_MS, ELSEWHERE_SHARE * f["claimed_ms"]) for f in told):
+    if all(f.outside_ms > max(ELSEWHERE_LEAST_MS, ELSEWHERE_SHARE * f.claimed_ms) for f in told):
         one = told[0]
         return caught(
-            f"processes that the rung started worked {one['outside_ms']:.3g} ms per sample while nothing was timed,"
-            f" beside {one['claimed_ms']:.3g} ms that were claimed"
+            f"processes that the rung started worked {one.outside_ms:.3g} ms per sample while nothing was timed,"
+            f" beside {one.claimed_ms:.3g} ms that were claimed"
         )
-    count = max(facts["processes"] for facts in told)
+    count = max(facts.processes for facts in told)
     if not count:
         return passed("it has started no process that was alive while it was timed")
-    worst = max(facts["outside_ms"] for facts in told)
+    worst = max(facts.outside_ms for facts in told)
     return passed(f"{count} processes of its own worked {worst:.3g} ms per sample beside the clock")
 
 
@@ -255,7 +272,23 @@ def turns_of(process: str, tid: int) -> Turns:
     return Turns(run, wait, count, state == "R")
 
 
-class StillRunning(Sensor):
+class StillRunningFacts(Facts, frozen=True, kw_only=True):
+    """Who was at work after the last call.
+
+    Attributes:
+        windows: looked through.
+        asleep_s: how long they took.
+        busy_s: the eight busiest of those who were at work in all of them: time on a processor and in line for one.
+        turns: how often each of these came on a processor.
+    """
+
+    windows: int
+    asleep_s: float
+    busy_s: dict[str, float]
+    turns: dict[str, int]
+
+
+class StillRunning(Sensor[StillRunningFacts]):
     """What of this process and those below it still takes processor time when the last call is over."""
 
     name = "still_running"
@@ -341,15 +374,15 @@ class StillRunning(Sensor):
                 time.sleep(1e-3)
         return False
 
-    def facts(self) -> Mapping[str, Any]:
-        """Windows looked through, seconds they took, and who was at work in all of them for how long and how often."""
+    def facts(self) -> StillRunningFacts:
+        """See StillRunningFacts."""
         busiest = sorted(self._busy.items(), key=lambda item: (-item[1].run_ns - item[1].wait_ns, -item[1].count))[:8]
-        return {
-            "windows": self._windows,
-            "asleep_s": self._asleep_s,
-            "busy_s": {who: (turns.run_ns + turns.wait_ns) / 1e9 for who, turns in busiest},
-            "turns": {who: turns.count for who, turns in busiest},
-        }
+        return StillRunningFacts(
+            windows=self._windows,
+            asleep_s=self._asleep_s,
+            busy_s={who: (turns.run_ns + turns.wait_ns) / 1e9 for who, turns in busiest},
+            turns={who: turns.count for who, turns in busiest},
+        )
 
 
 def _name(process: str, tid: int) -> str:
@@ -375,27 +408,42 @@ def _threads(process: str) -> list[int]:
 
 def still_running(arm: ArmFacts, run: RunFacts) -> Answer:
     """Caught where threads or processes of the lesson went on for as long as was looked, in every replica."""
-    if arm.timing == "none":
+    if arm.timing is Timing.NONE:
         return not_applicable("it was not timed")
-    told = [facts for facts in arm.facts(StillRunning) if facts["windows"]]
+    told = [facts for facts in arm.facts(StillRunning) if facts.windows]
     if not told:
         return unavailable("no replica was looked at after its last call")
-    if all(f["busy_s"] for f in told):
+    if all(f.busy_s for f in told):
         one = told[0]
         who = ", ".join(
-            f"{name} for {spent:.2g} s in {one['turns'][name]} turns" for name, spent in one["busy_s"].items()
+            f"{name} for {spent:.2g} s in {one.turns.get(name, 0)} turns" for name, spent in one.busy_s.items()
         )
         return caught(
-            f"{one['asleep_s']:.2f} s after its last call the rung still worked, stood in line to work or looked for"
+            f"{one.asleep_s:.2f} s after its last call the rung still worked, stood in line to work or looked for"
             f" work: {who}"
         )
-    return passed(f"all was quiet {max(f['asleep_s'] for f in told) * 1e3:.0f} ms after the last call")
+    return passed(f"all was quiet {max(f.asleep_s for f in told) * 1e3:.0f} ms after the last call")
 
 
 # -- the host behind the GPU -------------------------------------------------------------------------------------------
 
 
-class Host(Sensor):
+class HostFacts(Facts, frozen=True, kw_only=True):
+    """Medians over samples, of all calls of a sample together. They say nothing where `samples` is 0.
+
+    Attributes:
+        samples: how many were seen.
+        others_ms: processor time of threads beside the main one, around a sample.
+        host_ms, device_ms: to launch, and by the clock.
+    """
+
+    samples: int
+    others_ms: float
+    host_ms: float
+    device_ms: float
+
+
+class Host(Sensor[HostFacts]):
     """Processor time of threads beside the main one around each sample, on a GPU."""
 
     name = "host_work"
@@ -417,36 +465,36 @@ class Host(Sensor):
             calls = max(1, len(call.outputs))
             self._rows.append((others_ms, call.sample.host_ms * calls, call.sample.device_ms * calls))
 
-    def facts(self) -> Mapping[str, Any]:
-        """Medians over samples, in ms."""
+    def facts(self) -> HostFacts:
+        """See HostFacts."""
         if not self._rows:
-            return {"samples": 0}
+            return HostFacts(samples=0, others_ms=0.0, host_ms=0.0, device_ms=0.0)
         others, host, device = (statistics.median(column) for column in zip(*self._rows, strict=True))
-        return {"samples": len(self._rows), "others_ms": others, "host_ms": host, "device_ms": device}
+        return HostFacts(samples=len(self._rows), others_ms=others, host_ms=host, device_ms=device)
 
 
 def host_work(arm: ArmFacts, run: RunFacts) -> Answer:
     """Caught where the host computes what the GPU should, hidden behind a stream that is held."""
-    if arm.timing == "none":
+    if arm.timing is Timing.NONE:
         return not_applicable("it was not timed")
-    if arm.timing.endswith("+host") or arm.timing == "host":
+    if arm.timing.endswith("+host") or arm.timing is Timing.HOST:
         return passed("the stream is not held: what the host does is part of the time")
-    told = [facts for facts in arm.facts(Host) if facts["samples"]]
+    told = [facts for facts in arm.facts(Host) if facts.samples]
     if not told:
         return unavailable("no timed sample was seen")
     visible = [spec.name for spec in run.target.inputs if {"cpu", "pinned"} & set(spec.flags)]
     found = [_behind_the_hold(facts, visible) for facts in told]
     if all(found):
         return caught(found[0])
-    worst = max(told, key=lambda facts: facts["host_ms"])
+    worst = max(told, key=lambda facts: facts.host_ms)
     return passed(
-        f"the host took {worst['host_ms']:.3g} ms to launch what took the GPU {worst['device_ms']:.3g} ms,"
-        f" other threads {worst['others_ms']:.3g} ms around it"
+        f"the host took {worst.host_ms:.3g} ms to launch what took the GPU {worst.device_ms:.3g} ms,"
+        f" other threads {worst.others_ms:.3g} ms around it"
     )
 
 
-def _behind_the_hold(facts: Mapping[str, Any], visible: list[str]) -> str:
-    host_ms, device_ms, others_ms = facts["host_ms"], facts["device_ms"], facts["others_ms"]
+def _behind_the_hold(facts: HostFacts, visible: list[str]) -> str:
+    host_ms, device_ms, others_ms = facts.host_ms, facts.device_ms, facts.others_ms
     if visible and host_ms > max(HOST_LEAST_MS, HOST_FACTOR * device_ms):
         return (
             f"the host worked {host_ms:.3g} ms in every call of which the GPU saw {device_ms:.3g} ms,"

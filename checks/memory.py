@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import resource
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from checks.registry import (
     ArmFacts,
     Call,
     Check,
+    Facts,
     How,
     Issue,
     Need,
@@ -33,6 +34,7 @@ from checks.registry import (
     unavailable,
 )
 from kernels.catalog.model import Case, Flag, Role
+from store.outcomes import Timing
 
 MARGIN_BYTES = 256
 CANARY = 0xA5
@@ -84,7 +86,13 @@ def immutable(site: Site, buffers: Sequence[object]) -> Iterator[tuple[str, Any]
             yield spec.name, buffer
 
 
-class InputBits(Sensor):
+class InputBitsFacts(Facts, frozen=True, kw_only=True):
+    """`after`: different fingerprints of each input, by case and name."""
+
+    after: dict[str, dict[str, list[str]]]
+
+
+class InputBits(Sensor[InputBitsFacts]):
     """Fingerprints of all inputs that may not change, as they are after each verified call and after one made later."""
 
     name = "input_bits"
@@ -114,9 +122,9 @@ class InputBits(Sensor):
             if now not in found:
                 found.append(now)
 
-    def facts(self) -> Mapping[str, Any]:
-        """Different fingerprints of each input, by case."""
-        return {"after": self._after}
+    def facts(self) -> InputBitsFacts:
+        """See InputBitsFacts."""
+        return InputBitsFacts(after=self._after)
 
 
 def inputs_intact(arm: ArmFacts, run: RunFacts) -> Answer:
@@ -125,7 +133,7 @@ def inputs_intact(arm: ArmFacts, run: RunFacts) -> Answer:
     The worker never holds still between refilling and calling, so that there is nothing to compare with in one process.
     """
     told = arm.facts(InputBits)
-    names = {name for facts in told for case in facts["after"].values() for name in case}
+    names = {name for facts in told for case in facts.after.values() for name in case}
     if not names:
         return not_applicable("there is no input that a call may not change")
     others = [
@@ -135,15 +143,15 @@ def inputs_intact(arm: ArmFacts, run: RunFacts) -> Answer:
     ]
     known: dict[tuple[str, str], set[str]] = {}
     for other in others:
-        for replica in other.sensed:
-            for case, inputs in replica.get(InputBits.name, {}).get("after", {}).items():
+        for facts in filter(None, (replica.of(InputBits) for replica in other.sensed)):
+            for case, inputs in facts.after.items():
                 for name, found in inputs.items():
                     known.setdefault((case, name), set()).update(found)
     if not known:
         return unavailable("no other rung's inputs are known; run it beside its baseline")
     strange: list[str] = []
     for facts in told:
-        for case, inputs in facts["after"].items():
+        for case, inputs in facts.after.items():
             for name, found in inputs.items():
                 if (case, name) in known and not set(found) <= known[case, name] and name not in strange:
                     strange.append(name)
@@ -173,7 +181,21 @@ def margins(tensor: Any) -> list[Any]:
     return [part for part in parts if part.numel()]
 
 
-class Canaries(Sensor):
+class CanariesFacts(Facts, frozen=True, kw_only=True):
+    """What became of the margins.
+
+    Attributes:
+        looks: how often they were looked at.
+        watched_bytes: in one of the looks.
+        hit_bytes: lost around each input.
+    """
+
+    looks: int
+    watched_bytes: int
+    hit_bytes: dict[str, int]
+
+
+class Canaries(Sensor[CanariesFacts]):
     """Fills the margins of all inputs and looks whether calls wrote there."""
 
     name = "canaries"
@@ -211,30 +233,42 @@ class Canaries(Sensor):
         self._looks += bool(self._filled)
         self._filled = []
 
-    def facts(self) -> Mapping[str, Any]:
-        """Looks, bytes watched in one of them, and the bytes lost around each input."""
-        return {"looks": self._looks, "bytes": self._bytes, "hit": self._hit}
+    def facts(self) -> CanariesFacts:
+        """See CanariesFacts."""
+        return CanariesFacts(looks=self._looks, watched_bytes=self._bytes, hit_bytes=self._hit)
 
 
 def canaries(arm: ArmFacts, run: RunFacts) -> Answer:
     """Caught where a call wrote past an end of an input."""
-    told = [facts for facts in arm.facts(Canaries) if facts["looks"]]
+    told = [facts for facts in arm.facts(Canaries) if facts.looks]
     if not told:
         return unavailable("its inputs have no margins to watch")
     hit: dict[str, int] = {}
     for facts in told:
-        for name, count in facts["hit"].items():
+        for name, count in facts.hit_bytes.items():
             hit[name] = max(hit.get(name, 0), count)
     if hit:
         worst = ", ".join(f"{name} ({count} bytes)" for name, count in hit.items())
         return caught(f"it writes past the ends of its inputs: {worst}; that memory is another's")
-    return passed(f"{told[0]['bytes']} bytes around its inputs stayed as they were, over {told[0]['looks']} looks")
+    return passed(f"{told[0].watched_bytes} bytes around its inputs stayed as they were, over {told[0].looks} looks")
 
 
 # -- aliasing ----------------------------------------------------------------------------------------------------------
 
 
-class Aliases(Sensor):
+class AliasesFacts(Facts, frozen=True, kw_only=True):
+    """Outputs in the memory of inputs.
+
+    Attributes:
+        calls: looked at.
+        shared: how many of them returned which input's memory.
+    """
+
+    calls: int
+    shared: dict[str, int]
+
+
+class Aliases(Sensor[AliasesFacts]):
     """Outputs that lie inside the storage of an input which may not change."""
 
     name = "aliases"
@@ -257,20 +291,20 @@ class Aliases(Sensor):
                     pair = f"{spec.name} is {found}"
                     self._shared[pair] = self._shared.get(pair, 0) + 1
 
-    def facts(self) -> Mapping[str, Any]:
-        """Calls, and how many of them returned which input's memory."""
-        return {"calls": self._calls, "shared": self._shared}
+    def facts(self) -> AliasesFacts:
+        """See AliasesFacts."""
+        return AliasesFacts(calls=self._calls, shared=self._shared)
 
 
 def aliasing(arm: ArmFacts, run: RunFacts) -> Answer:
     """Caught where an output is an input's memory."""
-    told = [facts for facts in arm.facts(Aliases) if facts["calls"]]
+    told = [facts for facts in arm.facts(Aliases) if facts.calls]
     if not told:
         return unavailable("no call was seen")
-    calls = sum(facts["calls"] for facts in told)
+    calls = sum(facts.calls for facts in told)
     shared: dict[str, int] = {}
     for facts in told:
-        for pair, count in facts["shared"].items():
+        for pair, count in facts.shared.items():
             shared[pair] = shared.get(pair, 0) + count
     if shared:
         pairs = ", ".join(f"{pair} in {count} of {calls} calls" for pair, count in shared.items())
@@ -295,7 +329,7 @@ def _kilobytes(text: str, name: str) -> int:
     for line in text.splitlines():
         if line.startswith(name):
             return int(line.split()[1])
-    raise LookupError(f"this kernel does not tell {name.rstrip(':')}")
+    raise OSError(f"this kernel does not tell {name.rstrip(':')}")
 
 
 def untouched_bytes(tensor: Any) -> int:
@@ -315,7 +349,26 @@ def untouched_bytes(tensor: Any) -> int:
     return (last - first - written) * PAGE_BYTES
 
 
-class Pages(Sensor):
+class PagesFacts(Facts, frozen=True, kw_only=True):
+    """Pages of outputs in host memory, and what came from disk.
+
+    Attributes:
+        samples: how many were taken.
+        faults: that read from disk while they were.
+        looks: at outputs in host memory.
+        untouched_bytes, output_bytes: medians over the looks; 0 where there was none.
+        swapped_bytes: growth in swap.
+    """
+
+    samples: int
+    faults: int
+    looks: int
+    untouched_bytes: int
+    output_bytes: int
+    swapped_bytes: int
+
+
+class Pages(Sensor[PagesFacts]):
     """Whether outputs in host memory were written by the call, and what came from disk while samples were taken."""
 
     name = "pages"
@@ -355,44 +408,44 @@ class Pages(Sensor):
         """See Sensor."""
         self._swapped_after = swapped_bytes()
 
-    def facts(self) -> Mapping[str, Any]:
-        """Samples, faults that read from disk, looks at outputs with the medians of bytes, and growth in swap."""
-        return {
-            "samples": self._samples,
-            "faults": self._faults,
-            "looks": len(self._looks),
-            "untouched_bytes": int(statistics.median(look[0] for look in self._looks)) if self._looks else 0,
-            "output_bytes": int(statistics.median(look[1] for look in self._looks)) if self._looks else 0,
-            "swapped_bytes": self._swapped_after - self._swapped_before,
-        }
+    def facts(self) -> PagesFacts:
+        """See PagesFacts."""
+        return PagesFacts(
+            samples=self._samples,
+            faults=self._faults,
+            looks=len(self._looks),
+            untouched_bytes=int(statistics.median(look[0] for look in self._looks)) if self._looks else 0,
+            output_bytes=int(statistics.median(look[1] for look in self._looks)) if self._looks else 0,
+            swapped_bytes=self._swapped_after - self._swapped_before,
+        )
 
 
 def pages(arm: ArmFacts, run: RunFacts) -> Answer:
     """Caught where outputs were never written by the call; suspect where samples waited for the disk."""
-    if arm.timing == "none":
+    if arm.timing is Timing.NONE:
         return not_applicable("it was not timed")
-    told = [facts for facts in arm.facts(Pages) if facts["samples"]]
+    told = [facts for facts in arm.facts(Pages) if facts.samples]
     if not told:
         return unavailable("no timed sample was seen")
-    if all(f["untouched_bytes"] > max(UNTOUCHED_LEAST_BYTES, UNTOUCHED_SHARE * f["output_bytes"]) for f in told):
+    if all(f.untouched_bytes > max(UNTOUCHED_LEAST_BYTES, UNTOUCHED_SHARE * f.output_bytes) for f in told):
         one = told[0]
         return caught(
-            f"{one['untouched_bytes'] / 1e6:.3g} MB of outputs of {one['output_bytes'] / 1e6:.3g} MB were pages that"
+            f"{one.untouched_bytes / 1e6:.3g} MB of outputs of {one.output_bytes / 1e6:.3g} MB were pages that"
             " the call had asked for and never written; whoever reads them pays for them"
         )
-    if all(f["faults"] > max(FAULTS_LEAST, FAULTS_PER_SAMPLE * f["samples"]) for f in told):
+    if all(f.faults > max(FAULTS_LEAST, FAULTS_PER_SAMPLE * f.samples) for f in told):
         return suspect(
-            f"samples waited for the disk: {told[0]['faults']} page faults from there in {told[0]['samples']} samples;"
+            f"samples waited for the disk: {told[0].faults} page faults from there in {told[0].samples} samples;"
             " give the machine more free memory"
         )
-    if all(f["swapped_bytes"] > SWAPPED_LEAST_BYTES for f in told):
+    if all(f.swapped_bytes > SWAPPED_LEAST_BYTES for f in told):
         return suspect(
-            f"{told[0]['swapped_bytes'] / 1e6:.3g} MB of this process went to swap while it was timed;"
+            f"{told[0].swapped_bytes / 1e6:.3g} MB of this process went to swap while it was timed;"
             " give the machine more free memory"
         )
-    looks = sum(facts["looks"] for facts in told)
+    looks = sum(facts.looks for facts in told)
     seen = f"outputs were written whole in {looks} samples that were looked at" if looks else "outputs lie on the GPU"
-    return passed(f"{seen}; {sum(facts['faults'] for facts in told)} page faults from disk while samples were taken")
+    return passed(f"{seen}; {sum(facts.faults for facts in told)} page faults from disk while samples were taken")
 
 
 # -- the GPU's allocator and cache -------------------------------------------------------------------------------------
@@ -407,7 +460,23 @@ def caching_off(torch: Any) -> bool:
     return bool(after == count)
 
 
-class Allocator(Sensor):
+class AllocatorFacts(Facts, frozen=True, kw_only=True):
+    """Requests to the driver.
+
+    Attributes:
+        samples: looked at.
+        asking: how many of them asked the driver for memory.
+        retries: requests that had to free some first.
+        off: whether the lesson switched caching off.
+    """
+
+    samples: int
+    asking: int
+    retries: int
+    off: bool
+
+
+class Allocator(Sensor[AllocatorFacts]):
     """Requests of PyTorch's allocator to the driver during samples, on a GPU."""
 
     name = "allocator"
@@ -454,43 +523,54 @@ class Allocator(Sensor):
     def _wanted(self) -> bool:
         return self._samples < 256  # asking takes some 0.1 ms
 
-    def facts(self) -> Mapping[str, Any]:
-        """Samples looked at, how many asked the driver for memory, retries, and whether caching was switched off."""
-        return {
-            "samples": min(self._samples, 256),
-            "asking": self._asking,
-            "retries": self._retries,
-            "off": self._off and not self._off_before,
-        }
+    def facts(self) -> AllocatorFacts:
+        """See AllocatorFacts."""
+        return AllocatorFacts(
+            samples=min(self._samples, 256),
+            asking=self._asking,
+            retries=self._retries,
+            off=self._off and not self._off_before,
+        )
 
 
 def allocator(arm: ArmFacts, run: RunFacts) -> Answer:
     """Caught where the rung switched caching off; suspect where most samples asked the driver for memory."""
     told = arm.facts(Allocator)
-    if any(facts["off"] for facts in told):
+    if any(facts.off for facts in told):
         return caught("it switched off PyTorch's caching allocator, for every rung that would share its process")
-    told = [facts for facts in told if facts["samples"]]
+    told = [facts for facts in told if facts.samples]
     if not told:
         return not_applicable("it was not timed")
-    if all(f["asking"] > max(SEGMENTS_LEAST, SEGMENTS_SHARE * f["samples"]) for f in told):
+    if all(f.asking > max(SEGMENTS_LEAST, SEGMENTS_SHARE * f.samples) for f in told):
         return suspect(
-            f"{told[0]['asking']} of {told[0]['samples']} samples asked the driver for memory; that takes about a"
+            f"{told[0].asking} of {told[0].samples} samples asked the driver for memory; that takes about a"
             " millisecond each, and a rung that keeps its memory would win by it alone"
         )
     return passed(
-        f"{sum(f['asking'] for f in told)} of {sum(f['samples'] for f in told)} samples asked the driver for memory,"
-        f" {sum(f['retries'] for f in told)} had to free some first"
+        f"{sum(f.asking for f in told)} of {sum(f.samples for f in told)} samples asked the driver for memory,"
+        f" {sum(f.retries for f in told)} had to free some first"
     )
 
 
-class Persisting(Sensor):
+class PersistingFacts(Facts, frozen=True, kw_only=True):
+    """Bytes of the L2 that are set aside: before the import, at most after a timed sample, and at the end.
+
+    `after_bytes` is None where nothing was timed.
+    """
+
+    before_bytes: int
+    most_bytes: int
+    after_bytes: int | None
+
+
+class Persisting(Sensor[PersistingFacts]):
     """How much of the L2 is set aside for lines that no flush evicts, on a GPU."""
 
     name = "persisting_l2"
 
     def __init__(self, site: Site) -> None:
         super().__init__(site)
-        self._before: int | None = None
+        self._before = 0
         self._after: int | None = None
         self._samples = 0
         self._most = 0
@@ -510,9 +590,9 @@ class Persisting(Sensor):
         """See Sensor."""
         self._after = set_aside_bytes()
 
-    def facts(self) -> Mapping[str, Any]:
-        """Bytes set aside before the import, at most after a timed sample, and at the end."""
-        return {"before": self._before, "most": self._most, "after": self._after}
+    def facts(self) -> PersistingFacts:
+        """See PersistingFacts."""
+        return PersistingFacts(before_bytes=self._before, most_bytes=self._most, after_bytes=self._after)
 
 
 def set_aside_bytes() -> int:
@@ -528,7 +608,7 @@ def set_aside_bytes() -> int:
 def persisting_l2(arm: ArmFacts, run: RunFacts) -> Answer:
     """Caught where the rung set a part of the L2 aside while it was timed."""
     told = arm.facts(Persisting)
-    most = [max(facts["most"], facts["after"] or 0) - (facts["before"] or 0) for facts in told]
+    most = [max(facts.most_bytes, facts.after_bytes or 0) - facts.before_bytes for facts in told]
     if any(size > 0 for size in most):
         return caught(
             f"{max(most) / 1e6:.3g} MB of the L2 were set aside for lines that stay from call to call; cold means cold"

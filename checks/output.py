@@ -10,14 +10,18 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator
+from typing import Literal
 
 from checks.registry import (
     Answer,
     ArmFacts,
     Check,
+    Facts,
     How,
     Issue,
     RunFacts,
+    Sensor,
+    Unavailable,
     When,
     caught,
     not_applicable,
@@ -32,7 +36,14 @@ LEAST_COUNT = 256  # elements: below that no share says anything
 # -- figures of the verifier's comparisons, for this category and `workload` -------------------------------------------
 
 
-def shares(arm: ArmFacts, run: RunFacts, *wanted: str) -> Iterator[tuple[str, tuple[float, ...]]]:
+Figure = Literal[
+    "count", "zero", "zero_truth", "nan", "nan_truth", "dropped", "rms_error", "subnormal", "subnormal_truth",
+    "fp16", "fp16_truth", "bf16", "bf16_truth", "fp32", "fp32_truth",
+]  # fmt: skip
+"""What engine.worker.judge.figures tells of an output, and says what it is."""
+
+
+def shares(arm: ArmFacts, run: RunFacts, *wanted: Figure) -> Iterator[tuple[str, tuple[float, ...]]]:
     """Per comparison and output that has all of the `wanted` figures: the output's name, and them."""
     for figures in arm.compared:
         for spec in run.target.outputs:
@@ -55,12 +66,26 @@ def first_baseline(run: RunFacts) -> ArmFacts | None:
 # -- poison ------------------------------------------------------------------------------------------------------------
 
 
+class PoisonFacts(Facts, frozen=True, kw_only=True):
+    """See checks.registry.Poisoned."""
+
+    calls: int
+    kept: int
+
+
+class Poison(Sensor[PoisonFacts]):
+    """What the worker itself overwrote between calls."""
+
+    name = "poison"
+
+    def facts(self) -> PoisonFacts:
+        """See PoisonFacts."""
+        return PoisonFacts(calls=self.site.poisoned.calls, kept=self.site.poisoned.kept)
+
+
 def _poison(arm: ArmFacts, run: RunFacts) -> Answer:
-    told = [facts["poison"] for facts in arm.sensed if "poison" in facts]
-    calls = sum(int(facts["calls"]) for facts in told)
-    kept = sum(int(facts["kept"]) for facts in told)
-    if not told:
-        return unavailable("its process ended before it could tell")
+    told = arm.facts(Poison)
+    calls, kept = sum(facts.calls for facts in told), sum(facts.kept for facts in told)
     for name, (found, wanted) in shares(arm, run, "nan", "nan_truth"):
         if found > wanted and kept:
             return caught(
@@ -151,19 +176,19 @@ def _subnormals(arm: ArmFacts, run: RunFacts) -> Answer:
 
 # -- the task ----------------------------------------------------------------------------------------------------------
 
-_STAND_INS = {
-    "zeros_pass": "zeros",
-    "constant_pass": "a constant in every place",
-    "half_pass": "the truth with half of its rows zero",
-}
-
 
 def _weak_task(run: RunFacts) -> Answer:
-    if not run.task:
-        raise LookupError("the verifier told nothing of the task")
-    asked = [name for name in _STAND_INS if name in run.task]
-    taken = [_STAND_INS[name] for name in asked if run.task[name]]
-    unused = list(run.task.get("unused_inputs", ()))
+    task = run.task
+    if task is None:
+        raise Unavailable("the verifier told nothing of the task")
+    passes = {
+        "zeros": task.zeros_pass,
+        "a constant in every place": task.constant_pass,
+        "the truth with half of its rows zero": task.half_pass,
+    }
+    asked = [what for what, taken in passes.items() if taken is not None]
+    taken = [what for what in asked if passes[what]]
+    unused = task.unused_inputs
     if taken:
         return suspect(
             f"the task takes {' and '.join(taken)} for right: nothing is proven by passing it. "
@@ -172,15 +197,15 @@ def _weak_task(run: RunFacts) -> Answer:
     if unused:
         return suspect(f"nothing of {', '.join(unused)} reaches the outputs of the reference: a rung may ignore it")
     if not asked:
-        raise LookupError("the timed case was not looked at")
-    inputs = "every input matters" if "unused_inputs" in run.task else "its inputs were not tried one by one"
-    return passed(f"refused: {', '.join(_STAND_INS[name] for name in asked)}; {inputs}")
+        raise Unavailable("the timed case was not looked at")
+    inputs = "every input matters" if unused is not None else "its inputs were not tried one by one"
+    return passed(f"refused: {', '.join(asked)}; {inputs}")
 
 
 def _ground_truth(run: RunFacts) -> Answer:
-    repeats = run.task.get("reference_repeats")
+    repeats = run.task.reference_repeats if run.task is not None else None
     if repeats is None:
-        raise LookupError("the reference takes too long to be asked twice")
+        raise Unavailable("the reference takes too long to be asked twice")
     if not repeats:
         return suspect(
             "reference.py gives another answer for the same inputs: it is no truth. "
@@ -283,6 +308,7 @@ CHECKS: tuple[Check, ...] = (
         ("output.uninitialized_memory", "output.recycled_block"),
         When.EACH_SAMPLE,
         arm=_poison,
+        sensor=Poison,
     ),
     Check(
         "output.novelty",

@@ -6,11 +6,16 @@ and never inside the timed region. The *judge* lives in the engine and is a pure
 is evidence and no more: it shares a process with the kernel. That is why the defences come first (other processes,
 fresh values, the engine's own clock) and detectors second.
 
+The facts of a sensor are one struct (`Facts`), defined beside it. The engine decodes what a worker sent as that struct
+and nothing else, and a judge reads its fields by name, so that mypy finds a misspelt one.
+
 One file per category holds its checks and the issues that they answer: `checks/timing.py`, `checks/output.py` ... To
 add a check, add it there, and a fixture under `checks/gallery/<category>/` with the cheat that it catches and an honest
 twin.
 
-A check that raises, or whose sensor raised, is UNAVAILABLE. It never passes for having failed.
+What could not be measured is told on purpose: a judge raises `Unavailable`, or a sensor's hook raised, and the check is
+UNAVAILABLE. Facts that are not those of their sensor, and a judge that raises anything else, are SUSPECT: what a worker
+sends can provoke both. No check passes for having failed.
 """
 
 from __future__ import annotations
@@ -18,13 +23,19 @@ from __future__ import annotations
 import enum
 import functools
 import importlib
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar, cast, get_type_hints
+
+import msgspec
+
+from store.outcomes import FindingStatus, State, Timing
 
 if TYPE_CHECKING:
     from kernels.catalog.model import Case, Rung, Target
+    from store import records  # costs numpy, which listing the checks does not need
 
 CATEGORIES = (
     "timing", "output", "workload", "location", "memory", "cuda", "compile", "distributed", "environment",
@@ -32,14 +43,8 @@ CATEGORIES = (
 )  # fmt: skip
 
 
-class Status(enum.StrEnum):
-    """What a check found."""
-
-    PASSED = "passed"
-    CAUGHT = "caught"  # the result is not one; the rung is quarantined
-    SUSPECT = "suspect"  # kept and shown, never a verdict
-    NOT_APPLICABLE = "not_applicable"  # there is nothing to ask here; the evidence says why
-    UNAVAILABLE = "unavailable"  # it could not be asked; the evidence says why, and what would make it possible
+Status: TypeAlias = FindingStatus
+"""What a check found."""
 
 
 class How(enum.StrEnum):
@@ -113,7 +118,45 @@ def unavailable(why: str) -> Answer:
     return Status.UNAVAILABLE, why
 
 
+class Unavailable(Exception):
+    """A judge cannot be asked: its text says why, and what would make it possible."""
+
+
+class MalformedFactsError(Exception):
+    """What a process sent as the facts of a sensor is not what that sensor notes."""
+
+
 # -- the worker's side -------------------------------------------------------------------------------------------------
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of what a sensor notes, under 64 KB. What it could not measure is None.
+
+    Raises:
+        ValueError: a field is NaN or infinite: no comparison with it would ever accuse.
+    """
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError(f"{name} is {value}")
+
+
+F_co = TypeVar("F_co", bound=Facts, covariant=True)
+
+
+@dataclass(slots=True)
+class Poisoned:
+    """What the worker overwrote between calls (engine.worker.arm).
+
+    Attributes:
+        calls: calls before which the outputs of the last one were overwritten.
+        kept: calls whose outputs lay where those of the call before had lain.
+    """
+
+    calls: int = 0
+    kept: int = 0
 
 
 @dataclass(slots=True)
@@ -129,6 +172,7 @@ class Site:
         call_once: makes one call of the timed case on known values, waits for it and returns what it returned; from
             after_timing on, where the rung was timed. Another number than 0 asks for other values.
         launch_once: the bare call on the values that lie there, with nothing before and nothing behind; likewise.
+        poisoned: what was overwritten so far.
     """
 
     device: str
@@ -140,6 +184,24 @@ class Site:
     writable: tuple[str, ...] = ()
     call_once: Callable[..., object] | None = None
     launch_once: Callable[[], object] | None = None
+    poisoned: Poisoned = field(default_factory=Poisoned)
+
+
+class Sample(Protocol):
+    """What sensors see of engine.worker.timers.Sample, which says what each is."""
+
+    @property
+    def device_ms(self) -> float: ...
+    @property
+    def host_ms(self) -> float: ...
+    @property
+    def lag_ms(self) -> float: ...
+    @property
+    def usual_lag_ms(self) -> float: ...
+    @property
+    def beside_ms(self) -> float: ...
+    @property
+    def left_ms(self) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,17 +213,17 @@ class Call:
         case: the case that it runs.
         buffers: of every call, in the argument order of run().
         outputs: of every call, as returned and checked for their form; empty before the call.
-        sample: engine.worker.timers.Sample of a timed or surprise call afterwards, else None.
+        sample: of a timed or surprise call afterwards, else None.
     """
 
     stage: str
     case: Case
     buffers: Sequence[Sequence[object]]
     outputs: Sequence[tuple[Any, ...]] = ()
-    sample: Any = None
+    sample: Sample | None = None
 
 
-class Sensor:
+class Sensor(Generic[F_co]):
     """Notes facts in the worker. Every hook runs outside of the timed region with the device idle.
 
     A subclass overrides the hooks that it needs. Hooks around calls run thousands of times: cheap ones only (the cost
@@ -194,9 +256,17 @@ class Sensor:
     def after_timing(self) -> None:
         """The last sample of this replica was taken."""
 
-    def facts(self) -> Mapping[str, Any]:
-        """What was noted: None, bool, int, float, str, and lists and dicts of them; under 64 KB."""
-        return {}
+    def facts(self) -> F_co:
+        """What was noted. The struct that it is annotated with is what the engine decodes."""
+        raise NotImplementedError
+
+
+def struct_of(sensor: type[Sensor[F_co]]) -> type[F_co]:
+    """The struct that a sensor notes. Raises TypeError where its `facts` says none."""
+    found = get_type_hints(sensor.facts)["return"]
+    if not (isinstance(found, type) and issubclass(found, Facts)):
+        raise TypeError(f"{sensor.__name__}.facts() must say which struct of Facts it returns, not {found}")
+    return cast("type[F_co]", found)
 
 
 _stand_ins: dict[int, tuple[object, object]] = {}
@@ -214,6 +284,64 @@ def original_of(found: object) -> object:
 
 
 # -- the engine's side -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Sensed:
+    """What the sensors of one process noted, by sensor's name.
+
+    Attributes:
+        facts: each the struct of its sensor.
+        failed: why a sensor could not note: what a hook of it raised.
+        malformed: what is wrong with what was sent as its facts; sensors that no check has stand here too.
+    """
+
+    facts: Mapping[str, Facts] = field(default_factory=dict)
+    failed: Mapping[str, str] = field(default_factory=dict)
+    malformed: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, sensor: type[Sensor[F_co]]) -> F_co | None:
+        """What this sensor noted; None where it noted nothing that can be read."""
+        return cast("F_co | None", self.facts.get(sensor.name))
+
+
+def received(facts: Mapping[str, msgspec.Raw], failed: Mapping[str, str]) -> Sensed:
+    """What a process sent, decoded with strict types. It is not trusted: whatever is in it, nothing is raised.
+
+    Args:
+        facts: by sensor's name, as MessagePack.
+        failed: by sensor's name.
+    """
+    structs = {sensor.name: struct_of(sensor) for _, sensor in sensors()}
+    noted: dict[str, Facts] = {}
+    malformed = {name: "no check has such a sensor" for name in (*facts, *failed) if name not in structs}
+    for name in facts.keys() & structs.keys():
+        try:
+            noted[name] = msgspec.msgpack.decode(facts[name], type=structs[name])
+        except (msgspec.DecodeError, RecursionError, UnicodeError) as error:  # ValidationError is a DecodeError
+            malformed[name] = str(error) or type(error).__name__
+    return Sensed(noted, {name: why for name, why in failed.items() if name in structs}, malformed)
+
+
+class TaskFacts(Facts, frozen=True, kw_only=True):
+    """What the verifier says of the task itself (engine.worker.judge). None: it could not be asked within its time.
+
+    Attributes:
+        zeros_pass, constant_pass, half_pass: whether the comparator takes zeros, the truth's mean in every place, or
+            the truth with the second half of its rows zero, for the timed case's set 0. A single number is its own
+            mean and has no half: there one constant must pass for all sets, and half_pass is None where every
+            output is one number.
+        unused_inputs: names of inputs that may change without the reference changing, on the smallest case.
+        reference_repeats: whether the reference gives the same for the same inputs.
+        probed: the case that the last two were found on.
+    """
+
+    zeros_pass: bool | None = None
+    constant_pass: bool | None = None
+    half_pass: bool | None = None
+    unused_inputs: list[str] | None = None
+    reference_repeats: bool | None = None
+    probed: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,13 +395,11 @@ class ArmFacts:
     Attributes:
         arm: its name: the rung's, or "baseline (A/A)".
         ended_well: all its replicas were verified, timed (where it is timed) and left as they should.
-        state: store.outcomes.State as text.
-        timing: store.outcomes.Timing as text; "none" where it was not timed.
-        sensed: one mapping per replica that told: sensor's name to its facts; {"failed": why} where a hook raised.
-        samples: store.records.Samples; None where there are none.
+        timing: NONE where it was not timed.
+        sensed: one for each process that told, replica by replica, in the order of ranks within one.
+        samples: None where there are none.
         sol_spec, sol_measured: share of the speed of light by the datasheet at boost clock and by the ceilings that
             were measured; above 1 is faster than possible.
-        quality: store.records.Quality; None where there is none.
         probe_step_ms: smallest step of the SMs' timers that the worker saw; None where it saw none.
         probe_overhead_ms: what they read around nothing, taken off their times; None where that is not known.
         compared: figures of the verifier's comparisons, one mapping per full comparison (engine.worker.judge).
@@ -292,15 +418,15 @@ class ArmFacts:
     rung: Rung
     device: str
     ended_well: bool
-    state: str
-    timing: str
+    state: State
+    timing: Timing
     calls: int = 1
-    sensed: tuple[Mapping[str, Mapping[str, Any]], ...] = ()
-    samples: Any = None
+    sensed: tuple[Sensed, ...] = ()
+    samples: records.Samples | None = None
     median_ms: float | None = None
     sol_spec: float | None = None
     sol_measured: float | None = None
-    quality: Any = None
+    quality: records.Quality | None = None
     probe_step_ms: float | None = None
     probe_overhead_ms: float | None = None
     compared: tuple[Mapping[str, float], ...] = ()
@@ -316,15 +442,25 @@ class ArmFacts:
     refusal: Refusal | None = None
     source: str = ""
 
-    def facts(self, sensor: type[Sensor]) -> list[Mapping[str, Any]]:
-        """One mapping per replica of what this sensor noted. Raises LookupError where it has failed or never told."""
-        found = [replica[sensor.name] for replica in self.sensed if sensor.name in replica]
-        if not found:
-            raise LookupError("its process ended before it could tell")
-        for facts in found:
-            if "failed" in facts:
-                raise LookupError(str(facts["failed"]))
-        return found
+    def facts(self, sensor: type[Sensor[F_co]]) -> list[F_co]:
+        """What this sensor noted, one for each process that told.
+
+        Raises:
+            Unavailable: no process told, or the sensor failed in one.
+            MalformedFactsError: what one told is not what the sensor notes, or lacks it altogether.
+        """
+        name = sensor.name
+        for told in self.sensed:
+            if name in told.malformed:
+                raise MalformedFactsError(f"{name}: {told.malformed[name]}")
+            if name not in told.facts and name not in told.failed:
+                raise MalformedFactsError(f"{name}: nothing was sent of it")
+        for told in self.sensed:
+            if name in told.failed:
+                raise Unavailable(told.failed[name])
+        if not self.sensed:
+            raise Unavailable("its process ended before it could tell")
+        return [found for told in self.sensed if (found := told.of(sensor)) is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,16 +484,14 @@ class RunFacts:
 
     Attributes:
         before, after: engine.environment.observe() before the first and after the last process.
-        telemetry: store.records.Telemetry; None without a GPU.
-        task: what the verifier says of the task itself (engine.worker.judge): would zeros pass, is the reference
-            deterministic ...
+        telemetry: None without a GPU.
+        task: what the verifier says of the task itself; None where it said nothing.
         files: the snapshot, relative name to bytes.
         files_intact: whether the laid-out snapshot and our own sources were the same afterwards; None unknown.
         validity: "strict" or "portable".
         manifest: of the run.
         history: earlier finished runs of this target on this device, newest first, as plain data: "wall", "snapshot",
             "environment" (a mapping), "arms" (name to {"median_ms", "sources"}), "verdict".
-        cpu_s: processor time of the whole control group beside our own processes, over the run; None unknown.
         drawn: what the gate posed; None where it was never reached.
     """
 
@@ -369,8 +503,8 @@ class RunFacts:
     arms: tuple[ArmFacts, ...]
     before: Mapping[str, Any] = field(default_factory=dict)
     after: Mapping[str, Any] = field(default_factory=dict)
-    telemetry: Any = None
-    task: Mapping[str, Any] = field(default_factory=dict)
+    telemetry: records.Telemetry | None = None
+    task: TaskFacts | None = None
     files: Mapping[str, bytes] = field(default_factory=dict)
     files_intact: bool | None = None
     validity: str = "strict"
@@ -408,7 +542,7 @@ class Check:
     arm: ArmJudge | None = None
     run: RunJudge | None = None
     refuses: bool = False
-    sensor: type[Sensor] | None = None
+    sensor: type[Sensor[Facts]] | None = None
 
     def __post_init__(self) -> None:
         if self.category not in CATEGORIES:
@@ -468,9 +602,9 @@ def issues() -> tuple[Issue, ...]:
     return _unique(found)
 
 
-def sensors() -> Iterator[tuple[Check, type[Sensor]]]:
+def sensors() -> Iterator[tuple[Check, type[Sensor[Facts]]]]:
     """Every sensor once, with the first check that needs it. Raises ValueError where two have one name."""
-    met: dict[str, type[Sensor]] = {}
+    met: dict[str, type[Sensor[Facts]]] = {}
     for check in checks():
         if check.sensor is None:
             continue
@@ -540,7 +674,7 @@ def _gravest(answers: Iterable[Answer]) -> Answer:
 
 
 def _ask_one(check: Check, arm: ArmFacts | None, run: RunFacts) -> Answer:
-    if arm is not None and arm.state == "unavailable":
+    if arm is not None and arm.state is State.UNAVAILABLE:
         return not_applicable("this rung did not run")
     if Need.GPU in check.needs and run.device != "cuda":
         return not_applicable("there is no GPU in this run")
@@ -551,11 +685,13 @@ def _ask_one(check: Check, arm: ArmFacts | None, run: RunFacts) -> Answer:
             return check.run(run)
         if check.arm is not None:
             return check.arm(arm, run)
-    except LookupError as error:
-        return unavailable(str(error.args[0]) if error.args else "its facts did not come")
+    except Unavailable as reason:
+        return unavailable(str(reason))
+    except MalformedFactsError as error:
+        return suspect(f"its process sent facts that this check's sensor does not note ({error}): nothing follows")
     except Exception as error:
-        # Whatever it is: a judge that fails has not judged.
-        return unavailable(f"the check itself failed ({type(error).__name__}: {error}); please report it")
+        # Whatever it is: a judge that fails has not judged, and the facts of a worker may have made it fail.
+        return suspect(f"the check itself failed ({type(error).__name__}: {error}); please report it")
     if arm.refusal is not None or not arm.ended_well:
         return not_applicable("the arm ended before this could be said")
     return passed("nothing was refused")

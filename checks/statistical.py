@@ -9,6 +9,7 @@ and in what a process does while others are measured.
 
 from __future__ import annotations
 
+import enum
 import gc
 import hashlib
 import math
@@ -19,13 +20,14 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from checks.registry import (
     Answer,
     ArmFacts,
     Call,
     Check,
+    Facts,
     How,
     Issue,
     RunFacts,
@@ -38,6 +40,7 @@ from checks.registry import (
     suspect,
     unavailable,
 )
+from store.outcomes import Timing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -86,21 +89,43 @@ SIGNALS = (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF)
 # -- sensors -----------------------------------------------------------------------------------------------------------
 
 
-class Interpreter(Sensor):
-    """Garbage collection, interval timers and the switch interval, at the edges of every call; 2 us each.
+class Setting(enum.StrEnum):
+    """What of the interpreter a lesson may have altered."""
 
-    Facts: "start" (before the lesson was imported), "after_import", "on" and "calls" (timed samples with the collector
-    switched on, and all), "collections" (in timed samples), "armed" (interval timers that it started), "altered" (what
-    else differs from the start).
+    COLLECTOR = "collector"
+    THRESHOLDS = "thresholds"
+    CALLBACKS = "collector callbacks"
+    SWITCH_INTERVAL = "switch interval"
+    TIMER_SIGNALS = "timer signals"
+
+
+class InterpreterFacts(Facts, frozen=True, kw_only=True):
+    """How the interpreter was left.
+
+    Attributes:
+        calls: timed samples.
+        on: those after which the collector was switched on.
+        collections: in timed samples.
+        armed: interval timers that the lesson started.
+        altered: what else differs from how it was before the lesson was imported, each with a sentence.
     """
+
+    calls: int
+    on: int
+    collections: int
+    armed: list[str]
+    altered: dict[Setting, str]
+
+
+class Interpreter(Sensor[InterpreterFacts]):
+    """Garbage collection, interval timers and the switch interval, at the edges of every call; 2 us each."""
 
     name = "interpreter"
 
     def __init__(self, site: Site) -> None:
         super().__init__(site)
-        self._start: dict[str, Any] = {}
-        self._imported: dict[str, Any] = {}
-        self._altered: dict[str, str] = {}
+        self._start: dict[Setting, object] = {}
+        self._altered: dict[Setting, str] = {}
         self._armed: set[str] = set()
         self._at_start: set[str] = set()
         self._on = self._calls = self._collections = 0
@@ -113,7 +138,6 @@ class Interpreter(Sensor):
 
     def after_import(self) -> None:
         """What importing changed."""
-        self._imported = self._now()
         self._compare("while it was imported", enabled=True)
 
     def after_prepare(self, case: object, buffers: object) -> None:
@@ -133,34 +157,32 @@ class Interpreter(Sensor):
             self._collections += self._collected() - self._before
         self._compare("by a call", enabled=call.stage == "verify")
 
-    def facts(self) -> Mapping[str, Any]:
-        """See the class."""
-        return {
-            "start": self._start,
-            "after_import": self._imported,
-            "on": self._on,
-            "calls": self._calls,
-            "collections": self._collections,
-            "armed": sorted(self._armed),
-            "altered": dict(self._altered),
-        }
+    def facts(self) -> InterpreterFacts:
+        """See InterpreterFacts."""
+        return InterpreterFacts(
+            calls=self._calls,
+            on=self._on,
+            collections=self._collections,
+            armed=sorted(self._armed),
+            altered=dict(self._altered),
+        )
 
     def _compare(self, when: str, *, enabled: bool) -> None:
         now = self._now()
         for name, value in now.items():
             # While samples are taken the arm itself has the collector off.
-            if (name != "collector" or enabled) and value != self._start.get(name):
+            if (name is not Setting.COLLECTOR or enabled) and value != self._start.get(name):
                 self._altered.setdefault(name, f"{name} {value} {when}, {self._start.get(name)} before")
         self._armed |= self._running() - self._at_start
 
     @staticmethod
-    def _now() -> dict[str, Any]:
+    def _now() -> dict[Setting, object]:
         return {
-            "collector": "on" if _gc_enabled() else "off",
-            "thresholds": list(_gc_threshold()),
-            "collector callbacks": sum(not _ours_or_torch(callback) for callback in gc.callbacks),
-            "switch interval": sys.getswitchinterval(),
-            "timer signals": [number.name for number in SIGNALS if callable(_getsignal(number))],
+            Setting.COLLECTOR: "on" if _gc_enabled() else "off",
+            Setting.THRESHOLDS: list(_gc_threshold()),
+            Setting.CALLBACKS: sum(not _ours_or_torch(callback) for callback in gc.callbacks),
+            Setting.SWITCH_INTERVAL: sys.getswitchinterval(),
+            Setting.TIMER_SIGNALS: [number.name for number in SIGNALS if callable(_getsignal(number))],
         }
 
     @staticmethod
@@ -176,16 +198,29 @@ def _ours_or_torch(callback: object) -> bool:
     return str(getattr(callback, "__module__", "")).split(".")[0] in ("torch", "engine", "checks")
 
 
-class Pauses(Sensor):
+class PausesFacts(Facts, frozen=True, kw_only=True):
+    """What was done in the pauses.
+
+    Attributes:
+        gaps: long pauses, in which rivals were measured.
+        gap_ns: their length in all.
+        busy_cores: median over them of cores in use, less what the engine's own part takes (the least of the short
+            pauses, twice); None where there was no long one.
+        spins: whether waiting threads were told to spin.
+    """
+
+    gaps: int
+    gap_ns: int
+    busy_cores: float | None
+    spins: bool
+
+
+class Pauses(Sensor[PausesFacts]):
     """What this process works while it has nothing to do: processor time of its other threads between its samples.
 
     Only pauses inside the measuring count: there the arm has the collector off at both edges, elsewhere it is on. The
     thread that takes the samples does not count: between two samples of a turn it may be busy for as long with what the
     next one needs, and what a lesson could put on it has checks of its own (collector, interrupts).
-
-    Facts: "gaps" and "gap_ns", how many long pauses there were, in which rivals were measured, and their length in all;
-    "busy", the median over them of cores in use, less what the engine's own part takes (the least of the short pauses,
-    twice); "spins", whether waiting threads were told to spin.
     """
 
     name = "pauses"
@@ -214,16 +249,16 @@ class Pauses(Sensor):
         measured = call.stage == "timed" and not _gc_enabled()
         self._left = (_monotonic_ns(), _process_ns() - _thread_ns()) if measured else None
 
-    def facts(self) -> Mapping[str, Any]:
-        """See the class."""
+    def facts(self) -> PausesFacts:
+        """See PausesFacts."""
         ours = 2 * min(self._short, default=0)
         busy = sorted(max(0, spent - ours) / wall for wall, spent in self._gaps)
-        return {
-            "gaps": len(self._gaps),
-            "gap_ns": sum(wall for wall, _ in self._gaps),
-            "busy": busy[len(busy) // 2] if busy else None,
-            "spins": self._spins,
-        }
+        return PausesFacts(
+            gaps=len(self._gaps),
+            gap_ns=sum(wall for wall, _ in self._gaps),
+            busy_cores=busy[len(busy) // 2] if busy else None,
+            spins=self._spins,
+        )
 
 
 # -- samples -----------------------------------------------------------------------------------------------------------
@@ -317,7 +352,7 @@ def _rhythm(replica: _Replica) -> _Rhythm | None:
 
 
 def _enough(arm: ArmFacts, run: RunFacts) -> Answer:
-    if arm.timing == "none" or arm.samples is None:
+    if arm.timing is Timing.NONE or arm.samples is None:
         return not_applicable("it was checked, not timed")
     if not arm.ended_well:
         return not_applicable("it ended before its samples were complete")
@@ -348,7 +383,7 @@ def _nothing_dropped(arm: ArmFacts, run: RunFacts) -> Answer:
     why = ", ".join(f"{codes[code]} for {reason}" for code, reason in REASONS.items() if codes[code])
     told = f"all {len(samples)} samples are stored, {aside} of them set aside" + (f" ({why})" if why else "")
     first = next((other for other in run.arms if other.samples is not None and len(other.samples)), arm)
-    if first is not arm:
+    if first is not arm and first.samples is not None:
         rival = float((first.samples.discarded != 0).mean())
         told += f"; of {first.arm}'s {rival:.0%}" if aside or rival else ""
     return suspect(told) if share > SET_ASIDE else passed(told)
@@ -459,11 +494,11 @@ def _collector(arm: ArmFacts, run: RunFacts) -> Answer:
     del run
     found = arm.facts(Interpreter)
     for facts in found:
-        for name in ("collector", "thresholds", "collector callbacks"):
-            if name in facts["altered"]:
-                return caught(f"changed Python's garbage collection: {facts['altered'][name]}")
-    on, calls = sum(facts["on"] for facts in found), sum(facts["calls"] for facts in found)
-    collections = sum(facts["collections"] for facts in found)
+        for setting in (Setting.COLLECTOR, Setting.THRESHOLDS, Setting.CALLBACKS):
+            if setting in facts.altered:
+                return caught(f"changed Python's garbage collection: {facts.altered[setting]}")
+    on, calls = sum(facts.on for facts in found), sum(facts.calls for facts in found)
+    collections = sum(facts.collections for facts in found)
     if on:
         return caught(f"switched garbage collection on in {on} of {calls} timed samples, where every arm has it off")
     return passed(f"garbage collection was off in all {calls} timed samples; {collections} were asked for by the rung")
@@ -472,24 +507,24 @@ def _collector(arm: ArmFacts, run: RunFacts) -> Answer:
 def _interrupts(arm: ArmFacts, run: RunFacts) -> Answer:
     del run
     for facts in arm.facts(Interpreter):
-        if facts["armed"]:
-            return caught(f"left an interval timer running ({', '.join(facts['armed'])}): it interrupts whatever runs")
-        for name in ("switch interval", "timer signals"):
-            if name in facts["altered"]:
-                return caught(f"changed how Python is interrupted: {facts['altered'][name]}")
+        if facts.armed:
+            return caught(f"left an interval timer running ({', '.join(facts.armed)}): it interrupts whatever runs")
+        for setting in (Setting.SWITCH_INTERVAL, Setting.TIMER_SIGNALS):
+            if setting in facts.altered:
+                return caught(f"changed how Python is interrupted: {facts.altered[setting]}")
     return passed("no interval timer ran, signal handlers and the switch interval are as they were")
 
 
 def _idle(arm: ArmFacts, run: RunFacts) -> Answer:
     del run
     found = arm.facts(Pauses)
-    if any(facts["spins"] for facts in found):
+    if any(facts.spins for facts in found):
         return not_applicable("threads that wait were told to spin (OMP_WAIT_POLICY, KMP_BLOCKTIME): they look busy")
-    long = [facts for facts in found if facts["gaps"] >= LEAST_GAPS and facts["gap_ns"] >= LEAST_GAPS_NS]
-    if not long:
+    long = [facts for facts in found if facts.gaps >= LEAST_GAPS and facts.gap_ns >= LEAST_GAPS_NS]
+    busy = [facts.busy_cores for facts in long if facts.busy_cores is not None]
+    if not busy:
         return not_applicable(f"it had no {LEAST_GAPS} pauses of {LEAST_GAPS_NS / 1e6:.0f} ms in all")
-    busy = [float(facts["busy"]) for facts in long]
-    pauses = f"in {sum(facts['gaps'] for facts in long)} pauses, {sum(facts['gap_ns'] for facts in long) / 1e9:.2f} s"
+    pauses = f"in {sum(facts.gaps for facts in long)} pauses, {sum(facts.gap_ns for facts in long) / 1e9:.2f} s"
     if min(busy) > BUSY:
         return caught(
             f"kept {min(busy):.1f} cores or more busy while others were measured, {pauses} in {len(long)} processes"

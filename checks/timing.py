@@ -14,7 +14,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -25,6 +25,7 @@ from checks.registry import (
     ArmFacts,
     Call,
     Check,
+    Facts,
     How,
     Issue,
     Need,
@@ -40,9 +41,11 @@ from checks.registry import (
     suspect,
     unavailable,
 )
+from store.outcomes import Timing
 
 if TYPE_CHECKING:
     from kernels.catalog.model import Case
+    from store import records  # see checks.registry
 
 MOST_SAMPLES = 4096  # whose figures a sensor keeps
 LATE_LEAST_MS = 0.05  # asking an idle device takes some 10 us, and on a loaded host a few times that
@@ -72,14 +75,32 @@ EVERY = 16  # samples between two looks that would cost too much for each
 # -- what is still at work after the end -------------------------------------------------------------------------------
 
 
-class Idle(Sensor):
+class IdleFacts(Facts, frozen=True, kw_only=True):
+    """Medians over samples, of all calls of a sample together. They say nothing where `samples` is 0.
+
+    Attributes:
+        samples: how many were seen.
+        total_ms: by the clock.
+        lag_ms, usual_lag_ms: see engine.worker.timers.Sample; None on a CPU.
+        beside_ms, left_ms: see there.
+    """
+
+    samples: int
+    total_ms: float
+    lag_ms: float | None
+    usual_lag_ms: float | None
+    beside_ms: float
+    left_ms: float
+
+
+class Idle(Sensor[IdleFacts]):
     """What each timed sample says of work that went on after its end."""
 
     name = "idle"
 
     def __init__(self, site: Site) -> None:
         super().__init__(site)
-        self._rows: list[tuple[float, float, float, float, float]] = []
+        self._rows: list[tuple[float, float, float, float, float]] = []  # in the order of IdleFacts
 
     def after_call(self, call: Call) -> None:
         """See Sensor."""
@@ -89,60 +110,60 @@ class Idle(Sensor):
         total_ms = sample.device_ms * max(1, len(call.outputs))
         self._rows.append((total_ms, sample.lag_ms, sample.usual_lag_ms, sample.beside_ms, sample.left_ms))
 
-    def facts(self) -> Mapping[str, Any]:
-        """Medians over samples, in ms; of all calls of a sample together."""
+    def facts(self) -> IdleFacts:
+        """See IdleFacts."""
         if not self._rows:
-            return {"samples": 0}
+            return IdleFacts(samples=0, total_ms=0.0, lag_ms=None, usual_lag_ms=None, beside_ms=0.0, left_ms=0.0)
         total, lag, usual, beside, left = zip(*self._rows, strict=True)
-        found: dict[str, Any] = {
-            "samples": len(self._rows),
-            "total_ms": statistics.median(total),
-            "beside_ms": statistics.median(beside),
-            "left_ms": statistics.median(left),
-        }
-        if not any(math.isnan(value) for value in (*lag, *usual)):
-            found |= {"lag_ms": statistics.median(lag), "usual_ms": statistics.median(usual)}
-        return found
+        known = not any(math.isnan(value) for value in (*lag, *usual))
+        return IdleFacts(
+            samples=len(self._rows),
+            total_ms=statistics.median(total),
+            lag_ms=statistics.median(lag) if known else None,
+            usual_lag_ms=statistics.median(usual) if known else None,
+            beside_ms=statistics.median(beside),
+            left_ms=statistics.median(left),
+        )
 
 
 def device_idle(arm: ArmFacts, run: RunFacts) -> Answer:
     """Caught where every replica saw work go on, on the GPU or in a Python thread, after its samples had ended."""
-    if arm.timing == "none":
+    if arm.timing is Timing.NONE:
         return not_applicable("it was not timed")
-    told = [facts for facts in arm.facts(Idle) if facts["samples"]]
+    told = [facts for facts in arm.facts(Idle) if facts.samples]
     if not told:
         return unavailable("no timed sample was seen")
     late = [_late(facts) for facts in told]
     if all(late):
         return caught(late[0])
-    worst = max(told, key=lambda facts: facts.get("lag_ms", 0.0) + facts["beside_ms"])
-    words = f"over {sum(facts['samples'] for facts in told)} samples no thread was left at work"
-    if "lag_ms" in worst:
+    worst = max(told, key=lambda facts: (facts.lag_ms or 0.0) + facts.beside_ms)
+    words = f"over {sum(facts.samples for facts in told)} samples no thread was left at work"
+    if worst.lag_ms is not None and worst.usual_lag_ms is not None:
         words += (
-            f", and the device was idle {_ms(worst['lag_ms'])} after the timed stream was done"
-            f" ({_ms(worst['usual_ms'])} where nothing was called)"
+            f", and the device was idle {_ms(worst.lag_ms)} after the timed stream was done"
+            f" ({_ms(worst.usual_lag_ms)} where nothing was called)"
         )
     return passed(words)
 
 
-def _late(facts: Mapping[str, Any]) -> str:
+def _late(facts: IdleFacts) -> str:
     """What went on after the end in one replica, as a sentence; "" where nothing did."""
-    total_ms = facts["total_ms"]
-    if "lag_ms" in facts:
-        late_ms = facts["lag_ms"] - facts["usual_ms"]
-        if late_ms > max(LATE_LEAST_MS, 3 * facts["usual_ms"], LATE_SHARE * total_ms):
+    total_ms = facts.total_ms
+    if facts.lag_ms is not None and facts.usual_lag_ms is not None:
+        late_ms = facts.lag_ms - facts.usual_lag_ms
+        if late_ms > max(LATE_LEAST_MS, 3 * facts.usual_lag_ms, LATE_SHARE * total_ms):
             return (
                 f"the device worked on for {_ms(late_ms)} after a timed stream that took {_ms(total_ms)} was done:"
                 " work on a stream that nothing waits for"
             )
-    if facts["left_ms"] > LEFT_LEAST_MS:
+    if facts.left_ms > LEFT_LEAST_MS:
         return (
-            f"threads that began during the call stayed for {_ms(facts['left_ms'])} and more when it had returned"
+            f"threads that began during the call stayed for {_ms(facts.left_ms)} and more when it had returned"
             f" after {_ms(total_ms)}"
         )
-    if facts["beside_ms"] > max(THREAD_LEAST_MS, THREAD_SHARE * total_ms):
+    if facts.beside_ms > max(THREAD_LEAST_MS, THREAD_SHARE * total_ms):
         return (
-            f"Python threads worked {_ms(facts['beside_ms'])} per sample while no clock ran,"
+            f"Python threads worked {_ms(facts.beside_ms)} per sample while no clock ran,"
             f" beside {_ms(total_ms)} that were timed"
         )
     return ""
@@ -153,7 +174,7 @@ def _late(facts: Mapping[str, Any]) -> str:
 
 def wall_clock(arm: ArmFacts, run: RunFacts) -> Answer:
     """Caught where calls in a row take far longer by the engine's clock than events and host time can explain."""
-    if arm.timing == "none":
+    if arm.timing is Timing.NONE:
         return not_applicable("it was not timed")
     if not arm.sustained:
         return unavailable("no calls were made by the engine's clock alone")
@@ -212,9 +233,9 @@ def physics(arm: ArmFacts, run: RunFacts) -> Answer:
 
 def two_clocks(arm: ArmFacts, run: RunFacts) -> Answer:
     """Caught where events and SM timers disagree in most replicas, suspect in fewer or where the timers fell silent."""
-    if arm.timing == "none" or arm.samples is None:
+    if arm.timing is Timing.NONE or arm.samples is None:
         return not_applicable("it was not timed")
-    told = _by_both(arm)
+    told = _by_both(arm, arm.samples)
     if not told:
         return unavailable("every sample was set aside")
     silent = [each for each in told if each.unread > PROBE_ODD_SHARE]
@@ -262,11 +283,10 @@ class _Both:
     coarse: bool = False
 
 
-def _by_both(arm: ArmFacts) -> list[_Both]:
+def _by_both(arm: ArmFacts, taken: records.Samples) -> list[_Both]:
     """Every replica that has samples which count."""
     import numpy as np  # listing the checks does not need it
 
-    taken = arm.samples
     step_ms, held = arm.probe_step_ms or 0.0, not arm.timing.endswith("+host")
     found: list[_Both] = []
     for replica in np.unique(taken.replica[taken.discarded == 0]):
@@ -401,7 +421,19 @@ def _modes() -> list[str]:
     return [type(mode).__name__ for mode in entered if type(mode) is not DeviceContext]
 
 
-class Tampering(Sensor):
+class TamperingFacts(Facts, frozen=True, kw_only=True):
+    """What was replaced.
+
+    Attributes:
+        held: how many functions were looked at.
+        replaced: names, and when it was seen; at most 40.
+    """
+
+    held: int
+    replaced: dict[str, str]
+
+
+class Tampering(Sensor[TamperingFacts]):
     """Whether functions that measure and judge are still the ones that they were before the lesson was imported."""
 
     name = "tampering"
@@ -447,24 +479,26 @@ class Tampering(Sensor):
         """See Sensor."""
         self._look("while it was timed")
 
-    def facts(self) -> Mapping[str, Any]:
-        """Names of what was replaced, and when that was seen."""
+    def facts(self) -> TamperingFacts:
+        """See TamperingFacts."""
         held = len(self._grasp or ()) + len(self._ours or ())
-        return {"held": held, "replaced": dict(list(self._found.items())[:40])}
+        return TamperingFacts(held=held, replaced=dict(list(self._found.items())[:40]))
 
 
 def tampering(arm: ArmFacts, run: RunFacts) -> Answer:
     """Caught where a clock, an event, a comparison or our own code was replaced in the worker."""
-    for facts in arm.facts(Tampering):
-        if replaced := facts["replaced"]:
+    told = arm.facts(Tampering)
+    for facts in told:
+        if replaced := facts.replaced:
             names = list(replaced)
             more = f" and {len(names) - 4} more" if len(names) > 4 else ""
             return caught(
                 f"replaced {replaced[names[0]]}: {', '.join(names[:4])}{more};"
                 " the samples do not use it, but a rung has no honest reason to"
             )
-    held = arm.facts(Tampering)[0]["held"]
-    return passed(f"{held} functions that measure, judge and wait are the ones that stood there before the import")
+    return passed(
+        f"{told[0].held} functions that measure, judge and wait are the ones that stood there before the import"
+    )
 
 
 # -- profilers ---------------------------------------------------------------------------------------------------------
@@ -501,7 +535,19 @@ def _profilers() -> list[str]:
     return found
 
 
-class Profilers(Sensor):
+class ProfilersFacts(Facts, frozen=True, kw_only=True):
+    """What watches the process.
+
+    Attributes:
+        outside: what was there before the lesson was.
+        on: what the lesson left on, and when it was seen.
+    """
+
+    outside: list[str]
+    on: dict[str, str]
+
+
+class Profilers(Sensor[ProfilersFacts]):
     """Profilers and traces that are on while nobody asked for them."""
 
     name = "profilers"
@@ -544,20 +590,20 @@ class Profilers(Sensor):
             return
         self._outside += [name for name in _INJECTED if name in mapped]
 
-    def facts(self) -> Mapping[str, Any]:
-        """What was on, by whom."""
-        return {"outside": self._outside, "on": self._found}
+    def facts(self) -> ProfilersFacts:
+        """See ProfilersFacts."""
+        return ProfilersFacts(outside=self._outside, on=self._found)
 
 
 def profilers(arm: ArmFacts, run: RunFacts) -> Answer:
     """Caught where the rung left a profiler on; suspect where one was there before it."""
     told = arm.facts(Profilers)
     for facts in told:
-        if on := facts["on"]:
+        if on := facts.on:
             return caught("left on: " + ", ".join(f"{name} ({when})" for name, when in on.items()))
     for facts in told:
-        if facts["outside"]:
-            return suspect(f"the worker was started under {', '.join(facts['outside'])}: unset it and run again")
+        if facts.outside:
+            return suspect(f"the worker was started under {', '.join(facts.outside)}: unset it and run again")
     return passed("no profiler, trace or injected library was on")
 
 

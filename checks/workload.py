@@ -16,18 +16,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from checks import libraries
-from checks.output import declared, first_baseline, shares
+from checks.output import Figure, declared, first_baseline, shares
 from checks.registry import (
     Answer,
     ArmFacts,
     Call,
     Check,
+    Facts,
     How,
     Issue,
     RunFacts,
     Sensor,
     Site,
-    Status,
     When,
     caught,
     not_applicable,
@@ -36,6 +36,7 @@ from checks.registry import (
     suspect,
 )
 from kernels.catalog.model import Case, Kind, Role
+from store.outcomes import FindingStatus
 
 # -- precision of the outputs ------------------------------------------------------------------------------------------
 
@@ -63,7 +64,7 @@ def _precision(arm: ArmFacts, run: RunFacts) -> Answer:
         return not_applicable(f"the lesson says that it lowers the precision ({word})")
     base = first_baseline(run)
     control = base if base is not None and base is not arm and base.compared else None
-    for narrow in ("fp16", "bf16", "fp32"):
+    for narrow in _NARROW:
         usual = _representable(control, run, narrow) if control is not None else {}
         for name, (share, truth) in _representable(arm, run, narrow).items():
             if name not in wide or share < ALL_NARROW or truth > TRUTH_WIDE:
@@ -80,10 +81,13 @@ def _precision(arm: ArmFacts, run: RunFacts) -> Answer:
     return passed("the outputs use the digits of their dtype")
 
 
-def _representable(arm: ArmFacts, run: RunFacts, narrow: str) -> dict[str, tuple[float, float]]:
+_NARROW: dict[Figure, Figure] = {"fp16": "fp16_truth", "bf16": "bf16_truth", "fp32": "fp32_truth"}
+
+
+def _representable(arm: ArmFacts, run: RunFacts, narrow: Figure) -> dict[str, tuple[float, float]]:
     """By output: the share of its elements that fit `narrow`, and of the truth's; medians over the comparisons."""
     found: dict[str, list[tuple[float, ...]]] = {}
-    for name, pair in shares(arm, run, narrow, f"{narrow}_truth"):
+    for name, pair in shares(arm, run, narrow, _NARROW[narrow]):
         found.setdefault(name, []).append(pair)
     return {
         name: (statistics.median(pair[0] for pair in pairs), statistics.median(pair[1] for pair in pairs))
@@ -153,7 +157,25 @@ _SETTERS = (
 POLICY_EACH = 16  # of the first timed samples every one, then one of so many: a reading takes 0.2 ms
 
 
-class Policy(Sensor):
+class PolicyFacts(Facts, frozen=True, kw_only=True):
+    """The switches as text, by name: {} where they were not read then.
+
+    Attributes:
+        before: before the import.
+        prepared: after prepare().
+        verified: after the last verified call.
+        timed: after timed calls, where they were otherwise than verified, else at the end.
+        turned: setters that were called inside of timed calls, and how often.
+    """
+
+    before: dict[str, str]
+    prepared: dict[str, str]
+    verified: dict[str, str]
+    timed: dict[str, str]
+    turned: dict[str, int]
+
+
+class Policy(Sensor[PolicyFacts]):
     """Reads torch's switches before the import, after prepare(), around each call, and counts who turns them."""
 
     name = "policy"
@@ -215,8 +237,15 @@ class Policy(Sensor):
     def _read(self) -> dict[str, str]:
         return {name: _or_unknown(reader) for name, reader in self._readers.items()}
 
-    def facts(self) -> Mapping[str, Any]:
-        return {"states": self._states, "turned": self._turned}
+    def facts(self) -> PolicyFacts:
+        states = self._states
+        return PolicyFacts(
+            before=states.get("before", {}),
+            prepared=states.get("prepared", {}),
+            verified=states.get("verified", {}),
+            timed=states.get("timed", {}),
+            turned=self._turned.get("timed", {}),
+        )
 
 
 def _or_unknown(reader: Callable[[], object]) -> str:
@@ -256,9 +285,8 @@ def _policy(arm: ArmFacts, run: RunFacts) -> Answer:
     count = 0
     left: dict[str, str] = {}
     for facts in arm.facts(Policy):
-        states = facts["states"]
-        before, verified, timed = (states.get(name) for name in ("before", "verified", "timed"))
-        count = max(count, len(before or ()))
+        before, verified, timed = facts.before, facts.verified, facts.timed
+        count = max(count, len(before))
         if verified and timed:
             drifted = _differences(verified, timed)
             if drifted:
@@ -266,12 +294,11 @@ def _policy(arm: ArmFacts, run: RunFacts) -> Answer:
                     f"between verification and timing {', '.join(drifted.values())}: another program was timed"
                 )
         word = declared(arm, run, (*PRECISION_WORDS, "flush", "denormal", "fast-math"))
-        turned = facts["turned"].get("timed", {})
-        if turned and not word:
-            times = ", ".join(f"{name} {number} times" for name, number in turned.items())
+        if facts.turned and not word:
+            times = ", ".join(f"{name} {number} times" for name, number in facts.turned.items())
             return caught(f"switches for the precision of the whole process were turned inside timed calls: {times}")
         if before and (verified or timed) and not word:
-            changed = _differences(before, verified or timed or {})
+            changed = _differences(before, verified or timed)
             left |= {name: told for name, told in changed.items() if any(part in name for part in DIGITS)}
     if left:
         return suspect(
@@ -293,7 +320,42 @@ def _differences(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, st
 UNWRITTEN_TRIES = 3
 
 
-class Launches(Sensor):
+class Verified(Facts, frozen=True, kw_only=True):
+    """Verified calls, and launches of the rung's own kernels in them."""
+
+    calls: int
+    launches: int
+
+
+class Later(Facts, frozen=True, kw_only=True):
+    """The rung's own launches, and replays of graphs, in a call after the timing."""
+
+    launches: int
+    replays: int
+
+
+class LaunchesFacts(Facts, frozen=True, kw_only=True):
+    """Launches of the rung's own kernels.
+
+    Attributes:
+        tried, done: launches, and those that did not fail.
+        verified: how many of them.
+        later: None where no such call was made.
+        without: whether a call gives the same outputs with its kernels held back; None where that says nothing.
+        recorded: None where no call was recorded.
+        compiled: whether the rung brings compiled code of its own.
+    """
+
+    tried: int
+    done: int
+    verified: Verified
+    later: Later | None
+    without: bool | None
+    recorded: libraries.Recorded | None
+    compiled: bool
+
+
+class Launches(Sensor[LaunchesFacts]):
     """Counts launches of the rung's own kernels: Triton's and those through cuda.core, outside of timed calls.
 
     Of a rung that brings compiled code of its own, one call after the timing is recorded: which library worked in it.
@@ -308,12 +370,14 @@ class Launches(Sensor):
         self._done = 0
         self._replays = 0
         self._mark = 0
-        self._verified: dict[str, int] = {"calls": 0, "launches": 0}
-        self._later: dict[str, int] | None = None
+        self._verified_calls = 0
+        self._verified_launches = 0
+        self._later: Later | None = None
         self._without: bool | None = None
         self._held_back = False
         self._patched: list[tuple[Any, str, Any]] = []
-        self._recorded: dict[str, Any] | None = None
+        self._recorded: libraries.Recorded | None = None
+        self._compiled = False
 
     def before_import(self) -> None:
         if self.site.rung.kind is not Kind.TORCH:
@@ -365,8 +429,8 @@ class Launches(Sensor):
 
     def after_call(self, call: Call) -> None:
         if call.stage == "verify":
-            self._verified["calls"] += 1
-            self._verified["launches"] += self._done - self._mark
+            self._verified_calls += 1
+            self._verified_launches += self._done - self._mark
 
     def before_timing(self) -> None:
         self._unpatch()
@@ -377,9 +441,9 @@ class Launches(Sensor):
         if site.launch_once is None:
             return
         stems = [path.stem for path in site.folder.glob("*.py")]
-        compiled = libraries.brings_code(site.folder, site.rung.name, stems)
-        if compiled or (site.deep and site.rung.kind is Kind.CUDA):
-            self._recorded = {**libraries.record(site.device, site.launch_once), "compiled": compiled}
+        self._compiled = libraries.brings_code(site.folder, site.rung.name, stems)
+        if self._compiled or (site.deep and site.rung.kind is Kind.CUDA):
+            self._recorded = libraries.record(site.device, site.launch_once)
 
     def _look_without(self, once: Callable[..., Any] | None) -> None:
         if self.site.rung.kind is Kind.TORCH or once is None:
@@ -388,8 +452,8 @@ class Launches(Sensor):
         try:
             done, replays = self._done, self._replays
             outputs = once()
-            self._later = {"launches": self._done - done, "replays": self._replays - replays}
-            if outputs is not None and self._later["launches"] and not self._later["replays"]:
+            self._later = Later(launches=self._done - done, replays=self._replays - replays)
+            if outputs is not None and self._later.launches and not self._later.replays:
                 held = [outputs]
                 del outputs
                 self._without = self._same_without(once, held)
@@ -444,15 +508,16 @@ class Launches(Sensor):
         del between
         return same_held_back()
 
-    def facts(self) -> Mapping[str, Any]:
-        return {
-            "tried": self._tried,
-            "done": self._done,
-            "verified": self._verified,
-            "later": self._later,
-            "without": self._without,
-            "recorded": self._recorded,
-        }
+    def facts(self) -> LaunchesFacts:
+        return LaunchesFacts(
+            tried=self._tried,
+            done=self._done,
+            verified=Verified(calls=self._verified_calls, launches=self._verified_launches),
+            later=self._later,
+            without=self._without,
+            recorded=self._recorded,
+            compiled=self._compiled,
+        )
 
 
 _OTHER_WAYS = re.compile(rb"cpp_extension|load_inline|cupy|pycuda|cutlass|ctypes|CachingAutotuner|RawKernel")
@@ -461,18 +526,18 @@ _BY_DEVICE = re.compile(rb"is_cuda|\.device\b|is_available")
 
 def _laundered(arm: ArmFacts, run: RunFacts) -> Answer | None:
     """The answer for a rung that brings compiled code of its own; None for any other."""
-    told = [facts["recorded"] for facts in arm.facts(Launches) if (facts.get("recorded") or {}).get("compiled")]
+    told = [facts.recorded for facts in arm.facts(Launches) if facts.compiled and facts.recorded is not None]
     if not told:
         return None
-    first = min(told, key=lambda recorded: recorded["hidden"])
-    if not first["library"]:
-        return passed(f"{first['how']} shows no library at work in a call, {first['total_ms']:.3g} ms long")
+    first = min(told, key=lambda recorded: recorded.hidden)
+    if not first.library:
+        return passed(f"{first.how} shows no library at work in a call, {first.total_ms:.3g} ms long")
     seen = (
-        f"{first['hidden']:.0%} of a recorded call of {first['total_ms']:.3g} ms is a library's work that compiled "
-        f"code called, and {first['shown']:.0%} such that Python called, by {first['how']}: "
-        f"{', '.join(first['library'])}"
+        f"{first.hidden:.0%} of a recorded call of {first.total_ms:.3g} ms is a library's work that compiled "
+        f"code called, and {first.shown:.0%} such that Python called, by {first.how}: "
+        f"{', '.join(first.library)}"
     )
-    if first["hidden"] < libraries.LAUNDERED:
+    if first.hidden < libraries.LAUNDERED:
         return passed(seen)
     word = declared(arm, run, libraries.SAYS_SO)
     if word:
@@ -483,11 +548,11 @@ def _laundered(arm: ArmFacts, run: RunFacts) -> Answer | None:
 
 
 def _own_kernels(arm: ArmFacts, run: RunFacts) -> Answer:
-    if arm.rung.kind is Kind.TORCH and not any(Launches.name in replica for replica in arm.sensed):
+    if arm.rung.kind is Kind.TORCH and not arm.sensed:
         return not_applicable("it claims no kernel of its own")
     laundered = _laundered(arm, run)
-    counted = arm.rung.kind is not Kind.TORCH and any(facts["done"] for facts in arm.facts(Launches))
-    if laundered is not None and (laundered[0] is Status.CAUGHT or not counted):
+    counted = arm.rung.kind is not Kind.TORCH and any(facts.done for facts in arm.facts(Launches))
+    if laundered is not None and (laundered[0] is FindingStatus.CAUGHT or not counted):
         return laundered
     if arm.rung.kind is Kind.TORCH:
         return not_applicable("it claims no kernel of its own")
@@ -496,9 +561,9 @@ def _own_kernels(arm: ArmFacts, run: RunFacts) -> Answer:
         return not_applicable("its kernels are started in a way that is not counted here")
     told = arm.facts(Launches)
     kind = "Triton" if arm.rung.kind is Kind.TRITON else "CUDA"
-    calls = sum(facts["verified"]["calls"] for facts in told)
-    launches = sum(facts["verified"]["launches"] for facts in told)
-    tried, done = (sum(facts[name] for facts in told) for name in ("tried", "done"))
+    calls = sum(facts.verified.calls for facts in told)
+    launches = sum(facts.verified.launches for facts in told)
+    tried, done = sum(facts.tried for facts in told), sum(facts.done for facts in told)
     if not calls:
         return not_applicable("it was not verified")
     if not done:
@@ -511,10 +576,10 @@ def _own_kernels(arm: ArmFacts, run: RunFacts) -> Answer:
         return caught(
             f"{tried - done} of {tried} launches of its {kind} kernels failed, none in a verified call did not"
         )
-    stopped = [facts for facts in told if facts["later"] and facts["verified"]["launches"]]
-    if any(not facts["later"]["launches"] and not facts["later"]["replays"] for facts in stopped):
+    later = [facts.later for facts in told if facts.later is not None and facts.verified.launches]
+    if any(not call.launches and not call.replays for call in later):
         return caught(f"it started {launches} {kind} kernels while verified and none in a call after the timing")
-    if any(facts["without"] for facts in told):
+    if any(facts.without for facts in told):
         return caught(
             f"with its {kind} kernels held back a call gives the same outputs bit for bit: they are decoys, and "
             "something else does the work"

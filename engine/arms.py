@@ -12,11 +12,11 @@ import signal
 import struct
 import time
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
-from checks.registry import Refusal, Surprises, Sustained
+from checks.registry import Refusal, Sensed, Surprises, Sustained
 from engine.clean import clean
 from engine.contention import Waits
 from engine.environment import oom_kills
@@ -160,7 +160,7 @@ class Arm:
     started_ns: int = 0
     without: frozenset[str] = frozenset()  # checks that were left out on request
     refusal: Refusal | None = None
-    sensed: list[dict[str, dict[str, Any]]] = field(default_factory=list)  # per replica
+    sensed: list[Sensed] = field(default_factory=list)  # per replica and rank
     compared: list[dict[str, float]] = field(default_factory=list)  # per full comparison
     sustained: list[Sustained] = field(default_factory=list)
     surprises: list[Surprises] = field(default_factory=list)

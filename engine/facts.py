@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from checks import registry
 from engine.arms import TWIN_SUFFIX, Arm
 from engine.clean import clean_line
+from engine.protocol import reports
 from store import records
 from store.outcomes import Correctness, FindingStatus, State, Timing, Validity, Verdict
 
@@ -15,6 +18,24 @@ if TYPE_CHECKING:
     from engine.runs import Plan
 
 EVIDENCE_CHARACTERS = 500
+
+
+def sensed(report: reports.Inspected, ranks: int) -> list[registry.Sensed]:
+    """What the sensors of an arm's processes noted, in the order of ranks: what cannot be read is in it as such.
+
+    A report of more or fewer processes than there are counts as one that says nothing of any.
+    """
+    if len(report.sensed) != ranks:
+        return [registry.Sensed()] * ranks
+    return [registry.received(told.facts, told.failed) for told in report.sensed]
+
+
+def task_facts(report: reports.TaskInspected) -> registry.TaskFacts | None:
+    """What the verifier says of the task; None where it cannot be read."""
+    try:
+        return msgspec.msgpack.decode(report.facts, type=registry.TaskFacts)
+    except msgspec.DecodeError:
+        return None
 
 
 def arm_facts(arm: Arm, record: records.ArmRecord, source: bytes) -> registry.ArmFacts:
@@ -29,8 +50,8 @@ def arm_facts(arm: Arm, record: records.ArmRecord, source: bytes) -> registry.Ar
         rung=arm.rung,
         device=arm.device,
         ended_well=arm.state is State.OK and arm.correctness is Correctness.CORRECT,
-        state=arm.state.value,
-        timing=(arm.timing if arm.samples.device_ms else Timing.NONE).value,
+        state=arm.state,
+        timing=arm.timing if arm.samples.device_ms else Timing.NONE,
         calls=arm.calls,
         sensed=tuple(arm.sensed),
         samples=arm.samples.freeze() if arm.samples.device_ms else None,
@@ -62,7 +83,7 @@ def run_facts(
     before: Mapping[str, Any],
     after: Mapping[str, Any],
     telemetry: records.Telemetry | None,
-    task: Mapping[str, Any],
+    task: registry.TaskFacts | None,
     files_intact: bool | None,
     drawn: registry.Drawn,
     history: Sequence[Mapping[str, Any]],
@@ -94,7 +115,7 @@ def examine(facts: registry.RunFacts, without: frozenset[str]) -> tuple[records.
         records.FindingRecord(
             check=finding.check,
             arm=finding.arm,
-            status=FindingStatus(finding.status.value),
+            status=finding.status,
             # What a worker said may stand in it.
             evidence=clean_line(finding.evidence, limit=EVIDENCE_CHARACTERS) or "no evidence was given",
         )

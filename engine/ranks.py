@@ -143,7 +143,7 @@ class Ranks:
                     per_sample_ms=max(report.per_sample_ms for report in found),
                 )
             case reports.Inspected():
-                return msgspec.structs.replace(first, others=[report.facts for report in found[1:]])
+                return msgspec.structs.replace(first, sensed=[told for report in found for told in report.sensed])
             case reports.Done():
                 return self._done(found)
         return first  # type: ignore[no-any-return]

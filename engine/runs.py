@@ -25,7 +25,7 @@ import numpy as np
 
 from checks.compare import Finding
 from checks.evaluation import Elsewhere
-from checks.registry import Refusal
+from checks.registry import Refusal, TaskFacts
 from engine import challenges, contention, environment, facts, gate, paths, snapshots, speed_of_light, verdicts
 from engine.arena import Arena
 from engine.arms import TWIN_SUFFIX, Arm, ArmEnd, Limits, ask, check_done, tail
@@ -139,7 +139,7 @@ class Execution:
         self._after: dict[str, Any] = {}
         self._wall = WallClock()
         self._lost = ""  # what has become of the GPU
-        self._task_facts: dict[str, Any] = {}
+        self._task_facts: TaskFacts | None = None
         self._meetings: list[Path] = []
         self._steps: list[records.StepRecord] = []
         self._readings = Readings()
@@ -533,7 +533,7 @@ class Execution:
         with contextlib.suppress(ChildGoneError, ChildTimeoutError):
             report = await child.ask(jobs.Inspect(), LAST_WORDS_S)
             if isinstance(report, reports.Inspected):
-                arm.sensed += [report.facts, *report.others]
+                arm.sensed += facts.sensed(report, self.plan.target.ranks)
 
     def _end_arm(self, arm: Arm, end: ArmEnd) -> None:
         arm.state = end.state
@@ -765,7 +765,7 @@ class Execution:
         async with self._step("inspect", arm):
             patience_s = self._services.limits.progress_s
             inspected = await ask(child, jobs.Inspect(), reports.Inspected, patience_s, arm.name)
-        arm.sensed += [inspected.facts, *inspected.others]
+        arm.sensed += facts.sensed(inspected, self.plan.target.ranks)
         arm.note_cost(inspected.cost_us)
         done = await ask(child, jobs.Finish(), reports.Done, self._services.limits.progress_s, arm.name)
         check_done(arm, done, (time.monotonic_ns() - arm.started_ns) / 1e6)
@@ -829,15 +829,14 @@ class Execution:
         note = clean_line(found.note) or ("" if found.time_ms and found.base_ms else "its clock did not advance")
         return records.Naive(found.base_ms, found.time_ms, found.accepts, note)
 
-    async def _about_the_task(self) -> dict[str, Any]:
-        """What the verifier says of the task itself; nothing where it cannot."""
+    async def _about_the_task(self) -> TaskFacts | None:
+        """What the verifier says of the task itself; None where it cannot."""
         if self._judge is None:
-            return {}
+            return None
         try:
-            inspected = await self._ask_judge(jobs.Inspect(), reports.Inspected, "the verifier")
-        except ArmEnd as end:
-            return {"failed": clean_line(end.reason)}
-        return dict(inspected.facts.get("task", {}))
+            return facts.task_facts(await self._ask_judge(jobs.Inspect(), reports.TaskInspected, "the verifier"))
+        except ArmEnd:
+            return None
 
     # -- telling ---------------------------------------------------------------------------------------------------
 
@@ -1043,10 +1042,9 @@ class Execution:
         own = os.path.realpath(self.plan.target.folder) + os.sep
         found: dict[str, str] = {}
         for arm in self._arms:
-            for sensed in arm.sensed:
-                paths = sensed.get(Elsewhere.name, {}).get("paths")
-                for path in paths if isinstance(paths, list) else ():  # the rung's process may say anything
-                    if isinstance(path, str) and path.startswith(own) and path.endswith(SUFFIXES):
+            for told in filter(None, (sensed.of(Elsewhere) for sensed in arm.sensed)):
+                for path in told.paths:
+                    if path.startswith(own) and path.endswith(SUFFIXES):
                         found.setdefault(path.removeprefix(own), arm.rung.name)
         return found
 

@@ -169,15 +169,34 @@ class Surprised(Report, tag="surprised", frozen=True, kw_only=True):
     outputs: Blob
 
 
-class Inspected(Report, tag="inspected", frozen=True, kw_only=True):
-    """Facts by sensor, plain data; {"failed": why} where a sensor raised.
+class Sensed(msgspec.Struct, frozen=True, kw_only=True):
+    """What the sensors of one process noted, by sensor's name; see checks.registry.Sensed.
 
-    `cost_us`: mean time that a sensor took around one sample. `others`: facts of the ranks after the first.
+    Attributes:
+        facts: each as it was encoded: checks.registry.received decodes it as the struct of its sensor.
+        failed: why a sensor could not note.
     """
 
-    facts: dict[str, dict[str, Any]]
-    others: list[dict[str, dict[str, Any]]] = []
+    facts: dict[str, msgspec.Raw] = {}
+    failed: dict[str, str] = {}
+
+
+class Inspected(Report, tag="inspected", frozen=True, kw_only=True):
+    """What sensors noted.
+
+    Attributes:
+        sensed: of each rank.
+        cost_us: mean time that a sensor took around one sample.
+    """
+
+    sensed: list[Sensed]
     cost_us: dict[str, float] = {}
+
+
+class TaskInspected(Report, tag="task_inspected", frozen=True, kw_only=True):
+    """What the task itself is like: checks.registry.TaskFacts, as it was encoded."""
+
+    facts: msgspec.Raw
 
 
 class NaiveMeasured(Report, tag="naive_measured", frozen=True, kw_only=True):
@@ -324,6 +343,7 @@ AnyReport: TypeAlias = (
     | Sustained
     | Surprised
     | Inspected
+    | TaskInspected
     | NaiveMeasured
     | Surrendered
     | Posed

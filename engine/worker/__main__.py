@@ -342,7 +342,7 @@ def answer_arm(channel: Channel, arm: Arm, job: jobs.AnyJob) -> None:
 
 def answer_judge(channel: Channel, judge: Judge, job: jobs.AnyJob) -> None:
     """One job of the verifier."""
-    from engine.protocol import jobs, reports
+    from engine.protocol import jobs
 
     match job:
         case jobs.MakeInputs():
@@ -362,7 +362,7 @@ def answer_judge(channel: Channel, judge: Judge, job: jobs.AnyJob) -> None:
         case jobs.LintTask():
             channel.send(judge.lint_task(job))
         case jobs.Inspect():
-            channel.send(reports.Inspected(facts={"task": dict(judge.inspect())}))
+            channel.send(judge.inspect())
         case _:
             raise RuntimeError(f"a verifier does not serve {type(job).__name__}")
 

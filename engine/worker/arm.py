@@ -16,6 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from checks import inputs as checks_inputs
 from checks import registry
 from checks.oracle import calling
@@ -25,6 +27,7 @@ from checks.oracle.values import Change
 from engine.fingerprints import NUMBERS, first_difference
 from engine.protocol import jobs, reports
 from engine.worker import tensors
+from engine.worker.channel import packed
 from engine.worker.group import Ranks
 from engine.worker.loading import LessonError, callable_of, entries_of, file_of, import_module, kind_of, said
 from engine.worker.timers import (
@@ -68,7 +71,7 @@ class _Sensors:
         self._failed: dict[str, str] = {}
         self._spent_ns: dict[str, int] = {}
         self._samples = 0
-        self.all: list[registry.Sensor] = []
+        self.all: list[registry.Sensor[registry.Facts]] = []
         for check, kind in registry.sensors():
             wanted = [c for c in registry.checks() if c.sensor is kind and c.id not in site.without]
             if not wanted or (registry.Need.GPU in check.needs and site.device != "cuda"):
@@ -96,7 +99,7 @@ class _Sensors:
         for sensor in self._behind:
             self._ask(sensor, "after_call", call)
 
-    def _ask(self, sensor: registry.Sensor, hook: str, *arguments: object) -> None:
+    def _ask(self, sensor: registry.Sensor[registry.Facts], hook: str, *arguments: object) -> None:
         if sensor.name in self._failed:
             return
         start = time.perf_counter_ns()
@@ -107,16 +110,16 @@ class _Sensors:
         if hook in ("before_call", "after_call"):
             self._spent_ns[sensor.name] = self._spent_ns.get(sensor.name, 0) + time.perf_counter_ns() - start
 
-    def facts(self) -> dict[str, dict[str, Any]]:
+    def sensed(self) -> reports.Sensed:
         """What all of them noted."""
-        found: dict[str, dict[str, Any]] = {}
+        found: dict[str, msgspec.Raw] = {}
         for sensor in self.all:
             if sensor.name not in self._failed:
                 try:
-                    found[sensor.name] = dict(sensor.facts())
+                    found[sensor.name] = packed(sensor.facts())
                 except Exception as error:  # see _told
                     self._failed[sensor.name] = f"facts: {_told(error)}"
-        return found | {name: {"failed": why} for name, why in self._failed.items()}
+        return reports.Sensed(facts=found, failed=self._failed)
 
     def cost_us(self) -> dict[str, float]:
         """Mean time around one sample."""
@@ -128,7 +131,7 @@ def _told(error: Exception) -> str:
     return f"{kind_of(error)}: {said(error)}"[:300]
 
 
-def _overrides(sensor: registry.Sensor, hook: str) -> bool:
+def _overrides(sensor: registry.Sensor[registry.Facts], hook: str) -> bool:
     return getattr(type(sensor), hook) is not getattr(registry.Sensor, hook)
 
 
@@ -176,8 +179,6 @@ class Arm:
         self._sent = 0
         self._digest = hashlib.sha256()
         self._without = frozenset(job.without)
-        self._poison_calls = 0
-        self._poison_kept = 0  # calls whose outputs lay where those of the call before had lain
         file_of(self._folder, job.module)  # one that was deleted while the run was planned is no rung of the target
         if job.caches:
             writable = [*writable, os.fsdecode(job.caches[job.rank])]
@@ -388,14 +389,14 @@ class Arm:
         taken = {b.untyped_storage().data_ptr() for own in buffers for b in own if isinstance(b, self._torch.Tensor)}
         fresh = [o.detach() for some in outputs for o in some if o.untyped_storage().data_ptr() not in taken]
         last = {o.data_ptr() for o in self._poisonable}
-        self._poison_kept += any(o.data_ptr() in last for o in fresh)
+        self._site.poisoned.kept += any(o.data_ptr() in last for o in fresh)
         self._poisonable = fresh
 
     def _poison_last(self) -> None:
         """Overwrite what the call before returned. Who hands it back unwritten hands back poison."""
         if not self._poisonable:
             return
-        self._poison_calls += 1
+        self._site.poisoned.calls += 1
         for output in self._poisonable:
             if output.is_floating_point() and output.element_size() > 1:
                 output.fill_(math.nan)
@@ -746,10 +747,7 @@ class Arm:
             self._site.call_once = functools.partial(self._call_once, timed)
             self._site.launch_once = functools.partial(self._callable(timed), *timed.buffers)
             self._sensors.tell("after_timing")
-        facts = self._sensors.facts()
-        if "output.poison" not in self._without:
-            facts["poison"] = {"calls": self._poison_calls, "kept": self._poison_kept}
-        return reports.Inspected(facts=facts, cost_us=self._sensors.cost_us())
+        return reports.Inspected(sensed=[self._sensors.sensed()], cost_us=self._sensors.cost_us())
 
     def _call_once(self, bound: _Bound, number: int = 0) -> object:
         self._refill(bound, number % len(bound.sets))

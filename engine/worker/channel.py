@@ -78,6 +78,14 @@ class Channel:
             view = view[os.write(self._fd, view) :]
 
 
+def packed(value: msgspec.Struct) -> msgspec.Raw:
+    """A struct as MessagePack, its text as `Channel.send` sends it."""
+    try:
+        return msgspec.Raw(msgspec.msgpack.encode(value))
+    except UnicodeEncodeError:
+        return msgspec.Raw(msgspec.msgpack.encode(_sendable(value)))
+
+
 def _sendable(value: Any) -> Any:
     """The same with lone surrogates escaped: file names, compilers' output and JSON bring such."""
     if isinstance(value, str):

@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from checks import inputs as checks_inputs
 from checks.compare import Comparison, Finding, compare, form
 from checks.oracle import judging, lint
@@ -24,8 +26,10 @@ from checks.oracle.families import ValueFamily
 from checks.oracle.judging import Opinion
 from checks.oracle.schema import Case as FuzzCase
 from checks.oracle.truth import Expected
+from checks.registry import TaskFacts
 from engine.protocol import jobs, reports
 from engine.worker import tensors
+from engine.worker.channel import packed
 from engine.worker.loading import LessonError, callable_of, import_module
 from kernels import catalog
 from kernels.catalog.model import Case, Flag, Target, TensorSpec
@@ -269,32 +273,27 @@ class Judge:
 
     # -- the task itself -------------------------------------------------------------------------------------------
 
-    def inspect(self) -> dict[str, Any]:
-        """What the task is like, for RunFacts.task; what could not be found within INSPECT_BUDGET_S is absent.
+    def inspect(self) -> reports.TaskInspected:
+        """What the task is like; what could not be found within INSPECT_BUDGET_S is None."""
+        return reports.TaskInspected(facts=packed(self.task_facts()))
 
-        zeros_pass, constant_pass, half_pass: whether the comparator takes zeros, the truth's mean in every place, or
-            the truth with the second half of its rows zero, for the timed case's set 0. A single number is its own
-            mean and has no half: there one constant must pass for all sets, and half_pass is absent where every
-            output is one number.
-        unused_inputs: names of inputs that may change without the reference changing, on the smallest case.
-        reference_repeats: whether the reference gives the same for the same inputs.
-        probed: the case that the last two were found on.
-        """
-        facts: dict[str, Any] = {}
+    def task_facts(self) -> TaskFacts:
+        """What the comparator takes for right, and what asking the reference again tells."""
         timed = self._timed()
         if timed is None:
-            return facts
+            return TaskFacts()
         truth = self._expected[timed, 0]
         outputs = list(zip(self._target.outputs, truth, strict=True))
         several = [(spec, want) for spec, want in outputs if want.numel() != 1]
-        facts["zeros_pass"] = all(self._accepts(spec, want, _zeros(want)) for spec, want in outputs)
-        if several:
-            facts["half_pass"] = all(self._accepts(spec, want, _half(want)) for spec, want in several)
         constant = all(self._accepts(spec, want, _means(want)) for spec, want in several)
         sets = [found for (case, _), found in self._expected.items() if case == timed]
-        if not constant or len(several) == len(outputs) or len(sets) > 1:
-            facts["constant_pass"] = constant and self._one_number_fits(sets)
-        return facts | self._probed()
+        constant_told = not constant or len(several) == len(outputs) or len(sets) > 1
+        return msgspec.structs.replace(
+            self._probed(),
+            zeros_pass=all(self._accepts(spec, want, _zeros(want)) for spec, want in outputs),
+            half_pass=all(self._accepts(spec, want, _half(want)) for spec, want in several) if several else None,
+            constant_pass=constant and self._one_number_fits(sets) if constant_told else None,
+        )
 
     def _one_number_fits(self, sets: Sequence[tuple[torch.Tensor, ...]]) -> bool:
         """Whether, for each output that is a single number, its mean over the input sets passes for all of them."""
@@ -317,21 +316,21 @@ class Judge:
         dtype: torch.dtype = getattr(self._torch, spec.dtype)
         return compare(spec.name, answer.to(dtype), truth, tolerance=self._target.tolerance[spec.dtype]).right
 
-    def _probed(self) -> dict[str, Any]:
+    def _probed(self) -> TaskFacts:
         """What asking the reference again tells, on the cheapest case that it has answered."""
         started = time.monotonic()
         usable = [name for name in self._took_s if (name, 0) in self._expected]
         if not usable:
-            return {}
+            return TaskFacts()
         name = min(usable, key=self._took_s.__getitem__)
         each_s = self._took_s[name]
         if each_s > INSPECT_BUDGET_S / 2:
-            return {}
+            return TaskFacts()
         case, seed = self._target.case(name), self._seeds[name]
         inputs = checks_inputs.grammar_inputs(self._target, case, seed, 0)
         again = self._on_device(self._referred(case, inputs))
-        facts: dict[str, Any] = {"probed": name, "reference_repeats": self._same(again, self._expected[name, 0])}
-        if not facts["reference_repeats"]:
+        facts = TaskFacts(probed=name, reference_repeats=self._same(again, self._expected[name, 0]))
+        if not facts.reference_repeats:
             return facts  # then a difference says nothing about the inputs
         others = checks_inputs.grammar_inputs(self._target, case, seed ^ 1, 0)
         unused: list[str] = []
@@ -344,7 +343,7 @@ class Judge:
             # Some values hide others (at position 0 no query matters): it must be so for several.
             if self._same(changed, again) and all(self._ignores(case, seed ^ other, spec.name) for other in (2, 4, 8)):
                 unused.append(spec.name)
-        return facts | {"unused_inputs": unused}
+        return msgspec.structs.replace(facts, unused_inputs=unused)
 
     def _ignores(self, case: Case, seed: int, name: str) -> bool:
         """Whether the reference gives the same for other values of one input."""

@@ -16,7 +16,9 @@ from checks import registry
 from checks.registry import ArmFacts, Call, RunFacts, Site, Status
 from kernels import catalog
 from kernels.catalog.model import Target
+from store.outcomes import State, Timing
 from tests.checks import imported
+from tests.checks.sensed import plain, replica
 
 ROOT = Path(compiling.__file__).parents[1]
 GALLERY = ROOT / "checks" / "gallery"
@@ -33,8 +35,8 @@ SITE = Site("cpu", TARGET.folder, TARGET, TARGET.rung("cheat"), frozenset())
 
 
 def arm(sensor: str, *replicas: dict[str, Any]) -> ArmFacts:
-    sensed = tuple({sensor: facts} for facts in replicas)
-    return ArmFacts("cheat", TARGET.rung("cheat"), "cpu", True, "ok", "host", sensed=sensed)
+    sensed = tuple(replica(**{sensor: facts}) for facts in replicas)
+    return ArmFacts("cheat", TARGET.rung("cheat"), "cpu", True, State.OK, Timing.HOST, sensed=sensed)
 
 
 RUN = RunFacts(TARGET, TARGET.cases[0], "cpu", quick=True, replicas=1, arms=())
@@ -78,7 +80,7 @@ def sampled(work: Any, stages: tuple[str, ...] = ("timed",) * 3 + ("surprise",) 
             sensor.after_call(call(stage))
     finally:
         compiling._watched.remove(sensor)
-    return dict(sensor.facts())
+    return plain(sensor.facts())
 
 
 def test_python_source_that_is_compiled_while_samples_are_taken_is_counted_and_caught() -> None:
@@ -145,13 +147,13 @@ def switched(change: Any) -> dict[str, Any]:
         sensor.after_timing()
     finally:
         torch.set_float32_matmul_precision(before)
-    return dict(sensor.facts())
+    return plain(sensor.facts())
 
 
 def test_a_switch_that_moves_after_the_verification_is_caught_with_both_values() -> None:
     was = torch.get_float32_matmul_precision()
     facts = switched(lambda number: torch.set_float32_matmul_precision("medium") if number > 10 else None)
-    assert facts["moved"] == {"float32_matmul_precision": [was, "medium"]}
+    assert facts["moved"] == {"float32_matmul_precision": (was, "medium")}
     status, evidence = compiling.mode(arm("switches", facts), RUN)
     assert status is Status.CAUGHT and f"was {was}, then medium" in evidence
 
@@ -213,13 +215,13 @@ def test_the_choice_is_read_from_the_lessons_own_modules(monkeypatch: pytest.Mon
     for device_ms in (1.0, 2.0, 4.0):
         sensor.after_call(call("timed", device_ms))
     sensor.after_timing()
-    assert sensor.facts() == {"tuners": 1, "chosen": {"made.tuner": "BLOCK=64"}, "median_ms": 2.0}
+    assert plain(sensor.facts()) == {"tuners": 1, "chosen": {"made.tuner": "BLOCK=64"}, "median_ms": 2.0}
 
 
 @pytest.mark.parametrize("check", compiling.CHECKS, ids=lambda check: check.id)
 def test_a_judge_says_when_it_has_nothing_to_judge_and_when_its_sensor_failed(check: registry.Check) -> None:
     assert check.arm is not None and check.sensor is not None
-    untimed = replace(arm(check.sensor.name), timing="none")
+    untimed = replace(arm(check.sensor.name), timing=Timing.NONE)
     assert check.arm(untimed, RUN)[0] is Status.NOT_APPLICABLE
     failed = arm(check.sensor.name, {"failed": "it stumbled"})
     found = registry.examine(replace(RUN, arms=(failed,)))

@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from checks import cuda, timing
-from checks.cuda import Activity, read_trace
-from checks.registry import ArmFacts, Call, Need, RunFacts, Site, Status, Sustained
+from checks.cuda import Activity, TraceFacts, read_trace
+from checks.registry import ArmFacts, Call, Need, RunFacts, Site, Status, Sustained, Unavailable
 from kernels import catalog
 from kernels import cuda as compiler
 from kernels.catalog.model import Needs, Target
+from store.outcomes import State, Timing
+from tests.checks.sensed import plain, replica
 
 GALLERY = Path(__file__).resolve().parents[2] / "checks" / "gallery"
 FIXTURES = sorted(folder for folder in (GALLERY / "cuda").iterdir() if folder.is_dir())
@@ -33,9 +35,10 @@ def target_of(folder: Path) -> Target:
 TARGET = target_of(GALLERY / "cuda" / "undeclared_multi_gpu")
 
 
-def arm_of(*sensed: dict[str, Any], name: str = "optimized", **facts: Any) -> ArmFacts:
-    known: dict[str, Any] = {"device": "cuda", "timing": "cold", "median_ms": 1.0}
-    return ArmFacts(name, TARGET.rung("optimized"), ended_well=True, state="ok", sensed=sensed, **known | facts)
+def arm_of(*processes: dict[str, Any], name: str = "optimized", **facts: Any) -> ArmFacts:
+    known: dict[str, Any] = {"device": "cuda", "timing": Timing.COLD, "median_ms": 1.0}
+    told = tuple(replica(**process) for process in processes)
+    return ArmFacts(name, TARGET.rung("optimized"), ended_well=True, state=State.OK, sensed=told, **known | facts)
 
 
 def run_of(*arms: ArmFacts, target: Target = TARGET, **facts: Any) -> RunFacts:
@@ -58,13 +61,13 @@ def at(start_ms: float, end_ms: float, *, stream: int = 7, device: int = 0, name
 def traced(*work: Activity) -> dict[str, Any]:
     """A call between a hold of 10 ms and a marker that follows when the timed stream is done."""
     done_ms = max((each.end_ns / MS for each in work if each.stream == 7), default=10.0)
-    return {"trace": read_trace([spin(0, 10), *work, spin(done_ms + 0.003, done_ms + 0.004)])}
+    return {"trace": TraceFacts(traced=read_trace([spin(0, 10), *work, spin(done_ms + 0.003, done_ms + 0.004)]))}
 
 
 def joined(*work: Activity) -> dict[str, Any]:
     """The same, with the marker behind everything."""
     done_ms = max(each.end_ns / MS for each in work)
-    return {"trace": read_trace([spin(0, 10), *work, spin(done_ms + 0.003, done_ms + 0.004)])}
+    return {"trace": TraceFacts(traced=read_trace([spin(0, 10), *work, spin(done_ms + 0.003, done_ms + 0.004)]))}
 
 
 def test_a_call_on_the_timed_stream_lies_between_the_marks() -> None:
@@ -74,13 +77,13 @@ def test_a_call_on_the_timed_stream_lies_between_the_marks() -> None:
         Status.PASSED,
         "2 kernels and copies on 1 streams, all of them between the two events",
     )
-    assert facts["trace"]["busy_ms"] == pytest.approx(1.49)
+    assert facts["trace"].traced.busy_ms == pytest.approx(1.49)
 
 
 def test_a_side_stream_that_is_joined_is_honest() -> None:
     facts = joined(at(10.01, 10.5), at(10.02, 11.4, stream=13))
     assert cuda.streams(arm_of(facts, facts), RUN)[0] is Status.PASSED
-    assert facts["trace"]["busy_ms"] == pytest.approx(1.39)  # what overlaps counts once
+    assert facts["trace"].traced.busy_ms == pytest.approx(1.39)  # what overlaps counts once
 
 
 def test_work_that_ends_after_the_timed_stream_is_caught() -> None:
@@ -99,7 +102,7 @@ def test_a_copy_that_runs_while_the_launches_are_held_back_is_caught() -> None:
     status, evidence = cuda.streams(arm_of(facts), RUN)
     assert (status, "starts before the clock" in evidence, "stream 13" in evidence) == (Status.CAUGHT, True, True)
     # Not held: the clock starts with the first launch, so that nothing is before it.
-    assert cuda.streams(arm_of(facts, timing="cold+host"), RUN)[0] is Status.PASSED
+    assert cuda.streams(arm_of(facts, timing=Timing.COLD_SYNC), RUN)[0] is Status.PASSED
 
 
 def test_a_gpu_that_is_busy_beside_the_timed_stream_for_longer_than_is_claimed_is_caught() -> None:
@@ -123,9 +126,9 @@ def test_work_on_the_timed_stream_alone_cannot_hide_however_long_a_traced_call_t
 def test_a_trace_without_its_marks_says_nothing() -> None:
     with pytest.raises(ValueError, match="CUPTI saw 1 of the 2 kernels"):
         read_trace([spin(0, 10), at(10, 11)])
-    with pytest.raises(LookupError, match="no call was traced"):
-        cuda.streams(arm_of({"trace": {}}), RUN)
-    assert cuda.streams(arm_of(timing="none"), RUN)[0] is Status.NOT_APPLICABLE
+    with pytest.raises(Unavailable, match="no call was traced"):
+        cuda.streams(arm_of({"trace": TraceFacts(traced=None)}), RUN)
+    assert cuda.streams(arm_of(timing=Timing.NONE), RUN)[0] is Status.NOT_APPLICABLE
 
 
 def test_a_quick_run_is_not_traced_and_says_what_would_make_it_so() -> None:
@@ -135,8 +138,8 @@ def test_a_quick_run_is_not_traced_and_says_what_would_make_it_so() -> None:
     sensor = cuda.Trace(site)
     sensor.after_timing()
     assert traced == []
-    with pytest.raises(LookupError, match="quick runs leave it out; --naive makes one"):
-        cuda.streams(arm_of({"trace": dict(sensor.facts())}), RUN)
+    with pytest.raises(Unavailable, match="quick runs leave it out; --naive makes one"):
+        cuda.streams(arm_of({"trace": sensor.facts()}), RUN)
 
 
 # -- devices, contexts, managed memory ---------------------------------------------------------------------------------
@@ -187,11 +190,11 @@ def test_the_sensor_notices_what_a_call_leaves_behind(monkeypatch: pytest.Monkey
     sensor.after_import()
     verified = Call("verify", TARGET.case("default"), [[]], [()])
     sensor.after_call(verified)
-    assert sensor.facts() == {"gpus": 2, "elsewhere": [], "moved": {}, "managed": []}
+    assert plain(sensor.facts()) == {"gpus": 2, "elsewhere": [], "moved": {}, "managed": []}
     here["stream"] = 99
     used.add(1)
     sensor.after_call(verified)
-    assert sensor.facts() == {"gpus": 2, "elsewhere": [1], "moved": {"stream": "by a call"}, "managed": []}
+    assert plain(sensor.facts()) == {"gpus": 2, "elsewhere": [1], "moved": {"stream": "by a call"}, "managed": []}
 
 
 def test_an_output_in_managed_memory_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,7 +255,7 @@ def test_work_that_the_host_does_behind_the_hold_is_caught() -> None:
     status, evidence = cuda.host_time(arm, run_of(baseline, arm))
     assert (status, "4.2 ms against 0.65 ms by the engine's clock" in evidence) == (Status.CAUGHT, True)
     assert cuda.host_time(baseline, run_of(baseline, arm))[0] is Status.NOT_APPLICABLE
-    with_host = rung_of(0.004, 4.2, timing="cold+host")
+    with_host = rung_of(0.004, 4.2, timing=Timing.COLD_SYNC)
     assert cuda.host_time(with_host, run_of(baseline, with_host))[0] is Status.NOT_APPLICABLE
     assert cuda.host_time(arm_of(), run_of(arm_of(name="baseline")))[0] is Status.UNAVAILABLE
 

@@ -13,9 +13,11 @@ import pytest
 
 from checks import distributed
 from checks.distributed import Said, traffic, unfinished
-from checks.registry import ArmFacts, RunFacts, Site, Status
+from checks.registry import ArmFacts, RunFacts, Site, Status, Unavailable
 from kernels import catalog
 from kernels.catalog.model import Target
+from store.outcomes import State, Timing
+from tests.checks.sensed import replica
 
 MAIN = Path(__file__).resolve().parents[2]
 GALLERY = MAIN / "checks" / "gallery"
@@ -27,6 +29,7 @@ CALLS = 3
 SCRIPT = """
 import json, sys, types
 from pathlib import Path
+import msgspec
 import torch
 import torch.distributed as dist
 
@@ -160,7 +163,7 @@ for scenario in (nothing, reduced, bound, in_two_halves, dropped, polled, of_a_f
         sample = types.SimpleNamespace(device_ms=2.0 + rank, host_ms=1.0 + rank)
         watching.after_call(Call("timed", case, [[]], [()], sample))
         dist.barrier()
-    found[scenario.__name__] = dict(watching.facts())
+    found[scenario.__name__] = msgspec.to_builtins(watching.facts())
 first.ears.leave()
 found["left"] = {"restored": dist.ProcessGroup.allreduce.__name__ == "allreduce" and not first.ears._originals}
 print(json.dumps(found))
@@ -228,7 +231,7 @@ def test_what_a_rank_moves_is_counted_in_elements_and_bytes(
     noted: dict[str, Any], scenario: str, elements: int, nbytes: int, operations: dict[str, float]
 ) -> None:
     for facts in noted[scenario]:
-        assert (facts["elements"], facts["most_elements"], facts["bytes"]) == (elements, elements, nbytes)
+        assert (facts["elements"], facts["most_elements"], facts["nbytes"]) == (elements, elements, nbytes)
         assert facts["operations"] == operations
         assert (facts["open_calls"], facts["unseen"], facts["symmetric"]) == (0, 0, False)
 
@@ -246,9 +249,9 @@ def test_the_members_of_every_group_that_carries_data_are_noted(noted: dict[str,
 
 def test_a_handle_that_nobody_asked_is_open(noted: dict[str, Any]) -> None:
     for facts in noted["dropped"]:
-        assert (facts["open_calls"], facts["open"]) == (CALLS, {"all_reduce": 1.0})
+        assert (facts["open_calls"], facts["left_open"]) == (CALLS, {"all_reduce": 1.0})
     for facts in noted["barrier_dropped"]:
-        assert (facts["open_calls"], facts["open"]) == (CALLS, {"barrier": 1.0})
+        assert (facts["open_calls"], facts["left_open"]) == (CALLS, {"barrier": 1.0})
     assert [facts["open_calls"] for facts in noted["sent_and_left"]] == [CALLS, 0]
 
 
@@ -271,7 +274,7 @@ def test_a_lesson_of_one_rank_is_not_listened_to() -> None:
     sensor = distributed.Collectives(Site("cpu", target.folder, target, target.rung("optimized"), frozenset()))
     sensor.before_import()
     assert sensor.ears is None
-    assert sensor.facts() == {"calls": 0}
+    assert sensor.facts().calls == 0
 
 
 # -- the arithmetic ----------------------------------------------------------------------------------------------------
@@ -333,13 +336,13 @@ def facts(elements: float = N, busy_ms: float = 5.0, **given: Any) -> dict[str, 
         "calls": 40,
         "elements": elements,
         "most_elements": elements,
-        "bytes": 4 * elements,
+        "nbytes": 4 * elements,
         "operations": {"all_reduce": 1.0} if elements else {},
         "groups": [[0, 1]] if elements else [],
         "worlds": [2],
         "open_calls": 0,
-        "open": {},
-        "unseen": 0,
+        "left_open": {},
+        "unseen": 0.0,
         "symmetric": False,
         "wall_ms": 6.0,
         "busy_ms": busy_ms,
@@ -349,8 +352,8 @@ def facts(elements: float = N, busy_ms: float = 5.0, **given: Any) -> dict[str, 
 
 def arm_of(rung: str, *ranks: dict[str, Any], compared: Sequence[dict[str, float]] = (), **given: Any) -> ArmFacts:
     """An arm whose sensors said this: two entries are one replica of two ranks."""
-    known: dict[str, Any] = {"device": "cpu", "ended_well": True, "state": "ok", "timing": "host"}
-    sensed = tuple({"collectives": each} for each in ranks)
+    known: dict[str, Any] = {"device": "cpu", "ended_well": True, "state": State.OK, "timing": Timing.HOST}
+    sensed = tuple(replica(collectives=each) for each in ranks)
     target = given.pop("target", TARGET)
     name = rung.removesuffix(" (A/A)")
     return ArmFacts(rung, target.rung(name), sensed=sensed, compared=tuple(compared), **known | given)
@@ -369,20 +372,20 @@ JUDGES = (distributed.every_rank, distributed.exchange, distributed.awaited, dis
 
 @pytest.mark.parametrize("judge", JUDGES)
 def test_a_lesson_of_one_rank_has_nothing_to_ask(judge: Any) -> None:
-    rung = ArmFacts("optimized", ALONE.rung("optimized"), "cpu", ended_well=True, state="ok", timing="host")
+    rung = ArmFacts("optimized", ALONE.rung("optimized"), "cpu", ended_well=True, state=State.OK, timing=Timing.HOST)
     found = judge(rung, RunFacts(ALONE, ALONE.case("cpu"), "cpu", False, 1, (rung,)))
     assert found == (Status.NOT_APPLICABLE, "the lesson has one rank")
 
 
 @pytest.mark.parametrize("judge", JUDGES)
 def test_what_was_not_timed_or_not_told_is_not_judged(judge: Any) -> None:
-    assert judged(judge, timing="none")[0] is Status.NOT_APPLICABLE
-    with pytest.raises(LookupError):
+    assert judged(judge, timing=Timing.NONE)[0] is Status.NOT_APPLICABLE
+    with pytest.raises(Unavailable):
         judged(judge)
-    for told in ([facts()], [facts(), {"calls": 0}], [facts(), facts(), facts()]):
-        with pytest.raises(LookupError, match="not all of its 2 ranks told"):
+    for told in ([facts()], [facts(), facts(calls=0)], [facts(), facts(), facts()]):
+        with pytest.raises(Unavailable, match="not all of its 2 ranks told"):
             judged(judge, *told)
-    with pytest.raises(LookupError, match="no group"):
+    with pytest.raises(Unavailable, match="no group"):
         judged(judge, {"failed": "RuntimeError: no group"}, facts())
 
 
@@ -397,7 +400,7 @@ def test_an_honest_rung_its_baseline_and_the_baseline_again_pass(judge: Any) -> 
 
 @pytest.mark.parametrize("judge", JUDGES)
 def test_a_rung_beside_which_no_baseline_was_timed_is_not_compared(judge: Any) -> None:
-    base = arm_of("baseline", timing="none")
+    base = arm_of("baseline", timing=Timing.NONE)
     assert judged(judge, facts(0), facts(0), base=base)[0] is Status.PASSED
 
 
@@ -497,15 +500,15 @@ def test_a_rank_that_exchanges_in_one_call_is_not_one_that_never_does() -> None:
 
 
 def test_calls_that_return_while_something_is_under_way_are_caught() -> None:
-    status, evidence = judged(distributed.awaited, facts(), facts(open_calls=40, open={"all_reduce": 1.0}))
+    status, evidence = judged(distributed.awaited, facts(), facts(open_calls=40, left_open={"all_reduce": 1.0}))
     assert status is Status.CAUGHT
     assert evidence == ("rank 1 returned from 40 of 40 timed calls with all_reduce under way that it never waited for")
 
 
 def test_a_few_such_calls_are_suspect() -> None:
-    told = facts(open_calls=3, open={"send": 0.075})
+    told = facts(open_calls=3, left_open={"send": 0.075})
     assert judged(distributed.awaited, told, facts())[0] is Status.SUSPECT
-    most = facts(open_calls=40, open={"send": 1.0})
+    most = facts(open_calls=40, left_open={"send": 1.0})
     assert judged(distributed.awaited, most, facts(), told, facts())[0] is Status.SUSPECT
 
 

@@ -18,6 +18,8 @@ from checks import environment, registry
 from checks.registry import ArmFacts, Call, RunFacts, Site, Status
 from kernels import catalog
 from kernels.catalog.model import Target
+from store.outcomes import State, Timing
+from tests.checks.sensed import replica
 
 GALLERY = Path(environment.__file__).parent / "gallery"
 CORES = [1, 2, 3]
@@ -98,12 +100,13 @@ def standing(
         "cores": cores or first["cores"],
         "uuid": uuid,
         "versions": versions or {"torch": "2.11.0", "cuda": "13.0"},
+        "asked": first["threads"],
     }
 
 
 def arm(target: Target, name: str, *told: Mapping[str, Any], device: str = "cuda", **fields: Any) -> ArmFacts:
-    sensed = tuple({"standing": facts} for facts in told)
-    return ArmFacts(name, target.rung(name), device, True, "ok", "host", sensed=sensed, **fields)
+    sensed = tuple(replica(standing=facts) for facts in told)
+    return ArmFacts(name, target.rung(name), device, True, State.OK, Timing.HOST, sensed=sensed, **fields)
 
 
 def run(target: Target, *arms: ArmFacts, **fields: Any) -> RunFacts:
@@ -361,8 +364,8 @@ def test_the_sensor_sees_more_threads(target: Target, site: Site, restored: None
     torch.set_num_threads(given + 2)
     sensor.after_call(call(target))
     facts = sensor.facts()
-    assert (facts["start"]["threads"], [one["threads"] for one in facts["seen"]]) == (given, [given + 2])
-    told = ArmFacts("cheat", site.rung, "cpu", True, "ok", "host", sensed=({"standing": facts},))
+    assert (facts.start.threads, [one.threads for one in facts.seen]) == (given, [given + 2])
+    told = ArmFacts("cheat", site.rung, "cpu", True, State.OK, Timing.HOST, sensed=(replica(standing=facts),))
     assert ask("environment.priority", run(target, told), "cheat").status is Status.CAUGHT
 
 
@@ -386,8 +389,8 @@ def test_the_sensor_sees_a_helper_thread_on_another_core(target: Target, site: S
     over.set()
     helper.join()
     facts = sensor.facts()
-    assert cores[1] in facts["cores"]
-    assert facts["start"]["cores"] == [cores[0]]
+    assert cores[1] in facts.cores
+    assert facts.start.cores == [cores[0]]
 
 
 # -- neighbours on the processors --------------------------------------------------------------------------------------

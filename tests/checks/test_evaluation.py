@@ -17,10 +17,12 @@ import pytest
 
 from checks import evaluation as ev
 from checks import registry
-from checks.registry import ArmFacts, Drawn, Refusal, RunFacts, Status
+from checks.registry import ArmFacts, Drawn, Refusal, RunFacts, Status, Unavailable
 from kernels import catalog
 from kernels.catalog.model import Case, Role, Target
+from store.outcomes import State, Timing
 from tests.checks import imported
+from tests.checks.sensed import replica
 
 ROOT = Path(ev.__file__).parents[1]
 GALLERY = ROOT / "checks" / "gallery"
@@ -31,6 +33,7 @@ import json, os, sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
 import torch
 
 torch.set_num_threads(1)
@@ -69,7 +72,7 @@ for number in (0, 1, 0, 1):
         sensor.after_call(seen)
 for sensor in sensors:
     sensor.after_timing()
-print("FACTS " + json.dumps({sensor.name: dict(sensor.facts()) for sensor in sensors}))
+print("FACTS " + json.dumps({sensor.name: msgspec.to_builtins(sensor.facts()) for sensor in sensors}))
 """
 
 LESSON = """+++
@@ -118,7 +121,8 @@ def run_facts(target: Target, **more: Any) -> RunFacts:
 
 
 def arm_facts(target: Target, rung: str, *sensed: dict[str, Any], **more: Any) -> ArmFacts:
-    return ArmFacts(rung, target.rung(rung), "cpu", True, "ok", "host", sensed=sensed, **more)
+    told = tuple(replica(**process) for process in sensed)
+    return ArmFacts(rung, target.rung(rung), "cpu", True, State.OK, Timing.HOST, sensed=told, **more)
 
 
 def findings(target: Target, rung: str, *sensed: dict[str, Any]) -> dict[str, tuple[Status, str]]:
@@ -386,6 +390,7 @@ import gc, sys
 from pathlib import Path
 from types import SimpleNamespace
 from checks import evaluation as ev
+from checks.registry import Unavailable
 
 class Broken(ev.Audit):
     name = "broken"
@@ -397,12 +402,15 @@ class Broken(ev.Audit):
 sensor = Broken(SimpleNamespace(folder=Path("/x")))
 sensor.before_import()
 assert len(gc.get_objects()) > 100
-print(sensor.facts()["failed"])
+try:
+    sensor.noted()
+except Unavailable as reason:
+    print(reason)
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert "gc.get_objects: KeyError: 'x'" in done.stdout
     arm = arm_facts(target, "optimized", {"reach": {"failed": "it failed"}})
-    with pytest.raises(LookupError, match="it failed"):
+    with pytest.raises(Unavailable, match="it failed"):
         ev.reach(arm, run_facts(target))
 
 
@@ -585,7 +593,7 @@ def test_a_result_that_another_process_of_the_run_left_is_caught_only_beside_tha
     (tmp_path / "tmp").mkdir()
     first = sense(target.folder, TMPDIR=str(tmp_path / "tmp"))
     second = sense(target.folder, TMPDIR=str(tmp_path / "tmp"))
-    assert [earlier for _, _, earlier in second["memo"]["read"].values()] == [False, False]
+    assert [file["earlier"] for file in second["memo"]["read"].values()] == [False, False]
     assert "which another process of this run wrote" in caught(target, "optimized", first, second)["evaluation.memo"]
     assert caught(target, "optimized", second, second | {"memo": {**second["memo"], "wrote": {}}}) == {}
 

@@ -22,6 +22,8 @@ from checks import location, registry
 from checks.registry import ArmFacts, Call, Need, RunFacts, Site, Status
 from kernels import catalog
 from kernels.catalog.model import Target
+from store.outcomes import State, Timing
+from tests.checks.sensed import plain, replica
 
 ROOT = Path(location.__file__).parents[1]
 GALLERY = ROOT / "checks" / "gallery"
@@ -38,15 +40,15 @@ ON_HOST = fixture("location/setup_pre_computation")
 PINNED = fixture("location/cpu_spillover")
 
 
-def arm(*replicas: dict[str, Any], sensor: str, target: Target = TARGET, timing: str = "cold") -> ArmFacts:
+def arm(*replicas: dict[str, Any], sensor: str, target: Target = TARGET, timing: Timing = Timing.COLD) -> ArmFacts:
     return ArmFacts(
         arm="cheat",
         rung=target.rung("cheat"),
         device="cuda",
         ended_well=True,
-        state="ok",
+        state=State.OK,
         timing=timing,
-        sensed=tuple({sensor: facts} for facts in replicas),
+        sensed=tuple(replica(**{sensor: facts}) for facts in replicas),
     )
 
 
@@ -109,13 +111,13 @@ def test_the_sensor_adds_up_what_a_child_does_between_two_hooks(monkeypatch: pyt
             sensor.before_call(timed())
             time.sleep(0.3)
             sensor.after_call(timed())
-        facts = sensor.facts()
+        facts = plain(sensor.facts())
     finally:
         child.kill()
         child.wait()
     assert facts["samples"] == 3 and facts["processes"] >= 1
     assert facts["outside_ms"] > 5.0
-    assert location.processes(arm(dict(facts), sensor="elsewhere"), run_of(TARGET))[0] is Status.CAUGHT
+    assert location.processes(arm(facts, sensor="elsewhere"), run_of(TARGET))[0] is Status.CAUGHT
 
 
 def test_a_process_without_children_is_told_apart_by_one_call() -> None:
@@ -157,7 +159,7 @@ def watched(monkeypatch: pytest.MonkeyPatch, work: Any, target: Target = TARGET)
     finally:
         stop.set()
         thread.join()
-    return dict(sensor.facts())
+    return plain(sensor.facts())
 
 
 PR_SET_TIMERSLACK = 29
@@ -272,7 +274,7 @@ def test_a_process_that_looks_for_work_is_found_when_the_worker_sleeps(monkeypat
     finally:
         child.kill()
         child.communicate()
-    assert f"process {child.pid}" in sensor.facts()["busy_s"]
+    assert f"process {child.pid}" in sensor.facts().busy_s
 
 
 MS = 10**6
@@ -330,7 +332,7 @@ def test_the_host_is_caught_where_it_computes_and_not_where_it_launches(
 
 def test_where_the_stream_is_not_held_host_time_is_in_the_samples() -> None:
     facts = {"samples": 9, "others_ms": 0.0, "host_ms": 4.0, "device_ms": 0.02}
-    of = arm(facts, sensor="host_work", target=PINNED, timing="cold+host")
+    of = arm(facts, sensor="host_work", target=PINNED, timing=Timing.COLD_SYNC)
     assert location.host_work(of, run_of(PINNED, of))[0] is Status.PASSED
 
 
@@ -344,8 +346,8 @@ def test_the_host_sensor_sees_threads_beside_the_main_one() -> None:
     stop.set()
     sensor.after_call(timed(device_ms=0.5, host_ms=0.25))
     facts = sensor.facts()
-    assert facts["samples"] == 1 and facts["others_ms"] > 1.0
-    assert (facts["host_ms"], facts["device_ms"]) == (0.25, 0.5)
+    assert facts.samples == 1 and facts.others_ms > 1.0
+    assert (facts.host_ms, facts.device_ms) == (0.25, 0.5)
 
 
 # -- all judges --------------------------------------------------------------------------------------------------------
@@ -354,7 +356,7 @@ def test_the_host_sensor_sees_threads_beside_the_main_one() -> None:
 @pytest.mark.parametrize("check", location.CHECKS, ids=lambda check: check.id)
 def test_a_judge_says_when_it_has_nothing_to_judge_and_when_its_sensor_failed(check: registry.Check) -> None:
     assert check.arm is not None and check.sensor is not None
-    untimed = replace(arm(sensor=check.sensor.name), timing="none")
+    untimed = replace(arm(sensor=check.sensor.name), timing=Timing.NONE)
     assert check.arm(untimed, run_of(TARGET, untimed))[0] is Status.NOT_APPLICABLE
     failed = arm({"failed": "no such file"}, sensor=check.sensor.name)
     findings = registry.examine(run_of(TARGET, failed))

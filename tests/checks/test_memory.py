@@ -18,6 +18,8 @@ from checks import memory, registry
 from checks.registry import ArmFacts, Call, Need, RunFacts, Site, Status
 from kernels import catalog
 from kernels.catalog.model import Flag, Target
+from store.outcomes import State, Timing
+from tests.checks.sensed import plain, replica
 
 ROOT = Path(memory.__file__).parents[1]
 GALLERY = ROOT / "checks" / "gallery"
@@ -35,9 +37,9 @@ SITE = Site("cpu", TARGET.folder, TARGET, TARGET.rung("cheat"), frozenset())
 MUTABLE = replace(TARGET, inputs=tuple(replace(spec, flags=frozenset({Flag.MUTABLE})) for spec in TARGET.inputs))
 
 
-def arm(sensor: str, *replicas: dict[str, Any], rung: str = "cheat", timing: str = "host") -> ArmFacts:
-    sensed = tuple({sensor: facts} for facts in replicas)
-    return ArmFacts(rung, TARGET.rung(rung), "cpu", True, "ok", timing, sensed=sensed)
+def arm(sensor: str, *replicas: dict[str, Any], rung: str = "cheat", timing: Timing = Timing.HOST) -> ArmFacts:
+    sensed = tuple(replica(**{sensor: facts}) for facts in replicas)
+    return ArmFacts(rung, TARGET.rung(rung), "cpu", True, State.OK, timing, sensed=sensed)
 
 
 def run_of(*arms: ArmFacts, target: Target = TARGET, device: str = "cpu") -> RunFacts:
@@ -120,7 +122,7 @@ def left(work: Any, site: Site = SITE) -> dict[str, Any]:
     site.call_once = once
     sensor.after_timing()
     site.call_once = None
-    return dict(sensor.facts())
+    return plain(sensor.facts())
 
 
 def test_a_rung_that_leaves_other_bits_than_the_baseline_is_caught() -> None:
@@ -172,7 +174,7 @@ def around(work: Any, buffer: torch.Tensor) -> dict[str, Any]:
         sensor.before_call(call(stage, buffer))
         work(buffer)
         sensor.after_call(call(stage, buffer))
-    return dict(sensor.facts())
+    return plain(sensor.facts())
 
 
 def test_a_write_past_either_end_is_seen_byte_by_byte() -> None:
@@ -186,7 +188,7 @@ def test_a_write_past_either_end_is_seen_byte_by_byte() -> None:
 
     for work, count in ((behind, 4), (before, 8)):
         facts = around(work, buffer)
-        assert facts == {"looks": 3, "bytes": 512, "hit": {"x": count}}
+        assert facts == {"looks": 3, "watched_bytes": 512, "hit_bytes": {"x": count}}
         status, evidence = memory.canaries(arm("canaries", facts), run_of())
         assert status is Status.CAUGHT and f"x ({count} bytes)" in evidence
 
@@ -210,7 +212,7 @@ def test_an_output_in_an_inputs_memory_is_caught_unless_that_is_mutable() -> Non
     ):
         sensor = memory.Aliases(replace_site(target))
         sensor.after_call(call("timed", x, outputs=[output]))
-        facts = dict(sensor.facts())
+        facts = plain(sensor.facts())
         assert facts["calls"] == 1
         assert memory.aliasing(arm("aliases", facts), run_of(target=target))[0] is status
 
@@ -240,7 +242,7 @@ def paged(make: Any) -> dict[str, Any]:
         sensor.before_call(call("timed"))
         sensor.after_call(call("timed", outputs=[make()]))
     sensor.after_timing()
-    return dict(sensor.facts())
+    return plain(sensor.facts())
 
 
 def test_outputs_that_the_reader_has_to_fill_are_caught_and_written_ones_pass() -> None:
@@ -287,11 +289,11 @@ def test_an_allocator_without_its_cache_counts_nothing() -> None:
 
 
 def test_a_part_of_the_l2_that_is_set_aside_is_caught() -> None:
-    none = {"before": 0, "most": 0, "after": 0}
+    none = {"before_bytes": 0, "most_bytes": 0, "after_bytes": 0}
     assert memory.persisting_l2(arm("persisting_l2", none), run_of())[0] is Status.PASSED
-    status, evidence = memory.persisting_l2(arm("persisting_l2", none | {"most": 32_000_000}), run_of())
+    status, evidence = memory.persisting_l2(arm("persisting_l2", none | {"most_bytes": 32_000_000}), run_of())
     assert status is Status.CAUGHT and evidence.startswith("32 MB")
-    there_before = {"before": 5, "most": 5, "after": 5}  # by whoever set up the machine
+    there_before = {"before_bytes": 5, "most_bytes": 5, "after_bytes": 5}  # by whoever set up the machine
     assert memory.persisting_l2(arm("persisting_l2", there_before), run_of())[0] is Status.PASSED
 
 

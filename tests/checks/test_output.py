@@ -8,15 +8,17 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
 
 from checks import output, registry
-from checks.registry import ArmFacts, RunFacts, Status, Surprises
+from checks.registry import ArmFacts, RunFacts, Status, Surprises, TaskFacts
 from engine.worker.judge import LOOKED_AT, figures
 from kernels.catalog.model import Target
+from store.outcomes import State, Timing
+from tests.checks.sensed import replica
 from tests.engine.targets import write_target
 
 
@@ -27,7 +29,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Target:
 
 def arm(target: Target, name: str = "optimized", **facts: Any) -> ArmFacts:
     """What is known of an arm that ended well."""
-    known: dict[str, Any] = {"device": "cpu", "ended_well": True, "state": "ok", "timing": "cold"}
+    known: dict[str, Any] = {"device": "cpu", "ended_well": True, "state": State.OK, "timing": Timing.COLD}
     return ArmFacts(name, target.rung(name), **(known | facts))
 
 
@@ -58,6 +60,7 @@ def test_an_output_that_was_rounded_to_a_narrower_dtype_shows_it_where_the_truth
     assert (wide["y.fp32"], wide["y.fp32_truth"]) == (1.0, 0.0)
     assert 1e-4 < narrow["y.rms_error"] < 4e-4
     assert honest["y.rms_error"] < 1e-7
+    assert {name.partition(".")[2] for name in wide} == set(get_args(output.Figure)), "what judges may ask for"
 
 
 def test_shares_are_those_of_the_elements_named() -> None:
@@ -115,6 +118,7 @@ TASKS = {
 INSPECT = """
 import json, os, sys
 from pathlib import Path
+import msgspec
 from engine.protocol import jobs
 from engine.worker.judge import Judge
 from tests.engine.roles import blob, SEED
@@ -129,11 +133,11 @@ for name, (reference, inputs, *outputs) in json.loads(sys.argv[2]).items():
     load = jobs.Load(folder=os.fsencode(target.folder), root=os.fsencode(root), chapter=target.chapter,
                      target_id=target.id, module="reference", device="cpu")
     judge = Judge(load, target)
-    before = judge.inspect()
+    before = msgspec.to_builtins(judge.task_facts())
     for number in range(2):
         judge.make_inputs(jobs.MakeInputs(case="default", set_index=number, seed=SEED, blob=blob()))
         judge.expect(jobs.Expect(case="default", set_index=number))
-    told[name] = [before, judge.inspect()]
+    told[name] = [before, msgspec.to_builtins(judge.task_facts())]
 print(json.dumps(told))
 """
 
@@ -188,15 +192,15 @@ def test_the_verifier_finds_inputs_that_do_not_matter_and_references_that_roll_d
     assert facts["unused"]["unused_inputs"] == ["z"]  # ones can be nothing else, and w does matter
     assert facts["plain"]["reference_repeats"] is True
     assert facts["chance"]["reference_repeats"] is False
-    assert "unused_inputs" not in facts["chance"]  # there every change makes a difference
-    assert all(before == {} for before, _ in inspected.values())
+    assert facts["chance"]["unused_inputs"] is None  # there every change makes a difference
+    assert all(set(before.values()) == {None} for before, _ in inspected.values())
 
 
 # -- judges ------------------------------------------------------------------------------------------------------------
 
 
 def test_memory_that_was_never_written_shows_the_poison_of_the_call_before(target: Target) -> None:
-    told = ({"poison": {"calls": 90, "kept": 88}},)
+    told = (replica(poison={"calls": 90, "kept": 88}),)
     wrong = {"y.count": 4096.0, "y.nan": 0.4, "y.nan_truth": 0.0}
     status, evidence = ask("output.poison", run(target, arm(target, sensed=told, compared=(wrong,))))
     assert status is Status.CAUGHT
@@ -204,10 +208,10 @@ def test_memory_that_was_never_written_shows_the_poison_of_the_call_before(targe
     right = {**wrong, "y.nan_truth": 0.4}
     status, evidence = ask("output.poison", run(target, arm(target, sensed=told, compared=(right,))))
     assert (status, "88 used that memory again" in evidence) == (Status.PASSED, True)
-    fresh = ({"poison": {"calls": 90, "kept": 0}},)
+    fresh = (replica(poison={"calls": 90, "kept": 0}),)
     assert ask("output.poison", run(target, arm(target, sensed=fresh, compared=(wrong,))))[0] is Status.PASSED
     assert ask("output.poison", run(target, arm(target)))[0] is Status.UNAVAILABLE
-    never = ({"poison": {"calls": 0, "kept": 0}},)
+    never = (replica(poison={"calls": 0, "kept": 0}),)
     assert ask("output.poison", run(target, arm(target, sensed=never)))[0] is Status.NOT_APPLICABLE
 
 
@@ -283,26 +287,35 @@ def test_flushed_subnormals_are_caught_unless_the_lesson_or_the_baseline_flushes
     ("fact", "word"), [("zeros_pass", "zeros"), ("half_pass", "half"), ("constant_pass", "constant")]
 )
 def test_a_task_that_takes_anything_is_said_to_be_weak(target: Target, fact: str, word: str) -> None:
-    strong = {"zeros_pass": False, "constant_pass": False, "half_pass": False, "unused_inputs": []}
-    assert ask("output.weak_task", run(target, arm(target), task=strong))[0] is Status.PASSED
-    status, evidence = ask("output.weak_task", run(target, arm(target), task={**strong, fact: True}))
+    strong: dict[str, Any] = {"zeros_pass": False, "constant_pass": False, "half_pass": False, "unused_inputs": []}
+    assert ask("output.weak_task", run(target, arm(target), task=TaskFacts(**strong)))[0] is Status.PASSED
+    status, evidence = ask("output.weak_task", run(target, arm(target), task=TaskFacts(**{**strong, fact: True})))
     assert (status, word in evidence) == (Status.SUSPECT, True)
     without = {name: value for name, value in strong.items() if name != fact}
-    _, evidence = ask("output.weak_task", run(target, arm(target), task=without))
+    _, evidence = ask("output.weak_task", run(target, arm(target), task=TaskFacts(**without)))
     assert word not in evidence
-    status, evidence = ask("output.weak_task", run(target, arm(target), task={**strong, "unused_inputs": ["z"]}))
+    status, evidence = ask(
+        "output.weak_task", run(target, arm(target), task=TaskFacts(**{**strong, "unused_inputs": ["z"]}))
+    )
     assert (status, "nothing of z" in evidence) == (Status.SUSPECT, True)
     assert ask("output.weak_task", run(target, arm(target)))[0] is Status.UNAVAILABLE
 
 
 def test_a_reference_that_does_not_repeat_itself_is_no_truth(target: Target) -> None:
-    assert ask("output.ground_truth", run(target, arm(target), task={"reference_repeats": True}))[0] is Status.PASSED
-    assert ask("output.ground_truth", run(target, arm(target), task={"reference_repeats": False}))[0] is Status.SUSPECT
+    assert (
+        ask("output.ground_truth", run(target, arm(target), task=TaskFacts(reference_repeats=True)))[0] is Status.PASSED
+    )
+    assert (
+        ask("output.ground_truth", run(target, arm(target), task=TaskFacts(reference_repeats=False)))[0]
+        is Status.SUSPECT
+    )
     assert ask("output.ground_truth", run(target, arm(target)))[0] is Status.UNAVAILABLE
 
 
 def test_the_engines_refusals_are_told_in_the_name_of_their_check(target: Target) -> None:
-    refused = arm(target, ended_well=False, state="incorrect", refusal=registry.Refusal("output.values", "y[3]: got 1"))
+    refused = arm(
+        target, ended_well=False, state=State.INCORRECT, refusal=registry.Refusal("output.values", "y[3]: got 1")
+    )
     found = run(target, refused)
     assert ask("output.values", found) == (Status.CAUGHT, "y[3]: got 1")
     assert ask("output.last_call", found)[0] is Status.NOT_APPLICABLE

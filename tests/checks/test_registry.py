@@ -12,12 +12,27 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from checks import registry
-from checks.registry import ArmFacts, Check, Finding, How, Need, Refusal, RunFacts, Sensor, Status, When
+from checks.registry import (
+    ArmFacts,
+    Check,
+    Facts,
+    Finding,
+    How,
+    Need,
+    Refusal,
+    RunFacts,
+    Sensor,
+    Status,
+    Unavailable,
+    When,
+)
 from kernels import catalog
 from kernels.catalog.model import Case, Kind, Needs, Role, Rung, Target
+from store.outcomes import State, Timing
 
 MAIN = Path(__file__).parents[2]
 GALLERY = MAIN / "checks" / "gallery"
@@ -253,11 +268,11 @@ def test_importing_the_registry_and_every_category_imports_no_torch() -> None:
     assert done.returncode == 0, done.stderr
     found = set(json.loads(done.stdout))
     assert "checks" in found
-    assert not found & {"torch", "triton", "cuda", "pynvml", "store", "engine", "tui"}
+    assert not found & {"torch", "triton", "numpy", "cuda", "pynvml", "engine", "tui"}
 
 
 def test_sensors_have_names_of_their_own() -> None:
-    by_name: dict[str, set[type[Sensor]]] = {}
+    by_name: dict[str, set[type[Sensor[Facts]]]] = {}
     for check in registry.checks():
         if check.sensor is not None:
             by_name.setdefault(check.sensor.name, set()).add(check.sensor)
@@ -275,8 +290,8 @@ def check(**given: Any) -> Check:
 
 def arm(**given: Any) -> ArmFacts:
     rung = Rung("optimized", Role.OPTIMIZED, Kind.TORCH, Path("optimized.py"), Needs())
-    facts: dict[str, Any] = {"arm": "optimized", "rung": rung, "device": "cpu", "ended_well": True, "state": "ok"}
-    return ArmFacts(**{**facts, "timing": "host", **given})
+    facts: dict[str, Any] = {"arm": "optimized", "rung": rung, "device": "cpu", "ended_well": True, "state": State.OK}
+    return ArmFacts(**{**facts, "timing": Timing.HOST, **given})
 
 
 def run(*arms: ArmFacts, device: str = "cpu") -> RunFacts:
@@ -302,39 +317,56 @@ def raising(error: Exception) -> Any:
     return judge
 
 
-@pytest.mark.parametrize("error", [ValueError("odd"), ZeroDivisionError("by zero"), AssertionError("no"), OSError(28)])
+FAILURES = (ValueError("odd"), ZeroDivisionError("by zero"), AssertionError("no"), OSError(28), KeyError("lag_msec"))
+
+
+@pytest.mark.parametrize("error", [*FAILURES, AttributeError("lag_msec"), IndexError("of nothing"), LookupError("odd")])
 def test_a_judge_that_raises_has_not_judged(asked: Any, error: Exception) -> None:
     for judge in ({"arm": raising(error)}, {"run": raising(error)}):
         (finding,) = asked(check(**judge))
-        assert finding.status is Status.UNAVAILABLE
-        assert type(error).__name__ in finding.evidence
+        assert finding.status is Status.SUSPECT
+        assert finding.evidence.startswith(f"the check itself failed ({type(error).__name__}: ")
 
 
 def test_a_judge_whose_facts_did_not_come_says_which(asked: Any) -> None:
-    (finding,) = asked(check(arm=raising(LookupError("its process ended before it could tell"))))
+    (finding,) = asked(check(arm=raising(Unavailable("its process ended before it could tell"))))
     assert (finding.status, finding.evidence) == (Status.UNAVAILABLE, "its process ended before it could tell")
 
 
-class Watcher(Sensor):
+class WatcherFacts(Facts, frozen=True, kw_only=True):
+    streams: int
+
+
+class Watcher(Sensor[WatcherFacts]):
     name = "watcher"
+
+    def facts(self) -> WatcherFacts:
+        return WatcherFacts(streams=1)
 
 
 def by_watcher(facts: ArmFacts, _: RunFacts) -> registry.Answer:
-    seen = sum(told["streams"] for told in facts.facts(Watcher))
+    seen = sum(told.streams for told in facts.facts(Watcher))
     return registry.passed(f"{seen} streams")
 
 
 def test_a_sensor_that_raised_or_never_told_makes_its_check_unavailable(asked: Any) -> None:
     watched = check(arm=by_watcher, sensor=Watcher)
-    failed = ({"watcher": {"streams": 1}}, {"watcher": {"failed": "RuntimeError: no CUPTI"}})
-    for sensed, status, evidence in (
-        (({"watcher": {"streams": 1}}, {"watcher": {"streams": 2}}), Status.PASSED, "3 streams"),
-        (failed, Status.UNAVAILABLE, "RuntimeError: no CUPTI"),
+    one, two = ({"watcher": msgspec.Raw(msgspec.msgpack.encode(WatcherFacts(streams=count)))} for count in (1, 2))
+    torn = {"watcher": msgspec.Raw(msgspec.msgpack.encode({"stream": 1}))}
+    failure = {"watcher": "RuntimeError: no CUPTI"}
+    for sent, status, evidence in (
+        (((one, {}), (two, {})), Status.PASSED, "3 streams"),
+        (((one, {}), ({}, failure)), Status.UNAVAILABLE, "RuntimeError: no CUPTI"),
         ((), Status.UNAVAILABLE, "its process ended before it could tell"),
-        (({"another": {}},), Status.UNAVAILABLE, "its process ended before it could tell"),
+        ((({}, {}),), Status.SUSPECT, "nothing was sent of it"),
+        (((one, {}), (torn, {})), Status.SUSPECT, "`stream`"),
+        ((({}, failure), (torn, {})), Status.SUSPECT, "`stream`"),  # whoever fails hides nothing
     ):
+        asked(watched)  # from here on there is this check alone
+        sensed = tuple(registry.received(*each) for each in sent)
         (finding,) = asked(watched, facts=run(arm(sensed=sensed)))
-        assert (finding.status, finding.evidence) == (status, evidence)
+        assert finding.status is status
+        assert evidence in finding.evidence
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
@@ -347,7 +379,7 @@ def test_every_real_judge_survives_facts_that_say_nothing_and_catches_nobody(dev
         arm(arm=name, rung=target.rung(name.removesuffix(" (A/A)")), device=device, ended_well=ended_well, state=state)
         for name in ("baseline", "baseline (A/A)", "optimized")
     ]
-    facts = replace(run(*(replace(one, timing="none") for one in arms), device=device), target=target)
+    facts = replace(run(*(replace(one, timing=Timing.NONE) for one in arms), device=device), target=target)
     for finding in registry.examine(facts):
         assert finding.status not in (Status.CAUGHT, Status.SUSPECT), finding
         assert finding.evidence or finding.status is Status.PASSED
@@ -355,7 +387,7 @@ def test_every_real_judge_survives_facts_that_say_nothing_and_catches_nobody(dev
 
 
 def test_a_refusal_is_the_finding_of_the_check_that_it_names_and_of_no_other(asked: Any) -> None:
-    refused = arm(refusal=Refusal("timing.example", "a time of 0 ms"), ended_well=False, state="incorrect")
+    refused = arm(refusal=Refusal("timing.example", "a time of 0 ms"), ended_well=False, state=State.INCORRECT)
     other = check(id="timing.other", refuses=True)
     found = asked(check(refuses=True), other, facts=run(refused))
     assert [(f.status, f.evidence) for f in found] == [
@@ -387,7 +419,7 @@ def test_what_is_left_out_or_cannot_be_here_says_so(asked: Any) -> None:
     judge = lambda *_: registry.caught("never asked")  # noqa: E731 - one expression, used three times
     (left_out,) = asked(check(arm=judge), without=frozenset({"timing.example"}))
     (no_gpu,) = asked(check(arm=judge, needs=(Need.GPU,)))
-    (not_run,) = asked(check(arm=judge), facts=run(arm(state="unavailable")))
+    (not_run,) = asked(check(arm=judge), facts=run(arm(state=State.UNAVAILABLE)))
     assert [(f.status, f.evidence) for f in (left_out, no_gpu, not_run)] == [
         (Status.NOT_APPLICABLE, "left out on request"),
         (Status.NOT_APPLICABLE, "there is no GPU in this run"),
@@ -424,9 +456,3 @@ def test_two_checks_or_issues_of_one_id_are_refused(monkeypatch: pytest.MonkeyPa
     modules["timing"] = SimpleNamespace(CHECKS=(one,), ISSUES=(issue,))
     assert registry.checks.__wrapped__() == (one,)
     assert registry.issues.__wrapped__() == (issue,)
-
-
-def test_findings_have_the_same_words_in_the_registry_and_in_the_store() -> None:
-    from store.outcomes import FindingStatus
-
-    assert {status.value for status in Status} == {status.value for status in FindingStatus}

@@ -21,7 +21,9 @@ from checks import registry, statistical
 from checks.registry import ArmFacts, Call, RunFacts, Site, Status
 from kernels import catalog
 from kernels.catalog.model import Target
+from store.outcomes import State, Timing
 from store.records import Samples
+from tests.checks.sensed import plain, replica
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 GALLERY = Path(statistical.__file__).parent / "gallery"
@@ -58,7 +60,7 @@ def samples(*replicas: Floats, discarded: Mapping[int, int] | None = None, cores
 def arm(target: Target, name: str, taken: Samples | None = None, **fields: Any) -> ArmFacts:
     told = {"median_ms": float(np.median(taken.kept_ms)) if taken is not None and len(taken.kept_ms) else None}
     rung = target.rung(name.removesuffix(" (A/A)"))
-    return ArmFacts(name, rung, "cpu", True, "ok", "host", samples=taken, **{**told, **fields})
+    return ArmFacts(name, rung, "cpu", True, State.OK, Timing.HOST, samples=taken, **{**told, **fields})
 
 
 def run(target: Target, *arms: ArmFacts, replicas: int = 1, **fields: Any) -> RunFacts:
@@ -81,7 +83,7 @@ def test_too_few_samples_or_processes_are_suspect(target: Target) -> None:
     assert (lost.status, "was to have 5 processes" in lost.evidence) == (Status.SUSPECT, True)
     few = arm(target, "baseline", samples(noisy(24), noisy(3)))
     assert ask("sample_count", run(target, few, replicas=2), "baseline").status is Status.SUSPECT
-    untimed = replace(arm(target, "baseline"), timing="none")
+    untimed = replace(arm(target, "baseline"), timing=Timing.NONE)
     assert ask("sample_count", run(target, untimed), "baseline").status is Status.NOT_APPLICABLE
 
 
@@ -250,7 +252,7 @@ def one_process(site: Site, target: Target, imported: Callable[[], object], call
         called()
         sensor.after_call(call)
     gc.enable()
-    return arm(target, "cheat", sensed=({"interpreter": sensor.facts()},))
+    return arm(target, "cheat", sensed=(replica(interpreter=sensor.facts()),))
 
 
 def nothing() -> None:
@@ -316,7 +318,7 @@ def paused(site: Site, target: Target, between: Callable[[], object] = sleep) ->
             between()
     finally:
         gc.enable()
-    return dict(sensor.facts())
+    return plain(sensor.facts())
 
 
 def test_pauses_in_which_a_thread_works_are_told_from_idle_ones(target: Target, site: Site) -> None:
@@ -335,7 +337,7 @@ def test_pauses_in_which_a_thread_works_are_told_from_idle_ones(target: Target, 
         over.set()
         helper.join()
     assert idle["gaps"] == busy["gaps"] == 3
-    assert idle["busy"] < busy["busy"]
+    assert idle["busy_cores"] < busy["busy_cores"]
 
 
 def test_what_the_next_sample_of_a_turn_needs_is_no_work_of_the_lesson(target: Target, site: Site) -> None:
@@ -347,7 +349,7 @@ def test_what_the_next_sample_of_a_turn_needs_is_no_work_of_the_lesson(target: T
 
     busy = paused(site, target, make_ready)
     assert busy["gaps"] == 3
-    assert busy["busy"] < statistical.BUSY
+    assert busy["busy_cores"] < statistical.BUSY
 
 
 def test_the_warm_up_is_no_pause(target: Target, site: Site) -> None:
@@ -358,7 +360,7 @@ def test_the_warm_up_is_no_pause(target: Target, site: Site) -> None:
         sensor.before_call(call)
         sensor.after_call(call)
         time.sleep(0.02)
-    assert sensor.facts()["gaps"] == 0
+    assert sensor.facts().gaps == 0
 
 
 @pytest.mark.parametrize(
@@ -374,7 +376,7 @@ def test_the_warm_up_is_no_pause(target: Target, site: Site) -> None:
 def test_who_works_while_others_are_measured_is_caught(
     target: Target, busy: list[float], gaps: int, spins: bool, status: Status
 ) -> None:
-    sensed = tuple({"pauses": {"gaps": gaps, "gap_ns": 10**9, "busy": one, "spins": spins}} for one in busy)
+    sensed = tuple(replica(pauses={"gaps": gaps, "gap_ns": 10**9, "busy_cores": one, "spins": spins}) for one in busy)
     assert ask("idle_between", run(target, arm(target, "cheat", sensed=sensed)), "cheat").status is status
 
 

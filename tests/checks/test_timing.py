@@ -19,11 +19,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checks import timing
-from checks.registry import ArmFacts, Call, RunFacts, Sensor, Site, Status, Sustained
+from checks.registry import ArmFacts, Call, Facts, RunFacts, Sensor, Site, Status, Sustained
 from kernels import catalog
 from kernels.catalog.model import Target
+from store.outcomes import State, Timing
 from store.records import Quality, Samples, Telemetry
 from tests.checks.imported import python
+from tests.checks.sensed import plain, replica
 
 GALLERY = Path(__file__).resolve().parents[2] / "checks" / "gallery"
 FIXTURES = sorted(folder for folder in (GALLERY / "timing").iterdir() if folder.is_dir())
@@ -38,9 +40,12 @@ def target_of(folder: Path) -> Target:
 TARGET = target_of(GALLERY / "timing" / "unsynced_streams")
 
 
-def arm_of(*sensed: dict[str, Any], **facts: Any) -> ArmFacts:
-    known: dict[str, Any] = {"device": "cuda", "timing": "cold", "median_ms": 1.0}
-    return ArmFacts("optimized", TARGET.rung("optimized"), ended_well=True, state="ok", sensed=sensed, **known | facts)
+def arm_of(*processes: dict[str, Any], **facts: Any) -> ArmFacts:
+    known: dict[str, Any] = {"device": "cuda", "timing": Timing.COLD, "median_ms": 1.0}
+    told = tuple(replica(**process) for process in processes)
+    return ArmFacts(
+        "optimized", TARGET.rung("optimized"), ended_well=True, state=State.OK, sensed=told, **known | facts
+    )
 
 
 def run_of(*arms: ArmFacts, **facts: Any) -> RunFacts:
@@ -53,8 +58,15 @@ RUN = run_of()
 # -- what is still at work ---------------------------------------------------------------------------------------------
 
 
-def idle(**facts: float) -> dict[str, Any]:
-    known = {"samples": 200, "total_ms": 1.0, "beside_ms": 0.0, "left_ms": 0.0, "lag_ms": 0.012, "usual_ms": 0.010}
+def idle(**facts: float | None) -> dict[str, Any]:
+    known: dict[str, float | None] = {
+        "samples": 200,
+        "total_ms": 1.0,
+        "beside_ms": 0.0,
+        "left_ms": 0.0,
+        "lag_ms": 0.012,
+        "usual_lag_ms": 0.010,
+    }
     return {"idle": known | facts}
 
 
@@ -91,7 +103,7 @@ def test_work_after_the_end_is_caught_where_every_replica_saw_it(cheat: dict[str
 
 
 def test_on_a_cpu_there_is_no_lag_to_look_at() -> None:
-    facts = {"idle": {"samples": 9, "total_ms": 4.0, "beside_ms": 0.0, "left_ms": 0.0}}
+    facts = idle(samples=9, total_ms=4.0, lag_ms=None, usual_lag_ms=None)
     assert timing.device_idle(arm_of(facts, device="cpu"), RUN) == (
         Status.PASSED,
         "over 9 samples no thread was left at work",
@@ -99,8 +111,8 @@ def test_on_a_cpu_there_is_no_lag_to_look_at() -> None:
 
 
 def test_without_samples_nothing_is_said() -> None:
-    assert timing.device_idle(arm_of({"idle": {"samples": 0}}), RUN)[0] is Status.UNAVAILABLE
-    assert timing.device_idle(arm_of(timing="none"), RUN)[0] is Status.NOT_APPLICABLE
+    assert timing.device_idle(arm_of({"idle": timing.Idle(site_of()).facts()}), RUN)[0] is Status.UNAVAILABLE
+    assert timing.device_idle(arm_of(timing=Timing.NONE), RUN)[0] is Status.NOT_APPLICABLE
 
 
 def site_of(rung: str = "optimized", device: str = "cpu") -> Site:
@@ -118,11 +130,13 @@ def test_the_sensor_adds_up_all_calls_of_a_sample_and_leaves_verified_calls_out(
         sensor.after_call(timed(lag_ms=lag_ms, usual_lag_ms=0.01))
     sensor.after_call(Call("verify", TARGET.case("cpu"), [[]]))
     facts = sensor.facts()
-    assert facts["samples"] == 3
-    assert (facts["total_ms"], facts["lag_ms"], facts["usual_ms"]) == (1.0, 0.02, 0.01)  # two calls of half a ms
+    assert facts.samples == 3
+    assert (facts.total_ms, facts.lag_ms, facts.usual_lag_ms) == (1.0, 0.02, 0.01)  # two calls of half a ms
     on_cpu = timing.Idle(site_of())
     on_cpu.after_call(timed(left_ms=2.0))
-    assert on_cpu.facts() == {"samples": 1, "total_ms": 1.0, "beside_ms": 0.0, "left_ms": 2.0}
+    assert plain(on_cpu.facts()) == {
+        **{"samples": 1, "total_ms": 1.0, "beside_ms": 0.0, "left_ms": 2.0, "lag_ms": None, "usual_lag_ms": None}
+    }
 
 
 # -- the engine's clock, physics ---------------------------------------------------------------------------------------
@@ -163,7 +177,7 @@ def test_what_the_engines_clock_sees_in_all_replicas_is_caught(device: str, told
 
 def test_without_the_engines_clock_nothing_is_said() -> None:
     assert timing.wall_clock(arm_of(), RUN)[0] is Status.UNAVAILABLE
-    assert timing.wall_clock(arm_of(timing="none"), RUN)[0] is Status.NOT_APPLICABLE
+    assert timing.wall_clock(arm_of(timing=Timing.NONE), RUN)[0] is Status.NOT_APPLICABLE
 
 
 @pytest.mark.parametrize(
@@ -182,7 +196,7 @@ def test_faster_than_the_datasheet_is_no_result(spec: float | None, measured: fl
 
 
 def test_warm_caches_have_no_memory_bound() -> None:
-    assert timing.physics(arm_of(timing="warm", sol_spec=3.0), RUN)[0] is Status.NOT_APPLICABLE
+    assert timing.physics(arm_of(timing=Timing.WARM, sol_spec=3.0), RUN)[0] is Status.NOT_APPLICABLE
 
 
 # -- the GPU's second clock --------------------------------------------------------------------------------------------
@@ -227,12 +241,12 @@ def by_both(
     ("apart_ms", "facts"),
     [
         (0.0, {}),
-        (0.002, {"timing": "cold graph", "calls": 16}),  # a graph comes to its end
-        (-0.002, {"timing": "warm batch", "calls": 8}),
-        (0.03, {"timing": "cold+host", "probe_overhead_ms": 0.03}),  # a host that launches late
+        (0.002, {"timing": Timing.COLD_GRAPH, "calls": 16}),  # a graph comes to its end
+        (-0.002, {"timing": Timing.WARM_BATCH, "calls": 8}),
+        (0.03, {"timing": Timing.COLD_SYNC, "probe_overhead_ms": 0.03}),  # a host that launches late
         (
             -0.03,
-            {"timing": "cold+host", "probe_overhead_ms": 0.03},
+            {"timing": Timing.COLD_SYNC, "probe_overhead_ms": 0.03},
         ),  # one that had launched all before the GPU was done
         (0.0, {"probe_step_ms": 1.024e-3}),
     ],
@@ -251,7 +265,7 @@ def test_the_evidence_has_both_times_and_what_was_taken_off() -> None:
 
 @pytest.mark.parametrize("event_ms", [0.1, 1.234, 40.0])
 @pytest.mark.parametrize("bent", [0.4, 0.9, 1.12, 1.8, 50.0])
-@pytest.mark.parametrize("facts", [{}, {"timing": "cold graph", "calls": 16}])
+@pytest.mark.parametrize("facts", [{}, {"timing": Timing.COLD_GRAPH, "calls": 16}])
 def test_events_that_are_bent_by_more_than_the_band_are_caught(
     event_ms: float, bent: float, facts: dict[str, Any]
 ) -> None:
@@ -275,7 +289,7 @@ def test_whatever_is_bent_beyond_the_band_is_caught_and_what_is_within_it_is_not
 
 
 def test_bent_events_of_a_latency_lesson_are_caught_beyond_what_a_host_takes_to_launch() -> None:
-    host = {"timing": "cold+host", "probe_overhead_ms": 0.03}
+    host = {"timing": Timing.COLD_SYNC, "probe_overhead_ms": 0.03}
     assert timing.two_clocks(by_both(0.4, bent=1.8, **host), RUN)[0] is Status.CAUGHT
     assert timing.two_clocks(by_both(0.4, bent=0.4, **host), RUN)[0] is Status.CAUGHT
 
@@ -316,7 +330,7 @@ def test_a_timer_that_steps_too_coarsely_for_the_sample_says_so_with_the_figure(
 
 
 def test_what_was_not_timed_has_no_two_clocks() -> None:
-    assert timing.two_clocks(arm_of(timing="none"), RUN)[0] is Status.NOT_APPLICABLE
+    assert timing.two_clocks(arm_of(timing=Timing.NONE), RUN)[0] is Status.NOT_APPLICABLE
 
 
 RUNTIME = "int cudaEventElapsedTime(float *ms, void *start, void *end) { *ms = 3.6f; return start == end; }\n"
@@ -357,8 +371,8 @@ def test_the_slots_of_a_library_are_found_and_led_elsewhere_even_where_the_loade
 # -- tampering ---------------------------------------------------------------------------------------------------------
 
 
-def looked(sensor: Sensor) -> ArmFacts:
-    return arm_of({sensor.name: dict(sensor.facts())})
+def looked(sensor: Sensor[Facts]) -> ArmFacts:
+    return arm_of({sensor.name: sensor.facts()})
 
 
 def test_functions_that_stay_are_the_originals() -> None:

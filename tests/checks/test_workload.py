@@ -13,9 +13,10 @@ import pytest
 import torch
 
 from checks import libraries, registry, workload
-from checks.registry import Status
+from checks.registry import Sensed, Status
 from kernels import catalog
 from kernels.catalog.model import Kind, Role, Target
+from tests.checks.sensed import replica
 from tests.checks.test_output import arm, ask, run
 from tests.engine.targets import write_target
 
@@ -104,11 +105,11 @@ def test_results_left_out_within_the_tolerance_are_counted(target: Target, decla
 STATES = {"matmul tf32": "False", "threads": "4", "flushed denormals": "False"}
 
 
-def policy(**changed: Any) -> tuple[dict[str, Any]]:
+def policy(**changed: Any) -> tuple[Sensed]:
     """One replica's facts: changed states by stage, and turns."""
     turned = changed.pop("turned", {})
     states = {stage: {**STATES, **changed.get(stage, {})} for stage in ("before", "prepared", "verified", "timed")}
-    return ({"policy": {"states": states, "turned": turned}},)
+    return (replica(policy={**states, "turned": turned}),)
 
 
 def test_a_switch_that_moves_between_verification_and_timing_is_caught(target: Target, declaring: Target) -> None:
@@ -126,7 +127,7 @@ def test_a_lesson_may_lower_the_precision_if_it_says_so(target: Target, declarin
     facts = policy(verified=lowered, timed=lowered)
     assert ask("workload.policy", run(target, arm(target, sensed=facts)))[0] is Status.SUSPECT
     assert ask("workload.policy", run(declaring, arm(declaring, sensed=facts)))[0] is Status.PASSED
-    inside = policy(turned={"timed": {"cublas_allow_tf32": 40}})
+    inside = policy(turned={"cublas_allow_tf32": 40})
     status, evidence = ask("workload.policy", run(target, arm(target, sensed=inside)))
     assert (status, "cublas_allow_tf32 40 times" in evidence) == (Status.CAUGHT, True)
     assert ask("workload.policy", run(declaring, arm(declaring, sensed=inside)))[0] is Status.PASSED
@@ -143,7 +144,7 @@ SENSE = """
 import json, os, sys
 from pathlib import Path
 os.environ["TRITON_INTERPRET"] = "1"
-import torch
+import msgspec, torch
 from checks.registry import Call, Site
 from checks.workload import Launches, Policy
 from engine.worker.loading import import_module
@@ -176,7 +177,7 @@ for name in sys.argv[3:]:
         return run(x)
     sensor.site.call_once = sensor.site.launch_once = once
     sensor.after_timing()
-    told[name] = sensor.facts()
+    told[name] = msgspec.to_builtins(sensor.facts())
 print(json.dumps(told))
 """
 
@@ -207,7 +208,7 @@ def test_the_sensor_sees_switches_move_at_import_and_inside_calls(tmp_path: Path
     target = write_target(tmp_path, rungs)
     found = {name: sense(target.folder, "policy", name)[name] for name in ("optimized", "cheat_import", "cheat_late")}
     answers = {
-        name: ask("workload.policy", run(target, arm(target, name, sensed=({"policy": facts},))), name)
+        name: ask("workload.policy", run(target, arm(target, name, sensed=(replica(policy=facts),))), name)
         for name, facts in found.items()
     }
     assert answers["optimized"][0] is Status.PASSED
@@ -215,7 +216,7 @@ def test_the_sensor_sees_switches_move_at_import_and_inside_calls(tmp_path: Path
     assert "matmul precision went from highest to high" in answers["cheat_import"][1]
     assert answers["cheat_late"][0] is Status.CAUGHT
     assert "flushed denormals went from False to True" in answers["cheat_late"][1]
-    assert found["cheat_late"]["turned"] == {"timed": {"flush_denormal": 2}}
+    assert found["cheat_late"]["turned"] == {"flush_denormal": 2}
 
 
 # -- own kernels -------------------------------------------------------------------------------------------------------
@@ -245,11 +246,12 @@ def test_the_sensor_counts_launches_of_own_kernels_and_those_that_fail(tmp_path:
         "later": {"launches": 1, "replays": 0},
         "without": False,
         "recorded": None,
+        "compiled": False,
     }
     assert found["optimized_staged"]["without"] is False, "what it left in its workspace is not the answer"
     assert found["cheat_decoy"]["without"] is True
     answers = {
-        name: ask("workload.own_kernels", run(target, arm(target, name, sensed=({"launches": facts},))), name)
+        name: ask("workload.own_kernels", run(target, arm(target, name, sensed=(replica(launches=facts),))), name)
         for name, facts in found.items()
     }
     assert answers["optimized"] == (Status.PASSED, "2 launches of its own Triton kernels in 2 verified calls, 4 in all")
@@ -263,10 +265,10 @@ def test_the_sensor_counts_launches_of_own_kernels_and_those_that_fail(tmp_path:
     assert "none in a call after the timing" in answers["cheat_stops"][1]
 
 
-def launches(**changed: Any) -> tuple[dict[str, Any]]:
+def launches(**changed: Any) -> tuple[Sensed]:
     """One replica's facts."""
     facts = {"tried": 2, "done": 2, "verified": {"calls": 2, "launches": 2}, "later": None, "without": None}
-    return ({"launches": {**facts, **changed}},)
+    return (replica(launches={**facts, "recorded": None, "compiled": False, **changed}),)
 
 
 def test_a_graph_launches_nothing_while_it_replays_and_is_honest(target: Target) -> None:
@@ -319,7 +321,7 @@ def test_a_library_called_from_compiled_code_is_told_from_one_that_python_calls(
     for name in ("cheat_hidden", "optimized_helped"):
         found[name]["recorded"]["hidden"] = 0.97  # how large the share is, a busy machine decides
     answers = {
-        name: ask("workload.own_kernels", run(target, arm(target, name, sensed=({"launches": facts},))), name)
+        name: ask("workload.own_kernels", run(target, arm(target, name, sensed=(replica(launches=facts),))), name)
         for name, facts in found.items()
     }
     assert answers["cheat_hidden"][0] is Status.CAUGHT
@@ -330,10 +332,10 @@ def test_a_library_called_from_compiled_code_is_told_from_one_that_python_calls(
     assert "the lesson says so (library)" in answers["optimized_helped"][1]
 
 
-def recorded(hidden: float, **changed: Any) -> tuple[dict[str, Any]]:
+def recorded(hidden: float, **changed: Any) -> tuple[Sensed]:
     """One replica's facts, with a recorded call."""
     told = {"how": "CUPTI", "hidden": hidden, "shown": 0.0, "library": ["nvjet_tst_128 (cuBLAS)"], "total_ms": 1.0}
-    return launches(recorded={**told, "compiled": True, "cost_ms": 1.0}, **changed)
+    return launches(recorded={**told, "cost_ms": 1.0}, compiled=True, **changed)
 
 
 def test_a_part_of_the_work_is_told_and_a_decoy_of_triton_is_no_cover(target: Target) -> None:
@@ -384,7 +386,7 @@ def test_a_call_whose_kernels_took_nothing_of_its_time_is_recorded_on_the_host(
     monkeypatch.setattr(libraries, "_on_cpu", lambda _: ([on_host], 990_000, "the host's"))
     monkeypatch.setattr(libraries, "_finished_ns", lambda _: 1_000_000)
     recorded = libraries.record("cuda", lambda: None)
-    assert (recorded["how"], recorded["hidden"]) == (how, hidden)
+    assert (recorded.how, recorded.hidden) == (how, hidden)
 
 
 def test_a_short_call_is_a_librarys_whatever_the_record_itself_takes() -> None:
@@ -393,8 +395,8 @@ def test_a_short_call_is_a_librarys_whatever_the_record_itself_takes() -> None:
         library.impl("product", torch.matmul, "CompositeImplicitAutograd")
         x, w = torch.randn(64, 512), torch.randn(512, 256)
         found = [libraries.record("cpu", lambda: torch.ops.aisp_short.product(x, w)) for _ in range(3)]
-    assert max(recorded["hidden"] for recorded in found) >= libraries.LAUNDERED
-    assert {recorded["shown"] for recorded in found} == {0.0}
+    assert max(recorded.hidden for recorded in found) >= libraries.LAUNDERED
+    assert {recorded.shown for recorded in found} == {0.0}
 
 
 # -- the gallery -------------------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ import msgspec
 import torch
 
 from checks import registry
+from checks.output import Poison
 from engine import arena, arms
 from engine.protocol import jobs, reports
 from engine.worker import tensors
@@ -39,7 +40,7 @@ from tests.engine.targets import write_target
 SEED = 20240229
 _arena = arena.Arena()
 
-SENSED = [check.id for check in registry.checks() if check.sensor is not None]
+SENSED = [check.id for check in registry.checks() if check.sensor not in (None, Poison)]
 RAGGED = '\n[[cases]]\nname = "ragged"\naxes = { N = 5 }\ntimed = false\n'
 
 
@@ -800,6 +801,12 @@ def run(x):
 """
 
 
+def facts_of(arm: Any) -> dict[str, Any]:
+    """What the sensors of a process noted, by sensor's name, as plain data."""
+    (sensed,) = arm.inspect().sensed
+    return {name: msgspec.msgpack.decode(facts) for name, facts in sensed.facts.items()}
+
+
 def tell_poison(root: Path) -> dict[str, Any]:
     """The same set again and again: without poison a kept output would be right by chance."""
     told: dict[str, Any] = {}
@@ -807,7 +814,7 @@ def tell_poison(root: Path) -> dict[str, Any]:
         play = Play(root / name, {"optimized.py": code}, sets=1)
         arm = play.arm()
         told[name] = [play.right(arm), play.right(arm)]
-        told[f"{name}_facts"] = arm.inspect().facts["poison"]
+        told[f"{name}_facts"] = facts_of(arm)["poison"]
     integers = "def run(x):\n    return x > 0\n"
     files = {"reference.py": integers, "baseline.py": integers, "optimized.py": integers}
     play = Play(root / "bool", files, outputs='y = "bool [N]"', sets=1)
@@ -867,17 +874,20 @@ def tell_left_out(root: Path) -> dict[str, Any]:
     arm = Arm(msgspec.structs.replace(play.load("optimized"), without=["output.form", "output.poison"]), play.target, 0)
     arm.take_inputs(jobs.TakeInputs(case="default", seed=SEED, sets=play.inputs))
     arm.prepare(jobs.Prepare(case="default"))
-    return told | {"without": play.right(arm), "poison": "poison" in arm.inspect().facts}
+    return told | {"without": play.right(arm), "poison": "poison" in facts_of(arm)}
 
 
 def tell_a_sensor_that_fails(root: Path) -> dict[str, Any]:
-    class Clumsy(registry.Sensor):
+    class Clumsy(registry.Sensor[registry.Facts]):
         name = "clumsy"
 
         def after_call(self, call: registry.Call) -> None:
             raise ValueError("its own fault")
 
-    class Witness(registry.Sensor):
+    class Seen(registry.Facts):
+        seen: list[str]
+
+    class Witness(registry.Sensor[Seen]):
         name = "witness"
 
         def __init__(self, site: registry.Site) -> None:
@@ -907,8 +917,8 @@ def tell_a_sensor_that_fails(root: Path) -> dict[str, Any]:
             if self.site.call_once is not None:
                 self.site.call_once()
 
-        def facts(self) -> dict[str, Any]:
-            return {"seen": self.seen}
+        def facts(self) -> Seen:
+            return Seen(seen=self.seen)
 
     def passes(arm: Any, run: Any) -> Any:
         return registry.passed("fine")
@@ -926,10 +936,11 @@ def tell_a_sensor_that_fails(root: Path) -> dict[str, Any]:
         before = len(arm._sensors.all[1].seen)  # type: ignore[attr-defined]
         play.measure(arm, [0])
         inspected = arm.inspect()
-    seen = inspected.facts["witness"]["seen"]
+    (sensed,) = inspected.sensed
+    seen = msgspec.msgpack.decode(sensed.facts["witness"])["seen"]
     return {
         "right": right,
-        "clumsy": inspected.facts["clumsy"],
+        "clumsy": sensed.failed["clumsy"],
         "first": seen[:6],
         "timed": seen[before:],
         "cost": sorted(inspected.cost_us),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import os
 import subprocess
+import textwrap
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,10 +15,13 @@ from typing import Any, cast
 
 import pytest
 
+from checks import registry
 from engine import environment
 from engine.environment import VARIABLE_NAMES, describe, git_changed, git_revision, observe
 from engine.protocol.reports import Ready
 from engine.telemetry import Nvml, User
+from kernels import catalog
+from kernels.catalog.model import Target
 
 READY = Ready(
     pid=1,
@@ -322,6 +328,39 @@ def test_the_machine_is_told_as_it_is(machine: Path, monkeypatch: pytest.MonkeyP
     }  # fmt: skip
     assert found["virtual"] == {"hypervisor": True, "vendor": "Amazon EC2", "product": None, "type": None}
     assert found["container"] == "kubepods in /proc/1/cgroup"
+
+
+class Told(dict[str, Any]):
+    """An observation that whoever asks it for what nobody observes fails on."""
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name]
+
+    def __missing__(self, name: str) -> Any:
+        raise AssertionError(f"no observation has {name!r}")
+
+
+def strict(plain: Any) -> Any:
+    return Told({name: strict(value) for name, value in plain.items()}) if isinstance(plain, dict) else plain
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_judges_ask_of_a_machine_only_what_is_observed(machine: Path, known: bool) -> None:
+    tree = ast.parse(textwrap.dedent(inspect.getsource(Nvml.state)))
+    keys = [key for node in ast.walk(tree) if isinstance(node, ast.Dict) for key in node.keys]
+    names = [key.value for key in keys if isinstance(key, ast.Constant)]
+    assert {"uuid", "driver", "power_limit_w", "mig"} <= set(names)
+    state: dict[str, object] = {str(name): 1 if known and str(name)[-2:] in ("hz", "_w") else None for name in names}
+    state |= {"uuid": "GPU-1", "driver": "580.65.06", "pci": "00000000:17:00.0"} if known else {}
+    driver = cast(Nvml, FakeDriver(state, [User(99, 7, 900, 30)] if known else None))
+    before, after = (strict(observe(driver, 0, root=machine)) for _ in range(2))
+    after["installed"] = None  # engine.runs adds it
+    folder = Path(__file__).parents[2] / "kernels/ch07_memory_access/transpose"
+    target = catalog.load_target(folder, root=folder.parent.parent, chapter="ch07")
+    assert isinstance(target, Target)
+    run = registry.RunFacts(target, target.cases[0], "cuda", False, 1, (), before=before, after=after)
+    found = [finding for finding in registry.examine(run) if "the check itself failed" in finding.evidence]
+    assert found == []
 
 
 def test_processor_time_is_raw_and_ours_is_that_of_all_our_children(machine: Path) -> None:

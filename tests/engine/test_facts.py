@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from pathlib import Path
+
 import pytest
 
 from checks import registry
 from checks.registry import Status
 from engine import facts
+from engine.protocol import reports
 from store.outcomes import Correctness, FindingStatus, State, Timing, Validity, Verdict
 from store.records import ArmRecord, ComparisonRecord, FindingRecord, Quarantine
+from tests.engine.harness import EngineUnderTest
+from tests.engine.targets import write_target
 
 TIMED = ArmRecord(
     rung="optimized",
@@ -93,3 +99,48 @@ def test_what_a_worker_said_reaches_nobody_raw(monkeypatch: pytest.MonkeyPatch) 
     assert "\n" not in found[0].evidence
     assert len(found[0].evidence) <= facts.EVIDENCE_CHARACTERS + 50  # and how much was left out
     assert found[1].evidence == "no evidence was given"
+
+
+GOOD = {"samples": 9, "total_ms": 1.0, "lag_ms": None, "usual_lag_ms": None, "beside_ms": 0.0, "left_ms": 0.0}
+TOLD = {
+    "optimized_misspelt": {**{name: value for name, value in GOOD.items() if name != "left_ms"}, "left_msec": 0.0},
+    "optimized_missing": {"samples": 9},
+    "optimized_mistyped": {**GOOD, "samples": "9"},
+    "optimized_no_number": {**GOOD, "beside_ms": math.nan},
+}
+TELLS = """
+import sys
+from math import nan
+
+sys.modules["checks.timing"].Idle.facts = lambda self: {told}
+
+def run(x):
+    return x * 2
+"""
+
+
+async def test_a_worker_that_sends_facts_of_another_form_passes_nothing_with_them(
+    shared: EngineUnderTest, tmp_path: Path
+) -> None:
+    rungs = {f"{name}.py": TELLS.format(told=repr(told)) for name, told in TOLD.items()}
+    cases = '[[cases]]\nname = "cpu"\naxes = { N = 16 }\n'
+    target = write_target(tmp_path / "mine", rungs, needs="{ gpus = 0 }", cases=cases)
+    result = await shared.run(tmp_path / "mine", target.id, device="cpu", quick=True)
+    found = {f.arm: f for f in result.record.findings if f.check == "timing.device_idle"}
+    assert {found[arm].status for arm in ("baseline", "optimized")} == {FindingStatus.PASSED}
+    for arm in TOLD:
+        assert found[arm].status is FindingStatus.SUSPECT, found[arm]
+        assert "idle: " in found[arm].evidence
+    assert "left_msec" in found["optimized_misspelt"].evidence
+    channel = {f.arm: f.status for f in result.record.findings if f.check == "evaluation.result_channel"}
+    assert [channel[arm] for arm in ("optimized", *TOLD)] == [
+        FindingStatus.PASSED,
+        *[FindingStatus.SUSPECT] * len(TOLD),
+    ]
+
+
+@pytest.mark.parametrize("told", [0, 2, 3])
+def test_a_report_of_other_processes_than_there_are_says_nothing_of_any(told: int) -> None:
+    failed = reports.Sensed(failed={"idle": "after_call: no device"})
+    assert facts.sensed(reports.Inspected(sensed=[failed]), 1) == [registry.Sensed(failed=failed.failed)]
+    assert facts.sensed(reports.Inspected(sensed=[failed] * told), 1) == [registry.Sensed()]

@@ -175,10 +175,9 @@ async def test_memory_that_no_rank_knows_stays_unknown() -> None:
 
 async def test_facts_of_further_ranks_stand_beside_those_of_the_first() -> None:
     found = await together(
-        *(reports.Inspected(facts={"idle": {"samples": count}}, cost_us={"idle": 1.0}) for count in (3, 4, 5))
+        *(reports.Inspected(sensed=[reports.Sensed(failed={"idle": why})], cost_us={"idle": 1.0}) for why in "abc")
     )
-    assert found.facts == {"idle": {"samples": 3}}
-    assert found.others == [{"idle": {"samples": 4}}, {"idle": {"samples": 5}}]
+    assert [told.failed["idle"] for told in found.sensed] == ["a", "b", "c"]
 
 
 async def test_every_rank_gets_the_same_job_and_loads_as_the_rank_that_it_is() -> None:

@@ -14,15 +14,18 @@ import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from checks.evaluation import Note, NotesFacts
+from checks.registry import Sensed, received
 from engine import arena, spawner
 from engine.arms import explain
 from engine.protocol import jobs, reports
 from engine.protocol.framing import JOBS, KEY_BYTES, REPORTS, Decoder, Encoder, Opener, sealing
 from engine.spawner import Child, ChildGoneError, ChildTimeoutError, ForgedReportError, StoppedError
 from engine.worker import tensors
-from engine.worker.channel import Channel
+from engine.worker.channel import Channel, packed
 from store.outcomes import State
 
 KEY = bytes(range(KEY_BYTES))
@@ -119,15 +122,19 @@ async def test_text_that_is_no_utf8_arrives_as_its_escapes_wherever_it_stands_in
     ours, theirs = socket.socketpair()
     ours.sendall(KEY)
     channel = Channel(theirs.detach())
-    facts = {"reach": {"notes": [{"what": "opened bad_\udcff", "times": 1}], "\udc80": ("x", 1.5, None, b"y")}}
-    told = reports.Inspected(facts=facts, cost_us={"reach": 0.5})
+    note = Note(kind="files", what="opened bad_\udcff", where="optimized.py:1", times=1)
+    noted = reports.Sensed(facts={"reach": packed(NotesFacts(notes=[note]))}, failed={"memo": "no \udc80"})
+    told = reports.Inspected(sensed=[noted], cost_us={"\udc80": 0.5})
     await asyncio.to_thread(channel.send, told)
     await asyncio.to_thread(channel.send, reports.Failed(job="j", kind="user", summary="\udc80", traceback="\ud800\n"))
     first, second = Decoder(reports.AnyReport, Opener(KEY, REPORTS)).feed(ours.recv(1 << 16))
-    assert first == reports.Inspected(
-        facts={"reach": {"notes": [{"what": "opened bad_\\udcff", "times": 1}], "\\udc80": ["x", 1.5, None, b"y"]}},
-        cost_us={"reach": 0.5},
+    assert isinstance(first, reports.Inspected)
+    (sensed,) = first.sensed
+    assert received(sensed.facts, sensed.failed) == Sensed(
+        {"reach": NotesFacts(notes=[msgspec.structs.replace(note, what="opened bad_\\udcff")])},
+        {"memo": "no \\udc80"},
     )
+    assert first.cost_us == {"\\udc80": 0.5}
     assert second == reports.Failed(job="j", kind="user", summary="\\udc80", traceback="\\ud800\n")
     ours.close()
 

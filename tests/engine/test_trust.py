@@ -234,4 +234,4 @@ def test_a_face_may_import_it() -> None:
     assert done.returncode == 0, done.stderr
     found = set(json.loads(done.stdout))
     assert "checks" in found
-    assert not found & {"torch", "triton", "numpy", "asyncio", "sqlite3", "sqlite_utils", "pynvml", "store", "tui"}
+    assert not found & {"torch", "triton", "numpy", "asyncio", "sqlite3", "sqlite_utils", "pynvml", "tui"}

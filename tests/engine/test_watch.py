@@ -11,10 +11,13 @@ import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
+import msgspec
 import pytest
 import watchfiles
 
+from checks.registry import Sensed, received
 from engine import server, watch
 from engine.protocol import events, requests
 from engine.runs import Execution
@@ -220,8 +223,10 @@ def test_what_a_rungs_process_says_that_it_wrote_is_looked_at_before_it_is_belie
     sut = object.__new__(Execution)
     sut._ready = SimpleNamespace(confined=confined)  # type: ignore[assignment]
     sut.plan = SimpleNamespace(target=SimpleNamespace(folder=tmp_path))  # type: ignore[assignment]
-    paths = [f"{tmp_path}/tuned.py", f"{tmp_path}/choice.json", f"{tmp_path.parent}/other.py", 7, None, "tuned.py"]
-    sensed = [{}, {"writes_elsewhere": {}}, *({"writes_elsewhere": {"paths": given}} for given in (7, None, paths))]
+    paths = [f"{tmp_path}/tuned.py", f"{tmp_path}/choice.json", f"{tmp_path.parent}/other.py", "tuned.py"]
+    said: list[dict[str, Any]] = [{}, *({"notes": [], "paths": given} for given in (7, None, [7, *paths], paths))]
+    encoded = [msgspec.Raw(msgspec.msgpack.encode(facts)) for facts in said]
+    sensed = [Sensed(), *(received({"writes_elsewhere": facts}, {}) for facts in encoded)]
     sut._arms = [SimpleNamespace(rung=SimpleNamespace(name="optimized"), sensed=sensed)]  # type: ignore[list-item]
     assert sut.written() == ({} if confined else {"tuned.py": "optimized"})
 
