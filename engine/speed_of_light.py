@@ -40,14 +40,14 @@ PRECISION_OF = {
 }
 DEFAULT_PRECISION = "fp32"
 # What values of a narrow format are widened to, exactly, where tensor cores do not take them.
-WIDER = {"fp4": "fp8", "fp8": "bf16"}
+WIDER = {"fp4": "fp8", "fp8": "bf16", "fp8 promoted": "bf16", "mxfp8": "bf16", "nvfp4": "bf16"}
 
 DRAM = ("dram read", "dram write", "dram copy", "dram triad")
 L2_READ = "l2 read"
 LAUNCH_EMPTY = "launch empty"
 LAUNCH_GRAPH_NODE = "launch graph node"
 LAUNCH_EAGER = "launch eager"
-DENSE = ("bf16", "fp16", "tf32", "fp8", "int8", "fp32", "fp64")
+DENSE = ("bf16", "fp16", "tf32", "fp8", "fp8 promoted", "int8", "fp32", "fp64")
 LINKS = (
     "pcie h2d pinned",
     "pcie d2h pinned",
@@ -215,7 +215,7 @@ def roofline(target: Target, case: Case, gpu_name: str, peak: Peak | None) -> Ro
         bytes=wanted.bytes,
         flops=wanted.flops,
         spec_bandwidth=sheet.memory_bytes_per_s if sheet else None,
-        spec_flops=sheet.rates.get(wanted.precision) if sheet else None,
+        spec_flops=sheet.rate(wanted.precision) if sheet else None,
         measured_bandwidth=bandwidth,
         measured_flops=rate.value if rate else None,
     )
@@ -224,7 +224,7 @@ def roofline(target: Target, case: Case, gpu_name: str, peak: Peak | None) -> Ro
 def _widened(wanted: Work, sheet: Datasheet | None) -> Work:
     """The same work in the narrowest precision that the GPU has, from the one that it asks for upwards."""
     precision = wanted.precision
-    while sheet is not None and precision not in sheet.rates and precision in WIDER:
+    while sheet is not None and sheet.rate(precision) is None and precision in WIDER:
         precision = WIDER[precision]
     return replace(wanted, precision=precision)
 
@@ -246,7 +246,7 @@ def _of_sheet(wanted: Work, sheet: Datasheet, timing: Timing, *, sm_clock_mhz: f
     bytes_ms = _dram_bytes(wanted, timing, sheet.l2_bytes) / sheet.memory_bytes_per_s * 1e3
     flops_ms = 0.0
     if wanted.flops > 0:
-        rate = sheet.rates.get(wanted.precision)
+        rate = sheet.rate(wanted.precision)
         if rate is None:
             return None
         flops_ms = wanted.flops / rate * 1e3

@@ -185,7 +185,7 @@ def plan(
             items.append(reports.PeakItem(name=name, note="the size of the L2 is not told"))
         elif name == L2_READ:
             items += [reports.PeakItem(name=name, footprint_bytes=_whole(l2_bytes // part)) for part in (4, 2)]
-        elif name == "fp8 dense" and sm < 89:
+        elif name.startswith("fp8 ") and sm < 89:
             items.append(reports.PeakItem(name=name, note=f"needs sm_89; this GPU is sm_{sm}"))
         elif name == "peer copy" and gpus < 2:
             items.append(reports.PeakItem(name=name, note="needs 2 GPUs"))
@@ -527,11 +527,11 @@ class Bench:
         def twice(name: str, call: Callable[[], object]) -> Way:
             return Way(name, call, call)
 
-        if precision == "fp8":
+        if precision.startswith("fp8"):
             kind = torch.float8_e4m3fn
             a, b = (torch.randn(n, n, device="cuda").to(kind) for _ in range(2))
             one = torch.ones((), device="cuda")
-            for fast in (False, True):
+            for fast in (False, True) if precision == "fp8" else (False,):
 
                 def scaled(fast: bool = fast) -> object:
                     return torch._scaled_mm(
@@ -539,6 +539,16 @@ class Bench:
                     )
 
                 yield twice(f"torch._scaled_mm of e4m3, {'fast' if fast else 'fp32'} accumulation", scaled)
+            if precision == "fp8 promoted":
+
+                def blocks() -> object:
+                    nn = torch.nn.functional
+                    by_row, by_block = nn.ScalingType.BlockWise1x128, nn.ScalingType.BlockWise128x128
+                    return nn.scaled_mm(a, b.t(), row_scales, by_row, block_scales, by_block)
+
+                row_scales = torch.ones(n // 128, n, device="cuda").t()
+                block_scales = torch.ones(n // 128, n // 128, device="cuda").t()
+                yield twice("scaled_mm of e4m3 with scales of 1 x 128 and 128 x 128", blocks)
             return
         if precision == "int8":
             a, b = (torch.randint(-128, 128, (n, n), dtype=torch.int8, device="cuda") for _ in range(2))

@@ -168,6 +168,41 @@ def test_a_format_that_a_gpu_has_no_tensor_cores_for_is_bounded_by_what_it_is_wi
     assert measured == (pytest.approx(roof.flops / rate * 1e3) if rate else None)
 
 
+@pytest.mark.parametrize(
+    ("gpu", "precision", "as_printed", "ceiling"),
+    [
+        (H200, "fp8 promoted", "fp8", "fp8 promoted dense"),  # one rate is printed; the measured ones differ
+        (A100, "fp8 promoted", "bf16", "bf16 dense"),
+        (H200, "mxfp8", "bf16", "bf16 dense"),  # Hopper's tensor cores take no scales: widened to bf16
+        (H200, "nvfp4", "bf16", "bf16 dense"),
+        ("NVIDIA B200", "mxfp8", "fp8", "mxfp8 dense"),
+        ("NVIDIA B200", "nvfp4", "fp4", "nvfp4 dense"),
+    ],
+)
+def test_a_format_with_scales_is_bounded_by_the_rate_that_the_gpu_can_have_in_it(
+    tmp_path: Path, gpu: str, precision: str, as_printed: str, ceiling: str
+) -> None:
+    scaled = dataclasses.replace(matmul(tmp_path, "float8_e4m3fn"), precision=precision)
+    case = scaled.case("default")
+    assert bound(scaled, case, gpu) == bound(dataclasses.replace(scaled, precision=as_printed), case, gpu)
+    rates = {"bf16_dense": 2e14, "fp8_dense": 5e14, "fp8_promoted_dense": 4e14}
+    measured = known(lit(scaled, gpu, peak(dram_read=3e12, **rates), time_ms=99.0)).measured_ms
+    rate = {"bf16 dense": 2e14, "fp8 promoted dense": 4e14}.get(ceiling)  # those of Blackwell's scales are not measured
+    assert measured == (pytest.approx(2 * 8192**3 / rate * 1e3) if rate else None)
+
+
+def test_the_block_scaling_lab_has_the_light_of_its_own_text() -> None:
+    """Fast accumulation is no ceiling of a sum that is promoted, and fp8's rate is none of mxfp8 on Hopper."""
+    found = catalog.load()
+    promoted, mxfp8, nvfp4 = (found.find(f"labs/block_scaling:{name}") for name in ("block_scaling", "mxfp8", "nvfp4"))
+    rates = peak(dram_read=4.6e12, fp8_dense=1550e12, fp8_promoted_dense=1230e12, bf16_dense=800e12)
+    for target, case, rate in ((promoted, "default", 1230e12), (mxfp8, "default", 800e12), (nvfp4, "prefill", 800e12)):
+        at = target.case(case)
+        lamp = light(target, at, H200, rates, time_ms=9.0, base_ms=None, timing=Timing.COLD)
+        assert known(lamp).limiter is Limiter.FLOPS
+        assert known(lamp).measured_ms == pytest.approx(catalog.flops(target, at) / rate * 1e3)
+
+
 # -- an arm against its bounds -------------------------------------------------------------------------------------
 
 
@@ -428,7 +463,8 @@ def test_faces_may_import_both_at_no_cost() -> None:
 
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [("dram copy", 3.35e12), ("fp8 dense", 1978.9e12), ("pcie h2d pinned", 64e9), ("peer copy", 450e9),
+    [("dram copy", 3.35e12), ("fp8 dense", 1978.9e12), ("fp8 promoted dense", 1978.9e12), ("pcie h2d pinned", 64e9),
+     ("peer copy", 450e9), ("mxfp8 dense", None),
      ("l2 read", None), ("launch empty", None), ("fp4 dense", None)],
 )  # fmt: skip
 def test_a_datasheet_says_of_a_ceiling_what_it_says_and_no_more(name: str, expected: float | None) -> None:
