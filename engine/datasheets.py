@@ -78,6 +78,20 @@ class Datasheet:
             return None
         return self.rates.get(PRINTED_AS.get(precision, precision))
 
+    def ceiling(self, name: str) -> float | None:
+        """What it says where the measured ceiling `name` says something, in that one's unit; else None.
+
+        A link's is what its signalling carries, so pageable and pinned copies are held against the same.
+        """
+        kind, _, _ = name.partition(" ")
+        if kind == "dram":
+            return self.memory_bytes_per_s
+        if kind == "pcie":
+            return self.pcie_bytes_per_s
+        if kind == "peer":
+            return self.nvlink_bytes_per_s
+        return self.rate(name.removesuffix(" dense")) if name.endswith(" dense") else None
+
     def clock_mhz(self, precision: str) -> float | None:
         """SM clock at which `rate(precision)` holds; None where the documents do not say."""
         ordinary = precision in SIMT or precision == "fp64"
@@ -433,21 +447,9 @@ def datasheet(gpu_name: str) -> Datasheet | None:
 
 
 def ceiling_value(gpu_name: str, ceiling: str) -> float | None:
-    """What the datasheet says where a measured ceiling of this name says something, in its unit; else None.
-
-    A link's is what its signalling carries, so pageable and pinned copies are held against the same.
-    """
+    """`Datasheet.ceiling` of a GPU by the name that the driver gives it; None for one without a sheet."""
     sheet = datasheet(gpu_name)
-    if sheet is None:
-        return None
-    kind, _, _ = ceiling.partition(" ")
-    if kind == "dram":
-        return sheet.memory_bytes_per_s
-    if kind == "pcie":
-        return sheet.pcie_bytes_per_s
-    if kind == "peer":
-        return sheet.nvlink_bytes_per_s
-    return sheet.rate(ceiling.removesuffix(" dense")) if ceiling.endswith(" dense") else None
+    return sheet.ceiling(ceiling) if sheet else None
 
 
 def table() -> str:

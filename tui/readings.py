@@ -62,6 +62,8 @@ TIMING_SENTENCES: Mapping[Timing, str] = {
 LIMITER_WORDS: Mapping[str, str] = {
     "bytes": "bytes: the bandwidth of the device memory",
     "flops": "flops: the rate of the arithmetic",
+    "pcie": "pcie: the link between host memory and the GPU",
+    "nvlink": "nvlink: the link between GPUs",
     "launch": "launch: the least time of a kernel that does nothing",
     "host": "host: it launches more slowly than the GPU works",
 }

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
         Judged,
         JudgedAs,
         Kind,
+        Link,
+        LinkKind,
         Needs,
         Problem,
         Role,
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
         check_values,
         flops,
         itemsize,
+        link_bytes,
         parse_tensor,
         shape,
     )
@@ -65,6 +68,8 @@ __all__ = [
     "Judged",
     "JudgedAs",
     "Kind",
+    "Link",
+    "LinkKind",
     "Needs",
     "Problem",
     "Role",
@@ -78,6 +83,7 @@ __all__ = [
     "evaluate",
     "flops",
     "itemsize",
+    "link_bytes",
     "load",
     "load_target",
     "names",
@@ -93,13 +99,13 @@ _HOMES = {
     "loader": ("load", "load_target", "shipped_root"),
     "model": (
         *("Case", "Catalog", "Chapter", "Expectation", "Extent", "Flag", "Fuzz", "Goal", "Judged", "JudgedAs", "Kind"),
-        *("Needs", "Problem", "Role", "Rung", "Target", "TensorSpec"),
+        *("Link", "LinkKind", "Needs", "Problem", "Role", "Rung", "Target", "TensorSpec"),
     ),
     "sources": ("compiles", "read_sources"),
     "starter": ("ScaffoldError", "scaffold"),
     "tensors": (
         *("DEFAULT_TOLERANCE", "DISTRIBUTIONS", "DTYPES"),
-        *("bytes_moved", "check_values", "flops", "itemsize", "parse_tensor", "shape"),
+        *("bytes_moved", "check_values", "flops", "itemsize", "link_bytes", "parse_tensor", "shape"),
     ),
 }
 _MODULE_OF = {name: module for module, exported in _HOMES.items() for name in exported}

@@ -16,7 +16,21 @@ from functools import lru_cache
 from pathlib import Path
 
 from .grammar import GrammarError, evaluate, is_axis_name, suggest
-from .model import PRECISIONS, Case, Expectation, Extent, Fuzz, Goal, Judged, JudgedAs, Needs, Problem, TensorSpec
+from .model import (
+    PRECISIONS,
+    Case,
+    Expectation,
+    Extent,
+    Fuzz,
+    Goal,
+    Judged,
+    JudgedAs,
+    Link,
+    LinkKind,
+    Needs,
+    Problem,
+    TensorSpec,
+)
 from .tensors import DEFAULT_TOLERANCE, check_values, parse_tensor, shape
 
 MAX_LESSON_BYTES = 2**20
@@ -34,7 +48,7 @@ MAX_LINKS = 16
 
 KEYS = (
     *("title", "techniques", "goal", "needs", "ranks", "axes", "flops", "bytes", "precision", "tolerance", "expect"),
-    *("inputs", "outputs", "cases", "rungs", "fuzz", "judged", "links"),
+    *("inputs", "outputs", "cases", "rungs", "fuzz", "judged", "link", "link_in", "link_out", "links"),
 )
 _NEEDS_KEYS = ("sm", "gpus")
 _EXPECT_KEYS = ("speedup", "on", "why", "memory")
@@ -91,6 +105,7 @@ class FrontMatter:
     stated: frozenset[str] = frozenset()  # dtypes that `tolerance` names
     ranks: int = 1
     precision: str = ""
+    link: Link | None = None
     links: tuple[str, ...] = ()
     lesson: str = ""
 
@@ -152,12 +167,34 @@ class _Reader:
         self._outputs_over_inputs(matter)
         matter.flops = self._expression(content, "flops", cases)
         matter.bytes = self._expression(content, "bytes", cases)
+        matter.link = self._link(content, cases)
         self._rungs(content, matter, axes)
         self._ranks(content, matter)
         self._fuzz(content, matter, axes)
         self._judged(content, matter)
         matter.links = self._links(content)
         return matter
+
+    def _link(self, content: dict[str, object], cases: tuple[Case, ...]) -> Link | None:
+        """The link that bytes must cross, and how many of them."""
+        kinds = tuple(kind.value for kind in LinkKind)
+        fix = f'write link = "pcie", one of {" or ".join(kinds)}, and link_in = "4*M*N": the bytes over it'
+        over = self.take(content, "link", (str,), "link", fix)
+        given = {key: self._expression(content, key, cases) for key in ("link_in", "link_out")}
+        if "link" not in content:
+            for key in given:
+                if key in content:
+                    self.wrong(key, "there is no link that they cross", fix)
+            return None
+        if not isinstance(over, str):
+            return None
+        if over not in kinds:
+            self.wrong("link", f"unknown link {over!r}", suggest(over, kinds, fix))
+            return None
+        if not any(given.values()):
+            self.wrong("link", "no bytes cross it", 'write link_in = "4*M*N", link_out = "4*M*N", or both')
+            return None
+        return Link(LinkKind(over), given["link_in"] or "0", given["link_out"] or "0")
 
     def _links(self, content: dict[str, object]) -> tuple[str, ...]:
         """Links to folders elsewhere that a rung needs, by their names in the target's folder."""

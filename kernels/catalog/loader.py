@@ -153,6 +153,7 @@ def load_target(folder: Path, *, root: Path, chapter: str) -> Target | list[Prob
         stated=matter.stated,
         ranks=matter.ranks,
         precision=matter.precision,
+        link=matter.link,
         links=matter.links,
         files=files,
         left_out=(*listing.left_out, *sources.survey(folder, listing, matter.links)),

@@ -50,6 +50,27 @@ class Flag(enum.StrEnum):
     PINNED = "pinned"  # host memory that the GPU can read directly; implies CPU
 
 
+class LinkKind(enum.StrEnum):
+    """What bytes cross outside of a GPU's own memory."""
+
+    PCIE = "pcie"  # between host memory and the GPU
+    NVLINK = "nvlink"  # between two GPUs
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What a call must move over a link at least; both directions go at the same time.
+
+    Attributes:
+        over: which link.
+        into, out: axes expressions, bytes into a GPU and out of it; of each rank where there are ranks.
+    """
+
+    over: LinkKind
+    into: str = "0"
+    out: str = "0"
+
+
 @dataclass(frozen=True, slots=True)
 class Needs:
     """The hardware without which a target or rung is not applicable.
@@ -269,6 +290,7 @@ class Target:
     stated: frozenset[str] = frozenset()  # dtypes whose tolerance lesson.md states; the others' is the usual one
     ranks: int = 1  # processes of every rung; above 1 the leading dimension of all inputs and outputs
     precision: str = ""  # the fastest one of PRECISIONS that a rung may compute in; "" follows from the tensors
+    link: Link | None = None  # what must cross PCIe or NVLink; None where all of it stays in the GPU's memory
     links: tuple[str, ...] = ()  # links to folders elsewhere that are followed, relative to folder
     files: tuple[str, ...] = field(default=())  # every file a run depends on, relative to folder, sorted
     left_out: tuple[Problem, ...] = ()  # what of the folder a run does not see, and why

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -203,6 +204,74 @@ def test_the_block_scaling_lab_has_the_light_of_its_own_text() -> None:
         assert known(lamp).measured_ms == pytest.approx(catalog.flops(target, at) / rate * 1e3)
 
 
+# -- links ---------------------------------------------------------------------------------------------------------
+
+
+def sent(root: Path, link: str = "pcie", count: int = 1 << 24, **bytes_over: str) -> Target:
+    """A step that moves `count` floats over a link, and as many through device memory; no arithmetic."""
+    keys = "\n".join(f'{key} = "{expression}"' for key, expression in bytes_over.items())
+    return write_target(root, {}, axes=f"{{ N = {count} }}", more=f'link = "{link}"\n{keys}')
+
+
+@pytest.mark.parametrize(
+    ("link", "over", "limiter", "printed", "ceiling"),
+    [
+        ("pcie", {"link_in": "4*N"}, Limiter.PCIE, 64e9, "pcie_h2d_pinned"),
+        ("pcie", {"link_out": "4*N"}, Limiter.PCIE, 64e9, "pcie_d2h_pinned"),
+        ("nvlink", {"link_in": "4*N", "link_out": "4*N"}, Limiter.NVLINK, 450e9, "peer_copy"),
+    ],
+)
+def test_what_must_cross_a_link_is_bounded_by_the_link(
+    tmp_path: Path, link: str, over: dict[str, str], limiter: Limiter, printed: float, ceiling: str
+) -> None:
+    target = sent(tmp_path, link, **over)
+    found = bound(target, target.case("default"), H200)
+    assert found is not None and (found.limiter, found.ms) == (limiter, pytest.approx((4 << 24) / printed * 1e3))
+    measured = peak(dram_read=4e12, **{ceiling: 50e9})
+    lamp = known(lit(target, H200, measured, time_ms=2.0))
+    assert (lamp.limiter, lamp.measured_ms) == (limiter, pytest.approx((4 << 24) / 50e9 * 1e3))
+    without = known(lit(target, H200, peak(dram_read=4e12), time_ms=2.0))  # the link was not measured: no such bound
+    assert without.measured_ms is None and without.bound_ms == pytest.approx(found.ms)
+
+
+def test_both_directions_of_a_link_go_at_the_same_time(tmp_path: Path) -> None:
+    target = sent(tmp_path, link_in="8*N", link_out="4*N")
+    measured = peak(dram_read=4e12, pcie_h2d_pinned=50e9, pcie_d2h_pinned=20e9)
+    assert known(lit(target, H200, measured, time_ms=9.0)).measured_ms == pytest.approx((4 << 24) / 20e9 * 1e3)
+
+
+def test_a_step_whose_link_has_little_to_carry_is_bound_by_its_memory(tmp_path: Path) -> None:
+    target = sent(tmp_path, link_in="4")
+    assert known(lit(target, H200, peak(dram_read=4e12, pcie_h2d_pinned=50e9))).limiter is Limiter.BYTES
+
+
+def test_the_kept_times_of_the_lessons_on_links_are_shares_of_the_link() -> None:
+    """The H200's kept medians, against 53 GB/s of PCIe, which the lessons name: nine tenths, not one per cent."""
+    found = catalog.load()
+    rates = peak(dram_read=4.6e12, pcie_h2d_pinned=53e9, pcie_d2h_pinned=53e9, fp32_dense=50e12)
+    kept = {run["target"]: run["runs"][0] for run in json.loads((DOCS / "results/h200.json").read_text())["targets"]}
+    for name, rung, least in (
+        ("ch02:pinned_gather", "optimized", 0.9),
+        ("ch15:kv_page_send", "optimized_direct", 0.98),
+        ("ch03:normalize_on_gpu", "optimized", 0.7),
+        ("ch03:pin_every_step", "optimized", 0.35),  # the host's own copy into the kept buffer comes first
+    ):
+        target = found.find(name)
+        time_ms = next(arm["median_ms"] for arm in kept[name]["rungs"] if arm["rung"] == rung)
+        lamp = light(
+            target, target.case("default"), H200, rates, time_ms=time_ms, base_ms=None, timing=Timing.COLD_SYNC
+        )
+        assert known(lamp).limiter is Limiter.PCIE
+        assert least < (known(lamp).bound_ms or 0.0) / time_ms < 1.05, name
+
+
+def test_ranks_have_a_gpu_each_for_their_bytes_and_their_operations() -> None:
+    target = catalog.load().find("ch04:bucketed_all_reduce")
+    case = target.case("default")
+    whole = catalog.bytes_moved(target, case)
+    assert (work(target, case).bytes, work(target, case).flops) == (whole / 2, catalog.flops(target, case) / 2)
+
+
 # -- an arm against its bounds -------------------------------------------------------------------------------------
 
 
@@ -339,8 +408,27 @@ def test_a_roof_that_is_not_known_is_a_dash(tmp_path: Path) -> None:
     measured = roofline(target, case, UNKNOWN, peak(dram_read=1e12))
     assert measured is not None and measured.spec_flops is None and measured.spec_ridge is None
     assert (measured.measured_bandwidth, measured.measured_flops) == (1e12, None)
-    no_arithmetic = vector(tmp_path / "b")
-    assert roofline(no_arithmetic, no_arithmetic.case("default"), H100, None) is None
+
+
+def test_a_case_without_arithmetic_has_the_bandwidth_alone_and_one_over_a_link_that_of_the_link(tmp_path: Path) -> None:
+    still = vector(tmp_path / "a")
+    found = roofline(still, still.case("default"), H100, peak(dram_read=3e12, pcie_h2d_pinned=50e9))
+    assert found is not None
+    assert (found.precision, found.path, found.bytes) == ("", "memory", 8 << 26)
+    assert (found.spec_bandwidth, found.measured_bandwidth) == (3.35e12, 3e12)
+    assert found.spec_flops is found.measured_flops is found.spec_ridge is None
+    over = sent(tmp_path / "b", link_in="4*N")
+    crossed = roofline(over, over.case("default"), H100, peak(dram_read=3e12, pcie_h2d_pinned=50e9))
+    assert crossed is not None
+    assert (crossed.path, crossed.bytes) == ("pcie", 4 << 24)
+    assert (crossed.spec_bandwidth, crossed.measured_bandwidth) == (64e9, 50e9)
+    unmeasured = roofline(over, over.case("default"), H100, peak(dram_read=3e12))
+    assert unmeasured is not None and (unmeasured.path, unmeasured.measured_bandwidth) == ("pcie", None)
+    little = sent(tmp_path / "c", link_in="4")
+    held = roofline(little, little.case("default"), H100, None)
+    assert held is not None and held.path == "memory"
+    nothing = write_target(tmp_path / "d", {}, more='bytes = "0"')
+    assert roofline(nothing, nothing.case("default"), H100, None) is None
 
 
 def test_every_precision_of_a_lesson_has_a_rate_somewhere() -> None:

@@ -11,7 +11,21 @@ from pathlib import Path
 import pytest
 
 from kernels import catalog
-from kernels.catalog import Case, Expectation, Flag, Goal, Kind, Needs, Problem, Role, Target, TensorSpec, sources
+from kernels.catalog import (
+    Case,
+    Expectation,
+    Flag,
+    Goal,
+    Kind,
+    Link,
+    LinkKind,
+    Needs,
+    Problem,
+    Role,
+    Target,
+    TensorSpec,
+    sources,
+)
 
 from .generated import write_collection
 
@@ -192,6 +206,16 @@ def test_a_lesson_may_state_its_bytes(tmp_path: Path) -> None:
     assert catalog.flops(target, Case("c", {"M": 10, "N": 3})) == 0.0
 
 
+def test_a_lesson_may_state_what_crosses_a_link(tmp_path: Path) -> None:
+    lesson = LESSON.replace("goal  ", 'link = "pcie"\nlink_in = "4*M*N"\ngoal  ')
+    target = only_target(write_target(tmp_path / "t", lesson))
+    assert target.link == Link(LinkKind.PCIE, into="4*M*N")
+    assert catalog.link_bytes(target, Case("c", {"M": 10, "N": 3})) == (120.0, 0.0)
+    plain = only_target(write_target(tmp_path / "u", LESSON))
+    assert plain.link is None
+    assert catalog.link_bytes(plain, Case("c", {"M": 10, "N": 3})) == (0.0, 0.0)
+
+
 # What is wrong with a lesson
 
 
@@ -294,6 +318,18 @@ MALFORMED: dict[str, tuple[str | bytes, str, str, str]] = {
     "rung key": (change("summary =", "sumary ="), "rungs.optimized_swizzled.sumary", "unknown key", "'summary'?"),
     "rung inexact": (change("inexact = true", 'inexact = "yes"'), "rungs.optimized_swizzled.inexact", "string", "true"),
     "precision": (change("goal  ", 'precision = "fp23"\ngoal  '), "precision", "unknown precision 'fp23'", "fp32"),
+    "link unknown": (change("goal  ", 'link = "pci"\nlink_in = "M"\ngoal  '), "link", "unknown link 'pci'", "'pcie'?"),
+    "link a number": (change("goal  ", 'link = 5\nlink_in = "M"\ngoal  '), "link", "not a string", "pcie or nvlink"),
+    "link without bytes": (change("goal  ", 'link = "pcie"\ngoal  '), "link", "no bytes", "link_in = "),
+    "link bytes alone": (change("goal  ", 'link_out = "M"\ngoal  '), "link_out", "no link", 'write link = "pcie"'),
+    "link bytes negative": (
+        *(change("goal  ", 'link = "nvlink"\nlink_in = "-M"\ngoal  '), "link_in"),
+        *("is -8192", "below 0"),
+    ),
+    "link bytes unknown axis": (
+        *(change("goal  ", 'link = "pcie"\nlink_out = "4*K"\ngoal  '), "link_out"),
+        *("'K' is used but not defined", "define it in [axes]"),
+    ),
     "rung instructions": (
         change('["ld.shared", "bar.sync"]', '["ld.shared", 3]'),
         "rungs.optimized_swizzled.instructions",

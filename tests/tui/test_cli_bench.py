@@ -427,6 +427,20 @@ def test_a_case_without_arithmetic_is_held_against_the_bandwidth(state: Path, ro
     assert "arithmetic" not in bench("roofline", "mine:still", "--root", root).stdout
 
 
+def test_a_case_that_crosses_a_link_is_held_against_the_link(state: Path, root: str, tmp_path: Path) -> None:
+    over = make_target(tmp_path / "mine", "over")
+    lesson = (over / "lesson.md").read_text()
+    (over / "lesson.md").write_text(lesson.replace("goal ", 'link = "pcie"\nlink_in = "4*N"\ngoal ', 1))
+    on_h100(state, "mine:over", case="default", baseline_ms=1e-4)
+    found = json.loads(bench("roofline", "mine:over", "--root", root, "--json").stdout)
+    assert (found["path"], found["bytes"]) == ("pcie", 256.0)
+    assert [roof["bandwidth_bytes_per_s"] for roof in found["roofs"]] == [64e9]
+    table = bench("roofline", "mine:over", "--root", root).stdout
+    assert "256 B per call over pcie" in table and ["roof", "pcie", "arithmetic"] in [
+        r.split()[:3] for r in table.splitlines()
+    ]
+
+
 def test_the_roofs_are_of_the_gpu_that_ran(state: Path, root: str) -> None:
     on_h100(state, "mine:one", case="default", environment={**H100, "gpu_uuid": "GPU-2"})
     put_peak(state)
