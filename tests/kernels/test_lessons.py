@@ -94,6 +94,11 @@ def test_a_target_has_a_cpu_case_an_odd_case_and_a_wrong_variant(target: Target)
     assert any(runs_without_gpu(rung) for rung in wrong), "no wrong_* can be refused on a machine without a GPU"
 
 
+def test_the_candidate_that_passes_its_gate_is_shown_as_a_win_and_not_as_a_baseline() -> None:
+    (passed,) = [rung for rung in catalog.load().find("ch20:gated_candidate").rungs if "candidate" in rung.name]
+    assert passed.role is Role.OPTIMIZED
+
+
 @each_target
 def test_honest_rungs_agree_with_the_reference_on_a_cpu(target: Target) -> None:
     check_honest(target, "cpu")
