@@ -54,7 +54,7 @@ _NEEDS_KEYS = ("sm", "gpus")
 _EXPECT_KEYS = ("speedup", "on", "why", "memory")
 _EXPECT_NEEDS = _EXPECT_KEYS[:3]
 _CASE_KEYS = ("name", "axes", "timed")
-_RUNG_KEYS = ("summary", "needs", "inexact", "supports", "instructions")
+_RUNG_KEYS = ("summary", "needs", "inexact", "supports", "instructions", "formerly")
 _FUZZ_KEYS = ("axes", "dtypes", "layouts", "independent", "linear", "shift", "finite", "backward")
 _EXTENT_KEYS = ("least", "most", "multiple")
 _JUDGED_KEYS = ("as", "of", "values", "keep", "seed")
@@ -82,6 +82,7 @@ class RungNotes:
     inexact: bool = False
     supports: dict[str, Extent] = field(default_factory=dict)
     instructions: tuple[str, ...] = ()
+    formerly: str = ""
 
 
 @dataclass(slots=True)
@@ -458,6 +459,8 @@ class _Reader:
             self.unknown(notes, _RUNG_KEYS, f"{place}.")
             summary = self.take(notes, "summary", (str,), f"{place}.summary", fix)
             inexact = self.take(notes, "inexact", (bool,), f"{place}.inexact", "write inexact = true, or leave it out")
+            as_before = 'write formerly = "baseline_old", its name in results from before'
+            formerly = self.take(notes, "formerly", (str,), f"{place}.formerly", as_before)
             as_ptx = 'write instructions = ["wgmma.mma_async"]: what its PTX must hold'
             matter.rungs[name] = RungNotes(
                 summary=summary.strip() if isinstance(summary, str) else "",
@@ -465,6 +468,7 @@ class _Reader:
                 inexact=inexact is True,
                 supports=self._extents(notes, "supports", f"{place}.supports", axes),
                 instructions=self.words(notes, "instructions", f"{place}.instructions", as_ptx),
+                formerly=formerly.strip() if isinstance(formerly, str) else "",
             )
 
     # -- what the oracle needs to know -----------------------------------------------------------------------------

@@ -178,6 +178,7 @@ def _rung(folder: Path, name: str, role: Role, kind: Kind, needs: Needs, notes: 
         gpu_only=gpu_only,
         supports=notes.supports if notes else {},
         instructions=notes.instructions if notes else (),
+        formerly=notes.formerly if notes else "",
     )
 
 

@@ -225,6 +225,8 @@ class Rung:
     supports: Mapping[str, Extent] = field(default_factory=dict)
     # What the PTX of its kernels holds, where the lesson is an instruction: "wgmma.mma_async".
     instructions: tuple[str, ...] = ()
+    # Its name in results from before its file was renamed; "" where it never was.
+    formerly: str = ""
 
     def unsupported(self, axes: Mapping[str, int]) -> str:
         """Why it need not get a case with these axes right: what it declares; "" where it must."""

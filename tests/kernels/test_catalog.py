@@ -61,6 +61,7 @@ summary = "no padding"
 needs   = { sm = 90, gpus = 1 }
 inexact = true
 instructions = ["ld.shared", "bar.sync"]
+formerly = "optimized_padded"
 +++
 
 # A transpose
@@ -138,6 +139,7 @@ def test_a_rung_has_the_targets_needs_unless_its_own_table_says_otherwise(tmp_pa
     swizzled = target.rung("optimized_swizzled")
     assert (swizzled.summary, swizzled.needs, swizzled.inexact) == ("no padding", Needs(sm=90, gpus=1), True)
     assert swizzled.instructions == ("ld.shared", "bar.sync")
+    assert swizzled.formerly == "optimized_padded"
     assert swizzled.gpu_only is True
 
 
@@ -329,6 +331,12 @@ MALFORMED: dict[str, tuple[str | bytes, str, str, str]] = {
     "link bytes unknown axis": (
         *(change("goal  ", 'link = "pcie"\nlink_out = "4*K"\ngoal  '), "link_out"),
         *("'K' is used but not defined", "define it in [axes]"),
+    ),
+    "rung formerly": (
+        change('"optimized_padded"', "3"),
+        "rungs.optimized_swizzled.formerly",
+        "not a string",
+        "from before",
     ),
     "rung instructions": (
         change('["ld.shared", "bar.sync"]', '["ld.shared", 3]'),
@@ -719,7 +727,7 @@ def test_links_that_name_nothing_are_problems(tmp_path: Path, given: str, told: 
     ("bound", "most", "told"),
     [
         ("MAX_FILES", 20, "holds 16 sources of 1.56 KiB among 16 names, as far as it was walked"),
-        ("MAX_BYTES", 3000, "holds 22 sources of 2.15 KiB among 22 names, as far as it was walked"),
+        ("MAX_BYTES", 3030, "holds 22 sources of 2.15 KiB among 22 names, as far as it was walked"),
         ("MAX_ENTRIES", 20, "as far as it was walked"),
     ],
 )

@@ -144,7 +144,7 @@ def _target(target: Target, runs: Sequence[RunView], name: str) -> Document:
             "on": expect.on,
             "why": expect.why,
         }
-    summaries = {rung.name: rung.summary for rung in target.rungs}
+    summaries = {name: rung.summary for rung in target.rungs for name in (rung.formerly, rung.name) if name}
     return {
         "target": target.id,
         "chapter": target.chapter,
