@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from engine.datasheets import Datasheet, datasheet
 from engine.suite import score_of_light
@@ -69,6 +69,7 @@ CEILINGS: dict[str, str] = {
     **dict.fromkeys(LINKS, "bytes/s"),
 }
 
+FAST_HOST_MS = 0.005  # what an eager launch costs a host that is not slow: 4 to 6 us have been published
 HOST_SHARE = 0.8  # host time that explains a sample: this share of it at least
 BOUND_SHARE = 0.5  # a call whose bound is half of its time is kept by the GPU, whatever the host did meanwhile
 
@@ -217,16 +218,41 @@ def light(
     best = measured or spec
     if best is None:
         return None
-    limiter = best.limiter
+    limiter, eager_s = best.limiter, None
     if not timing.held and host_ms is not None and host_ms >= HOST_SHARE * time_ms and best.ms < BOUND_SHARE * time_ms:
-        limiter = Limiter.HOST
+        limiter, eager_s = Limiter.HOST, _measured(peak, LAUNCH_EAGER)
     return Light(
         spec_ms=spec.ms if spec else None,
         clock_ms=at_clock.ms if at_clock else None,
         measured_ms=measured.ms if measured else None,
         limiter=limiter,
         score=None if base_ms is None else score_of_light(time_ms, best.ms, base_ms),
+        launch_eager_ms=None if eager_s is None else eager_s * 1e3,
     )
+
+
+class Lit(Protocol):
+    """A Light as the store has it, or as events tell it."""
+
+    @property
+    def spec_ms(self) -> float | None: ...
+    @property
+    def measured_ms(self) -> float | None: ...
+    @property
+    def launch_eager_ms(self) -> float | None: ...
+
+
+def at_fast_host_ms(time_ms: float | None, light: Lit | None) -> float | None:
+    """What a call that its host limits would take with a host of FAST_HOST_MS a launch: derived, not measured.
+
+    A time t that is all launches of e each is t / e of them. At h = FAST_HOST_MS each they take t * h / e, unless the
+    bound b is longer: max(b, t * h / e). A host whose launch costs h or less is left as it is, and where e is not known
+    there is no figure.
+    """
+    if time_ms is None or light is None or light.launch_eager_ms is None:
+        return None
+    bound_ms = light.measured_ms if light.measured_ms is not None else light.spec_ms
+    return max(bound_ms or 0.0, time_ms * min(1.0, FAST_HOST_MS / light.launch_eager_ms))
 
 
 def roofline(target: Target, case: Case, gpu_name: str, peak: Peak | None) -> Roofline | None:

@@ -33,6 +33,16 @@ class Role(enum.StrEnum):
     CHEAT = "cheat"  # cheat.py, cheat_*.py, in the gallery: looks faster than it is, and must be refused
 
 
+BY_OTHERS = ("compile", "max_autotune", "scaled_mm", "flex", "varlen", "index_select")
+"""What the name of an optimized rung says where a compiler or a library made it."""
+
+
+def by_others(rung: str) -> bool:
+    """Whether a rung of this name is there for the lesson's own to be held against: a peer, a baseline, or an optimized
+    rung that a compiler or a library made (BY_OTHERS)."""
+    return rung.startswith(("peer_", "baseline")) or any(word in rung for word in BY_OTHERS)
+
+
 class Kind(enum.StrEnum):
     """How a rung reaches the hardware, found by reading its imports, never by running it."""
 

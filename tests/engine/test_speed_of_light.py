@@ -19,6 +19,7 @@ from engine.speed_of_light import (
     LAUNCH_EMPTY,
     LAUNCH_GRAPH_NODE,
     PRECISION_OF,
+    at_fast_host_ms,
     bound,
     light,
     roofline,
@@ -353,6 +354,31 @@ def test_the_host_limits_what_it_was_waited_for(
     if timing is Timing.WARM_SYNC:
         assert found.spec_ms == pytest.approx(((8 << 26) - (50 << 20)) / 3.35e12 * 1e3)
     assert found.limiter is limiter
+
+
+def test_a_call_that_the_host_limits_says_what_a_launch_costs_this_host(tmp_path: Path) -> None:
+    measured = peak(dram_read=3.35e12, launch_eager=20e-6)
+    slow = {"timing": Timing.COLD_SYNC, "host_ms": 0.9, "time_ms": 1.0}
+    assert known(lit(vector(tmp_path), H100, measured, **slow)).launch_eager_ms == pytest.approx(0.02)
+    assert known(lit(vector(tmp_path), H100, None, **slow)).launch_eager_ms is None  # not measured
+    assert known(lit(vector(tmp_path), H100, measured)).launch_eager_ms is None  # not the host's doing
+
+
+@pytest.mark.parametrize(
+    ("time_ms", "launch_eager_ms", "bound_ms", "expected"),
+    [
+        (20.0, 0.02, 0.07, 5.0),  # 1000 launches of 20 us; of 5 us they take a quarter
+        (20.0, 0.02, 8.0, 8.0),  # then the GPU is the limit
+        (20.0, 0.004, 0.07, 20.0),  # this host is faster already
+        (20.0, None, 0.07, None),
+    ],
+)
+def test_what_a_host_of_5_us_a_launch_would_make_of_it_is_derived(
+    time_ms: float, launch_eager_ms: float | None, bound_ms: float, expected: float | None
+) -> None:
+    lamp = Light(spec_ms=99.0, measured_ms=bound_ms, limiter=Limiter.HOST, launch_eager_ms=launch_eager_ms)
+    found = at_fast_host_ms(time_ms, lamp)
+    assert found == (None if expected is None else pytest.approx(expected))
 
 
 @pytest.mark.parametrize("timing", [Timing.HOST, Timing.NONE])

@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from engine.clean import clean_line
+from engine.speed_of_light import at_fast_host_ms
+from kernels.catalog.model import Goal, by_others
 from store.chain import SHORT
-from store.outcomes import CHANGED_REASON, State, Validity
+from store.outcomes import CHANGED_REASON, Limiter, State, Validity
 from tui import plain
 from tui.cli import EXIT_NO
 from tui.commands import common
 from tui.commands.expectations import Measured, times
-from tui.commands.follow import A_A, PORTABLE, RunView
+from tui.commands.follow import A_A, OPTIMIZED, PORTABLE, RunView
 from tui.results import is_meant
 
 if TYPE_CHECKING:
@@ -31,6 +33,15 @@ if TYPE_CHECKING:
 
 LOOK_BACK_RUNS = 200
 """How many of a target's runs are looked through."""
+BASELINE = "baseline"
+SUMMARY_HEADS = [
+    *("target", "goal", "own rung", "vs baseline", "vs best library", "of light", "peak memory", "predicted", "met"),
+]
+OLD_DOCUMENT = [
+    "This document was kept before a target could name a link or a rate of its own: its shares of light are those of"
+    " device memory and of the tensors' type, as stored with each run. What a launch cost its host was not kept.",
+    "",
+]
 VERSIONS = ("torch", "triton", "cuda", "driver")
 
 Document = dict[str, Any]
@@ -188,6 +199,8 @@ def _run(run: RunView, summaries: Mapping[str, str], target: Target) -> Document
                 "verdict": against.verdict if against else None,
                 "sol": None if mark else known.sol,
                 "limiter": known.light.limiter if known.light else "",
+                "launch_eager_ms": known.light.launch_eager_ms if known.light and not mark else None,
+                "fast_host_ms": None if mark else at_fast_host_ms(known.median_ms, known.light),
                 "peak_bytes": known.peak_bytes,
                 "note": mark.sentence if mark else clean_line(known.reason, limit=300),
             }
@@ -215,6 +228,7 @@ def page(document: Document) -> str:
     targets: list[Document] = document["targets"]
     titles = {chapter["id"]: chapter["title"] for chapter in document["chapters"]}
     versions = ", ".join(f"{key} {' and '.join(values)}" for key, values in document["versions"].items())
+    every = [rung for target in targets for run in target["runs"] for rung in run["rungs"]]
     answered = [target["met"] for target in targets if target["met"] is not None]
     lines = [
         f"# Results on {_cell(document['on'] or 'unknown hardware')}",
@@ -224,13 +238,17 @@ def page(document: Document) -> str:
         " verdict beyond the noise floor, and its share of the speed of light. How all of it is measured:"
         " [measurement.md](../measurement.md).",
         "",
+        "The first table ranks each lesson's own rung: the fastest `optimized` one that is neither a compiler's nor a"
+        " library's, the leanest where memory is the lesson. `vs best library` is its speed over that of the fastest"
+        " rung of a library, of a compiler, or of any baseline. A prediction speaks of the fastest `optimized`"
+        " rung of all, which stands beside `met` where it is another one. Beside a rung that its host limits stands"
+        " what an eager launch costs that host (`launch eager`), and what is derived for a host that needs 5 us.",
+        "",
+        *(OLD_DOCUMENT if any("fast_host_ms" not in rung for rung in every) else []),
         f"{len(targets)} targets, {sum(len(target['runs']) for target in targets)} runs; {versions}."
         f" Of {len(answered)} predictions {sum(answered)} were met.",
         "",
-        *_table(
-            ["target", "goal", "best rung", "speed-up", "peak memory", "predicted", "met"],
-            [_summary(target) for target in targets],
-        ),
+        *_table(SUMMARY_HEADS, [_summary(target) for target in targets]),
     ]
     chapter = None
     for target in targets:
@@ -256,18 +274,49 @@ def page(document: Document) -> str:
 
 def _summary(target: Document) -> list[str]:
     run = target["runs"][0]
-    best = next((rung for rung in run["rungs"] if rung["rung"] == run["best"]), None)
-    bounds = (best["low"], best["high"]) if best else (None, None)
+    own = _own(run, target["goal"])
+    library = _library(run, own)
     predicted = target["predicted"]
+    met = {True: "yes", False: "no"}.get(target["met"], plain.DASH)
+    if target["met"] is not None and own is not None and run["best"] != own["rung"]:
+        met += f", {plain.speedup(run['speedup'])} `{_cell(run['best'])}`"
+    rival = plain.DASH
+    if own is not None and library is not None:
+        rival = f"{plain.speedup(library['median_ms'] / own['median_ms'])} `{_cell(library['rung'])}`"
+    against = plain.speedup(own["speedup"], own["low"], own["high"]) if own else plain.DASH
+    base = next((rung for rung in run["rungs"] if rung["rung"] == BASELINE), None)
+    against += _at_fast_host(base, own) if own else ""
+    peaks = [rung["peak_bytes"] for rung in (base, own) if rung is not None and rung["peak_bytes"]]
     return [
         f"`{_cell(target['target'])}`",
         target["goal"],
-        f"`{_cell(run['best'])}`" if run["best"] else plain.DASH,
-        plain.speedup(run["speedup"], *bounds) if run["state"] == State.OK else run["state"],
-        plain.saved(run["memory"]),
+        f"`{_cell(own['rung'])}`" if own else plain.DASH,
+        against if run["state"] == State.OK else run["state"],
+        rival,
+        plain.percent(own["sol"]) if own else plain.DASH,
+        plain.saved(peaks[0] / peaks[1]) if len(peaks) == 2 else plain.DASH,
         _range(predicted) if predicted else plain.DASH,
-        {True: "yes", False: "no"}.get(target["met"], plain.DASH),
+        met,
     ]
+
+
+def _own(run: Document, goal: str) -> Document | None:
+    """The timed rung that the lesson made itself and is about; None where it has none."""
+    rungs: dict[str, Document] = {rung["rung"]: rung for rung in run["rungs"] if rung["median_ms"] is not None}
+    own = [rung for name, rung in rungs.items() if name.startswith(OPTIMIZED) and not by_others(name)]
+    if goal == Goal.NULL and OPTIMIZED in rungs:
+        return rungs[OPTIMIZED]
+    if goal == Goal.MEMORY and (lean := [rung for rung in own if rung["peak_bytes"]]):
+        return min(lean, key=lambda rung: float(rung["peak_bytes"]))
+    # Of a refusal that was kept before its passing rung was called optimized, the best one speaks.
+    return min(own, key=lambda rung: float(rung["median_ms"]), default=rungs.get(run["best"]))
+
+
+def _library(run: Document, own: Document | None) -> Document | None:
+    """The fastest timed rung of a library, of a compiler or of a baseline, beside `own`; None where there is none."""
+    others = [rung for rung in run["rungs"] if by_others(rung["rung"]) and rung is not own]
+    timed: list[Document] = [rung for rung in others if rung["median_ms"] is not None]
+    return min(timed, key=lambda rung: float(rung["median_ms"]), default=None)
 
 
 def _range(predicted: Document) -> str:
@@ -294,7 +343,7 @@ def _run_lines(run: Document) -> list[str]:
             plain.milliseconds(rung["median_ms"], rung["low_ms"], rung["high_ms"]),
             plain.speedup(rung["speedup"], rung["low"], rung["high"]),
             plain.percent(rung["sol"]),
-            rung["limiter"] or plain.DASH,
+            _limiter(rung),
             plain.size(rung["peak_bytes"]),
             _verdict(rung),
             _cell(rung["summary"]),
@@ -303,6 +352,24 @@ def _run_lines(run: Document) -> list[str]:
     ]
     heads = ["rung", "ms [95 %]", "speed-up [95 %]", "of light", "limiter", "peak memory", "verdict", "what it changes"]
     return [f"{told}.", "", *_table(heads, rows)]
+
+
+def _limiter(rung: Document) -> str:
+    """What limits it; for the host also what a launch costs there, and the time with a host of 5 us, derived."""
+    if rung["limiter"] != Limiter.HOST or rung["median_ms"] is None:
+        return rung["limiter"] or plain.DASH
+    eager_ms = rung.get("launch_eager_ms")
+    launch = plain.quantity(eager_ms / 1e3, "s") if eager_ms else plain.DASH
+    return f"host: {launch} a launch, {plain.milliseconds(rung.get('fast_host_ms'))} ms with 5 us"
+
+
+def _at_fast_host(base: Document | None, own: Document) -> str:
+    """The speed-up with a host of 5 us a launch, derived; "" where the host limits neither, or its price is unknown."""
+    pair = [rung for rung in (base, own) if rung is not None]
+    times = [rung.get("fast_host_ms") or rung["median_ms"] for rung in pair]
+    if len(pair) < 2 or None in times or not any(rung.get("fast_host_ms") for rung in pair):
+        return ""
+    return f", {plain.speedup(times[0] / times[1])} with a 5 us host"
 
 
 def _verdict(rung: Document) -> str:
