@@ -359,8 +359,10 @@ def _limiter(rung: Document) -> str:
     if rung["limiter"] != Limiter.HOST or rung["median_ms"] is None:
         return rung["limiter"] or plain.DASH
     eager_ms = rung.get("launch_eager_ms")
-    launch = plain.quantity(eager_ms / 1e3, "s") if eager_ms else plain.DASH
-    return f"host: {launch} a launch, {plain.milliseconds(rung.get('fast_host_ms'))} ms with 5 us"
+    if not eager_ms:
+        return f"host: {plain.DASH} a launch"
+    launch = plain.quantity(eager_ms / 1e3, "s")
+    return f"host: {launch} a launch, {plain.milliseconds(rung['fast_host_ms'])} ms with 5 us"
 
 
 def _at_fast_host(base: Document | None, own: Document) -> str:
