@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         Problem,
         Role,
         Rung,
+        RungExpectation,
         Target,
         TensorSpec,
     )
@@ -74,6 +75,7 @@ __all__ = [
     "Problem",
     "Role",
     "Rung",
+    "RungExpectation",
     "ScaffoldError",
     "Target",
     "TensorSpec",
@@ -99,7 +101,8 @@ _HOMES = {
     "loader": ("load", "load_target", "shipped_root"),
     "model": (
         *("Case", "Catalog", "Chapter", "Expectation", "Extent", "Flag", "Fuzz", "Goal", "Judged", "JudgedAs", "Kind"),
-        *("Link", "LinkKind", "Needs", "Problem", "Role", "Rung", "Target", "TensorSpec"),
+        *("Link", "LinkKind", "Needs", "Problem", "Role", "Rung", "RungExpectation", "Target"),
+        "TensorSpec",
     ),
     "sources": ("compiles", "read_sources"),
     "starter": ("ScaffoldError", "scaffold"),

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from .grammar import GrammarError, evaluate, is_axis_name, suggest
 from .model import (
+    LIMITERS,
     PRECISIONS,
     Case,
     Expectation,
@@ -29,6 +30,7 @@ from .model import (
     LinkKind,
     Needs,
     Problem,
+    RungExpectation,
     TensorSpec,
 )
 from .tensors import DEFAULT_TOLERANCE, check_values, parse_tensor, shape
@@ -54,7 +56,8 @@ _NEEDS_KEYS = ("sm", "gpus")
 _EXPECT_KEYS = ("speedup", "on", "why", "memory")
 _EXPECT_NEEDS = _EXPECT_KEYS[:3]
 _CASE_KEYS = ("name", "axes", "timed")
-_RUNG_KEYS = ("summary", "needs", "inexact", "supports", "instructions", "formerly")
+_RUNG_KEYS = ("summary", "needs", "inexact", "supports", "instructions", "formerly", "expect")
+_RUNG_EXPECT_KEYS = ("ms", "limiter", "counters")
 _FUZZ_KEYS = ("axes", "dtypes", "layouts", "independent", "linear", "shift", "finite", "backward")
 _EXTENT_KEYS = ("least", "most", "multiple")
 _JUDGED_KEYS = ("as", "of", "values", "keep", "seed")
@@ -83,6 +86,7 @@ class RungNotes:
     supports: dict[str, Extent] = field(default_factory=dict)
     instructions: tuple[str, ...] = ()
     formerly: str = ""
+    expect: RungExpectation | None = None
 
 
 @dataclass(slots=True)
@@ -469,7 +473,32 @@ class _Reader:
                 supports=self._extents(notes, "supports", f"{place}.supports", axes),
                 instructions=self.words(notes, "instructions", f"{place}.instructions", as_ptx),
                 formerly=formerly.strip() if isinstance(formerly, str) else "",
+                expect=self._rung_expect(notes, f"{place}.expect"),
             )
+
+    def _rung_expect(self, notes: dict[str, object], place: str) -> RungExpectation | None:
+        """What is predicted of one rung: `{ ms = [0.19, 0.23], limiter = "bytes" }`."""
+        fix = 'write expect = { ms = [0.19, 0.23], limiter = "bytes" }'
+        given = self.take(notes, "expect", (dict,), place, fix)
+        if not isinstance(given, dict):
+            return None
+        self.unknown(given, _RUNG_EXPECT_KEYS, f"{place}.")
+        if not given:
+            self.wrong(place, "it predicts nothing", fix)
+        ms = self._range(self.take(given, "ms", (list,), f"{place}.ms", fix), f"{place}.ms")
+        limiter = self.take(given, "limiter", (str,), f"{place}.limiter", fix)
+        if isinstance(limiter, str) and limiter not in LIMITERS:
+            told = suggest(limiter, LIMITERS, f"use one of {', '.join(LIMITERS)}")
+            self.wrong(f"{place}.limiter", f"unknown limiter {limiter!r}", told)
+        fix = 'write counters = { "name of a counter" = [low, high] }'
+        counters = self.take(given, "counters", (dict,), f"{place}.counters", fix)
+        ranges: dict[str, tuple[float, float]] = {}
+        if isinstance(counters, dict):
+            for name in counters:
+                where = f"{place}.counters.{name}"
+                found = self._range(self.take(counters, name, (list,), where, fix), where)
+                ranges |= {name: found} if found else {}
+        return RungExpectation(ms, limiter if isinstance(limiter, str) else "", ranges)
 
     # -- what the oracle needs to know -----------------------------------------------------------------------------
 

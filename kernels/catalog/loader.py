@@ -179,6 +179,7 @@ def _rung(folder: Path, name: str, role: Role, kind: Kind, needs: Needs, notes: 
         supports=notes.supports if notes else {},
         instructions=notes.instructions if notes else (),
         formerly=notes.formerly if notes else "",
+        expect=notes.expect if notes else None,
     )
 
 

@@ -217,6 +217,40 @@ class Fuzz:
     backward: bool = False
 
 
+LIMITERS = ("bytes", "flops", "pcie", "nvlink", "launch", "host")
+"""What may keep a call from being faster, as runs name it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RungExpectation:
+    """What was predicted of one rung before it was measured: in the usual case, on the hardware of the target's own
+    prediction.
+
+    Attributes:
+        ms: range of its median time; None where none was predicted.
+        limiter: one of LIMITERS; "" where none was predicted, or one that no run names.
+        counters: ranges by the profiler's name of a counter.
+    """
+
+    ms: tuple[float, float] | None = None
+    limiter: str = ""
+    counters: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    def judged(
+        self, *, ms: float | None = None, limiter: str = "", counters: Mapping[str, float] | None = None
+    ) -> dict[str, bool]:
+        """Whether each part was met: "ms", "limiter", and counters by name. What was not predicted, or not measured,
+        is no member."""
+        measured = {"ms": ms} | dict(counters or {})
+        ranges = ({"ms": self.ms} if self.ms else {}) | dict(self.counters)
+        found = {
+            name: low <= value <= high
+            for name, (low, high) in ranges.items()
+            if (value := measured.get(name)) is not None
+        }
+        return found | ({"limiter": limiter == self.limiter} if self.limiter and limiter else {})
+
+
 @dataclass(frozen=True, slots=True)
 class Rung:
     """One variant of a target: a file with `run`."""
@@ -237,6 +271,7 @@ class Rung:
     instructions: tuple[str, ...] = ()
     # Its name in results from before its file was renamed; "" where it never was.
     formerly: str = ""
+    expect: RungExpectation | None = None
 
     def unsupported(self, axes: Mapping[str, int]) -> str:
         """Why it need not get a case with these axes right: what it declares; "" where it must."""

@@ -26,7 +26,7 @@ from engine.speed_of_light import (
     work,
 )
 from kernels import catalog
-from kernels.catalog.model import Target
+from kernels.catalog.model import LIMITERS, Target
 from store.outcomes import Limiter, Timing
 from store.records import Ceiling, Light, Peak
 from tests.engine.targets import write_target
@@ -264,6 +264,10 @@ def test_the_kept_times_of_the_lessons_on_links_are_shares_of_the_link() -> None
         )
         assert known(lamp).limiter is Limiter.PCIE
         assert least < (known(lamp).bound_ms or 0.0) / time_ms < 1.05, name
+
+
+def test_a_lessons_limiters_are_those_that_a_run_can_name() -> None:
+    assert tuple(limiter.value for limiter in Limiter) == LIMITERS
 
 
 def test_ranks_have_a_gpu_each_for_their_bytes_and_their_operations() -> None:

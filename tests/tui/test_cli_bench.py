@@ -239,6 +239,25 @@ def test_a_page_says_what_a_launch_costs_the_host_that_limits_and_what_a_faster_
     assert "50.0x [49.0..51.0], 12.5x with a 5 us host |" in summary
 
 
+def test_a_page_says_of_each_rung_whether_its_predicted_time_and_limiter_were_met(tmp_path: Path, state: Path) -> None:
+    lesson = make_target(tmp_path / "mine", "told", on="H100") / "lesson.md"
+    notes = "[rungs.baseline]\nexpect = { ms = [0.5, 2] }\n"
+    notes += '[rungs.optimized]\nexpect = { ms = [0.1, 0.2], limiter = "bytes" }\n'
+    text = lesson.read_text()
+    start = text.index("[rungs.") if "[rungs." in text else text.index("+++", 4)
+    lesson.write_text(text[:start] + notes + text[text.index("+++", 4) :])
+    by_bytes = {"light": Light(measured_ms=0.01, limiter=Limiter.BYTES)}
+    on_h100(state, "mine:told", case="default", speedup=2.0, arms={"optimized": by_bytes})
+    root = str(tmp_path / "mine")
+    page = bench("results", "--root", root).stdout
+    assert "Of 2 times that were predicted of a rung 1 lay in its range, and 1 of 1 limiters." in page
+    assert "| 0.500..2.00 met |" in page
+    assert "| 0.100..0.200 missed, bytes met |" in page
+    (told,) = json.loads(bench("results", "--root", root, "--json").stdout)["targets"]
+    optimized = next(rung for rung in told["runs"][0]["rungs"] if rung["rung"] == "optimized")
+    assert optimized["expect"] == {"ms": [0.1, 0.2], "limiter": "bytes", "met": {"ms": False, "limiter": True}}
+
+
 def test_a_lesson_of_the_host_stands_on_the_page_of_its_machines_gpu(tmp_path: Path, state: Path) -> None:
     mine = tmp_path / "mine"
     lesson = make_target(mine, "batching", on="the host of an H100") / "lesson.md"

@@ -156,14 +156,22 @@ def _target(target: Target, runs: Sequence[RunView], name: str) -> Document:
             "why": expect.why,
         }
     summaries = {name: rung.summary for rung in target.rungs for name in (rung.formerly, rung.name) if name}
+    met = _met(target, runs[0], name)
+    told = [_run(run, summaries, target) for run in runs]
+    if met is not None:  # this run speaks of the prediction, and so of each rung's
+        expected = {rung.name: rung.expect for rung in target.rungs if rung.expect}
+        for rung in told[0]["rungs"]:
+            if (own := expected.get(rung["rung"])) is not None:
+                judged = own.judged(ms=rung["median_ms"], limiter=rung["limiter"] if rung["median_ms"] else "")
+                rung["expect"] = {"ms": list(own.ms) if own.ms else None, "limiter": own.limiter, "met": judged}
     return {
         "target": target.id,
         "chapter": target.chapter,
         "title": target.title,
         "goal": target.goal.value,
         "predicted": predicted,
-        "met": _met(target, runs[0], name),
-        "runs": [_run(run, summaries, target) for run in runs],
+        "met": met,
+        "runs": told,
     }
 
 
@@ -248,6 +256,7 @@ def page(document: Document) -> str:
         f"{len(targets)} targets, {sum(len(target['runs']) for target in targets)} runs; {versions}."
         f" Of {len(answered)} predictions {sum(answered)} were met.",
         "",
+        *_judged(every),
         *_table(SUMMARY_HEADS, [_summary(target) for target in targets]),
     ]
     chapter = None
@@ -337,12 +346,14 @@ def _run_lines(run: Document) -> list[str]:
     told = f"{', '.join(said)}; run {_cell(run['run_id'])}, {_cell(run['wall'][:10])}"
     if run["state"] == State.CHANGED:
         return [f"{told}: {run['state']}, {CHANGED_REASON}."]
+    predicted = any(rung.get("expect") for rung in run["rungs"])
     rows = [
         [
             f"`{_cell(rung['rung'])}`",
             plain.milliseconds(rung["median_ms"], rung["low_ms"], rung["high_ms"]),
             plain.speedup(rung["speedup"], rung["low"], rung["high"]),
             plain.percent(rung["sol"]),
+            *([_expected(rung)] if predicted else []),
             _limiter(rung),
             plain.size(rung["peak_bytes"]),
             _verdict(rung),
@@ -351,7 +362,33 @@ def _run_lines(run: Document) -> list[str]:
         for rung in run["rungs"]
     ]
     heads = ["rung", "ms [95 %]", "speed-up [95 %]", "of light", "limiter", "peak memory", "verdict", "what it changes"]
+    if predicted:
+        heads.insert(heads.index("limiter"), "predicted ms, limiter")
     return [f"{told}.", "", *_table(heads, rows)]
+
+
+def _expected(rung: Document) -> str:
+    """What was predicted of a rung, and whether it was met."""
+    expect = rung.get("expect")
+    if not expect:
+        return plain.DASH
+    ends = "..".join(plain.number(end, 3) for end in expect["ms"] or [])
+    words = {True: " met", False: " missed", None: ""}
+    parts = [(ends, expect["met"].get("ms")), (expect["limiter"], expect["met"].get("limiter"))]
+    return ", ".join(f"{text}{words[met]}" for text, met in parts if text)
+
+
+def _judged(rungs: Sequence[Document]) -> list[str]:
+    """How many of the predicted times and limiters of rungs were met; nothing where none was predicted."""
+    met = [rung["expect"]["met"] for rung in rungs if rung.get("expect")]
+    times, limiters = ([one[key] for one in met if key in one] for key in ("ms", "limiter"))
+    if not met:
+        return []
+    return [
+        f"Of {len(times)} times that were predicted of a rung {sum(times)} lay in its range,"
+        f" and {sum(limiters)} of {len(limiters)} limiters.",
+        "",
+    ]
 
 
 def _limiter(rung: Document) -> str:

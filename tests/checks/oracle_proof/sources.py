@@ -16,7 +16,7 @@ from kernels.catalog.model import Target
 from kernels.catalog.sources import LESSON
 
 DECIDES_NOTHING = ("title", "techniques", "goal", "expect", "link", "link_in", "link_out")
-RUNGS_DECIDE_NOTHING = ("summary", "formerly")
+RUNGS_DECIDE_NOTHING = ("summary", "formerly", "expect")
 """Of a front matter and of its rungs. All else counts, so that a new key does."""
 
 _OURS = re.compile(rb"\bkernels(?:\.| import )([\w.]+)")
