@@ -13,6 +13,13 @@ from dataclasses import dataclass, field
 
 from kernels.catalog.model import PRECISIONS
 
+# Precisions whose rate the documents print under another name. Scales along the sum are taken by Blackwell's tensor
+# cores at the full rate of the values; where tensor cores know no scales, the format has no rate.
+PRINTED_AS = {"fp8 promoted": "fp8", "mxfp8": "fp8", "nvfp4": "fp4"}
+SCALED = ("mxfp8", "nvfp4")
+TAKES_SCALES = ("Blackwell",)
+PRINTED = tuple(name for name in PRECISIONS if name not in PRINTED_AS)
+
 SIMT = ("fp32",)  # the precisions whose rate here is that of the ordinary units, the others' are the tensor cores'
 
 
@@ -35,7 +42,8 @@ class Datasheet:
         names: as NVML and PyTorch report it, exactly.
         architecture: "Hopper".
         memory_bytes_per_s: of device memory, reads and writes together.
-        rates: dense operations per second by precision (PRECISIONS); a multiplication and an addition are two.
+        rates: dense operations per second by precision, as printed (PRINTED); a multiplication and an addition are
+            two. `rate` answers for every precision.
         boost_mhz: SM clock at which the ordinary units (fp32, and fp64 also on tensor cores) reach their rate.
         tensor_boost_mhz: SM clock at which the tensor cores reach theirs; Hopper's is lower than the other.
         memory_mhz: memory clock as NVML counts it.
@@ -64,8 +72,28 @@ class Datasheet:
     note: str = ""
     sparse: Mapping[str, float] = field(default_factory=dict)  # the rates with 2:4 sparsity as printed
 
+    def rate(self, precision: str) -> float | None:
+        """Dense operations per second; None where this GPU has no units for the precision, or no document says."""
+        if precision in SCALED and self.architecture not in TAKES_SCALES:
+            return None
+        return self.rates.get(PRINTED_AS.get(precision, precision))
+
+    def ceiling(self, name: str) -> float | None:
+        """What it says where the measured ceiling `name` says something, in that one's unit; else None.
+
+        A link's is what its signalling carries, so pageable and pinned copies are held against the same.
+        """
+        kind, _, _ = name.partition(" ")
+        if kind == "dram":
+            return self.memory_bytes_per_s
+        if kind == "pcie":
+            return self.pcie_bytes_per_s
+        if kind == "peer":
+            return self.nvlink_bytes_per_s
+        return self.rate(name.removesuffix(" dense")) if name.endswith(" dense") else None
+
     def clock_mhz(self, precision: str) -> float | None:
-        """SM clock at which `rates[precision]` holds; None where the documents do not say."""
+        """SM clock at which `rate(precision)` holds; None where the documents do not say."""
         ordinary = precision in SIMT or precision == "fp64"
         return self.boost_mhz if ordinary else self.tensor_boost_mhz
 
@@ -419,31 +447,19 @@ def datasheet(gpu_name: str) -> Datasheet | None:
 
 
 def ceiling_value(gpu_name: str, ceiling: str) -> float | None:
-    """What the datasheet says where a measured ceiling of this name says something, in its unit; else None.
-
-    A link's is what its signalling carries, so pageable and pinned copies are held against the same.
-    """
+    """`Datasheet.ceiling` of a GPU by the name that the driver gives it; None for one without a sheet."""
     sheet = datasheet(gpu_name)
-    if sheet is None:
-        return None
-    kind, _, rest = ceiling.partition(" ")
-    if kind == "dram":
-        return sheet.memory_bytes_per_s
-    if kind == "pcie":
-        return sheet.pcie_bytes_per_s
-    if kind == "peer":
-        return sheet.nvlink_bytes_per_s
-    return sheet.rates.get(kind) if rest == "dense" else None
+    return sheet.ceiling(ceiling) if sheet else None
 
 
 def table() -> str:
     """All sheets as a Markdown table, for docs/ceilings.md."""
-    head = ("GPU", "memory TB/s", *(f"{name} Tflop/s" for name in PRECISIONS), "boost MHz", "tensor boost MHz", "SMs",
+    head = ("GPU", "memory TB/s", *(f"{name} Tflop/s" for name in PRINTED), "boost MHz", "tensor boost MHz", "SMs",
             "L2 MiB", "NVLink GB/s", "PCIe GB/s", "W")  # fmt: skip
     lines = [_row(head), _row(["---"] + ["---:"] * (len(head) - 1))]
     for sheet in DATASHEETS:
         cells: list[str] = [sheet.name, _figure(sheet.memory_bytes_per_s, 1e12)]
-        cells += [_figure(sheet.rates.get(name), 1e12) for name in PRECISIONS]
+        cells += [_figure(sheet.rates.get(name), 1e12) for name in PRINTED]
         cells += [_figure(sheet.boost_mhz), _figure(sheet.tensor_boost_mhz), _figure(sheet.sm_count)]
         cells += [_figure(sheet.l2_bytes, MB), _figure(sheet.nvlink_bytes_per_s, 1e9)]
         cells += [_figure(sheet.pcie_bytes_per_s, 1e9), _figure(sheet.power_w)]

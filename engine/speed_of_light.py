@@ -1,4 +1,5 @@
-"""The least time that a call can take: its bytes over a bandwidth, its operations over a rate, a launch at least.
+"""The least time that a call can take: its bytes over a bandwidth, of device memory or of a link, its operations over a
+rate, a launch at least.
 
 Three bounds, each of which may be unknown (None, drawn as a dash):
 
@@ -14,16 +15,19 @@ is no bound. Standard library only: faces import this.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from engine.datasheets import Datasheet, datasheet
 from engine.suite import score_of_light
 from kernels import catalog
-from kernels.catalog.model import Case, Target
+from kernels.catalog.model import Case, LinkKind, Target
 from store.outcomes import Limiter, Timing
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from store.records import Ceiling, Light, Peak
 
 # A lesson's dtype and the precision whose rate bounds it. float32 counts as SIMT: TF32 is not float32, and a lesson
@@ -40,21 +44,19 @@ PRECISION_OF = {
 }
 DEFAULT_PRECISION = "fp32"
 # What values of a narrow format are widened to, exactly, where tensor cores do not take them.
-WIDER = {"fp4": "fp8", "fp8": "bf16"}
+WIDER = {"fp4": "fp8", "fp8": "bf16", "fp8 promoted": "bf16", "mxfp8": "bf16", "nvfp4": "bf16"}
 
 DRAM = ("dram read", "dram write", "dram copy", "dram triad")
 L2_READ = "l2 read"
 LAUNCH_EMPTY = "launch empty"
 LAUNCH_GRAPH_NODE = "launch graph node"
 LAUNCH_EAGER = "launch eager"
-DENSE = ("bf16", "fp16", "tf32", "fp8", "int8", "fp32", "fp64")
-LINKS = (
-    "pcie h2d pinned",
-    "pcie d2h pinned",
-    "pcie h2d pageable",
-    "pcie d2h pageable",
-    "peer copy",
-)
+DENSE = ("bf16", "fp16", "tf32", "fp8", "fp8 promoted", "int8", "fp32", "fp64")
+H2D_PINNED, D2H_PINNED, PEER_COPY = "pcie h2d pinned", "pcie d2h pinned", "peer copy"
+LINKS = (H2D_PINNED, D2H_PINNED, "pcie h2d pageable", "pcie d2h pageable", PEER_COPY)
+# The ceilings that bound what crosses a link, into a GPU and out of it. Both directions go at the same time.
+ACROSS = {LinkKind.PCIE: (H2D_PINNED, D2H_PINNED), LinkKind.NVLINK: (PEER_COPY, PEER_COPY)}
+MEMORY = "memory"  # the path of a case whose bytes stay on the GPU
 
 # Every ceiling that is measured, in the order in which it is, with its unit.
 CEILINGS: dict[str, str] = {
@@ -67,17 +69,38 @@ CEILINGS: dict[str, str] = {
     **dict.fromkeys(LINKS, "bytes/s"),
 }
 
+FAST_HOST_MS = 0.005  # what an eager launch costs a host that is not slow: 4 to 6 us have been published
 HOST_SHARE = 0.8  # host time that explains a sample: this share of it at least
 BOUND_SHARE = 0.5  # a call whose bound is half of its time is kept by the GPU, whatever the host did meanwhile
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a case must do at least: bytes of device memory, operations, and their precision."""
+    """What a case must do at least, of each GPU where a rung has several ranks.
+
+    Attributes:
+        bytes: of device memory.
+        flops, precision: operations, and whose rate bounds them.
+        link: what `into` and `out` cross, in bytes; None where nothing leaves the GPU.
+    """
 
     bytes: float
     flops: float
     precision: str
+    link: LinkKind | None = None
+    into: float = 0.0
+    out: float = 0.0
+
+    @property
+    def directions(self) -> list[tuple[str, float]]:
+        """The ceilings of the link's directions that are used, each with the bytes over it."""
+        pairs = zip(ACROSS[self.link], (self.into, self.out), strict=True) if self.link else ()
+        return [(name, size) for name, size in pairs if size > 0]
+
+    @property
+    def counted(self) -> bool:
+        """Whether there is anything that could bound it."""
+        return self.bytes > 0 or self.flops > 0 or bool(self.directions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +108,7 @@ class Bound:
     """The bound of one case by a datasheet, in ms, what sets it, and where the rates come from."""
 
     ms: float
-    limiter: str  # "bytes" or "flops"
+    limiter: str  # a Limiter: "bytes", "flops", "pcie", "nvlink"
     source: str
 
 
@@ -94,14 +117,16 @@ class Roofline:
     """What a roofline plot draws: two roofs, and where the case stands under them.
 
     Attributes:
-        precision: whose rates these are, "bf16".
+        precision: whose rates these are, "bf16"; "" for a case without operations, which has a bandwidth alone.
+        path: where the bytes go that take longest: "memory", or a LinkKind.
         intensity: operations per byte of the case; None for one that moves no bytes.
-        bytes, flops: of one call; flops over its time is the height of its point.
+        bytes, flops: of one call, bytes over that path; flops over its time is the height of its point.
         spec_bandwidth, spec_flops: by the datasheet, bytes/s and flop/s; None unknown.
         measured_bandwidth, measured_flops: by the measured ceilings, at the clocks that they ran at; None unknown.
     """
 
     precision: str
+    path: str
     intensity: float | None
     bytes: float
     flops: float
@@ -129,10 +154,14 @@ def work(target: Target, case: Case) -> Work:
     """What a case must do. The precision is what the lesson states, else that of the first input, else output, whose
     type has one."""
     dtype = next((s.dtype for s in (*target.inputs, *target.outputs) if s.dtype in PRECISION_OF), "")
+    into, out = catalog.link_bytes(target, case)
     return Work(
-        bytes=float(catalog.bytes_moved(target, case)),
-        flops=float(catalog.flops(target, case)),
+        bytes=float(catalog.bytes_moved(target, case)) / target.ranks,  # each rank has a GPU of its own
+        flops=float(catalog.flops(target, case)) / target.ranks,
         precision=target.precision or PRECISION_OF.get(dtype, DEFAULT_PRECISION),
+        link=target.link.over if target.link else None,
+        into=into,
+        out=out,
     )
 
 
@@ -189,42 +218,82 @@ def light(
     best = measured or spec
     if best is None:
         return None
-    limiter = best.limiter
+    limiter, eager_s = best.limiter, None
     if not timing.held and host_ms is not None and host_ms >= HOST_SHARE * time_ms and best.ms < BOUND_SHARE * time_ms:
-        limiter = Limiter.HOST
+        limiter, eager_s = Limiter.HOST, _measured(peak, LAUNCH_EAGER)
     return Light(
         spec_ms=spec.ms if spec else None,
         clock_ms=at_clock.ms if at_clock else None,
         measured_ms=measured.ms if measured else None,
         limiter=limiter,
         score=None if base_ms is None else score_of_light(time_ms, best.ms, base_ms),
+        launch_eager_ms=None if eager_s is None else eager_s * 1e3,
     )
 
 
+class Lit(Protocol):
+    """A Light as the store has it, or as events tell it."""
+
+    @property
+    def spec_ms(self) -> float | None: ...
+    @property
+    def measured_ms(self) -> float | None: ...
+    @property
+    def launch_eager_ms(self) -> float | None: ...
+
+
+def at_fast_host_ms(time_ms: float | None, light: Lit | None) -> float | None:
+    """What a call that its host limits would take with a host of FAST_HOST_MS a launch: derived, not measured.
+
+    A time t that is all launches of e each is t / e of them. At h = FAST_HOST_MS each they take t * h / e, unless the
+    bound b is longer: max(b, t * h / e). A host whose launch costs h or less is left as it is, and where e is not known
+    there is no figure.
+    """
+    if time_ms is None or light is None or light.launch_eager_ms is None:
+        return None
+    bound_ms = light.measured_ms if light.measured_ms is not None else light.spec_ms
+    return max(bound_ms or 0.0, time_ms * min(1.0, FAST_HOST_MS / light.launch_eager_ms))
+
+
 def roofline(target: Target, case: Case, gpu_name: str, peak: Peak | None) -> Roofline | None:
-    """The roofs over a case; None where neither datasheet nor measured ceilings are known, or it counts no work."""
+    """The roofs over a case; None where neither datasheet nor measured ceilings are known, or it counts no work.
+
+    Of device memory and the directions of a link the one that takes longest is the bandwidth; one whose rate is not
+    known might.
+    """
     sheet = datasheet(gpu_name)
     wanted = _widened(work(target, case), sheet)
-    if (sheet is None and peak is None) or wanted.flops <= 0:
+    if (sheet is None and peak is None) or not wanted.counted:
         return None
-    bandwidth = _bandwidth(peak) if peak else None
-    rate = peak.ceiling(f"{wanted.precision} dense") if peak else None
+    paths = [(MEMORY, wanted.bytes, _bandwidth(peak) if peak else None, sheet.memory_bytes_per_s if sheet else None)]
+    for name, size in wanted.directions:
+        paths.append((str(wanted.link), size, _measured(peak, name), sheet.ceiling(name) if sheet else None))
+
+    def time_s(path: tuple[str, float, float | None, float | None]) -> float:
+        _, size, measured, printed = path
+        rate = measured or printed
+        return (size / rate if rate else math.inf) if size > 0 else 0.0
+
+    path, size, measured_bandwidth, spec_bandwidth = max(paths, key=time_s)
+    dense = f"{wanted.precision} dense"
+    arithmetic = wanted.flops > 0
     return Roofline(
-        precision=wanted.precision,
-        intensity=wanted.flops / wanted.bytes if wanted.bytes > 0 else None,
-        bytes=wanted.bytes,
+        precision=wanted.precision if arithmetic else "",
+        path=path,
+        intensity=wanted.flops / size if size > 0 else None,
+        bytes=size,
         flops=wanted.flops,
-        spec_bandwidth=sheet.memory_bytes_per_s if sheet else None,
-        spec_flops=sheet.rates.get(wanted.precision) if sheet else None,
-        measured_bandwidth=bandwidth,
-        measured_flops=rate.value if rate else None,
+        spec_bandwidth=spec_bandwidth,
+        spec_flops=sheet.ceiling(dense) if sheet and arithmetic else None,
+        measured_bandwidth=measured_bandwidth,
+        measured_flops=_measured(peak, dense) if arithmetic else None,
     )
 
 
 def _widened(wanted: Work, sheet: Datasheet | None) -> Work:
     """The same work in the narrowest precision that the GPU has, from the one that it asks for upwards."""
     precision = wanted.precision
-    while sheet is not None and precision not in sheet.rates and precision in WIDER:
+    while sheet is not None and sheet.rate(precision) is None and precision in WIDER:
         precision = WIDER[precision]
     return replace(wanted, precision=precision)
 
@@ -246,7 +315,7 @@ def _of_sheet(wanted: Work, sheet: Datasheet, timing: Timing, *, sm_clock_mhz: f
     bytes_ms = _dram_bytes(wanted, timing, sheet.l2_bytes) / sheet.memory_bytes_per_s * 1e3
     flops_ms = 0.0
     if wanted.flops > 0:
-        rate = sheet.rates.get(wanted.precision)
+        rate = sheet.rate(wanted.precision)
         if rate is None:
             return None
         flops_ms = wanted.flops / rate * 1e3
@@ -255,7 +324,8 @@ def _of_sheet(wanted: Work, sheet: Datasheet, timing: Timing, *, sm_clock_mhz: f
             if printed_mhz is None:
                 return None
             flops_ms *= printed_mhz / sm_clock_mhz
-    return _greatest({Limiter.BYTES: bytes_ms, Limiter.FLOPS: flops_ms})
+    crossing = _crossing(wanted, sheet.ceiling)
+    return None if crossing is None else _greatest({Limiter.BYTES: bytes_ms, Limiter.FLOPS: flops_ms} | crossing)
 
 
 def _of_peak(
@@ -280,14 +350,32 @@ def _of_peak(
         if sm_clock_mhz and rate.sm_clock_mhz:
             flops_ms *= rate.sm_clock_mhz / sm_clock_mhz
         parts[Limiter.FLOPS] = flops_ms
+    crossing = _crossing(wanted, lambda name: _measured(peak, name))
     # Without work to bound, a launch alone is no speed of light.
-    if wanted.bytes <= 0 and wanted.flops <= 0:
+    if crossing is None or not wanted.counted:
         return None
+    parts |= crossing
     in_graph = timing in (Timing.COLD_GRAPH, Timing.WARM_GRAPH)
     floor = peak.ceiling(LAUNCH_GRAPH_NODE if in_graph else LAUNCH_EMPTY)
     if floor is not None:
         parts[Limiter.LAUNCH] = _value(floor) * 1e3
     return _greatest(parts)
+
+
+def _crossing(wanted: Work, rate: Callable[[str], float | None]) -> dict[Limiter, float] | None:
+    """ms of the link's busier direction, nothing without a link; None where a rate that it takes is not known."""
+    times: list[float] = []
+    for name, size in wanted.directions:
+        bytes_per_s = rate(name)
+        if bytes_per_s is None:
+            return None
+        times.append(size / bytes_per_s * 1e3)
+    return {Limiter(wanted.link or ""): max(times)} if times else {}
+
+
+def _measured(peak: Peak | None, name: str) -> float | None:
+    ceiling = peak.ceiling(name) if peak else None
+    return ceiling.value if ceiling else None
 
 
 def _bandwidth(peak: Peak) -> float | None:

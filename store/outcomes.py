@@ -146,5 +146,7 @@ class Limiter(enum.StrEnum):
 
     BYTES = "bytes"  # device memory bandwidth
     FLOPS = "flops"  # arithmetic
+    PCIE = "pcie"  # the link between host memory and the GPU
+    NVLINK = "nvlink"  # the link between GPUs
     LAUNCH = "launch"  # the least time of a kernel that does nothing
     HOST = "host"  # the host launches more slowly than the GPU works

@@ -124,6 +124,7 @@ class Light:
         limiter: what sets the bound, of `measured_ms` where it is known.
         score: 1/(1 + (t - b)/(t0 - b)) with the bound b, the arm's time t and the baseline's t0: 0.5 for a time like
             the baseline's, 1 at the bound. None for the baseline itself, below the bound, where the baseline is at it.
+        launch_eager_ms: where the host is the limiter, what an eager launch was measured to cost this host; else None.
     """
 
     spec_ms: float | None = None
@@ -131,6 +132,7 @@ class Light:
     measured_ms: float | None = None
     limiter: Limiter | None = None
     score: float | None = None
+    launch_eager_ms: float | None = None
 
     def __post_init__(self) -> None:
         if self.score is not None and not 0 < self.score <= 1:

@@ -222,7 +222,7 @@ def test_a_page_of_results_is_what_its_document_says_of_lessons_that_exist(kept:
         lesson = lessons[told["target"]]
         predicted = lesson.expect and list(lesson.expect.speedup)
         assert predicted == (told["predicted"] and told["predicted"]["speedup"]), f"{lesson.id} was predicted anew"
-        names = {rung.name for rung in lesson.rungs}
+        names = {name for rung in lesson.rungs for name in (rung.name, rung.formerly)}
         assert names >= {rung["rung"] for run in told["runs"] for rung in run["rungs"]}
 
 

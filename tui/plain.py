@@ -55,6 +55,14 @@ def milliseconds(median_ms: float | None, low_ms: float | None = None, high_ms: 
     return number(median_ms) + _bounds(number(low_ms), number(high_ms))
 
 
+def host_sentence(launch_eager_ms: float | None, fast_host_ms: float | None) -> str:
+    """What an eager launch costs the host that limits a rung, and the time derived for one of 5 us."""
+    if launch_eager_ms is None or fast_host_ms is None:
+        return f"what a launch costs this host is not known ({DASH}): `aisp bench peak` measures it"
+    launch = quantity(launch_eager_ms / 1e3, "s")
+    return f"an eager launch costs this host {launch}; with one of 5 us it would be {number(fast_host_ms)} ms, derived"
+
+
 def speedup(value: float | None, low: float | None = None, high: float | None = None) -> str:
     """A ratio with its interval: "2.31x [2.20..2.40]"."""
     if value is None or math.isnan(value):

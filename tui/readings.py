@@ -19,7 +19,8 @@ from rich.text import Text
 
 from engine.clean import clean_line
 from engine.protocol import events
-from store.outcomes import Correctness, FindingStatus, State, Timing, Validity, Verdict
+from engine.speed_of_light import at_fast_host_ms
+from store.outcomes import Correctness, FindingStatus, Limiter, State, Timing, Validity, Verdict
 from store.results import edits
 from tui import plain
 from tui.findings import bar_sentence, bar_text, missed_text
@@ -64,6 +65,8 @@ TIMING_SENTENCES: Mapping[Timing, str] = {
 LIMITER_WORDS: Mapping[str, str] = {
     "bytes": "bytes: the bandwidth of the device memory",
     "flops": "flops: the rate of the arithmetic",
+    "pcie": "pcie: the link between host memory and the GPU",
+    "nvlink": "nvlink: the link between GPUs",
     "launch": "launch: the least time of a kernel that does nothing",
     "host": "host: it launches more slowly than the GPU works",
 }
@@ -757,6 +760,8 @@ def _light_lines(arm: ArmView) -> list[str]:
     word = limiter_word(arm)
     if word != plain.DASH:
         texts.append(f"limited by {LIMITER_WORDS.get(word, word)}")
+    if word == Limiter.HOST:
+        texts.append(plain.host_sentence(light.launch_eager_ms, at_fast_host_ms(arm.median_ms, light)))
     if bounds:
         texts.append("least times: " + ", ".join(bounds))
     if light.score is not None:

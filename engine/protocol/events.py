@@ -220,6 +220,7 @@ class ArmLight(msgspec.Struct, frozen=True, kw_only=True):
     measured_ms: float | None = None
     limiter: str = ""
     score: float | None = None
+    launch_eager_ms: float | None = None
 
 
 class ArmNaive(msgspec.Struct, frozen=True, kw_only=True):

@@ -185,7 +185,7 @@ def plan(
             items.append(reports.PeakItem(name=name, note="the size of the L2 is not told"))
         elif name == L2_READ:
             items += [reports.PeakItem(name=name, footprint_bytes=_whole(l2_bytes // part)) for part in (4, 2)]
-        elif name == "fp8 dense" and sm < 89:
+        elif name.startswith("fp8 ") and sm < 89:
             items.append(reports.PeakItem(name=name, note=f"needs sm_89; this GPU is sm_{sm}"))
         elif name == "peer copy" and gpus < 2:
             items.append(reports.PeakItem(name=name, note="needs 2 GPUs"))
@@ -527,11 +527,22 @@ class Bench:
         def twice(name: str, call: Callable[[], object]) -> Way:
             return Way(name, call, call)
 
-        if precision == "fp8":
+        if precision.startswith("fp8"):
             kind = torch.float8_e4m3fn
             a, b = (torch.randn(n, n, device="cuda").to(kind) for _ in range(2))
             one = torch.ones((), device="cuda")
-            for fast in (False, True):
+            nn = torch.nn.functional
+            if precision == "fp8 promoted" and self._sm == 90 and hasattr(nn, "ScalingType"):
+                row_scales = torch.ones(n // 128, n, device="cuda").t()
+                block_scales = torch.ones(n // 128, n // 128, device="cuda").t()
+
+                def blocks() -> object:
+                    by_row, by_block = nn.ScalingType.BlockWise1x128, nn.ScalingType.BlockWise128x128
+                    return nn.scaled_mm(a, b.t(), row_scales, by_row, block_scales, by_block)
+
+                yield twice("scaled_mm of e4m3 with scales of 1 x 128 and 128 x 128", blocks)
+                return  # adding in fp32 without a scale at every block is another thing, and faster
+            for fast in (False, True) if precision == "fp8" else (False,):
 
                 def scaled(fast: bool = fast) -> object:
                     return torch._scaled_mm(

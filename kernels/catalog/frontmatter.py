@@ -16,7 +16,23 @@ from functools import lru_cache
 from pathlib import Path
 
 from .grammar import GrammarError, evaluate, is_axis_name, suggest
-from .model import PRECISIONS, Case, Expectation, Extent, Fuzz, Goal, Judged, JudgedAs, Needs, Problem, TensorSpec
+from .model import (
+    LIMITERS,
+    PRECISIONS,
+    Case,
+    Expectation,
+    Extent,
+    Fuzz,
+    Goal,
+    Judged,
+    JudgedAs,
+    Link,
+    LinkKind,
+    Needs,
+    Problem,
+    RungExpectation,
+    TensorSpec,
+)
 from .tensors import DEFAULT_TOLERANCE, check_values, parse_tensor, shape
 
 MAX_LESSON_BYTES = 2**20
@@ -34,13 +50,14 @@ MAX_LINKS = 16
 
 KEYS = (
     *("title", "techniques", "goal", "needs", "ranks", "axes", "flops", "bytes", "precision", "tolerance", "expect"),
-    *("inputs", "outputs", "cases", "rungs", "fuzz", "judged", "links"),
+    *("inputs", "outputs", "cases", "rungs", "fuzz", "judged", "link", "link_in", "link_out", "links"),
 )
 _NEEDS_KEYS = ("sm", "gpus")
 _EXPECT_KEYS = ("speedup", "on", "why", "memory")
 _EXPECT_NEEDS = _EXPECT_KEYS[:3]
 _CASE_KEYS = ("name", "axes", "timed")
-_RUNG_KEYS = ("summary", "needs", "inexact", "supports", "instructions")
+_RUNG_KEYS = ("summary", "needs", "inexact", "supports", "instructions", "formerly", "expect")
+_RUNG_EXPECT_KEYS = ("ms", "limiter", "counters")
 _FUZZ_KEYS = ("axes", "dtypes", "layouts", "independent", "linear", "shift", "finite", "backward")
 _EXTENT_KEYS = ("least", "most", "multiple")
 _JUDGED_KEYS = ("as", "of", "values", "keep", "seed")
@@ -68,6 +85,8 @@ class RungNotes:
     inexact: bool = False
     supports: dict[str, Extent] = field(default_factory=dict)
     instructions: tuple[str, ...] = ()
+    formerly: str = ""
+    expect: RungExpectation | None = None
 
 
 @dataclass(slots=True)
@@ -91,6 +110,7 @@ class FrontMatter:
     stated: frozenset[str] = frozenset()  # dtypes that `tolerance` names
     ranks: int = 1
     precision: str = ""
+    link: Link | None = None
     links: tuple[str, ...] = ()
     lesson: str = ""
 
@@ -152,12 +172,34 @@ class _Reader:
         self._outputs_over_inputs(matter)
         matter.flops = self._expression(content, "flops", cases)
         matter.bytes = self._expression(content, "bytes", cases)
+        matter.link = self._link(content, cases)
         self._rungs(content, matter, axes)
         self._ranks(content, matter)
         self._fuzz(content, matter, axes)
         self._judged(content, matter)
         matter.links = self._links(content)
         return matter
+
+    def _link(self, content: dict[str, object], cases: tuple[Case, ...]) -> Link | None:
+        """The link that bytes must cross, and how many of them."""
+        kinds = tuple(kind.value for kind in LinkKind)
+        fix = f'write link = "pcie", one of {" or ".join(kinds)}, and link_in = "4*M*N": the bytes over it'
+        over = self.take(content, "link", (str,), "link", fix)
+        given = {key: self._expression(content, key, cases) for key in ("link_in", "link_out")}
+        if "link" not in content:
+            for key in given:
+                if key in content:
+                    self.wrong(key, "there is no link that they cross", fix)
+            return None
+        if not isinstance(over, str):
+            return None
+        if over not in kinds:
+            self.wrong("link", f"unknown link {over!r}", suggest(over, kinds, fix))
+            return None
+        if not any(given.values()):
+            self.wrong("link", "no bytes cross it", 'write link_in = "4*M*N", link_out = "4*M*N", or both')
+            return None
+        return Link(LinkKind(over), given["link_in"] or "0", given["link_out"] or "0")
 
     def _links(self, content: dict[str, object]) -> tuple[str, ...]:
         """Links to folders elsewhere that a rung needs, by their names in the target's folder."""
@@ -421,6 +463,8 @@ class _Reader:
             self.unknown(notes, _RUNG_KEYS, f"{place}.")
             summary = self.take(notes, "summary", (str,), f"{place}.summary", fix)
             inexact = self.take(notes, "inexact", (bool,), f"{place}.inexact", "write inexact = true, or leave it out")
+            as_before = 'write formerly = "baseline_old", its name in results from before'
+            formerly = self.take(notes, "formerly", (str,), f"{place}.formerly", as_before)
             as_ptx = 'write instructions = ["wgmma.mma_async"]: what its PTX must hold'
             matter.rungs[name] = RungNotes(
                 summary=summary.strip() if isinstance(summary, str) else "",
@@ -428,7 +472,33 @@ class _Reader:
                 inexact=inexact is True,
                 supports=self._extents(notes, "supports", f"{place}.supports", axes),
                 instructions=self.words(notes, "instructions", f"{place}.instructions", as_ptx),
+                formerly=formerly.strip() if isinstance(formerly, str) else "",
+                expect=self._rung_expect(notes, f"{place}.expect"),
             )
+
+    def _rung_expect(self, notes: dict[str, object], place: str) -> RungExpectation | None:
+        """What is predicted of one rung: `{ ms = [0.19, 0.23], limiter = "bytes" }`."""
+        fix = 'write expect = { ms = [0.19, 0.23], limiter = "bytes" }'
+        given = self.take(notes, "expect", (dict,), place, fix)
+        if not isinstance(given, dict):
+            return None
+        self.unknown(given, _RUNG_EXPECT_KEYS, f"{place}.")
+        if not given:
+            self.wrong(place, "it predicts nothing", fix)
+        ms = self._range(self.take(given, "ms", (list,), f"{place}.ms", fix), f"{place}.ms")
+        limiter = self.take(given, "limiter", (str,), f"{place}.limiter", fix)
+        if isinstance(limiter, str) and limiter not in LIMITERS:
+            told = suggest(limiter, LIMITERS, f"use one of {', '.join(LIMITERS)}")
+            self.wrong(f"{place}.limiter", f"unknown limiter {limiter!r}", told)
+        fix = 'write counters = { "name of a counter" = [low, high] }'
+        counters = self.take(given, "counters", (dict,), f"{place}.counters", fix)
+        ranges: dict[str, tuple[float, float]] = {}
+        if isinstance(counters, dict):
+            for name in counters:
+                where = f"{place}.counters.{name}"
+                found = self._range(self.take(counters, name, (list,), where, fix), where)
+                ranges |= {name: found} if found else {}
+        return RungExpectation(ms, limiter if isinstance(limiter, str) else "", ranges)
 
     # -- what the oracle needs to know -----------------------------------------------------------------------------
 

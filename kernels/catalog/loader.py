@@ -153,6 +153,7 @@ def load_target(folder: Path, *, root: Path, chapter: str) -> Target | list[Prob
         stated=matter.stated,
         ranks=matter.ranks,
         precision=matter.precision,
+        link=matter.link,
         links=matter.links,
         files=files,
         left_out=(*listing.left_out, *sources.survey(folder, listing, matter.links)),
@@ -177,6 +178,8 @@ def _rung(folder: Path, name: str, role: Role, kind: Kind, needs: Needs, notes: 
         gpu_only=gpu_only,
         supports=notes.supports if notes else {},
         instructions=notes.instructions if notes else (),
+        formerly=notes.formerly if notes else "",
+        expect=notes.expect if notes else None,
     )
 
 

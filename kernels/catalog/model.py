@@ -33,6 +33,16 @@ class Role(enum.StrEnum):
     CHEAT = "cheat"  # cheat.py, cheat_*.py, in the gallery: looks faster than it is, and must be refused
 
 
+BY_OTHERS = ("compile", "max_autotune", "scaled_mm", "flex", "varlen", "index_select")
+"""What the name of an optimized rung says where a compiler or a library made it."""
+
+
+def by_others(rung: str) -> bool:
+    """Whether a rung of this name is there for the lesson's own to be held against: a peer, a baseline, or an optimized
+    rung that a compiler or a library made (BY_OTHERS)."""
+    return rung.startswith(("peer_", "baseline")) or any(word in rung for word in BY_OTHERS)
+
+
 class Kind(enum.StrEnum):
     """How a rung reaches the hardware, found by reading its imports, never by running it."""
 
@@ -48,6 +58,27 @@ class Flag(enum.StrEnum):
     MUTABLE = "mutable"  # the call may overwrite it; restored before every call
     CPU = "cpu"  # stays in host memory, whatever the device of the run
     PINNED = "pinned"  # host memory that the GPU can read directly; implies CPU
+
+
+class LinkKind(enum.StrEnum):
+    """What bytes cross outside of a GPU's own memory."""
+
+    PCIE = "pcie"  # between host memory and the GPU
+    NVLINK = "nvlink"  # between two GPUs
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What a call must move over a link at least; both directions go at the same time.
+
+    Attributes:
+        over: which link.
+        into, out: axes expressions, bytes into a GPU and out of it; of each rank where there are ranks.
+    """
+
+    over: LinkKind
+    into: str = "0"
+    out: str = "0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +217,40 @@ class Fuzz:
     backward: bool = False
 
 
+LIMITERS = ("bytes", "flops", "pcie", "nvlink", "launch", "host")
+"""What may keep a call from being faster, as runs name it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RungExpectation:
+    """What was predicted of one rung before it was measured: in the usual case, on the hardware of the target's own
+    prediction.
+
+    Attributes:
+        ms: range of its median time; None where none was predicted.
+        limiter: one of LIMITERS; "" where none was predicted, or one that no run names.
+        counters: ranges by the profiler's name of a counter.
+    """
+
+    ms: tuple[float, float] | None = None
+    limiter: str = ""
+    counters: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    def judged(
+        self, *, ms: float | None = None, limiter: str = "", counters: Mapping[str, float] | None = None
+    ) -> dict[str, bool]:
+        """Whether each part was met: "ms", "limiter", and counters by name. What was not predicted, or not measured,
+        is no member."""
+        measured = {"ms": ms} | dict(counters or {})
+        ranges = ({"ms": self.ms} if self.ms else {}) | dict(self.counters)
+        found = {
+            name: low <= value <= high
+            for name, (low, high) in ranges.items()
+            if (value := measured.get(name)) is not None
+        }
+        return found | ({"limiter": limiter == self.limiter} if self.limiter and limiter else {})
+
+
 @dataclass(frozen=True, slots=True)
 class Rung:
     """One variant of a target: a file with `run`."""
@@ -204,6 +269,9 @@ class Rung:
     supports: Mapping[str, Extent] = field(default_factory=dict)
     # What the PTX of its kernels holds, where the lesson is an instruction: "wgmma.mma_async".
     instructions: tuple[str, ...] = ()
+    # Its name in results from before its file was renamed; "" where it never was.
+    formerly: str = ""
+    expect: RungExpectation | None = None
 
     def unsupported(self, axes: Mapping[str, int]) -> str:
         """Why it need not get a case with these axes right: what it declares; "" where it must."""
@@ -237,8 +305,9 @@ class Problem:
         return f"{place}: {self.message}; {self.fix}"
 
 
-PRECISIONS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4")
-"""Of arithmetic, each with a rate of its own."""
+PRECISIONS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp8 promoted", "mxfp8", "int8", "fp4", "nvfp4")
+"""Of arithmetic, each with a rate of its own. `fp8 promoted` promotes its sum to fp32 block by block, where `fp8` may
+add as the tensor cores do by themselves; `mxfp8` and `nvfp4` have a scale for every 32 and 16 values along the sum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +337,7 @@ class Target:
     stated: frozenset[str] = frozenset()  # dtypes whose tolerance lesson.md states; the others' is the usual one
     ranks: int = 1  # processes of every rung; above 1 the leading dimension of all inputs and outputs
     precision: str = ""  # the fastest one of PRECISIONS that a rung may compute in; "" follows from the tensors
+    link: Link | None = None  # what must cross PCIe or NVLink; None where all of it stays in the GPU's memory
     links: tuple[str, ...] = ()  # links to folders elsewhere that are followed, relative to folder
     files: tuple[str, ...] = field(default=())  # every file a run depends on, relative to folder, sorted
     left_out: tuple[Problem, ...] = ()  # what of the folder a run does not see, and why

@@ -295,6 +295,14 @@ def flops(target: Target, case: Case) -> float:
     return float(evaluate(target.flops, case.axes))
 
 
+def link_bytes(target: Target, case: Case) -> tuple[float, float]:
+    """Bytes that a call must move over the target's link into a GPU and out of it; none without a link. Raises
+    GrammarError."""
+    if target.link is None:
+        return 0.0, 0.0
+    return float(evaluate(target.link.into, case.axes)), float(evaluate(target.link.out, case.axes))
+
+
 def bytes_moved(target: Target, case: Case) -> int:
     """Bytes that a call must move at least: the target's `bytes`, else derived from its tensors.
 

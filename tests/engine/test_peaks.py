@@ -81,6 +81,7 @@ def test_a_small_or_full_gpu_is_asked_for_less() -> None:
     ("changes", "name", "note"),
     [
         ({"sm": 86}, "fp8 dense", "needs sm_89; this GPU is sm_86"),
+        ({"sm": 86}, "fp8 promoted dense", "needs sm_89; this GPU is sm_86"),
         ({}, "peer copy", "needs 2 GPUs"),
         ({"gpus": 2}, "peer copy", "the first two GPUs do not reach each other's memory"),
         ({"gpus": 2, "peer": True}, "peer copy", ""),
@@ -723,7 +724,9 @@ async def test_a_gpu_reaches_a_plausible_share_of_its_datasheet(own: Callable[..
         assert [p.id for p in history.peaks(found.gpu_uuid)] == [peak_id]
     assert [(c.name, c.value) for c in found.ceilings] == [(e.name, e.value) for e in told]
     missing = [c.name for c in found.ceilings if c.value is None]
-    assert set(missing) <= {"peer copy", "fp8 dense", "int8 dense"}, [c.note for c in found.ceilings if c.value is None]
+    assert set(missing) <= {"peer copy", "fp8 dense", "fp8 promoted dense", "int8 dense"}, [
+        c.note for c in found.ceilings if c.value is None
+    ]
     assert all("could not be used" not in c.note for c in found.ceilings)
     for ceiling in found.ceilings:
         if ceiling.value is not None and ceiling.name.startswith(("dram", "l2")):

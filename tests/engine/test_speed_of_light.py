@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -18,13 +19,14 @@ from engine.speed_of_light import (
     LAUNCH_EMPTY,
     LAUNCH_GRAPH_NODE,
     PRECISION_OF,
+    at_fast_host_ms,
     bound,
     light,
     roofline,
     work,
 )
 from kernels import catalog
-from kernels.catalog.model import Target
+from kernels.catalog.model import LIMITERS, Target
 from store.outcomes import Limiter, Timing
 from store.records import Ceiling, Light, Peak
 from tests.engine.targets import write_target
@@ -168,6 +170,113 @@ def test_a_format_that_a_gpu_has_no_tensor_cores_for_is_bounded_by_what_it_is_wi
     assert measured == (pytest.approx(roof.flops / rate * 1e3) if rate else None)
 
 
+@pytest.mark.parametrize(
+    ("gpu", "precision", "as_printed", "ceiling"),
+    [
+        (H200, "fp8 promoted", "fp8", "fp8 promoted dense"),  # one rate is printed; the measured ones differ
+        (A100, "fp8 promoted", "bf16", "bf16 dense"),
+        (H200, "mxfp8", "bf16", "bf16 dense"),  # Hopper's tensor cores take no scales: widened to bf16
+        (H200, "nvfp4", "bf16", "bf16 dense"),
+        ("NVIDIA B200", "mxfp8", "fp8", "mxfp8 dense"),
+        ("NVIDIA B200", "nvfp4", "fp4", "nvfp4 dense"),
+    ],
+)
+def test_a_format_with_scales_is_bounded_by_the_rate_that_the_gpu_can_have_in_it(
+    tmp_path: Path, gpu: str, precision: str, as_printed: str, ceiling: str
+) -> None:
+    scaled = dataclasses.replace(matmul(tmp_path, "float8_e4m3fn"), precision=precision)
+    case = scaled.case("default")
+    assert bound(scaled, case, gpu) == bound(dataclasses.replace(scaled, precision=as_printed), case, gpu)
+    rates = {"bf16_dense": 2e14, "fp8_dense": 5e14, "fp8_promoted_dense": 4e14}
+    measured = known(lit(scaled, gpu, peak(dram_read=3e12, **rates), time_ms=99.0)).measured_ms
+    rate = {"bf16 dense": 2e14, "fp8 promoted dense": 4e14}.get(ceiling)  # those of Blackwell's scales are not measured
+    assert measured == (pytest.approx(2 * 8192**3 / rate * 1e3) if rate else None)
+
+
+def test_the_block_scaling_lab_has_the_light_of_its_own_text() -> None:
+    """Fast accumulation is no ceiling of a sum that is promoted, and fp8's rate is none of mxfp8 on Hopper."""
+    found = catalog.load()
+    promoted, mxfp8, nvfp4 = (found.find(f"labs/block_scaling:{name}") for name in ("block_scaling", "mxfp8", "nvfp4"))
+    rates = peak(dram_read=4.6e12, fp8_dense=1550e12, fp8_promoted_dense=1230e12, bf16_dense=800e12)
+    for target, case, rate in ((promoted, "default", 1230e12), (mxfp8, "default", 800e12), (nvfp4, "prefill", 800e12)):
+        at = target.case(case)
+        lamp = light(target, at, H200, rates, time_ms=9.0, base_ms=None, timing=Timing.COLD)
+        assert known(lamp).limiter is Limiter.FLOPS
+        assert known(lamp).measured_ms == pytest.approx(catalog.flops(target, at) / rate * 1e3)
+
+
+# -- links ---------------------------------------------------------------------------------------------------------
+
+
+def sent(root: Path, link: str = "pcie", count: int = 1 << 24, **bytes_over: str) -> Target:
+    """A step that moves `count` floats over a link, and as many through device memory; no arithmetic."""
+    keys = "\n".join(f'{key} = "{expression}"' for key, expression in bytes_over.items())
+    return write_target(root, {}, axes=f"{{ N = {count} }}", more=f'link = "{link}"\n{keys}')
+
+
+@pytest.mark.parametrize(
+    ("link", "over", "limiter", "printed", "ceiling"),
+    [
+        ("pcie", {"link_in": "4*N"}, Limiter.PCIE, 64e9, "pcie_h2d_pinned"),
+        ("pcie", {"link_out": "4*N"}, Limiter.PCIE, 64e9, "pcie_d2h_pinned"),
+        ("nvlink", {"link_in": "4*N", "link_out": "4*N"}, Limiter.NVLINK, 450e9, "peer_copy"),
+    ],
+)
+def test_what_must_cross_a_link_is_bounded_by_the_link(
+    tmp_path: Path, link: str, over: dict[str, str], limiter: Limiter, printed: float, ceiling: str
+) -> None:
+    target = sent(tmp_path, link, **over)
+    found = bound(target, target.case("default"), H200)
+    assert found is not None and (found.limiter, found.ms) == (limiter, pytest.approx((4 << 24) / printed * 1e3))
+    measured = peak(dram_read=4e12, **{ceiling: 50e9})
+    lamp = known(lit(target, H200, measured, time_ms=2.0))
+    assert (lamp.limiter, lamp.measured_ms) == (limiter, pytest.approx((4 << 24) / 50e9 * 1e3))
+    without = known(lit(target, H200, peak(dram_read=4e12), time_ms=2.0))  # the link was not measured: no such bound
+    assert without.measured_ms is None and without.bound_ms == pytest.approx(found.ms)
+
+
+def test_both_directions_of_a_link_go_at_the_same_time(tmp_path: Path) -> None:
+    target = sent(tmp_path, link_in="8*N", link_out="4*N")
+    measured = peak(dram_read=4e12, pcie_h2d_pinned=50e9, pcie_d2h_pinned=20e9)
+    assert known(lit(target, H200, measured, time_ms=9.0)).measured_ms == pytest.approx((4 << 24) / 20e9 * 1e3)
+
+
+def test_a_step_whose_link_has_little_to_carry_is_bound_by_its_memory(tmp_path: Path) -> None:
+    target = sent(tmp_path, link_in="4")
+    assert known(lit(target, H200, peak(dram_read=4e12, pcie_h2d_pinned=50e9))).limiter is Limiter.BYTES
+
+
+def test_the_kept_times_of_the_lessons_on_links_are_shares_of_the_link() -> None:
+    """The H200's kept medians, against 53 GB/s of PCIe, which the lessons name: nine tenths, not one per cent."""
+    found = catalog.load()
+    rates = peak(dram_read=4.6e12, pcie_h2d_pinned=53e9, pcie_d2h_pinned=53e9, fp32_dense=50e12)
+    kept = {run["target"]: run["runs"][0] for run in json.loads((DOCS / "results/h200.json").read_text())["targets"]}
+    for name, rung, least in (
+        ("ch02:pinned_gather", "optimized", 0.9),
+        ("ch15:kv_page_send", "optimized_direct", 0.98),
+        ("ch03:normalize_on_gpu", "optimized", 0.7),
+        ("ch03:pin_every_step", "optimized", 0.35),  # the host's own copy into the kept buffer comes first
+    ):
+        target = found.find(name)
+        time_ms = next(arm["median_ms"] for arm in kept[name]["rungs"] if arm["rung"] == rung)
+        lamp = light(
+            target, target.case("default"), H200, rates, time_ms=time_ms, base_ms=None, timing=Timing.COLD_SYNC
+        )
+        assert known(lamp).limiter is Limiter.PCIE
+        assert least < (known(lamp).bound_ms or 0.0) / time_ms < 1.05, name
+
+
+def test_a_lessons_limiters_are_those_that_a_run_can_name() -> None:
+    assert tuple(limiter.value for limiter in Limiter) == LIMITERS
+
+
+def test_ranks_have_a_gpu_each_for_their_bytes_and_their_operations() -> None:
+    target = catalog.load().find("ch04:bucketed_all_reduce")
+    case = target.case("default")
+    whole = catalog.bytes_moved(target, case)
+    assert (work(target, case).bytes, work(target, case).flops) == (whole / 2, catalog.flops(target, case) / 2)
+
+
 # -- an arm against its bounds -------------------------------------------------------------------------------------
 
 
@@ -251,6 +360,31 @@ def test_the_host_limits_what_it_was_waited_for(
     assert found.limiter is limiter
 
 
+def test_a_call_that_the_host_limits_says_what_a_launch_costs_this_host(tmp_path: Path) -> None:
+    measured = peak(dram_read=3.35e12, launch_eager=20e-6)
+    slow = {"timing": Timing.COLD_SYNC, "host_ms": 0.9, "time_ms": 1.0}
+    assert known(lit(vector(tmp_path), H100, measured, **slow)).launch_eager_ms == pytest.approx(0.02)
+    assert known(lit(vector(tmp_path), H100, None, **slow)).launch_eager_ms is None  # not measured
+    assert known(lit(vector(tmp_path), H100, measured)).launch_eager_ms is None  # not the host's doing
+
+
+@pytest.mark.parametrize(
+    ("time_ms", "launch_eager_ms", "bound_ms", "expected"),
+    [
+        (20.0, 0.02, 0.07, 5.0),  # 1000 launches of 20 us; of 5 us they take a quarter
+        (20.0, 0.02, 8.0, 8.0),  # then the GPU is the limit
+        (20.0, 0.004, 0.07, 20.0),  # this host is faster already
+        (20.0, None, 0.07, None),
+    ],
+)
+def test_what_a_host_of_5_us_a_launch_would_make_of_it_is_derived(
+    time_ms: float, launch_eager_ms: float | None, bound_ms: float, expected: float | None
+) -> None:
+    lamp = Light(spec_ms=99.0, measured_ms=bound_ms, limiter=Limiter.HOST, launch_eager_ms=launch_eager_ms)
+    found = at_fast_host_ms(time_ms, lamp)
+    assert found == (None if expected is None else pytest.approx(expected))
+
+
 @pytest.mark.parametrize("timing", [Timing.HOST, Timing.NONE])
 def test_what_ran_on_the_host_has_no_speed_of_light(tmp_path: Path, timing: Timing) -> None:
     assert lit(vector(tmp_path), H100, peak(dram_read=3e12), timing=timing) is None
@@ -304,8 +438,27 @@ def test_a_roof_that_is_not_known_is_a_dash(tmp_path: Path) -> None:
     measured = roofline(target, case, UNKNOWN, peak(dram_read=1e12))
     assert measured is not None and measured.spec_flops is None and measured.spec_ridge is None
     assert (measured.measured_bandwidth, measured.measured_flops) == (1e12, None)
-    no_arithmetic = vector(tmp_path / "b")
-    assert roofline(no_arithmetic, no_arithmetic.case("default"), H100, None) is None
+
+
+def test_a_case_without_arithmetic_has_the_bandwidth_alone_and_one_over_a_link_that_of_the_link(tmp_path: Path) -> None:
+    still = vector(tmp_path / "a")
+    found = roofline(still, still.case("default"), H100, peak(dram_read=3e12, pcie_h2d_pinned=50e9))
+    assert found is not None
+    assert (found.precision, found.path, found.bytes) == ("", "memory", 8 << 26)
+    assert (found.spec_bandwidth, found.measured_bandwidth) == (3.35e12, 3e12)
+    assert found.spec_flops is found.measured_flops is found.spec_ridge is None
+    over = sent(tmp_path / "b", link_in="4*N")
+    crossed = roofline(over, over.case("default"), H100, peak(dram_read=3e12, pcie_h2d_pinned=50e9))
+    assert crossed is not None
+    assert (crossed.path, crossed.bytes) == ("pcie", 4 << 24)
+    assert (crossed.spec_bandwidth, crossed.measured_bandwidth) == (64e9, 50e9)
+    unmeasured = roofline(over, over.case("default"), H100, peak(dram_read=3e12))
+    assert unmeasured is not None and (unmeasured.path, unmeasured.measured_bandwidth) == ("pcie", None)
+    little = sent(tmp_path / "c", link_in="4")
+    held = roofline(little, little.case("default"), H100, None)
+    assert held is not None and held.path == "memory"
+    nothing = write_target(tmp_path / "d", {}, more='bytes = "0"')
+    assert roofline(nothing, nothing.case("default"), H100, None) is None
 
 
 def test_every_precision_of_a_lesson_has_a_rate_somewhere() -> None:
@@ -428,7 +581,8 @@ def test_faces_may_import_both_at_no_cost() -> None:
 
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [("dram copy", 3.35e12), ("fp8 dense", 1978.9e12), ("pcie h2d pinned", 64e9), ("peer copy", 450e9),
+    [("dram copy", 3.35e12), ("fp8 dense", 1978.9e12), ("fp8 promoted dense", 1978.9e12), ("pcie h2d pinned", 64e9),
+     ("peer copy", 450e9), ("mxfp8 dense", None),
      ("l2 read", None), ("launch empty", None), ("fp4 dense", None)],
 )  # fmt: skip
 def test_a_datasheet_says_of_a_ceiling_what_it_says_and_no_more(name: str, expected: float | None) -> None:

@@ -11,7 +11,22 @@ from pathlib import Path
 import pytest
 
 from kernels import catalog
-from kernels.catalog import Case, Expectation, Flag, Goal, Kind, Needs, Problem, Role, Target, TensorSpec, sources
+from kernels.catalog import (
+    Case,
+    Expectation,
+    Flag,
+    Goal,
+    Kind,
+    Link,
+    LinkKind,
+    Needs,
+    Problem,
+    Role,
+    RungExpectation,
+    Target,
+    TensorSpec,
+    sources,
+)
 
 from .generated import write_collection
 
@@ -47,6 +62,8 @@ summary = "no padding"
 needs   = { sm = 90, gpus = 1 }
 inexact = true
 instructions = ["ld.shared", "bar.sync"]
+formerly = "optimized_padded"
+expect = { ms = [0.19, 0.23], limiter = "bytes", counters = { "sectors a request" = [4, 4] } }
 +++
 
 # A transpose
@@ -124,6 +141,8 @@ def test_a_rung_has_the_targets_needs_unless_its_own_table_says_otherwise(tmp_pa
     swizzled = target.rung("optimized_swizzled")
     assert (swizzled.summary, swizzled.needs, swizzled.inexact) == ("no padding", Needs(sm=90, gpus=1), True)
     assert swizzled.instructions == ("ld.shared", "bar.sync")
+    assert swizzled.formerly == "optimized_padded"
+    assert swizzled.expect == RungExpectation((0.19, 0.23), "bytes", {"sectors a request": (4.0, 4.0)})
     assert swizzled.gpu_only is True
 
 
@@ -190,6 +209,24 @@ def test_a_lesson_may_state_its_bytes(tmp_path: Path) -> None:
     target = only_target(write_target(tmp_path / "t", lesson))
     assert catalog.bytes_moved(target, Case("c", {"M": 10, "N": 3})) == 16
     assert catalog.flops(target, Case("c", {"M": 10, "N": 3})) == 0.0
+
+
+def test_a_lesson_may_state_what_crosses_a_link(tmp_path: Path) -> None:
+    lesson = LESSON.replace("goal  ", 'link = "pcie"\nlink_in = "4*M*N"\ngoal  ')
+    target = only_target(write_target(tmp_path / "t", lesson))
+    assert target.link == Link(LinkKind.PCIE, into="4*M*N")
+    assert catalog.link_bytes(target, Case("c", {"M": 10, "N": 3})) == (120.0, 0.0)
+    plain = only_target(write_target(tmp_path / "u", LESSON))
+    assert plain.link is None
+    assert catalog.link_bytes(plain, Case("c", {"M": 10, "N": 3})) == (0.0, 0.0)
+
+
+def test_what_was_predicted_of_a_rung_is_met_missed_or_not_said() -> None:
+    expected = RungExpectation((0.19, 0.23), "bytes", {"sectors a request": (4.0, 4.0)})
+    assert expected.judged(ms=0.2, limiter="bytes") == {"ms": True, "limiter": True}
+    assert expected.judged(ms=0.24, limiter="launch") == {"ms": False, "limiter": False}
+    assert expected.judged(ms=None, limiter="", counters={"sectors a request": 5.0}) == {"sectors a request": False}
+    assert RungExpectation(limiter="bytes").judged(ms=0.2, limiter="") == {}
 
 
 # What is wrong with a lesson
@@ -294,6 +331,51 @@ MALFORMED: dict[str, tuple[str | bytes, str, str, str]] = {
     "rung key": (change("summary =", "sumary ="), "rungs.optimized_swizzled.sumary", "unknown key", "'summary'?"),
     "rung inexact": (change("inexact = true", 'inexact = "yes"'), "rungs.optimized_swizzled.inexact", "string", "true"),
     "precision": (change("goal  ", 'precision = "fp23"\ngoal  '), "precision", "unknown precision 'fp23'", "fp32"),
+    "link unknown": (change("goal  ", 'link = "pci"\nlink_in = "M"\ngoal  '), "link", "unknown link 'pci'", "'pcie'?"),
+    "link a number": (change("goal  ", 'link = 5\nlink_in = "M"\ngoal  '), "link", "not a string", "pcie or nvlink"),
+    "link without bytes": (change("goal  ", 'link = "pcie"\ngoal  '), "link", "no bytes", "link_in = "),
+    "link bytes alone": (change("goal  ", 'link_out = "M"\ngoal  '), "link_out", "no link", 'write link = "pcie"'),
+    "link bytes negative": (
+        *(change("goal  ", 'link = "nvlink"\nlink_in = "-M"\ngoal  '), "link_in"),
+        *("is -8192", "below 0"),
+    ),
+    "link bytes unknown axis": (
+        *(change("goal  ", 'link = "pcie"\nlink_out = "4*K"\ngoal  '), "link_out"),
+        *("'K' is used but not defined", "define it in [axes]"),
+    ),
+    "rung expect a list": (
+        change("expect = { ms = [0.19, 0.23],", "expect = [1] # {"),
+        *("rungs.optimized_swizzled.expect", "not a table", "write expect = { ms"),
+    ),
+    "rung expect empty": (
+        change(
+            'expect = { ms = [0.19, 0.23], limiter = "bytes", counters = { "sectors a request" = [4, 4] } }',
+            "expect = {}",
+        ),
+        *("rungs.optimized_swizzled.expect", "predicts nothing", "write expect = { ms"),
+    ),
+    "rung expect ms": (
+        change("ms = [0.19, 0.23]", "ms = [0.23, 0.19]"),
+        *("rungs.optimized_swizzled.expect.ms", "is no range", "low first"),
+    ),
+    "rung expect limiter": (
+        change('limiter = "bytes"', 'limiter = "byte"'),
+        *("rungs.optimized_swizzled.expect.limiter", "unknown limiter 'byte'", "'bytes'?"),
+    ),
+    "rung expect key": (
+        change('limiter = "bytes"', 'limit = "bytes"'),
+        *("rungs.optimized_swizzled.expect.limit", "unknown key", "'limiter'?"),
+    ),
+    "rung expect counter": (
+        change("= [4, 4] }", "= 4 }"),
+        *("rungs.optimized_swizzled.expect.counters.sectors a request", "not a list", "write counters = "),
+    ),
+    "rung formerly": (
+        change('"optimized_padded"', "3"),
+        "rungs.optimized_swizzled.formerly",
+        "not a string",
+        "from before",
+    ),
     "rung instructions": (
         change('["ld.shared", "bar.sync"]', '["ld.shared", 3]'),
         "rungs.optimized_swizzled.instructions",
@@ -683,7 +765,7 @@ def test_links_that_name_nothing_are_problems(tmp_path: Path, given: str, told: 
     ("bound", "most", "told"),
     [
         ("MAX_FILES", 20, "holds 16 sources of 1.56 KiB among 16 names, as far as it was walked"),
-        ("MAX_BYTES", 3000, "holds 22 sources of 2.15 KiB among 22 names, as far as it was walked"),
+        ("MAX_BYTES", 3125, "holds 22 sources of 2.15 KiB among 22 names, as far as it was walked"),
         ("MAX_ENTRIES", 20, "as far as it was walked"),
     ],
 )

@@ -94,6 +94,38 @@ def test_a_target_has_a_cpu_case_an_odd_case_and_a_wrong_variant(target: Target)
     assert any(runs_without_gpu(rung) for rung in wrong), "no wrong_* can be refused on a machine without a GPU"
 
 
+def test_predictions_as_data_are_those_of_the_prose_and_say_what_an_h200_met() -> None:
+    """`ch10:wgmma_gemm`: "All times are within their ranges but the first"."""
+    kept = {
+        told["target"]: told["runs"][0]
+        for told in json.loads((ROOT / "docs/results/h200.json").read_text("utf-8"))["targets"]
+    }
+    predicted = {
+        (target.id, rung.name): rung.expect for target in FOUND.targets for rung in target.rungs if rung.expect
+    }
+    assert len(predicted) > 250
+    times = {arm["rung"]: arm["median_ms"] for arm in kept["ch10:wgmma_gemm"]["rungs"]}
+    met = {rung: predicted["ch10:wgmma_gemm", rung].judged(ms=time)["ms"] for rung, time in times.items()}
+    assert [rung for rung, in_range in met.items() if not in_range] == ["baseline"]
+    for target, rung in predicted:
+        ms = predicted[target, rung].ms
+        assert ms is None or all(f"{end:g}" in _figures(target) for end in ms), (
+            f"{target} {rung}: {ms} is not in the prose"
+        )
+
+
+@functools.cache
+def _figures(target: str) -> frozenset[str]:
+    """Every number of a lesson's prose as it would be printed, as it stands and from us to ms."""
+    numbers = [float(figure) for figure in re.findall(r"\d+(?:\.\d+)?", FOUND.find(target).lesson)]
+    return frozenset(f"{number / unit:g}" for number in numbers for unit in (1, 1000))
+
+
+def test_the_candidate_that_passes_its_gate_is_shown_as_a_win_and_not_as_a_baseline() -> None:
+    (passed,) = [rung for rung in FOUND.find("ch20:gated_candidate").rungs if "candidate" in rung.name]
+    assert passed.role is Role.OPTIMIZED
+
+
 @each_target
 def test_honest_rungs_agree_with_the_reference_on_a_cpu(target: Target) -> None:
     check_honest(target, "cpu")

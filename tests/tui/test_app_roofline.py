@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine.protocol import events, requests
+from kernels.catalog.model import Link, LinkKind
 from tests.tui.app_support import make_link, opened, screen_name, screen_text, told, until
 from tests.tui.fakes import FakeLink, peak_events, quick_run_events, status_event
 from tests.tui.live_support import check_snapshot, isolate
@@ -64,6 +66,21 @@ async def test_a_lesson_without_arithmetic_is_drawn_as_bars(tmp_path: Path, requ
         row = cells(app, "optimized", "rungs")
     assert (row["bytes"], row["measured"], row["datasheet"], row["limiter"]) == ("2.87 TB/s", "96 %", "86 %", "bytes")
     check_snapshot(request, "roofline_bars_80x24", drawn)
+
+
+async def test_a_lesson_over_a_link_is_drawn_against_the_link(tmp_path: Path) -> None:
+    fill_roofs(TRANSPOSE, (5.0, 4.5))
+    counted = counted_catalog(tmp_path)
+    over = Link(LinkKind.PCIE, into="4*M*M")
+    linked = [replace(target, link=over) if target.id == TRANSPOSE else target for target in counted.targets]
+    async with opened(tmp_path, link=gpu_link(), catalog=replace(counted, targets=tuple(linked))) as (app, pilot):
+        app.open_screen("roofline", target_id=TRANSPOSE)
+        await until(pilot, lambda: "over pcie" in screen_text(app))
+        drawn = screen_text(app)
+        row = cells(app, "optimized", "rungs")
+    assert "one call   268 MB over pcie" in drawn and "datasheet  64.0 GB/s" in drawn
+    # 4 * 8192^2 bytes in 4.5 ms are 59.7 GB/s of 64; that PCIe was not measured is a dash.
+    assert (row["bytes"], row["measured"], row["datasheet"]) == ("59.7 GB/s", "-", "93 %")
 
 
 async def test_without_measured_ceilings_the_datasheet_stands_alone_and_a_key_is_named(tmp_path: Path) -> None:

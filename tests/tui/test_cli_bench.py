@@ -18,8 +18,8 @@ from click.testing import CliRunner, Result
 
 from engine.protocol import events, requests
 from store import Store
-from store.outcomes import State, Validity
-from store.records import Ceiling, Peak
+from store.outcomes import Limiter, State, Validity
+from store.records import Ceiling, Light, Peak
 from tests.tui.fake_engine import (
     CEILINGS,
     MAIN,
@@ -199,6 +199,63 @@ def test_a_page_of_results_has_every_rung_and_says_which_predictions_were_met(tm
     (row,) = [line for line in lines[: lines.index("### mine:missed")] if line.startswith("| `optimized`")]
     assert row.startswith("| `optimized` | 0.5000 [0.4950..0.5050] | 2.00x [1.96..2.04] | 82 % | - | - | faster |")
     assert lines[-1] == "No full run is stored of mine:elsewhere."
+
+
+def test_a_page_ranks_the_lessons_own_rung_and_holds_it_against_the_best_library() -> None:
+    """On the H200's kept page: what a compiler or cuBLAS made is no win of the lesson's."""
+    page = bench("results", "--from", str(Path(__file__).parents[2] / "docs/results/h200.json")).stdout.splitlines()
+    heads = next(line for line in page if line.startswith("| target |")).strip("| ").split(" | ")
+    rows = [line.strip("| ").split(" | ") for line in page if line.startswith("| `")]
+    summary = {row[0].strip("`"): dict(zip(heads, row, strict=True)) for row in rows if len(row) == len(heads)}
+    blocks = summary["ch02:l2_blocks"]
+    assert (blocks["own rung"], blocks["vs baseline"].split()[0]) == ("`optimized_graph`", "1.22x")
+    assert (blocks["vs best library"], blocks["met"]) == (
+        "0.177x `optimized_compiled`",
+        "no, 6.92x `optimized_compiled`",
+    )
+    scaled = summary["labs/block_scaling:block_scaling"]
+    assert (scaled["own rung"], scaled["vs baseline"].split()[0]) == ("`optimized_descriptors`", "5.52x")
+    assert (scaled["vs best library"], scaled["of light"]) == ("0.697x `optimized_scaled_mm`", "52 %")
+    assert summary["ch16:weight_only_int4"]["own rung"] == "`optimized_by_words`"
+    assert summary["ch08:histogram"]["vs best library"] == "13.6x `baseline_torch`"
+    assert summary["ch16:weight_only_int4"]["vs best library"] == "1.84x `baseline`"  # fp16 cuBLAS is the one to beat
+    gated = summary["ch20:gated_candidate"]
+    assert gated["own rung"] == "`baseline_candidate`"  # as it was called then
+    assert gated["vs best library"] == "1.15x `baseline_compiled`"
+    assert summary["ch13:checkpointing"]["peak memory"] != "-"
+
+
+def test_a_page_says_what_a_launch_costs_the_host_that_limits_and_what_a_faster_one_would_make_of_it(
+    tmp_path: Path, state: Path
+) -> None:
+    make_target(tmp_path / "mine", "many", on="H100")
+    slow = {"light": Light(measured_ms=0.01, limiter=Limiter.HOST, launch_eager_ms=0.02)}
+    by_bytes = {"light": Light(measured_ms=0.01, limiter=Limiter.BYTES)}
+    on_h100(state, "mine:many", case="default", speedup=50.0, arms={"baseline": slow, "optimized": by_bytes})
+    page = bench("results", "--root", str(tmp_path / "mine")).stdout.splitlines()
+    (row,) = [line for line in page if line.startswith("| `baseline` |")]
+    assert " | host: 20.0 us a launch, 0.2500 ms with 5 us | " in row
+    (summary,) = [line for line in page if line.startswith("| `mine:many` |")]
+    assert "50.0x [49.0..51.0], 12.5x with a 5 us host |" in summary
+
+
+def test_a_page_says_of_each_rung_whether_its_predicted_time_and_limiter_were_met(tmp_path: Path, state: Path) -> None:
+    lesson = make_target(tmp_path / "mine", "told", on="H100") / "lesson.md"
+    notes = "[rungs.baseline]\nexpect = { ms = [0.5, 2] }\n"
+    notes += '[rungs.optimized]\nexpect = { ms = [0.1, 0.2], limiter = "bytes" }\n'
+    text = lesson.read_text()
+    start = text.index("[rungs.") if "[rungs." in text else text.index("+++", 4)
+    lesson.write_text(text[:start] + notes + text[text.index("+++", 4) :])
+    by_bytes = {"light": Light(measured_ms=0.01, limiter=Limiter.BYTES)}
+    on_h100(state, "mine:told", case="default", speedup=2.0, arms={"optimized": by_bytes})
+    root = str(tmp_path / "mine")
+    page = bench("results", "--root", root).stdout
+    assert "Of 2 times that were predicted of a rung 1 lay in its range, and 1 of 1 limiters." in page
+    assert "| 0.500..2.00 met |" in page
+    assert "| 0.100..0.200 missed, bytes met |" in page
+    (told,) = json.loads(bench("results", "--root", root, "--json").stdout)["targets"]
+    optimized = next(rung for rung in told["runs"][0]["rungs"] if rung["rung"] == "optimized")
+    assert optimized["expect"] == {"ms": [0.1, 0.2], "limiter": "bytes", "met": {"ms": False, "limiter": True}}
 
 
 def test_a_lesson_of_the_host_stands_on_the_page_of_its_machines_gpu(tmp_path: Path, state: Path) -> None:
@@ -425,6 +482,20 @@ def test_a_case_without_arithmetic_is_held_against_the_bandwidth(state: Path, ro
     assert (baseline["flops_per_s"], baseline["bytes_per_s"]) == (None, pytest.approx(512 / 1e-9))
     assert baseline["share_of_measured"] == pytest.approx(512 / 1e-9 / 3.02e12)
     assert "arithmetic" not in bench("roofline", "mine:still", "--root", root).stdout
+
+
+def test_a_case_that_crosses_a_link_is_held_against_the_link(state: Path, root: str, tmp_path: Path) -> None:
+    over = make_target(tmp_path / "mine", "over")
+    lesson = (over / "lesson.md").read_text()
+    (over / "lesson.md").write_text(lesson.replace("goal ", 'link = "pcie"\nlink_in = "4*N"\ngoal ', 1))
+    on_h100(state, "mine:over", case="default", baseline_ms=1e-4)
+    found = json.loads(bench("roofline", "mine:over", "--root", root, "--json").stdout)
+    assert (found["path"], found["bytes"]) == ("pcie", 256.0)
+    assert [roof["bandwidth_bytes_per_s"] for roof in found["roofs"]] == [64e9]
+    table = bench("roofline", "mine:over", "--root", root).stdout
+    assert "256 B per call over pcie" in table and ["roof", "pcie", "arithmetic"] in [
+        r.split()[:3] for r in table.splitlines()
+    ]
 
 
 def test_the_roofs_are_of_the_gpu_that_ran(state: Path, root: str) -> None:

@@ -462,6 +462,16 @@ def test_the_tables_of_a_gpu_fit_80_columns() -> None:
     assert "launch" in "\n".join(lines)
 
 
+def test_a_rung_that_the_host_limits_is_told_with_the_price_of_a_launch() -> None:
+    run = RunView("01")
+    run.arm("optimized").known = events.ArmUpdate(
+        run_id="01", arm="optimized", state="ok", correctness="correct", timing="cold+host", median_ms=20.0,
+        light=events.ArmLight(measured_ms=0.07, limiter="host", launch_eager_ms=0.02),
+    )  # fmt: skip
+    told = "optimized: an eager launch costs this host 20.0 us; with one of 5 us it would be 5.000 ms, derived"
+    assert told in result_lines(run)
+
+
 def test_the_table_fits_80_columns() -> None:
     run = RunView("01")
     for rung in ("baseline", "optimized_with_a_very_long_name"):

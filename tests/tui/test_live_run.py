@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from engine.protocol import events, requests
+from store.outcomes import Timing
 from tests.tui.app_support import fill_store, opened, screen_name, screen_text, told, until
 from tests.tui.fakes import (
     CLOCKS_NOTE,
@@ -22,6 +23,7 @@ from tests.tui.fakes import (
 )
 from tests.tui.live_support import SIZES, check_snapshot, isolate
 from tui import readings
+from tui.model import ArmView, RunView
 from tui.screens import run as run_module
 from tui.screens.run import RunScreen
 from tui.widgets.logpane import LogPane
@@ -165,6 +167,16 @@ async def test_i_says_what_the_samples_say_and_shows_the_whole_note(tmp_path: Pa
         await pilot.pause(0.1)
         assert "what the samples say" not in screen_text(app)
         assert app.screen.query_one("#plot").display
+
+
+def test_the_host_that_limits_an_arm_has_the_price_of_its_launch_beside_it() -> None:
+    arm = ArmView("optimized", median_ms=20.0, timing=Timing.COLD_SYNC)
+    run = RunView("G1", "mine:one", arms={"optimized": arm})
+    arm.light = events.ArmLight(measured_ms=0.07, limiter="host", launch_eager_ms=0.02)
+    known = "an eager launch costs this host 20.0 us; with one of 5 us it would be 5.000 ms, derived"
+    assert known in "\n".join(readings.sample_lines(run, True))
+    arm.light = events.ArmLight(measured_ms=0.07, limiter="host")
+    assert "what a launch costs this host is not known (-)" in "\n".join(readings.sample_lines(run, True))
 
 
 async def test_a_note_that_fits_stands_in_the_verdict(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from typing import Any
 
 from engine.clean import clean, clean_line
 from engine.protocol import events
-from store.outcomes import Correctness, FindingStatus, State, Timing, Validity, Verdict
+from engine.speed_of_light import at_fast_host_ms
+from store.outcomes import Correctness, FindingStatus, Limiter, State, Timing, Validity, Verdict
 from store.results import standing
 from store.results.prediction import PORTABLE
 from tui import plain
@@ -378,9 +379,15 @@ def light_lines(arms: Sequence[ArmView], *, width: int | None = None) -> list[st
         ]
         rows.append([clean_line(cell) for cell in row])
     heads = ["rung", "timing", "SM MHz", "limit", "spec ms", "clock ms", "measured ms", "score"]
-    return plain.table(
+    table = plain.table(
         heads, rows, right=["SM MHz", *heads[4:]], width=width, shrink="rung", drop=["clock ms", "spec ms", "score"]
     )
+    lit = [(arm.rung, arm.known, arm.known.light) for arm in arms if arm.known and arm.known.light]
+    return table + [
+        clean_line(f"{rung}: {plain.host_sentence(light.launch_eager_ms, at_fast_host_ms(known.median_ms, light))}")
+        for rung, known, light in lit
+        if light.limiter == Limiter.HOST
+    ]
 
 
 def naive_lines(run: RunView, arms: Sequence[ArmView], *, width: int | None = None) -> list[str]:

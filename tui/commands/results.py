@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from engine.clean import clean_line
+from engine.speed_of_light import at_fast_host_ms
+from kernels.catalog.model import Goal, Role, by_others
 from store.chain import SHORT
-from store.outcomes import CHANGED_REASON, State
+from store.outcomes import CHANGED_REASON, Limiter, State
 from store.results import standing
 from store.results.hardware import is_meant
 from store.results.hardware import names as hardware_names
@@ -32,6 +34,15 @@ if TYPE_CHECKING:
     from store.records import RunRecord
     from tui.commands.quarantine import Marks
 
+BASELINE, OPTIMIZED = "baseline", "optimized"
+SUMMARY_HEADS = [
+    *("target", "goal", "own rung", "vs baseline", "vs best library", "of light", "peak memory", "predicted", "met"),
+]
+OLD_DOCUMENT = [
+    "This document was kept before a target could name a link or a rate of its own: its shares of light are those of"
+    " device memory and of the tensors' type, as stored with each run. What a launch cost its host was not kept.",
+    "",
+]
 VERSIONS = ("torch", "triton", "cuda", "driver")
 
 Document = dict[str, Any]
@@ -154,7 +165,14 @@ def _target(target: Target, runs: Sequence[RunView], met: bool | None) -> Docume
             "on": expect.on,
             "why": expect.why,
         }
-    summaries = {rung.name: rung.summary for rung in target.rungs}
+    summaries = {name: rung.summary for rung in target.rungs for name in (rung.formerly, rung.name) if name}
+    told = [_run(run, summaries, target) for run in runs]
+    if met is not None:  # this run speaks of the prediction, and so of each rung's
+        expected = {rung.name: rung.expect for rung in target.rungs if rung.expect}
+        for rung in told[0]["rungs"]:
+            if (own := expected.get(rung["rung"])) is not None:
+                judged = own.judged(ms=rung["median_ms"], limiter=rung["limiter"] if rung["median_ms"] else "")
+                rung["expect"] = {"ms": list(own.ms) if own.ms else None, "limiter": own.limiter, "met": judged}
     return {
         "target": target.id,
         "chapter": target.chapter,
@@ -162,7 +180,7 @@ def _target(target: Target, runs: Sequence[RunView], met: bool | None) -> Docume
         "goal": target.goal.value,
         "predicted": predicted,
         "met": met,
-        "runs": [_run(run, summaries, target) for run in runs],
+        "runs": told,
     }
 
 
@@ -187,6 +205,8 @@ def _run(run: RunView, summaries: Mapping[str, str], target: Target) -> Document
                 "verdict": against.verdict if against else None,
                 "sol": None if mark else known.sol,
                 "limiter": known.light.limiter if known.light else "",
+                "launch_eager_ms": known.light.launch_eager_ms if known.light and not mark else None,
+                "fast_host_ms": None if mark else at_fast_host_ms(known.median_ms, known.light),
                 "peak_bytes": known.peak_bytes,
                 "note": mark.sentence if mark else clean_line(known.reason, limit=300),
             }
@@ -214,6 +234,7 @@ def page(document: Document) -> str:
     targets: list[Document] = document["targets"]
     titles = {chapter["id"]: chapter["title"] for chapter in document["chapters"]}
     versions = ", ".join(f"{key} {' and '.join(values)}" for key, values in document["versions"].items())
+    every = [rung for target in targets for run in target["runs"] for rung in run["rungs"]]
     answered = [target["met"] for target in targets if target["met"] is not None]
     lines = [
         f"# Results on {_cell(document['on'] or 'unknown hardware')}",
@@ -223,13 +244,18 @@ def page(document: Document) -> str:
         " verdict beyond the noise floor, and its share of the speed of light. How all of it is measured:"
         " [measurement.md](../measurement.md).",
         "",
+        "The first table ranks each lesson's own rung: the fastest `optimized` one that is neither a compiler's nor a"
+        " library's, the leanest where memory is the lesson. `vs best library` is its speed over that of the fastest"
+        " rung of a library, of a compiler, or of any baseline. A prediction speaks of the fastest `optimized`"
+        " rung of all, which stands beside `met` where it is another one. Beside a rung that its host limits stands"
+        " what an eager launch costs that host (`launch eager`), and what is derived for a host that needs 5 us.",
+        "",
+        *(OLD_DOCUMENT if any("fast_host_ms" not in rung for rung in every) else []),
         f"{len(targets)} targets, {sum(len(target['runs']) for target in targets)} runs; {versions}."
         f" Of {len(answered)} predictions {sum(answered)} were met.",
         "",
-        *_table(
-            ["target", "goal", "best rung", "speed-up", "peak memory", "predicted", "met"],
-            [_summary(target) for target in targets],
-        ),
+        *_judged(every),
+        *_table(SUMMARY_HEADS, [_summary(target) for target in targets]),
     ]
     chapter = None
     for target in targets:
@@ -255,18 +281,49 @@ def page(document: Document) -> str:
 
 def _summary(target: Document) -> list[str]:
     run = target["runs"][0]
-    best = next((rung for rung in run["rungs"] if rung["rung"] == run["best"]), None)
-    bounds = (best["low"], best["high"]) if best else (None, None)
+    own = _own(run, target["goal"])
+    library = _library(run, own)
     predicted = target["predicted"]
+    met = {True: "yes", False: "no"}.get(target["met"], plain.DASH)
+    if target["met"] is not None and own is not None and run["best"] != own["rung"]:
+        met += f", {plain.speedup(run['speedup'])} `{_cell(run['best'])}`"
+    rival = plain.DASH
+    if own is not None and library is not None:
+        rival = f"{plain.speedup(library['median_ms'] / own['median_ms'])} `{_cell(library['rung'])}`"
+    against = plain.speedup(own["speedup"], own["low"], own["high"]) if own else plain.DASH
+    base = next((rung for rung in run["rungs"] if rung["rung"] == BASELINE), None)
+    against += _at_fast_host(base, own) if own else ""
+    peaks = [rung["peak_bytes"] for rung in (base, own) if rung is not None and rung["peak_bytes"]]
     return [
         f"`{_cell(target['target'])}`",
         target["goal"],
-        f"`{_cell(run['best'])}`" if run["best"] else plain.DASH,
-        plain.speedup(run["speedup"], *bounds) if run["state"] == State.OK else run["state"],
-        plain.saved(run["memory"]),
+        f"`{_cell(own['rung'])}`" if own else plain.DASH,
+        against if run["state"] == State.OK else run["state"],
+        rival,
+        plain.percent(own["sol"]) if own else plain.DASH,
+        plain.saved(peaks[0] / peaks[1]) if len(peaks) == 2 else plain.DASH,
         _range(predicted) if predicted else plain.DASH,
-        {True: "yes", False: "no"}.get(target["met"], plain.DASH),
+        met,
     ]
+
+
+def _own(run: Document, goal: str) -> Document | None:
+    """The timed rung that the lesson made itself and is about; None where it has none."""
+    rungs: dict[str, Document] = {rung["rung"]: rung for rung in run["rungs"] if rung["median_ms"] is not None}
+    own = [rung for name, rung in rungs.items() if standing.role(name) is Role.OPTIMIZED and not by_others(name)]
+    if goal == Goal.NULL and OPTIMIZED in rungs:
+        return rungs[OPTIMIZED]
+    if goal == Goal.MEMORY and (lean := [rung for rung in own if rung["peak_bytes"]]):
+        return min(lean, key=lambda rung: float(rung["peak_bytes"]))
+    # Of a refusal that was kept before its passing rung was called optimized, the best one speaks.
+    return min(own, key=lambda rung: float(rung["median_ms"]), default=rungs.get(run["best"]))
+
+
+def _library(run: Document, own: Document | None) -> Document | None:
+    """The fastest timed rung of a library, of a compiler or of a baseline, beside `own`; None where there is none."""
+    others = [rung for rung in run["rungs"] if by_others(rung["rung"]) and rung is not own]
+    timed: list[Document] = [rung for rung in others if rung["median_ms"] is not None]
+    return min(timed, key=lambda rung: float(rung["median_ms"]), default=None)
 
 
 def _range(predicted: Document) -> str:
@@ -287,13 +344,15 @@ def _run_lines(run: Document) -> list[str]:
     told = f"{', '.join(said)}; run {_cell(run['run_id'])}, {_cell(run['wall'][:10])}"
     if run["state"] == State.CHANGED:
         return [f"{told}: {run['state']}, {CHANGED_REASON}."]
+    predicted = any(rung.get("expect") for rung in run["rungs"])
     rows = [
         [
             f"`{_cell(rung['rung'])}`",
             plain.milliseconds(rung["median_ms"], rung["low_ms"], rung["high_ms"]),
             plain.speedup(rung["speedup"], rung["low"], rung["high"]),
             plain.percent(rung["sol"]),
-            rung["limiter"] or plain.DASH,
+            *([_expected(rung)] if predicted else []),
+            _limiter(rung),
             plain.size(rung["peak_bytes"]),
             _verdict(rung),
             _cell(rung["summary"]),
@@ -301,7 +360,53 @@ def _run_lines(run: Document) -> list[str]:
         for rung in run["rungs"]
     ]
     heads = ["rung", "ms [95 %]", "speed-up [95 %]", "of light", "limiter", "peak memory", "verdict", "what it changes"]
+    if predicted:
+        heads.insert(heads.index("limiter"), "predicted ms, limiter")
     return [f"{told}.", "", *_table(heads, rows)]
+
+
+def _expected(rung: Document) -> str:
+    """What was predicted of a rung, and whether it was met."""
+    expect = rung.get("expect")
+    if not expect:
+        return plain.DASH
+    ends = "..".join(plain.number(end, 3) for end in expect["ms"] or [])
+    words = {True: " met", False: " missed", None: ""}
+    parts = [(ends, expect["met"].get("ms")), (expect["limiter"], expect["met"].get("limiter"))]
+    return ", ".join(f"{text}{words[met]}" for text, met in parts if text)
+
+
+def _judged(rungs: Sequence[Document]) -> list[str]:
+    """How many of the predicted times and limiters of rungs were met; nothing where none was predicted."""
+    met = [rung["expect"]["met"] for rung in rungs if rung.get("expect")]
+    times, limiters = ([one[key] for one in met if key in one] for key in ("ms", "limiter"))
+    if not met:
+        return []
+    return [
+        f"Of {len(times)} times that were predicted of a rung {sum(times)} lay in its range,"
+        f" and {sum(limiters)} of {len(limiters)} limiters.",
+        "",
+    ]
+
+
+def _limiter(rung: Document) -> str:
+    """What limits it; for the host also what a launch costs there, and the time with a host of 5 us, derived."""
+    if rung["limiter"] != Limiter.HOST or rung["median_ms"] is None:
+        return rung["limiter"] or plain.DASH
+    eager_ms = rung.get("launch_eager_ms")
+    if not eager_ms:
+        return f"host: {plain.DASH} a launch"
+    launch = plain.quantity(eager_ms / 1e3, "s")
+    return f"host: {launch} a launch, {plain.milliseconds(rung['fast_host_ms'])} ms with 5 us"
+
+
+def _at_fast_host(base: Document | None, own: Document) -> str:
+    """The speed-up with a host of 5 us a launch, derived; "" where the host limits neither, or its price is unknown."""
+    pair = [rung for rung in (base, own) if rung is not None]
+    times = [rung.get("fast_host_ms") or rung["median_ms"] for rung in pair]
+    if len(pair) < 2 or None in times or not any(rung.get("fast_host_ms") for rung in pair):
+        return ""
+    return f", {plain.speedup(times[0] / times[1])} with a 5 us host"
 
 
 def _verdict(rung: Document) -> str:

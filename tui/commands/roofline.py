@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from engine.clean import clean_line
+from engine.speed_of_light import MEMORY
 from store.outcomes import State, Validity
 from tui import plain
 from tui.cli import EXIT_NO, NotHereError
@@ -82,7 +83,7 @@ class Point:
 
     @property
     def bytes_per_s(self) -> float | None:
-        """Memory traffic that its time is worth: the least bytes of the case over its time."""
+        """Traffic that its time is worth: the least bytes of the case over its time."""
         return self.bytes / self.median_ms * 1e3 if self.bytes > 0 else None
 
     @property
@@ -108,8 +109,9 @@ class Chart:
     case: str
     gpu: str
     precision: str  # whose rates the roofs are, "bf16"; "" without arithmetic
+    path: str  # what the bytes cross: "memory" of the GPU, "pcie", "nvlink"
     flops: float
-    bytes: float
+    bytes: float  # over that path
     run: RunView
     peak_wall: str  # when the measured roofs were measured; "" where they were not
     roofs: tuple[Roof, ...]
@@ -192,7 +194,6 @@ def chart(target: Target, run: RunView, facts: Mapping[str, object], peak: Peak 
         peak: ceilings measured on its GPU.
     """
     from engine import speed_of_light as sol  # pure, and only where there is a run to show
-    from engine.datasheets import datasheet
 
     gpu = str(facts.get("gpu") or "")
     try:
@@ -200,24 +201,17 @@ def chart(target: Target, run: RunView, facts: Mapping[str, object], peak: Peak 
     except LookupError as error:
         return None, f"run {run.id} was of a case that is gone: {error.args[0]}"
     work = sol.work(target, case)
-    if work.bytes <= 0:
+    if work.bytes <= 0 and not work.directions:
         return None, f"case {case.name} of {target.id} states no bytes, so it stands nowhere on a roofline"
     found = sol.roofline(target, case, gpu, peak)
+    roofs = []
     if found is not None:
-        roofs = [
+        both = [
             Roof(True, found.measured_bandwidth, found.measured_flops),
             Roof(False, found.spec_bandwidth, found.spec_flops),
         ]
-    else:  # without arithmetic there is the bandwidth alone
-        sheet = datasheet(gpu)
-        tried = [peak.ceiling(name) for name in sol.DRAM] if peak else []
-        moved = [ceiling.value for ceiling in tried if ceiling and ceiling.value]
-        roofs = [
-            Roof(True, max(moved, default=None), None),
-            Roof(False, sheet.memory_bytes_per_s if sheet else None, None),
-        ]
-    roofs = [roof for roof in roofs if roof.bandwidth_bytes_per_s or roof.flops_per_s]
-    if not roofs:
+        roofs = [roof for roof in both if roof.bandwidth_bytes_per_s or roof.flops_per_s]
+    if found is None or not roofs:
         name = gpu or "the GPU of that run"
         return None, f"nothing is known of {name}: it has no datasheet here; `aisp bench peak` measures its ceilings"
     return Chart(
@@ -225,13 +219,14 @@ def chart(target: Target, run: RunView, facts: Mapping[str, object], peak: Peak 
         title=target.title,
         case=case.name,
         gpu=gpu,
-        precision=work.precision if work.flops > 0 else "",
-        flops=work.flops,
-        bytes=work.bytes,
+        precision=found.precision,
+        path=found.path,
+        flops=found.flops,
+        bytes=found.bytes,
         run=run,
         peak_wall=peak.wall if peak and any(roof.measured for roof in roofs) else "",
         roofs=tuple(roofs),
-        points=points(run, work.flops, work.bytes),
+        points=points(run, found.flops, found.bytes),
     ), ""
 
 
@@ -250,7 +245,8 @@ def points(run: RunView, flops: float, bytes_moved: float) -> tuple[Point, ...]:
 def lines(chart: Chart, *, width: int | None) -> list[str]:
     """The chart for people."""
     unit = chart.rate_unit
-    work = f"{plain.quantity(chart.bytes, 'bytes')} per call"
+    over = "" if chart.path == MEMORY else f" over {chart.path}"
+    work = f"{plain.quantity(chart.bytes, 'bytes')} per call{over}"
     if chart.flops > 0:
         work = f"{plain.quantity(chart.flops, 'flop')} and {work}: "
         work += f"{plain.number(chart.intensity, 3)} flop/byte"
@@ -275,10 +271,10 @@ def lines(chart: Chart, *, width: int | None) -> list[str]:
         ]
         for point in chart.points
     ]
-    heads = ["roof", "memory", "arithmetic", "ridge flop/byte", "most here"]
-    point_heads = ["rung", "ms [low..high]", "arithmetic", "memory", "of measured", "of datasheet"]
+    heads = ["roof", chart.path, "arithmetic", "ridge flop/byte", "most here"]
+    point_heads = ["rung", "ms [low..high]", "arithmetic", chart.path, "of measured", "of datasheet"]
     # On a narrow terminal the rate that the roof is not about goes first.
-    drop = ["memory", "of datasheet"]
+    drop = [chart.path, "of datasheet"]
     if chart.flops <= 0:  # nothing stands in these columns
         heads, roofs = heads[:2], [row[:2] for row in roofs]
         point_heads, rows = _without(point_heads, 2), [_without(row, 2) for row in rows]
@@ -315,6 +311,7 @@ def as_document(chart: Chart, png: str | None) -> dict[str, Any]:
         "case": chart.case,
         "gpu": chart.gpu,
         "precision": chart.precision or None,
+        "path": chart.path,
         "flops": chart.flops,
         "bytes": chart.bytes,
         "intensity": chart.intensity,

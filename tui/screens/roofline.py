@@ -19,6 +19,7 @@ from textual.binding import BindingType
 from textual.timer import Timer
 
 from engine.clean import clean_line
+from engine.speed_of_light import MEMORY
 from store.outcomes import State, Validity
 from tui import plain, readings
 from tui.aside import begin
@@ -49,7 +50,8 @@ class Chart:
         gpu: the driver's name of it.
         case: the case's name.
         precision: whose rate of arithmetic counts, "bf16"; "" for a case without arithmetic.
-        flops, bytes: of one call.
+        path: what the bytes cross: "memory" of the GPU, "pcie", "nvlink".
+        flops, bytes: of one call; bytes over that path.
         roofs: measured first, where they are known.
         peak_wall: when the ceilings were measured.
         peak_sm_clock_mhz: SM clock while the rate of the arithmetic was measured.
@@ -60,6 +62,7 @@ class Chart:
     gpu: str = ""
     case: str = ""
     precision: str = ""
+    path: str = MEMORY
     flops: float = 0.0
     bytes: float = 0.0
     roofs: tuple[Roof, ...] = ()
@@ -130,7 +133,6 @@ def look(history: History | None, target: Target, run_id: str, live: RunView | N
 def _chart(history: History | None, target: Target, run: RunView | None, gpu: str, uuid: str) -> Chart:
     # In this thread: they import the store's records, and numpy with them.
     from engine import speed_of_light
-    from engine.datasheets import datasheet
 
     try:
         case = target.case(run.case) if run is not None and run.case else target.cases[0]
@@ -138,40 +140,33 @@ def _chart(history: History | None, target: Target, run: RunView | None, gpu: st
         return Chart(run, gpu, why=f"the run was of case {run.case if run else ''}, which the lesson no longer has")
     peak = next(iter(history.peaks(uuid, 1)), None) if history is not None and uuid else None
     work = speed_of_light.work(target, case)
-    if work.bytes <= 0 and work.flops <= 0:
+    if not work.counted:
         return Chart(run, gpu, case.name, why="the lesson counts neither bytes nor flops, so it has no roof")
     found = speed_of_light.roofline(target, case, gpu, peak)
+    known: tuple[Roof, ...] = ()
     clock_mhz = None
     if found is not None:
-        roofs = [
+        roofs = (
             Roof(found.measured_bandwidth, found.measured_flops, True),
             Roof(found.spec_bandwidth, found.spec_flops, False),
-        ]
+        )
+        known = tuple(roof for roof in roofs if roof.bandwidth or roof.flops)
         dense = peak.ceiling(f"{found.precision} dense") if peak is not None else None
         clock_mhz = dense.sm_clock_mhz if dense is not None else None
-    else:
-        sheet = datasheet(gpu)
-        tried = [peak.ceiling(name) for name in speed_of_light.DRAM] if peak is not None else []
-        moved = [ceiling.value for ceiling in tried if ceiling is not None and ceiling.value]
-        roofs = [
-            Roof(max(moved, default=None), None, True),
-            Roof(sheet.memory_bytes_per_s if sheet else None, None, False),
-        ]
-    known = tuple(roof for roof in roofs if roof.bandwidth or (roof.flops and work.flops > 0))
-    why = ""
-    if not known:
+    if found is None or not known:
         why = f"nothing is known of {gpu}: c measures its ceilings" if gpu else "no run on a GPU yet: r runs it"
+        return Chart(run, gpu, case.name, why=why)
     return Chart(
         run,
         gpu,
         case.name,
-        work.precision if work.flops > 0 else "",
-        work.flops,
-        work.bytes,
+        found.precision,
+        found.path,
+        found.flops,
+        found.bytes,
         known,
         peak.wall if peak is not None and any(roof.measured for roof in known) else "",
         clock_mhz,
-        why,
     )
 
 
@@ -338,6 +333,7 @@ class RooflineScreen(WorkScreen):
                 text += f"  at {plain.megahertz(chart.peak_sm_clock_mhz)} MHz"
             rows.append(Text(text))
         work = f"one call   {plain.quantity(chart.bytes, 'bytes')}"
+        work += "" if chart.path == MEMORY else f" over {chart.path}"
         if chart.flops > 0:
             work += f", {plain.quantity(chart.flops, 'flop')}: {plain.number(chart.intensity, 3)} FLOP/byte"
         else:

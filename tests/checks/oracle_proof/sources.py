@@ -15,8 +15,9 @@ from kernels.catalog import frontmatter
 from kernels.catalog.model import Target
 from kernels.catalog.sources import LESSON
 
-DECIDES_NOTHING = ("title", "techniques", "goal", "expect")
-"""Of a front matter; nor does a rung's summary. All else counts, so that a new key does."""
+DECIDES_NOTHING = ("title", "techniques", "goal", "expect", "link", "link_in", "link_out")
+RUNGS_DECIDE_NOTHING = ("summary", "formerly", "expect")
+"""Of a front matter and of its rungs. All else counts, so that a new key does."""
 
 _OURS = re.compile(rb"\bkernels(?:\.| import )([\w.]+)")
 
@@ -44,7 +45,7 @@ def deciding(lesson: bytes) -> dict[str, Any]:
     text = frontmatter.definition(lesson).decode().strip()
     matter = tomllib.loads(text.removeprefix("+++").removesuffix("+++"))
     rungs = {
-        name: {key: value for key, value in notes.items() if key != "summary"}
+        name: {key: value for key, value in notes.items() if key not in RUNGS_DECIDE_NOTHING}
         for name, notes in matter.pop("rungs", {}).items()
     }
     kept = {key: value for key, value in matter.items() if key not in DECIDES_NOTHING}
