@@ -306,8 +306,8 @@ class Problem:
 
 
 PRECISIONS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp8 promoted", "mxfp8", "int8", "fp4", "nvfp4")
-"""Of arithmetic, each with a rate of its own. `fp8 promoted` promotes its sum to fp32 block by block, where `fp8` may add as
-the tensor cores do by themselves; `mxfp8` and `nvfp4` have a scale for every 32 and 16 values along the sum."""
+"""Of arithmetic, each with a rate of its own. `fp8 promoted` promotes its sum to fp32 block by block, where `fp8` may
+add as the tensor cores do by themselves; `mxfp8` and `nvfp4` have a scale for every 32 and 16 values along the sum."""
 
 
 @dataclass(frozen=True, slots=True)
