@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-from checks.registry import (
+from aisp.checks.registry import (
     Answer,
     ArmFacts,
     Call,
@@ -32,7 +32,7 @@ from checks.registry import (
     passed,
     unavailable,
 )
-from store.outcomes import Timing
+from aisp.store.outcomes import Timing
 
 LEAST_COMPILED = 2  # samples that made code: one may be a branch of a library that no call had met before
 MOST_WRAPPERS = 4  # autotuner and heuristics around a kernel
@@ -133,7 +133,7 @@ class NewCode(Sensor[NewCodeFacts]):
         dynamo = sys.modules.get("torch._dynamo.utils")
         if dynamo is not None:
             found["TorchDynamo frames"] = int(dynamo.counters["frames"]["total"])
-        cuda = sys.modules.get("kernels.cuda")
+        cuda = sys.modules.get("aisp.kernels.cuda")
         if cuda is not None:
             found["CUDA programs"] = len(cuda._loaded_kernels)
         if self._kernels:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from checks.registry import (
+from aisp.checks.registry import (
     Answer,
     ArmFacts,
     Call,
@@ -34,10 +34,10 @@ from checks.registry import (
     suspect,
     unavailable,
 )
-from store.outcomes import Timing
+from aisp.store.outcomes import Timing
 
 if TYPE_CHECKING:
-    from kernels.catalog.model import Case
+    from aisp.kernels.catalog.model import Case
 
 SPIN_CYCLES = 20_000_000  # some 10 ms: time to launch a call of a thousand kernels
 MARK_CYCLES = 2_000

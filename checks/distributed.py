@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from checks.registry import (
+from aisp.checks.registry import (
     Answer,
     ArmFacts,
     Call,
@@ -39,11 +39,11 @@ from checks.registry import (
     suspect,
     unavailable,
 )
-from kernels.catalog.model import Role
-from store.outcomes import Timing
+from aisp.kernels.catalog.model import Role
+from aisp.store.outcomes import Timing
 
 if TYPE_CHECKING:
-    from kernels.catalog.model import Target
+    from aisp.kernels.catalog.model import Target
 
 MEETING_GROUP = "aisp.meeting"  # description of the group in which ranks wait for one another between calls
 MOST_SAMPLES = 4096

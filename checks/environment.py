@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from checks.registry import (
+from aisp.checks.registry import (
     Answer,
     ArmFacts,
     Call,
@@ -39,7 +39,7 @@ from checks.registry import (
     suspect,
     unavailable,
 )
-from store.outcomes import Timing
+from aisp.store.outcomes import Timing
 
 Plain: TypeAlias = Mapping[str, Any]
 

@@ -22,7 +22,7 @@ from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from urllib.parse import unquote
 
-from checks.registry import (
+from aisp.checks.registry import (
     Answer,
     ArmFacts,
     Call,
@@ -42,19 +42,20 @@ from checks.registry import (
     suspect,
     unavailable,
 )
-from kernels.catalog.parsing import parsed
+from aisp.kernels.catalog.parsing import parsed
 
 if TYPE_CHECKING:
     import ast
 
-OURS = ("engine", "checks", "store", "tui")  # packages that a lesson has no business with; kernels is for lessons
+OURS = ("engine", "checks", "store", "tui")  # parts of aisp that a lesson has no business with; kernels is for lessons
 MOST_NOTES = 40
 MOST_FILES = 150
 MOST_FRAMES = 40  # looked at outwards from an event
 LONG_VALUE = 128  # characters: settings in the environment are shorter, results are longer
 MEMO_SHARE = 0.25  # of the bytes of a call's outputs: tuning choices and logs are smaller, results are not
 
-_OUR_ROOT = str(Path(__file__).resolve().parent.parent) + os.sep
+# Where they lie, by the name that they are imported by and without links.
+_OUR_ROOTS = tuple({str(file.parent.parent) + os.sep for file in (Path(__file__), Path(__file__).resolve())})
 _STDLIB = os.path.dirname(os.__file__) + os.sep  # noqa: PTH120  compared with the names in code objects as text
 _PACKAGES = _STDLIB + "site-packages" + os.sep
 # Libraries through which a lesson's own data goes to a file.
@@ -65,6 +66,17 @@ _SQLITE_LIBRARY = re.compile(r"(lib|_)sqlite3\b.*")
 ENGINE_SOCKET = re.compile(r"[0-9a-f]{12}\.sock")  # engine.paths.socket_file
 
 Handler: TypeAlias = Callable[[str, tuple[Any, ...], FrameType], None]
+
+
+def _is_our_module(name: str) -> bool:
+    """Whether a module of this name belongs to aisp and is not for lessons."""
+    package, _, inner = name.partition(".")
+    return package == "aisp" and inner.partition(".")[0] in OURS
+
+
+def _is_our_file(path: str) -> bool:
+    """The same of a file."""
+    return any(path.startswith(root) and path[len(root) :].partition(os.sep)[0] in OURS for root in _OUR_ROOTS)
 
 
 # -- hearing -----------------------------------------------------------------------------------------------------------
@@ -317,7 +329,7 @@ class Reach(Audit[NotesFacts]):
         super().before_import()
         watched = _watched(self)
         for name, module in list(sys.modules.items()):
-            if type(module) is ModuleType and (name == "__main__" or name.partition(".")[0] in OURS):
+            if type(module) is ModuleType and (name == "__main__" or _is_our_module(name)):
                 module.__class__ = watched
 
     def _on_walk(self, event: str, args: tuple[Any, ...], innermost: FrameType) -> None:
@@ -335,7 +347,7 @@ class Reach(Audit[NotesFacts]):
     def _on_code_set(self, event: str, args: tuple[Any, ...], innermost: FrameType) -> None:
         owner, name = args[0], args[1]
         module = str(getattr(owner, "__module__", ""))
-        if name == "__code__" and (module.partition(".")[0] in OURS or module == "__main__"):
+        if name == "__code__" and (_is_our_module(module) or module == "__main__"):
             frame = self.author(innermost, _by_library)
             if frame is not None:
                 self.note("modules", f"the code of {module}.{getattr(owner, '__qualname__', '?')} set", frame)
@@ -369,11 +381,7 @@ class Reach(Audit[NotesFacts]):
         """Whether it lies in our packages or in our state, and not in the lesson's own folder."""
         if self._state and path.startswith(self._state):
             return not (path + os.sep).startswith(self._folders)
-        return (
-            path.startswith(_OUR_ROOT)
-            and path[len(_OUR_ROOT) :].partition(os.sep)[0] in OURS
-            and not path.startswith(self.prefix)
-        )
+        return _is_our_file(path) and not path.startswith(self.prefix)
 
     def _in_state(self, real: str) -> bool:
         """Whether a path without links lies in our state and in no folder of the lesson's own."""
@@ -448,9 +456,7 @@ class Reach(Audit[NotesFacts]):
 
     def _on_import(self, event: str, args: tuple[Any, ...], innermost: FrameType) -> None:
         name = str(args[0])
-        if name == "reference" or name.partition(".")[0] in OURS:
-            if os.path.exists(self.prefix + name.partition(".")[0] + ".py") and name != "reference":  # noqa: PTH110
-                return  # a file of the lesson's own that bears such a name
+        if name == "reference" or _is_our_module(name):
             frame = self.author(innermost, _by_library)
             if frame is not None:
                 self.note("modules", f"{name} imported", frame)
@@ -575,7 +581,7 @@ class Edits(Audit[NotesFacts]):
             return path.endswith((".py", ".pth", ".md"))
         if self._state and path.startswith(self._state):
             return not (path + os.sep).startswith(self._folders)
-        return path.startswith(_OUR_ROOT) and path[len(_OUR_ROOT) :].partition(os.sep)[0] in OURS
+        return _is_our_file(path)
 
 
 # -- writing elsewhere -------------------------------------------------------------------------------------------------
@@ -800,7 +806,7 @@ class OwnCode(Sensor[OwnCodeFacts]):
     def before_import(self) -> None:
         """Take hold of them."""
         for name, module in list(sys.modules.items()):
-            if isinstance(module, ModuleType) and (name == "__main__" or name.partition(".")[0] in OURS):
+            if isinstance(module, ModuleType) and (name == "__main__" or _is_our_module(name)):
                 for key, value in list(vars(module).items()):
                     self._hold(name, module, key, value)
         for name, keys in GUARDED:
@@ -983,7 +989,7 @@ def _reaching(own: str, run: RunFacts) -> tuple[list[str], list[str]]:
     """Places in the rung's file, and in the files of its folder that it imports: in what can run, and in the rest."""
     import ast  # 10 ms that only a judged run pays
 
-    from checks import reachable  # reads with ast
+    from aisp.checks import reachable  # reads with ast
 
     siblings = {name[:-3] for name in run.files if name.endswith(".py") and "/" not in name}
     trees = {own: parsed(run.files[own])}
@@ -1006,7 +1012,9 @@ def _imports(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     if isinstance(node, ast.ImportFrom):
-        return [node.module] if node.module else [alias.name for alias in node.names]
+        if node.module in (None, "aisp"):
+            return [f"{node.module}.{alias.name}" if node.module else alias.name for alias in node.names]
+        return [node.module]
     return []
 
 
@@ -1014,8 +1022,6 @@ def _places(name: str, nodes: Sequence[ast.AST], own: str, run: RunFacts) -> Ite
     """Where these nodes of a file name the reference, another rung's module or our packages."""
     import ast  # see _reaching
 
-    others = {file[:-3] for file in run.files if file.endswith(".py") and "/" not in file}
-    others |= {file.partition("/")[0] for file in run.files if "/" in file}
     rungs = {rung.name for rung in run.target.rungs}
     imported: set[str] = set()
     looked_up: list[tuple[str, int]] = []
@@ -1036,13 +1042,11 @@ def _places(name: str, nodes: Sequence[ast.AST], own: str, run: RunFacts) -> Ite
         else:
             continue
         for text in found:
-            top = text.partition(".")[0]
-            if text == "reference" or (top in OURS and top not in others):
+            if text == "reference" or _is_our_module(text):
                 yield f"import of {text} at {name}:{node.lineno}"
     for text, line in looked_up:
-        top = text.partition(".")[0]
         foreign = text in rungs and text not in imported and f"{text}.py" != own
-        if text in ("reference", "__main__") or (top in OURS and top not in others) or foreign:
+        if text in ("reference", "__main__") or _is_our_module(text) or foreign:
             yield f"sys.modules looked up for {text!r} at {name}:{line}"
 
 

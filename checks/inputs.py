@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from kernels import catalog
-from kernels.catalog.model import Case, Target, TensorSpec
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import Case, Target, TensorSpec
 
 if TYPE_CHECKING:
     import torch

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from checks.registry import Facts
+from aisp.checks.registry import Facts
 
 SAYS_SO = ("library", "cublas", "cudnn", "cutlass", "aten", "at::", "onednn", "mkl", "blas")
 """Words of a lesson that says that a library works."""

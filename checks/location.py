@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from checks.registry import (
+from aisp.checks.registry import (
     Answer,
     ArmFacts,
     Call,
@@ -37,7 +37,7 @@ from checks.registry import (
     passed,
     unavailable,
 )
-from store.outcomes import Timing
+from aisp.store.outcomes import Timing
 
 MOST_SAMPLES = 4096
 WINDOW_S = 0.025  # of sleep, in which nothing of ours works

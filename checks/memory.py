@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from checks.registry import (
+from aisp.checks.registry import (
     Answer,
     ArmFacts,
     Call,
@@ -33,8 +33,8 @@ from checks.registry import (
     suspect,
     unavailable,
 )
-from kernels.catalog.model import Case, Flag, Role
-from store.outcomes import Timing
+from aisp.kernels.catalog.model import Case, Flag, Role
+from aisp.store.outcomes import Timing
 
 MARGIN_BYTES = 256
 CANARY = 0xA5

@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Iterator
 from typing import Literal
 
-from checks.registry import (
+from aisp.checks.registry import (
     Answer,
     ArmFacts,
     Check,
@@ -29,7 +29,7 @@ from checks.registry import (
     suspect,
     unavailable,
 )
-from kernels.catalog.model import Role
+from aisp.kernels.catalog.model import Role
 
 LEAST_COUNT = 256  # elements: below that no share says anything
 

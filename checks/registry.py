@@ -31,11 +31,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, T
 
 import msgspec
 
-from store.outcomes import FindingStatus, State, Timing
+from aisp.store.outcomes import FindingStatus, State, Timing
 
 if TYPE_CHECKING:
-    from kernels.catalog.model import Case, Rung, Target
-    from store import records  # costs numpy, which listing the checks does not need
+    from aisp.kernels.catalog.model import Case, Rung, Target
+    from aisp.store import records  # costs numpy, which listing the checks does not need
 
 CATEGORIES = (
     "timing", "output", "workload", "location", "memory", "cuda", "compile", "distributed", "environment",
@@ -618,7 +618,7 @@ def sensors() -> Iterator[tuple[Check, type[Sensor[Facts]]]]:
 
 def _module(category: str) -> Any:
     # By name, so that a new category is one file and one word in CATEGORIES.
-    return importlib.import_module(f"checks.{category}")
+    return importlib.import_module(f"aisp.checks.{category}")
 
 
 def _unique(found: list[Any]) -> tuple[Any, ...]:

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from checks.registry import (
+from aisp.checks.registry import (
     Answer,
     ArmFacts,
     Call,
@@ -40,7 +40,7 @@ from checks.registry import (
     suspect,
     unavailable,
 )
-from store.outcomes import Timing
+from aisp.store.outcomes import Timing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -195,7 +195,7 @@ class Interpreter(Sensor[InterpreterFacts]):
 
 
 def _ours_or_torch(callback: object) -> bool:
-    return str(getattr(callback, "__module__", "")).split(".")[0] in ("torch", "engine", "checks")
+    return str(getattr(callback, "__module__", "")).split(".")[0] in ("torch", "aisp")
 
 
 class PausesFacts(Facts, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from checks.registry import (
+from aisp.checks.registry import (
     Answer,
     ArmFacts,
     Call,
@@ -41,11 +41,11 @@ from checks.registry import (
     suspect,
     unavailable,
 )
-from store.outcomes import Timing
+from aisp.store.outcomes import Timing
 
 if TYPE_CHECKING:
-    from kernels.catalog.model import Case
-    from store import records  # see checks.registry
+    from aisp.kernels.catalog.model import Case
+    from aisp.store import records  # see checks.registry
 
 MOST_SAMPLES = 4096  # whose figures a sensor keeps
 LATE_LEAST_MS = 0.05  # asking an idle device takes some 10 us, and on a loaded host a few times that
@@ -344,8 +344,9 @@ _TORCH = (
 )  # fmt: skip
 # Our own code in the worker: a lesson finds it in sys.modules.
 _OURS = (
-    "engine.worker.timers", "engine.worker.probe", "engine.worker.arm", "engine.worker.tensors",
-    "engine.worker.channel", "engine.worker.loading", "engine.fingerprints", "kernels.cuda", "checks.registry",
+    "aisp.engine.worker.timers", "aisp.engine.worker.probe", "aisp.engine.worker.arm", "aisp.engine.worker.tensors",
+    "aisp.engine.worker.channel", "aisp.engine.worker.loading", "aisp.engine.fingerprints", "aisp.kernels.cuda",
+    "aisp.checks.registry",
 )  # fmt: skip
 
 

@@ -15,9 +15,9 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from checks import libraries
-from checks.output import Figure, declared, first_baseline, shares
-from checks.registry import (
+from aisp.checks import libraries
+from aisp.checks.output import Figure, declared, first_baseline, shares
+from aisp.checks.registry import (
     Answer,
     ArmFacts,
     Call,
@@ -35,8 +35,8 @@ from checks.registry import (
     stand_in,
     suspect,
 )
-from kernels.catalog.model import Case, Kind, Role
-from store.outcomes import FindingStatus
+from aisp.kernels.catalog.model import Case, Kind, Role
+from aisp.store.outcomes import FindingStatus
 
 # -- precision of the outputs ------------------------------------------------------------------------------------------
 
@@ -391,7 +391,7 @@ class Launches(Sensor[LaunchesFacts]):
             for kind in (jit.JITFunction, interpreter.InterpretedFunction):
                 self._wrap(kind, "run")
         else:
-            from kernels import cuda  # as above
+            from aisp.kernels import cuda  # as above
 
             self._wrap(cuda._core(), "launch")
         if self.site.device == "cuda":

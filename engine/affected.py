@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from kernels.catalog.model import Target
-from kernels.catalog.sources import read_bytes
+from aisp.kernels.catalog.model import Target
+from aisp.kernels.catalog.sources import read_bytes
 
 
 def affected(target: Target, changed: set[str]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 
-from engine.protocol import jobs
+from aisp.engine.protocol import jobs
 
 _descriptors: dict[str, int] = {}
 _numbers = itertools.count()

@@ -16,15 +16,15 @@ from typing import TypeVar
 
 import numpy as np
 
-from checks.registry import Refusal, Sensed, Surprises, Sustained
-from engine.clean import clean
-from engine.contention import Waits
-from engine.environment import oom_kills
-from engine.fingerprints import NUMBERS, first_difference
-from engine.paths import positive_setting
-from engine.protocol import jobs, reports
-from engine.ranks import Process
-from engine.spawner import (
+from aisp.checks.registry import Refusal, Sensed, Surprises, Sustained
+from aisp.engine.clean import clean
+from aisp.engine.contention import Waits
+from aisp.engine.environment import oom_kills
+from aisp.engine.fingerprints import NUMBERS, first_difference
+from aisp.engine.paths import positive_setting
+from aisp.engine.protocol import jobs, reports
+from aisp.engine.ranks import Process
+from aisp.engine.spawner import (
     ChildGoneError,
     ChildTimeoutError,
     ForgedReportError,
@@ -34,10 +34,10 @@ from engine.spawner import (
     StoppedError,
     progress_limit_s,
 )
-from kernels.catalog.model import Rung
-from store.outcomes import Correctness, State, Timing
-from store.records import Naive, Samples
-from store.results.standing import TWIN_SUFFIX as TWIN_SUFFIX
+from aisp.kernels.catalog.model import Rung
+from aisp.store.outcomes import Correctness, State, Timing
+from aisp.store.records import Naive, Samples
+from aisp.store.results.standing import TWIN_SUFFIX as TWIN_SUFFIX
 
 FINGERPRINT_TOLERANCE = 1e-6
 INEXACT_TOLERANCE = 1e-3

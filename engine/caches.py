@@ -37,12 +37,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from engine import installed, paths, workplaces
-from engine.protocol import reports
-from engine.ranks import Process
-from engine.spawner import ENVIRONMENT_NAMES, Child
-from kernels.catalog.parsing import REFUSALS, parsed
-from kernels.catalog.sources import LESSON
+from aisp.engine import installed, paths, workplaces
+from aisp.engine.protocol import reports
+from aisp.engine.ranks import Process
+from aisp.engine.spawner import ENVIRONMENT_NAMES, Child
+from aisp.kernels.catalog.parsing import REFUSALS, parsed
+from aisp.kernels.catalog.sources import LESSON
 
 log = logging.getLogger("aisp.caches")
 

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from checks.registry import Surprises, Sustained
-from engine.arms import Arm, ask
-from engine.contention import Crowd
-from engine.protocol import jobs, reports
-from engine.ranks import Process
+from aisp.checks.registry import Surprises, Sustained
+from aisp.engine.arms import Arm, ask
+from aisp.engine.contention import Crowd
+from aisp.engine.protocol import jobs, reports
+from aisp.engine.ranks import Process
 
 STRETCH_MS = 6.0  # the engine's clock and the message's way are off by some 0.1 ms; a short one is seldom interrupted
 MOST_CALLS = 2048

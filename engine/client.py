@@ -27,10 +27,10 @@ from functools import cache
 from pathlib import Path
 from types import TracebackType
 
-from engine import lock, paths, start
-from engine.clean import clean_line
-from engine.protocol import PROTOCOL, events, requests
-from engine.protocol.framing import MAX_REQUEST_BYTES, Decoder, Encoder, FrameError
+from aisp.engine import lock, paths, start
+from aisp.engine.clean import clean_line
+from aisp.engine.protocol import PROTOCOL, events, requests
+from aisp.engine.protocol.framing import MAX_REQUEST_BYTES, Decoder, Encoder, FrameError
 
 BUFFERED_EVENTS = 50_000
 START_PATIENCE_S = 10.0
@@ -460,7 +460,7 @@ def start_engine() -> subprocess.Popen[bytes]:
     if environment.get("AISP_STATE"):
         environment["AISP_STATE"] = str(paths.state_dir())  # it may be relative to our working folder
     return subprocess.Popen(
-        start.command("engine.server"),
+        start.command("aisp.engine.server"),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,  # an engine that is up writes to its log instead; `_last_words` of one that is not

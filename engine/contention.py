@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.environment import pressure_s, processor_time
+from aisp.engine.environment import pressure_s, processor_time
 
 QUIET_CORES = 0.05  # of others' processor time: less is the machine's own housekeeping
 MOST_FACTOR = 10.0

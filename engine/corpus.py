@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from checks.oracle import schema
-from kernels import catalog
-from kernels.catalog.model import Catalog, Role, Rung, Target
+from aisp.checks.oracle import schema
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import Catalog, Role, Rung, Target
 
 NAME = "corpus"
 """What stands for the corpus where a target or a collection is named."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kernels.catalog.model import PRECISIONS
+from aisp.kernels.catalog.model import PRECISIONS
 
 # Precisions whose rate the documents print under another name. Scales along the sum are taken by Blackwell's tensor
 # cores at the full rate of the values; where tensor cores know no scales, the format has no rate.

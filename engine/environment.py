@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.clean import clean_line
-from engine.protocol import reports
+from aisp.engine.clean import clean_line
+from aisp.engine.protocol import reports
 
 if TYPE_CHECKING:
-    from engine.telemetry import Nvml, User
+    from aisp.engine.telemetry import Nvml, User
 
 VARIABLE_NAMES = (
     "CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "PYTORCH_CUDA_ALLOC_CONF",

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from checks import registry
-from engine.arms import TWIN_SUFFIX, Arm
-from engine.clean import clean_line
-from engine.protocol import reports
-from store import records
-from store.outcomes import Correctness, FindingStatus, State, Timing, Validity, Verdict
+from aisp.checks import registry
+from aisp.engine.arms import TWIN_SUFFIX, Arm
+from aisp.engine.clean import clean_line
+from aisp.engine.protocol import reports
+from aisp.store import records
+from aisp.store.outcomes import Correctness, FindingStatus, State, Timing, Validity, Verdict
 
 if TYPE_CHECKING:
-    from engine.runs import Plan
+    from aisp.engine.runs import Plan
 
 EVIDENCE_CHARACTERS = 500
 

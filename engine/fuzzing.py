@@ -18,22 +18,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from checks.compare import Finding
-from checks.oracle import lint, report, shrink
-from checks.oracle.schema import Case, Schema, SchemaError, Stage, Strategy, draw
-from engine import environment, snapshots
-from engine.arena import Arena
-from engine.arms import ArmEnd, ask
-from engine.caches import RunCaches
-from engine.clean import clean, clean_line
-from engine.protocol import events, jobs, reports
-from engine.runs import Services
-from engine.spawner import Child, ChildGoneError, ChildTimeoutError
-from kernels.catalog.model import Kind, Rung, Target
-from store.errors import StoreError
-from store.fuzzes import FailureRecord, FuzzRecord, NaiveOpinion, RungFuzz, Tally
-from store.outcomes import CaseVerdict, FuzzVerdict, State
-from store.ulid import new_ulid
+from aisp.checks.compare import Finding
+from aisp.checks.oracle import lint, report, shrink
+from aisp.checks.oracle.schema import Case, Schema, SchemaError, Stage, Strategy, draw
+from aisp.engine import environment, snapshots
+from aisp.engine.arena import Arena
+from aisp.engine.arms import ArmEnd, ask
+from aisp.engine.caches import RunCaches
+from aisp.engine.clean import clean, clean_line
+from aisp.engine.protocol import events, jobs, reports
+from aisp.engine.runs import Services
+from aisp.engine.spawner import Child, ChildGoneError, ChildTimeoutError
+from aisp.kernels.catalog.model import Kind, Rung, Target
+from aisp.store.errors import StoreError
+from aisp.store.fuzzes import FailureRecord, FuzzRecord, NaiveOpinion, RungFuzz, Tally
+from aisp.store.outcomes import CaseVerdict, FuzzVerdict, State
+from aisp.store.ulid import new_ulid
 
 log = logging.getLogger("aisp.fuzzing")
 

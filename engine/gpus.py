@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.telemetry import Nvml, User
+from aisp.engine.telemetry import Nvml, User
 
 GIVE_BACK_S = 5.0
 LEAK_BYTES = 64 << 20  # more than this, in nobody's name, is a leak

@@ -20,10 +20,10 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from engine import spawner
-from engine.environment import descendants, memory_bytes
-from engine.paths import positive_setting
-from engine.spawner import Child, MemoryLimitError, ProcessLimitError
+from aisp.engine import spawner
+from aisp.engine.environment import descendants, memory_bytes
+from aisp.engine.paths import positive_setting
+from aisp.engine.spawner import Child, MemoryLimitError, ProcessLimitError
 
 log = logging.getLogger("aisp.guard")
 

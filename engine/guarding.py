@@ -13,10 +13,10 @@ import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from engine.installed import Installation, News, listed
-from engine.pool import Pool
-from engine.protocol import jobs, reports
-from engine.spawner import Child
+from aisp.engine.installed import Installation, News, listed
+from aisp.engine.pool import Pool
+from aisp.engine.protocol import jobs, reports
+from aisp.engine.spawner import Child
 
 log = logging.getLogger("aisp.installed")
 

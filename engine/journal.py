@@ -13,9 +13,9 @@ from array import array
 from collections import deque
 from pathlib import Path
 
-from engine import paths
-from engine.protocol import events
-from engine.protocol.framing import Encoder
+from aisp.engine import paths
+from aisp.engine.protocol import events
+from aisp.engine.protocol.framing import Encoder
 
 KEPT_BYTES = 64 * 1024 * 1024  # per file; the file before it is kept as well
 VIEWER_QUEUE_BYTES = 4 * 1024 * 1024

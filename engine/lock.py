@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from engine import filesystem, paths
+from aisp.engine import filesystem, paths
 
 ENGINE = "the engine"
 LOOKS, LOOK_S = 5, 0.01  # between taking the lock and writing who has it, somebody else's line may stand there

@@ -6,7 +6,7 @@ import logging
 import logging.handlers
 from pathlib import Path
 
-from engine import paths
+from aisp.engine import paths
 
 LOG_BYTES = 4_000_000
 

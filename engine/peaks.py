@@ -15,20 +15,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine import environment
-from engine.arms import ArmEnd, ask
-from engine.clean import clean_line
-from engine.protocol import events, jobs, reports
-from engine.spawner import Child, ChildGoneError, ChildTimeoutError
-from engine.speed_of_light import CEILINGS
-from engine.telemetry import Readings, Sampler
-from engine.telling import ceiling_event
-from store.errors import StoreError
-from store.outcomes import State
-from store.records import Ceiling, Peak
+from aisp.engine import environment
+from aisp.engine.arms import ArmEnd, ask
+from aisp.engine.clean import clean_line
+from aisp.engine.protocol import events, jobs, reports
+from aisp.engine.spawner import Child, ChildGoneError, ChildTimeoutError
+from aisp.engine.speed_of_light import CEILINGS
+from aisp.engine.telemetry import Readings, Sampler
+from aisp.engine.telling import ceiling_event
+from aisp.store.errors import StoreError
+from aisp.store.outcomes import State
+from aisp.store.records import Ceiling, Peak
 
 if TYPE_CHECKING:
-    from engine.runs import Services
+    from aisp.engine.runs import Services
 
 log = logging.getLogger("aisp.peaks")
 

@@ -12,23 +12,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from checks import registry
-from checks.oracle.schema import CYCLE, MOST_ELEMENTS_HOST, Strategy
-from engine import contention, corpus
-from engine.clean import clean_line
-from engine.fuzzing import FuzzPlan
-from engine.protocol import events, requests
-from engine.runs import Plan, new_seed
-from engine.telemetry import Nvml
-from engine.turns import StopRule
-from kernels import catalog
-from kernels.catalog.frontmatter import definition
-from kernels.catalog.model import Case, Catalog, Needs, Role, Rung, Target
-from kernels.catalog.sources import LESSON
-from store.fuzzes import FailureRecord
-from store.outcomes import State, Trigger
-from store.records import RunRecord
-from store.ulid import new_ulid
+from aisp.checks import registry
+from aisp.checks.oracle.schema import CYCLE, MOST_ELEMENTS_HOST, Strategy
+from aisp.engine import contention, corpus
+from aisp.engine.clean import clean_line
+from aisp.engine.fuzzing import FuzzPlan
+from aisp.engine.protocol import events, requests
+from aisp.engine.runs import Plan, new_seed
+from aisp.engine.telemetry import Nvml
+from aisp.engine.turns import StopRule
+from aisp.kernels import catalog
+from aisp.kernels.catalog.frontmatter import definition
+from aisp.kernels.catalog.model import Case, Catalog, Needs, Role, Rung, Target
+from aisp.kernels.catalog.sources import LESSON
+from aisp.store.fuzzes import FailureRecord
+from aisp.store.outcomes import State, Trigger
+from aisp.store.records import RunRecord
+from aisp.store.ulid import new_ulid
 
 MOST_CASES = 1_000_000  # of one fuzz
 FIRST_SURPRISE = 1 << 20  # above every number of a known set

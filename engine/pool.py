@@ -15,9 +15,9 @@ import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 
-from engine import paths, spawner, workplaces
-from engine.clean import clean
-from engine.spawner import Child, ChildGoneError, ChildTimeoutError
+from aisp.engine import paths, spawner, workplaces
+from aisp.engine.clean import clean
+from aisp.engine.spawner import Child, ChildGoneError, ChildTimeoutError
 
 log = logging.getLogger("aisp.pool")
 

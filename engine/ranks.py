@@ -21,8 +21,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from engine.protocol import jobs, reports
-from engine.spawner import Child, ForgedReportError, Ring
+from aisp.engine.protocol import jobs, reports
+from aisp.engine.spawner import Child, ForgedReportError, Ring
 
 AFTERWARDS_S = 0.5  # that a failed rank's siblings get to tell of something worse
 

@@ -23,29 +23,29 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from checks.compare import Finding
-from checks.evaluation import Elsewhere
-from checks.registry import Refusal, TaskFacts
-from engine import challenges, contention, environment, facts, gate, paths, snapshots, speed_of_light, verdicts
-from engine.arena import Arena
-from engine.arms import TWIN_SUFFIX, Arm, ArmEnd, Limits, ask, check_done, tail
-from engine.caches import Caches, RunCaches
-from engine.clean import clean, clean_line
-from engine.gate import Gate
-from engine.gpus import Custody, WallClock, conditions, neighbours
-from engine.pool import Pool
-from engine.protocol import events, jobs, reports
-from engine.ranks import Process, Ranks
-from engine.spawner import Child, ChildGoneError, ChildTimeoutError
-from engine.telemetry import Nvml, Readings, Sampler
-from engine.telling import arm_event, comparison_event, findings_event, finished_event
-from engine.turns import ArmFailure, StopRule, Turns
-from kernels import catalog
-from kernels.catalog.model import Case, Flag, Kind, Role, Rung, Target
-from kernels.catalog.sources import SUFFIXES
-from store import records
-from store.outcomes import Correctness, State, Validity, Verdict
-from store.results import standing
+from aisp.checks.compare import Finding
+from aisp.checks.evaluation import Elsewhere
+from aisp.checks.registry import Refusal, TaskFacts
+from aisp.engine import challenges, contention, environment, facts, gate, paths, snapshots, speed_of_light, verdicts
+from aisp.engine.arena import Arena
+from aisp.engine.arms import TWIN_SUFFIX, Arm, ArmEnd, Limits, ask, check_done, tail
+from aisp.engine.caches import Caches, RunCaches
+from aisp.engine.clean import clean, clean_line
+from aisp.engine.gate import Gate
+from aisp.engine.gpus import Custody, WallClock, conditions, neighbours
+from aisp.engine.pool import Pool
+from aisp.engine.protocol import events, jobs, reports
+from aisp.engine.ranks import Process, Ranks
+from aisp.engine.spawner import Child, ChildGoneError, ChildTimeoutError
+from aisp.engine.telemetry import Nvml, Readings, Sampler
+from aisp.engine.telling import arm_event, comparison_event, findings_event, finished_event
+from aisp.engine.turns import ArmFailure, StopRule, Turns
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import Case, Flag, Kind, Role, Rung, Target
+from aisp.kernels.catalog.sources import SUFFIXES
+from aisp.store import records
+from aisp.store.outcomes import Correctness, State, Validity, Verdict
+from aisp.store.results import standing
 
 log = logging.getLogger("aisp.runs")
 

@@ -4,7 +4,7 @@ Made-up streams of samples go through the code that judges real ones: rounds and
 within rounds, the A/A arm's floor, the bootstrap, the verdict in time and in cycles. For identical arms any FASTER or
 SLOWER is false; for an arm that is truly faster the share of FASTER is the power.
 
-    python -m engine.selftest [--json] [--trials N] [--seed N] [--streams A,B]
+    python -m aisp.engine.selftest [--json] [--trials N] [--seed N] [--streams A,B]
 
 Exit status: 0, or 1 when a rate is out of its band. The same seed gives the same rates.
 """
@@ -22,10 +22,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from engine import statistics
-from engine.statistics import Floats, Ints
-from engine.turns import THROTTLED_BELOW, StopRule
-from store.outcomes import Verdict
+from aisp.engine import statistics
+from aisp.engine.statistics import Floats, Ints
+from aisp.engine.turns import THROTTLED_BELOW, StopRule
+from aisp.store.outcomes import Verdict
 
 EFFECTS = (0.005, 0.01, 0.02, 0.05, 0.10)
 LEVEL = 0.05
@@ -418,7 +418,7 @@ def table(found: Sequence[Rates], trials: int, seed: int) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line. Returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m engine.selftest", description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m aisp.engine.selftest", description=__doc__.split("\n\n")[0])
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
     parser.add_argument("--trials", type=int, default=TRIALS, help=f"for each stream and protocol; {TRIALS}")
     parser.add_argument("--seed", type=int, default=SEED, help="the same seed gives the same rates")

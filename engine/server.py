@@ -27,35 +27,35 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from engine import corpus, filesystem, guard, lock, paths, peaks, planning, snapshots, spawner, workplaces
-from engine.affected import affected
-from engine.caches import Caches
-from engine.clean import clean_line
-from engine.client import build_id
-from engine.fuzzing import Fuzzing, FuzzPlan, unstarted
-from engine.guarding import Guarding
-from engine.installed import Installation, state_file
-from engine.journal import Journal, Viewer, ViewerGoneError
-from engine.lease import leased
-from engine.lock import Lock, LockGoneError
-from engine.logfile import LogFile
-from engine.planning import Hardware, PlanError
-from engine.pool import Pool
-from engine.protocol import PROTOCOL, events, requests
-from engine.protocol.framing import MAX_REQUEST_BYTES, Decoder, Encoder, FrameError
-from engine.runs import Execution, Plan, Services
-from engine.telemetry import Nvml
-from engine.telling import finished_event
-from engine.watch import Watch
-from kernels import catalog
-from kernels.catalog.model import Target
-from kernels.catalog.sources import size_text
-from store import upkeep
-from store.errors import StoreError, StoreFullError, StoreGoneError, StoreLockedError
-from store.outcomes import State, Trigger
-from store.records import INSTALLED_CHECK, Peak
-from store.ulid import new_ulid
-from store.writer import Store
+from aisp.engine import corpus, filesystem, guard, lock, paths, peaks, planning, snapshots, spawner, workplaces
+from aisp.engine.affected import affected
+from aisp.engine.caches import Caches
+from aisp.engine.clean import clean_line
+from aisp.engine.client import build_id
+from aisp.engine.fuzzing import Fuzzing, FuzzPlan, unstarted
+from aisp.engine.guarding import Guarding
+from aisp.engine.installed import Installation, state_file
+from aisp.engine.journal import Journal, Viewer, ViewerGoneError
+from aisp.engine.lease import leased
+from aisp.engine.lock import Lock, LockGoneError
+from aisp.engine.logfile import LogFile
+from aisp.engine.planning import Hardware, PlanError
+from aisp.engine.pool import Pool
+from aisp.engine.protocol import PROTOCOL, events, requests
+from aisp.engine.protocol.framing import MAX_REQUEST_BYTES, Decoder, Encoder, FrameError
+from aisp.engine.runs import Execution, Plan, Services
+from aisp.engine.telemetry import Nvml
+from aisp.engine.telling import finished_event
+from aisp.engine.watch import Watch
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import Target
+from aisp.kernels.catalog.sources import size_text
+from aisp.store import upkeep
+from aisp.store.errors import StoreError, StoreFullError, StoreGoneError, StoreLockedError
+from aisp.store.outcomes import State, Trigger
+from aisp.store.records import INSTALLED_CHECK, Peak
+from aisp.store.ulid import new_ulid
+from aisp.store.writer import Store
 
 log = logging.getLogger("aisp.engine")
 

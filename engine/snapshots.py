@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from engine import paths
+from aisp.engine import paths
 
 KEPT_LAYOUTS = 32
 READ_ONLY = 0o400

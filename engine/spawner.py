@@ -23,10 +23,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from engine import arena, paths, start, workplaces
-from engine.clean import clean_line
-from engine.protocol import jobs, reports
-from engine.protocol.framing import (
+from aisp.engine import arena, paths, start, workplaces
+from aisp.engine.clean import clean_line
+from aisp.engine.protocol import jobs, reports
+from aisp.engine.protocol.framing import (
     JOBS,
     KEY_BYTES,
     REPORTS,
@@ -436,7 +436,7 @@ async def spawn(*, interpret: bool, compiler: bool = False) -> Child:
     place = workplaces.place(folder, compiler=compiler)
     try:
         process = subprocess.Popen(  # noqa: ASYNC220  forks in 2 ms; asyncio has no pass_fds with a pidfd
-            start.command("engine.worker", str(theirs.fileno()), str(os.getpid()), place.encoded()),
+            start.command("aisp.engine.worker", str(theirs.fileno()), str(os.getpid()), place.encoded()),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -19,16 +19,16 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from engine.datasheets import Datasheet, datasheet
-from engine.suite import score_of_light
-from kernels import catalog
-from kernels.catalog.model import Case, LinkKind, Target
-from store.outcomes import Limiter, Timing
+from aisp.engine.datasheets import Datasheet, datasheet
+from aisp.engine.suite import score_of_light
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import Case, LinkKind, Target
+from aisp.store.outcomes import Limiter, Timing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from store.records import Ceiling, Light, Peak
+    from aisp.store.records import Ceiling, Light, Peak
 
 # A lesson's dtype and the precision whose rate bounds it. float32 counts as SIMT: TF32 is not float32, and a lesson
 # that allows it says so with `precision`.
@@ -206,7 +206,7 @@ def light(
 
     The score is measured from the bound by the measured ceilings, else by the datasheet.
     """
-    from store.records import Light  # its arrays need numpy, which faces do not load for a roofline
+    from aisp.store.records import Light  # its arrays need numpy, which faces do not load for a roofline
 
     if timing in (Timing.HOST, Timing.NONE):
         return None

@@ -3,9 +3,9 @@
     python -I engine/start.py MODULE WORDS...
 
 Isolated (-I), the interpreter heeds no PYTHON* variable, no folder of the user's own packages, and neither the working
-folder nor the script's is on its import path: the standard library comes first, then site-packages. Our five packages
-come from where this file lies, before anything else that bears one of their names, in a checkout as in an installed
-wheel; that folder itself is not on the path, so nothing else in it can be imported. This file must import nothing but
+folder nor the script's is on its import path: the standard library comes first, then site-packages. Our package comes
+from where this file lies, before anything else that bears its name, in a checkout as in an installed wheel; the folder
+that holds it is not on the path, so nothing else in it can be imported. This file must import nothing but
 the standard library: it is executed by its path.
 """
 
@@ -19,13 +19,14 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 
-PACKAGES = frozenset(("kernels", "checks", "store", "engine", "tui"))
-FILE = str(Path(__file__).absolute())
+PACKAGE = "aisp"
+FILE = str(Path(__file__).absolute())  # by the name that we were imported by: links are not followed
+FOLDER = Path(FILE).parent.parent
 ISOLATED = ("-I", "-u")  # -u: what a process prints is read as it is printed
 
 
-class OurPackages:
-    """Finds our packages in one folder, and nothing else."""
+class OurPackage:
+    """Finds our package in one folder, and nothing else."""
 
     def __init__(self, folder: Path) -> None:
         self._path = [str(folder)]
@@ -34,7 +35,7 @@ class OurPackages:
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """See importlib.abc.MetaPathFinder."""
-        return PathFinder.find_spec(name, self._path) if name in PACKAGES else None
+        return PathFinder.find_spec(name, self._path) if name == PACKAGE else None
 
 
 def command(module: str, *words: str) -> list[str]:
@@ -44,8 +45,7 @@ def command(module: str, *words: str) -> list[str]:
 
 def import_failure(error: ImportError) -> str:
     """What is missing, as a sentence: the line of ours that asked for it, and what Python said."""
-    root = str(Path(FILE).parent.parent)
-    ours = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(root)]
+    ours = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(str(FOLDER))]
     asked = next(
         (f"`{frame.line}` failed" for frame in reversed(ours) if "import" in (frame.line or "")), "an import failed"
     )
@@ -54,7 +54,7 @@ def import_failure(error: ImportError) -> str:
 
 def main() -> None:
     """Become the program that the first word names."""
-    sys.meta_path.insert(0, OurPackages(Path(FILE).parent.parent))
+    sys.meta_path.insert(0, OurPackage(FOLDER.parent))
     module = sys.argv.pop(1)
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from store.outcomes import Verdict
-from store.records import Quality, Samples
+from aisp.store.outcomes import Verdict
+from aisp.store.records import Quality, Samples
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

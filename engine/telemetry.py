@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.protocol import events
+from aisp.engine.protocol import events
 
 log = logging.getLogger("aisp.telemetry")
 PERIOD_S = 0.05

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from engine.protocol import events
+from aisp.engine.protocol import events
 
 if TYPE_CHECKING:
-    from store import records  # its arrays need numpy, which faces do without
+    from aisp.store import records  # its arrays need numpy, which faces do without
 
 
 def arm_event(run_id: str, arm: records.ArmRecord) -> events.ArmUpdate:

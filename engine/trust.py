@@ -1,6 +1,6 @@
 """The registry of checks as plain data: what faces list, and the page docs/validity.md. Pure; imports no torch.
 
-    python -m engine.trust            writes docs/validity.md anew
+    python -m aisp.engine.trust            writes docs/validity.md anew
 
 The checks and the issues themselves stand in `checks/`, their proofs in `checks/gallery/`; nothing is said twice here.
 """
@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from checks import registry
-from checks.registry import CATEGORIES, Check, How, Issue, Status
-from kernels import catalog
-from kernels.catalog.model import Catalog, Role, Target
+from aisp.checks import registry
+from aisp.checks.registry import CATEGORIES, Check, How, Issue, Status
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import Catalog, Role, Target
 
 GRAVEST_FIRST = (Status.CAUGHT, Status.SUSPECT, Status.UNAVAILABLE, Status.PASSED, Status.NOT_APPLICABLE)
 """What several answers of one check come down to is the first of these that is among them."""
@@ -276,8 +276,8 @@ def _in_order(categories: Iterable[str]) -> list[str]:
 _INTRO = """\
 # What can make a result invalid, and what is done about it
 
-This page is written by `python -m engine.trust` from the registry in `checks/` and the gallery in `checks/gallery/`;
-a change belongs there.
+This page is written by `python -m aisp.engine.trust` from the registry in `checks/` and the gallery in
+`checks/gallery/`; a change belongs there.
 
 An issue is *prevented* where the design leaves no room for it, *detected* where a check looks for it, and
 *unavailable* where a machine like this one cannot ask; the text says what it would take. A fixture is a target folder

@@ -14,14 +14,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from engine.arms import Arm, ArmEnd, ask, expect, explain, impossible_time
-from engine.clean import clean_line
-from engine.contention import Crowd
-from engine.environment import oom_kills
-from engine.protocol import events, jobs, reports
-from engine.ranks import Process
-from engine.spawner import ChildGoneError, ChildTimeoutError
-from store.outcomes import State, Timing
+from aisp.engine.arms import Arm, ArmEnd, ask, expect, explain, impossible_time
+from aisp.engine.clean import clean_line
+from aisp.engine.contention import Crowd
+from aisp.engine.environment import oom_kills
+from aisp.engine.protocol import events, jobs, reports
+from aisp.engine.ranks import Process
+from aisp.engine.spawner import ChildGoneError, ChildTimeoutError
+from aisp.store.outcomes import State, Timing
 
 SHORT_MS = 0.060  # a faster call is timed in company: an event pair around it is off by over 2 %
 COMPANY_BELOW_MS = 0.200  # so are its rivals, up to here; above, the way of timing makes under 1 % of difference

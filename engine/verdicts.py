@@ -11,13 +11,13 @@ from typing import Protocol
 
 import numpy as np
 
-from engine import statistics
-from engine.arms import TWIN_SUFFIX, Arm
-from engine.clean import clean_line
-from engine.contention import TELL
-from kernels.catalog.model import Role
-from store import records
-from store.outcomes import Correctness, State, Timing, Verdict
+from aisp.engine import statistics
+from aisp.engine.arms import TWIN_SUFFIX, Arm
+from aisp.engine.clean import clean_line
+from aisp.engine.contention import TELL
+from aisp.kernels.catalog.model import Role
+from aisp.store import records
+from aisp.store.outcomes import Correctness, State, Timing, Verdict
 
 CLOCKS_DIFFER = 0.02  # median SM clocks of two arms that are further apart are named in the comparison
 

@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from engine import confinement, paths
-from engine.confinement import Place
+from aisp.engine import confinement, paths
+from aisp.engine.confinement import Place
 
 PARTS = ("cwd", "tmp", paths.CACHE_FOLDER)
 UNIFIED_MEMORY = Path("/dev/nvidia-uvm")

@@ -1,6 +1,6 @@
 """Compile a `.cu` file with NVRTC, load it with cuda.core, launch it on PyTorch's current stream.
 
-    from kernels.cuda import ceil_div, launch, load
+    from aisp.kernels.cuda import ceil_div, launch, load
 
     tile = load(Path(__file__).with_name("transpose.cu"), "transpose_tiled", macros={"PITCH": 33})
     launch(tile, (ceil_div(N, 32), ceil_div(M, 32)), (32, 8), y, x, np.int32(M), np.int32(N))

@@ -11,8 +11,8 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from store.content import snapshot_hash
-    from store.errors import (
+    from aisp.store.content import snapshot_hash
+    from aisp.store.errors import (
         ForeignDatabaseError,
         NewerSchemaError,
         StoreCorruptError,
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
         StoreLockedError,
         StoreUnwritableError,
     )
-    from store.reader import History
-    from store.records import ContradictionError
-    from store.ulid import new_ulid
-    from store.writer import Opened, Store
+    from aisp.store.reader import History
+    from aisp.store.records import ContradictionError
+    from aisp.store.ulid import new_ulid
+    from aisp.store.writer import Opened, Store
 
 __all__ = [
     "ContradictionError",
@@ -45,19 +45,19 @@ __all__ = [
 ]
 
 _HOMES = {
-    "ContradictionError": "store.records",
-    "History": "store.reader",
-    "Opened": "store.writer",
-    "Store": "store.writer",
-    "new_ulid": "store.ulid",
-    "snapshot_hash": "store.content",
+    "ContradictionError": "aisp.store.records",
+    "History": "aisp.store.reader",
+    "Opened": "aisp.store.writer",
+    "Store": "aisp.store.writer",
+    "new_ulid": "aisp.store.ulid",
+    "snapshot_hash": "aisp.store.content",
 }
 
 
 def __getattr__(name: str) -> object:
     if name not in __all__:
-        raise AttributeError(f"module 'store' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES.get(name, "store.errors")), name)
+        raise AttributeError(f"module 'aisp.store' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES.get(name, "aisp.store.errors")), name)
     globals()[name] = value
     return value
 

@@ -19,8 +19,8 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from store.migrations import CHAIN_SINCE, version, wall
-from store.seal import sealed, sha256, solid
+from aisp.store.migrations import CHAIN_SINCE, version, wall
+from aisp.store.seal import sealed, sha256, solid
 
 SHORT = 12
 """Hex digits of a head where people read it; JSON has all 64."""

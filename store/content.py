@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from store.errors import StoreCorruptError
-from store.records import ContradictionError, Floats, Ints, Samples, Telemetry
-from store.seal import FINDINGS_BYTES, arrays_hash, inflated, joined_hash, sha256
+from aisp.store.errors import StoreCorruptError
+from aisp.store.records import ContradictionError, Floats, Ints, Samples, Telemetry
+from aisp.store.seal import FINDINGS_BYTES, arrays_hash, inflated, joined_hash, sha256
 
 Blobs = dict[str, bytes]
 

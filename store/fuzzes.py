@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from store.outcomes import CaseVerdict, FuzzVerdict
-from store.records import ContradictionError
+from aisp.store.outcomes import CaseVerdict, FuzzVerdict
+from aisp.store.records import ContradictionError
 
 ERROR_BINS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0, 1e4, math.inf)
 """Lower ends of a histogram's bins, in units of the error allowed; the last bin holds what is not finite."""

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from store.errors import ForeignDatabaseError, NewerSchemaError, typed_errors
+from aisp.store.errors import ForeignDatabaseError, NewerSchemaError, typed_errors
 
 if TYPE_CHECKING:
     from sqlite_utils import Database  # 0.2 s of import that readers do without
@@ -344,7 +344,7 @@ def _initial(db: Database) -> None:
 
 def _indices_and_folder_label(db: Database) -> None:
     """v2: the board and the history of a target without a scan; a target's folder readable in a shell."""
-    from store.content import path_label  # numpy: the reader imports this module for its version alone
+    from aisp.store.content import path_label  # numpy: the reader imports this module for its version alone
 
     db.executescript(_V2)
     folders = [row[0] for row in db.execute("SELECT DISTINCT folder FROM runs").fetchall()]
@@ -374,7 +374,7 @@ def _second_clock(db: Database) -> None:
 
 def _chain(db: Database) -> None:
     """v7: what was taken in, in its order, each bound to the one before; begun with what is there."""
-    from store import chain  # which asks this module for a file's version
+    from aisp.store import chain  # which asks this module for a file's version
 
     db.executescript(_V7)
     chain.begin(db.conn)

@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
-from store import migrations, upkeep
-from store.errors import StoreGoneError, StoreLockedError
+from aisp.store import migrations, upkeep
+from aisp.store.errors import StoreGoneError, StoreLockedError
 
 FOLD_BYTES = 4 << 20
 """Size of the log at which it is folded in: SQLite's own rule, 1000 pages."""

@@ -29,11 +29,11 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
 
-from store import chain, content, migrations, seal
-from store.errors import NewerSchemaError, StoreCorruptError, StoreError, typed, typed_errors
-from store.fuzzes import FailureRecord, FuzzRecord
-from store.records import ContradictionError, Peak, Quarantine, RunRecord, Samples, Telemetry
-from store.rows import (
+from aisp.store import chain, content, migrations, seal
+from aisp.store.errors import NewerSchemaError, StoreCorruptError, StoreError, typed, typed_errors
+from aisp.store.fuzzes import FailureRecord, FuzzRecord
+from aisp.store.records import ContradictionError, Peak, Quarantine, RunRecord, Samples, Telemetry
+from aisp.store.rows import (
     FUZZES_SINCE,
     IN_FORCE,
     NEEDED_COLUMNS,
@@ -51,7 +51,7 @@ from store.rows import (
     masked,
     without_figures,
 )
-from store.seal import Row, array_hashes, sha256
+from aisp.store.seal import Row, array_hashes, sha256
 
 log = logging.getLogger(__name__)
 

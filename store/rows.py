@@ -19,11 +19,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from store import seal
-from store.content import canonical_json, label, pack_findings, unpack_findings
-from store.fuzzes import FailureRecord, FuzzRecord
-from store.migrations import version as schema_version
-from store.outcomes import (
+from aisp.store import seal
+from aisp.store.content import canonical_json, label, pack_findings, unpack_findings
+from aisp.store.fuzzes import FailureRecord, FuzzRecord
+from aisp.store.migrations import version as schema_version
+from aisp.store.outcomes import (
     CHANGED_REASON,
     Correctness,
     FindingStatus,
@@ -34,7 +34,7 @@ from store.outcomes import (
     Validity,
     Verdict,
 )
-from store.records import (
+from aisp.store.records import (
     ArmRecord,
     Ceiling,
     ComparisonRecord,
@@ -48,7 +48,7 @@ from store.records import (
     RunRecord,
     StepRecord,
 )
-from store.seal import FINDINGS_SINCE, Row, chunks, sealed, sha256, solid
+from aisp.store.seal import FINDINGS_SINCE, Row, chunks, sealed, sha256, solid
 
 RUN_COLUMNS = (
     *(

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from json.encoder import encode_basestring_ascii as text_json
 from typing import Any
 
-from store.migrations import LATEST, version
+from aisp.store.migrations import LATEST, version
 
 Row = dict[str, Any]
 """Column name to what SQLite holds: None, int, float, str or bytes."""

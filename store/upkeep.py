@@ -35,13 +35,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
 
-from store import chain, migrations
-from store.errors import NewerSchemaError, StoreCorruptError, StoreError, StoreFullError, typed_errors
+from aisp.store import chain, migrations
+from aisp.store.errors import NewerSchemaError, StoreCorruptError, StoreError, StoreFullError, typed_errors
 
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
 
-    from store.writer import Store
+    from aisp.store.writer import Store
 
 _Result = TypeVar("_Result")
 
@@ -641,7 +641,7 @@ def _pages(path: Path, kind: str, after: int, pool: ProcessPoolExecutor | None) 
 
 
 def _examined(path: Path, kind: str, after: int, until: int) -> Iterator[_Page]:
-    from store.reader import History  # numpy, which restoring and copying do without
+    from aisp.store.reader import History  # numpy, which restoring and copying do without
 
     whole: set[str] = set()
     with History(path) as history:
@@ -656,7 +656,7 @@ def _processes() -> Iterator[ProcessPoolExecutor]:
     from concurrent.futures import ProcessPoolExecutor  # for a store of many runs alone
     from multiprocessing import get_context
 
-    import store.reader  # noqa: F401  here once, and in no process
+    import aisp.store.reader  # noqa: F401  here once, and in no process
 
     # Forked: nothing is imported again, and no main module is needed. A forked process opens a connection of its own.
     pool = ProcessPoolExecutor(_cores(), get_context("fork"), initializer=_in_the_background, initargs=(os.getpid(),))

@@ -30,11 +30,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from store import chain, content, migrations, place, seal, upkeep
-from store.errors import StoreCorruptError, StoreError, StoreFullError, StoreGoneError, typed, typed_errors
-from store.fuzzes import FailureRecord, FuzzRecord
-from store.outcomes import FindingStatus, State
-from store.records import (
+from aisp.store import chain, content, migrations, place, seal, upkeep
+from aisp.store.errors import StoreCorruptError, StoreError, StoreFullError, StoreGoneError, typed, typed_errors
+from aisp.store.fuzzes import FailureRecord, FuzzRecord
+from aisp.store.outcomes import FindingStatus, State
+from aisp.store.records import (
     AUTHOR_CHECK,
     INSTALLED_CHECK,
     ContradictionError,
@@ -44,7 +44,7 @@ from store.records import (
     Samples,
     Telemetry,
 )
-from store.rows import (
+from aisp.store.rows import (
     IN_FORCE,
     PeakRows,
     RunRows,
@@ -53,7 +53,7 @@ from store.rows import (
     load_quarantines,
     load_runs,
 )
-from store.seal import array_hashes, sha256
+from aisp.store.seal import array_hashes, sha256
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
@@ -433,7 +433,7 @@ class Store:
 
     def latest_peak(self, gpu_uuid: str) -> Peak | None:
         """The newest peak of that GPU that is what was written; None where there is none."""
-        from store.reader import PEAKS_OF_GPU_SQL, read_peaks  # the reader is not part of writing but for this
+        from aisp.store.reader import PEAKS_OF_GPU_SQL, read_peaks  # the reader is not part of writing but for this
 
         with self._lock, typed_errors(self.path):
             connection = self._db.conn
@@ -479,14 +479,14 @@ class Store:
 
     def fuzz(self, fuzz_id: str) -> FuzzRecord:
         """As `History.fuzz`."""
-        from store.reader import read_fuzz  # the reader is not part of writing but for this
+        from aisp.store.reader import read_fuzz  # the reader is not part of writing but for this
 
         with self._lock, typed_errors(self.path):
             return read_fuzz(self._db.conn, fuzz_id)
 
     def failure(self, failure_id: str) -> FailureRecord:
         """As `History.failure`."""
-        from store.reader import read_failure  # see fuzz()
+        from aisp.store.reader import read_failure  # see fuzz()
 
         with self._lock, typed_errors(self.path):
             return read_failure(self._db.conn, failure_id)
@@ -521,7 +521,7 @@ class Store:
 
     def snapshot(self, snapshot_hash: str) -> dict[str, bytes]:
         """The sources of a snapshot by name. Raises LookupError, StoreCorruptError."""
-        from store.reader import read_snapshot  # the reader is not part of writing but for this
+        from aisp.store.reader import read_snapshot  # the reader is not part of writing but for this
 
         with self._lock, typed_errors(self.path):
             return read_snapshot(self._db.conn, snapshot_hash)

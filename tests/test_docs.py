@@ -13,14 +13,14 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from engine import trust
-from engine.protocol import requests
-from kernels import catalog
-from store import Store
-from store.records import Light, Quality
+from aisp.engine import trust
+from aisp.engine.protocol import requests
+from aisp.kernels import catalog
+from aisp.store import Store
+from aisp.store.records import Light, Quality
+from aisp.tui.cli import TREE, Entry, LazyGroup, app, cli
 from tests import recordings
 from tests.tui.fake_engine import MAIN, FakeEngine, fuzzed, isolate, make_target, remember, start_aisp, wait_for
-from tui.cli import TREE, Entry, LazyGroup, app, cli
 
 PAGE = (MAIN / "docs/commands.md").read_text("utf-8")
 SECTIONS = dict(re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
@@ -110,7 +110,7 @@ def example(words: str) -> Any:
 
 @pytest.fixture
 def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    monkeypatch.setattr("tui.commands.machine._run", lambda words, patience_s: None)
+    monkeypatch.setattr("aisp.tui.commands.machine._run", lambda words, patience_s: None)
     return isolate(monkeypatch, tmp_path)
 
 

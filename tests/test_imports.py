@@ -45,7 +45,7 @@ def modules_of(code: str, tmp_path: Path, *arguments: str) -> set[str]:
     return set(json.loads(file.read_text()))
 
 
-_AISP = "from tui.cli import main\nsys.argv[0] = 'aisp'\nmain()"
+_AISP = "from aisp.tui.cli import main\nsys.argv[0] = 'aisp'\nmain()"
 
 
 def test_help_costs_click_and_nothing_else(tmp_path: Path) -> None:
@@ -93,13 +93,13 @@ def test_asking_for_the_engine_needs_neither_numpy_nor_textual(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("module", "without"),
     [
-        ("engine.client", {"numpy", "textual", "sqlite_utils", "pynvml"}),
-        ("kernels.catalog", {"numpy", "textual"}),
-        ("store", {"numpy", "sqlite_utils"}),
-        ("store.results.prediction", {"numpy", "sqlite3", "sqlite_utils", "msgspec", "click", "rich", "textual"}),
-        ("store.results.edits", {"numpy", "sqlite3", "sqlite_utils", "msgspec", "click", "rich", "textual"}),
-        ("tui.app", {"numpy", "sqlite_utils", "textual_plot", "watchfiles"}),
-        ("engine.server", {"textual"}),
+        ("aisp.engine.client", {"numpy", "textual", "sqlite_utils", "pynvml"}),
+        ("aisp.kernels.catalog", {"numpy", "textual"}),
+        ("aisp.store", {"numpy", "sqlite_utils"}),
+        ("aisp.store.results.prediction", {"numpy", "sqlite3", "sqlite_utils", "msgspec", "click", "rich", "textual"}),
+        ("aisp.store.results.edits", {"numpy", "sqlite3", "sqlite_utils", "msgspec", "click", "rich", "textual"}),
+        ("aisp.tui.app", {"numpy", "sqlite_utils", "textual_plot", "watchfiles"}),
+        ("aisp.engine.server", {"textual"}),
     ],
 )
 def test_importing_a_module_stays_within_its_budget(module: str, without: set[str], tmp_path: Path) -> None:
@@ -113,5 +113,5 @@ def test_importing_a_module_stays_within_its_budget(module: str, without: set[st
 def test_every_command_module_can_be_imported_without_torch(tmp_path: Path) -> None:
     names = sorted(path.stem for path in (MAIN / "tui/commands").glob("*.py") if path.stem != "__init__")
     assert "run" in names
-    found = modules_of("\n".join(f"import tui.commands.{name}" for name in names), tmp_path)
+    found = modules_of("\n".join(f"import aisp.tui.commands.{name}" for name in names), tmp_path)
     assert not found & {*HEAVY, "textual"}

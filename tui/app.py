@@ -28,28 +28,28 @@ os.environ.setdefault("TEXTUAL_FPS", "60")
 from textual.app import App
 from textual.binding import BindingType
 
-from engine import paths
-from engine.clean import clean_line
-from engine.protocol import requests
-from kernels.catalog.model import Role
-from store.results import standing
-from tui import themes
-from tui.aside import aside, begin
-from tui.keymap import bind
-from tui.model import BASELINE, NO_GPU, Model, QuarantineView, RunView, caught_in
-from tui.results import Result as RunResult
-from tui.screens import SCREENS, Source
-from tui.settings import Settings, editor_command, load_settings, save_setting
-from tui.widgets.glyphs import GraphStyle, detect
+from aisp.engine import paths
+from aisp.engine.clean import clean_line
+from aisp.engine.protocol import requests
+from aisp.kernels.catalog.model import Role
+from aisp.store.results import standing
+from aisp.tui import themes
+from aisp.tui.aside import aside, begin
+from aisp.tui.keymap import bind
+from aisp.tui.model import BASELINE, NO_GPU, Model, QuarantineView, RunView, caught_in
+from aisp.tui.results import Result as RunResult
+from aisp.tui.screens import SCREENS, Source
+from aisp.tui.settings import Settings, editor_command, load_settings, save_setting
+from aisp.tui.widgets.glyphs import GraphStyle, detect
 
 if TYPE_CHECKING:
     from textual.command import Provider
     from textual.driver import Driver
 
-    from engine.protocol.events import Reply as EngineReply
-    from kernels.catalog.model import Catalog, Target
-    from store import History
-    from tui.link import EngineLink, ModelChanged
+    from aisp.engine.protocol.events import Reply as EngineReply
+    from aisp.kernels.catalog.model import Catalog, Target
+    from aisp.store import History
+    from aisp.tui.link import EngineLink, ModelChanged
 
 Result = TypeVar("Result")
 
@@ -57,7 +57,7 @@ EXIT_NOT_POSSIBLE = 3
 
 
 def _commands() -> type[Provider]:
-    from tui.commands_palette import TargetCommands  # only when the palette opens
+    from aisp.tui.commands_palette import TargetCommands  # only when the palette opens
 
     return TargetCommands
 
@@ -128,7 +128,7 @@ class Workbench(App[None]):
         if self._leaving:
             return
         if self._link is None:
-            from tui.link import EngineLink  # after the first frame: asyncio's streams and the engine's client
+            from aisp.tui.link import EngineLink  # after the first frame: asyncio's streams and the engine's client
 
             self._link = EngineLink(self.model)
         self._link.start(self)
@@ -159,7 +159,7 @@ class Workbench(App[None]):
             path = self.path
 
             def load() -> Catalog:
-                from kernels import catalog  # parses every lesson: some 0.1 s for 160 targets
+                from aisp.kernels import catalog  # parses every lesson: some 0.1 s for 160 targets
 
                 return catalog.load([path]) if path is not None else catalog.load()
 
@@ -203,7 +203,7 @@ class Workbench(App[None]):
         def read() -> Result | None:
             if not path.exists():
                 return None
-            from store import History  # numpy and sqlite-utils: 0.35 s, in this thread
+            from aisp.store import History  # numpy and sqlite-utils: 0.35 s, in this thread
 
             with self._history_lock:
                 if self._history is None:
@@ -335,7 +335,7 @@ class Workbench(App[None]):
 
     def open_help(self) -> None:
         """Open the help panel about the focused pane."""
-        from tui.screens.help import HelpScreen
+        from aisp.tui.screens.help import HelpScreen
 
         if not isinstance(self.screen, HelpScreen):
             self.push_screen(HelpScreen(self.screen))
@@ -659,7 +659,7 @@ def run(
         settings = msgspec.structs.replace(settings, graph=graph)
     driver: type[Driver] | None = None
     if screenshot is None:
-        from tui.driver import BackloggedDriver
+        from aisp.tui.driver import BackloggedDriver
 
         driver = BackloggedDriver
     app = Workbench(path, settings=settings, driver_class=driver)

@@ -45,46 +45,56 @@ TREE: Mapping[str, Entry] = {
     "bench": Entry(
         "Measure, compare and list targets.",
         below={
-            "list-targets": Entry("List targets with their last results.", "tui.commands.list_targets:command"),
-            "run": Entry("Check and time targets, live.", "tui.commands.run:command"),
-            "compare": Entry("Put two stored runs side by side.", "tui.commands.compare:command"),
-            "history": Entry("Show a target's earlier runs.", "tui.commands.history:command"),
+            "list-targets": Entry("List targets with their last results.", "aisp.tui.commands.list_targets:command"),
+            "run": Entry("Check and time targets, live.", "aisp.tui.commands.run:command"),
+            "compare": Entry("Put two stored runs side by side.", "aisp.tui.commands.compare:command"),
+            "history": Entry("Show a target's earlier runs.", "aisp.tui.commands.history:command"),
             "expectations": Entry(
-                "Show what was predicted beside what was measured.", "tui.commands.expectations:command"
+                "Show what was predicted beside what was measured.", "aisp.tui.commands.expectations:command"
             ),
-            "suite": Entry("Put many targets' results together.", "tui.commands.suite:command"),
-            "results": Entry("Write a page of all results on one kind of hardware.", "tui.commands.results:command"),
-            "peak": Entry("Measure what this GPU can do at most.", "tui.commands.peak:command"),
-            "roofline": Entry("Show a target's rungs under the GPU's ceilings.", "tui.commands.roofline:command"),
-            "checks": Entry("List what is checked, and what each check said last.", "tui.commands.checks:command"),
-            "audit": Entry("Run every cheat and its honest twin through the engine.", "tui.commands.audit:command"),
-            "fuzz": Entry("Try rungs on many drawn cases against the fp64 reference.", "tui.commands.fuzz:command"),
-            "lint": Entry("Ask whether a target's task could be passed carelessly.", "tui.commands.lint:command"),
-            "replay": Entry("Do a stored failing case again, byte for byte.", "tui.commands.replay:command"),
-            "selftest": Entry("Try the statistics on streams whose truth is known.", "tui.commands.selftest:command"),
+            "suite": Entry("Put many targets' results together.", "aisp.tui.commands.suite:command"),
+            "results": Entry(
+                "Write a page of all results on one kind of hardware.", "aisp.tui.commands.results:command"
+            ),
+            "peak": Entry("Measure what this GPU can do at most.", "aisp.tui.commands.peak:command"),
+            "roofline": Entry("Show a target's rungs under the GPU's ceilings.", "aisp.tui.commands.roofline:command"),
+            "checks": Entry("List what is checked, and what each check said last.", "aisp.tui.commands.checks:command"),
+            "audit": Entry(
+                "Run every cheat and its honest twin through the engine.", "aisp.tui.commands.audit:command"
+            ),
+            "fuzz": Entry(
+                "Try rungs on many drawn cases against the fp64 reference.", "aisp.tui.commands.fuzz:command"
+            ),
+            "lint": Entry("Ask whether a target's task could be passed carelessly.", "aisp.tui.commands.lint:command"),
+            "replay": Entry("Do a stored failing case again, byte for byte.", "aisp.tui.commands.replay:command"),
+            "selftest": Entry(
+                "Try the statistics on streams whose truth is known.", "aisp.tui.commands.selftest:command"
+            ),
         },
     ),
-    "watch": Entry("Check and time a target again after each save.", "tui.commands.watch:command"),
-    "restore": Entry("Write an earlier version of a target's sources back.", "tui.commands.restore:command"),
+    "watch": Entry("Check and time a target again after each save.", "aisp.tui.commands.watch:command"),
+    "restore": Entry("Write an earlier version of a target's sources back.", "aisp.tui.commands.restore:command"),
     "engine": Entry(
         "Start, stop and ask the background process that measures.",
         below={
-            "start": Entry("Start the engine, if none runs.", "tui.commands.engine:start"),
-            "status": Entry("Show what the engine is doing.", "tui.commands.engine:status"),
-            "stop": Entry("Stop the engine and wait until it is gone.", "tui.commands.engine:stop"),
-            "logs": Entry("Show the engine's own log.", "tui.commands.engine:logs"),
+            "start": Entry("Start the engine, if none runs.", "aisp.tui.commands.engine:start"),
+            "status": Entry("Show what the engine is doing.", "aisp.tui.commands.engine:status"),
+            "stop": Entry("Stop the engine and wait until it is gone.", "aisp.tui.commands.engine:stop"),
+            "logs": Entry("Show the engine's own log.", "aisp.tui.commands.engine:logs"),
         },
     ),
-    "doctor": Entry("Check this machine and say how to fix what is not right.", "tui.commands.doctor:command"),
-    "new": Entry("Make a new target that runs, to start from.", "tui.commands.new:command"),
+    "doctor": Entry("Check this machine and say how to fix what is not right.", "aisp.tui.commands.doctor:command"),
+    "new": Entry("Make a new target that runs, to start from.", "aisp.tui.commands.new:command"),
     "store": Entry(
         "Look at the database of results, examine it and keep copies.",
         below={
-            "info": Entry("Show where results are kept and how many.", "tui.commands.store:info"),
-            "verify": Entry("Compare everything stored with the hash written with it.", "tui.commands.store:verify"),
-            "backup": Entry("Copy the store while it is in use.", "tui.commands.store:backup"),
-            "restore": Entry("Put a backup into the place of the store.", "tui.commands.store:restore"),
-            "vacuum": Entry("Rewrite the store without unused room.", "tui.commands.store:vacuum"),
+            "info": Entry("Show where results are kept and how many.", "aisp.tui.commands.store:info"),
+            "verify": Entry(
+                "Compare everything stored with the hash written with it.", "aisp.tui.commands.store:verify"
+            ),
+            "backup": Entry("Copy the store while it is in use.", "aisp.tui.commands.store:backup"),
+            "restore": Entry("Put a backup into the place of the store.", "aisp.tui.commands.store:restore"),
+            "vacuum": Entry("Rewrite the store without unused room.", "aisp.tui.commands.store:vacuum"),
         },
     ),
 }
@@ -235,8 +245,8 @@ def _told(error: Exception) -> click.ClickException:
     """The message for an exception that a command did not handle."""
     # engine.client costs 50 ms to import: only where something went wrong, and only if a command used it
     # already.
-    client = sys.modules.get("engine.client")
-    paths = sys.modules.get("engine.paths")
+    client = sys.modules.get("aisp.engine.client")
+    paths = sys.modules.get("aisp.engine.paths")
     if client is not None and isinstance(error, client.EngineUnavailableError):
         return NotHereError(str(error))
     if paths is not None and isinstance(error, paths.UnsafePathError):
@@ -245,14 +255,14 @@ def _told(error: Exception) -> click.ClickException:
 
     place = "AISP_DEBUG=1 shows where"
     with contextlib.suppress(Exception):
-        from engine.paths import state_dir  # makes the state directory, which a crash of --help need not
+        from aisp.engine.paths import state_dir  # makes the state directory, which a crash of --help need not
 
         log = state_dir() / "crash.log"
         log.write_text("".join(traceback.format_exception(error)), "utf-8", "backslashreplace")
         place = f"the traceback is in {log}"
     kind = type(error).__name__
     if isinstance(error, ImportError):
-        from engine.start import import_failure
+        from aisp.engine.start import import_failure
 
         return NotHereError(f"{import_failure(error)}; {place}")
     if isinstance(error, OSError):
@@ -261,7 +271,7 @@ def _told(error: Exception) -> click.ClickException:
 
 
 def _show(error: click.ClickException) -> None:
-    from engine.clean import clean  # a message may quote anything
+    from aisp.engine.clean import clean  # a message may quote anything
 
     ctx = getattr(error, "ctx", None)
     if isinstance(error, click.UsageError) and ctx is not None:
@@ -354,7 +364,7 @@ def app(
 
     Without a terminal (a pipe, TERM=dumb) it prints the plain list of targets instead and ends with status 3.
     """
-    from tui.commands.open_app import open_app  # textual takes 0.3 s to import: not for --help
+    from aisp.tui.commands.open_app import open_app  # textual takes 0.3 s to import: not for --help
 
     ctx.exit(open_app(path, theme=theme, graph=graph, mouse=not no_mouse, screenshot=screenshot))
 

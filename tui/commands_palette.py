@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, cast
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 
-from engine.clean import clean_line
-from tui import themes
-from tui.keymap import KEYS, key_names
+from aisp.engine.clean import clean_line
+from aisp.tui import themes
+from aisp.tui.keymap import KEYS, key_names
 
 if TYPE_CHECKING:
-    from tui.app import Workbench
+    from aisp.tui.app import Workbench
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 from textual.drivers.linux_driver import LinuxDriver
 from textual.events import CursorPosition
 
-from tui.sgr import StyleDelta
+from aisp.tui.sgr import StyleDelta
 
 if TYPE_CHECKING:
     from textual.app import App

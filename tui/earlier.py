@@ -8,16 +8,16 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from engine.affected import affected
-from store.errors import StoreError
-from store.results.standing import tells
-from tui.model import caught_in
-from tui.results import Result
+from aisp.engine.affected import affected
+from aisp.store.errors import StoreError
+from aisp.store.results.standing import tells
+from aisp.tui.model import caught_in
+from aisp.tui.results import Result
 
 if TYPE_CHECKING:
-    from kernels.catalog.model import Target
-    from store import History
-    from store.records import RunRecord
+    from aisp.kernels.catalog.model import Target
+    from aisp.store import History
+    from aisp.store.records import RunRecord
 
 MOST_RUNS = 60  # that are looked through
 

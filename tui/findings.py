@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from engine.clean import clean_line
-from store.outcomes import Correctness, FindingStatus, State, Validity, Verdict
-from tui import plain
-from tui.model import AA_ARM, BASELINE, ArmView, Bar, FindingView, RunView
-from tui.results import CHEAT, STATE_WORDS, Result, state_words
-from tui.themes import speedup_text, verdict_style, verdict_text
-from tui.widgets.table import Cell, Column
+from aisp.engine.clean import clean_line
+from aisp.store.outcomes import Correctness, FindingStatus, State, Validity, Verdict
+from aisp.tui import plain
+from aisp.tui.model import AA_ARM, BASELINE, ArmView, Bar, FindingView, RunView
+from aisp.tui.results import CHEAT, STATE_WORDS, Result, state_words
+from aisp.tui.themes import speedup_text, verdict_style, verdict_text
+from aisp.tui.widgets.table import Cell, Column
 
 if TYPE_CHECKING:
-    from engine.trust import CheckView, IssueView
+    from aisp.engine.trust import CheckView, IssueView
 
 WORST_FIRST = (
     FindingStatus.CAUGHT,
@@ -380,7 +380,7 @@ class Book:
 @cache
 def read_book() -> Book:
     """The registry; reads the category files, so it belongs into a thread."""
-    from engine import trust  # every category's file, and the gallery: only where a screen of checks is opened
+    from aisp.engine import trust  # every category's file, and the gallery: only where a screen of checks is opened
 
     return Book({view.id: view for view in trust.listing()}, {view.id: view for view in trust.issues()})
 

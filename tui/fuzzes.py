@@ -17,13 +17,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from engine.clean import clean, clean_line
-from engine.protocol import events
-from store.outcomes import CaseVerdict, FuzzVerdict
-from tui import plain
+from aisp.engine.clean import clean, clean_line
+from aisp.engine.protocol import events
+from aisp.store.outcomes import CaseVerdict, FuzzVerdict
+from aisp.tui import plain
 
 if TYPE_CHECKING:
-    from store import History
+    from aisp.store import History
 
 MAX_CASES = 2000
 MAX_FAILURES = 500
@@ -319,7 +319,7 @@ def read_failures(history: History, fuzz_id: str) -> list[dict[str, Any]]:
 
 def error_bins() -> tuple[float, ...]:
     """Lower ends of a histogram's bins. Imports the store's records and numpy with them: for a thread."""
-    from store.fuzzes import ERROR_BINS
+    from aisp.store.fuzzes import ERROR_BINS
 
     return ERROR_BINS
 
@@ -505,7 +505,7 @@ def failure_lines(
         width: cells of a line.
         replay: what became of doing it again; "" where nobody asked.
     """
-    from tui.readings import wrapped  # it imports the model, which imports this module
+    from aisp.tui.readings import wrapped  # it imports the model, which imports this module
 
     def text(*lines: str, style: str = "") -> list[tuple[str, str]]:
         return [(line, style) for line in wrapped(lines, width, labelled=True)]
@@ -561,7 +561,7 @@ def replay_text(replay: ReplayView, ascii: bool) -> str:
 
 def summary_lines(view: FuzzView, ascii: bool, width: int) -> list[tuple[str, str]]:
     """What is said of each rung, and the notes: for a fuzz of which no case failed, and for copying."""
-    from tui.readings import wrapped  # as above
+    from aisp.tui.readings import wrapped  # as above
 
     lines: list[tuple[str, str]] = []
     for rung in view.rungs.values():

@@ -2,7 +2,7 @@
 
 Screens take their bindings from here with `bind("run_quick", "diff", ...)`; the footer, the help panel and
 docs/keys.md are made from those bindings, so they cannot tell anything else. Widgets keep their own keys with
-their code. `python -m tui.keymap docs/keys.md` writes the tables of that page anew.
+their code. `python -m aisp.tui.keymap docs/keys.md` writes the tables of that page anew.
 """
 
 from __future__ import annotations
@@ -322,29 +322,29 @@ def key_names(keys: str) -> list[str]:
 
 # What stands in docs/keys.md: the title of a table, and the class whose own bindings it lists.
 DOCUMENTED: tuple[tuple[str, str, str], ...] = (
-    ("Everywhere", "tui.screens.base", "WorkScreen"),
-    ("The app", "tui.app", "Workbench"),
-    ("Catalogue", "tui.screens.home", "HomeScreen"),
-    ("Lesson", "tui.screens.lesson", "LessonScreen"),
-    ("Diff", "tui.screens.diff", "DiffScreen"),
-    ("History", "tui.screens.history", "HistoryScreen"),
-    ("Run", "tui.screens.run", "RunScreen"),
-    ("Trust", "tui.screens.trust", "TrustScreen"),
-    ("Checks", "tui.screens.checks", "ChecksScreen"),
-    ("Fuzz", "tui.screens.fuzz", "FuzzScreen"),
-    ("Roofline", "tui.screens.roofline", "RooflineScreen"),
-    ("Ceilings", "tui.screens.ceilings", "CeilingsScreen"),
-    ("Watch", "tui.screens.watch", "WatchScreen"),
-    ("Engine log", "tui.screens.enginelog", "EngineLogScreen"),
-    ("Help", "tui.screens.help", "HelpScreen"),
-    ("Questions", "tui.screens.confirm", "ConfirmScreen"),
-    ("Lists to pick from", "tui.screens.picker", "PickerScreen"),
-    ("Pane: table", "tui.widgets.table", "LiveTable"),
-    ("Pane: source", "tui.screens.source", "SourceView"),
-    ("Pane: side-by-side diff", "tui.widgets.diffview", "DiffView"),
-    ("Pane: log", "tui.widgets.logpane", "LogPane"),
-    ("Pane: live plot", "tui.widgets.plot", "LivePlot"),
-    ("Pane: history plot", "tui.screens.history_plot", "HistoryPlot"),
+    ("Everywhere", "aisp.tui.screens.base", "WorkScreen"),
+    ("The app", "aisp.tui.app", "Workbench"),
+    ("Catalogue", "aisp.tui.screens.home", "HomeScreen"),
+    ("Lesson", "aisp.tui.screens.lesson", "LessonScreen"),
+    ("Diff", "aisp.tui.screens.diff", "DiffScreen"),
+    ("History", "aisp.tui.screens.history", "HistoryScreen"),
+    ("Run", "aisp.tui.screens.run", "RunScreen"),
+    ("Trust", "aisp.tui.screens.trust", "TrustScreen"),
+    ("Checks", "aisp.tui.screens.checks", "ChecksScreen"),
+    ("Fuzz", "aisp.tui.screens.fuzz", "FuzzScreen"),
+    ("Roofline", "aisp.tui.screens.roofline", "RooflineScreen"),
+    ("Ceilings", "aisp.tui.screens.ceilings", "CeilingsScreen"),
+    ("Watch", "aisp.tui.screens.watch", "WatchScreen"),
+    ("Engine log", "aisp.tui.screens.enginelog", "EngineLogScreen"),
+    ("Help", "aisp.tui.screens.help", "HelpScreen"),
+    ("Questions", "aisp.tui.screens.confirm", "ConfirmScreen"),
+    ("Lists to pick from", "aisp.tui.screens.picker", "PickerScreen"),
+    ("Pane: table", "aisp.tui.widgets.table", "LiveTable"),
+    ("Pane: source", "aisp.tui.screens.source", "SourceView"),
+    ("Pane: side-by-side diff", "aisp.tui.widgets.diffview", "DiffView"),
+    ("Pane: log", "aisp.tui.widgets.logpane", "LogPane"),
+    ("Pane: live plot", "aisp.tui.widgets.plot", "LivePlot"),
+    ("Pane: history plot", "aisp.tui.screens.history_plot", "HistoryPlot"),
 )
 
 BEGIN = "<!-- keys: begin -->"
@@ -391,6 +391,6 @@ if __name__ == "__main__":
     import sys
 
     # Under its own name, so that the classes of the screens are the ones that everybody else sees.
-    from tui.keymap import write as write_page
+    from aisp.tui.keymap import write as write_page
 
     write_page(Path(sys.argv[1]))

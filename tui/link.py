@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from textual.message import Message
 
-from engine import client
-from engine.protocol import events, requests
-from tui.model import Model
+from aisp.engine import client
+from aisp.engine.protocol import events, requests
+from aisp.tui.model import Model
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -238,7 +238,7 @@ class EngineLink:
     async def _drain(self, connection: client.Connection) -> None:
         """Apply what arrived, ten times a second, until the connection ends."""
         # The driver's base class is slow to import and needed on no path but this one.
-        from tui.driver import expect_frame, has_backlog
+        from aisp.tui.driver import expect_frame, has_backlog
 
         held = 0
         names: set[str] = set()

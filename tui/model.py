@@ -21,16 +21,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from engine import telling
-from engine.clean import clean, clean_line
-from engine.protocol import events
-from store.outcomes import Correctness, FindingStatus, State, Timing, Validity, Verdict
-from store.results import standing
-from tui.fuzzes import FuzzState, FuzzView, ReplayView
-from tui.results import CHEAT, MISTAKE, mistaken
+from aisp.engine import telling
+from aisp.engine.clean import clean, clean_line
+from aisp.engine.protocol import events
+from aisp.store.outcomes import Correctness, FindingStatus, State, Timing, Validity, Verdict
+from aisp.store.results import standing
+from aisp.tui.fuzzes import FuzzState, FuzzView, ReplayView
+from aisp.tui.results import CHEAT, MISTAKE, mistaken
 
 if TYPE_CHECKING:
-    from store.records import FindingRecord, Peak, Quarantine, RunRecord, Samples, Telemetry
+    from aisp.store.records import FindingRecord, Peak, Quarantine, RunRecord, Samples, Telemetry
 
 MAX_POINTS = 2048
 MAX_READINGS = 4096

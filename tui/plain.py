@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from store.results.edits import Change
+    from aisp.store.results.edits import Change
 
 DASH = "-"
 """What stands for an unknown value. ASCII, so that it can be drawn and searched for everywhere."""

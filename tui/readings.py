@@ -17,14 +17,14 @@ from itertools import pairwise
 
 from rich.text import Text
 
-from engine.clean import clean_line
-from engine.protocol import events
-from engine.speed_of_light import at_fast_host_ms
-from store.outcomes import Correctness, FindingStatus, Limiter, State, Timing, Validity, Verdict
-from store.results import edits
-from tui import plain
-from tui.findings import bar_sentence, bar_text, missed_text
-from tui.model import (
+from aisp.engine.clean import clean_line
+from aisp.engine.protocol import events
+from aisp.engine.speed_of_light import at_fast_host_ms
+from aisp.store.outcomes import Correctness, FindingStatus, Limiter, State, Timing, Validity, Verdict
+from aisp.store.results import edits
+from aisp.tui import plain
+from aisp.tui.findings import bar_sentence, bar_text, missed_text
+from aisp.tui.model import (
     AA_ARM,
     BASELINE,
     SLOWING_BITS,
@@ -39,10 +39,10 @@ from tui.model import (
     thin,
     throttle_words,
 )
-from tui.results import STATE_WORDS, quality_notes, state_words, timing_words
-from tui.themes import speedup_text, verdict_text
-from tui.widgets.plot import Lane, Series
-from tui.widgets.table import Cell, Column
+from aisp.tui.results import STATE_WORDS, quality_notes, state_words, timing_words
+from aisp.tui.themes import speedup_text, verdict_text
+from aisp.tui.widgets.plot import Lane, Series
+from aisp.tui.widgets.table import Cell, Column
 
 DISCARDED_WORDS = {1: "clock too low", 2: "host time leaked in"}
 

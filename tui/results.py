@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from engine.clean import clean_line
-from kernels.catalog.model import Target
-from store.outcomes import Correctness, FindingStatus, State, Timing, Verdict
-from store.results import standing
-from tui import plain
+from aisp.engine.clean import clean_line
+from aisp.kernels.catalog.model import Target
+from aisp.store.outcomes import Correctness, FindingStatus, State, Timing, Verdict
+from aisp.store.results import standing
+from aisp.tui import plain
 
 CHEAT = "cheat"
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from checks.oracle import values
-from checks.oracle.layouts import lay_out
-from checks.oracle.schema import Case, Layout
-from checks.oracle.truth import differentiable
-from kernels.catalog.model import Flag, Target
+from aisp.checks.oracle import values
+from aisp.checks.oracle.layouts import lay_out
+from aisp.checks.oracle.schema import Case, Layout
+from aisp.checks.oracle.truth import differentiable
+from aisp.kernels.catalog.model import Flag, Target
 
 OTHERS = 1 << 20  # added to a case's number for values that prepare() sees and the call does not
 RECOMPILE_LIMITS = ("recompile_limit", "accumulated_recompile_limit")  # of torch._dynamo.config

@@ -12,14 +12,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from checks import inputs as checks_inputs
-from checks.compare import Finding, form
-from checks.oracle import judging, relations, schema, values
-from checks.oracle.judging import Opinion
-from checks.oracle.schema import Case
-from checks.oracle.truth import Oracle, Truth, narrow
-from kernels import catalog
-from kernels.catalog.model import JudgedAs, Target
+from aisp.checks import inputs as checks_inputs
+from aisp.checks.compare import Finding, form
+from aisp.checks.oracle import judging, relations, schema, values
+from aisp.checks.oracle.judging import Opinion
+from aisp.checks.oracle.schema import Case
+from aisp.checks.oracle.truth import Oracle, Truth, narrow
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import JudgedAs, Target
 
 if TYPE_CHECKING:
     import torch

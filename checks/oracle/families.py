@@ -18,15 +18,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from checks.compare import Finding, form
-from checks.inputs import subseed
-from checks.oracle import judging
-from checks.oracle.judging import Opinion
-from checks.oracle.schema import Axis, Case, Schema, SchemaError, Stage, Strategy, Values, fits, takes
-from checks.oracle.truth import Oracle, Truth, sequential
-from kernels import catalog
-from kernels.catalog.model import Case as NamedCase
-from kernels.catalog.model import Extent, Flag, Rung, Target, TensorSpec
+from aisp.checks.compare import Finding, form
+from aisp.checks.inputs import subseed
+from aisp.checks.oracle import judging
+from aisp.checks.oracle.judging import Opinion
+from aisp.checks.oracle.schema import Axis, Case, Schema, SchemaError, Stage, Strategy, Values, fits, takes
+from aisp.checks.oracle.truth import Oracle, Truth, sequential
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import Case as NamedCase
+from aisp.kernels.catalog.model import Extent, Flag, Rung, Target, TensorSpec
 
 if TYPE_CHECKING:
     import torch

@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from checks.compare import Finding, form, position
-from checks.oracle.schema import Case, Stage
-from checks.oracle.truth import Expected
-from checks.oracle.values import digest
-from kernels import catalog
-from kernels.catalog.model import JudgedAs, Target
+from aisp.checks.compare import Finding, form, position
+from aisp.checks.oracle.schema import Case, Stage
+from aisp.checks.oracle.truth import Expected
+from aisp.checks.oracle.values import digest
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import JudgedAs, Target
 
 if TYPE_CHECKING:
     import torch

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from checks.oracle.schema import Layout
+from aisp.checks.oracle.schema import Layout
 
 if TYPE_CHECKING:
     import torch

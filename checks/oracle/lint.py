@@ -15,15 +15,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from checks.oracle import judging, values
-from checks.oracle.schema import Case
-from checks.oracle.truth import Expected
-from kernels.catalog.model import Target
+from aisp.checks.oracle import judging, values
+from aisp.checks.oracle.schema import Case
+from aisp.checks.oracle.truth import Expected
+from aisp.kernels.catalog.model import Target
 
 if TYPE_CHECKING:
     import torch
 
-    from checks.oracle.examiner import Examiner
+    from aisp.checks.oracle.examiner import Examiner
 
 SAFETY = 1.5
 PERCENTILE = 95

@@ -10,14 +10,14 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from checks.compare import Finding
-from checks.inputs import subseed
-from checks.oracle.judging import Opinion, region
-from checks.oracle.schema import Case, Layout, Relation
-from checks.oracle.truth import Expected
-from checks.oracle.values import digest
-from kernels import catalog
-from kernels.catalog.model import JudgedAs, Target, TensorSpec
+from aisp.checks.compare import Finding
+from aisp.checks.inputs import subseed
+from aisp.checks.oracle.judging import Opinion, region
+from aisp.checks.oracle.schema import Case, Layout, Relation
+from aisp.checks.oracle.truth import Expected
+from aisp.checks.oracle.values import digest
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import JudgedAs, Target, TensorSpec
 
 if TYPE_CHECKING:
     import torch

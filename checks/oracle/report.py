@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from checks.oracle.schema import Case
+from aisp.checks.oracle.schema import Case
 
 
 def script(folder: Path, target: str, rung: str, device: str, seed: int, case: Case, detail: str) -> str:
@@ -18,7 +18,7 @@ def script(folder: Path, target: str, rung: str, device: str, seed: int, case: C
     return f'''"""{_line(target)}, {_line(rung)}: {_line(detail)}"""
 import os
 {interpret}
-from checks.oracle.reproduce import show
+from aisp.checks.oracle.reproduce import show
 
 show(
     folder={os.fspath(folder)!r},

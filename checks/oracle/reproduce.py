@@ -12,11 +12,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from checks.oracle.calling import attempt
-from checks.oracle.examiner import Examiner, made_for
-from checks.oracle.schema import Case
-from kernels import catalog
-from kernels.catalog.model import Target
+from aisp.checks.oracle.calling import attempt
+from aisp.checks.oracle.examiner import Examiner, made_for
+from aisp.checks.oracle.schema import Case
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import Target
 
 
 def show(folder: str, rung: str, device: str, seed: int, case: Mapping[str, Any]) -> bool:

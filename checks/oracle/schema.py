@@ -24,10 +24,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from checks.inputs import subseed
-from kernels import catalog
-from kernels.catalog.model import Case as NamedCase
-from kernels.catalog.model import Extent, Flag, JudgedAs, Target, TensorSpec
+from aisp.checks.inputs import subseed
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import Case as NamedCase
+from aisp.kernels.catalog.model import Extent, Flag, JudgedAs, Target, TensorSpec
 
 
 class Strategy(enum.StrEnum):

@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from checks.oracle.schema import Case, Layout, Schema, fits
+from aisp.checks.oracle.schema import Case, Layout, Schema, fits
 
 MOST_TRIES = 48
 

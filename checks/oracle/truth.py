@@ -37,10 +37,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from checks.oracle.eager import unwidened
-from checks.oracle.schema import Case, retyped
-from kernels import catalog
-from kernels.catalog.model import Target, TensorSpec
+from aisp.checks.oracle.eager import unwidened
+from aisp.checks.oracle.schema import Case, retyped
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import Target, TensorSpec
 
 if TYPE_CHECKING:
     import torch

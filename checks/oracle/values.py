@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from checks import inputs as checks_inputs
-from checks.inputs import subseed
-from checks.oracle.schema import Case, Layout, Values, retyped
-from kernels import catalog
-from kernels.catalog.model import Case as NamedCase
-from kernels.catalog.model import Target, TensorSpec
+from aisp.checks import inputs as checks_inputs
+from aisp.checks.inputs import subseed
+from aisp.checks.oracle.schema import Case, Layout, Values, retyped
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import Case as NamedCase
+from aisp.kernels.catalog.model import Target, TensorSpec
 
 if TYPE_CHECKING:
     import torch

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from engine.protocol.jobs import Blob
+from aisp.engine.protocol.jobs import Blob
 
 
 class Report(msgspec.Struct, tag_field="type", frozen=True, kw_only=True):

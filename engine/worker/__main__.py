@@ -18,14 +18,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine import confinement
-from engine.confinement import Place
+from aisp.engine import confinement
+from aisp.engine.confinement import Place
 
 if TYPE_CHECKING:
-    from engine.protocol import jobs, reports
-    from engine.worker.arm import Arm
-    from engine.worker.channel import Channel
-    from engine.worker.judge import Judge
+    from aisp.engine.protocol import jobs, reports
+    from aisp.engine.worker.arm import Arm
+    from aisp.engine.worker.channel import Channel
+    from aisp.engine.worker.judge import Judge
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -48,7 +48,7 @@ def tie_to(engine_pid: int) -> None:
 
 def keep_caches_in(folder: str) -> None:
     """Have compilers keep what they make in `folder`: torch's and Triton's look there each time they compile."""
-    from engine import paths
+    from aisp.engine import paths
 
     os.environ.update(paths.cache_variables(folder))
 
@@ -90,7 +90,7 @@ def take_role(place: Place, job: jobs.Load | jobs.Naive) -> None:
     """Of all layouts, write to that of the rung alone from now on, and to none as the verifier; ranks of one arm share
     a folder for what they leave one another. Threads that torch has started already are not bound by it.
     """
-    from engine.protocol import jobs
+    from aisp.engine.protocol import jobs
 
     own = [] if isinstance(job, jobs.Load) and job.module == "reference" else [os.fsdecode(job.folder)]
     if job.ranks > 1:
@@ -109,7 +109,7 @@ def pay_first_costs(device: str) -> None:
     """
     import torch
 
-    from checks.compare import compare
+    from aisp.checks.compare import compare
 
     matrix = torch.arange(1 << 18, dtype=torch.float32, device=device).view(512, 512)
     projected = ((matrix @ matrix[:, 0:2]) * matrix[:, 2:3]).sum(0)
@@ -135,7 +135,7 @@ def stand_by(*, compiler: bool, confined: int) -> tuple[reports.Ready, int]:
     """Import torch, make a CUDA context where there is a GPU; what this process found, and the L2's size."""
     import torch
 
-    from engine.protocol import reports
+    from aisp.engine.protocol import reports
 
     versions = {"python": sys.version.split()[0], "torch": str(torch.__version__)}
     name, uuid, sm, memory, l2, note = "", "", None, None, 0, ""
@@ -160,9 +160,9 @@ def stand_by(*, compiler: bool, confined: int) -> tuple[reports.Ready, int]:
     except ImportError:
         versions["triton"] = ""
     # Loaded here, so that the first job finds them warm; so is the kernel that reads the clocks.
-    import engine.worker.arm
-    import engine.worker.judge  # noqa: F401
-    from engine.worker.timers import stand_ready
+    import aisp.engine.worker.arm
+    import aisp.engine.worker.judge  # noqa: F401
+    from aisp.engine.worker.timers import stand_ready
 
     if name:
         stand_ready()
@@ -190,10 +190,10 @@ def stand_by(*, compiler: bool, confined: int) -> tuple[reports.Ready, int]:
 
 def load(job: jobs.Load, l2_bytes: int, place: Place) -> Arm | Judge:
     """Take the role that the first job gives."""
-    from engine.worker.arm import Arm
-    from engine.worker.judge import Judge
-    from kernels import catalog
-    from kernels.catalog.model import Target
+    from aisp.engine.worker.arm import Arm
+    from aisp.engine.worker.judge import Judge
+    from aisp.kernels import catalog
+    from aisp.kernels.catalog.model import Target
 
     folder, root = Path(os.fsdecode(job.folder)), Path(os.fsdecode(job.root))
     target = catalog.load_target(folder, root=root, chapter=job.chapter)
@@ -215,8 +215,8 @@ def failed(error: BaseException, name: str, folder: Path) -> reports.Failed:
 
     An exception is the lesson's object: whatever else it does when it is looked at, it is told as what it was.
     """
-    from engine.protocol import reports
-    from engine.worker.loading import kind_of
+    from aisp.engine.protocol import reports
+    from aisp.engine.worker.loading import kind_of
 
     try:
         return _sorted_out(error, name, folder)
@@ -228,12 +228,12 @@ def failed(error: BaseException, name: str, folder: Path) -> reports.Failed:
 def _sorted_out(error: BaseException, name: str, folder: Path) -> reports.Failed:
     import torch
 
-    from checks.inputs import InputsError
-    from checks.oracle.calling import OutputError
-    from checks.oracle.truth import BudgetError, ReferenceFault
-    from engine.protocol import reports
-    from engine.worker.arm import FormError
-    from engine.worker.loading import LessonError, NotHereError, said, summary, user_traceback
+    from aisp.checks.inputs import InputsError
+    from aisp.checks.oracle.calling import OutputError
+    from aisp.checks.oracle.truth import BudgetError, ReferenceFault
+    from aisp.engine.protocol import reports
+    from aisp.engine.worker.arm import FormError
+    from aisp.engine.worker.loading import LessonError, NotHereError, said, summary, user_traceback
 
     kind = "user"
     if isinstance(error, (FormError, OutputError)):
@@ -260,9 +260,9 @@ def _sorted_out(error: BaseException, name: str, folder: Path) -> reports.Failed
 
 def serve(channel: Channel, l2_bytes: int, place: Place) -> int:
     """Answer jobs until there are no more; the exit status."""
-    from engine.protocol import jobs, reports
-    from engine.worker.arm import Arm
-    from engine.worker.judge import Judge
+    from aisp.engine.protocol import jobs, reports
+    from aisp.engine.worker.arm import Arm
+    from aisp.engine.worker.judge import Judge
 
     role: Arm | Judge | None = None
     folder = Path("/")
@@ -276,18 +276,18 @@ def serve(channel: Channel, l2_bytes: int, place: Place) -> int:
                 role = load(job, l2_bytes, place)
                 channel.send(reports.Loaded(import_ms=(time.perf_counter() - start) * 1e3))
             elif isinstance(job, (jobs.PlanPeak, jobs.MeasureCeiling)):
-                from engine.worker.peak import answer  # only the process that measures ceilings needs it
+                from aisp.engine.worker.peak import answer  # only the process that measures ceilings needs it
 
                 channel.send(answer(job))
             elif isinstance(job, jobs.Naive):
-                from engine.worker import naive  # only the process that plays the careless evaluator needs it
+                from aisp.engine.worker import naive  # only the process that plays the careless evaluator needs it
 
                 folder = Path(os.fsdecode(job.folder))
                 take_caches(job)
                 take_role(place, job)
                 channel.send(naive.answer(job))
             elif isinstance(job, jobs.TellImports):
-                from engine.worker import imports  # one process of an engine is asked
+                from aisp.engine.worker import imports  # one process of an engine is asked
 
                 if role is not None:
                     raise RuntimeError("TellImports after Load")
@@ -310,7 +310,7 @@ def serve(channel: Channel, l2_bytes: int, place: Place) -> int:
 
 def answer_arm(channel: Channel, arm: Arm, job: jobs.AnyJob) -> None:
     """One job of an arm."""
-    from engine.protocol import jobs
+    from aisp.engine.protocol import jobs
 
     match job:
         case jobs.TakeInputs():
@@ -342,7 +342,7 @@ def answer_arm(channel: Channel, arm: Arm, job: jobs.AnyJob) -> None:
 
 def answer_judge(channel: Channel, judge: Judge, job: jobs.AnyJob) -> None:
     """One job of the verifier."""
-    from engine.protocol import jobs
+    from aisp.engine.protocol import jobs
 
     match job:
         case jobs.MakeInputs():
@@ -375,14 +375,14 @@ def main() -> int:
     settle_on_cores()
     faulthandler.enable()
     sys.dont_write_bytecode = True
-    from engine.worker.channel import Channel
+    from aisp.engine.worker.channel import Channel
 
     channel = Channel(int(sys.argv[1]))
     try:
         ready, l2_bytes = stand_by(compiler=place.compiler, confined=confined)
     except Exception as error:  # of imports and drivers that are not ours: the engine tells what is missing
-        from engine.protocol import reports
-        from engine.worker.loading import summary
+        from aisp.engine.protocol import reports
+        from aisp.engine.worker.loading import summary
 
         channel.send(reports.Failed(job="Ready", kind="unsupported", summary=summary(error), traceback=""))
         raise

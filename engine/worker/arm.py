@@ -18,19 +18,19 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from checks import inputs as checks_inputs
-from checks import registry
-from checks.oracle import calling
-from checks.oracle.examiner import made_for
-from checks.oracle.schema import Case as FuzzCase
-from checks.oracle.values import Change
-from engine.fingerprints import NUMBERS, first_difference
-from engine.protocol import jobs, reports
-from engine.worker import tensors
-from engine.worker.channel import packed
-from engine.worker.group import Ranks
-from engine.worker.loading import LessonError, callable_of, entries_of, file_of, import_module, kind_of, said
-from engine.worker.timers import (
+from aisp.checks import inputs as checks_inputs
+from aisp.checks import registry
+from aisp.checks.oracle import calling
+from aisp.checks.oracle.examiner import made_for
+from aisp.checks.oracle.schema import Case as FuzzCase
+from aisp.checks.oracle.values import Change
+from aisp.engine.fingerprints import NUMBERS, first_difference
+from aisp.engine.protocol import jobs, reports
+from aisp.engine.worker import tensors
+from aisp.engine.worker.channel import packed
+from aisp.engine.worker.group import Ranks
+from aisp.engine.worker.loading import LessonError, callable_of, entries_of, file_of, import_module, kind_of, said
+from aisp.engine.worker.timers import (
     CaptureError,
     CudaTimer,
     HostTimer,
@@ -42,8 +42,8 @@ from engine.worker.timers import (
     batch,
     single,
 )
-from kernels import catalog
-from kernels.catalog.model import Case, Flag, Goal, Target, TensorSpec
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import Case, Flag, Goal, Target, TensorSpec
 
 if TYPE_CHECKING:
     import torch

@@ -18,9 +18,9 @@ from typing import Any
 
 import msgspec
 
-from engine.protocol import jobs, reports
-from engine.protocol.framing import JOBS, KEY_BYTES, REPORTS, Decoder, Encoder, Opener, sealing
-from engine.worker import tensors
+from aisp.engine.protocol import jobs, reports
+from aisp.engine.protocol.framing import JOBS, KEY_BYTES, REPORTS, Decoder, Encoder, Opener, sealing
+from aisp.engine.worker import tensors
 
 ROOM_FOR_FILES = socket.CMSG_SPACE(253 * array.array("i").itemsize)  # as many as one message can bring (SCM_MAX_FD)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from checks.distributed import MEETING_GROUP
-from engine.worker import timers
+from aisp.checks.distributed import MEETING_GROUP
+from aisp.engine.worker import timers
 
 MEETING_PATIENCE = datetime.timedelta(seconds=60)
 

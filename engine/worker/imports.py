@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from engine.protocol import reports
+from aisp.engine.protocol import reports
 
 _NOT_FILES = ("/dev/", "/proc/", "/sys/", "/memfd:", "/SYSV")
 

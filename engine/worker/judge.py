@@ -17,22 +17,22 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from checks import inputs as checks_inputs
-from checks.compare import Comparison, Finding, compare, form
-from checks.oracle import judging, lint
-from checks.oracle import values as oracle_values
-from checks.oracle.examiner import Examiner
-from checks.oracle.families import ValueFamily
-from checks.oracle.judging import Opinion
-from checks.oracle.schema import Case as FuzzCase
-from checks.oracle.truth import Expected
-from checks.registry import TaskFacts
-from engine.protocol import jobs, reports
-from engine.worker import tensors
-from engine.worker.channel import packed
-from engine.worker.loading import LessonError, callable_of, import_module
-from kernels import catalog
-from kernels.catalog.model import Case, Flag, Target, TensorSpec
+from aisp.checks import inputs as checks_inputs
+from aisp.checks.compare import Comparison, Finding, compare, form
+from aisp.checks.oracle import judging, lint
+from aisp.checks.oracle import values as oracle_values
+from aisp.checks.oracle.examiner import Examiner
+from aisp.checks.oracle.families import ValueFamily
+from aisp.checks.oracle.judging import Opinion
+from aisp.checks.oracle.schema import Case as FuzzCase
+from aisp.checks.oracle.truth import Expected
+from aisp.checks.registry import TaskFacts
+from aisp.engine.protocol import jobs, reports
+from aisp.engine.worker import tensors
+from aisp.engine.worker.channel import packed
+from aisp.engine.worker.loading import LessonError, callable_of, import_module
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import Case, Flag, Target, TensorSpec
 
 if TYPE_CHECKING:
     import torch

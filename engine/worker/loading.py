@@ -11,8 +11,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from kernels.catalog.parsing import REFUSALS, refusal
-from kernels.catalog.sources import MAX_FILE_BYTES
+from aisp.kernels.catalog.parsing import REFUSALS, refusal
+from aisp.kernels.catalog.sources import MAX_FILE_BYTES
 
 MAX_MESSAGE_CHARACTERS = 4000
 MAX_FRAMES = 40
@@ -67,6 +67,8 @@ def import_module(folder: Path, name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if name.startswith(PEER) and error.name and not (folder / f"{error.name}.py").exists():
             raise NotHereError(f"{error.name} is not installed here; pip install 'aisp[peers]' may bring it") from error
+        if error.name == "kernels":
+            raise LessonError(f"{said(error)}; aisp's own is its part: `from aisp.kernels import cuda`") from error
         raise
     except REFUSALS as error:
         located = isinstance(error, SyntaxError) and error.lineno  # it says where, and shows the line

@@ -17,13 +17,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from checks import inputs as checks_inputs
-from engine.protocol import jobs, reports
-from engine.worker import tensors
-from engine.worker.group import Ranks
-from engine.worker.loading import callable_of, entries_of, import_module, summary
-from kernels import catalog
-from kernels.catalog.model import Flag, Target
+from aisp.checks import inputs as checks_inputs
+from aisp.engine.protocol import jobs, reports
+from aisp.engine.worker import tensors
+from aisp.engine.worker.group import Ranks
+from aisp.engine.worker.loading import callable_of, entries_of, import_module, summary
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import Flag, Target
 
 if TYPE_CHECKING:
     import torch

@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from engine.protocol import jobs, reports
-from engine.speed_of_light import CEILINGS, DENSE, L2_READ, LAUNCH_EAGER, LAUNCH_EMPTY, LAUNCH_GRAPH_NODE
-from engine.worker.loading import NotHereError, summary
+from aisp.engine.protocol import jobs, reports
+from aisp.engine.speed_of_light import CEILINGS, DENSE, L2_READ, LAUNCH_EAGER, LAUNCH_EMPTY, LAUNCH_GRAPH_NODE
+from aisp.engine.worker.loading import NotHereError, summary
 
 MB = 1 << 20
 REPETITIONS = 20
@@ -156,7 +156,7 @@ def entries() -> list[str]:
 @functools.cache
 def kernel(entry: str) -> Any:
     """One of them, compiled when it is first launched."""
-    from kernels import cuda
+    from aisp.kernels import cuda
 
     return cuda.Kernel("ceilings.cu", SOURCE, entry, digest=f"aisp ceilings {entry}")
 
@@ -252,7 +252,7 @@ class Bench:
 
         if not torch.cuda.is_available():
             raise NotHereError("there is no GPU that PyTorch can use here; `aisp doctor` says why")
-        from engine.worker.probe import ClockProbe
+        from aisp.engine.worker.probe import ClockProbe
 
         self._torch = torch
         properties = torch.cuda.get_device_properties(0)
@@ -371,7 +371,7 @@ class Bench:
     # -- launches --------------------------------------------------------------------------------------------------
 
     def _launch(self, entry: str, grid: int, *arguments: Any, threads: int = THREADS) -> None:
-        from kernels import cuda
+        from aisp.kernels import cuda
 
         cuda.launch(kernel(entry), grid, threads, *arguments)
 

@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from kernels import cuda
+from aisp.kernels import cuda
 
 _SOURCE = r"""
 extern "C" __global__ void read_clocks(unsigned long long* out) {

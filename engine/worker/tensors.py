@@ -14,7 +14,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from engine.protocol.jobs import Blob, Slot
+from aisp.engine.protocol.jobs import Blob, Slot
 
 if TYPE_CHECKING:
     import torch

@@ -38,8 +38,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from engine.worker.probe import ClockProbe, Hold, Span, free_persisting_lines
-from store.outcomes import Timing
+from aisp.engine.worker.probe import ClockProbe, Hold, Span, free_persisting_lines
+from aisp.store.outcomes import Timing
 
 if TYPE_CHECKING:
     import torch

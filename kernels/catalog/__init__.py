@@ -1,6 +1,6 @@
 """The catalogue: finds targets on disk and reads their front matter without importing any of them.
 
-    from kernels import catalog
+    from aisp.kernels import catalog
 
     found = catalog.load()                      # or catalog.load([Path("~/my_kernels").expanduser()])
     target = found.find("ch07:transpose")
@@ -118,7 +118,7 @@ def __getattr__(name: str) -> object:
     module = _MODULE_OF.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib  # kept until a name is used: `import kernels.catalog` stays under a millisecond
+    import importlib  # kept until a name is used: `import aisp.kernels.catalog` stays under a millisecond
 
     value: object = getattr(importlib.import_module(f"{__name__}.{module}"), name)
     globals()[name] = value

@@ -367,7 +367,7 @@ def _imports(source: bytes, folder_name: str, siblings: frozenset[str]) -> tuple
             pending.extend(ast.iter_child_nodes(node))
         for module in modules:
             parts = module.split(".")
-            if parts[0] in _GPU_PACKAGES or parts[:2] == ["kernels", "cuda"] or parts[:2] == ["numba", "cuda"]:
+            if parts[0] in _GPU_PACKAGES or parts[:3] == ["aisp", "kernels", "cuda"] or parts[:2] == ["numba", "cuda"]:
                 kind = Kind.CUDA
             elif parts[0] == "triton" and kind is Kind.TORCH:
                 kind = Kind.TRITON

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from store.outcomes import Correctness, State, Validity
-from store.results.standing import Judged
+from aisp.store.outcomes import Correctness, State, Validity
+from aisp.store.results.standing import Judged
 
 
 class Interval(Judged, Protocol):

@@ -13,13 +13,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from kernels.catalog.model import Expectation, Goal, Role, Target
-from store.outcomes import State, Validity, Verdict
-from store.results import hardware
-from store.results.standing import TWIN_SUFFIX, Compared, Timed, best, caught, first_baseline, role
+from aisp.kernels.catalog.model import Expectation, Goal, Role, Target
+from aisp.store.outcomes import State, Validity, Verdict
+from aisp.store.results import hardware
+from aisp.store.results.standing import TWIN_SUFFIX, Compared, Timed, best, caught, first_baseline, role
 
 if TYPE_CHECKING:
-    from store.records import RunRecord
+    from aisp.store.records import RunRecord
 
 LOOK_BACK_RUNS = 200
 """How many of a target's runs are looked through."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol, TypeVar
 
-from kernels.catalog.model import Role
-from store.outcomes import Correctness, FindingStatus, State, Verdict
+from aisp.kernels.catalog.model import Role
+from aisp.store.outcomes import Correctness, FindingStatus, State, Verdict
 
 TWIN_SUFFIX = " (A/A)"
 """Ends the name of the arm that runs the baseline against itself."""

@@ -11,9 +11,9 @@ from unittest import mock
 
 import psutil
 
-from engine import client
-from engine.client import Connection, EngineUnavailableError
-from engine.protocol import requests
+from aisp.engine import client
+from aisp.engine.client import Connection, EngineUnavailableError
+from aisp.engine.protocol import requests
 
 STANDBYS = 3
 PATIENCE_S = 120.0

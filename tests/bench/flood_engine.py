@@ -12,8 +12,8 @@ import math
 import signal
 import time
 
-from engine.protocol import events
-from engine.protocol.requests import Cancel
+from aisp.engine.protocol import events
+from aisp.engine.protocol.requests import Cancel
 from tests.tui.fake_engine import FakeEngine
 
 ARMS = ("baseline", "optimized")

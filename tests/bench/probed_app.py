@@ -15,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-import tui.app
+from aisp.tui import app
 
 PERIOD_S = 0.01
 
@@ -25,7 +25,7 @@ backlog: list[int] = []
 skipped_ticks = 0
 
 
-class ProbedWorkbench(tui.app.Workbench):
+class ProbedWorkbench(app.Workbench):
     """The app and its probe."""
 
     _probe: asyncio.Task[None]
@@ -50,12 +50,12 @@ class ProbedWorkbench(tui.app.Workbench):
 def main() -> int:
     """Run the app; write what the probe saw."""
     report, path = Path(sys.argv[1]), Path(sys.argv[2])
-    tui.app.Workbench = ProbedWorkbench  # type: ignore[misc]
+    app.Workbench = ProbedWorkbench  # type: ignore[misc]
     profile = cProfile.Profile() if "profile" in sys.argv[3:] else None
     try:
         if profile is not None:
-            return profile.runcall(tui.app.run, path)
-        return tui.app.run(path)
+            return profile.runcall(app.run, path)
+        return app.run(path)
     finally:
         found = {"at_ns": at_ns, "lag_ms": lag_ms, "backlog": backlog, "skipped_ticks": skipped_ticks}
         report.write_text(json.dumps(found))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from engine.telemetry import PERIOD_S, Nvml, Readings
+from aisp.engine.telemetry import PERIOD_S, Nvml, Readings
 from tests.bench.table import Row
 
 NAME = "sampling"

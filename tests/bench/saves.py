@@ -21,9 +21,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.client import Connection
-from engine.protocol import events, requests
-from engine.telemetry import Nvml
+from aisp.engine.client import Connection
+from aisp.engine.protocol import events, requests
+from aisp.engine.telemetry import Nvml
 from tests.bench.engines import connected, real_engine, settled
 from tests.bench.table import Aim, Row
 from tests.bench.terminal import ROOT, Terminal, environment, program
@@ -216,7 +216,7 @@ async def watch_edits(environ: Mapping[str, str], root: Path, count: int, device
         if first.state != "ok":
             raise RuntimeError(f"the pair's own run ended as {first.state}")
         loop = asyncio.get_running_loop()
-        with Terminal(program("tui.cli", "main_tui", str(root)), environ) as terminal:
+        with Terminal(program("aisp.tui.cli", "main_tui", str(root)), environ) as terminal:
             await asyncio.to_thread(_open_watch, terminal)
             screen = Screen(terminal)
             loop.add_reader(terminal.master, screen.on_readable)

@@ -32,7 +32,7 @@ def spied(function: str, report: Path, *words: str) -> list[str]:
     source = (
         "import atexit, sys\n"
         f"atexit.register(lambda: open({str(report)!r}, 'w').write(' '.join(sys.modules)))\n"
-        f"from tui.cli import {function}\n"
+        f"from aisp.tui.cli import {function}\n"
         f"{function}()\n"
     )
     return [sys.executable, "-c", source, *words]

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from store import History, Store, upkeep
+from aisp.store import History, Store, upkeep
 from tests.bench.table import Row
 from tests.store.examples import finished, planned, samples_of
 from tests.store.generated import fill

@@ -144,7 +144,7 @@ class Machine:
     @staticmethod
     def find() -> Machine:
         """Look at this machine. Imports neither torch nor Textual: their versions are read from their metadata."""
-        from engine.telemetry import Nvml
+        from aisp.engine.telemetry import Nvml
 
         nvml = Nvml()
         devices = nvml.devices()

@@ -141,7 +141,7 @@ def test_the_flood_is_what_the_page_says() -> None:
 
 
 def test_an_edit_s_time_is_that_from_the_save_less_its_own_compile_steps() -> None:
-    from engine.protocol import events
+    from aisp.engine.protocol import events
 
     edit = saves.Edit(saved_ns=1_000_000_000, noticed_ns=1_020_000_000, planned_ns=1_050_000_000)
     edit.started_ns, edit.first_ns, edit.screen_ns = 1_060_000_000, 1_900_000_000, 2_000_000_000
@@ -164,7 +164,7 @@ def test_an_edit_s_time_is_that_from_the_save_less_its_own_compile_steps() -> No
 
 
 def test_the_watched_pair_is_a_target_that_the_catalogue_accepts(tmp_path: Path) -> None:
-    from kernels import catalog
+    from aisp.kernels import catalog
 
     saves.write_pair(tmp_path / "pair")
     found = catalog.load([tmp_path / "pair"])

@@ -17,12 +17,12 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.protocol import events
-from store import upkeep
-from store.errors import StoreError
-from store.outcomes import State, Trigger
-from store.reader import History
-from store.records import RunRecord
+from aisp.engine.protocol import events
+from aisp.store import upkeep
+from aisp.store.errors import StoreError
+from aisp.store.outcomes import State, Trigger
+from aisp.store.reader import History
+from aisp.store.records import RunRecord
 
 
 @dataclass

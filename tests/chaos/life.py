@@ -16,11 +16,11 @@ from typing import Any
 
 import psutil
 
-from engine import spawner
-from engine.client import EngineUnavailableError
-from engine.journal import KEPT_BYTES
-from store import upkeep
-from store.reader import History
+from aisp.engine import spawner
+from aisp.engine.client import EngineUnavailableError
+from aisp.engine.journal import KEPT_BYTES
+from aisp.store import upkeep
+from aisp.store.reader import History
 from tests.chaos.light import stand_ins
 from tests.chaos.loop import give_up
 from tests.chaos.world import LAYOUTS, TARGETS, World

@@ -11,7 +11,7 @@ import sys
 
 from tests.engine import started
 
-INSTEAD = {"engine.worker": ["tests.chaos.stand_in"], "engine.server": ["tests.chaos.light", "engine"]}
+INSTEAD = {"aisp.engine.worker": ["tests.chaos.stand_in"], "aisp.engine.server": ["tests.chaos.light", "engine"]}
 
 
 def stand_ins() -> contextlib.AbstractContextManager[None]:
@@ -24,10 +24,10 @@ def main() -> int:
     what = sys.argv.pop(1)
     with stand_ins():
         if what == "engine":
-            from engine import server
+            from aisp.engine import server
 
             return server.main()
-        from tui import cli
+        from aisp.tui import cli
 
         return cli.main_tui()
 

@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from engine import spawner
-from engine.client import EngineUnavailableError
-from store.outcomes import FindingStatus
+from aisp.engine import spawner
+from aisp.engine.client import EngineUnavailableError
+from aisp.store.outcomes import FindingStatus
 from tests.chaos.light import stand_ins
 from tests.chaos.world import PATIENCE_S, TARGETS, World
 

@@ -14,12 +14,12 @@ import struct
 import sys
 import time
 
-from checks.registry import TaskFacts
-from engine.protocol import jobs, reports
-from engine.worker import tensors
-from engine.worker.__main__ import settle_on_cores, tie_to
-from engine.worker.channel import Channel, packed
-from store.outcomes import Timing
+from aisp.checks.registry import TaskFacts
+from aisp.engine.protocol import jobs, reports
+from aisp.engine.worker import tensors
+from aisp.engine.worker.__main__ import settle_on_cores, tie_to
+from aisp.engine.worker.channel import Channel, packed
+from aisp.store.outcomes import Timing
 
 WORK = 200  # turns of the loop that is timed: some microseconds
 FINGERPRINT = [1.0, 2.0, 3.0]

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from engine.protocol import events
-from engine.telling import finished_event
-from store import History, Store
-from store.outcomes import State, Trigger
+from aisp.engine.protocol import events
+from aisp.engine.telling import finished_event
+from aisp.store import History, Store
+from aisp.store.outcomes import State, Trigger
 from tests.chaos.ledger import Ledger
 from tests.chaos.life import BEYOND_FRESH_BYTES, GROWTH_BYTES, JOURNAL_BYTES, Look, compare
 from tests.store.examples import EPOCH, finished, planned, samples_of

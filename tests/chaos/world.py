@@ -21,10 +21,10 @@ from typing import Any
 
 import psutil
 
-from engine import client, paths
-from engine.client import Connection, EngineUnavailableError
-from engine.protocol import events, requests
-from store import upkeep
+from aisp.engine import client, paths
+from aisp.engine.client import Connection, EngineUnavailableError
+from aisp.engine.protocol import events, requests
+from aisp.store import upkeep
 from tests.chaos.ledger import Ledger
 from tests.engine import started
 from tests.engine.harness import EngineUnderTest
@@ -41,8 +41,8 @@ KEPT = {
 }  # fmt: skip
 OF_STORES_BEFORE = ("aisp.db.replaced-", "aisp.db-wal.kept-")
 LAYOUTS = 33  # what the engine keeps of them, and the one that it is about to make
-REAL_APP = ["-c", "from tui.cli import main_tui; main_tui()"]
-WORKERS = {"engine.worker", "tests.chaos.stand_in"}  # one of these is among the words that start a worker
+REAL_APP = ["-c", "from aisp.tui.cli import main_tui; main_tui()"]
+WORKERS = {"aisp.engine.worker", "tests.chaos.stand_in"}  # one of these is among the words that start a worker
 LIGHT_APP = ["-m", "tests.chaos.light", "app"]
 
 

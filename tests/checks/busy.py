@@ -23,8 +23,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from store.outcomes import FindingStatus, Validity, Verdict
-from store.records import RunRecord
+from aisp.store.outcomes import FindingStatus, Validity, Verdict
+from aisp.store.records import RunRecord
 from tests.checks.gallery import engine
 from tests.engine.targets import write_target
 

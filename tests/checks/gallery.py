@@ -14,11 +14,11 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from engine.worker.__main__ import LEAST_CORES
-from kernels import catalog
-from kernels.catalog.model import Role, Target
-from store.outcomes import FindingStatus, State
-from store.records import ArmRecord, RunRecord
+from aisp.engine.worker.__main__ import LEAST_CORES
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import Role, Target
+from aisp.store.outcomes import FindingStatus, State
+from aisp.store.records import ArmRecord, RunRecord
 from tests.engine.harness import EngineUnderTest
 from tests.store.examples import planned
 

@@ -14,8 +14,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from kernels import catalog
-from store.outcomes import FindingStatus
+from aisp.kernels import catalog
+from aisp.store.outcomes import FindingStatus
 from tests import recordings
 from tests.checks.gallery import engine
 

@@ -101,10 +101,10 @@ def serve() -> None:
     """Answer requests until nobody asks any more."""
     import torch  # noqa: F401
 
-    import checks.evaluation  # noqa: F401
-    import engine.worker.arm
-    import engine.worker.channel
-    import engine.worker.timers  # noqa: F401
+    import aisp.checks.evaluation
+    import aisp.engine.worker.arm
+    import aisp.engine.worker.channel
+    import aisp.engine.worker.timers  # noqa: F401
 
     for line in sys.stdin:
         with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from checks import registry
-from store.outcomes import State
+from aisp.checks import registry
+from aisp.store.outcomes import State
 from tests import recordings
 from tests.checks.gallery import GALLERY, Told, cheats, engine, run, target
 from tests.engine.harness import EngineUnderTest

@@ -14,16 +14,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from checks import registry
-from kernels.catalog.model import Role
-from store.outcomes import FindingStatus, State
-from store.reader import History
-from store.records import RunRecord
+from aisp.checks import registry
+from aisp.kernels.catalog.model import Role
+from aisp.store.outcomes import FindingStatus, State
+from aisp.store.reader import History
+from aisp.store.records import RunRecord
+from aisp.tui import plain
+from aisp.tui.commands.audit import NO_FASTER, NOISE
 from tests import recordings
 from tests.checks.gallery import target
 from tests.checks.proofs import fixtures
-from tui import plain
-from tui.commands.audit import NO_FASTER, NOISE
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = DOCS / "audit.md"

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from checks import registry
-from checks.registry import Facts, Sensed
+from aisp.checks import registry
+from aisp.checks.registry import Facts, Sensed
 
 
 def replica(**given: Mapping[str, Any] | Facts) -> Sensed:

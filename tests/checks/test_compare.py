@@ -9,7 +9,7 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from checks.compare import Comparison, Finding, compare, form
+from aisp.checks.compare import Comparison, Finding, compare, form
 
 INF, NAN = math.inf, math.nan
 HALVES = [torch.float16, torch.bfloat16]
@@ -154,7 +154,7 @@ def test_bit_equal_does_not_mind_the_sign_of_zero() -> None:
 
 @pytest.mark.parametrize("dtype", HALVES)
 def test_rounding_to_half_precision_passes_the_usual_tolerance(dtype: torch.dtype) -> None:
-    from kernels.catalog import DEFAULT_TOLERANCE
+    from aisp.kernels.catalog import DEFAULT_TOLERANCE
 
     expected = normal(100_000) * 37
     tolerance = DEFAULT_TOLERANCE[str(dtype).removeprefix("torch.")]

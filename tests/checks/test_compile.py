@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 import torch
 
-from checks import compile as compiling
-from checks import registry
-from checks.registry import ArmFacts, Call, RunFacts, Site, Status
-from kernels import catalog
-from kernels.catalog.model import Target
-from store.outcomes import State, Timing
+from aisp.checks import compile as compiling
+from aisp.checks import registry
+from aisp.checks.registry import ArmFacts, Call, RunFacts, Site, Status
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import Target
+from aisp.store.outcomes import State, Timing
 from tests.checks import imported
 from tests.checks.sensed import plain, replica
 
-ROOT = Path(compiling.__file__).parents[1]
+ROOT = Path(compiling.__file__).parents[2]
 GALLERY = ROOT / "checks" / "gallery"
 
 
@@ -173,7 +173,7 @@ def test_every_switch_that_is_watched_can_be_read() -> None:
 def test_settings_that_one_process_changes_do_not_reach_another() -> None:
     """The baseline's process is another one than the rung's: engine.spawner starts one for each arm."""
     change = "import torch; torch.set_float32_matmul_precision('medium'); torch.use_deterministic_algorithms(True)"
-    read = "import torch; from checks.compile import switches; print(sorted(switches(torch).items()))"
+    read = "import torch; from aisp.checks.compile import switches; print(sorted(switches(torch).items()))"
 
     def said(code: str) -> str:
         done = imported.python(code)

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from checks import cuda, timing
-from checks.cuda import Activity, TraceFacts, read_trace
-from checks.registry import ArmFacts, Call, Need, RunFacts, Site, Status, Sustained, Unavailable
-from kernels import catalog
-from kernels import cuda as compiler
-from kernels.catalog.model import Needs, Target
-from store.outcomes import State, Timing
+from aisp.checks import cuda, timing
+from aisp.checks.cuda import Activity, TraceFacts, read_trace
+from aisp.checks.registry import ArmFacts, Call, Need, RunFacts, Site, Status, Sustained, Unavailable
+from aisp.kernels import catalog
+from aisp.kernels import cuda as compiler
+from aisp.kernels.catalog.model import Needs, Target
+from aisp.store.outcomes import State, Timing
 from tests.checks.sensed import plain, replica
 
 GALLERY = Path(__file__).resolve().parents[2] / "checks" / "gallery"

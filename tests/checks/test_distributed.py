@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from checks import distributed
-from checks.distributed import Said, traffic, unfinished
-from checks.registry import ArmFacts, RunFacts, Site, Status, Unavailable
-from kernels import catalog
-from kernels.catalog.model import Target
-from store.outcomes import State, Timing
+from aisp.checks import distributed
+from aisp.checks.distributed import Said, traffic, unfinished
+from aisp.checks.registry import ArmFacts, RunFacts, Site, Status, Unavailable
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import Target
+from aisp.store.outcomes import State, Timing
 from tests.checks.sensed import replica
 
 MAIN = Path(__file__).resolve().parents[2]
@@ -33,10 +33,10 @@ import msgspec
 import torch
 import torch.distributed as dist
 
-from checks.distributed import Collectives
-from checks.registry import Call, Site
-from engine.worker.group import Ranks
-from kernels import catalog
+from aisp.checks.distributed import Collectives
+from aisp.checks.registry import Call, Site
+from aisp.engine.worker.group import Ranks
+from aisp.kernels import catalog
 
 rank, meeting, folder = int(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
 target = catalog.load_target(folder, root=folder.parent.parent, chapter="distributed")

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 import torch
 
-from checks import environment, registry
-from checks.registry import ArmFacts, Call, RunFacts, Site, Status
-from kernels import catalog
-from kernels.catalog.model import Target
-from store.outcomes import State, Timing
+from aisp.checks import environment, registry
+from aisp.checks.registry import ArmFacts, Call, RunFacts, Site, Status
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import Target
+from aisp.store.outcomes import State, Timing
 from tests.checks.sensed import replica
 
 GALLERY = Path(environment.__file__).parent / "gallery"

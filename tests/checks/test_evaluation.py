@@ -15,16 +15,16 @@ from typing import Any
 
 import pytest
 
-from checks import evaluation as ev
-from checks import registry
-from checks.registry import ArmFacts, Drawn, Refusal, RunFacts, Status, Unavailable
-from kernels import catalog
-from kernels.catalog.model import Case, Role, Target
-from store.outcomes import State, Timing
+from aisp.checks import evaluation as ev
+from aisp.checks import registry
+from aisp.checks.registry import ArmFacts, Drawn, Refusal, RunFacts, Status, Unavailable
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import Case, Role, Target
+from aisp.store.outcomes import State, Timing
 from tests.checks import imported
 from tests.checks.sensed import replica
 
-ROOT = Path(ev.__file__).parents[1]
+ROOT = Path(ev.__file__).parents[2]
 GALLERY = ROOT / "checks" / "gallery"
 
 # A worker in small: sensors, import, two calls of every stage on each of two inputs, facts as JSON.
@@ -37,11 +37,11 @@ import msgspec
 import torch
 
 torch.set_num_threads(1)
-import engine.worker.arm, engine.worker.channel, engine.worker.timers
-from checks import evaluation as ev
-from checks.registry import Call, Site
-from engine.worker.loading import callable_of, import_module
-from kernels import catalog
+import aisp.engine.worker.arm, aisp.engine.worker.channel, aisp.engine.worker.timers
+from aisp.checks import evaluation as ev
+from aisp.checks.registry import Call, Site
+from aisp.engine.worker.loading import callable_of, import_module
+from aisp.kernels import catalog
 
 if "INSTALLED_IN" in os.environ:  # where a rung finds packages first, so that none writes to the real ones
     sys.path.insert(0, os.environ["INSTALLED_IN"])
@@ -168,15 +168,18 @@ REACHING = {
         "from pathlib import Path\nPath(__file__).with_name('reference.py').read_text()",
         "reference.py opened",
     ),
-    "our source": ("from checks import registry\nopen(registry.__file__).close()", "registry.py opened"),
-    "our modules": ("from engine.worker import timers\ntimers.HostTimer", "engine.worker.timers.HostTimer taken"),
+    "our source": ("from aisp.checks import registry\nopen(registry.__file__).close()", "registry.py opened"),
+    "our modules": (
+        "from aisp.engine.worker import timers\ntimers.HostTimer",
+        "aisp.engine.worker.timers.HostTimer taken",
+    ),
     "by sys.modules": (
-        "import sys\nname = '.'.join(('engine', 'worker', 'channel'))\nsys.modules[name].Channel",
-        "engine.worker.channel.Channel taken",
+        "import sys\nname = '.'.join(('aisp', 'engine', 'worker', 'channel'))\nsys.modules[name].Channel",
+        "aisp.engine.worker.channel.Channel taken",
     ),
     "patched": (
-        "from engine.worker import timers\ntimers.HostTimer = None",
-        "engine.worker.timers.HostTimer set",
+        "from aisp.engine.worker import timers\ntimers.HostTimer = None",
+        "aisp.engine.worker.timers.HostTimer set",
     ),
     "main": ("import sys\nkey = '__ma' + 'in__'\nvars(sys.modules[key])", "__main__.__dict__ taken"),
     "disguise": ("exec(compile('0', '/usr/lib/python3/os.py', 'exec').replace(co_name='x'))", "made to look"),
@@ -289,9 +292,9 @@ HONEST = """
     import numpy as np
     import torch
 
-    import kernels.cuda
+    import aisp.kernels.cuda
     from baseline import run as plain
-    from kernels.cuda import ceil_div
+    from aisp.kernels.cuda import ceil_div
 
     Pair = collections.namedtuple("Pair", "a b")
 
@@ -337,7 +340,7 @@ HONEST = """
     torch.save(torch.zeros(4096), folder + "/x.pt")
     pickle.loads(pickle.dumps(Data()))
     weakref.ref(told)
-    kernels.cuda.ceil_div(3, 2)
+    aisp.kernels.cuda.ceil_div(3, 2)
     for name in ("torch.fx", "torch._dynamo", "torch.utils.cpp_extension"):
         __import__(name)
     compiled = torch.compile(lambda x: torch.tanh(x), backend="eager")
@@ -389,8 +392,8 @@ def test_what_a_handler_raises_never_reaches_the_lesson_and_makes_the_check_unav
 import gc, sys
 from pathlib import Path
 from types import SimpleNamespace
-from checks import evaluation as ev
-from checks.registry import Unavailable
+from aisp.checks import evaluation as ev
+from aisp.checks.registry import Unavailable
 
 class Broken(ev.Audit):
     name = "broken"
@@ -621,10 +624,12 @@ REPLACED = {
     "torch.allclose": "torch.allclose = lambda *a, **k: True",
     "torch.testing.assert_close": "torch.testing.assert_close = print",
     "numpy.median": "import numpy\nnumpy.median = min",
-    "engine.worker.timers.single": "import sys\nvars(sys.modules['engine.worker.timers'])['single'] = 1",
-    "engine.worker.timers.HostTimer.sample": "import sys\nsys.modules['engine.worker.timers'].HostTimer.sample = 1",
-    "engine.worker.channel.Channel.send": (
-        "import sys\nsend = sys.modules['engine.worker.channel'].Channel.send\n"
+    "aisp.engine.worker.timers.single": "import sys\nvars(sys.modules['aisp.engine.worker.timers'])['single'] = 1",
+    "aisp.engine.worker.timers.HostTimer.sample": (
+        "import sys\nsys.modules['aisp.engine.worker.timers'].HostTimer.sample = 1"
+    ),
+    "aisp.engine.worker.channel.Channel.send": (
+        "import sys\nsend = sys.modules['aisp.engine.worker.channel'].Channel.send\n"
         "send.__code__ = (lambda self, report: 1).__code__"
     ),
 }
@@ -648,12 +653,15 @@ def test_replaced_functions_are_named(tmp_path: Path) -> None:
     [
         ("import reference", "import of reference at optimized.py:1"),
         ("from reference import run as truth", "import of reference at optimized.py:1"),
-        ("import engine.worker.timers as t", "import of engine.worker.timers"),
-        ("from checks.compare import compare", "import of checks.compare"),
-        ("import importlib\nimportlib.import_module('engine.turns')", "import of engine.turns at optimized.py:2"),
+        ("import aisp.engine.worker.timers as t", "import of aisp.engine.worker.timers"),
+        ("from aisp.checks.compare import compare", "import of aisp.checks.compare"),
+        (
+            "import importlib\nimportlib.import_module('aisp.engine.turns')",
+            "import of aisp.engine.turns at optimized.py:2",
+        ),
         ("import sys\nsys.modules['baseline']", "sys.modules looked up for 'baseline'"),
         ("import sys\nsys.modules.get('reference')", "sys.modules looked up for 'reference'"),
-        ("import sys\n'engine.worker.arm' in sys.modules", "sys.modules looked up for 'engine.worker.arm'"),
+        ("import sys\n'aisp.engine.worker.arm' in sys.modules", "sys.modules looked up for 'aisp.engine.worker.arm'"),
         ("from sys import modules\nmodules['__main__']", "sys.modules looked up for '__main__'"),
     ],
 )
@@ -667,10 +675,10 @@ def test_sources_that_name_the_evaluator_are_caught(tmp_path: Path, line: str, e
 def test_a_helper_that_the_rung_imports_is_read_too_and_one_that_it_does_not_is_not(tmp_path: Path) -> None:
     target = lesson(tmp_path / "one", f"import helper\n{PLAIN}")
     run = run_facts(target)
-    files = {**run.files, "helper.py": b"import engine.arms\n", "other.py": b"import reference\n"}
+    files = {**run.files, "helper.py": b"import aisp.engine.arms\n", "other.py": b"import reference\n"}
     run = RunFacts(run.target, run.case, "cpu", True, 1, (), files=files)
     status, text = ev.names(arm_facts(target, "optimized"), run)
-    assert (status, text.partition(": ")[2]) == (Status.CAUGHT, "import of engine.arms at helper.py:1")
+    assert (status, text.partition(": ")[2]) == (Status.CAUGHT, "import of aisp.engine.arms at helper.py:1")
 
 
 @pytest.mark.parametrize(
@@ -680,7 +688,7 @@ def test_a_helper_that_the_rung_imports_is_read_too_and_one_that_it_does_not_is_
         "import baseline, sys\nsys.modules['baseline']",
         "import sys\nsys.modules[__name__]",
         "import sys\n'torch' in sys.modules",
-        "from kernels.cuda import load",
+        "from aisp.kernels.cuda import load",
         "text = 'import reference'",
     ],
 )
@@ -696,7 +704,7 @@ UNREACHED = {
     "only another such function calls it": f"{IN_A_FUNCTION}def check(x):\n    return error(x)\n",
     "a function within": "def check(x):\n    def inner():\n        import reference\n    return inner()\n",
     "a plain class": "class Check:\n    def error(self, x):\n        import reference\n",
-    "by itself": f"{IN_A_FUNCTION}if __name__ == '__main__':\n    error(0)\n    import engine\n",
+    "by itself": f"{IN_A_FUNCTION}if __name__ == '__main__':\n    error(0)\n    import aisp.engine\n",
     "type checker": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import reference\n",
     "never": "if False:\n    import reference\n",
     "torch.compile is no builtin": f"compiled = torch.compile\n{IN_A_FUNCTION}",
@@ -808,8 +816,8 @@ def test_a_lesson_cannot_define_the_metric_the_limits_or_the_seed(tmp_path: Path
 
 
 def test_no_setting_of_ours_reaches_a_process_with_a_kernel_nor_comes_back_from_it() -> None:
-    from engine import spawner
-    from engine.protocol import jobs, reports
+    from aisp.engine import spawner
+    from aisp.engine.protocol import jobs, reports
 
     assert not [name for name in spawner.ENVIRONMENT_NAMES if name.startswith("AISP")]
     fields = {field for kind in (jobs.Load, jobs.Measure, jobs.Prepare) for field in kind.__struct_fields__}
@@ -818,7 +826,7 @@ def test_no_setting_of_ours_reaches_a_process_with_a_kernel_nor_comes_back_from_
 
 
 def test_seeds_of_runs_are_drawn_from_the_operating_system() -> None:
-    from engine.runs import new_seed
+    from aisp.engine.runs import new_seed
 
     seeds = {new_seed() for _ in range(64)}
     assert len(seeds) == 64

@@ -17,11 +17,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from checks import registry
-from checks.registry import ArmFacts, Check, Facts, Need, RunFacts, Sensor, Status
-from kernels import catalog
-from kernels.catalog.model import Target
-from store.outcomes import State, Timing
+from aisp.checks import registry
+from aisp.checks.registry import ArmFacts, Check, Facts, Need, RunFacts, Sensor, Status
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import Target
+from aisp.store.outcomes import State, Timing
 
 MAIN = Path(__file__).parents[2]
 SENSORS = {sensor.name: sensor for _, sensor in registry.sensors()}
@@ -61,7 +61,7 @@ def asked(check: Check) -> Iterator[type[Sensor[Facts]]]:
                 found = getattr(module, name, None)
                 if isinstance(found, type) and issubclass(found, Sensor):  # handed to a helper that asks for it
                     yield found
-                elif inspect.isfunction(found) and found.__module__.startswith("checks.") and name not in seen:
+                elif inspect.isfunction(found) and found.__module__.startswith("aisp.checks.") and name not in seen:
                     seen.add(name)
                     waiting.append(found)
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import pytest
 
-from checks.registry import CATEGORIES
-from kernels.catalog.model import Role, Target
-from store.outcomes import State
+from aisp.checks.registry import CATEGORIES
+from aisp.kernels.catalog.model import Role, Target
+from aisp.store.outcomes import State
 from tests.checks import gallery
 from tests.checks.gallery import Told, cheats, run, target
 from tests.checks.proofs import fixtures

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import torch
 
-from kernels import catalog
-from kernels.catalog.model import Kind, Role
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import Kind, Role
 from tests.checks.gallery import GALLERY, cheats, root_of, target
 from tests.checks.held_out import fixtures
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from checks import registry
+from aisp.checks import registry
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "incidents.md").read_text()

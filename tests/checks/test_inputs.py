@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from checks import inputs
-from checks.inputs import BLOCK_ELEMENTS, InputsError, grammar_inputs, made_inputs, subseed, values
-from kernels.catalog.model import Case, Goal, Needs, Target
-from kernels.catalog.tensors import parse_tensor
+from aisp.checks import inputs
+from aisp.checks.inputs import BLOCK_ELEMENTS, InputsError, grammar_inputs, made_inputs, subseed, values
+from aisp.kernels.catalog.model import Case, Goal, Needs, Target
+from aisp.kernels.catalog.tensors import parse_tensor
 
 KEY = subseed(7, "a test")
 
@@ -94,9 +94,9 @@ def test_names_cannot_run_together_in_a_subseed() -> None:
 
 @pytest.mark.parametrize("count", [1, BLOCK_ELEMENTS - 1, BLOCK_ELEMENTS, BLOCK_ELEMENTS + 1, 3 * BLOCK_ELEMENTS + 7])
 def test_the_bytes_do_not_depend_on_how_many_threads_made_them(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("checks.inputs.os.cpu_count", lambda: 16)
+    monkeypatch.setattr("aisp.checks.inputs.os.cpu_count", lambda: 16)
     many = tensor("float32 [N] normal", N=count)
-    monkeypatch.setattr("checks.inputs.os.cpu_count", lambda: 1)
+    monkeypatch.setattr("aisp.checks.inputs.os.cpu_count", lambda: 1)
     one = tensor("float32 [N] normal", N=count)
     assert many.shape == (count,)
     assert torch.equal(many, one)

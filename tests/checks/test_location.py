@@ -18,14 +18,14 @@ from typing import Any
 
 import pytest
 
-from checks import location, registry
-from checks.registry import ArmFacts, Call, Need, RunFacts, Site, Status
-from kernels import catalog
-from kernels.catalog.model import Target
-from store.outcomes import State, Timing
+from aisp.checks import location, registry
+from aisp.checks.registry import ArmFacts, Call, Need, RunFacts, Site, Status
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import Target
+from aisp.store.outcomes import State, Timing
 from tests.checks.sensed import plain, replica
 
-ROOT = Path(location.__file__).parents[1]
+ROOT = Path(location.__file__).parents[2]
 GALLERY = ROOT / "checks" / "gallery"
 
 
@@ -121,7 +121,7 @@ def test_the_sensor_adds_up_what_a_child_does_between_two_hooks(monkeypatch: pyt
 
 
 def test_a_process_without_children_is_told_apart_by_one_call() -> None:
-    code = "from checks import location as l; import os; print(l.has_children(), l.descendants(os.getpid()))"
+    code = "from aisp.checks import location as l; import os; print(l.has_children(), l.descendants(os.getpid()))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.split(maxsplit=1) == ["False", "[]\n"]
 

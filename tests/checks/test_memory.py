@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 import torch
 
-from checks import memory, registry
-from checks.registry import ArmFacts, Call, Need, RunFacts, Site, Status
-from kernels import catalog
-from kernels.catalog.model import Flag, Target
-from store.outcomes import State, Timing
+from aisp.checks import memory, registry
+from aisp.checks.registry import ArmFacts, Call, Need, RunFacts, Site, Status
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import Flag, Target
+from aisp.store.outcomes import State, Timing
 from tests.checks.sensed import plain, replica
 
-ROOT = Path(memory.__file__).parents[1]
+ROOT = Path(memory.__file__).parents[2]
 GALLERY = ROOT / "checks" / "gallery"
 
 
@@ -299,8 +299,8 @@ def test_a_part_of_the_l2_that_is_set_aside_is_caught() -> None:
 
 @pytest.mark.parametrize(("l2_bytes", "least"), [(50 << 20, 100 << 20), (0, 64 << 20), (126 << 20, 252 << 20)])
 def test_the_flush_is_at_least_twice_the_l2(monkeypatch: pytest.MonkeyPatch, l2_bytes: int, least: int) -> None:
-    from engine.worker import timers
-    from engine.worker.probe import Span
+    from aisp.engine.worker import timers
+    from aisp.engine.worker.probe import Span
 
     asked: list[int] = []
 
@@ -322,7 +322,7 @@ def test_the_flush_is_at_least_twice_the_l2(monkeypatch: pytest.MonkeyPatch, l2_
 def test_every_arm_and_replica_finds_its_memory_as_a_new_process_has_it() -> None:
     """Holes that one process leaves in its memory are not there in the next, which the engine starts for each."""
     code = (
-        "import torch, checks.memory as m; before = m.resident_bytes(); "
+        "import torch, aisp.checks.memory as m; before = m.resident_bytes(); "
         "kept = [torch.ones(1 << 18) for _ in range(64)][::2] if {} else []; print(m.resident_bytes() - before)"
     )
     said = [

@@ -13,11 +13,11 @@ from typing import Any, get_args
 import pytest
 import torch
 
-from checks import output, registry
-from checks.registry import ArmFacts, RunFacts, Status, Surprises, TaskFacts
-from engine.worker.judge import LOOKED_AT, figures
-from kernels.catalog.model import Target
-from store.outcomes import State, Timing
+from aisp.checks import output, registry
+from aisp.checks.registry import ArmFacts, RunFacts, Status, Surprises, TaskFacts
+from aisp.engine.worker.judge import LOOKED_AT, figures
+from aisp.kernels.catalog.model import Target
+from aisp.store.outcomes import State, Timing
 from tests.checks.sensed import replica
 from tests.engine.targets import write_target
 
@@ -119,8 +119,8 @@ INSPECT = """
 import json, os, sys
 from pathlib import Path
 import msgspec
-from engine.protocol import jobs
-from engine.worker.judge import Judge
+from aisp.engine.protocol import jobs
+from aisp.engine.worker.judge import Judge
 from tests.engine.roles import blob, SEED
 from tests.engine.targets import write_target
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from checks import registry
+from aisp.checks import registry
 from tests.checks.proofs import Proof, fixtures, proven
 from tests.engine.harness import EngineUnderTest
 

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from checks import registry
-from checks.registry import (
+from aisp.checks import registry
+from aisp.checks.registry import (
     ArmFacts,
     Check,
     Facts,
@@ -30,9 +30,9 @@ from checks.registry import (
     Unavailable,
     When,
 )
-from kernels import catalog
-from kernels.catalog.model import Case, Kind, Needs, Role, Rung, Target
-from store.outcomes import State, Timing
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import Case, Kind, Needs, Role, Rung, Target
+from aisp.store.outcomes import State, Timing
 
 MAIN = Path(__file__).parents[2]
 GALLERY = MAIN / "checks" / "gallery"
@@ -260,15 +260,17 @@ def test_no_fixture_changes_the_settings_of_a_gpu() -> None:
 
 
 def test_importing_the_registry_and_every_category_imports_no_torch() -> None:
-    code = "import sys\nfrom checks import registry\nregistry.checks(), registry.issues(), list(registry.sensors())\n"
-    code += "import json\nprint(json.dumps(sorted(name.partition('.')[0] for name in sys.modules)))"
+    code = (
+        "import sys\nfrom aisp.checks import registry\nregistry.checks(), registry.issues(), list(registry.sensors())\n"
+    )
+    code += "import json\nprint(json.dumps(sorted(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=MAIN, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
     found = set(json.loads(done.stdout))
-    assert "checks" in found
-    assert not found & {"torch", "triton", "numpy", "cuda", "pynvml", "engine", "tui"}
+    assert "aisp.checks" in found
+    assert not found & {"torch", "triton", "numpy", "cuda", "pynvml", "aisp.engine", "aisp.tui"}
 
 
 def test_sensors_have_names_of_their_own() -> None:

@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from checks import registry, statistical
-from checks.registry import ArmFacts, Call, RunFacts, Site, Status
-from kernels import catalog
-from kernels.catalog.model import Target
-from store.outcomes import State, Timing
-from store.records import Samples
+from aisp.checks import registry, statistical
+from aisp.checks.registry import ArmFacts, Call, RunFacts, Site, Status
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import Target
+from aisp.store.outcomes import State, Timing
+from aisp.store.records import Samples
 from tests.checks.sensed import plain, replica
 
 Floats: TypeAlias = npt.NDArray[np.float64]

@@ -18,12 +18,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checks import timing
-from checks.registry import ArmFacts, Call, Facts, RunFacts, Sensor, Site, Status, Sustained
-from kernels import catalog
-from kernels.catalog.model import Target
-from store.outcomes import State, Timing
-from store.records import Quality, Samples, Telemetry
+from aisp.checks import timing
+from aisp.checks.registry import ArmFacts, Call, Facts, RunFacts, Sensor, Site, Status, Sustained
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import Target
+from aisp.store.outcomes import State, Timing
+from aisp.store.records import Quality, Samples, Telemetry
 from tests.checks.imported import python
 from tests.checks.sensed import plain, replica
 
@@ -398,19 +398,19 @@ def test_functions_that_stay_are_the_originals() -> None:
         ("torch.cuda", "synchronize"),
         ("torch.cuda.Event", "elapsed_time"),
         ("torch.cuda", "Stream"),
-        ("engine.worker.timers", "_perf_counter_ns"),
-        ("engine.worker.timers.HostTimer", "sample"),
-        ("kernels.cuda", "launch"),
+        ("aisp.engine.worker.timers", "_perf_counter_ns"),
+        ("aisp.engine.worker.timers.HostTimer", "sample"),
+        ("aisp.kernels.cuda", "launch"),
     ],
 )
 def test_a_replaced_function_is_named(monkeypatch: pytest.MonkeyPatch, owner: str, name: str) -> None:
     import torch
 
-    import engine.worker.timers
-    import kernels.cuda  # noqa: F401  # both stand in sys.modules from here on
+    import aisp
+    import aisp.engine.worker.timers
+    import aisp.kernels.cuda  # both stand in sys.modules from here on
 
-    known: dict[str, Any] = {"time": time, "torch": torch, "engine": engine}
-    known["kernels"] = sys.modules["kernels"]
+    known: dict[str, Any] = {"time": time, "torch": torch, "aisp": aisp}
     first, *path = owner.split(".")
     place = known[first]
     for part in path:
@@ -586,7 +586,7 @@ LAZY = """
 import sys
 from pathlib import Path
 import torch
-from engine.worker.loading import import_module
+from aisp.engine.worker.loading import import_module
 
 run, product, products = import_module(Path(sys.argv[1]), "cheat").run, torch.mm, []
 torch.mm = lambda *inputs, **named: products.append(product(*inputs, **named))

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import torch
 
-from checks import libraries, registry, workload
-from checks.registry import Sensed, Status
-from kernels import catalog
-from kernels.catalog.model import Kind, Role, Target
+from aisp.checks import libraries, registry, workload
+from aisp.checks.registry import Sensed, Status
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import Kind, Role, Target
 from tests.checks.sensed import replica
 from tests.checks.test_output import arm, ask, run
 from tests.engine.targets import write_target
@@ -145,10 +145,10 @@ import json, os, sys
 from pathlib import Path
 os.environ["TRITON_INTERPRET"] = "1"
 import msgspec, torch
-from checks.registry import Call, Site
-from checks.workload import Launches, Policy
-from engine.worker.loading import import_module
-from kernels import catalog
+from aisp.checks.registry import Call, Site
+from aisp.checks.workload import Launches, Policy
+from aisp.engine.worker.loading import import_module
+from aisp.kernels import catalog
 
 folder, kind, told = Path(sys.argv[1]), {"policy": Policy, "launches": Launches}[sys.argv[2]], {}
 target = catalog.load_target(folder, root=folder.parent, chapter="x")

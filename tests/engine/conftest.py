@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine import spawner
+from aisp.engine import spawner
 
 
 @pytest.fixture(autouse=True)

@@ -24,7 +24,7 @@ COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 
 _PRELUDE = """
 import json, math, sys, time
-from engine.telemetry import Nvml, Readings, Sampler
+from aisp.engine.telemetry import Nvml, Readings, Sampler
 def control(text):
     open(__import__("os").environ["FAKE_NVML"], "w").write(text)
 def plain(value):

@@ -2,9 +2,9 @@
 
 A worker starts with three CPU-seconds of imports, and the tests that share an engine take some four hundred workers.
 Here the engine is the product's, and so is all that a worker does from the first line of its `main` to the last. But
-`python -m engine.worker` is not executed: it becomes a fork with the same arguments, environment, descriptors, session
-and parent. And it leaves without taking its modules down, which would copy every page of them first; its threads are
-waited for and its exit functions run.
+`python -m aisp.engine.worker` is not executed: it becomes a fork with the same arguments, environment, descriptors,
+session and parent. And it leaves without taking its modules down, which would copy every page of them first; its
+threads are waited for and its exit functions run.
 
 Engines that a test has for itself start their workers as the product does, as do all engines of a machine with a GPU
 and of `make audit`.
@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 from unittest import mock
 
-from engine import start
+from aisp.engine import start
 from tests.engine import started
 
 NAME = "aisp-forker"  # of the process that forks, in /proc/PID/comm
@@ -46,7 +46,7 @@ _prctl = ctypes.CDLL(None).prctl
 @contextlib.contextmanager
 def engines() -> Iterator[None]:
     """Whatever engine this process starts meanwhile has forked workers."""
-    with started.programs({"engine.server": ["tests.engine.forked"]}):
+    with started.programs({"aisp.engine.server": ["tests.engine.forked"]}):
         yield
 
 
@@ -162,7 +162,7 @@ class Workers:
 @contextlib.contextmanager
 def forking() -> Iterator[None]:
     """Whatever worker this process starts meanwhile is forked."""
-    from engine import spawner
+    from aisp.engine import spawner
 
     workers = Workers(spawner._children)
     with mock.patch.object(spawner, "subprocess", workers), contextlib.closing(workers):
@@ -225,7 +225,7 @@ def fork() -> int:
 
 
 def become_worker(words: Sequence[str], descriptors: Sequence[int]) -> None:
-    """All that an executed worker differs in from this fork, and then `python -m engine.worker`."""
+    """All that an executed worker differs in from this fork, and then `python -m aisp.engine.worker`."""
     named(Path(sys.executable).name.encode())
     os.setsid()
     stdout, stderr, channel = descriptors
@@ -241,7 +241,7 @@ def become_worker(words: Sequence[str], descriptors: Sequence[int]) -> None:
     sys.argv = ["", str(channel), engine_pid, *rest]
     del os.environ["PYTHONPATH"]
     sys.path.remove(started.ROOT)
-    sys.meta_path.insert(0, start.OurPackages(Path(started.ROOT)))
+    sys.meta_path.insert(0, start.OurPackage(Path(started.ROOT)))
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as leaving:
@@ -261,7 +261,7 @@ def leave(status: object) -> NoReturn:
 def main() -> int:
     """See the module."""
     if len(sys.argv) == 1:
-        from engine import server
+        from aisp.engine import server
 
         with forking():
             return server.main()
@@ -270,9 +270,9 @@ def main() -> int:
     import torch  # noqa: F401
     import triton  # noqa: F401
 
-    import engine.worker.arm
-    import engine.worker.channel
-    import engine.worker.judge  # noqa: F401
+    import aisp.engine.worker.arm
+    import aisp.engine.worker.channel
+    import aisp.engine.worker.judge  # noqa: F401
 
     gc.collect()
     gc.freeze()  # no collection in a fork copies pages of what all have

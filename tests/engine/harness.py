@@ -25,11 +25,11 @@ from unittest import mock
 import psutil
 import pytest
 
-from engine import client, paths
-from engine.client import Connection, EngineUnavailableError
-from engine.protocol import events, requests
-from store.reader import History
-from store.records import ArmRecord, RunRecord
+from aisp.engine import client, paths
+from aisp.engine.client import Connection, EngineUnavailableError
+from aisp.engine.protocol import events, requests
+from aisp.store.reader import History
+from aisp.store.records import ArmRecord, RunRecord
 from tests.engine import forked, started
 
 PATIENCE_S = 150.0  # for what takes seconds on a machine that has nothing else to do

@@ -23,18 +23,18 @@ from unittest import mock
 import msgspec
 import torch
 
-from checks import registry
-from checks.output import Poison
-from engine import arena, arms
-from engine.protocol import jobs, reports
-from engine.worker import tensors
-from engine.worker.__main__ import failed
-from engine.worker.arm import Arm
-from engine.worker.judge import Judge
-from engine.worker.loading import user_traceback
-from engine.worker.timers import CaptureError, CudaTimer, Sample, Shot, WarmedUp
-from kernels.catalog.model import Kind, Needs, Role, Rung, Target
-from store.outcomes import Timing
+from aisp.checks import registry
+from aisp.checks.output import Poison
+from aisp.engine import arena, arms
+from aisp.engine.protocol import jobs, reports
+from aisp.engine.worker import tensors
+from aisp.engine.worker.__main__ import failed
+from aisp.engine.worker.arm import Arm
+from aisp.engine.worker.judge import Judge
+from aisp.engine.worker.loading import user_traceback
+from aisp.engine.worker.timers import CaptureError, CudaTimer, Sample, Shot, WarmedUp
+from aisp.kernels.catalog.model import Kind, Needs, Role, Rung, Target
+from aisp.store.outcomes import Timing
 from tests.engine.targets import write_target
 
 SEED = 20240229

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from engine import start
+from aisp.engine import start
 
-ROOT = str(Path(start.__file__).parents[1])
+ROOT = str(Path(start.__file__).parents[2])
 SITE = "AISP_TEST_SITE"  # names the folder, in the environment of the engine
 
 
@@ -57,7 +57,9 @@ def programs(replaced: Mapping[str, Sequence[str]]) -> Iterator[None]:
 
 def with_site(folder: str) -> contextlib.AbstractContextManager[None]:
     """Engines that are started meanwhile, and their workers, import the `sitecustomize` of this folder first."""
-    return programs({name: ["tests.engine.started", folder, name] for name in ("engine.server", "engine.worker")})
+    return programs(
+        {name: ["tests.engine.started", folder, name] for name in ("aisp.engine.server", "aisp.engine.worker")}
+    )
 
 
 def main() -> None:
@@ -69,7 +71,7 @@ def main() -> None:
     sys.modules.pop("sitecustomize", None)  # the machine's own
     __import__("sitecustomize")
     begin: Callable[[], contextlib.AbstractContextManager[None]]
-    begin = (lambda: with_site(folder)) if module == "engine.server" else contextlib.nullcontext
+    begin = (lambda: with_site(folder)) if module == "aisp.engine.server" else contextlib.nullcontext
     with begin():
         runpy.run_module(module, run_name="__main__", alter_sys=True)
 

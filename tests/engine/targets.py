@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kernels import catalog
-from kernels.catalog.model import Target
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import Target
 
 LESSON = """\
 +++

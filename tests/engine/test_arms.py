@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from engine.arms import Arm, ArmEnd, Limits, check_done, expect, failure, signal_name
-from engine.protocol import reports
-from kernels.catalog.model import Kind, Needs, Role, Rung
-from store.outcomes import Correctness, State
+from aisp.engine.arms import Arm, ArmEnd, Limits, check_done, expect, failure, signal_name
+from aisp.engine.protocol import reports
+from aisp.kernels.catalog.model import Kind, Needs, Role, Rung
+from aisp.store.outcomes import Correctness, State
 
 PRINT = [10.0, -20.0, 4.0e6]  # two projections, and a sum of squares: RMS 2 over a million elements
 

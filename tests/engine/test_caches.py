@@ -16,13 +16,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from engine import caches, confinement, paths, planning, spawner, workplaces
-from engine.caches import Caches, RunCaches, closure, key_of
-from engine.pool import Pool
-from engine.protocol import events, reports
-from engine.runs import Execution, Services
-from engine.telemetry import Nvml
-from store.outcomes import FindingStatus, State
+from aisp.engine import caches, confinement, paths, planning, spawner, workplaces
+from aisp.engine.caches import Caches, RunCaches, closure, key_of
+from aisp.engine.pool import Pool
+from aisp.engine.protocol import events, reports
+from aisp.engine.runs import Execution, Services
+from aisp.engine.telemetry import Nvml
+from aisp.store.outcomes import FindingStatus, State
 from tests.engine.harness import EngineUnderTest
 from tests.engine.targets import write_target
 
@@ -92,7 +92,7 @@ def test_a_key_changes_with_whatever_decides_what_is_compiled_and_with_nothing_e
     }
     monkeypatch.setenv("CXX", "clang++")
     changed.add(named())
-    monkeypatch.setattr("engine.caches._own_sources", lambda: "others")
+    monkeypatch.setattr("aisp.engine.caches._own_sources", lambda: "others")
     changed.add(named())
     assert len(changed | {usual}) == 15
 
@@ -399,7 +399,7 @@ def test_a_confined_process_writes_its_cache_by_the_link_and_neither_stored_file
     place = workplaces.place(mine, compiler=False)
     tried = [links / "mine", links / "others", stored, links]
     code = (
-        "import sys\nfrom pathlib import Path\nfrom engine import confinement\n"
+        "import sys\nfrom pathlib import Path\nfrom aisp.engine import confinement\n"
         "confinement.confine_to(sys.argv[1])\n"
         "for folder in sys.argv[2:]:\n"
         "    try:\n        (Path(folder) / 'written').touch()\n        print('yes')\n"

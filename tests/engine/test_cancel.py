@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.protocol import events, requests
-from store.outcomes import State
+from aisp.engine.protocol import events, requests
+from aisp.store.outcomes import State
 from tests.engine.harness import EngineUnderTest, Stream
 from tests.evil import corpus
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from engine import challenges, contention
-from engine.arms import Arm
-from engine.protocol import jobs, reports
-from kernels.catalog.model import Kind, Needs, Role, Rung
+from aisp.engine import challenges, contention
+from aisp.engine.arms import Arm
+from aisp.engine.protocol import jobs, reports
+from aisp.kernels.catalog.model import Kind, Needs, Role, Rung
 
 
 class Clocked:

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from engine import client, paths
-from engine.client import EngineMismatchError, EngineUnavailableError, connect
-from engine.protocol import PROTOCOL, events, requests
-from engine.protocol.framing import Decoder, Encoder
+from aisp.engine import client, paths
+from aisp.engine.client import EngineMismatchError, EngineUnavailableError, connect
+from aisp.engine.protocol import PROTOCOL, events, requests
+from aisp.engine.protocol.framing import Decoder, Encoder
 
 Talk = Callable[["Line"], Awaitable[None]]
 
@@ -672,10 +672,10 @@ def test_the_build_is_a_short_hash_of_the_sources_that_run() -> None:
 
 def test_importing_the_client_is_cheap() -> None:
     code = (
-        "import sys, engine.client\n"
-        "print(sorted({'torch', 'numpy', 'sqlite3', 'pynvml', 'watchfiles', 'store'} & sys.modules.keys()))"
+        "import sys, aisp.engine.client\n"
+        "print(sorted({'torch', 'numpy', 'sqlite3', 'pynvml', 'watchfiles', 'aisp.store'} & sys.modules.keys()))"
     )
-    main = Path(client.__file__).parents[1]
+    main = Path(client.__file__).parents[2]
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=main, capture_output=True, text=True, check=True, timeout=60
     )

@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from engine import confinement, paths, start, workplaces
-from engine.confinement import Place
-from store.outcomes import State
+from aisp.engine import confinement, paths, start, workplaces
+from aisp.engine.confinement import Place
+from aisp.store.outcomes import State
 from tests.engine.harness import EngineUnderTest
 from tests.evil import corpus
 from tests.evil.stage import eventually
 
-ROOT = Path(start.FILE).parents[1]
+ROOT = Path(start.FILE).parents[2]
 HELD = pytest.mark.skipif(not confinement.abi(), reason="this kernel has no Landlock")
 # What engine, worker or verifier would import if a folder with these came before the true ones.
 STRAYS = (
@@ -108,7 +108,7 @@ def probe(code: str, *words: str) -> str:
     program = textwrap.dedent("""
         import os, sys
         sys.path.insert(0, sys.argv[1])
-        from engine import confinement
+        from aisp.engine import confinement
         def attempt(what):
             try:
                 return repr(what())

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from engine import contention
-from engine.contention import Waits
-from engine.environment import ProcessorTime
-from store.outcomes import Timing, Verdict
+from aisp.engine import contention
+from aisp.engine.contention import Waits
+from aisp.engine.environment import ProcessorTime
+from aisp.store.outcomes import Timing, Verdict
 from tests.engine.test_verdicts import TWIN_SUFFIX, arm, verdict_of
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine import (
+from aisp.engine import (
     arms,
     caches,
     environment,
@@ -23,9 +23,9 @@ from engine import (
     turns,
     watch,
 )
-from engine.protocol import framing
-from kernels.catalog import sources
-from store.outcomes import State, Timing, Verdict
+from aisp.engine.protocol import framing
+from aisp.kernels.catalog import sources
+from aisp.store.outcomes import State, Timing, Verdict
 
 MAIN = Path(__file__).parents[2]
 PAGE = (MAIN / "docs/engine.md").read_text("utf-8")

@@ -15,13 +15,13 @@ from typing import Any, cast
 
 import pytest
 
-from checks import registry
-from engine import environment
-from engine.environment import VARIABLE_NAMES, describe, git_changed, git_revision, observe
-from engine.protocol.reports import Ready
-from engine.telemetry import Nvml, User
-from kernels import catalog
-from kernels.catalog.model import Target
+from aisp.checks import registry
+from aisp.engine import environment
+from aisp.engine.environment import VARIABLE_NAMES, describe, git_changed, git_revision, observe
+from aisp.engine.protocol.reports import Ready
+from aisp.engine.telemetry import Nvml, User
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import Target
 
 READY = Ready(
     pid=1,

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from checks import registry
-from checks.registry import Status
-from engine import facts
-from engine.protocol import reports
-from store.outcomes import Correctness, FindingStatus, State, Timing, Validity, Verdict
-from store.records import ArmRecord, ComparisonRecord, FindingRecord, Quarantine
+from aisp.checks import registry
+from aisp.checks.registry import Status
+from aisp.engine import facts
+from aisp.engine.protocol import reports
+from aisp.store.outcomes import Correctness, FindingStatus, State, Timing, Validity, Verdict
+from aisp.store.records import ArmRecord, ComparisonRecord, FindingRecord, Quarantine
 from tests.engine.harness import EngineUnderTest
 from tests.engine.targets import write_target
 
@@ -112,7 +112,7 @@ TELLS = """
 import sys
 from math import nan
 
-sys.modules["checks.timing"].Idle.facts = lambda self: {told}
+sys.modules["aisp.checks.timing"].Idle.facts = lambda self: {told}
 
 def run(x):
     return x * 2

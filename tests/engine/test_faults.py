@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.clean import clean
-from engine.protocol import events
-from store.outcomes import Correctness, FindingStatus, State, Timing, Verdict
+from aisp.engine.clean import clean
+from aisp.engine.protocol import events
+from aisp.store.outcomes import Correctness, FindingStatus, State, Timing, Verdict
 from tests.engine.harness import OUTPUT_LIMIT_BYTES, EngineUnderTest
 from tests.engine.targets import write_target
 from tests.evil import corpus

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine import filesystem
+from aisp.engine import filesystem
 
 MOUNTS = r"""
 21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw

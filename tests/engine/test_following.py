@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from engine import paths
-from engine.server import Engine
-from store import History, Store, StoreGoneError, snapshot_hash
-from store.outcomes import State
+from aisp.engine import paths
+from aisp.engine.server import Engine
+from aisp.store import History, Store, StoreGoneError, snapshot_hash
+from aisp.store.outcomes import State
 from tests.store.examples import finished, planned
 
 FILES = {"optimized.py": b"def run(x): ...\n"}

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from store.outcomes import State
+from aisp.store.outcomes import State
 from tests.engine.harness import PATIENCE_S, EngineUnderTest
 from tests.evil import corpus
 

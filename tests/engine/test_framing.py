@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.protocol import events, framing, jobs, reports, requests
-from engine.protocol.framing import MAX_FRAME_BYTES, Decoder, Encoder, FrameError
+from aisp.engine.protocol import events, framing, jobs, reports, requests
+from aisp.engine.protocol.framing import MAX_FRAME_BYTES, Decoder, Encoder, FrameError
 
 UNIONS = {
     "requests": requests.AnyRequest,
@@ -48,6 +48,8 @@ def value_of(annotation: Any, seed: int) -> Any:
         return ["", "plain", "naïve ☕ 你好\n\t", "x" * 300][seed % 4]
     if annotation is bytes:
         return [b"", b"\x00\xff\xfe", b"/home/caf\xe9"][seed % 3]
+    if annotation is msgspec.Raw:
+        return msgspec.Raw(msgspec.msgpack.encode(value_of(Any, seed)))
     assert issubclass(annotation, msgspec.Struct), annotation
     return instance(annotation, seed)
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from checks.oracle.schema import Case
-from engine import corpus
-from engine.protocol import events, requests
-from store.fuzzes import FailureRecord, FuzzRecord, RungFuzz
-from store.outcomes import CaseVerdict, Correctness, FuzzVerdict, State
+from aisp.checks.oracle.schema import Case
+from aisp.engine import corpus
+from aisp.engine.protocol import events, requests
+from aisp.store.fuzzes import FailureRecord, FuzzRecord, RungFuzz
+from aisp.store.outcomes import CaseVerdict, Correctness, FuzzVerdict, State
 from tests.engine.harness import EngineUnderTest
 from tests.engine.targets import write_target
 

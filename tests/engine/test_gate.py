@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from checks.oracle import families
-from engine.arms import Arm, ArmEnd
-from engine.gate import Gate
-from engine.protocol import jobs, reports
-from store.outcomes import Correctness, FindingStatus, State, Validity, Verdict
+from aisp.checks.oracle import families
+from aisp.engine.arms import Arm, ArmEnd
+from aisp.engine.gate import Gate
+from aisp.engine.protocol import jobs, reports
+from aisp.store.outcomes import Correctness, FindingStatus, State, Validity, Verdict
 from tests.checks.oracle.targets import target
 from tests.engine.harness import EngineUnderTest
 from tests.engine.targets import write_target

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.telemetry import Nvml
-from store.outcomes import Correctness, State, Validity, Verdict
+from aisp.engine.telemetry import Nvml
+from aisp.store.outcomes import Correctness, State, Validity, Verdict
 from tests.engine.harness import EngineUnderTest, Result
 
 NVML = Nvml()

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from engine.telemetry import Nvml
-from store.outcomes import State, Timing, Verdict
+from aisp.engine.telemetry import Nvml
+from aisp.store.outcomes import State, Timing, Verdict
 from tests.engine.harness import EngineUnderTest, Result
 
 NVML = Nvml()
@@ -35,13 +35,13 @@ def l2_bytes() -> int:
 
 
 def timer_of(l2_bytes: int, **options: bool) -> Any:
-    from engine.worker.timers import CudaTimer
+    from aisp.engine.worker.timers import CudaTimer
 
     return CudaTimer(l2_bytes, **options)
 
 
 def median_ms(timer: Any, call: Callable[[], Any], samples: int = 31) -> float:
-    from engine.worker.timers import single
+    from aisp.engine.worker.timers import single
 
     timer.warm_up(single(call), lambda: None, 100.0)
     return sorted(timer.sample(single(call), lambda: None).device_ms for _ in range(samples))[samples // 2]
@@ -87,7 +87,7 @@ def test_a_call_that_waits_for_the_gpu_says_so(l2_bytes: int) -> None:
 def test_the_clock_during_a_sample_is_the_drivers(l2_bytes: int) -> None:
     import torch
 
-    from engine.worker.timers import single
+    from aisp.engine.worker.timers import single
 
     timer = timer_of(l2_bytes)
     shot = single(lambda: (torch.cuda._sleep(2_000_000),))
@@ -106,8 +106,8 @@ def test_the_sms_timers_agree_with_the_events_and_their_cycles_are_those_of_the_
 ) -> None:
     import torch
 
-    from checks.timing import PROBE_HOST_MS, PROBE_LEAST_MS, PROBE_SHARE
-    from engine.worker.timers import single
+    from aisp.checks.timing import PROBE_HOST_MS, PROBE_LEAST_MS, PROBE_SHARE
+    from aisp.engine.worker.timers import single
 
     timer = timer_of(l2_bytes, latency=latency)
     shot = single(lambda: (torch.cuda._sleep(2_000_000),))
@@ -142,7 +142,7 @@ def test_an_empty_pair_and_the_step_of_the_clock_are_known(l2_bytes: int) -> Non
 def test_a_graph_of_several_calls_is_nearer_to_the_kernel_than_one_pair_of_events(l2_bytes: int) -> None:
     import torch
 
-    from engine.worker.timers import single
+    from aisp.engine.worker.timers import single
 
     xs = [torch.randn(MB, device="cuda") for _ in range(16)]
     timer = timer_of(l2_bytes)
@@ -156,7 +156,7 @@ def test_a_graph_of_several_calls_is_nearer_to_the_kernel_than_one_pair_of_event
     # Each call's own output, every time.
     assert all(bool((got[0] == x + 1).all()) for got, x in zip(samples[-1].outputs, xs, strict=True))
     # Launched one by one behind the hold: in between, and never with the host in it.
-    from engine.worker.timers import batch
+    from aisp.engine.worker.timers import batch
 
     one_by_one = batch([lambda x=x: (x + 1,) for x in xs])
     timer.warm_up(one_by_one, lambda: None, 100.0)
@@ -171,7 +171,7 @@ def test_lines_that_a_kernel_asked_the_cache_to_keep_are_set_free(l2_bytes: int)
     import torch
     from cuda.bindings import driver
 
-    from engine.worker.probe import free_persisting_lines
+    from aisp.engine.worker.probe import free_persisting_lines
 
     torch.zeros(1, device="cuda")
     limit = driver.CUlimit.CU_LIMIT_PERSISTING_L2_CACHE_SIZE

@@ -10,9 +10,9 @@ from unittest import mock
 
 import pytest
 
-from engine import gpus
-from engine.gpus import LEAK_BYTES, Custody, WallClock, conditions, neighbours
-from engine.telemetry import User
+from aisp.engine import gpus
+from aisp.engine.gpus import LEAK_BYTES, Custody, WallClock, conditions, neighbours
+from aisp.engine.telemetry import User
 
 CONTEXT = 500 << 20
 BASE = 700 << 20

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from engine import environment, guard
+from aisp.engine import environment, guard
 from tests.evil.stage import eventually
 
 HOLDS_64_MIB = """

@@ -14,8 +14,8 @@ from unittest import mock
 
 import pytest
 
-from engine.protocol import events, requests
-from store.outcomes import FindingStatus, State, Validity
+from aisp.engine.protocol import events, requests
+from aisp.store.outcomes import FindingStatus, State, Validity
 from tests.engine.harness import EngineUnderTest, Result
 from tests.engine.targets import write_target
 from tests.evil.stage import eventually

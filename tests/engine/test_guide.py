@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kernels.catalog import scaffold
-from store.outcomes import Correctness, FindingStatus, State, Timing
+from aisp.kernels.catalog import scaffold
+from aisp.store.outcomes import Correctness, FindingStatus, State, Timing
 from tests.engine.harness import EngineUnderTest, Result
 from tests.kernels.test_scaffold import fences, guide_files, guide_target, only_target
 

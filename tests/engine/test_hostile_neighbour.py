@@ -19,10 +19,10 @@ from pathlib import Path
 
 import pytest
 
-from engine import client, paths, server
-from engine.client import EngineUnavailableError, connect
-from engine.protocol import PROTOCOL, events, requests
-from engine.protocol.framing import Decoder, Encoder
+from aisp.engine import client, paths, server
+from aisp.engine.client import EngineUnavailableError, connect
+from aisp.engine.protocol import PROTOCOL, events, requests
+from aisp.engine.protocol.framing import Decoder, Encoder
 from tests.engine import started
 from tests.engine.harness import EngineUnderTest
 
@@ -41,7 +41,7 @@ async def engine(
     """An engine that loses patience soon, and is none the worse at the end."""
     made = own()
     hasty = (
-        "import sys\nfrom engine import server\nserver.HANDSHAKE_LIMIT_S = server.UNREAD_LIMIT_S = 1.0\n"
+        "import sys\nfrom aisp.engine import server\nserver.HANDSHAKE_LIMIT_S = server.UNREAD_LIMIT_S = 1.0\n"
         "sys.exit(server.main())\n"
     )
 
@@ -180,8 +180,8 @@ async def test_a_folder_where_the_socket_belongs_is_named_as_what_is_in_the_way(
         place.mkdir()
         done = await asyncio.to_thread(
             subprocess.run,
-            [sys.executable, "-m", "engine.server"],
-            cwd=Path(server.__file__).parents[1],
+            [sys.executable, "-m", "aisp.engine.server"],
+            cwd=Path(server.__file__).parents[2],
             capture_output=True,
             text=True,
             check=False,

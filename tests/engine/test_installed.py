@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from engine import installed
-from engine.installed import Change, Installation, What, accept_without_engine, recall, shadows, top_level
+from aisp.engine import installed
+from aisp.engine.installed import Change, Installation, What, accept_without_engine, recall, shadows, top_level
 
 
 class Machine:

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from engine import journal as journal_module
-from engine.journal import MOST_REPLIES, Journal, Viewer, ViewerGoneError
-from engine.protocol import events
-from engine.protocol.framing import Decoder
+from aisp.engine import journal as journal_module
+from aisp.engine.journal import MOST_REPLIES, Journal, Viewer, ViewerGoneError
+from aisp.engine.protocol import events
+from aisp.engine.protocol.framing import Decoder
 
 
 @pytest.fixture

@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from engine import lease
-from engine.lease import leased
+from aisp.engine import lease
+from aisp.engine.lease import leased
 from tests.evil.stage import eventually
 
 MAIN = Path(__file__).parents[2]
 HOLDER = """
 import asyncio, sys
 from pathlib import Path
-from engine import lease
+from aisp.engine import lease
 lease.PLACE = Path(sys.argv[1])
 
 async def main():

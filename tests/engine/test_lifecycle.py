@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from engine import client, paths
-from engine.protocol import events, requests
-from store.outcomes import State
+from aisp.engine import client, paths
+from aisp.engine.protocol import events, requests
+from aisp.store.outcomes import State
 from tests.engine.harness import EngineUnderTest, Stream
 from tests.evil import corpus
 from tests.evil.scenes.engines import LASTING, refused

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.worker import loading
+from aisp.engine.worker import loading
 
 
 @pytest.mark.parametrize("told", [loading.said, loading.summary])

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from engine import lock, paths
+from aisp.engine import lock, paths
 
-ROOT = Path(lock.__file__).parents[1]
-TAKE = "import sys\nfrom engine import lock\nprint(lock.take() is not None, flush=True)\nsys.stdin.read()\n"
+ROOT = Path(lock.__file__).parents[2]
+TAKE = "import sys\nfrom aisp.engine import lock\nprint(lock.take() is not None, flush=True)\nsys.stdin.read()\n"
 
 
 @pytest.fixture(autouse=True)

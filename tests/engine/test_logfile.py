@@ -6,7 +6,7 @@ import logging
 import shutil
 from pathlib import Path
 
-from engine.logfile import LogFile
+from aisp.engine.logfile import LogFile
 
 
 def test_a_log_is_begun_anew_where_its_file_or_its_folder_is_gone(tmp_path: Path) -> None:

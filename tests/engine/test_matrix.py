@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.telemetry import Nvml
+from aisp.engine.telemetry import Nvml
 from tests.engine.harness import EngineUnderTest, sharing
 from tests.evil import matrix
 from tests.evil.matrix import Fault

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from engine import paths
-from engine.paths import MAX_SOCKET_PATH_BYTES, UnsafePathError, find_socket, make_private, socket_file, state_dir
+from aisp.engine import paths
+from aisp.engine.paths import MAX_SOCKET_PATH_BYTES, UnsafePathError, find_socket, make_private, socket_file, state_dir
 
 NAMES = ("AISP_STATE", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "HOME", "TMPDIR")
 
@@ -109,7 +109,7 @@ def test_a_face_and_the_engine_that_it_starts_agree_on_a_relative_state(
     bare: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The engine's working folder is the root, so what is handed on must not be relative."""
-    from engine import client
+    from aisp.engine import client
 
     started: list[dict[str, str]] = []
     monkeypatch.setattr(subprocess, "Popen", lambda *_, env, **__: started.append(env))

@@ -13,20 +13,20 @@ from typing import Any
 
 import pytest
 
-from engine import client, lock, peaks, server, spawner
-from engine.arms import Limits
-from engine.datasheets import datasheet
-from engine.planning import Hardware, PlanError
-from engine.protocol import events, jobs, reports, requests
-from engine.protocol.framing import Decoder, Encoder
-from engine.runs import Services
-from engine.spawner import ChildGoneError, ChildTimeoutError
-from engine.speed_of_light import CEILINGS
-from engine.telemetry import Nvml, Readings
-from engine.worker import peak as worker
-from kernels.cuda import CudaCompileError, compile_cubin
-from store.errors import StoreError
-from store.records import Peak
+from aisp.engine import client, lock, peaks, server, spawner
+from aisp.engine.arms import Limits
+from aisp.engine.datasheets import datasheet
+from aisp.engine.planning import Hardware, PlanError
+from aisp.engine.protocol import events, jobs, reports, requests
+from aisp.engine.protocol.framing import Decoder, Encoder
+from aisp.engine.runs import Services
+from aisp.engine.spawner import ChildGoneError, ChildTimeoutError
+from aisp.engine.speed_of_light import CEILINGS
+from aisp.engine.telemetry import Nvml, Readings
+from aisp.engine.worker import peak as worker
+from aisp.kernels.cuda import CudaCompileError, compile_cubin
+from aisp.store.errors import StoreError
+from aisp.store.records import Peak
 from tests.engine.harness import EngineUnderTest
 
 NVML = Nvml()
@@ -762,7 +762,7 @@ def test_the_kernels_do_what_their_ceilings_count() -> None:
     import numpy as np
     import torch
 
-    from kernels.cuda import launch
+    from aisp.kernels.cuda import launch
 
     bench = worker._bench()
     assert bench._probe.note == ""

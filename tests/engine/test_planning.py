@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from engine import planning
-from engine.affected import affected
-from engine.planning import Hardware, PlanError, plan
-from engine.protocol import events
-from engine.runs import Plan
-from kernels.catalog.model import Target
-from store.outcomes import State, Trigger
+from aisp.engine import planning
+from aisp.engine.affected import affected
+from aisp.engine.planning import Hardware, PlanError, plan
+from aisp.engine.protocol import events
+from aisp.engine.runs import Plan
+from aisp.kernels.catalog.model import Target
+from aisp.store.outcomes import State, Trigger
 from tests.engine.targets import write_target
 
 NO_CASE = "no case `cpu`; add one to lesson.md: it is what runs without a GPU"

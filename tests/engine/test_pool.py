@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from engine import spawner
-from engine.pool import MOST_FAILED_STARTS, Pool
-from engine.protocol import reports
-from engine.protocol.framing import KEY_BYTES, REPORTS, Encoder, sealing
-from engine.spawner import Child, ChildGoneError
+from aisp.engine import spawner
+from aisp.engine.pool import MOST_FAILED_STARTS, Pool
+from aisp.engine.protocol import reports
+from aisp.engine.protocol.framing import KEY_BYTES, REPORTS, Encoder, sealing
+from aisp.engine.spawner import Child, ChildGoneError
 from tests.evil.stage import eventually
 
 KEY = bytes(range(KEY_BYTES))

@@ -13,11 +13,11 @@ from typing import Any, cast
 
 import pytest
 
-from engine import ranks as ranks_module
-from engine.protocol import jobs, reports
-from engine.ranks import Ranks
-from engine.spawner import Child, ChildGoneError, ChildTimeoutError, ForgedReportError, Ring
-from store.outcomes import Correctness, FindingStatus, State, Timing
+from aisp.engine import ranks as ranks_module
+from aisp.engine.protocol import jobs, reports
+from aisp.engine.ranks import Ranks
+from aisp.engine.spawner import Child, ChildGoneError, ChildTimeoutError, ForgedReportError, Ring
+from aisp.store.outcomes import Correctness, FindingStatus, State, Timing
 from tests.engine.harness import EngineUnderTest, Result
 
 BLOB = jobs.Blob(name="nowhere")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.protocol import events, requests
+from aisp.engine.protocol import events, requests
 from tests.engine.harness import EngineUnderTest
 from tests.evil import corpus
 from tests.evil.watched import UNRUNNABLE

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from engine import planning, spawner
-from engine.pool import Pool
-from engine.protocol import events
-from engine.runs import Execution, Services
-from engine.spawner import Child
-from engine.telemetry import Nvml
-from store.outcomes import State
-from store.records import RunRecord
+from aisp.engine import planning, spawner
+from aisp.engine.pool import Pool
+from aisp.engine.protocol import events
+from aisp.engine.runs import Execution, Services
+from aisp.engine.spawner import Child
+from aisp.engine.telemetry import Nvml
+from aisp.store.outcomes import State
+from aisp.store.records import RunRecord
 from tests.engine.targets import write_target
 
 pytestmark = pytest.mark.timeout(180)

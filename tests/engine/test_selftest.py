@@ -8,9 +8,9 @@ import math
 import numpy as np
 import pytest
 
-from engine import selftest, statistics
-from engine.selftest import PROTOCOLS, SAMPLES, STREAMS, Session, rates, trial, wilson
-from engine.statistics import Draws
+from aisp.engine import selftest, statistics
+from aisp.engine.selftest import PROTOCOLS, SAMPLES, STREAMS, Session, rates, trial, wilson
+from aisp.engine.statistics import Draws
 
 SEED = 7
 TRIALS = 60

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from engine import snapshots
-from engine.snapshots import KEPT_LAYOUTS, intact, lay_out
+from aisp.engine import snapshots
+from aisp.engine.snapshots import KEPT_LAYOUTS, intact, lay_out
 
 HASH = "ab" * 32
 FILES = {
@@ -118,13 +118,13 @@ def test_a_disk_that_is_full_leaves_nothing_that_looks_whole(tmp_path: Path, mon
 
 def test_two_processes_at_once_both_get_the_whole(tmp_path: Path) -> None:
     code = (
-        "import sys\nfrom pathlib import Path\nfrom engine.snapshots import lay_out\n"
+        "import sys\nfrom pathlib import Path\nfrom aisp.engine.snapshots import lay_out\n"
         "for n in range(60):\n"
         "    files = {f'{i}.py': b'x' * 100 for i in range(20)}\n"
         "    folder = lay_out(Path(sys.argv[1]), f'{n:064x}'[::-1], 'one', files)\n"
         "    assert len(list(folder.iterdir())) == 20, n\n"
     )
-    main = Path(snapshots.__file__).parents[1]
+    main = Path(snapshots.__file__).parents[2]
     both = [
         subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], cwd=main, stderr=subprocess.PIPE, text=True)
         for _ in range(2)

@@ -17,16 +17,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from checks.evaluation import Note, NotesFacts
-from checks.registry import Sensed, received
-from engine import arena, spawner
-from engine.arms import explain
-from engine.protocol import jobs, reports
-from engine.protocol.framing import JOBS, KEY_BYTES, REPORTS, Decoder, Encoder, Opener, sealing
-from engine.spawner import Child, ChildGoneError, ChildTimeoutError, ForgedReportError, StoppedError
-from engine.worker import tensors
-from engine.worker.channel import Channel, packed
-from store.outcomes import State
+from aisp.checks.evaluation import Note, NotesFacts
+from aisp.checks.registry import Sensed, received
+from aisp.engine import arena, spawner
+from aisp.engine.arms import explain
+from aisp.engine.protocol import jobs, reports
+from aisp.engine.protocol.framing import JOBS, KEY_BYTES, REPORTS, Decoder, Encoder, Opener, sealing
+from aisp.engine.spawner import Child, ChildGoneError, ChildTimeoutError, ForgedReportError, StoppedError
+from aisp.engine.worker import tensors
+from aisp.engine.worker.channel import Channel, packed
+from aisp.store.outcomes import State
 
 KEY = bytes(range(KEY_BYTES))
 READY = reports.Ready(pid=1, torch="2", cuda="")
@@ -272,7 +272,7 @@ async def test_keys_are_each_childs_own_and_in_no_argument_nor_variable(monkeypa
         given.append(os.urandom(size))
         return given[-1]
 
-    monkeypatch.setattr("engine.spawner.secrets.token_bytes", key_of)
+    monkeypatch.setattr("aisp.engine.spawner.secrets.token_bytes", key_of)
     one, two = await spawner.spawn(interpret=False), await spawner.spawn(interpret=False)
     try:
         assert len(set(given)) == 2 and {len(key) for key in given} == {KEY_BYTES}

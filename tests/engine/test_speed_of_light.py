@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from engine import datasheets
-from engine.datasheets import DATASHEETS, PRECISIONS, Datasheet, ceiling_value, datasheet
-from engine.speed_of_light import (
+from aisp.engine import datasheets
+from aisp.engine.datasheets import DATASHEETS, PRECISIONS, Datasheet, ceiling_value, datasheet
+from aisp.engine.speed_of_light import (
     CEILINGS,
     DENSE,
     DRAM,
@@ -25,10 +25,10 @@ from engine.speed_of_light import (
     roofline,
     work,
 )
-from kernels import catalog
-from kernels.catalog.model import LIMITERS, Target
-from store.outcomes import Limiter, Timing
-from store.records import Ceiling, Light, Peak
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import LIMITERS, Target
+from aisp.store.outcomes import Limiter, Timing
+from aisp.store.records import Ceiling, Light, Peak
 from tests.engine.targets import write_target
 
 H100, H200, A100 = "NVIDIA H100 80GB HBM3", "NVIDIA H200", "NVIDIA A100-SXM4-80GB"
@@ -572,7 +572,7 @@ def test_a_datasheet_cannot_be_changed() -> None:
 
 def test_faces_may_import_both_at_no_cost() -> None:
     code = (
-        "import sys, engine.speed_of_light, engine.datasheets; "
+        "import sys, aisp.engine.speed_of_light, aisp.engine.datasheets; "
         "print([m for m in ('numpy', 'torch', 'triton', 'msgspec', 'sqlite3', 'asyncio') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

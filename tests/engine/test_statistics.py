@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from engine import statistics
-from engine.statistics import (
+from aisp.engine import statistics
+from aisp.engine.statistics import (
     ByRound,
     Draws,
     Floats,
@@ -32,8 +32,8 @@ from engine.statistics import (
     ratio_draws,
     summarise,
 )
-from store.outcomes import Verdict
-from store.records import Samples
+from aisp.store.outcomes import Verdict
+from aisp.store.records import Samples
 
 REPLICAS, ROUNDS, SAMPLES = 5, 10, 9
 

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from engine.suite import LEVEL, Entry, benjamini_hochberg, score, score_of_light
+from aisp.engine.suite import LEVEL, Entry, benjamini_hochberg, score, score_of_light
 
 
 def entry(
@@ -170,6 +170,8 @@ def test_a_baseline_at_its_bound_leaves_no_score() -> None:
 
 
 def test_it_needs_nothing_but_the_standard_library() -> None:
-    code = "import sys, engine.suite; print(sorted({'numpy', 'torch', 'store', 'sqlite3'} & set(sys.modules)))"
+    code = (
+        "import sys, aisp.engine.suite; print(sorted({'numpy', 'torch', 'aisp.store', 'sqlite3'} & set(sys.modules)))"
+    )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "[]"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from engine.telemetry import Readings
+from aisp.engine.telemetry import Readings
 from tests.engine.fake_nvml import FakeNvml, ask
 
 LOOK = """

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from engine.protocol.jobs import Blob, Slot
-from engine.worker import tensors
+from aisp.engine.protocol.jobs import Blob, Slot
+from aisp.engine.worker import tensors
 
 
 @pytest.fixture

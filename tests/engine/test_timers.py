@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.worker import timers
-from engine.worker.probe import _HOLD_SOURCE, _SOURCE, MOST_CLOCK_HZ, ClockProbe, Hold, Span, _step_ms, span
-from engine.worker.timers import (
+from aisp.engine.worker import timers
+from aisp.engine.worker.probe import _HOLD_SOURCE, _SOURCE, MOST_CLOCK_HZ, ClockProbe, Hold, Span, _step_ms, span
+from aisp.engine.worker.timers import (
     LEAKED,
     MAX_HOLD_MS,
     CaptureError,
@@ -35,8 +35,8 @@ from engine.worker.timers import (
     batch,
     single,
 )
-from store.outcomes import Timing
-from store.records import DISCARDED
+from aisp.store.outcomes import Timing
+from aisp.store.records import DISCARDED
 
 CYCLES_PER_MS = 1.98e6
 EMPTY_MS = 0.00128
@@ -637,7 +637,7 @@ def test_without_a_gpu_only_the_stream_can_be_held_and_the_hold_says_so() -> Non
 @pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_90a", "sm_100a"])
 def test_our_kernels_compile_for_the_gpus_that_we_name(arch: str, entry: str, source: str) -> None:
     pytest.importorskip("cuda.bindings.nvrtc")
-    from kernels import cuda
+    from aisp.kernels import cuda
 
     cubin, lowered = cuda.compile_cubin(cuda.Kernel(f"{entry}.cu", source, entry, digest=entry), arch)
     assert (cubin[:4], lowered) == (b"\x7fELF", entry)

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from checks import registry
-from checks.registry import Check, Finding, How, Issue, Need, Status, When
-from engine import trust
-from engine.protocol.events import FindingItem
-from store.outcomes import FindingStatus
-from store.records import FindingRecord
+from aisp.checks import registry
+from aisp.checks.registry import Check, Finding, How, Issue, Need, Status, When
+from aisp.engine import trust
+from aisp.engine.protocol.events import FindingItem
+from aisp.store.outcomes import FindingStatus
+from aisp.store.records import FindingRecord
 from tests.engine.targets import write_target
 
 MAIN = Path(__file__).parents[2]
@@ -208,7 +208,7 @@ def test_the_page_counts_and_tells_everything(gallery: Path) -> None:
 
 
 def test_the_page_is_up_to_date() -> None:
-    assert trust.page().read_text("utf-8") == trust.validity_md(), "write it anew: python -m engine.trust"
+    assert trust.page().read_text("utf-8") == trust.validity_md(), "write it anew: python -m aisp.engine.trust"
 
 
 def test_the_command_writes_the_page(gallery: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,12 +226,12 @@ def test_every_real_check_stands_on_the_page() -> None:
 
 
 def test_a_face_may_import_it() -> None:
-    code = "from engine import trust\ntrust.listing(), trust.issues(), trust.fixtures(), trust.last([])\n"
-    code += "import json, sys\nprint(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
+    code = "from aisp.engine import trust\ntrust.listing(), trust.issues(), trust.fixtures(), trust.last([])\n"
+    code += "import json, sys\nprint(json.dumps(sorted(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=MAIN, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
     found = set(json.loads(done.stdout))
-    assert "checks" in found
-    assert not found & {"torch", "triton", "numpy", "asyncio", "sqlite3", "sqlite_utils", "pynvml", "tui"}
+    assert "aisp.checks" in found
+    assert not found & {"torch", "triton", "numpy", "asyncio", "sqlite3", "sqlite_utils", "pynvml", "aisp.tui"}

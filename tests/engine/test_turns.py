@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from engine.arms import Arm, ArmEnd
-from engine.protocol import events, jobs, reports
-from engine.turns import AGAIN, CALLS, COMPANY_BELOW_MS, KINDS, SHORT_MS, ArmFailure, StopRule, Turns, drawn_sets
-from kernels.catalog.model import Kind, Needs, Role, Rung
-from store.outcomes import State, Timing
-from store.records import DISCARDED
+from aisp.engine.arms import Arm, ArmEnd
+from aisp.engine.protocol import events, jobs, reports
+from aisp.engine.turns import AGAIN, CALLS, COMPANY_BELOW_MS, KINDS, SHORT_MS, ArmFailure, StopRule, Turns, drawn_sets
+from aisp.kernels.catalog.model import Kind, Needs, Role, Rung
+from aisp.store.outcomes import State, Timing
+from aisp.store.records import DISCARDED
 
 
 class Scripted:

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine import verdicts
-from engine.arms import TWIN_SUFFIX, Arm
-from kernels.catalog.model import Kind, Needs, Role, Rung
-from store.outcomes import Correctness, State, Timing, Verdict
-from store.records import ArmRecord, ComparisonRecord, Light
+from aisp.engine import verdicts
+from aisp.engine.arms import TWIN_SUFFIX, Arm
+from aisp.kernels.catalog.model import Kind, Needs, Role, Rung
+from aisp.store.outcomes import Correctness, State, Timing, Verdict
+from aisp.store.records import ArmRecord, ComparisonRecord, Light
 
 
 def rung(name: str) -> Rung:

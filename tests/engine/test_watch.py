@@ -17,14 +17,14 @@ import msgspec
 import pytest
 import watchfiles
 
-from checks.registry import Sensed, received
-from engine import server, watch
-from engine.protocol import events, requests
-from engine.runs import Execution
-from engine.watch import Watch
-from kernels import catalog
-from kernels.catalog.model import Target
-from store.outcomes import State
+from aisp.checks.registry import Sensed, received
+from aisp.engine import server, watch
+from aisp.engine.protocol import events, requests
+from aisp.engine.runs import Execution
+from aisp.engine.watch import Watch
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import Target
+from aisp.store.outcomes import State
 from tests.engine.harness import EngineUnderTest
 from tests.evil import corpus, watched
 from tests.evil.stage import eventually

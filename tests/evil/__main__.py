@@ -26,7 +26,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from engine.telemetry import Nvml
+from aisp.engine.telemetry import Nvml
 from tests.engine.harness import EngineUnderTest, sharing
 from tests.evil import matrix, protections, report
 from tests.evil.matrix import Fault

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from store.outcomes import Correctness, State
+from aisp.store.outcomes import Correctness, State
 
 LESSON = """\
 +++
@@ -535,7 +535,7 @@ FAMILIES = (
 )
 
 # Reaches into our own code for the clock that was taken before it was imported.
-OWN_CLOCK = "import sys\n\ntimers = sys.modules['engine.worker.timers']\ntrue_ns = timers._perf_counter_ns\n"
+OWN_CLOCK = "import sys\n\ntimers = sys.modules['aisp.engine.worker.timers']\ntrue_ns = timers._perf_counter_ns\n"
 HONEST = "\n\ndef run(x):\n    return x * 2\n"
 NO_TIME = "a time that is zero, negative or not a number was reported"
 

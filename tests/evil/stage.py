@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.protocol import events
-from store.outcomes import Correctness, FindingStatus, State, Timing, Validity
+from aisp.engine.protocol import events
+from aisp.store.outcomes import Correctness, FindingStatus, State, Timing, Validity
 from tests.engine.harness import EngineUnderTest, Result
 from tests.evil import corpus
 from tests.evil.matrix import Fault

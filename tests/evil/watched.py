@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.protocol import events, requests
+from aisp.engine.protocol import events, requests
 from tests.engine.harness import EngineUnderTest, Stream
 from tests.evil import corpus
 

@@ -19,8 +19,8 @@ from typing import Any
 
 import msgspec
 
-from engine.protocol import events, framing, jobs, reports, requests
-from engine.protocol.framing import MAX_FRAME_BYTES, MAX_REQUEST_BYTES, Decoder, Encoder, FrameError, Opener
+from aisp.engine.protocol import events, framing, jobs, reports, requests
+from aisp.engine.protocol.framing import MAX_FRAME_BYTES, MAX_REQUEST_BYTES, Decoder, Encoder, FrameError, Opener
 from tests.fuzz.tally import Fuzz, check
 
 UNIONS: dict[str, Any] = {
@@ -66,6 +66,8 @@ def value_of(annotation: Any, chance: random.Random) -> Any:
         return chance.choice(["", "plain", "naïve ☕ 你好\n\t", "x" * 100])
     if annotation is bytes:
         return chance.choice([b"", b"\x00\xff\xfe", b"/home/caf\xe9"])
+    if annotation is msgspec.Raw:
+        return msgspec.Raw(_ENCODER.encode(value_of(Any, chance)))
     hints = typing.get_type_hints(annotation)
     return annotation(**{f.name: value_of(hints[f.name], chance) for f in msgspec.structs.fields(annotation)})
 

@@ -13,8 +13,8 @@ import re
 from pathlib import Path
 from typing import Any, cast
 
-from kernels.catalog import frontmatter, grammar, loader, tensors
-from kernels.catalog.model import Target
+from aisp.kernels.catalog import frontmatter, grammar, loader, tensors
+from aisp.kernels.catalog.model import Target
 from tests.fuzz.tally import Fuzz, check
 
 _PATH = Path("/lessons/lesson.md")

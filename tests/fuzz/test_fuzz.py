@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.protocol import events, requests
-from engine.protocol.framing import MAX_REQUEST_BYTES, Decoder, Encoder, FrameError
-from kernels.catalog import frontmatter, loader
-from kernels.catalog.grammar import GrammarError, evaluate
-from kernels.catalog.model import Problem
-from kernels.catalog.tensors import parse_tensor, shape
+from aisp.engine.protocol import events, requests
+from aisp.engine.protocol.framing import MAX_REQUEST_BYTES, Decoder, Encoder, FrameError
+from aisp.kernels.catalog import frontmatter, loader
+from aisp.kernels.catalog.grammar import GrammarError, evaluate
+from aisp.kernels.catalog.model import Problem
+from aisp.kernels.catalog.tensors import parse_tensor, shape
 from tests.fuzz import __main__ as command
 from tests.fuzz import frames, lessons
 from tests.fuzz.tally import BrokenPromiseError, Fuzz, Tally, check

@@ -142,7 +142,7 @@ _CUDA_RUNG = '''\
 
 from pathlib import Path
 
-from kernels.cuda import launch, load
+from aisp.kernels.cuda import launch, load
 
 KERNEL = load(Path(__file__).with_name("scale.cu"), "scale")
 

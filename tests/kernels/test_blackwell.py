@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kernels import catalog
-from kernels.catalog.model import Rung, Target
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import Rung, Target
 from tests.kernels.triton_ptx import Job, ptx
 
 pytest.importorskip("triton")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kernels import catalog
-from kernels.catalog import (
+from aisp.kernels import catalog
+from aisp.kernels.catalog import (
     Case,
     Expectation,
     Flag,
@@ -467,15 +467,15 @@ KINDS: dict[str, tuple[str | bytes, Kind]] = {
     "cuda.core": ("from cuda.core import Device\ndef run(x): ...\n", Kind.CUDA),
     "cuda.bindings": ("import cuda.bindings.nvrtc as nvrtc\ndef run(x): ...\n", Kind.CUDA),
     "from cuda": ("from cuda import core\ndef run(x): ...\n", Kind.CUDA),
-    "kernels.cuda": ("from kernels.cuda import launch\ndef run(x): ...\n", Kind.CUDA),
-    "from kernels": ("from kernels import cuda\ndef run(x): ...\n", Kind.CUDA),
+    "aisp.kernels.cuda": ("from aisp.kernels.cuda import launch\ndef run(x): ...\n", Kind.CUDA),
+    "from kernels": ("from aisp.kernels import cuda\ndef run(x): ...\n", Kind.CUDA),
     "a .cu file": ("from pathlib import Path\ndef run(x):\n    return Path('scale.cu')\n", Kind.CUDA),
     "a sentence": ('"""As in scale.cu"""\ndef run(x): ...\n', Kind.TORCH),
     "both": ("import triton\nfrom cuda.core import Device\ndef run(x): ...\n", Kind.CUDA),
     "sibling": ("from helper_triton import f\ndef run(x): ...\n", Kind.TRITON),
     "relative": ("from .helper_triton import f\ndef run(x): ...\n", Kind.TRITON),
     "relative module": ("from . import helper_cuda\ndef run(x): ...\n", Kind.CUDA),
-    "full name": ("from kernels.ch01_x.target.helper_cuda import f\ndef run(x): ...\n", Kind.CUDA),
+    "full name": ("from aisp.kernels.ch01_x.target.helper_cuda import f\ndef run(x): ...\n", Kind.CUDA),
     "two steps": ("import helper_step\ndef run(x): ...\n", Kind.CUDA),
     "in a circle": ("import helper_circle\ndef run(x): ...\n", Kind.TORCH),
     "syntax error": ("def run(x:\n", Kind.TORCH),
@@ -876,10 +876,11 @@ def test_listing_imports_neither_torch_nor_numpy_nor_any_lesson(tmp_path: Path) 
     for name in ("baseline", "optimized", "reference"):
         (folder / f"{name}.py").write_text("raise SystemExit('imported')\n")
     program = (
-        "import sys; from pathlib import Path; import kernels.catalog\n"
-        "assert 'kernels.catalog.loader' not in sys.modules, 'importing the package must not import its parts'\n"
-        "found = kernels.catalog.load([Path(sys.argv[1])])\n"
-        "print(len(found.targets), [m for m in ('torch', 'numpy', 'triton', 'kernels.cuda') if m in sys.modules])\n"
+        "import sys; from pathlib import Path; import aisp.kernels.catalog\n"
+        "assert 'aisp.kernels.catalog.loader' not in sys.modules, 'importing the package must not import its parts'\n"
+        "found = aisp.kernels.catalog.load([Path(sys.argv[1])])\n"
+        "dear = ('torch', 'numpy', 'triton', 'aisp.kernels.cuda')\n"
+        "print(len(found.targets), [m for m in dear if m in sys.modules])\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True, timeout=60

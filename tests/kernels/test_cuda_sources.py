@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.worker.loading import import_module
-from kernels import catalog, cuda
-from kernels.catalog.model import Kind, Rung, Target
+from aisp.engine.worker.loading import import_module
+from aisp.kernels import catalog, cuda
+from aisp.kernels.catalog.model import Kind, Rung, Target
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted((ROOT / "kernels").rglob("*.cu"))
@@ -181,7 +181,7 @@ def test_sources_macros_and_options_tell_kernels_apart(tmp_path: Path) -> None:
 
 def test_loading_imports_neither_torch_nor_cuda() -> None:
     code = (
-        "import sys, kernels.cuda as c; c.load(sys.argv[1], 'transpose_naive');"
+        "import sys, aisp.kernels.cuda as c; c.load(sys.argv[1], 'transpose_naive');"
         "print([m for m in ('torch', 'triton', 'cuda.core', 'cuda.bindings') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code, str(SOURCES[0])], cwd=ROOT, capture_output=True, text=True)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from checks.oracle.schema import Layout
-from kernels import catalog
-from kernels.catalog import Extent, Fuzz, Judged, JudgedAs, Problem, Target
-from kernels.catalog.frontmatter import LAYOUTS
+from aisp.checks.oracle.schema import Layout
+from aisp.kernels import catalog
+from aisp.kernels.catalog import Extent, Fuzz, Judged, JudgedAs, Problem, Target
+from aisp.kernels.catalog.frontmatter import LAYOUTS
 
 LESSON = """\
 +++

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels.catalog import (
+from aisp.kernels.catalog import (
     Case,
     Flag,
     GrammarError,

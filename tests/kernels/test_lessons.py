@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kernels import catalog
-from kernels.catalog.model import Case, Flag, Kind, Role, Rung, Target, TensorSpec
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import Case, Flag, Kind, Role, Rung, Target, TensorSpec
 
 if TYPE_CHECKING:
     import torch
@@ -304,9 +304,9 @@ def serve(device: str) -> None:
     import torch  # noqa: F401
     import triton  # noqa: F401
 
-    import checks.compare
-    import checks.inputs  # noqa: F401
-    import engine.worker.loading  # noqa: F401
+    import aisp.checks.compare
+    import aisp.checks.inputs
+    import aisp.engine.worker.loading  # noqa: F401
 
     for line in sys.stdin:
         children = []
@@ -376,7 +376,7 @@ def counted_launches(rung: Rung) -> Iterator[list[str]]:
     """The launches of the rung's own kernels, one entry each, of the kind that it claims."""
     from triton.runtime import interpreter, jit
 
-    from kernels import cuda
+    from aisp.kernels import cuda
 
     owners: list[tuple[Any, str]] = [(jit.JITFunction, "run"), (interpreter.InterpretedFunction, "run")]
     if rung.kind is Kind.CUDA:
@@ -399,8 +399,8 @@ def _noted(launch: Callable[..., Any], what: str, launches: list[str]) -> Callab
 
 def judge_rung(target: Target, rung: Rung, case: Case, device: str, rank: int) -> tuple[str, str]:
     """Prepare on one set of values, call on another, compare with the reference: finding and sentence."""
-    from checks.compare import compare, form
-    from engine.worker.loading import NotHereError
+    from aisp.checks.compare import compare, form
+    from aisp.engine.worker.loading import NotHereError
 
     def own(tensors: Sequence[Any]) -> list[Any]:
         return list(tensors) if target.ranks == 1 else [tensor[rank] for tensor in tensors]
@@ -428,7 +428,7 @@ def call(target: Target, name: str, arguments: list[Any], later: list[Any] | Non
     """Call a file's run() or, with `later`, what its prepare() gives, on inputs refilled with those."""
     import torch
 
-    from engine.worker.loading import import_module
+    from aisp.engine.worker.loading import import_module
 
     forget(target.folder)
     module = import_module(target.folder, name)
@@ -456,8 +456,8 @@ def inputs(target: Target, case: Case, number: int, device: str, *, exact: bool 
     """The arguments of run() for one set of values; with `exact`, in fp64 for the reference."""
     import copy
 
-    from checks.inputs import grammar_inputs, made_inputs
-    from engine.worker.loading import import_module
+    from aisp.checks.inputs import grammar_inputs, made_inputs
+    from aisp.engine.worker.loading import import_module
 
     given: dict[str, Any] = dict(grammar_inputs(target, case, SEED, number))
     if any(spec.made for spec in target.inputs):

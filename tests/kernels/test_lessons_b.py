@@ -21,11 +21,11 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from checks.compare import compare
-from checks.inputs import grammar_inputs, made_inputs
-from engine.worker.loading import import_module
-from kernels import catalog
-from kernels.catalog.model import Flag, Target
+from aisp.checks.compare import compare
+from aisp.checks.inputs import grammar_inputs, made_inputs
+from aisp.engine.worker.loading import import_module
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import Flag, Target
 
 CATALOG = catalog.load()
 SEED = 5

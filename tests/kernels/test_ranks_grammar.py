@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kernels import catalog
-from kernels.catalog.model import Problem, Target
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import Problem, Target
 
 LESSON = """\
 +++

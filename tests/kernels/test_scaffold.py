@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kernels import catalog
-from kernels.catalog import Kind, ScaffoldError, Target, scaffold
+from aisp.kernels import catalog
+from aisp.kernels.catalog import Kind, ScaffoldError, Target, scaffold
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "lessons.md"
 
@@ -136,7 +136,7 @@ def test_the_guides_example_loads_as_the_guide_says(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("group", ["DTYPES", "DISTRIBUTIONS", "Flag", "Goal", "keys", "functions"])
 def test_the_guide_names_everything_that_the_grammar_knows(group: str) -> None:
-    from kernels.catalog import frontmatter, grammar
+    from aisp.kernels.catalog import frontmatter, grammar
 
     known: Iterable[str] = {
         "DTYPES": tuple(catalog.DTYPES),

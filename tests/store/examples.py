@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from store.fuzzes import FailureRecord, FuzzRecord, NaiveOpinion, RungFuzz, Tally
-from store.outcomes import (
+from aisp.store.fuzzes import FailureRecord, FuzzRecord, NaiveOpinion, RungFuzz, Tally
+from aisp.store.outcomes import (
     CaseVerdict,
     Correctness,
     FindingStatus,
@@ -22,7 +22,7 @@ from store.outcomes import (
     Validity,
     Verdict,
 )
-from store.records import (
+from aisp.store.records import (
     ArmRecord,
     Ceiling,
     ComparisonRecord,
@@ -36,7 +36,7 @@ from store.records import (
     StepRecord,
     Telemetry,
 )
-from store.ulid import new_ulid
+from aisp.store.ulid import new_ulid
 
 EPOCH = "01J0000000ENG1NE0000000000"
 STORED = tuple(state for state in State if state.stored)

@@ -6,8 +6,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from store.records import RunRecord
-from store.rows import RunRows
+from aisp.store.records import RunRecord
+from aisp.store.rows import RunRows
 
 
 def rewrite(path: Path, *statements: str) -> None:

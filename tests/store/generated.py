@@ -9,13 +9,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from store import chain
-from store.content import pack_samples, path_label
-from store.outcomes import State, Trigger
-from store.records import RunRecord
-from store.rows import RunRows
-from store.ulid import UlidMaker
-from store.writer import Store
+from aisp.store import chain
+from aisp.store.content import pack_samples, path_label
+from aisp.store.outcomes import State, Trigger
+from aisp.store.records import RunRecord
+from aisp.store.rows import RunRows
+from aisp.store.ulid import UlidMaker
+from aisp.store.writer import Store
 from tests.store.examples import finding, finished, samples_of
 
 TARGETS = 160

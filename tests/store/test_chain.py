@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from store import History, Store, chain, upkeep
-from store.chain import Kind
-from store.outcomes import Validity, Verdict
-from store.rows import RunRows
+from aisp.store import History, Store, chain, upkeep
+from aisp.store.chain import Kind
+from aisp.store.outcomes import Validity, Verdict
+from aisp.store.rows import RunRows
 from tests.store.examples import caught, examined, finished, fuzz_of, peak_of, planned, samples_of
 from tests.store.forged import invent, rewrite
 from tests.store.generated import fill

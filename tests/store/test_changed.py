@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from store import History, Store, migrations
-from store.outcomes import State, Validity, Verdict
-from store.records import RunRecord
+from aisp.store import History, Store, migrations
+from aisp.store.outcomes import State, Validity, Verdict
+from aisp.store.records import RunRecord
 from tests.store.examples import caught, examined, finding, finished, measured, planned, samples_of, telemetry_of
 from tests.store.forged import rewrite
 

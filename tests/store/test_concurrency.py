@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from store import History, Opened, Store
-from store.outcomes import State
+from aisp.store import History, Opened, Store
+from aisp.store.outcomes import State
 from tests.store.examples import equal_arrays, samples_of
 
 # A process that imports once and then forks a writer per line on its standard input. A writer prints its own
@@ -23,9 +23,9 @@ WRITERS = """
 import os, sys
 from pathlib import Path
 import sqlite_utils
-from store import Store
-from store.outcomes import State
-from store.ulid import new_ulid
+from aisp.store import Store
+from aisp.store.outcomes import State
+from aisp.store.ulid import new_ulid
 from tests.store.examples import finished, planned, samples_of, telemetry_of
 
 def say(*words):

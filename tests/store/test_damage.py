@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from store import ContradictionError, History, Opened, Store, StoreError, upkeep, writer
-from store.errors import StoreCorruptError
+from aisp.store import ContradictionError, History, Opened, Store, StoreError, upkeep, writer
+from aisp.store.errors import StoreCorruptError
 from tests.store.examples import equal_arrays, finished, planned, samples_of
 
 

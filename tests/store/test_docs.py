@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from store import Store
-from store.outcomes import State
-from store.records import Light, Naive, Quality
+from aisp.store import Store
+from aisp.store.outcomes import State
+from aisp.store.records import Light, Naive, Quality
 from tests.store.examples import caught, finding, fuzz_of, measured, peak_of, planned, samples_of, telemetry_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "store.md").read_text()

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from store import Store
-from store.outcomes import State
+from aisp.store import Store
+from aisp.store.outcomes import State
 from tests.store.examples import finished, planned
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from store import ContradictionError, History, Store, content, rows, seal
-from store.outcomes import FindingStatus, State
-from store.records import FindingRecord, Naive, RunRecord
+from aisp.store import ContradictionError, History, Store, content, rows, seal
+from aisp.store.outcomes import FindingStatus, State
+from aisp.store.records import FindingRecord, Naive, RunRecord
 from tests.store.examples import caught, examined, finding, finished, planned
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from store import ContradictionError, History, Store, reader
-from store.fuzzes import FailureRecord, FuzzRecord, RungFuzz
-from store.outcomes import FuzzVerdict
-from store.ulid import UlidMaker
+from aisp.store import ContradictionError, History, Store, reader
+from aisp.store.fuzzes import FailureRecord, FuzzRecord, RungFuzz
+from aisp.store.outcomes import FuzzVerdict
+from aisp.store.ulid import UlidMaker
 from tests.store.examples import fuzz_of
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import store
+from aisp import store
 
 
 def loaded_after(code: str) -> set[str]:
@@ -25,14 +25,16 @@ def loaded_after(code: str) -> set[str]:
 
 def test_importing_the_package_imports_nothing_heavy() -> None:
     assert not {"numpy", "sqlite_utils", "sqlite3", "torch"} & loaded_after(
-        "import store, store.outcomes, store.ulid; dir(store); store.new_ulid()"
+        "from aisp import store; import aisp.store.outcomes, aisp.store.ulid; dir(store); store.new_ulid()"
     )
 
 
 def test_reading_does_not_import_sqlite_utils(tmp_path: Path) -> None:
     path = tmp_path / "aisp.db"
     store.Store.open(path).close()
-    loaded = loaded_after(f"from store import History\nh = History({str(path)!r})\nh.newest()\nh.board()\nh.close()")
+    loaded = loaded_after(
+        f"from aisp.store import History\nh = History({str(path)!r})\nh.newest()\nh.board()\nh.close()"
+    )
     assert "numpy" in loaded
     assert not {"sqlite_utils", "torch", "asyncio"} & loaded
 

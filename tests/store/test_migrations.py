@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from store import ForeignDatabaseError, History, NewerSchemaError, Store, StoreFullError, migrations
-from store.outcomes import State, Verdict
-from store.records import RunRecord
+from aisp.store import ForeignDatabaseError, History, NewerSchemaError, Store, StoreFullError, migrations
+from aisp.store.outcomes import State, Verdict
+from aisp.store.records import RunRecord
 from tests.store.examples import (
     caught,
     equal_arrays,
@@ -370,7 +370,7 @@ def test_a_database_of_another_program_is_no_history(tmp_path: Path) -> None:
 
 KILLED = """
 import os, signal, sys
-from store import Store, migrations
+from aisp.store import Store, migrations
 
 number = int(sys.argv[2])
 whole = migrations.STEPS[number - 1]
@@ -418,7 +418,7 @@ def test_without_room_for_the_copy_nothing_is_migrated(old: Path, monkeypatch: p
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("store.upkeep.settle", full)
+    monkeypatch.setattr("aisp.store.upkeep.settle", full)
     with pytest.raises(StoreFullError, match="free some space"):
         Store.open(old)
     assert versions(old) == 1

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from store import ContradictionError, History, Store, reader
-from store.records import Ceiling
-from store.ulid import UlidMaker
+from aisp.store import ContradictionError, History, Store, reader
+from aisp.store.records import Ceiling
+from aisp.store.ulid import UlidMaker
 from tests.store.examples import peak_of
 
 

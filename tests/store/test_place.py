@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from store import History, Store, StoreGoneError, StoreLockedError, place, upkeep
+from aisp.store import History, Store, StoreGoneError, StoreLockedError, place, upkeep
 from tests.store.examples import finished, planned, samples_of
 
 

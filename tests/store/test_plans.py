@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from store import History, reader, seal, writer
+from aisp.store import History, reader, seal, writer
 from tests.store.generated import TARGETS, fill
 
 RUNS = 1700

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from store import History, Store, StoreError
-from store.outcomes import Correctness, FindingStatus, State, Validity, Verdict
-from store.records import ComparisonRecord, Quarantine, RunRecord
+from aisp.store import History, Store, StoreError
+from aisp.store.outcomes import Correctness, FindingStatus, State, Validity, Verdict
+from aisp.store.records import ComparisonRecord, Quarantine, RunRecord
 from tests.store.examples import caught, examined, finding, planned
 
 FOLDER = b"/home/ada/kernels/caf\xe9"

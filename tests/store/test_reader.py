@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from store import ContradictionError, History, Store, StoreCorruptError, StoreUnwritableError
-from store.outcomes import Correctness, State, Verdict
-from store.records import RunRecord
-from store.ulid import UlidMaker
+from aisp.store import ContradictionError, History, Store, StoreCorruptError, StoreUnwritableError
+from aisp.store.outcomes import Correctness, State, Verdict
+from aisp.store.records import RunRecord
+from aisp.store.ulid import UlidMaker
 from tests.store.examples import finished, measured, planned, samples_of, telemetry_of
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from kernels.catalog.model import Case, Expectation, Flag, Goal, Target, TensorSpec
-from store import History, Store
-from store.outcomes import Correctness, State, Timing, Validity, Verdict
-from store.records import ArmRecord, ComparisonRecord, RunRecord
-from store.results import edits, hardware, prediction, standing
-from store.results.prediction import Says
+from aisp.kernels.catalog.model import Case, Expectation, Flag, Goal, Target, TensorSpec
+from aisp.store import History, Store
+from aisp.store.outcomes import Correctness, State, Timing, Validity, Verdict
+from aisp.store.records import ArmRecord, ComparisonRecord, RunRecord
+from aisp.store.results import edits, hardware, prediction, standing
+from aisp.store.results.prediction import Says
 from tests.store.examples import finding, finished, planned
 from tests.tui.app_support import write_target
 

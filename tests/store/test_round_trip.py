@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from store import History, Store
-from store.outcomes import Correctness, Limiter, State
-from store.records import Light, Peak, Quality, RunRecord, Samples
+from aisp.store import History, Store
+from aisp.store.outcomes import Correctness, Limiter, State
+from aisp.store.records import Light, Peak, Quality, RunRecord, Samples
 from tests.store.examples import (
     equal_arrays,
     finished,

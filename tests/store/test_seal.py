@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store import Store, content, seal, upkeep
+from aisp.store import Store, content, seal, upkeep
 from tests.store.examples import finished, planned, samples_of
 
 SCHEMAS = Path(__file__).parent

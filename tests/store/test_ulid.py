@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from store.ulid import ALPHABET, UlidMaker, new_ulid, ulid_wall_ms
+from aisp.store.ulid import ALPHABET, UlidMaker, new_ulid, ulid_wall_ms
 
 
 def test_ids_of_one_millisecond_ascend() -> None:

@@ -16,10 +16,19 @@ from typing import Any
 
 import pytest
 
-from engine.server import Engine
-from store import History, NewerSchemaError, Store, StoreCorruptError, StoreError, StoreFullError, migrations, upkeep
-from store.migrations import LATEST
-from store.upkeep import Missing, Upkeep
+from aisp.engine.server import Engine
+from aisp.store import (
+    History,
+    NewerSchemaError,
+    Store,
+    StoreCorruptError,
+    StoreError,
+    StoreFullError,
+    migrations,
+    upkeep,
+)
+from aisp.store.migrations import LATEST
+from aisp.store.upkeep import Missing, Upkeep
 from tests.store.examples import finished, fuzz_of, peak_of, planned, samples_of
 
 Usage = namedtuple("Usage", "total used free")
@@ -294,7 +303,7 @@ def test_killed_between_its_steps_restoring_leaves_a_store(path: Path, monkeypat
         raise KeyboardInterrupt
 
     upkeep.copy_beside(path)
-    monkeypatch.setattr("store.upkeep.settle", killed)
+    monkeypatch.setattr("aisp.store.upkeep.settle", killed)
     with pytest.raises(KeyboardInterrupt):
         upkeep.restore(path)
     monkeypatch.undo()

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from store import (
+from aisp.store import (
     ContradictionError,
     ForeignDatabaseError,
     History,
@@ -27,8 +27,8 @@ from store import (
     migrations,
     snapshot_hash,
 )
-from store.outcomes import Correctness, State, Timing, Trigger, Validity, Verdict
-from store.records import Samples
+from aisp.store.outcomes import Correctness, State, Timing, Trigger, Validity, Verdict
+from aisp.store.records import Samples
 from tests.store.examples import EPOCH, finished, measured, peak_of, planned, samples_of, telemetry_of
 
 
@@ -457,7 +457,7 @@ def test_a_full_store_says_so_keeps_what_it_has_and_goes_on_later(store: Store, 
 
 LIMITED = """
 import resource, signal, sys
-from store import Store, StoreFullError
+from aisp.store import Store, StoreFullError
 from tests.store.examples import finished, planned, samples_of
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -11,9 +11,9 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-from engine import paths
-from engine.protocol import events
-from kernels.catalog.model import (
+from aisp.engine import paths
+from aisp.engine.protocol import events
+from aisp.kernels.catalog.model import (
     Case,
     Catalog,
     Chapter,
@@ -26,13 +26,13 @@ from kernels.catalog.model import (
     Rung,
     Target,
 )
-from store import Store
-from store.outcomes import Correctness, State, Validity, Verdict
-from store.records import RunRecord
+from aisp.store import Store
+from aisp.store.outcomes import Correctness, State, Validity, Verdict
+from aisp.store.records import RunRecord
+from aisp.tui.app import Workbench
+from aisp.tui.settings import Settings
 from tests.store.examples import finished, planned, samples_of
 from tests.tui.fakes import FakeLink, failing_run_events, gpu_run_events, numbered, quick_run_events, status_event
-from tui.app import Workbench
-from tui.settings import Settings
 
 SIZES = ((20, 5), (80, 24), (120, 40), (200, 50))
 

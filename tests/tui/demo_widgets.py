@@ -15,13 +15,13 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 
-from tui import themes
-from tui.driver import BackloggedDriver, has_backlog
-from tui.widgets.diffview import DiffView
-from tui.widgets.glyphs import GraphStyle, detect
-from tui.widgets.logpane import LogPane
-from tui.widgets.plot import LivePlot, Series
-from tui.widgets.table import Column, LiveTable
+from aisp.tui import themes
+from aisp.tui.driver import BackloggedDriver, has_backlog
+from aisp.tui.widgets.diffview import DiffView
+from aisp.tui.widgets.glyphs import GraphStyle, detect
+from aisp.tui.widgets.logpane import LogPane
+from aisp.tui.widgets.plot import LivePlot, Series
+from aisp.tui.widgets.table import Column, LiveTable
 
 LEFT = '''"""Naive: one thread block per row, three passes over the data."""
 

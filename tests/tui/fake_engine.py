@@ -31,15 +31,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checks.oracle.schema import Case, Strategy
-from engine import paths
-from engine.client import build_id
-from engine.protocol import PROTOCOL, events, requests
-from engine.protocol.framing import Decoder, Encoder
-from store import Store, new_ulid
-from store.fuzzes import FailureRecord, FuzzRecord, NaiveOpinion, RungFuzz, Tally
-from store.outcomes import CaseVerdict, Correctness, FuzzVerdict, State, Timing, Trigger, Validity, Verdict
-from store.records import ArmRecord, ComparisonRecord, RunRecord, Samples, Telemetry
+from aisp.checks.oracle.schema import Case, Strategy
+from aisp.engine import paths
+from aisp.engine.client import build_id
+from aisp.engine.protocol import PROTOCOL, events, requests
+from aisp.engine.protocol.framing import Decoder, Encoder
+from aisp.store import Store, new_ulid
+from aisp.store.fuzzes import FailureRecord, FuzzRecord, NaiveOpinion, RungFuzz, Tally
+from aisp.store.outcomes import CaseVerdict, Correctness, FuzzVerdict, State, Timing, Trigger, Validity, Verdict
+from aisp.store.records import ArmRecord, ComparisonRecord, RunRecord, Samples, Telemetry
 
 MAIN = Path(__file__).parents[2]
 
@@ -98,7 +98,7 @@ def isolate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def aisp(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run `aisp` in a process of its own, without a terminal."""
     return subprocess.run(
-        [sys.executable, "-c", "from tui.cli import main; main()", *words],
+        [sys.executable, "-c", "from aisp.tui.cli import main; main()", *words],
         cwd=MAIN,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -112,7 +112,7 @@ def aisp(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
 def start_aisp(*words: str, **options: Any) -> subprocess.Popen[str]:
     """The same, left running."""
     return subprocess.Popen(
-        [sys.executable, "-c", "from tui.cli import main; main()", *words],
+        [sys.executable, "-c", "from aisp.tui.cli import main; main()", *words],
         cwd=MAIN,
         **{"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options},
     )

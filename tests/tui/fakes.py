@@ -14,9 +14,9 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from engine.protocol import PROTOCOL, events, requests
-from tui.link import ModelChanged
-from tui.model import AA_ARM, Model
+from aisp.engine.protocol import PROTOCOL, events, requests
+from aisp.tui.link import ModelChanged
+from aisp.tui.model import AA_ARM, Model
 
 START_NS = 5_000_000_000_000  # of every story; FakeLink's clock stands 12.3 s later
 NOW_NS = START_NS + 12_300_000_000

@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from checks.oracle.schema import Case, Layout, Strategy, Values
-from engine import paths
-from engine.protocol import events, requests
-from store import Store
-from store.fuzzes import FailureRecord, FuzzRecord, NaiveOpinion, RungFuzz, Tally
-from store.outcomes import CaseVerdict, FuzzVerdict
+from aisp.checks.oracle.schema import Case, Layout, Strategy, Values
+from aisp.engine import paths
+from aisp.engine.protocol import events, requests
+from aisp.store import Store
+from aisp.store.fuzzes import FailureRecord, FuzzRecord, NaiveOpinion, RungFuzz, Tally
+from aisp.store.outcomes import CaseVerdict, FuzzVerdict
 from tests.tui.app_support import make_link
 from tests.tui.fakes import WALL, FakeLink, numbered
 
 TARGET = "ch07:transpose"
 STRATEGIES = ("boundary", "regular", "mixed", "adversarial", "nonfinite")
 SCRIPT = """import torch
-from kernels.ch07.transpose import wrong_tail
+from ch07.transpose import wrong_tail
 
 x = torch.full((1, 129), float("-inf"))
 print(wrong_tail.run(x))

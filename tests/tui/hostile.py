@@ -24,11 +24,13 @@ from typing import Any
 import msgspec
 from textual.screen import Screen
 
-from engine import paths
-from engine.protocol import events, requests
-from kernels.catalog.model import Catalog
-from store import Store
-from store.records import FindingRecord, RunRecord
+from aisp.engine import paths
+from aisp.engine.protocol import events, requests
+from aisp.kernels.catalog.model import Catalog
+from aisp.store import Store
+from aisp.store.records import FindingRecord, RunRecord
+from aisp.tui.screens import SCREENS
+from aisp.tui.settings import Settings
 from tests.store.examples import finished, planned, samples_of
 from tests.tui.app_support import LESSON, fill_store
 from tests.tui.fakes import (
@@ -45,8 +47,6 @@ from tests.tui.fakes import (
 from tests.tui.fuzz_support import failure_event, failure_record, fuzz_events, fuzz_record, remember_fuzz
 from tests.tui.roof_support import GEMM, ceilings, counted_catalog, fill_roofs
 from tests.tui.trust_support import cheat_run_events
-from tui.screens import SCREENS
-from tui.settings import Settings
 
 SIGN = "HOSTILE"  # stands in every payload, so that a sequence found in the bytes is known to be ours
 TEXTS: Mapping[str, str] = {
@@ -212,7 +212,7 @@ def store(target: str) -> RunRecord:
 
 
 def _passed() -> Any:
-    from store.outcomes import FindingStatus
+    from aisp.store.outcomes import FindingStatus
 
     return FindingStatus.PASSED
 
@@ -285,17 +285,17 @@ def stops(run_id: str) -> list[tuple[str, dict[str, Any], tuple[str, ...]]]:
 
 def dialogs() -> dict[str, Screen[Any]]:
     """The questions that screens ask, about hostile things."""
-    from tui.screens.confirm import ConfirmScreen
-    from tui.screens.picker import PickerScreen
+    from aisp.tui.screens.confirm import ConfirmScreen
+    from aisp.tui.screens.picker import PickerScreen
 
     return {"confirm": ConfirmScreen(EVIL, EVIL), "picker": PickerScreen(EVIL, [("a", EVIL), ("b", "plain")], "a")}
 
 
 async def tour(root: Path, log: Path) -> None:
     """Open every screen over a hostile world, drawn by the driver that a person has."""
+    from aisp.tui.app import Workbench
+    from aisp.tui.driver import BackloggedDriver
     from tests.tui.app_support import screen_text, until
-    from tui.app import Workbench
-    from tui.driver import BackloggedDriver
 
     run = store("ch07:transpose")
     app = Workbench(

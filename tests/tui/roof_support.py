@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from engine import paths
-from kernels.catalog import parse_tensor
-from kernels.catalog.model import Case, Catalog
-from store import Store
-from store.outcomes import Limiter, Timing
-from store.records import ArmRecord, Ceiling, Light, Peak, Quality
-from store.ulid import new_ulid
+from aisp.engine import paths
+from aisp.kernels.catalog import parse_tensor
+from aisp.kernels.catalog.model import Case, Catalog
+from aisp.store import Store
+from aisp.store.outcomes import Limiter, Timing
+from aisp.store.records import ArmRecord, Ceiling, Light, Peak, Quality
+from aisp.store.ulid import new_ulid
 from tests.store.examples import finished, planned, samples_of
 from tests.tui.app_support import make_catalog
 

@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.protocol import events, requests
+from aisp.engine.protocol import events, requests
+from aisp.tui.app import Workbench
+from aisp.tui.screens.fuzz import FuzzScreen
+from aisp.tui.settings import Settings
+from aisp.tui.widgets.logpane import LogPane
+from aisp.tui.widgets.table import LiveTable
 from tests.tui.app_support import opened, screen_name, screen_text, told, until
 from tests.tui.fakes import FakeLink, welcome_event
 from tests.tui.fuzz_support import (
@@ -22,11 +27,6 @@ from tests.tui.fuzz_support import (
     remember_fuzz,
 )
 from tests.tui.live_support import check_snapshot, isolate
-from tui.app import Workbench
-from tui.screens.fuzz import FuzzScreen
-from tui.settings import Settings
-from tui.widgets.logpane import LogPane
-from tui.widgets.table import LiveTable
 
 
 @pytest.fixture(autouse=True)
@@ -341,7 +341,7 @@ async def test_without_colour_every_verdict_is_still_told(tmp_path: Path, monkey
 async def test_every_key_of_the_footer_does_something(tmp_path: Path) -> None:
     link: FakeLink = fuzz_link(*fuzz_events(finished=True))
     async with opened(tmp_path, size=(200, 50), link=link) as (app, pilot):
-        from tui.screens.base import KeyLine
+        from aisp.tui.screens.base import KeyLine
 
         await show(app, pilot, "done in 2.0 s")
         keys = [binding.key for binding in app.screen.query_one(KeyLine).shown() if binding.key not in ("escape", "q")]

@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
-from engine.protocol import requests
-from kernels.catalog.model import Expectation, Goal, Kind, Needs
-from store.outcomes import Verdict
-from store.records import ComparisonRecord
+from aisp.engine.protocol import requests
+from aisp.kernels.catalog.model import Expectation, Goal, Kind, Needs
+from aisp.store.outcomes import Verdict
+from aisp.store.records import ComparisonRecord
+from aisp.tui.app import Workbench
+from aisp.tui.screens.home import needs_text, paragraphs
+from aisp.tui.settings import Settings
 from tests.kernels.generated import write_collection
 from tests.store.examples import finished, planned
 from tests.tui.app_support import (
@@ -27,9 +30,6 @@ from tests.tui.app_support import (
     until,
 )
 from tests.tui.fakes import gpu_run_events, quick_run_events
-from tui.app import Workbench
-from tui.screens.home import needs_text, paragraphs
-from tui.settings import Settings
 
 SLOWER = ComparisonRecord("optimized", "baseline", Verdict.SLOWER, 0.8, 0.79, 0.81)
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -197,7 +197,7 @@ async def test_x_cancels_the_running_run_of_the_target(tmp_path: Path) -> None:
 
 
 async def test_a_refused_run_says_why(tmp_path: Path) -> None:
-    from engine.protocol import events
+    from aisp.engine.protocol import events
 
     link = make_link(replies={requests.StartRuns: events.Reply(to=1, error="the queue is full; cancel a run first")})
     async with opened(tmp_path, link=link) as (app, pilot):

@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 import pytest
 from textual.binding import Binding
 
-from engine.protocol import requests
+from aisp.engine.protocol import requests
+from aisp.tui import keymap
+from aisp.tui.screens import SCREENS
+from aisp.tui.screens.base import KeyLine, WorkScreen
+from aisp.tui.screens.help import sections
 from tests.tui.app_support import fill_store, make_link, opened, screen_name, screen_text, told, until
 from tests.tui.trust_support import stored_trust
-from tui import keymap
-from tui.screens import SCREENS
-from tui.screens.base import KeyLine, WorkScreen
-from tui.screens.help import sections
 
 DOC = Path(__file__).parents[2] / "docs" / "keys.md"
 
@@ -30,7 +30,7 @@ def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_documented_keys_are_those_of_the_program() -> None:
     page = DOC.read_text(encoding="utf-8")
-    assert page == keymap.documented(page), "run: python -m tui.keymap docs/keys.md"
+    assert page == keymap.documented(page), "run: python -m aisp.tui.keymap docs/keys.md"
 
 
 def test_every_screen_and_every_key_of_it_is_documented() -> None:
@@ -234,15 +234,15 @@ async def test_the_palette_finds_commands_for_the_highlighted_target(tmp_path: P
 
 
 def test_the_palette_offers_every_action_of_the_table() -> None:
-    from tui.commands_palette import commands
-    from tui.settings import Settings
+    from aisp.tui.commands_palette import commands
+    from aisp.tui.settings import Settings
 
     class Screen:
         is_modal = False
         target_id = "ch07:gather"
         opened_with: ClassVar[dict[str, str]] = {}
 
-    from tui.app import Workbench
+    from aisp.tui.app import Workbench
 
     app = Workbench(link=make_link(told=False), settings=Settings())  # type: ignore[arg-type]
     app._screen_stacks["_default"] = [Screen()]  # type: ignore[list-item]

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from engine.protocol import events, requests
-from kernels.catalog.model import Link, LinkKind
+from aisp.engine.protocol import events, requests
+from aisp.kernels.catalog.model import Link, LinkKind
+from aisp.tui.widgets.roofplot import RoofPlot
+from aisp.tui.widgets.table import LiveTable
 from tests.tui.app_support import make_link, opened, screen_name, screen_text, told, until
 from tests.tui.fakes import FakeLink, peak_events, quick_run_events, status_event
 from tests.tui.live_support import check_snapshot, isolate
 from tests.tui.roof_support import GEMM, TRANSPOSE, counted_catalog, fill_roofs
-from tui.widgets.roofplot import RoofPlot
-from tui.widgets.table import LiveTable
 
 
 @pytest.fixture(autouse=True)

@@ -13,13 +13,25 @@ import pytest
 from rich.cells import cell_len
 from textual.widgets import Markdown
 
-from engine import paths
-from engine.protocol import events, requests
-from kernels.catalog import shipped_root
-from kernels.catalog.model import Catalog, Role, Target
-from store import History, Store
-from store.outcomes import FindingStatus
-from store.records import FindingRecord
+from aisp.engine import paths
+from aisp.engine.protocol import events, requests
+from aisp.kernels.catalog import shipped_root
+from aisp.kernels.catalog.model import Catalog, Role, Target
+from aisp.store import History, Store
+from aisp.store.outcomes import FindingStatus
+from aisp.store.records import FindingRecord
+from aisp.tui.app import Workbench
+from aisp.tui.earlier import standing
+from aisp.tui.model import Model
+from aisp.tui.readings import failed_place
+from aisp.tui.results import Result
+from aisp.tui.screens import Source
+from aisp.tui.screens.base import refusal_command
+from aisp.tui.screens.confirm import ConfirmScreen
+from aisp.tui.screens.source import SourceView
+from aisp.tui.widgets.diffview import DiffView
+from aisp.tui.widgets.table import LiveTable
+from aisp.tui.widgets.textrows import TextRows
 from tests.store.examples import finished, planned, samples_of
 from tests.tui.app_support import (
     fill_store,
@@ -35,18 +47,6 @@ from tests.tui.app_support import (
 from tests.tui.fakes import FakeLink, failing_run_events, numbered, quick_run_events
 from tests.tui.fuzz_support import fuzz_events
 from tests.tui.roof_support import GEMM, counted_catalog, fill_roofs
-from tui.app import Workbench
-from tui.earlier import standing
-from tui.model import Model
-from tui.readings import failed_place
-from tui.results import Result
-from tui.screens import Source
-from tui.screens.base import refusal_command
-from tui.screens.confirm import ConfirmScreen
-from tui.screens.source import SourceView
-from tui.widgets.diffview import DiffView
-from tui.widgets.table import LiveTable
-from tui.widgets.textrows import TextRows
 
 
 @pytest.fixture(autouse=True)

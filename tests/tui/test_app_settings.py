@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from aisp.tui.app import Workbench
+from aisp.tui.settings import Settings, editor_command, load_settings, save_setting, settings_file
 from tests.tui.app_support import make_catalog, make_link, opened, screen_text, told
-from tui.app import Workbench
-from tui.settings import Settings, editor_command, load_settings, save_setting, settings_file
 
 
 @pytest.fixture(autouse=True)

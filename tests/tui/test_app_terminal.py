@@ -24,10 +24,10 @@ ROOT = Path(__file__).parents[2]
 # The app as it is, but for the engine: a link that stays unconnected, so that no engine is started.
 CHILD = """
 import sys
-import tui.link
+from aisp.tui import link
 from tests.tui.fakes import FakeLink
-tui.link.EngineLink = lambda model: FakeLink(model=model, connected=False)
-from tui.app import run
+link.EngineLink = lambda model: FakeLink(model=model, connected=False)
+from aisp.tui.app import run
 from pathlib import Path
 sys.exit(run(Path(sys.argv[1]), mouse=sys.argv[2] == "mouse"))
 """
@@ -313,7 +313,7 @@ def test_the_first_screen_imports_nothing_heavy(environment: dict[str, str], les
     program = (
         "import sys, asyncio\n"
         "from pathlib import Path\n"
-        "from tui.app import Workbench\n"
+        "from aisp.tui.app import Workbench\n"
         "from tests.tui.fakes import FakeLink\n"
         "heavy = ('torch', 'triton', 'numpy', 'sqlite_utils', 'textual_plot', 'watchfiles', 'pygments')\n"
         "early = [name for name in heavy if name in sys.modules]\n"

@@ -9,10 +9,15 @@ from typing import Any
 
 import pytest
 
-from engine import paths
-from engine.clean import clean_line
-from engine.protocol import events, requests
-from store import Store
+from aisp.engine import paths
+from aisp.engine.clean import clean_line
+from aisp.engine.protocol import events, requests
+from aisp.store import Store
+from aisp.tui.app import Workbench
+from aisp.tui.screens.checklist import ChecklistScreen
+from aisp.tui.widgets.diffview import DiffView
+from aisp.tui.widgets.logpane import LogPane
+from aisp.tui.widgets.table import LiveTable
 from tests.store.examples import finished, planned
 from tests.tui.app_support import make_link, opened, screen_name, screen_text, told, until
 from tests.tui.fakes import FakeLink, numbered, quick_run_events
@@ -26,11 +31,6 @@ from tests.tui.trust_support import (
     stored_trust,
     trust_catalog,
 )
-from tui.app import Workbench
-from tui.screens.checklist import ChecklistScreen
-from tui.widgets.diffview import DiffView
-from tui.widgets.logpane import LogPane
-from tui.widgets.table import LiveTable
 
 
 @pytest.fixture(autouse=True)
@@ -153,7 +153,7 @@ async def test_enter_reads_the_evidence_in_full_with_what_the_check_looks_at_and
         assert "baseline, optimized, baseline (A/A) passed" in drawn
         for label in ("looks at", "asked", "answers", "proof"):
             assert label in drawn
-        from engine import trust
+        from aisp.engine import trust
 
         view = next(view for view in trust.listing() if view.id == "timing.wall_clock")
         assert view.about.split(".")[0] in drawn and view.issues and all(issue in drawn for issue in view.issues)
@@ -266,7 +266,7 @@ async def test_v_in_the_history_opens_the_highlighted_run_and_in_a_run_that_run(
 
 
 async def test_V_lists_every_check_by_category_with_what_it_did_last(tmp_path: Path) -> None:
-    from engine import trust
+    from aisp.engine import trust
 
     stored_trust(tmp_path)
     async with opened(tmp_path, size=(80, 30), link=make_link(told=False), catalog=trust_catalog(tmp_path)) as (
@@ -293,7 +293,7 @@ async def test_V_lists_every_check_by_category_with_what_it_did_last(tmp_path: P
 
 
 async def test_i_lists_every_issue_with_how_it_is_answered(tmp_path: Path) -> None:
-    from engine import trust
+    from aisp.engine import trust
 
     async with opened(tmp_path, size=(120, 40), link=make_link(told=False), catalog=trust_catalog(tmp_path)) as (
         app,

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from engine import paths
+from aisp.engine import paths
+from aisp.tui.cli import cli
 from tests.tui.app_support import fill_store, make_link, opened, screen_name, screen_text, until
 from tests.tui.fake_engine import remember
 from tests.tui.test_app_screens import highlight
-from tui.cli import cli
 
 WORDS = "changed since it was written"
 FIGURES = ("3.00x", "0.3333", "0.000001", "98.3", "1.000", "1.00e-06")

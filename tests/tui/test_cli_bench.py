@@ -16,10 +16,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from engine.protocol import events, requests
-from store import Store
-from store.outcomes import Limiter, State, Validity
-from store.records import Ceiling, Light, Peak
+from aisp.engine.protocol import events, requests
+from aisp.store import Store
+from aisp.store.outcomes import Limiter, State, Validity
+from aisp.store.records import Ceiling, Light, Peak
+from aisp.tui.cli import cli
+from aisp.tui.commands import roofline, selftest
+from aisp.tui.commands.follow import RunView
+from aisp.tui.commands.roofline import Roof, labels_apart
 from tests.tui.fake_engine import (
     CEILINGS,
     MAIN,
@@ -30,10 +34,6 @@ from tests.tui.fake_engine import (
     remember,
     start_aisp,
 )
-from tui.cli import cli
-from tui.commands import roofline, selftest
-from tui.commands.follow import RunView
-from tui.commands.roofline import Roof, labels_apart
 
 GPU = "NVIDIA H100 80GB HBM3"
 H100: dict[str, object] = {"host": "atlas", "gpu": GPU, "gpu_uuid": "GPU-1"}
@@ -541,8 +541,8 @@ def test_the_picture_says_what_it_shows_and_no_two_labels_overlap(root: str) -> 
     pytest.importorskip("matplotlib")
     from matplotlib.text import Text
 
-    from kernels import catalog
-    from tui.commands import roofline_picture
+    from aisp.kernels import catalog
+    from aisp.tui.commands import roofline_picture
 
     target = catalog.load([Path(root)]).find("mine:one")
     run = RunView(
@@ -602,7 +602,7 @@ import atexit, os, sys
 def report():
     open(os.environ["MODULES_FILE"], "w").write("yes" if "matplotlib" in sys.modules else "no")
 atexit.register(report)
-from tui.cli import main
+from aisp.tui.cli import main
 main()
 """
 
@@ -701,15 +701,15 @@ def test_the_self_test_itself_answers_without_a_gpu_and_from_any_folder(tmp_path
 def test_the_command_line_simulates_nothing_itself() -> None:
     code = """
 import sys
-from tui.commands import selftest
-from tui.cli import main
+from aisp.tui.commands import selftest
+from aisp.tui.cli import main
 selftest.PROGRAM = (sys.executable, "-c", "print('{\\"streams\\": []}')")
 sys.argv = ["aisp", "bench", "selftest"]
 try:
     main()
 except SystemExit as end:
     assert end.code == 0
-assert not {"numpy", "engine.selftest"} & set(sys.modules)
+assert not {"numpy", "aisp.engine.selftest"} & set(sys.modules)
 """
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=MAIN, capture_output=True, text=True, timeout=60, check=False

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from engine import installed, paths
+from aisp.engine import installed, paths
+from aisp.tui.cli import cli
+from aisp.tui.commands import doctor, imports, limits, machine
+from aisp.tui.commands.facts import Check, Facts, Verdict
 from tests.tui.fake_engine import FakeEngine, isolate
-from tui.cli import cli
-from tui.commands import doctor, imports, limits, machine
-from tui.commands.facts import Check, Facts, Verdict
 
 
 @pytest.fixture(autouse=True)
@@ -471,7 +471,7 @@ def test_the_state_folder_that_others_could_take_is_a_problem(monkeypatch: pytes
 
 
 def test_a_state_folder_that_does_not_last_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.paths.state_is_temporary", lambda: True)
+    monkeypatch.setattr("aisp.engine.paths.state_is_temporary", lambda: True)
     found = by_id(machine.state_folder(Facts()))["state"]
     assert found.verdict is Verdict.WARNING
     assert "gone after a reboot" in found.value

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from engine import lock, paths
-from engine.client import build_id
-from engine.protocol import events, requests
+from aisp.engine import lock, paths
+from aisp.engine.client import build_id
+from aisp.engine.protocol import events, requests
+from aisp.tui.cli import cli
+from aisp.tui.commands.engine import following, tail
 from tests.tui.fake_engine import FakeEngine, isolate, spawn, start_aisp, wait_for
-from tui.cli import cli
-from tui.commands.engine import following, tail
 
 
 @pytest.fixture(autouse=True)

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from checks.oracle.schema import Strategy
-from engine import corpus
-from engine.protocol import requests
-from store import Store
-from store.fuzzes import FailureRecord
+from aisp.checks.oracle.schema import Strategy
+from aisp.engine import corpus
+from aisp.engine.protocol import requests
+from aisp.store import Store
+from aisp.store.fuzzes import FailureRecord
+from aisp.tui.cli import cli
+from aisp.tui.commands.fuzz import CORPUS, STRATEGIES, corpus_operators
+from aisp.tui.fuzzes import FUZZ_CASES, REPLAY_WORDS
 from tests.tui.fake_engine import FUZZ_SEED, FakeEngine, fuzzed, isolate, make_target, start_aisp
-from tui.cli import cli
-from tui.commands.fuzz import CORPUS, STRATEGIES, corpus_operators
-from tui.fuzzes import FUZZ_CASES, REPLAY_WORDS
 
 
 @pytest.fixture(autouse=True)
@@ -240,7 +240,7 @@ def test_ctrl_c_cancels_a_fuzz_and_tells_what_there_is(root: str) -> None:
 
 
 def test_a_fuzz_fits_80_columns(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tui.commands.common.terminal_width", lambda: 80)
+    monkeypatch.setattr("aisp.tui.commands.common.terminal_width", lambda: 80)
     with FakeEngine() as engine:
         engine.fuzzes["mine:one"] = "wrong"
         shown = bench("fuzz", "mine:one", "--root", root, "--naive")

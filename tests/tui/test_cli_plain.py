@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from store.outcomes import Verdict
-from store.results.edits import Change
-from tui import plain
+from aisp.store.outcomes import Verdict
+from aisp.store.results.edits import Change
+from aisp.tui import plain
 
 NAN = float("nan")
 

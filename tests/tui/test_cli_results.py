@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from engine.protocol.events import ArmQuality
-from store.records import Quality
-from tui.results import clocks_differ, quality_notes, timing_words
+from aisp.engine.protocol.events import ArmQuality
+from aisp.store.records import Quality
+from aisp.tui.results import clocks_differ, quality_notes, timing_words
 
 
 @pytest.mark.parametrize(

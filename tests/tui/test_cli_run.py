@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from engine.protocol import events, requests
+from aisp.engine.protocol import events, requests
+from aisp.tui.cli import cli
+from aisp.tui.commands.follow import RunView, result_lines
 from tests.tui.fake_engine import FakeEngine, isolate, make_target, remember, start_aisp, wait_for
-from tui.cli import cli
-from tui.commands.follow import RunView, result_lines
 
 
 @pytest.fixture(autouse=True)

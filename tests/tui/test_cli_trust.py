@@ -13,20 +13,20 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from engine import trust
-from engine.protocol import events, requests
-from engine.trust import FixtureView
-from kernels import catalog
-from store import Store, new_ulid
-from store.outcomes import Correctness, FindingStatus, State, Timing, Trigger, Validity, Verdict
-from store.records import ArmRecord, ComparisonRecord, FindingRecord, Naive, RunRecord
+from aisp.engine import trust
+from aisp.engine.protocol import events, requests
+from aisp.engine.trust import FixtureView
+from aisp.kernels import catalog
+from aisp.store import Store, new_ulid
+from aisp.store.outcomes import Correctness, FindingStatus, State, Timing, Trigger, Validity, Verdict
+from aisp.store.records import ArmRecord, ComparisonRecord, FindingRecord, Naive, RunRecord
+from aisp.tui.cli import cli
+from aisp.tui.commands import audit, quarantine
+from aisp.tui.commands.follow import Follower, RunView, check_counts, result_lines, run_json, summary
+from aisp.tui.commands.restore import choose
+from aisp.tui.commands.stored import history, marks, view
+from aisp.tui.results import Result as Shown
 from tests.tui.fake_engine import FakeEngine, isolate, make_target, start_aisp
-from tui.cli import cli
-from tui.commands import audit, quarantine
-from tui.commands.follow import Follower, RunView, check_counts, result_lines, run_json, summary
-from tui.commands.restore import choose
-from tui.commands.stored import history, marks, view
-from tui.results import Result as Shown
 
 GPU = "NVIDIA H100 80GB HBM3"
 H100: dict[str, object] = {"host": "atlas", "gpu": GPU, "gpu_uuid": "GPU-1"}

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from engine.protocol import events, requests
-from store.outcomes import State, Validity
+from aisp.engine.protocol import events, requests
+from aisp.store.outcomes import State, Validity
+from aisp.tui.cli import cli
+from aisp.tui.commands.quarantine import Marks
+from aisp.tui.commands.restore import choose
+from aisp.tui.commands.stored import view
 from tests.tui.fake_engine import FakeEngine, isolate, make_target, remember, start_aisp, wait_for
-from tui.cli import cli
-from tui.commands.quarantine import Marks
-from tui.commands.restore import choose
-from tui.commands.stored import view
 
 
 @pytest.fixture(autouse=True)
@@ -165,7 +165,7 @@ def test_restore_sends_the_snapshot_whose_beginning_was_given(fake: FakeEngine, 
 
 
 def test_what_a_restore_kept_can_be_restored_by_its_whole_hash(fake: FakeEngine, root: str, state: Path) -> None:
-    from store import Store
+    from aisp.store import Store
 
     remember(state, "mine:one", sources="new")
     with Store.open(state / "aisp.db") as store:

@@ -19,14 +19,14 @@ import pyte
 import pytest
 from textual.app import App
 
-from tui.driver import LONGEST_REST_S, LOST_S, ORDINARY_S, PATIENCE_S, RESTS, TRIES, Pace, _Outlet, has_backlog
+from aisp.tui.driver import LONGEST_REST_S, LOST_S, ORDINARY_S, PATIENCE_S, RESTS, TRIES, Pace, _Outlet, has_backlog
 
 ROOT = Path(__file__).resolve().parents[2]
 
 PREAMBLE = """
 import json, os, signal, sys, time
 from textual.app import App
-from tui.driver import BackloggedDriver, has_backlog
+from aisp.tui.driver import BackloggedDriver, has_backlog
 
 def say(**values):
     os.write(REPORT, (json.dumps(values) + "\\n").encode())
@@ -281,7 +281,7 @@ def test_an_answer_that_nobody_asked_for_changes_nothing() -> None:
 LIVE = """
     from textual.events import CursorPosition, Key
     from textual.widgets import Static
-    from tui.driver import expect_frame
+    from aisp.tui.driver import expect_frame
 
     class Live(App):
         heard = []
@@ -335,8 +335,8 @@ def test_a_live_frame_asks_the_terminal_and_the_answer_is_no_key() -> None:
 def test_a_terminal_that_answers_nothing_is_drawn_on_all_the_same() -> None:
     script = f"""
     import asyncio
-    import tui.driver
-    tui.driver.PATIENCE_S = 0.2
+    from aisp.tui import driver
+    driver.PATIENCE_S = 0.2
     {LIVE}
         async def measure(self):
             await asyncio.sleep(0.3)
@@ -396,11 +396,11 @@ def test_live_updates_cost_few_bytes() -> None:
     script = """
     import asyncio, math
     from textual.containers import Vertical
-    from tui import themes
-    from tui.widgets.glyphs import GraphStyle
-    from tui.widgets.logpane import LogPane
-    from tui.widgets.plot import LivePlot, Series
-    from tui.widgets.table import Column, LiveTable
+    from aisp.tui import themes
+    from aisp.tui.widgets.glyphs import GraphStyle
+    from aisp.tui.widgets.logpane import LogPane
+    from aisp.tui.widgets.plot import LivePlot, Series
+    from aisp.tui.widgets.table import Column, LiveTable
 
     class Counting(BackloggedDriver):
         sent = 0

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from checks.oracle.schema import Case, Layout, Strategy, Values
-from engine.protocol import events
-from store.fuzzes import ERROR_BINS, FailureRecord, FuzzRecord
-from store.outcomes import CaseVerdict, FuzzVerdict
+from aisp.checks.oracle.schema import Case, Layout, Strategy, Values
+from aisp.engine.protocol import events
+from aisp.store.fuzzes import ERROR_BINS, FailureRecord, FuzzRecord
+from aisp.store.outcomes import CaseVerdict, FuzzVerdict
+from aisp.tui import fuzzes
+from aisp.tui.fuzzes import FailureView, FuzzState, FuzzView
+from aisp.tui.model import MAX_FUZZES, Model
 from tests.tui.fakes import numbered, welcome_event
 from tests.tui.fuzz_support import (
     HISTOGRAM,
@@ -21,9 +24,6 @@ from tests.tui.fuzz_support import (
     fuzz_record,
     plan_event,
 )
-from tui import fuzzes
-from tui.fuzzes import FailureView, FuzzState, FuzzView
-from tui.model import MAX_FUZZES, Model
 
 SECOND_NS = 1_000_000_000
 

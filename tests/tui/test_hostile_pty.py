@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.clean import clean, clean_line
+from aisp.engine.clean import clean, clean_line
+from aisp.tui.screens import SCREENS
 from tests.tui.hostile import EVIL, MARKUP, SIGN, TEXTS, commands_in
 from tests.tui.test_app_terminal import Terminal
 from tests.tui.test_app_terminal import environment as environment  # a fixture
-from tui.screens import SCREENS
 
 
 class Recording(Terminal):

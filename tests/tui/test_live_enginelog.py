@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.protocol import events, requests
+from aisp.engine.protocol import events, requests
+from aisp.tui.widgets.table import LiveTable
 from tests.tui.app_support import opened, screen_name, screen_text, told, until
 from tests.tui.fakes import FakeLink, gpu_run_events, planned_event, quick_run_events, status_event
 from tests.tui.live_support import SIZES, check_snapshot, isolate
-from tui.widgets.table import LiveTable
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.protocol import events
+from aisp.engine.protocol import events
 from tests.tui.app_support import opened, screen_name, screen_text, told, until
 from tests.tui.fakes import (
     FakeLink,
@@ -98,7 +98,7 @@ async def test_hostile_text_is_drawn_as_text(name: str, size: tuple[int, int], t
 
 
 async def test_a_hostile_reply_is_told_as_text(tmp_path: Path) -> None:
-    from engine.protocol import requests
+    from aisp.engine.protocol import requests
 
     link = FakeLink(quick_run_events(), replies={requests.StartRuns: events.Reply(to=1, error=EVIL)})
     async with opened(tmp_path, link=link) as (app, pilot):

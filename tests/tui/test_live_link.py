@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from engine import client
-from engine.protocol import PROTOCOL, events, requests
+from aisp.engine import client
+from aisp.engine.protocol import PROTOCOL, events, requests
+from aisp.tui import link as link_module
+from aisp.tui.link import EngineLink, ModelChanged
 from tests.tui.fake_engine import FakeEngine
 from tests.tui.fakes import batch_event, planned_event
-from tui import link as link_module
-from tui.link import EngineLink, ModelChanged
 
 
 class SlowDriver:

@@ -7,8 +7,15 @@ from typing import Any
 
 import pytest
 
-from engine.protocol import events, requests
-from store.outcomes import Timing
+from aisp.engine.protocol import events, requests
+from aisp.store.outcomes import Timing
+from aisp.tui import readings
+from aisp.tui.model import ArmView, RunView
+from aisp.tui.screens import run as run_module
+from aisp.tui.screens.run import RunScreen
+from aisp.tui.widgets.logpane import LogPane
+from aisp.tui.widgets.plot import LivePlot, Series
+from aisp.tui.widgets.table import LiveTable
 from tests.tui.app_support import fill_store, opened, screen_name, screen_text, told, until
 from tests.tui.fakes import (
     CLOCKS_NOTE,
@@ -22,13 +29,6 @@ from tests.tui.fakes import (
     telemetry_event,
 )
 from tests.tui.live_support import SIZES, check_snapshot, isolate
-from tui import readings
-from tui.model import ArmView, RunView
-from tui.screens import run as run_module
-from tui.screens.run import RunScreen
-from tui.widgets.logpane import LogPane
-from tui.widgets.plot import LivePlot, Series
-from tui.widgets.table import LiveTable
 
 STORIES = {
     "quick": (quick_run_events, "R1", False),
@@ -504,7 +504,7 @@ async def test_a_lost_engine_is_a_banner_over_the_run(tmp_path: Path) -> None:
 
 
 async def test_plain_ascii_graphs_hold_nothing_but_ascii_signs(tmp_path: Path) -> None:
-    from tui.settings import Settings
+    from aisp.tui.settings import Settings
 
     async with opened(tmp_path, link=link_with(quick_run_events()), settings=Settings(graph="ascii")) as (app, pilot):
         app.open_screen("run", run_id="R1")

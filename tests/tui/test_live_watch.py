@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from engine import paths
-from engine.protocol import events, requests
-from kernels.catalog.model import Catalog
-from store import Store
+from aisp.engine import paths
+from aisp.engine.protocol import events, requests
+from aisp.kernels.catalog.model import Catalog
+from aisp.store import Store
+from aisp.tui.app import Workbench
+from aisp.tui.model import QuarantineView
+from aisp.tui.widgets.plot import LivePlot
+from aisp.tui.widgets.table import LiveTable
 from tests.tui.app_support import make_catalog, opened, screen_name, screen_text, told, until
 from tests.tui.fakes import FakeLink, failing_run_events, quick_run_events, watch_events
 from tests.tui.live_support import SIZES, check_snapshot, isolate
-from tui.app import Workbench
-from tui.model import QuarantineView
-from tui.widgets.plot import LivePlot
-from tui.widgets.table import LiveTable
 
 TARGET = "ch05:collate"
 

@@ -6,8 +6,23 @@ import math
 
 import numpy as np
 
-from engine.protocol import events
-from store.outcomes import Correctness, State, Timing, Validity, Verdict
+from aisp.engine.protocol import events
+from aisp.store.outcomes import Correctness, State, Timing, Validity, Verdict
+from aisp.tui import findings, readings
+from aisp.tui.model import (
+    AA_ARM,
+    MAX_OUTPUT_LINES,
+    MAX_POINTS,
+    WHOLE_RUNS,
+    Model,
+    PointLog,
+    QuarantineView,
+    TelemetryLog,
+    caught_in,
+    stored_run,
+    thin,
+    throttle_words,
+)
 from tests.store.examples import measured, planned, samples_of
 from tests.tui.fakes import (
     NOW_NS,
@@ -24,21 +39,6 @@ from tests.tui.fakes import (
     welcome_event,
 )
 from tests.tui.trust_support import HIDDEN_WORK, cheat_run_events, items
-from tui import findings, readings
-from tui.model import (
-    AA_ARM,
-    MAX_OUTPUT_LINES,
-    MAX_POINTS,
-    WHOLE_RUNS,
-    Model,
-    PointLog,
-    QuarantineView,
-    TelemetryLog,
-    caught_in,
-    stored_run,
-    thin,
-    throttle_words,
-)
 
 
 def test_a_quick_run_is_told_whole() -> None:

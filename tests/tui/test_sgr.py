@@ -10,7 +10,7 @@ from typing import Any
 import pyte
 import pytest
 
-from tui.sgr import PLAIN, Style, StyleDelta, step, styled
+from aisp.tui.sgr import PLAIN, Style, StyleDelta, step, styled
 
 COLUMNS, LINES = 30, 8
 

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from engine.protocol import events, requests
-from store.outcomes import Correctness, State, Validity, Verdict
-from store.records import RunRecord
+from aisp.engine.protocol import events, requests
+from aisp.store.outcomes import Correctness, State, Validity, Verdict
+from aisp.store.records import RunRecord
+from aisp.tui.cli import cli
 from tests.store.examples import finished, planned
 from tests.tui.app_support import (
     NOT_HERE,
@@ -29,7 +30,6 @@ from tests.tui.app_support import (
 )
 from tests.tui.fake_engine import FakeEngine, isolate, make_target, start_aisp, wait_for
 from tests.tui.fakes import quick_run_events
-from tui.cli import cli
 
 TARGET = "ch07:transpose"
 

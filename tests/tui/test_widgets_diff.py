@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from textual.app import App, ComposeResult
 
-from tui import themes
-from tui.widgets import alignment
-from tui.widgets.alignment import Row, align, changed_parts, hunks_of, matching_blocks, split_lines
-from tui.widgets.diffview import DiffView, compare, highlight
-from tui.widgets.glyphs import GraphStyle
+from aisp.tui import themes
+from aisp.tui.widgets import alignment
+from aisp.tui.widgets.alignment import Row, align, changed_parts, hunks_of, matching_blocks, split_lines
+from aisp.tui.widgets.diffview import DiffView, compare, highlight
+from aisp.tui.widgets.glyphs import GraphStyle
 
 LEFT = "import torch\n\n\ndef run(x):\n    y = x * 2\n    return y\n\n\nprint(1)\n"
 RIGHT = "import torch\n\n\ndef run(x):\n    y = x * 3\n    y += 1\n    return y\n\n\nprint(1)\n"

@@ -9,9 +9,9 @@ from rich.cells import cell_len
 from textual.app import App, ComposeResult
 from textual.geometry import Region
 
-from tui import themes
-from tui.widgets.glyphs import GraphStyle
-from tui.widgets.logpane import LogPane
+from aisp.tui import themes
+from aisp.tui.widgets.glyphs import GraphStyle
+from aisp.tui.widgets.logpane import LogPane
 
 
 class LogApp(App[None]):

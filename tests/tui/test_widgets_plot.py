@@ -9,9 +9,9 @@ import pytest
 from textual.app import App, ComposeResult
 from textual.geometry import Region
 
-from tui import themes
-from tui.widgets.glyphs import GraphStyle
-from tui.widgets.plot import (
+from aisp.tui import themes
+from aisp.tui.widgets.glyphs import GraphStyle
+from aisp.tui.widgets.plot import (
     Frame,
     Lane,
     LivePlot,

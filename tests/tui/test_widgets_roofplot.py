@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from tui.widgets.glyphs import GraphStyle
-from tui.widgets.plot import Frame, Span
-from tui.widgets.roofplot import (
+from aisp.tui.widgets.glyphs import GraphStyle
+from aisp.tui.widgets.plot import Frame, Span
+from aisp.tui.widgets.roofplot import (
     DATASHEET,
     MEASURED,
     Roof,

@@ -12,10 +12,10 @@ from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.geometry import Region
 
-from tui import themes
-from tui.widgets.glyphs import GraphStyle
-from tui.widgets.lines import Cell, cell_segments
-from tui.widgets.table import Column, LiveTable, fit
+from aisp.tui import themes
+from aisp.tui.widgets.glyphs import GraphStyle
+from aisp.tui.widgets.lines import Cell, cell_segments
+from aisp.tui.widgets.table import Column, LiveTable, fit
 
 COLUMNS = [
     Column("name", "name", ratio=1),

@@ -8,10 +8,10 @@ from textual.app import App
 from textual.color import Color
 from textual.theme import Theme
 
-from store.outcomes import Verdict
-from tui import themes
-from tui.widgets import glyphs
-from tui.widgets.glyphs import GraphStyle, detect
+from aisp.store.outcomes import Verdict
+from aisp.tui import themes
+from aisp.tui.widgets import glyphs
+from aisp.tui.widgets.glyphs import GraphStyle, detect
 
 
 def luminance(colour: Color) -> float:

@@ -15,20 +15,20 @@ import psutil
 import pytest
 from textual.widget import Widget
 
+from aisp.tui.link import ModelChanged
 from tests.bench import flood
 from tests.bench.terminal import Terminal, environment
 from tests.kernels.generated import write_collection
 from tests.tui.app_support import opened, until
 from tests.tui.fakes import FakeLink, gpu_run_events, status_event, watch_events
 from tests.tui.live_support import isolate
-from tui.link import ModelChanged
 
 # The app with a link that replays a story, and a pipe on which the test asks for the next part of it.
 CHILD = """
 import asyncio, os, sys
 from pathlib import Path
-import tui.app
-from engine.protocol import events
+import aisp.tui.app
+from aisp.engine.protocol import events
 from tests.tui.fakes import (
     GPU, START_NS, FakeLink, batch_event, gpu_run_events, numbered, status_event, telemetry_event,
 )
@@ -74,7 +74,7 @@ def finish():
         duration_ms=9000.0,
     ))
 
-class Scripted(tui.app.Workbench):
+class Scripted(aisp.tui.app.Workbench):
     def on_mount(self):
         self.asked = asyncio.create_task(self.answer())
 
@@ -108,11 +108,11 @@ class Scripted(tui.app.Workbench):
 
     updates = 0
 
-tui.app.Workbench = Scripted
-tui.app.load_settings = lambda: (tui.app.Settings(graph="braille"), [])
-import tui.link
-tui.link.EngineLink = lambda model: setattr(link, "model", model) or link
-sys.exit(tui.app.run(Path(sys.argv[1])))
+aisp.tui.app.Workbench = Scripted
+aisp.tui.app.load_settings = lambda: (aisp.tui.app.Settings(graph="braille"), [])
+import aisp.tui.link
+aisp.tui.link.EngineLink = lambda model: setattr(link, "model", model) or link
+sys.exit(aisp.tui.app.run(Path(sys.argv[1])))
 """
 # A tenth of a second of a run: the plot's changed columns, the arms' counts, the title's clock.
 BYTES_PER_UPDATE = 10_000

@@ -7,16 +7,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from engine import paths
-from engine.protocol import events
-from kernels.catalog.model import Catalog, Chapter, Kind, Role, Rung
-from store import Store
-from store.outcomes import Correctness, FindingStatus, State, Validity, Verdict
-from store.records import ArmRecord, FindingRecord, Naive, RunRecord
+from aisp.engine import paths
+from aisp.engine.protocol import events
+from aisp.kernels.catalog.model import Catalog, Chapter, Kind, Role, Rung
+from aisp.store import Store
+from aisp.store.outcomes import Correctness, FindingStatus, State, Validity, Verdict
+from aisp.store.records import ArmRecord, FindingRecord, Naive, RunRecord
+from aisp.tui.model import AA_ARM
 from tests.store.examples import finished, planned, samples_of
 from tests.tui.app_support import make_catalog, write_target
 from tests.tui.fakes import quick_run_events
-from tui.model import AA_ARM
 
 CHEAT_ID = "timing:unsynced_streams"
 LESSON_ID = "ch07:transpose"

@@ -18,19 +18,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engine.clean import clean_line
-from store.outcomes import FindingStatus, State, Verdict
-from store.results.prediction import PORTABLE
-from tui import plain
-from tui.cli import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_HERE, NotHereError
-from tui.commands import common
-from tui.commands.follow import A_A, Follower, RunView, progress_line
-from tui.commands.interruptible import Interruptible
+from aisp.engine.clean import clean_line
+from aisp.store.outcomes import FindingStatus, State, Verdict
+from aisp.store.results.prediction import PORTABLE
+from aisp.tui import plain
+from aisp.tui.cli import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_HERE, NotHereError
+from aisp.tui.commands import common
+from aisp.tui.commands.follow import A_A, Follower, RunView, progress_line
+from aisp.tui.commands.interruptible import Interruptible
 
 if TYPE_CHECKING:
-    from engine.client import Connection
-    from engine.protocol import events
-    from engine.trust import FixtureView
+    from aisp.engine.client import Connection
+    from aisp.engine.protocol import events
+    from aisp.engine.trust import FixtureView
 
 NOISE = 1.1
 """A cheat that passes is useless where its speed-up is at most so many times the upper bound of its twin's."""
@@ -132,7 +132,7 @@ def command(ctx: click.Context, selectors: tuple[str, ...], device: str, keep_go
     Exit status: 0 no cheat was missed and no twin flagged; 1 one was; 2 no such fixture; 3 nothing could be run here;
     130 left by Ctrl-C.
     """
-    from engine import trust  # every category's file and the gallery: only where they are run
+    from aisp.engine import trust  # every category's file and the gallery: only where they are run
 
     gallery = trust.gallery()
     for problem in gallery.problems:
@@ -240,7 +240,7 @@ class Audit(Interruptible):
             common.note("aisp: cancelled")
 
     async def _listen(self, engine: Connection, started: float) -> None:
-        from engine.protocol import events  # already imported by the connection
+        from aisp.engine.protocol import events  # already imported by the connection
 
         async for batch in engine.batches():
             for event in batch:
@@ -260,7 +260,7 @@ class Audit(Interruptible):
 
     async def _fill(self, engine: Connection) -> None:
         """Ask for the next runs. A fixture that the engine does not take is unavailable, in its words."""
-        from engine.protocol import requests  # msgspec: already imported by the connection
+        from aisp.engine.protocol import requests  # msgspec: already imported by the connection
 
         while self._waiting and len(self._going) < AT_A_TIME and not self.interrupts:
             case, rungs = self._waiting.popleft()
@@ -326,7 +326,7 @@ class Audit(Interruptible):
         """After a gap: a run that the engine no longer has in its queue ended unheard, so the store is asked."""
         queued = {item.run_id for item in (await engine.status()).queue}
         for run_id in [name for name in self._going if name not in queued]:
-            from tui.commands.stored import finished_view  # the store and numpy: only after a gap
+            from aisp.tui.commands.stored import finished_view  # the store and numpy: only after a gap
 
             stored = finished_view(run_id)
             if stored is not None:

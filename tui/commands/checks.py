@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engine.clean import clean_line
-from store.outcomes import FindingStatus
-from store.results import standing
-from tui import plain
-from tui.commands import common
-from tui.commands.follow import RunView
+from aisp.engine.clean import clean_line
+from aisp.store.outcomes import FindingStatus
+from aisp.store.results import standing
+from aisp.tui import plain
+from aisp.tui.commands import common
+from aisp.tui.commands.follow import RunView
 
 if TYPE_CHECKING:
-    from engine.trust import CheckView, IssueView
-    from store import History
+    from aisp.engine.trust import CheckView, IssueView
+    from aisp.store import History
 
 LOOK_BACK_RUNS = 50
 """How many runs are looked through for the newest that came to an end of its own and was checked."""
@@ -47,7 +47,7 @@ def command(wanted: str | None, issues: bool, as_json: bool) -> None:
 
     Exit status: 0; 2 no such run, or TARGET has none that was checked; 3 the store cannot be read.
     """
-    from engine import trust  # every category's file and the gallery: only where they are listed
+    from aisp.engine import trust  # every category's file and the gallery: only where they are listed
 
     if issues:
         if wanted is not None:
@@ -71,7 +71,7 @@ def look(wanted: str | None) -> RunView | None:
 
     Raises click.UsageError for a target without such a run, and for an unknown run.
     """
-    from tui.commands import stored  # the store and numpy
+    from aisp.tui.commands import stored  # the store and numpy
 
     with stored.history() as opened:
         kept = stored.marks()

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from engine.clean import clean, clean_line
-from tui import plain
+from aisp.engine.clean import clean, clean_line
+from aisp.tui import plain
 
 if TYPE_CHECKING:
-    from engine.client import Connection
-    from kernels.catalog.model import Catalog, Needs, Target
-    from tui.commands.follow import RunView
+    from aisp.engine.client import Connection
+    from aisp.kernels.catalog.model import Catalog, Needs, Target
+    from aisp.tui.commands.follow import RunView
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -58,7 +58,7 @@ def device_option(function: Function) -> Function:
 
 def load_catalog(roots: Sequence[str]) -> Catalog:
     """The catalogue of `roots`, the shipped one if empty. What could not be loaded is told on stderr."""
-    from kernels.catalog import load  # parses every lesson: only for commands that need targets
+    from aisp.kernels.catalog import load  # parses every lesson: only for commands that need targets
 
     # Absolute, but links stay as they were named: the name of the folder is part of the targets' ids.
     catalog = load([Path(root).absolute() for root in roots] or None)
@@ -119,7 +119,7 @@ async def connect_from_now() -> Connection:
     The first handshake only asks where the stream stands: an engine replays everything from the number it is
     given, and a day's worth of other people's samples is of no interest here.
     """
-    from engine.client import build_id, connect  # asyncio and msgspec, 50 ms
+    from aisp.engine.client import build_id, connect  # asyncio and msgspec, 50 ms
 
     async with await connect(tell=say_waiting) as probe:
         welcome = probe.welcome
@@ -135,8 +135,8 @@ def mark(run: RunView) -> None:
     """Put the marks of earlier runs on a run that has just ended: the engine tells of an end when it is stored."""
     import sqlite3  # only where there is a run to mark
 
-    from engine import paths
-    from tui.commands import quarantine
+    from aisp.engine import paths
+    from aisp.tui.commands import quarantine
 
     try:
         found = quarantine.of_run(paths.database_file(), run.id)

@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engine.clean import clean_line
-from store.outcomes import State, Validity, Verdict
-from tui import plain
-from tui.commands import common
-from tui.commands.follow import A_A, RunView
-from tui.commands.quarantine import Marks
-from tui.results import clocks_differ
+from aisp.engine.clean import clean_line
+from aisp.store.outcomes import State, Validity, Verdict
+from aisp.tui import plain
+from aisp.tui.commands import common
+from aisp.tui.commands.follow import A_A, RunView
+from aisp.tui.commands.quarantine import Marks
+from aisp.tui.results import clocks_differ
 
 if TYPE_CHECKING:
-    from store import History
-    from store.records import RunRecord
+    from aisp.store import History
+    from aisp.store.records import RunRecord
 
 
 ROOMY_COLUMNS = 110
@@ -84,7 +84,7 @@ def command(ctx: click.Context, first: str, second: str, as_json: bool) -> None:
 
     Exit status: 0 they can be compared; 1 they cannot; 2 no such run.
     """
-    from tui.commands import stored  # the store and numpy
+    from aisp.tui.commands import stored  # the store and numpy
 
     with stored.history() as opened:
         kept = stored.marks()
@@ -102,7 +102,7 @@ def command(ctx: click.Context, first: str, second: str, as_json: bool) -> None:
 def _side(opened: History, record: RunRecord, kept: Marks) -> Side:
     import numpy as np  # the store has it imported already
 
-    from tui.commands import stored
+    from aisp.tui.commands import stored
 
     clocks = [arm.sm_clock_mhz for arm in record.arms if arm.sm_clock_mhz is not None]
     clock = float(np.median(clocks)) if clocks else None
@@ -118,7 +118,7 @@ _MACHINE = ("host", "gpu", "cpu", "cores", "driver", "variables")
 
 def differing(a: Side, b: Side) -> list[Difference]:
     """What differs between two runs, what refuses a verdict first."""
-    from tui.commands.stored import flat
+    from aisp.tui.commands.stored import flat
 
     found: list[Difference] = []
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from engine.clean import clean_line
-from tui import plain
-from tui.commands import common, imports, machine
-from tui.commands.facts import Check, Facts, Verdict
+from aisp.engine.clean import clean_line
+from aisp.tui import plain
+from aisp.tui.commands import common, imports, machine
+from aisp.tui.commands.facts import Check, Facts, Verdict
 
 SIGNS = {
     Verdict.OK: "ok",

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engine import lock, paths
-from engine.clean import clean_line
-from tui import plain
-from tui.cli import EXIT_NO, NotHereError
-from tui.commands import common
+from aisp.engine import lock, paths
+from aisp.engine.clean import clean_line
+from aisp.tui import plain
+from aisp.tui.cli import EXIT_NO, NotHereError
+from aisp.tui.commands import common
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from engine.client import Connection
-    from engine.protocol.events import Status
+    from aisp.engine.client import Connection
+    from aisp.engine.protocol.events import Status
 
 STOP_PATIENCE_S = 15.0
 TERM_GRACE_S = 2.0
@@ -40,7 +40,7 @@ def start(as_json: bool) -> None:
 
     Exit status: 0 it runs; 3 it could not be started.
     """
-    from engine.client import EngineMismatchError, EngineUnavailableError, build_id, connect
+    from aisp.engine.client import EngineMismatchError, EngineUnavailableError, build_id, connect
 
     async def ask() -> tuple[bool, Connection]:
         try:
@@ -82,7 +82,7 @@ def status(ctx: click.Context, as_json: bool) -> None:
 
     Exit status: 0 it runs; 1 none runs; 3 it runs and does not answer.
     """
-    from engine.client import EngineMismatchError, EngineUnavailableError, build_id, connect
+    from aisp.engine.client import EngineMismatchError, EngineUnavailableError, build_id, connect
 
     async def ask() -> tuple[dict[str, Any], Status | None]:
         async with await connect(start=False, accept_mismatch=True, wait=False) as connection:
@@ -206,8 +206,8 @@ def stop(when_idle: bool, force: bool, as_json: bool) -> None:
 
 async def _stop(when_idle: bool) -> int | None:
     """Ask the engine to end and wait for it; its pid, or None where none ran."""
-    from engine.client import EngineMismatchError, EngineUnavailableError, connect
-    from engine.protocol import requests
+    from aisp.engine.client import EngineMismatchError, EngineUnavailableError, connect
+    from aisp.engine.protocol import requests
 
     try:
         connection = await connect(start=False, accept_mismatch=True, wait=False)

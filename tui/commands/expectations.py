@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engine.clean import clean_line
-from store.results.prediction import LOOK_BACK_RUNS, PORTABLE, Answer, Measured, Says, answer
-from tui import plain
-from tui.commands import common
-from tui.commands.quarantine import Mark, Marks
+from aisp.engine.clean import clean_line
+from aisp.store.results.prediction import LOOK_BACK_RUNS, PORTABLE, Answer, Measured, Says, answer
+from aisp.tui import plain
+from aisp.tui.commands import common
+from aisp.tui.commands.quarantine import Mark, Marks
 
 if TYPE_CHECKING:
-    from kernels.catalog.model import Expectation, Target
-    from store import History
+    from aisp.kernels.catalog.model import Expectation, Target
+    from aisp.store import History
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def command(ctx: click.Context, roots: tuple[str, ...], as_json: bool) -> None:
 
     Exit status: 0 no prediction was missed; 1 one was.
     """
-    from tui.commands import stored  # the store and numpy
+    from aisp.tui.commands import stored  # the store and numpy
 
     targets = [target for target in common.load_catalog(roots).targets if target.expect is not None]
     with stored.history() as opened:
@@ -57,7 +57,7 @@ def command(ctx: click.Context, roots: tuple[str, ...], as_json: bool) -> None:
 
 def look(opened: History, target: Target, kept: Marks) -> Finding:
     """What the store knows of a target's prediction."""
-    from tui.commands import stored
+    from aisp.tui.commands import stored
 
     marks = tuple(kept.in_force(bytes(target.folder)).values())
     runs = opened.newest(LOOK_BACK_RUNS, target.id, all_findings=False)

@@ -11,15 +11,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.clean import clean, clean_line
-from engine.protocol import events
-from engine.speed_of_light import at_fast_host_ms
-from store.outcomes import Correctness, FindingStatus, Limiter, State, Timing, Validity, Verdict
-from store.results import standing
-from store.results.prediction import PORTABLE
-from tui import plain
-from tui.commands.quarantine import Mark
-from tui.results import clocks_differ, quality_notes, timing_words
+from aisp.engine.clean import clean, clean_line
+from aisp.engine.protocol import events
+from aisp.engine.speed_of_light import at_fast_host_ms
+from aisp.store.outcomes import Correctness, FindingStatus, Limiter, State, Timing, Validity, Verdict
+from aisp.store.results import standing
+from aisp.store.results.prediction import PORTABLE
+from aisp.tui import plain
+from aisp.tui.commands.quarantine import Mark
+from aisp.tui.results import clocks_differ, quality_notes, timing_words
 
 A_A = standing.TWIN_SUFFIX
 KEPT_OUTPUT_LINES = 10

@@ -18,19 +18,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engine.clean import clean, clean_line
-from store.outcomes import CaseVerdict, FuzzVerdict
-from tui import plain
-from tui.cli import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_HERE, NotHereError
-from tui.commands import common
-from tui.commands.interruptible import Interruptible
-from tui.fuzzes import FUZZ_CASES, case_text
+from aisp.engine.clean import clean, clean_line
+from aisp.store.outcomes import CaseVerdict, FuzzVerdict
+from aisp.tui import plain
+from aisp.tui.cli import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_HERE, NotHereError
+from aisp.tui.commands import common
+from aisp.tui.commands.interruptible import Interruptible
+from aisp.tui.fuzzes import FUZZ_CASES, case_text
 
 if TYPE_CHECKING:
-    from engine.client import Connection
-    from engine.protocol import events, requests
-    from kernels.catalog.model import Target
-    from store.fuzzes import FailureRecord, FuzzRecord, NaiveOpinion, RungFuzz, Tally
+    from aisp.engine.client import Connection
+    from aisp.engine.protocol import events, requests
+    from aisp.kernels.catalog.model import Target
+    from aisp.store.fuzzes import FailureRecord, FuzzRecord, NaiveOpinion, RungFuzz, Tally
 
 CORPUS = "corpus"
 """What is typed in the place of a target for all of the oracle's own operators, and before the name of one."""
@@ -100,7 +100,7 @@ def command(
     Exit status: 0 no rung is wrong (a doubted one is told); 1 one is, or an operator of the corpus is not judged as its
     file says; 3 nothing could be judged here, or a rung that was named could not; 130 left by Ctrl-C.
     """
-    from engine.protocol import requests  # msgspec: only once there is something to send
+    from aisp.engine.protocol import requests  # msgspec: only once there is something to send
 
     of_corpus = root is None and (target_id == CORPUS or is_operator(target_id))
     asked: dict[str, Any] = {
@@ -167,7 +167,7 @@ def is_operator(target_id: str) -> bool:
 def find_target(target_id: str, root: str | None) -> Target:
     """The target of that id: of `root`, of the corpus where it is named so, else of the shipped ones."""
     if root is None and is_operator(target_id):
-        from engine import corpus  # the oracle's schema and numpy: only where the corpus is meant
+        from aisp.engine import corpus  # the oracle's schema and numpy: only where the corpus is meant
 
         operators = {short_name(target.id): target for target in corpus.load().targets}
         name = target_id.removeprefix(f"{CORPUS}:")
@@ -310,7 +310,7 @@ class Following(Interruptible):
         return False
 
     async def _listen(self, engine: Connection) -> None:
-        from engine.protocol import events  # already imported by the connection
+        from aisp.engine.protocol import events  # already imported by the connection
 
         async for batch in engine.batches():
             for event in batch:
@@ -329,7 +329,7 @@ class Following(Interruptible):
             self._draw()
 
     def _take(self, ask: Ask, event: events.Event) -> None:
-        from engine.protocol import events  # already imported by the connection
+        from aisp.engine.protocol import events  # already imported by the connection
 
         if isinstance(event, events.FuzzPlanned):
             ask.planned = event
@@ -340,7 +340,9 @@ class Following(Interruptible):
             if ask.cases and ask.case * STEPS // ask.cases > before * STEPS // ask.cases:
                 self._progress.step(f"{self._place(ask)}{_counted(ask)}")
         elif isinstance(event, events.FuzzFailure):
-            from store.fuzzes import FailureRecord  # the records of the store: only where there is something to keep
+            from aisp.store.fuzzes import (
+                FailureRecord,  # the records of the store: only where there is something to keep
+            )
 
             failure = FailureRecord.of(event.failure)
             ask.failures[failure.id] = failure
@@ -353,17 +355,17 @@ class Following(Interruptible):
 
     def _close(self, ask: Ask) -> None:
         """Make the record out of the end, with failures that were not heard of from the store."""
-        from engine.protocol import events  # already imported by the connection
+        from aisp.engine.protocol import events  # already imported by the connection
 
         if not isinstance(ask.end, events.FuzzFinished):
             return
-        from store.fuzzes import FuzzRecord  # see _take
+        from aisp.store.fuzzes import FuzzRecord  # see _take
 
         ask.record = record = FuzzRecord.of(ask.end.record)
         self.seed = record.seed if self.seed is None else self.seed
         named = [name for rung in record.rungs for name in rung.failures]
         if ask.deaf or any(name not in ask.failures for name in named):
-            from tui.commands import stored  # the store and numpy: only where something was not heard
+            from aisp.tui.commands import stored  # the store and numpy: only where something was not heard
 
             with contextlib.suppress(click.ClickException), stored.history() as opened:
                 ask.failures |= {failure.id: failure for failure in opened.failures(record.id)}
@@ -373,10 +375,10 @@ class Following(Interruptible):
     async def _catch_up(self, engine: Connection, ask: Ask) -> None:
         """After a gap: the end of a fuzz stands in the store; that of anything else that is no longer under way is
         lost."""
-        from engine.protocol import events, requests  # already imported by the connection
+        from aisp.engine.protocol import events, requests  # already imported by the connection
 
         if isinstance(ask.request, requests.FuzzTarget) and not ask.of_task:
-            from tui.commands import stored  # see _close
+            from aisp.tui.commands import stored  # see _close
 
             with contextlib.suppress(click.ClickException), stored.history() as opened:
                 ask.end = events.FuzzFinished(fuzz_id=ask.id, record=opened.fuzz(ask.id).plain())
@@ -618,8 +620,8 @@ class Judged:
 
 def corpus_operators() -> list[Operator]:
     """All operators. Raises NotHereError where there are none."""
-    from engine import corpus  # the oracle's schema and numpy: only where the corpus is meant
-    from kernels.catalog.model import Role
+    from aisp.engine import corpus  # the oracle's schema and numpy: only where the corpus is meant
+    from aisp.kernels.catalog.model import Role
 
     catalog = corpus.load()
     for problem in catalog.problems:

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engine.clean import clean_line
-from store.outcomes import FindingStatus, State, Validity
-from store.results.prediction import PORTABLE
-from tui import plain
-from tui.commands import common
-from tui.commands.follow import RunView, result_lines, run_json
+from aisp.engine.clean import clean_line
+from aisp.store.outcomes import FindingStatus, State, Validity
+from aisp.store.results.prediction import PORTABLE
+from aisp.tui import plain
+from aisp.tui.commands import common
+from aisp.tui.commands.follow import RunView, result_lines, run_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from store import History
+    from aisp.store import History
 
 
 DROPPED = ("best rung", "mode", "on", "ms [low..high]", "when")
@@ -37,7 +37,7 @@ def command(ctx: click.Context, wanted: str | None, limit: int, as_json: bool) -
 
     Exit status: 0; 1 nothing was run yet; 2 no such run.
     """
-    from tui.commands import stored  # the store and numpy
+    from aisp.tui.commands import stored  # the store and numpy
 
     with stored.history() as opened:
         if wanted is not None and ":" not in wanted:  # every target's id has one, no run's id does
@@ -106,7 +106,7 @@ def lines(runs: Sequence[RunView], *, with_target: bool, width: int | None) -> l
 def show(opened: History, run_id: str, *, as_json: bool) -> None:
     """Print one run with everything that is kept of it but its single samples. Raises LookupError for an unknown
     id."""
-    from tui.commands import stored  # already imported with the store
+    from aisp.tui.commands import stored  # already imported with the store
 
     record = opened.run(run_id)
     run = stored.view(record, stored.marks())
@@ -216,7 +216,7 @@ def _unavailable(run: RunView, *, width: int | None) -> list[str]:
 
 
 def _facts(head: str, facts: Mapping[str, Any], *, width: int | None) -> list[str]:
-    from tui.commands.stored import flat  # already imported with the store
+    from aisp.tui.commands.stored import flat  # already imported with the store
 
     rows = [[clean_line(key), clean_line(str(value), limit=2000)] for key, value in sorted(flat(facts).items())]
     return plain.table([head, ""], rows, width=width, shrink="") if rows else []

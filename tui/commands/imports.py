@@ -6,15 +6,15 @@ import asyncio
 import time
 from collections.abc import Iterator
 
-from engine.clean import clean_line
-from tui.commands.facts import Check, Facts, Verdict
+from aisp.engine.clean import clean_line
+from aisp.tui.commands.facts import Check, Facts, Verdict
 
 FIX = "look at it: remove it, or accept it if you put it there: aisp doctor --accept"
 
 
 def import_path(facts: Facts) -> Iterator[Check]:
     """What every trusted process imports: whether something shadows a module, and what is held against a run."""
-    from engine import installed  # msgspec, for this check alone
+    from aisp.engine import installed  # msgspec, for this check alone
 
     path = installed.import_path()
     start = time.perf_counter()
@@ -45,9 +45,9 @@ def accept() -> str:
         EngineMismatchError: the engine that runs speaks another protocol version.
         EngineUnavailableError: it went away before it answered.
     """
-    from engine import installed, lock
-    from engine.client import EngineMismatchError, EngineUnavailableError, connect
-    from engine.protocol import requests
+    from aisp.engine import installed, lock
+    from aisp.engine.client import EngineMismatchError, EngineUnavailableError, connect
+    from aisp.engine.protocol import requests
 
     async def ask() -> str | None:
         try:

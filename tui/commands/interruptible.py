@@ -8,10 +8,10 @@ import contextlib
 import signal
 from typing import TYPE_CHECKING
 
-from tui.commands import common
+from aisp.tui.commands import common
 
 if TYPE_CHECKING:
-    from engine.client import Connection
+    from aisp.engine.client import Connection
 
 
 class Interruptible(abc.ABC):
@@ -70,8 +70,8 @@ class Interruptible(abc.ABC):
         return self.interrupts > 0
 
     async def _cancel(self, engine: Connection) -> None:
-        from engine.client import EngineUnavailableError  # already imported by the connection
-        from engine.protocol import requests
+        from aisp.engine.client import EngineUnavailableError  # already imported by the connection
+        from aisp.engine.protocol import requests
 
         for run_id in self.to_cancel():
             # An engine that goes away meanwhile ends `_work` with a message of its own.

@@ -13,11 +13,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from store import seal
-from store.outcomes import CHANGED_REASON, Correctness, State, Validity, Verdict
-from store.results import standing
-from tui.commands import quarantine
-from tui.commands.quarantine import Marks, open_read_only
+from aisp.store import seal
+from aisp.store.outcomes import CHANGED_REASON, Correctness, State, Validity, Verdict
+from aisp.store.results import standing
+from aisp.tui.commands import quarantine
+from aisp.tui.commands.quarantine import Marks, open_read_only
 
 # Newest first, read no further than the rule needs.
 _ENDED = """

@@ -14,8 +14,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tui import plain
-from tui.commands.facts import COMMAND_PATIENCE_S, Check, Facts, Verdict, run
+from aisp.tui import plain
+from aisp.tui.commands.facts import COMMAND_PATIENCE_S, Check, Facts, Verdict, run
 
 DRIFT_SPAN_S = 0.25
 # A worker holds 0.2 GiB once torch is imported and some GiB of the host's memory once a lesson has its inputs.

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engine.clean import clean_line
-from tui import plain
-from tui.cli import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_HERE
-from tui.commands import common
-from tui.commands.fuzz import CORPUS, Ask, Following, apart, find_target, is_operator
+from aisp.engine.clean import clean_line
+from aisp.tui import plain
+from aisp.tui.cli import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_HERE
+from aisp.tui.commands import common
+from aisp.tui.commands.fuzz import CORPUS, Ask, Following, apart, find_target, is_operator
 
 if TYPE_CHECKING:
-    from engine.protocol import events
+    from aisp.engine.protocol import events
 
 CASES = 12
 OK, WEAK, UNKNOWN = "ok", "weak", "unknown"
@@ -47,7 +47,7 @@ def command(
 
     Exit status: 0 nothing is weak; 1 something is; 3 nothing could be found out here; 130 left by Ctrl-C.
     """
-    from engine.protocol import events, requests  # msgspec: only once there is something to send
+    from aisp.engine.protocol import events, requests  # msgspec: only once there is something to send
 
     target = find_target(target_id, root)
     sent = "" if root is None else common.engine_roots([root])[0]

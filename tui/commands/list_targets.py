@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engine import paths
-from engine.clean import clean_line
-from store.outcomes import State, Validity
-from tui import plain
-from tui.commands import common, last_results
-from tui.commands.last_results import Standing
-from tui.commands.quarantine import Mark, Marks
+from aisp.engine import paths
+from aisp.engine.clean import clean_line
+from aisp.store.outcomes import State, Validity
+from aisp.tui import plain
+from aisp.tui.commands import common, last_results
+from aisp.tui.commands.last_results import Standing
+from aisp.tui.commands.quarantine import Mark, Marks
 
 if TYPE_CHECKING:
-    from kernels.catalog.model import Catalog, Target
+    from aisp.kernels.catalog.model import Catalog, Target
 
 
 @click.command()

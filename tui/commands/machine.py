@@ -24,11 +24,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from engine import confinement, filesystem, lock, paths
-from tui import plain
-from tui.commands import imports, limits
-from tui.commands.facts import COMMAND_PATIENCE_S, Check, Facts, Verdict
-from tui.commands.facts import run as _run
+from aisp.engine import confinement, filesystem, lock, paths
+from aisp.tui import plain
+from aisp.tui.commands import imports, limits
+from aisp.tui.commands.facts import COMMAND_PATIENCE_S, Check, Facts, Verdict
+from aisp.tui.commands.facts import run as _run
 
 TORCH_PATIENCE_S = 90.0
 
@@ -469,7 +469,7 @@ def engine(facts: Facts) -> Iterator[Check]:
     """Whether an engine runs, answers, and is of this program's build."""
     import asyncio  # with the client 0.1 s, for this check alone
 
-    from engine.client import EngineMismatchError, EngineUnavailableError, build_id, connect
+    from aisp.engine.client import EngineMismatchError, EngineUnavailableError, build_id, connect
 
     async def ask() -> tuple[int, str, bool, str]:
         async with await connect(start=False, accept_mismatch=True, wait=False) as connection:

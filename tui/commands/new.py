@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from engine.clean import clean_line
-from tui.cli import NotHereError
-from tui.commands import common
+from aisp.engine.clean import clean_line
+from aisp.tui.cli import NotHereError
+from aisp.tui.commands import common
 
 
 @click.command()
@@ -28,7 +28,7 @@ def command(name: str, into: str, as_json: bool) -> None:
 
     Exit status: 0; 2 the name will not do or is taken; 3 the folder cannot be written.
     """
-    from kernels.catalog import ScaffoldError, load, scaffold  # the starter's texts: only when one is made
+    from aisp.kernels.catalog import ScaffoldError, load, scaffold  # the starter's texts: only when one is made
 
     # A person writes ~ where the shell leaves it alone: --into=~/mine.
     collection = Path(into).expanduser().absolute()

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
-from tui.commands import common, list_targets
-from tui.commands.quarantine import Marks
+from aisp.tui.commands import common, list_targets
+from aisp.tui.commands.quarantine import Marks
 
 
 def open_app(path: str | None, *, theme: str | None, graph: str | None, mouse: bool, screenshot: str | None) -> int:
     """Open the app and return the exit status: its own, or 3 where it cannot be drawn here."""
-    from tui.app import refusal, run  # textual, 0.3 s
+    from aisp.tui.app import refusal, run  # textual, 0.3 s
 
     # Textual writes its escape sequences to anything, a pipe and TERM=dumb included, so this is asked first.
     reason = "" if screenshot else refusal()

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engine import telling
-from engine.clean import clean_line
-from engine.protocol import events
-from tui import plain
-from tui.cli import EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_HERE, NotHereError
-from tui.commands import common
-from tui.commands.interruptible import Interruptible
+from aisp.engine import telling
+from aisp.engine.clean import clean_line
+from aisp.engine.protocol import events
+from aisp.tui import plain
+from aisp.tui.cli import EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_HERE, NotHereError
+from aisp.tui.commands import common
+from aisp.tui.commands.interruptible import Interruptible
 
 if TYPE_CHECKING:
-    from engine.client import Connection
-    from store.records import Peak
+    from aisp.engine.client import Connection
+    from aisp.store.records import Peak
 
 
 @dataclass(slots=True)
@@ -87,7 +87,7 @@ def command(ctx: click.Context, from_store: bool, as_json: bool) -> None:
 
 def newest(gpu_uuid: str = "") -> Peak | None:
     """The newest stored measurement, of that GPU where one is named; None where there is none."""
-    from tui.commands import stored  # the store and numpy
+    from aisp.tui.commands import stored  # the store and numpy
 
     with stored.history() as opened:
         return next(iter(opened.peaks(gpu_uuid, 1)), None)
@@ -130,7 +130,7 @@ class Measurement(Interruptible):
         return [self.view.id] if self.view is not None else []
 
     async def _work(self) -> None:
-        from engine.protocol import requests  # msgspec: only once there is something to send
+        from aisp.engine.protocol import requests  # msgspec: only once there is something to send
 
         self._progress.show("connecting to the engine", now=True)
         self._engine = engine = await common.connect_from_now()
@@ -169,7 +169,7 @@ class Measurement(Interruptible):
 
     def _catch_up(self, view: PeakView) -> None:
         """What was not heard stands in the store, once the measurement has come to its end."""
-        from tui.commands import stored  # the store and numpy: only after a gap
+        from aisp.tui.commands import stored  # the store and numpy: only after a gap
 
         with contextlib.suppress(NotHereError), stored.history() as opened:
             peak = opened.peak(view.id)
@@ -196,7 +196,7 @@ def _now() -> str:
 
 def lines(view: PeakView, *, width: int | None) -> list[str]:
     """The table for people."""
-    from engine.datasheets import ceiling_value  # data of fifteen GPUs, only where there is a table to fill
+    from aisp.engine.datasheets import ceiling_value  # data of fifteen GPUs, only where there is a table to fill
 
     rows = []
     for ceiling in view.ceilings:
@@ -238,7 +238,7 @@ def as_document(view: PeakView) -> dict[str, Any]:
 
 def ceiling_json(gpu: str, ceiling: events.PeakCeiling) -> dict[str, Any]:
     """One ceiling for JSON."""
-    from engine.datasheets import ceiling_value  # see lines()
+    from aisp.engine.datasheets import ceiling_value  # see lines()
 
     return {
         "name": ceiling.name,

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engine.clean import clean, clean_line
-from tui import plain
-from tui.cli import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_HERE
-from tui.commands import common
-from tui.commands.fuzz import Ask, Following, apart
-from tui.fuzzes import REPLAY_WORDS, case_text
+from aisp.engine.clean import clean, clean_line
+from aisp.tui import plain
+from aisp.tui.cli import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_HERE
+from aisp.tui.commands import common
+from aisp.tui.commands.fuzz import Ask, Following, apart
+from aisp.tui.fuzzes import REPLAY_WORDS, case_text
 
 if TYPE_CHECKING:
-    from engine.protocol import events
-    from store.fuzzes import FailureRecord
+    from aisp.engine.protocol import events
+    from aisp.store.fuzzes import FailureRecord
 
 REPRODUCED, IMPOSSIBLE = "reproduced", "impossible"
 
@@ -32,8 +32,8 @@ def command(ctx: click.Context, failure_id: str, as_json: bool) -> None:
     Exit status: 0 reproduced; 1 not: it passes, or something differs; 2 no such failure; 3 it could not be done here;
     130 left by Ctrl-C.
     """
-    from engine.protocol import events, requests  # msgspec: only once there is something to send
-    from tui.commands import stored  # the store and numpy
+    from aisp.engine.protocol import events, requests  # msgspec: only once there is something to send
+    from aisp.tui.commands import stored  # the store and numpy
 
     with stored.history() as opened:
         failure = opened.failure(failure_id)

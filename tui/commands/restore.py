@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from engine.clean import clean_line
-from store.outcomes import State
-from store.results import edits
-from tui import plain
-from tui.cli import NotHereError
-from tui.commands import common
+from aisp.engine.clean import clean_line
+from aisp.store.outcomes import State
+from aisp.store.results import edits
+from aisp.tui import plain
+from aisp.tui.cli import NotHereError
+from aisp.tui.commands import common
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from engine.protocol.events import Reply
-    from tui.commands.follow import RunView
+    from aisp.engine.protocol.events import Reply
+    from aisp.tui.commands.follow import RunView
 
 LOOK_BACK_RUNS = 1000
 HASH_DIGITS = 64
@@ -86,8 +86,8 @@ def _kept(snapshot: str) -> RunView | None:
     kept."""
     if len(snapshot) != HASH_DIGITS:
         return None
-    from tui.commands import stored  # the store and numpy
-    from tui.commands.follow import RunView
+    from aisp.tui.commands import stored  # the store and numpy
+    from aisp.tui.commands.follow import RunView
 
     with stored.history() as opened:
         try:
@@ -98,7 +98,7 @@ def _kept(snapshot: str) -> RunView | None:
 
 
 def _stored_runs(target_id: str) -> list[RunView]:
-    from tui.commands import stored  # the store and numpy
+    from aisp.tui.commands import stored  # the store and numpy
 
     with stored.history() as opened:
         kept = stored.marks()
@@ -137,8 +137,8 @@ def choose(runs: Sequence[RunView], target_id: str, wanted: str) -> RunView:
 
 
 async def _restore(root: str, target_id: str, snapshot: str) -> Reply:
-    from engine.client import connect  # asyncio and msgspec, 50 ms
-    from engine.protocol import requests
+    from aisp.engine.client import connect  # asyncio and msgspec, 50 ms
+    from aisp.engine.protocol import requests
 
     async with await connect(tell=common.say_waiting) as engine:
         return await engine.request(

@@ -13,26 +13,26 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engine.clean import clean_line
-from engine.speed_of_light import at_fast_host_ms
-from kernels.catalog.model import Goal, Role, by_others
-from store.chain import SHORT
-from store.outcomes import CHANGED_REASON, Limiter, State
-from store.results import standing
-from store.results.hardware import is_meant
-from store.results.hardware import names as hardware_names
-from store.results.prediction import LOOK_BACK_RUNS, answer, measured
-from tui import plain
-from tui.cli import EXIT_NO
-from tui.commands import common
-from tui.commands.expectations import times
-from tui.commands.follow import A_A, RunView
+from aisp.engine.clean import clean_line
+from aisp.engine.speed_of_light import at_fast_host_ms
+from aisp.kernels.catalog.model import Goal, Role, by_others
+from aisp.store.chain import SHORT
+from aisp.store.outcomes import CHANGED_REASON, Limiter, State
+from aisp.store.results import standing
+from aisp.store.results.hardware import is_meant
+from aisp.store.results.hardware import names as hardware_names
+from aisp.store.results.prediction import LOOK_BACK_RUNS, answer, measured
+from aisp.tui import plain
+from aisp.tui.cli import EXIT_NO
+from aisp.tui.commands import common
+from aisp.tui.commands.expectations import times
+from aisp.tui.commands.follow import A_A, RunView
 
 if TYPE_CHECKING:
-    from kernels.catalog.model import Chapter, Target
-    from store import History
-    from store.records import RunRecord
-    from tui.commands.quarantine import Marks
+    from aisp.kernels.catalog.model import Chapter, Target
+    from aisp.store import History
+    from aisp.store.records import RunRecord
+    from aisp.tui.commands.quarantine import Marks
 
 BASELINE, OPTIMIZED = "baseline", "optimized"
 SUMMARY_HEADS = [
@@ -75,7 +75,7 @@ def command(ctx: click.Context, hardware: str | None, kept: Path | None, roots: 
                 f"{clean_line(str(kept))} is no document of `bench results --json`: {error}"
             ) from None
     else:
-        from tui.commands import stored  # the store and numpy
+        from aisp.tui.commands import stored  # the store and numpy
 
         catalog = common.load_catalog(roots)
         with stored.history() as opened:
@@ -97,7 +97,7 @@ def gather(
     opened: History, kept: Marks, chapters: Sequence[Chapter], targets: Sequence[Target], hardware: str | None
 ) -> Document:
     """What the store knows of these targets on that hardware, as plain data."""
-    from tui.commands import stored
+    from aisp.tui.commands import stored
 
     found: dict[str, list[tuple[list[str], Mapping[str, Any], RunRecord]]] = {}
     newest = ("", "")  # id, which sorts by creation, and hardware

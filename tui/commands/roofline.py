@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engine.clean import clean_line
-from engine.speed_of_light import MEMORY
-from store.outcomes import State, Validity
-from tui import plain
-from tui.cli import EXIT_NO, NotHereError
-from tui.commands import common
-from tui.commands.follow import A_A, RunView
+from aisp.engine.clean import clean_line
+from aisp.engine.speed_of_light import MEMORY
+from aisp.store.outcomes import State, Validity
+from aisp.tui import plain
+from aisp.tui.cli import EXIT_NO, NotHereError
+from aisp.tui.commands import common
+from aisp.tui.commands.follow import A_A, RunView
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kernels.catalog.model import Target
-    from store.records import Peak
+    from aisp.kernels.catalog.model import Target
+    from aisp.store.records import Peak
 
 LOOK_BACK_RUNS = 200
 """How many of a target's runs are looked through for one that was timed on a GPU."""
@@ -153,7 +153,7 @@ def command(ctx: click.Context, target_id: str, png: str | None, roots: tuple[st
         common.note(f"aisp: {clean_line(why, limit=1000)}")
         ctx.exit(EXIT_NO)
     if png is not None:
-        from tui.commands.roofline_picture import draw
+        from aisp.tui.commands.roofline_picture import draw
 
         try:
             draw(chart, png)
@@ -169,7 +169,7 @@ def command(ctx: click.Context, target_id: str, png: str | None, roots: tuple[st
 
 def look(target: Target) -> tuple[Chart | None, str]:
     """The chart of the target's newest timed run on a GPU, or None and why there is none."""
-    from tui.commands import stored  # the store and numpy
+    from aisp.tui.commands import stored  # the store and numpy
 
     with stored.history() as opened:
         kept = stored.marks()
@@ -193,7 +193,7 @@ def chart(target: Target, run: RunView, facts: Mapping[str, object], peak: Peak 
         facts: the run's environment.
         peak: ceilings measured on its GPU.
     """
-    from engine import speed_of_light as sol  # pure, and only where there is a run to show
+    from aisp.engine import speed_of_light as sol  # pure, and only where there is a run to show
 
     gpu = str(facts.get("gpu") or "")
     try:

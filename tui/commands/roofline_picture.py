@@ -10,9 +10,9 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.clean import clean_line
-from tui import plain
-from tui.commands.roofline import Chart, Point, Roof, labels_apart
+from aisp.engine.clean import clean_line
+from aisp.tui import plain
+from aisp.tui.commands.roofline import Chart, Point, Roof, labels_apart
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

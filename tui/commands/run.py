@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from engine.clean import clean_line
-from tui import plain
-from tui.cli import EXIT_INTERRUPTED, NotHereError
-from tui.commands import common
-from tui.commands.follow import Follower, RunView, exit_status, progress_line, result_lines, run_json, summary
-from tui.commands.interruptible import Interruptible
+from aisp.engine.clean import clean_line
+from aisp.tui import plain
+from aisp.tui.cli import EXIT_INTERRUPTED, NotHereError
+from aisp.tui.commands import common
+from aisp.tui.commands.follow import Follower, RunView, exit_status, progress_line, result_lines, run_json, summary
+from aisp.tui.commands.interruptible import Interruptible
 
 if TYPE_CHECKING:
-    from engine.client import Connection
-    from engine.protocol import requests
-    from kernels.catalog.model import Catalog, Target
+    from aisp.engine.client import Connection
+    from aisp.engine.protocol import requests
+    from aisp.kernels.catalog.model import Catalog, Target
 
 
 @click.command()
@@ -108,7 +108,7 @@ def command(
             raise click.UsageError(str(error.args[0])) from None
     without = check_ids(left_out)
 
-    from engine.protocol import requests  # msgspec: only once there is something to send
+    from aisp.engine.protocol import requests  # msgspec: only once there is something to send
 
     request = requests.StartRuns(
         seq=0,  # the connection numbers it
@@ -137,7 +137,7 @@ def check_ids(names: Sequence[str]) -> list[str]:
     """The checks of these names, each once; wrong usage with the nearest ids where one is not there."""
     if not names:
         return []
-    from engine import trust  # the registry of checks: only where one is named
+    from aisp.engine import trust  # the registry of checks: only where one is named
 
     known = [check.id for check in trust.listing()]
     for name in names:
@@ -255,7 +255,7 @@ class Session(Interruptible):
             self._progress.show(progress_line(going, self._follower, number, len(runs), elapsed_s))
 
     async def _take(self, event: object) -> None:
-        from engine.protocol import events  # already imported by the connection
+        from aisp.engine.protocol import events  # already imported by the connection
 
         assert isinstance(event, events.Event)
         run = self._follower.apply(event)
@@ -289,7 +289,7 @@ class Session(Interruptible):
 
     def report_suite(self) -> None:
         """The runs together, after the last of them: on stdout for people, beside the JSON else."""
-        from tui.commands import suite  # only where there are several targets
+        from aisp.tui.commands import suite  # only where there are several targets
 
         parts = suite.of_runs(self.runs)
         score = suite.together(parts)
@@ -306,7 +306,7 @@ class Session(Interruptible):
         queued = {item.run_id for item in (await engine.status()).queue}
         for run in self.runs:
             if run.finished is None and run.id not in queued:
-                from tui.commands.stored import finished_view  # the store and numpy: only after a gap
+                from aisp.tui.commands.stored import finished_view  # the store and numpy: only after a gap
 
                 stored = finished_view(run.id)
                 if stored is not None:

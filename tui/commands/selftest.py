@@ -13,14 +13,14 @@ from typing import Any
 
 import click
 
-from engine import start
-from engine.clean import clean_line
-from tui import plain
-from tui.cli import NotHereError
-from tui.commands import common
+from aisp.engine import start
+from aisp.engine.clean import clean_line
+from aisp.tui import plain
+from aisp.tui.cli import NotHereError
+from aisp.tui.commands import common
 
 OUT, WEAK = "OUT", "WEAK"
-PROGRAM = tuple(start.command("engine.selftest"))
+PROGRAM = tuple(start.command("aisp.engine.selftest"))
 
 
 @click.command()

@@ -21,13 +21,13 @@ from typing import Any
 
 import click
 
-from engine import lock, paths
-from engine.clean import clean_line
-from store import chain, migrations, upkeep
-from store.errors import StoreError
-from tui import plain
-from tui.cli import NotHereError
-from tui.commands import common, quarantine
+from aisp.engine import lock, paths
+from aisp.engine.clean import clean_line
+from aisp.store import chain, migrations, upkeep
+from aisp.store.errors import StoreError
+from aisp.tui import plain
+from aisp.tui.cli import NotHereError
+from aisp.tui.commands import common, quarantine
 
 NAMED = 10
 """So many ids are printed; --json has all."""

@@ -12,17 +12,17 @@ from collections.abc import Iterator, Mapping
 
 import click
 
-from engine import paths, telling
-from engine.clean import clean_line
-from engine.protocol import events
-from store import History
-from store.errors import StoreError
-from store.records import ContradictionError, RunRecord
-from tui.cli import NotHereError
-from tui.commands import common, quarantine
-from tui.commands.follow import RunView
-from tui.commands.quarantine import Mark, Marks
-from tui.earlier import environment as environment
+from aisp.engine import paths, telling
+from aisp.engine.clean import clean_line
+from aisp.engine.protocol import events
+from aisp.store import History
+from aisp.store.errors import StoreError
+from aisp.store.records import ContradictionError, RunRecord
+from aisp.tui.cli import NotHereError
+from aisp.tui.commands import common, quarantine
+from aisp.tui.commands.follow import RunView
+from aisp.tui.commands.quarantine import Mark, Marks
+from aisp.tui.earlier import environment as environment
 
 
 @contextlib.contextmanager

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engine.clean import clean_line
-from store.outcomes import State, Validity, Verdict
-from store.results import standing
-from store.results.hardware import is_meant
-from store.results.hardware import names as hardware_names
-from tui import plain
-from tui.commands import common
-from tui.commands.follow import RunView
+from aisp.engine.clean import clean_line
+from aisp.store.outcomes import State, Validity, Verdict
+from aisp.store.results import standing
+from aisp.store.results.hardware import is_meant
+from aisp.store.results.hardware import names as hardware_names
+from aisp.tui import plain
+from aisp.tui.commands import common
+from aisp.tui.commands.follow import RunView
 
 if TYPE_CHECKING:
-    from engine.suite import Entry, Score
-    from kernels.catalog.model import Target
-    from store import History
+    from aisp.engine.suite import Entry, Score
+    from aisp.kernels.catalog.model import Target
+    from aisp.store import History
 
 LOOK_BACK_RUNS = 200
 """How many of a target's runs are looked through for a full one on the hardware."""
@@ -64,7 +64,7 @@ def command(
 
     Exit status: 0; 1 no target has a full run that counts; 2 a target that never ran.
     """
-    from tui.commands import stored  # the store and numpy
+    from aisp.tui.commands import stored  # the store and numpy
 
     known = {target.id: target for target in common.load_catalog(roots).targets}
     with stored.history() as opened:
@@ -104,7 +104,7 @@ def gather(
 ) -> tuple[str, list[Part]]:
     """The hardware that the runs must be on, and per target its newest full run there of its usual case; of any case
     where the target is not `known` any more."""
-    from tui.commands import stored  # already imported with the store
+    from aisp.tui.commands import stored  # already imported with the store
 
     full: dict[str, list[tuple[list[str], RunView]]] = {}
     of_another: set[str] = set()  # targets with full runs of other cases
@@ -152,7 +152,7 @@ def why_not(run: RunView) -> str:
 
 def entry(run: RunView) -> Entry:
     """What a run that counts brings into the suite: its best rung."""
-    from engine.suite import Entry  # standard library alone, and only where a suite is asked for
+    from aisp.engine.suite import Entry  # standard library alone, and only where a suite is asked for
 
     best = run.best
     assert best is not None
@@ -169,7 +169,7 @@ def entry(run: RunView) -> Entry:
 
 def together(parts: Iterable[Part]) -> Score:
     """The score over the parts that count."""
-    from engine.suite import score
+    from aisp.engine.suite import score
 
     return score([entry(part.run) for part in parts if part.run is not None and not part.left_out])
 

@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from engine.clean import clean, clean_line
-from store.results import edits
-from tui import plain
-from tui.cli import EXIT_NOT_HERE, NotHereError
-from tui.commands import common
-from tui.commands.follow import ArmView, Follower, RunView, progress_line, run_json, summary
+from aisp.engine.clean import clean, clean_line
+from aisp.store.results import edits
+from aisp.tui import plain
+from aisp.tui.cli import EXIT_NOT_HERE, NotHereError
+from aisp.tui.commands import common
+from aisp.tui.commands.follow import ArmView, Follower, RunView, progress_line, run_json, summary
 
 if TYPE_CHECKING:
-    from engine.client import Connection
-    from engine.protocol import events
+    from aisp.engine.client import Connection
+    from aisp.engine.protocol import events
 
 
 UNCLAIMED_RUNS = 8
@@ -118,7 +118,7 @@ class Watching:
         return EXIT_NOT_HERE
 
     async def _work(self) -> None:
-        from engine.protocol import requests  # msgspec, with the connection
+        from aisp.engine.protocol import requests  # msgspec, with the connection
 
         engine = await common.connect_from_now()
         async with engine:
@@ -153,8 +153,8 @@ class Watching:
         raise NotHereError("the engine went away; `aisp engine logs` may say why, and `aisp watch` starts a new one")
 
     async def _stop(self, engine: Connection) -> None:
-        from engine.client import EngineUnavailableError  # already imported with the connection
-        from engine.protocol import requests
+        from aisp.engine.client import EngineUnavailableError  # already imported with the connection
+        from aisp.engine.protocol import requests
 
         with contextlib.suppress(EngineUnavailableError):
             await engine.request(requests.StopWatch(seq=engine.next_seq(), target=self._target), patience_s=2.0)
@@ -176,7 +176,7 @@ class Watching:
         return run is not None and run.finished is None
 
     def _take(self, event: events.Event) -> None:
-        from engine.protocol import events  # already imported with the connection
+        from aisp.engine.protocol import events  # already imported with the connection
 
         run = self._follower.apply(event)
         if isinstance(event, events.WatchEdit) and event.target == self._target:

@@ -45,53 +45,59 @@ class ScreenEntry:
 
 SCREENS: Mapping[str, ScreenEntry] = {
     # no arguments
-    "home": ScreenEntry("tui.screens.home", "HomeScreen", "Catalogue", "", "Chapters, targets and their last results."),
+    "home": ScreenEntry(
+        "aisp.tui.screens.home", "HomeScreen", "Catalogue", "", "Chapters, targets and their last results."
+    ),
     # target_id
     "lesson": ScreenEntry(
-        "tui.screens.lesson", "LessonScreen", "Lesson", "enter", "What a target teaches, and its sources."
+        "aisp.tui.screens.lesson", "LessonScreen", "Lesson", "enter", "What a target teaches, and its sources."
     ),
     # target_id, left: Source | None, right: Source | None
     "diff": ScreenEntry(
-        "tui.screens.diff", "DiffScreen", "Diff", "d", "Two rungs side by side, now or as they ran earlier."
+        "aisp.tui.screens.diff", "DiffScreen", "Diff", "d", "Two rungs side by side, now or as they ran earlier."
     ),
     # target_id
     "history": ScreenEntry(
-        "tui.screens.history", "HistoryScreen", "History", "t", "Every stored run of a target, with intervals."
+        "aisp.tui.screens.history", "HistoryScreen", "History", "t", "Every stored run of a target, with intervals."
     ),
     # run_id
     "run": ScreenEntry(
-        "tui.screens.run", "RunScreen", "Run", "r", "One run: every iteration's time, clocks and the verdict."
+        "aisp.tui.screens.run", "RunScreen", "Run", "r", "One run: every iteration's time, clocks and the verdict."
     ),
     # target_id, run_id: str = "" for the newest run on a GPU
     "roofline": ScreenEntry(
-        "tui.screens.roofline", "RooflineScreen", "Roofline", "f", "The rungs of a run under the roofs of its GPU."
+        "aisp.tui.screens.roofline", "RooflineScreen", "Roofline", "f", "The rungs of a run under the roofs of its GPU."
     ),
     # target_id: str = "", run_id: str = "" for the target's newest run
     "trust": ScreenEntry(
-        "tui.screens.trust", "TrustScreen", "Trust", "v", "What a careless timer says, what we say, and every check."
+        "aisp.tui.screens.trust",
+        "TrustScreen",
+        "Trust",
+        "v",
+        "What a careless timer says, what we say, and every check.",
     ),
     # run_id: str = "" for the newest run that has findings
     "checks": ScreenEntry(
-        "tui.screens.checks", "ChecksScreen", "Checks", "V", "Every check by category, with what it did last."
+        "aisp.tui.screens.checks", "ChecksScreen", "Checks", "V", "Every check by category, with what it did last."
     ),
     # target_id, fuzz_id: str = "" for the target's newest
     "fuzz": ScreenEntry(
-        "tui.screens.fuzz", "FuzzScreen", "Fuzz", "F", "Whether rungs are right on every input, case by case."
+        "aisp.tui.screens.fuzz", "FuzzScreen", "Fuzz", "F", "Whether rungs are right on every input, case by case."
     ),
     # no arguments
     "ceilings": ScreenEntry(
-        "tui.screens.ceilings", "CeilingsScreen", "Ceilings", "c", "What this GPU does at most, and its datasheet."
+        "aisp.tui.screens.ceilings", "CeilingsScreen", "Ceilings", "c", "What this GPU does at most, and its datasheet."
     ),
     # target_id
     "watch": ScreenEntry(
-        "tui.screens.watch", "WatchScreen", "Watch", "w", "Runs a target again after each save of its files."
+        "aisp.tui.screens.watch", "WatchScreen", "Watch", "w", "Runs a target again after each save of its files."
     ),
     # no arguments
     "enginelog": ScreenEntry(
-        "tui.screens.enginelog", "EngineLogScreen", "Engine log", "l", "What the engine says about itself."
+        "aisp.tui.screens.enginelog", "EngineLogScreen", "Engine log", "l", "What the engine says about itself."
     ),
     # subject: Screen
     "help": ScreenEntry(
-        "tui.screens.help", "HelpScreen", "Help", "?", "The keys of the focused pane, each with a sentence."
+        "aisp.tui.screens.help", "HelpScreen", "Help", "?", "The keys of the focused pane, each with a sentence."
     ),
 }

@@ -27,12 +27,12 @@ from textual.theme import Theme
 from textual.widget import Widget
 from textual.widgets import Static
 
-from engine.clean import clean_line
-from tui.keymap import EVERYWHERE, bind
+from aisp.engine.clean import clean_line
+from aisp.tui.keymap import EVERYWHERE, bind
 
 if TYPE_CHECKING:
-    from kernels.catalog.model import Target
-    from tui.app import Workbench
+    from aisp.kernels.catalog.model import Target
+    from aisp.tui.app import Workbench
 
 LEAST_COLUMNS = 40
 LEAST_ROWS = 10
@@ -45,7 +45,7 @@ def same_text(one: Text, other: Text) -> bool:
 
 def refusal_command(target: Target, rung: str) -> str:
     """What to type in a shell to see a wrong rung refused: no key of the app runs one."""
-    from kernels.catalog import shipped_root  # the loader is read in a thread, with the lessons
+    from aisp.kernels.catalog import shipped_root  # the loader is read in a thread, with the lessons
 
     root = "" if target.root == shipped_root() else f" --root {shlex.quote(str(target.root))}"
     return clean_line(
@@ -403,8 +403,8 @@ class WorkScreen(Screen[None]):
         self.run_worker(self._accept_installed(banner.text), group="accept", exclusive=True, exit_on_error=False)
 
     async def _accept_installed(self, told: str) -> None:
-        from engine.protocol import requests
-        from tui.screens.confirm import ConfirmScreen  # a question is rare
+        from aisp.engine.protocol import requests
+        from aisp.tui.screens.confirm import ConfirmScreen  # a question is rare
 
         if await self.app.push_screen_wait(ConfirmScreen("Was that you, and should processes import it?", told)):
             reply = await self.workbench.ask_engine("Not accepted", requests.AcceptInstalled)

@@ -9,21 +9,21 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from engine.clean import clean_line
-from engine.protocol.events import PeakCeiling
-from tui import plain
-from tui.aside import begin
-from tui.keymap import bind
-from tui.model import PeakView, stored_peak
-from tui.screens.base import WorkScreen
-from tui.widgets.logpane import LogPane
-from tui.widgets.table import Cell, Column, LiveTable
-from tui.widgets.textrows import TextRows
+from aisp.engine.clean import clean_line
+from aisp.engine.protocol.events import PeakCeiling
+from aisp.tui import plain
+from aisp.tui.aside import begin
+from aisp.tui.keymap import bind
+from aisp.tui.model import PeakView, stored_peak
+from aisp.tui.screens.base import WorkScreen
+from aisp.tui.widgets.logpane import LogPane
+from aisp.tui.widgets.table import Cell, Column, LiveTable
+from aisp.tui.widgets.textrows import TextRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from store import History
+    from aisp.store import History
 
 WIDE_COLUMNS = 110
 
@@ -103,7 +103,7 @@ class CeilingsScreen(WorkScreen):
         except Exception as error:
             self._problem = clean_line(f"{error}")
         self._looked = True
-        from engine.datasheets import ceiling_value, datasheet  # data of fifteen GPUs, for this screen only
+        from aisp.engine.datasheets import ceiling_value, datasheet  # data of fifteen GPUs, for this screen only
 
         self._sheet = ceiling_value
         peak = self.peak
@@ -209,7 +209,7 @@ class CeilingsScreen(WorkScreen):
         if item.memory_clock_mhz is not None:
             facts.append(f"memory clock {plain.megahertz(item.memory_clock_mhz)} MHz")
         text = f"{item.name}: {', '.join(facts) or plain.DASH}"
-        from tui.readings import wrapped  # the live screens' module: only this line needs it
+        from aisp.tui.readings import wrapped  # the live screens' module: only this line needs it
 
         pane.extend(wrapped([text], max(20, self.size.width - 2)))
 

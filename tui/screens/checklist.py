@@ -13,15 +13,15 @@ from textual import events
 from textual.app import ComposeResult
 from textual.containers import Container
 
-from engine.clean import clean_line
-from tui import findings
-from tui.aside import aside, begin
-from tui.readings import wrapped
-from tui.screens.base import WorkScreen, entitle
-from tui.widgets.lines import Refitted
-from tui.widgets.logpane import LogPane
-from tui.widgets.table import LiveTable
-from tui.widgets.textrows import TextRows
+from aisp.engine.clean import clean_line
+from aisp.tui import findings
+from aisp.tui.aside import aside, begin
+from aisp.tui.readings import wrapped
+from aisp.tui.screens.base import WorkScreen, entitle
+from aisp.tui.widgets.lines import Refitted
+from aisp.tui.widgets.logpane import LogPane
+from aisp.tui.widgets.table import LiveTable
+from aisp.tui.widgets.textrows import TextRows
 
 WIDE_COLUMNS = 120
 

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, ClassVar
 from rich.text import Text
 from textual.binding import BindingType
 
-from engine.clean import clean_line
-from store.outcomes import FindingStatus
-from tui import findings, plain
-from tui.aside import begin
-from tui.keymap import bind
-from tui.model import RunView, stored_run
-from tui.screens.checklist import ChecklistScreen, put_columns, say
-from tui.widgets.table import Cell, Column
-from tui.widgets.textrows import TextRows
+from aisp.engine.clean import clean_line
+from aisp.store.outcomes import FindingStatus
+from aisp.tui import findings, plain
+from aisp.tui.aside import begin
+from aisp.tui.keymap import bind
+from aisp.tui.model import RunView, stored_run
+from aisp.tui.screens.checklist import ChecklistScreen, put_columns, say
+from aisp.tui.widgets.table import Cell, Column
+from aisp.tui.widgets.textrows import TextRows
 
 if TYPE_CHECKING:
-    from engine.trust import CheckView, IssueView
-    from store import History
+    from aisp.engine.trust import CheckView, IssueView
+    from aisp.store import History
 
 WIDE_COLUMNS = 190  # from here on there is room for what happens, or what a check is called
 

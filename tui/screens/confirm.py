@@ -11,8 +11,8 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from engine.clean import clean, clean_line
-from tui.keymap import bind
+from aisp.engine.clean import clean, clean_line
+from aisp.tui.keymap import bind
 
 
 class ConfirmScreen(ModalScreen[bool]):

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from engine.clean import clean, clean_line
-from tui import plain
-from tui.aside import aside, begin
-from tui.keymap import bind
-from tui.screens import Source
-from tui.screens.base import WorkScreen
-from tui.screens.lesson import MAX_FILE_BYTES, file_of, read_source
-from tui.screens.source import language_of
-from tui.widgets.diffview import DiffView
+from aisp.engine.clean import clean, clean_line
+from aisp.tui import plain
+from aisp.tui.aside import aside, begin
+from aisp.tui.keymap import bind
+from aisp.tui.screens import Source
+from aisp.tui.screens.base import WorkScreen
+from aisp.tui.screens.lesson import MAX_FILE_BYTES, file_of, read_source
+from aisp.tui.screens.source import language_of
+from aisp.tui.widgets.diffview import DiffView
 
 if TYPE_CHECKING:
-    from kernels.catalog.model import Target
-    from store import History
+    from aisp.kernels.catalog.model import Target
+    from aisp.store import History
 
 MAX_EARLIER = 300  # earlier states offered in the list of sources
 
@@ -206,7 +206,7 @@ class DiffScreen(WorkScreen):
             for snapshot, wall, run_id in self._earlier
         ]
         here = f"{current.snapshot or 'now'} {current.name}"
-        from tui.screens.picker import PickerScreen  # only where a list is asked for
+        from aisp.tui.screens.picker import PickerScreen  # only where a list is asked for
 
         def take(key: str | None) -> None:
             if key is not None:

@@ -10,15 +10,15 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
 
-from engine.protocol import requests
-from tui import plain
-from tui.keymap import bind
-from tui.model import Model, RunView
-from tui.results import STATE_WORDS
-from tui.screens.base import WorkScreen
-from tui.widgets.logpane import LogPane
-from tui.widgets.table import Cell, Column, LiveTable
-from tui.widgets.textrows import TextRows
+from aisp.engine.protocol import requests
+from aisp.tui import plain
+from aisp.tui.keymap import bind
+from aisp.tui.model import Model, RunView
+from aisp.tui.results import STATE_WORDS
+from aisp.tui.screens.base import WorkScreen
+from aisp.tui.widgets.logpane import LogPane
+from aisp.tui.widgets.table import Cell, Column, LiveTable
+from aisp.tui.widgets.textrows import TextRows
 
 WIDE_COLUMNS = 110
 STATUS_PERIOD_S = 2.0
@@ -258,7 +258,7 @@ class EngineLogScreen(WorkScreen):
         self.run_worker(self._cancel_all(), group="cancel", exclusive=True, exit_on_error=False)
 
     async def _cancel_all(self) -> None:
-        from tui.screens.confirm import ConfirmScreen  # a question is rare
+        from aisp.tui.screens.confirm import ConfirmScreen  # a question is rare
 
         count = len(self.workbench.model.active_runs())
         if not count:

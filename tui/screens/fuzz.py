@@ -18,20 +18,20 @@ from textual.containers import Container, Vertical
 from textual.content import Content
 from textual.widgets import Static
 
-from engine.clean import clean_line
-from engine.protocol import requests
-from store.outcomes import FuzzVerdict
-from tui import fuzzes, plain
-from tui.aside import aside, begin
-from tui.fuzzes import FailureView, FuzzView
-from tui.keymap import bind
-from tui.screens.base import WorkScreen, entitle
-from tui.screens.source import SourceView
-from tui.themes import style_of
-from tui.widgets.lines import Refitted
-from tui.widgets.logpane import LogPane
-from tui.widgets.table import Cell, Column, LiveTable
-from tui.widgets.textrows import TextRows
+from aisp.engine.clean import clean_line
+from aisp.engine.protocol import requests
+from aisp.store.outcomes import FuzzVerdict
+from aisp.tui import fuzzes, plain
+from aisp.tui.aside import aside, begin
+from aisp.tui.fuzzes import FailureView, FuzzView
+from aisp.tui.keymap import bind
+from aisp.tui.screens.base import WorkScreen, entitle
+from aisp.tui.screens.source import SourceView
+from aisp.tui.themes import style_of
+from aisp.tui.widgets.lines import Refitted
+from aisp.tui.widgets.logpane import LogPane
+from aisp.tui.widgets.table import Cell, Column, LiveTable
+from aisp.tui.widgets.textrows import TextRows
 
 if TYPE_CHECKING:
     from textual.widget import Widget

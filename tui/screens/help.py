@@ -15,8 +15,8 @@ from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from engine.clean import clean_line
-from tui.keymap import EVERYWHERE, KEYS, bind, key_names
+from aisp.engine.clean import clean_line
+from aisp.tui.keymap import EVERYWHERE, KEYS, bind, key_names
 
 
 def sentence_of(binding: Binding) -> str:

@@ -14,24 +14,24 @@ from textual.containers import Container
 from textual.content import Content
 from textual.widgets import Static
 
-from engine.clean import clean_line
-from store.outcomes import State
-from tui import plain
-from tui.aside import begin
-from tui.findings import bar_sign, cheats_text
-from tui.keymap import bind
-from tui.model import caught_in
-from tui.results import CHEAT, STATE_WORDS, Result, state_words
-from tui.screens import Source
-from tui.screens.base import WorkScreen, entitle
-from tui.screens.lesson import mark
-from tui.themes import verdict_text
-from tui.widgets.lines import Refitted
-from tui.widgets.table import Cell, Column, LiveTable
+from aisp.engine.clean import clean_line
+from aisp.store.outcomes import State
+from aisp.tui import plain
+from aisp.tui.aside import begin
+from aisp.tui.findings import bar_sign, cheats_text
+from aisp.tui.keymap import bind
+from aisp.tui.model import caught_in
+from aisp.tui.results import CHEAT, STATE_WORDS, Result, state_words
+from aisp.tui.screens import Source
+from aisp.tui.screens.base import WorkScreen, entitle
+from aisp.tui.screens.lesson import mark
+from aisp.tui.themes import verdict_text
+from aisp.tui.widgets.lines import Refitted
+from aisp.tui.widgets.table import Cell, Column, LiveTable
 
 if TYPE_CHECKING:
-    from store import History
-    from tui.screens.history_plot import HistoryPlot
+    from aisp.store import History
+    from aisp.tui.screens.history_plot import HistoryPlot
 
 MAX_RUNS = 1000
 WIDE_COLUMNS = 130
@@ -271,7 +271,7 @@ class HistoryScreen(WorkScreen):
             return
         if self._rung not in rungs:
             self._rung = rungs[0]
-        from tui.screens.history_plot import HistoryPlot, Point  # numpy and textual-plot: 0.35 s when first shown
+        from aisp.tui.screens.history_plot import HistoryPlot, Point  # numpy and textual-plot: 0.35 s when first shown
 
         if self._plot is None:
             self._plot = HistoryPlot(id="plot")

@@ -23,24 +23,24 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from engine.clean import clean, clean_line
-from kernels.catalog.model import Goal, Kind, Role
-from store.outcomes import State, Validity, Verdict
-from store.results.prediction import LOOK_BACK_RUNS, Answer, Says, answer
-from tui import plain
-from tui.aside import begin
-from tui.earlier import environment
-from tui.findings import bar_sign, cheats_text
-from tui.keymap import TARGET, bind
-from tui.model import BASELINE, RunView
-from tui.results import CHEAT, STATE_WORDS, ComparisonResult, Result, state_words
-from tui.screens.base import WorkScreen, entitle
-from tui.themes import verdict_style, verdict_text
-from tui.widgets.table import Cell, Column, LiveTable
+from aisp.engine.clean import clean, clean_line
+from aisp.kernels.catalog.model import Goal, Kind, Role
+from aisp.store.outcomes import State, Validity, Verdict
+from aisp.store.results.prediction import LOOK_BACK_RUNS, Answer, Says, answer
+from aisp.tui import plain
+from aisp.tui.aside import begin
+from aisp.tui.earlier import environment
+from aisp.tui.findings import bar_sign, cheats_text
+from aisp.tui.keymap import TARGET, bind
+from aisp.tui.model import BASELINE, RunView
+from aisp.tui.results import CHEAT, STATE_WORDS, ComparisonResult, Result, state_words
+from aisp.tui.screens.base import WorkScreen, entitle
+from aisp.tui.themes import verdict_style, verdict_text
+from aisp.tui.widgets.table import Cell, Column, LiveTable
 
 if TYPE_CHECKING:
-    from kernels.catalog.model import Catalog, Chapter, Expectation, Needs, Problem, Rung, Target
-    from store import History
+    from aisp.kernels.catalog.model import Catalog, Chapter, Expectation, Needs, Problem, Rung, Target
+    from aisp.store import History
 
 # What the details are made of: paragraphs, and lists of labels with values.
 Parts: TypeAlias = "list[Text | list[tuple[Text, Text]]]"

@@ -17,28 +17,28 @@ from textual.containers import Container, VerticalScroll
 from textual.content import Content
 from textual.widgets import ContentSwitcher, Markdown, Static
 
-from engine.clean import clean, clean_line
-from kernels.catalog.model import Role
-from store.errors import StoreError
-from store.outcomes import State
-from store.results.standing import tells
-from tui import plain, readings
-from tui.aside import aside, begin
-from tui.earlier import standing
-from tui.findings import bar_sign
-from tui.keymap import TARGET, bind
-from tui.model import BASELINE, RunView, stored_run
-from tui.results import STATE_WORDS, Result, quality_notes, state_words, timing_words
-from tui.screens import Source
-from tui.screens.base import WorkScreen, entitle, refusal_command
-from tui.screens.source import SourceView
-from tui.themes import verdict_style, verdict_text
-from tui.widgets.lines import Refitted
-from tui.widgets.logpane import LogPane
-from tui.widgets.table import Cell, Column, LiveTable
+from aisp.engine.clean import clean, clean_line
+from aisp.kernels.catalog.model import Role
+from aisp.store.errors import StoreError
+from aisp.store.outcomes import State
+from aisp.store.results.standing import tells
+from aisp.tui import plain, readings
+from aisp.tui.aside import aside, begin
+from aisp.tui.earlier import standing
+from aisp.tui.findings import bar_sign
+from aisp.tui.keymap import TARGET, bind
+from aisp.tui.model import BASELINE, RunView, stored_run
+from aisp.tui.results import STATE_WORDS, Result, quality_notes, state_words, timing_words
+from aisp.tui.screens import Source
+from aisp.tui.screens.base import WorkScreen, entitle, refusal_command
+from aisp.tui.screens.source import SourceView
+from aisp.tui.themes import verdict_style, verdict_text
+from aisp.tui.widgets.lines import Refitted
+from aisp.tui.widgets.logpane import LogPane
+from aisp.tui.widgets.table import Cell, Column, LiveTable
 
 if TYPE_CHECKING:
-    from kernels.catalog.model import Target
+    from aisp.kernels.catalog.model import Target
 
 WIDE_COLUMNS = 120
 REFUSED = (Role.WRONG, Role.CHEAT)

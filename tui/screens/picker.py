@@ -12,8 +12,8 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from engine.clean import clean_line
-from tui.widgets.table import Column, LiveTable
+from aisp.engine.clean import clean_line
+from aisp.tui.widgets.table import Column, LiveTable
 
 
 class PickerScreen(ModalScreen[str | None]):

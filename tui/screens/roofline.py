@@ -18,23 +18,23 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.timer import Timer
 
-from engine.clean import clean_line
-from engine.speed_of_light import MEMORY
-from store.outcomes import State, Validity
-from tui import plain, readings
-from tui.aside import begin
-from tui.keymap import bind
-from tui.model import AA_ARM, ArmView, RunView, stored_run
-from tui.results import STATE_WORDS, timing_words
-from tui.screens.base import WorkScreen
-from tui.themes import style_of
-from tui.widgets.roofplot import Roof, RoofPlot, RoofPoint, bar_rows
-from tui.widgets.table import Cell, Column, LiveTable
-from tui.widgets.textrows import TextRows
+from aisp.engine.clean import clean_line
+from aisp.engine.speed_of_light import MEMORY
+from aisp.store.outcomes import State, Validity
+from aisp.tui import plain, readings
+from aisp.tui.aside import begin
+from aisp.tui.keymap import bind
+from aisp.tui.model import AA_ARM, ArmView, RunView, stored_run
+from aisp.tui.results import STATE_WORDS, timing_words
+from aisp.tui.screens.base import WorkScreen
+from aisp.tui.themes import style_of
+from aisp.tui.widgets.roofplot import Roof, RoofPlot, RoofPoint, bar_rows
+from aisp.tui.widgets.table import Cell, Column, LiveTable
+from aisp.tui.widgets.textrows import TextRows
 
 if TYPE_CHECKING:
-    from kernels.catalog.model import Target
-    from store import History
+    from aisp.kernels.catalog.model import Target
+    from aisp.store import History
 
 LOOK_BACK_RUNS = 200  # how many of a target's runs are looked through for one that was timed on a GPU
 WIDE_COLUMNS = 100
@@ -132,7 +132,7 @@ def look(history: History | None, target: Target, run_id: str, live: RunView | N
 
 def _chart(history: History | None, target: Target, run: RunView | None, gpu: str, uuid: str) -> Chart:
     # In this thread: they import the store's records, and numpy with them.
-    from engine import speed_of_light
+    from aisp.engine import speed_of_light
 
     try:
         case = target.case(run.case) if run is not None and run.case else target.cases[0]

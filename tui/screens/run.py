@@ -16,18 +16,18 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.timer import Timer
 
-from engine.clean import clean_line
-from engine.protocol import requests
-from tui import readings
-from tui.keymap import TARGET, bind
-from tui.model import BASELINE, RunView, stored_run
-from tui.screens import Source
-from tui.screens.base import WorkScreen, entitle
-from tui.widgets.lines import Refitted
-from tui.widgets.logpane import LogPane
-from tui.widgets.plot import LivePlot
-from tui.widgets.table import LiveTable
-from tui.widgets.textrows import TextRows
+from aisp.engine.clean import clean_line
+from aisp.engine.protocol import requests
+from aisp.tui import readings
+from aisp.tui.keymap import TARGET, bind
+from aisp.tui.model import BASELINE, RunView, stored_run
+from aisp.tui.screens import Source
+from aisp.tui.screens.base import WorkScreen, entitle
+from aisp.tui.widgets.lines import Refitted
+from aisp.tui.widgets.logpane import LogPane
+from aisp.tui.widgets.plot import LivePlot
+from aisp.tui.widgets.table import LiveTable
+from aisp.tui.widgets.textrows import TextRows
 
 WIDE_COLUMNS = 110
 TALL_ROWS = 36

@@ -16,8 +16,8 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.theme import Theme
 
-from engine.clean import clean
-from tui.aside import aside, begin
+from aisp.engine.clean import clean
+from aisp.tui.aside import aside, begin
 
 MAX_CHARACTERS = 2_000_000
 LEXERS = {".py": "python", ".cu": "cuda", ".cuh": "cuda", ".md": "markdown", ".toml": "toml", ".h": "cuda"}

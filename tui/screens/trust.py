@@ -13,19 +13,19 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from engine.clean import clean_line
-from store.results import standing
-from tui import findings, plain, readings
-from tui.aside import begin
-from tui.keymap import bind
-from tui.model import RunView, stored_run
-from tui.screens import Source
-from tui.screens.checklist import ChecklistScreen, put_columns, say
-from tui.widgets.table import LiveTable
-from tui.widgets.textrows import TextRows
+from aisp.engine.clean import clean_line
+from aisp.store.results import standing
+from aisp.tui import findings, plain, readings
+from aisp.tui.aside import begin
+from aisp.tui.keymap import bind
+from aisp.tui.model import RunView, stored_run
+from aisp.tui.screens import Source
+from aisp.tui.screens.checklist import ChecklistScreen, put_columns, say
+from aisp.tui.widgets.table import LiveTable
+from aisp.tui.widgets.textrows import TextRows
 
 if TYPE_CHECKING:
-    from store import History
+    from aisp.store import History
 
 CLOCK_PERIOD_S = 1.0
 LOOK_BACK_RUNS = 50

@@ -15,18 +15,18 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
 
-from engine.clean import clean_line
-from engine.protocol import requests
-from tui import plain, readings
-from tui.keymap import bind
-from tui.model import EditView, WatchView
-from tui.screens import Source
-from tui.screens.base import WorkScreen, entitle
-from tui.widgets.lines import Refitted
-from tui.widgets.logpane import LogPane
-from tui.widgets.plot import LivePlot
-from tui.widgets.table import LiveTable
-from tui.widgets.textrows import TextRows
+from aisp.engine.clean import clean_line
+from aisp.engine.protocol import requests
+from aisp.tui import plain, readings
+from aisp.tui.keymap import bind
+from aisp.tui.model import EditView, WatchView
+from aisp.tui.screens import Source
+from aisp.tui.screens.base import WorkScreen, entitle
+from aisp.tui.widgets.lines import Refitted
+from aisp.tui.widgets.logpane import LogPane
+from aisp.tui.widgets.plot import LivePlot
+from aisp.tui.widgets.table import LiveTable
+from aisp.tui.widgets.textrows import TextRows
 
 WIDE_COLUMNS = 110
 FILES_NAMED = 8
@@ -332,7 +332,7 @@ class WatchScreen(WorkScreen):
             self.run_worker(self._restore(watch, best), group="restore", exit_on_error=False)
 
     async def _restore(self, watch: WatchView, best: EditView) -> None:
-        from tui.screens.confirm import ConfirmScreen  # a question is rare
+        from aisp.tui.screens.confirm import ConfirmScreen  # a question is rare
 
         names = await self._differing(watch, best)
         median = plain.number(readings.edit_median(self.workbench.model, best))

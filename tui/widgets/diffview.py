@@ -22,11 +22,11 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.theme import Theme
 
-from engine.clean import clean, clean_line
-from tui.themes import style_of
-from tui.widgets import alignment
-from tui.widgets.alignment import Row
-from tui.widgets.lines import LineView, cell_segments
+from aisp.engine.clean import clean, clean_line
+from aisp.tui.themes import style_of
+from aisp.tui.widgets import alignment
+from aisp.tui.widgets.alignment import Row
+from aisp.tui.widgets.lines import LineView, cell_segments
 
 Language = Literal["python", "cuda", "markdown"]
 Runs = list[tuple[str, str]]  # (kind of code, text) along a line; kinds as in the themes' code-* variables

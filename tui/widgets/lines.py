@@ -21,10 +21,10 @@ from textual.strip import Strip
 from textual.theme import Theme
 from textual.widget import Widget
 
-from engine.clean import clean_line
-from tui.themes import style_of
-from tui.widgets import glyphs
-from tui.widgets.glyphs import GraphStyle
+from aisp.engine.clean import clean_line
+from aisp.tui.themes import style_of
+from aisp.tui.widgets import glyphs
+from aisp.tui.widgets.glyphs import GraphStyle
 
 Cell: TypeAlias = str | Text
 

@@ -17,8 +17,8 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.strip import Strip
 
-from engine.clean import clean
-from tui.widgets.lines import LineView, cell_segments
+from aisp.engine.clean import clean
+from aisp.tui.widgets.lines import LineView, cell_segments
 
 TAB_CELLS = 4
 _SIDEWAYS_CELLS = 8

@@ -30,11 +30,11 @@ from textual.strip import Strip
 from textual.theme import Theme
 from textual.widget import Widget
 
-from engine.clean import clean_line
-from tui.themes import style_of
-from tui.widgets import glyphs
-from tui.widgets.glyphs import GraphStyle
-from tui.widgets.lines import Refitted
+from aisp.engine.clean import clean_line
+from aisp.tui.themes import style_of
+from aisp.tui.widgets import glyphs
+from aisp.tui.widgets.glyphs import GraphStyle
+from aisp.tui.widgets.lines import Refitted
 
 # What a cell belongs to: a series (0 and up) or one of these.
 BLANK, AXIS, LABEL, CLIPPED = -1, -2, -3, -4

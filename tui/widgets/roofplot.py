@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from rich.style import Style
 from rich.text import Text
 
-from tui import plain
-from tui.widgets.glyphs import GraphStyle
-from tui.widgets.plot import AXIS, BLANK, LABEL, Canvas, Frame, FrameView, Row, Span, message_rows, text_row
+from aisp.tui import plain
+from aisp.tui.widgets.glyphs import GraphStyle
+from aisp.tui.widgets.plot import AXIS, BLANK, LABEL, Canvas, Frame, FrameView, Row, Span, message_rows, text_row
 
 MEASURED, DATASHEET = 0, 1  # owners of the cells of the two roofs; points count on from 2
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))

@@ -20,7 +20,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.strip import Strip
 
-from tui.widgets.lines import Cell, LineView, cell_segments, plain
+from aisp.tui.widgets.lines import Cell, LineView, cell_segments, plain
 
 __all__ = ["Cell", "Column", "LiveTable", "fit"]
 

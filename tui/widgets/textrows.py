@@ -10,7 +10,7 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tui.widgets.lines import Refitted, cell_segments
+from aisp.tui.widgets.lines import Refitted, cell_segments
 
 
 class TextRows(Widget):

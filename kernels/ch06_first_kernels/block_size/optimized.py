@@ -7,7 +7,7 @@ import torch
 from definition import A
 from torch import Tensor
 
-from kernels.cuda import ceil_div, launch, load
+from aisp.kernels.cuda import ceil_div, launch, load
 
 axpy = load(Path(__file__).with_name("axpy.cu"), "axpy")
 THREADS = 256

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kernels.cuda import ceil_div, launch, load
+from aisp.kernels.cuda import ceil_div, launch, load
 
 transpose = load(Path(__file__).with_name("transpose.cu"), "transpose_naive")
 

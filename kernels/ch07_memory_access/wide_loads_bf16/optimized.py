@@ -7,7 +7,7 @@ import torch
 from factor import FACTOR
 from torch import Tensor
 
-from kernels.cuda import ceil_div, launch, load
+from aisp.kernels.cuda import ceil_div, launch, load
 
 scale = load(Path(__file__).with_name("scale.cu"), "scale_wide")
 scalar = load(Path(__file__).with_name("scale.cu"), "scale_scalar")

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kernels.cuda import launch, load
+from aisp.kernels.cuda import launch, load
 
 row_sum = load(Path(__file__).with_name("row_sum.cu"), "row_sum_plain")
 THREADS = 256

@@ -7,7 +7,7 @@ import torch
 from alignment import vector
 from torch import Tensor
 
-from kernels.cuda import ceil_div, launch, load
+from aisp.kernels.cuda import ceil_div, launch, load
 
 gemm = load(Path(__file__).with_name("gemm.cu"), "gemm_tensor_cores")
 

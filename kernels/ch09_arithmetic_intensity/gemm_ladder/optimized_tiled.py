@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kernels.cuda import ceil_div, launch, load
+from aisp.kernels.cuda import ceil_div, launch, load
 
 gemm = load(Path(__file__).with_name("gemm.cu"), "gemm_tiled")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from tiling import run_tiles
 from torch import Tensor
 
-from kernels.cuda import load
+from aisp.kernels.cuda import load
 
 fir = load(Path(__file__).with_name("fir.cu"), "fir_walk")
 

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kernels.cuda import Kernel, ceil_div, launch
+from aisp.kernels.cuda import Kernel, ceil_div, launch
 
 TILE = 2048  # outputs of a block, as in fir.cu
 THREADS = 256

@@ -5,7 +5,7 @@ from pathlib import Path
 from tiling import multiply
 from torch import Tensor
 
-from kernels.cuda import load
+from aisp.kernels.cuda import load
 
 gemm = load(Path(__file__).with_name("gemm.cu"), "gemm_specialised")
 

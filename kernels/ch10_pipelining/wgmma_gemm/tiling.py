@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kernels.cuda import Kernel, ceil_div, launch, tensor_map
+from aisp.kernels.cuda import Kernel, ceil_div, launch, tensor_map
 
 BLOCK_M, BLOCK_N, BLOCK_K, STAGES = 128, 256, 64, 4  # as in gemm.cu
 SHARED_BYTES = STAGES * (BLOCK_M + BLOCK_N) * BLOCK_K * 2 + 1024  # and what it takes to begin at a multiple of 1024

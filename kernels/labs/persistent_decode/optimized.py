@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 from persistent import decode
 
-from kernels.cuda import load
+from aisp.kernels.cuda import load
 
 weights_in_shared = load(Path(__file__).with_name("decode.cu"), "decode_persistent", macros={"WEIGHTS_IN_SHARED": 1})
 

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from cell import EPS, LEAK
 
-from kernels.cuda import Kernel, ceil_div, launch
+from aisp.kernels.cuda import Kernel, ceil_div, launch
 
 THREADS = 512  # as in decode.cu
 BLOCKS = 128  # of 132 multiprocessors: divides the sizes of models, and 192 KiB of weights each fit

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kernels.cuda import ceil_div, launch, load
+from aisp.kernels.cuda import ceil_div, launch, load
 
 if TYPE_CHECKING:
     import torch

@@ -44,7 +44,7 @@ def parser(name: str, about: str, *, budget_s: float) -> argparse.ArgumentParser
 
 def no_gpu() -> str:
     """Why there is no GPU here, "" where there is one."""
-    from engine.telemetry import Nvml
+    from aisp.engine.telemetry import Nvml
 
     nvml = Nvml()
     return "" if nvml.count else (nvml.note or "NVML sees none")
@@ -129,7 +129,7 @@ def bench_run(environ: Mapping[str, str], *words: str, limit_s: float) -> tuple[
     A run that is not good (exit status 1 or 3) still has its object; past `limit_s` the command is interrupted, which
     cancels the run.
     """
-    command = [sys.executable, "-c", "from tui.cli import main; main()", "bench", "run", *words, "--json"]
+    command = [sys.executable, "-c", "from aisp.tui.cli import main; main()", "bench", "run", *words, "--json"]
     start = time.monotonic()
     process = subprocess.Popen(
         command, cwd=ROOT, env=dict(environ), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernels import catalog
+from aisp.kernels import catalog
 from tests.bench.agreement import targets
 from tests.bench.agreement.common import ROOT, Document, bench_run, engine_home, log, parser, run_program
 

@@ -35,7 +35,7 @@ def fresh_inputs(target: Any, seed: int) -> list[Any]:
     """Normal values for every input, in order, made on the GPU: faster than aisp's, which are made on the CPU."""
     import torch
 
-    from kernels import catalog
+    from aisp.kernels import catalog
 
     generator = torch.Generator("cuda").manual_seed(seed)
     axes = target.case("default").axes
@@ -68,8 +68,8 @@ def main() -> int:
 
     torch.cuda.init()
     started = time.monotonic()  # process start, imports and context lie before
-    from kernels import catalog
-    from kernels.catalog.model import Target
+    from aisp.kernels import catalog
+    from aisp.kernels.catalog.model import Target
 
     target = catalog.load_target(folder, root=folder.parent, chapter="pair")
     if not isinstance(target, Target):

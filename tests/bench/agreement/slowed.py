@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kernels.catalog.model import Target
+from aisp.kernels.catalog.model import Target
 from tests.bench.agreement import targets
 from tests.bench.agreement.aa import digest
 from tests.bench.agreement.common import ROOT, Document, bench_run, engine_home, log, parser, rule_of, run_program

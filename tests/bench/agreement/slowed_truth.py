@@ -33,8 +33,8 @@ def main() -> int:
     """See the module."""
     import torch
 
-    from kernels import catalog
-    from kernels.catalog.model import Target
+    from aisp.kernels import catalog
+    from aisp.kernels.catalog.model import Target
 
     profiler = Profiler()
     told: dict[str, dict[str, float]] = {}

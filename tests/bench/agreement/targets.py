@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernels import catalog
-from kernels.catalog.model import Target
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import Target
 
 CHAPTER = "measured"
 SLOWER = {"optimized": 1.01, "optimized_2_percent": 1.02, "optimized_5_percent": 1.05, "optimized_10_percent": 1.10}
@@ -46,7 +46,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from kernels.cuda import launch, load
+from aisp.kernels.cuda import launch, load
 
 SOURCE = Path(__file__).with_name("work.cu")
 COUNT = 4096

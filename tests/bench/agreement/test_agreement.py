@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from kernels import catalog, cuda
-from kernels.catalog.model import Kind
+from aisp.kernels import catalog, cuda
+from aisp.kernels.catalog.model import Kind
 from tests.bench.agreement import aa, callables, common, cost, profiling, slowed, targets, timers, timing_worker
 from tests.bench.agreement.profiling import Call
 

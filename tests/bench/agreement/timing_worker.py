@@ -70,8 +70,8 @@ class Ours:
 
     def prepare(self, index: int, subject: Subject) -> None:
         """See InTurn."""
-        from engine import turns
-        from engine.worker import timers
+        from aisp.engine import turns
+        from aisp.engine.worker import timers
 
         timer = timers.CudaTimer(self._l2_bytes)
         call = subject.make(index)

@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from aisp.tui import plain
 from tests import recordings
 from tests.checks.gallery import HELD_OUT, engine, run
 from tests.checks.held_out import fixtures
 from tests.checks.report import rows_of
-from tui import plain
 
 
 def _line(rows: Sequence[dict[str, Any]]) -> str:

@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
-from checks.oracle import values
-from checks.oracle.schema import Case, Layout, Relation, Strategy, Values
-from checks.oracle.truth import Expected, Oracle, Truth
-from kernels.catalog import Kind, Needs, Role, Rung, Target, frontmatter
+from aisp.checks.oracle import values
+from aisp.checks.oracle.schema import Case, Layout, Relation, Strategy, Values
+from aisp.checks.oracle.truth import Expected, Oracle, Truth
+from aisp.kernels.catalog import Kind, Needs, Role, Rung, Target, frontmatter
 
 FOLDER = Path("/nowhere/mine/one")
 HEAD = '+++\ntitle = "One"\ntechniques = ["none"]\nflops = "{flops}"\naxes = {axes}\n{more}\n'

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import torch
 
-from checks.oracle import judging, report, values
-from checks.oracle.schema import Case, Layout, Relation, Schema, Strategy, Values
-from checks.oracle.shrink import Shrinker
+from aisp.checks.oracle import judging, report, values
+from aisp.checks.oracle.schema import Case, Layout, Relation, Schema, Strategy, Values
+from aisp.checks.oracle.shrink import Shrinker
 from tests.checks.oracle.targets import case, expected, f32, f64, pose, target
 from tests.checks.oracle.test_relations import DOUBLED, related, twice
 

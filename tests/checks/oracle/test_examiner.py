@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import torch
 
-from checks.compare import Finding
-from checks.oracle import truth, values
-from checks.oracle.calling import OTHERS, OutputError, attempt
-from checks.oracle.examiner import KEPT, Examiner
-from checks.oracle.schema import Case, Layout, Relation, Strategy, Values
-from kernels.catalog import Target
+from aisp.checks.compare import Finding
+from aisp.checks.oracle import truth, values
+from aisp.checks.oracle.calling import OTHERS, OutputError, attempt
+from aisp.checks.oracle.examiner import KEPT, Examiner
+from aisp.checks.oracle.schema import Case, Layout, Relation, Strategy, Values
+from aisp.kernels.catalog import Target
 from tests.checks.oracle.targets import case, target
 
 PLAIN = target(tables='[fuzz]\nlayouts = ["transposed", "sliced", "offset", "expanded"]')

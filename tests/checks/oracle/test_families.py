@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from checks import inputs as checks_inputs
-from checks.compare import Finding
-from checks.oracle import families, values
-from checks.oracle.schema import Case, Schema, SchemaError, Strategy, Values, draw
-from kernels import catalog
-from kernels.catalog.model import Extent, Target
+from aisp.checks import inputs as checks_inputs
+from aisp.checks.compare import Finding
+from aisp.checks.oracle import families, values
+from aisp.checks.oracle.schema import Case, Schema, SchemaError, Strategy, Values, draw
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import Extent, Target
 from tests.checks.oracle.targets import target
 
 SEEDS = range(40)

@@ -10,12 +10,12 @@ import sys
 import pytest
 import torch
 
-from checks.compare import Finding
-from checks.oracle import judging
-from checks.oracle.judging import Opinion
-from checks.oracle.schema import Strategy
-from checks.oracle.values import digest
-from store.fuzzes import ERROR_BINS
+from aisp.checks.compare import Finding
+from aisp.checks.oracle import judging
+from aisp.checks.oracle.judging import Opinion
+from aisp.checks.oracle.schema import Strategy
+from aisp.checks.oracle.values import digest
+from aisp.store.fuzzes import ERROR_BINS
 from tests.checks.oracle.targets import case, expected, f32, f64, target
 
 INF, NAN = math.inf, math.nan
@@ -365,9 +365,9 @@ def test_the_careless_oracle_has_no_opinion_where_eager_could_not_be_run() -> No
 def test_a_wrong_answer_is_judged_without_importing_anything() -> None:
     script = """
 import sys, torch
-from checks.compare import compare as plain
-from checks.oracle.judging import compare
-from checks.oracle.truth import Expected
+from aisp.checks.compare import compare as plain
+from aisp.checks.oracle.judging import compare
+from aisp.checks.oracle.truth import Expected
 truth = torch.arange(24.0, dtype=torch.float64).reshape(2, 3, 4)
 expected = Expected("y", truth, "float32", torch.full_like(truth, 1e-3), None)
 wrong = truth.float()

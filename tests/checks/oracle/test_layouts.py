@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from checks.oracle.layouts import GAP, lay_out
-from checks.oracle.schema import Layout
+from aisp.checks.oracle.layouts import GAP, lay_out
+from aisp.checks.oracle.schema import Layout
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int64, torch.bool, torch.float8_e4m3fn]
 SHAPES = [(3, 5), (2, 3, 4), (1, 1), (7,), (), (0, 4), (4, 0)]

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from checks.oracle import lint
-from checks.oracle.examiner import Examiner
-from kernels.catalog import Target
+from aisp.checks.oracle import lint
+from aisp.checks.oracle.examiner import Examiner
+from aisp.kernels.catalog import Target
 from tests.checks.oracle.targets import case, target
 
 TWO = target('x = "float32 [M, N] normal"\nw = "float32 [N] normal"\nunit = "float32 [N] ones"')

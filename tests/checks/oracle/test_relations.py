@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import torch
 
-from checks.compare import Finding
-from checks.oracle import relations
-from checks.oracle.calling import attempt
-from checks.oracle.examiner import Examiner
-from checks.oracle.judging import Opinion
-from checks.oracle.schema import Case, Layout, Relation, Values
-from kernels.catalog import Target
+from aisp.checks.compare import Finding
+from aisp.checks.oracle import relations
+from aisp.checks.oracle.calling import attempt
+from aisp.checks.oracle.examiner import Examiner
+from aisp.checks.oracle.judging import Opinion
+from aisp.checks.oracle.schema import Case, Layout, Relation, Values
+from aisp.kernels.catalog import Target
 from tests.checks.oracle.targets import case, expected, target
 
 Run = Callable[..., Any]

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checks.oracle import reproduce
-from checks.oracle.report import differs, script
-from checks.oracle.schema import Case, Layout, Strategy, Values
+from aisp.checks.oracle import reproduce
+from aisp.checks.oracle.report import differs, script
+from aisp.checks.oracle.schema import Case, Layout, Strategy, Values
 
 CASE = Case(
     *(4, Strategy.MIXED, {"M": 3, "N": 129}, "float16"),
@@ -74,7 +74,7 @@ def test_no_folder_name_can_break_a_script(folder: str) -> None:
 
 def test_triton_is_told_to_interpret_before_anything_is_imported_and_only_without_a_gpu() -> None:
     text = made("y[0]")
-    assert text.index("TRITON_INTERPRET") < text.index("from checks.oracle.reproduce")
+    assert text.index("TRITON_INTERPRET") < text.index("from aisp.checks.oracle.reproduce")
     assert "TRITON_INTERPRET" not in made("y[0]", device="cuda")
     assert asked(made("y[0]", device="cuda"))["device"] == "cuda"
 

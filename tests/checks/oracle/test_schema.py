@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checks.oracle import schema
-from checks.oracle.schema import Case, Layout, Relation, Schema, SchemaError, Stage, Strategy, Values, draw
-from kernels import catalog
-from kernels.catalog import Target
+from aisp.checks.oracle import schema
+from aisp.checks.oracle.schema import Case, Layout, Relation, Schema, SchemaError, Stage, Strategy, Values, draw
+from aisp.kernels import catalog
+from aisp.kernels.catalog import Target
 from tests.checks.oracle.targets import target
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -62,8 +62,8 @@ def test_a_case_does_not_depend_on_those_drawn_before_it() -> None:
 SHOW = """
 import sys
 from pathlib import Path
-from checks.oracle.schema import Schema, Strategy, draw
-from kernels import catalog
+from aisp.checks.oracle.schema import Schema, Strategy, draw
+from aisp.kernels import catalog
 folder = Path(sys.argv[1])
 schema = Schema.of(catalog.load_target(folder, root=folder.parent, chapter="rows"), host=True)
 for number in range(12):

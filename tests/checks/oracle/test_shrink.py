@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from checks.oracle.schema import Case, Layout, Schema, Strategy, Values, draw, fits
-from checks.oracle.shrink import MOST_TRIES, Shrinker, size
+from aisp.checks.oracle.schema import Case, Layout, Schema, Strategy, Values, draw, fits
+from aisp.checks.oracle.shrink import MOST_TRIES, Shrinker, size
 from tests.checks.oracle.targets import target
 
 RICH = target(

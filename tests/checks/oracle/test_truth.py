@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import torch
 
-from checks.compare import Finding
-from checks.oracle import judging, truth, values
-from checks.oracle.judging import Opinion
-from checks.oracle.schema import Case, Strategy
-from checks.oracle.truth import BudgetError, Expected, Oracle, ReferenceFault, Truth
-from kernels.catalog import Target
+from aisp.checks.compare import Finding
+from aisp.checks.oracle import judging, truth, values
+from aisp.checks.oracle.judging import Opinion
+from aisp.checks.oracle.schema import Case, Strategy
+from aisp.checks.oracle.truth import BudgetError, Expected, Oracle, ReferenceFault, Truth
+from aisp.kernels.catalog import Target
 from tests.checks.oracle.targets import case, f32, f64, pose, target
 
 HALVES = ["float16", "bfloat16"]

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from checks.inputs import InputsError
-from checks.oracle import values
-from checks.oracle.schema import Case, Layout, Strategy, Values
+from aisp.checks.inputs import InputsError
+from aisp.checks.oracle import values
+from aisp.checks.oracle.schema import Case, Layout, Strategy, Values
 from tests.checks.oracle.targets import case, target
 
 DTYPES = ["float32", "float16", "bfloat16"]

@@ -18,11 +18,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from checks.oracle import schema, shrink
-from checks.oracle.schema import Case, Strategy
-from engine import corpus
-from kernels import catalog
-from kernels.catalog.model import Kind, Role, Rung, Target
+from aisp.checks.oracle import schema, shrink
+from aisp.checks.oracle.schema import Case, Strategy
+from aisp.engine import corpus
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import Kind, Role, Rung, Target
 from tests import recordings
 from tests.checks.oracle_proof import asking, report, sources, waiting
 from tests.checks.oracle_proof.asking import Job

@@ -19,11 +19,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from checks.compare import Finding
-from checks.oracle.schema import CYCLE, Case, Schema, Strategy, draw
-from checks.oracle.shrink import Shrinker
-from kernels import catalog
-from kernels.catalog.model import Target
+from aisp.checks.compare import Finding
+from aisp.checks.oracle.schema import CYCLE, Case, Schema, Strategy, draw
+from aisp.checks.oracle.shrink import Shrinker
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import Target
 
 DEFAULT_CASE = 1 << 24  # number of the case that a careless oracle looks at, as in engine.fuzzing
 SHRINK_S = 60.0
@@ -90,7 +90,7 @@ class Subject:
     """One rung of one target, in this process."""
 
     def __init__(self, job: Job) -> None:
-        from checks.oracle.examiner import Examiner
+        from aisp.checks.oracle.examiner import Examiner
 
         self.job = job
         folder = Path(job.folder)
@@ -147,8 +147,8 @@ class Subject:
     def _outputs(self, case: Case, seed: int, inputs: Mapping[str, Any]) -> dict[str, Any]:
         import torch
 
-        from checks.oracle.calling import attempt
-        from checks.oracle.examiner import made_for
+        from aisp.checks.oracle.calling import attempt
+        from aisp.checks.oracle.examiner import made_for
 
         made = made_for(self.target, case, seed, self.job.device, self._make) if self._make else {}
         run, prepare = (getattr(self._module, name, None) for name in ("run", "prepare"))
@@ -207,7 +207,7 @@ def prepare(device: str) -> None:
     if device == "cpu":
         os.environ["TRITON_INTERPRET"] = "1"  # decided when Triton is imported
         os.environ["OMP_NUM_THREADS"] = "1"  # a thread of a pool would be missing after a fork
-    for name in ("torch", "triton", "checks.oracle.examiner", "checks.oracle.calling"):
+    for name in ("torch", "triton", "aisp.checks.oracle.examiner", "aisp.checks.oracle.calling"):
         importlib.import_module(name)
 
 

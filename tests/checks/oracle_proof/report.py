@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from checks.oracle.schema import CYCLE, Strategy
+from aisp.checks.oracle.schema import CYCLE, Strategy
 from tests.checks.oracle_proof.asking import FAILING
 from tests.checks.oracle_proof.mutants import RULES, SURVIVORS, Fate
 

@@ -10,16 +10,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kernels import catalog
-from kernels.catalog import frontmatter
-from kernels.catalog.model import Target
-from kernels.catalog.sources import LESSON
+from aisp.kernels import catalog
+from aisp.kernels.catalog import frontmatter
+from aisp.kernels.catalog.model import Target
+from aisp.kernels.catalog.sources import LESSON
 
 DECIDES_NOTHING = ("title", "techniques", "goal", "expect", "link", "link_in", "link_out")
 RUNGS_DECIDE_NOTHING = ("summary", "formerly", "expect")
 """Of a front matter and of its rungs. All else counts, so that a new key does."""
 
-_OURS = re.compile(rb"\bkernels(?:\.| import )([\w.]+)")
+_OURS = re.compile(rb"\baisp\.kernels(?:\.| import )([\w.]+)")
+_EARLIER_NAMES = re.compile(rb"\baisp\.(?=kernels\b)")  # the package was called so when most lessons were asked
 
 
 def now(roots: Sequence[Path] | None = None) -> dict[str, str]:
@@ -36,6 +37,7 @@ def of(target: Target) -> str:
     hashed = hashlib.sha256()
     # Unsorted: the order of [inputs] is that of run()'s arguments.
     for name, data in {LESSON: json.dumps(matter, default=str).encode(), **files, **shared}.items():
+        data = _EARLIER_NAMES.sub(b"", data)
         hashed.update(f"{name}\0{len(data)}\0".encode() + data)
     return hashed.hexdigest()[:16]
 
@@ -53,7 +55,7 @@ def deciding(lesson: bytes) -> dict[str, Any]:
 
 
 def _shared(files: Iterable[bytes]) -> Mapping[str, bytes]:
-    """The modules of the package `kernels` that these files name, as `kernels.cuda`, by their path in it."""
+    """The modules of the package `kernels` that these files name, as `aisp.kernels.cuda`, by their path in it."""
     found: dict[str, bytes] = {}
     root = catalog.shipped_root()
     for dotted in sorted({match.decode().strip(".") for data in files for match in _OURS.findall(data)}):

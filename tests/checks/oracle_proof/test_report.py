@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from engine import corpus
-from kernels import catalog
-from kernels.catalog.model import Role
+from aisp.engine import corpus
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import Role
 from tests.checks.oracle_proof import asking, mutants, report, sources
 from tests.checks.oracle_proof.__main__ import _lessons, device_name, operator_figures, renewed, verdict_of
 from tests.checks.oracle_proof.mutants import RULES, SURVIVORS, Fate, Mutant
@@ -353,9 +353,9 @@ def test_a_module_that_lessons_share_is_part_of_those_that_import_it(
     monkeypatch.setattr(catalog, "shipped_root", lambda: kernels)
     for line, named in {
         "import math": set(),
-        "from kernels import cuda": {"cuda.py"},
-        "from kernels.cuda import launch": {"cuda.py"},
-        "import kernels.ch01_x.parts": {"ch01_x/parts.py"},
+        "from aisp.kernels import cuda": {"cuda.py"},
+        "from aisp.kernels.cuda import launch": {"cuda.py"},
+        "import aisp.kernels.ch01_x.parts": {"ch01_x/parts.py"},
     }.items():
         (folder / "optimized.py").write_text(f"{line}\n\ndef run(x):\n    return x\n", "utf-8")
         found = set()

@@ -69,14 +69,14 @@ class _After:
 
 
 importlib.metadata.version = _torch_with_cuda
-if "engine.worker" in sys.orig_argv:
+if "aisp.engine.worker" in sys.orig_argv:
     sys.meta_path.insert(
         0,
         _After(  # type: ignore[arg-type]
             {
-                "engine.protocol.reports": _says_that_it_has_a_gpu,
-                "engine.worker.arm": _works_on_the_cpu("Arm"),
-                "engine.worker.judge": _works_on_the_cpu("Judge"),
+                "aisp.engine.protocol.reports": _says_that_it_has_a_gpu,
+                "aisp.engine.worker.arm": _works_on_the_cpu("Arm"),
+                "aisp.engine.worker.judge": _works_on_the_cpu("Judge"),
             }
         ),
     )

@@ -16,11 +16,11 @@ from unittest import mock
 
 import psutil  # type: ignore[import-untyped]
 
-from engine import client, paths
-from engine.clean import clean
-from engine.client import EngineUnavailableError
-from engine.protocol import events, requests
-from store.outcomes import State
+from aisp.engine import client, paths
+from aisp.engine.clean import clean
+from aisp.engine.client import EngineUnavailableError
+from aisp.engine.protocol import events, requests
+from aisp.store.outcomes import State
 from tests.engine import started
 from tests.engine.fake_nvml import FakeNvml
 from tests.engine.harness import EngineUnderTest, Stream
@@ -36,7 +36,7 @@ def started_by(code: str) -> Iterator[None]:
     """Engines that are started meanwhile begin with this code, which may put something into the place of a part."""
 
     def start() -> subprocess.Popen[bytes]:
-        program = f"{code}\nimport sys\nfrom engine import server\nsys.exit(server.main())\n"
+        program = f"{code}\nimport sys\nfrom aisp.engine import server\nsys.exit(server.main())\n"
         environment = started.environment()
         with paths.log_file().open("ab") as sink:
             return subprocess.Popen(
@@ -49,9 +49,9 @@ def started_by(code: str) -> Iterator[None]:
 
 def refused(engine: EngineUnderTest) -> str:
     """What an engine that does not start says; it ends with status 1 and no traceback."""
-    environment = os.environ | engine.environment | {"PYTHONPATH": str(Path(client.__file__).parents[1])}
+    environment = os.environ | engine.environment | {"PYTHONPATH": str(Path(client.__file__).parents[2])}
     done = subprocess.run(
-        [sys.executable, "-m", "engine.server"],
+        [sys.executable, "-m", "aisp.engine.server"],
         env=environment,
         capture_output=True,
         text=True,
@@ -156,7 +156,7 @@ async def race(stage: Stage) -> str:
 
 HOLDER = """
 import asyncio, sys
-from engine.lease import leased
+from aisp.engine.lease import leased
 
 async def main():
     async with leased([sys.argv[1]], lambda text: None):
@@ -186,7 +186,7 @@ async def another_engine_on_the_gpu(stage: Stage) -> str:
     uuid = "GPU-0"
     root = stage.target("honest")
     other = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", HOLDER, uuid, cwd=Path(client.__file__).parents[1], stdout=asyncio.subprocess.PIPE
+        sys.executable, "-c", HOLDER, uuid, cwd=Path(client.__file__).parents[2], stdout=asyncio.subprocess.PIPE
     )
     try:
         assert other.stdout is not None
@@ -209,7 +209,7 @@ async def another_engine_on_the_gpu(stage: Stage) -> str:
             assert (await stream.finish(cancelled)).state == State.CANCELLED.value
         # Stopped while it waits for the GPU: a run that never began, and none that was lost.
         again = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", HOLDER, uuid, cwd=Path(client.__file__).parents[1], stdout=asyncio.subprocess.PIPE
+            sys.executable, "-c", HOLDER, uuid, cwd=Path(client.__file__).parents[2], stdout=asyncio.subprocess.PIPE
         )
         try:
             assert again.stdout is not None

@@ -23,13 +23,13 @@ from unittest import mock
 
 import msgspec
 
-from engine import client, paths
-from engine.client import EngineMismatchError, EngineUnavailableError
-from engine.journal import VIEWER_QUEUE_BYTES
-from engine.protocol import PROTOCOL, events, requests
-from engine.protocol.framing import MAX_REQUEST_BYTES, Decoder, Encoder, FrameError
-from engine.spawner import PR_SET_CHILD_SUBREAPER
-from store.outcomes import State
+from aisp.engine import client, paths
+from aisp.engine.client import EngineMismatchError, EngineUnavailableError
+from aisp.engine.journal import VIEWER_QUEUE_BYTES
+from aisp.engine.protocol import PROTOCOL, events, requests
+from aisp.engine.protocol.framing import MAX_REQUEST_BYTES, Decoder, Encoder, FrameError
+from aisp.engine.spawner import PR_SET_CHILD_SUBREAPER
+from aisp.store.outcomes import State
 from tests.engine.harness import EngineUnderTest, Stream
 from tests.evil import corpus
 from tests.evil.matrix import fault
@@ -37,7 +37,7 @@ from tests.evil.stage import Stage, eventually
 from tests.fuzz import frames
 from tests.tui.test_app_terminal import SHELL, Terminal
 
-APP = [sys.executable, "-c", "from tui.cli import main_tui; main_tui()"]
+APP = [sys.executable, "-c", "from aisp.tui.cli import main_tui; main_tui()"]
 DRAWN = b"Not run yet"  # the first screen with its targets
 ALTERNATE_ON, ALTERNATE_OFF, MOUSE_ON, MOUSE_OFF, CURSOR_ON = (
     b"\x1b[?1049h", b"\x1b[?1049l", b"\x1b[?1000h", b"\x1b[?1000l", b"\x1b[?25h",
@@ -239,7 +239,7 @@ async def nowhere_to_draw(stage: Stage) -> str:
         subprocess.run,
         words,
         env=given,
-        cwd=Path(client.__file__).parents[1],
+        cwd=Path(client.__file__).parents[2],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
@@ -559,7 +559,7 @@ async def over_long(stage: Stage) -> str:
 OTHER_APP = [
     sys.executable,
     "-c",
-    "import engine.protocol as protocol\nprotocol.PROTOCOL += 1\nfrom tui.cli import main_tui\nmain_tui()",
+    "import aisp.engine.protocol as protocol\nprotocol.PROTOCOL += 1\nfrom aisp.tui.cli import main_tui\nmain_tui()",
 ]
 
 

@@ -11,9 +11,9 @@ import sys
 import time
 from pathlib import Path
 
-from engine.protocol import events
-from kernels.catalog.sources import MAX_FILE_BYTES
-from store.outcomes import State
+from aisp.engine.protocol import events
+from aisp.kernels.catalog.sources import MAX_FILE_BYTES
+from aisp.store.outcomes import State
 from tests.engine.started import SITE
 from tests.evil import corpus
 from tests.evil.matrix import fault
@@ -314,7 +314,7 @@ def pretend():
     watchfiles.awatch = refused
 
 
-if "engine.server" in sys.orig_argv:
+if "aisp.engine.server" in sys.orig_argv:
     problem = limit()
     if problem:
         pretend()
@@ -342,7 +342,7 @@ async def no_inotify(stage: Stage) -> str:
             edit = await watched.save("optimized.py", variant(number))
             seen_s.append((edit.save_ns - saved_ns) / 1e9)
         assert await watched.run_of(edit) == "unavailable"
-        command = [sys.executable, "-c", "from tui.cli import main; main()", "engine", "status"]
+        command = [sys.executable, "-c", "from aisp.tui.cli import main; main()", "engine", "status"]
         with engine.use():
             ran = await asyncio.to_thread(
                 subprocess.run, command, cwd=MAIN, capture_output=True, timeout=60, check=True

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 
-from engine import client
-from engine.protocol import events
-from engine.telemetry import Nvml
-from store.outcomes import Correctness, State, Validity
+from aisp.engine import client
+from aisp.engine.protocol import events
+from aisp.engine.telemetry import Nvml
+from aisp.store.outcomes import Correctness, State, Validity
 from tests.engine import fake_nvml
 from tests.engine.fake_nvml import FakeNvml
 from tests.engine.harness import EngineUnderTest, Result, Stream

@@ -11,11 +11,11 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from engine import client, lock, paths
-from engine.client import EngineUnavailableError
-from engine.protocol import events
-from store import History, Store, upkeep
-from store.outcomes import FindingStatus, State
+from aisp.engine import client, lock, paths
+from aisp.engine.client import EngineUnavailableError
+from aisp.engine.protocol import events
+from aisp.store import History, Store, upkeep
+from aisp.store.outcomes import FindingStatus, State
 from tests.engine.harness import EngineUnderTest, Stream
 from tests.evil.matrix import fault
 from tests.evil.stage import BESIDE_OTHERS_S, Stage, assert_timed, eventually

@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from engine import client, paths
-from store import Store, chain
-from store.outcomes import State
+from aisp.engine import client, paths
+from aisp.store import Store, chain
+from aisp.store.outcomes import State
 from tests.engine.harness import EngineUnderTest
 from tests.evil.matrix import fault
 from tests.evil.stage import Stage
@@ -26,8 +26,8 @@ async def asked(engine: EngineUnderTest, *words: str) -> tuple[int, Any]:
     with engine.use():
         done = await asyncio.to_thread(
             subprocess.run,
-            [sys.executable, "-c", "from tui.cli import main; main()", *words, "--json"],
-            cwd=Path(client.__file__).parents[1],
+            [sys.executable, "-c", "from aisp.tui.cli import main; main()", *words, "--json"],
+            cwd=Path(client.__file__).parents[2],
             capture_output=True,
             text=True,
             check=False,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from engine import client, confinement, paths
-from store.outcomes import FindingStatus, State
+from aisp.engine import client, confinement, paths
+from aisp.store.outcomes import FindingStatus, State
 from tests.engine.harness import EngineUnderTest, Result
 from tests.evil import corpus
 from tests.evil.corpus import Row
@@ -15,7 +15,7 @@ from tests.evil.matrix import fault
 from tests.evil.scenes.workers import ended
 from tests.evil.stage import Stage, assert_timed
 
-SOURCES = str(Path(client.__file__).parents[1])
+SOURCES = str(Path(client.__file__).parents[2])
 
 
 def caught(result: Result, row: Row) -> str:
@@ -122,8 +122,8 @@ import socket, sys
 line = socket.socket(socket.AF_UNIX)
 line.connect({socket!r})
 sys.path.insert(0, {sources!r})
-from engine.protocol import PROTOCOL, requests
-from engine.protocol.framing import Encoder
+from aisp.engine.protocol import PROTOCOL, requests
+from aisp.engine.protocol.framing import Encoder
 encoder = Encoder()
 hello = requests.Hello(protocol=PROTOCOL, build='', client='rung')
 try:

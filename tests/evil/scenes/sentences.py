@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from typing import IO
 
-from engine.protocol import events, requests
-from store.outcomes import State
+from aisp.engine.protocol import events, requests
+from aisp.store.outcomes import State
 from tests.engine import started
 from tests.evil.matrix import fault
 from tests.evil.scenes.stores import ON_A_SMALL_DISK
@@ -31,7 +31,7 @@ def spoilt(stage: Stage, body: str) -> dict[str, str]:
     (folder / "sitecustomize.py").write_text(
         "import sys, time\n\n\nclass Spoilt:\n    def find_spec(self, name, path=None, target=None):\n"
         f"        if name == 'torch':\n            {body}\n\n\n"
-        "if 'engine.worker' in sys.orig_argv:\n    sys.meta_path.insert(0, Spoilt())\n"
+        "if 'aisp.engine.worker' in sys.orig_argv:\n    sys.meta_path.insert(0, Spoilt())\n"
     )
     return {started.SITE: str(folder)}
 
@@ -84,7 +84,7 @@ COMMANDS = (
 def said(words: tuple[str, ...], stdout: IO[bytes] | None, environment: dict[str, str]) -> tuple[int, str]:
     """Status and stderr of a command with that stdout, closed where it is None."""
     done = subprocess.run(
-        [sys.executable, "-c", "from tui.cli import main; main()", *words],
+        [sys.executable, "-c", "from aisp.tui.cli import main; main()", *words],
         cwd=MAIN,
         env=os.environ | environment,
         stdin=subprocess.DEVNULL,
@@ -130,7 +130,7 @@ def fill():
         except OSError:
             pass
 def aisp(*words):
-    program = "from tui.cli import main; main()"
+    program = "from aisp.tui.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True)
     print(done.returncode, done.stderr.strip(), flush=True)
 """

@@ -7,10 +7,10 @@ import os
 import time
 from pathlib import Path
 
-from engine.protocol import events
-from engine.watch import RUN_BEHIND_S
-from kernels.catalog.sources import MAX_FILES
-from store.outcomes import State
+from aisp.engine.protocol import events
+from aisp.engine.watch import RUN_BEHIND_S
+from aisp.kernels.catalog.sources import MAX_FILES
+from aisp.store.outcomes import State
 from tests.evil import corpus
 from tests.evil.corpus import Row
 from tests.evil.matrix import fault

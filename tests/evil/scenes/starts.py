@@ -18,11 +18,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
-from engine import client, filesystem, paths, server
-from engine.client import EngineUnavailableError
-from engine.protocol import events, requests
-from store.outcomes import State
-from store.writer import Store
+from aisp.engine import client, filesystem, paths, server
+from aisp.engine.client import EngineUnavailableError
+from aisp.engine.protocol import events, requests
+from aisp.store.outcomes import State
+from aisp.store.writer import Store
+from aisp.tui.commands import machine
+from aisp.tui.commands.facts import Facts, Verdict
 from tests.engine.harness import EngineUnderTest
 from tests.evil import corpus
 from tests.evil.matrix import fault
@@ -30,10 +32,8 @@ from tests.evil.scenes.engines import refused, started_by
 from tests.evil.scenes.faces import Raw, environment
 from tests.evil.stage import Stage, eventually
 from tests.store.examples import finished, planned, samples_of
-from tui.commands import machine
-from tui.commands.facts import Facts, Verdict
 
-AISP = [sys.executable, "-c", "from tui.cli import main; main()"]
+AISP = [sys.executable, "-c", "from aisp.tui.cli import main; main()"]
 AT_ONCE_S = 8.0  # on a busy machine; the patience with an engine that starts is longer, and was used up before
 
 
@@ -41,7 +41,7 @@ def aisp(engine: EngineUnderTest, *words: str) -> subprocess.CompletedProcess[st
     """A command of the command line, as a person types it who has this engine's state folder."""
     return subprocess.run(
         [*AISP, *words],
-        cwd=Path(client.__file__).parents[1],
+        cwd=Path(client.__file__).parents[2],
         env=environment(engine),
         capture_output=True,
         text=True,
@@ -153,7 +153,7 @@ async def locked_elsewhere(stage: Stage) -> str:
 MOUNTED = "1 0 0:1 / {} rw shared:1 - nfs4 server:/home rw\n"
 ON_NFS = """
 from pathlib import Path
-from engine import filesystem
+from aisp.engine import filesystem
 filesystem.MOUNTS = Path({!r})
 """
 
@@ -206,7 +206,7 @@ def journal_mode(database: Path) -> str:
 EXAMINED_S = 2.0
 LARGE = f"""
 import time
-from store import upkeep, writer
+from aisp.store import upkeep, writer
 writer.EXAMINED_BYTES = 0
 whole = upkeep.quick_check
 def quick_check(connection, path):
@@ -378,7 +378,7 @@ async def frozen_engine(stage: Stage) -> str:
     told: list[str] = []
     run = await asyncio.create_subprocess_exec(
         *(*AISP, "bench", "run", "--targets", "mine:slow", "--root", str(root), "--quick"),
-        cwd=Path(client.__file__).parents[1],
+        cwd=Path(client.__file__).parents[2],
         env=environment(engine),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

@@ -13,11 +13,11 @@ import sys
 from pathlib import Path
 from unittest import mock
 
-from engine import client, paths
-from engine.client import EngineUnavailableError
-from engine.protocol import events
-from store import History, Store, migrations, upkeep
-from store.outcomes import State
+from aisp.engine import client, paths
+from aisp.engine.client import EngineUnavailableError
+from aisp.engine.protocol import events
+from aisp.store import History, Store, migrations, upkeep
+from aisp.store.outcomes import State
 from tests.engine.harness import EngineUnderTest, Stream
 from tests.evil.matrix import fault
 from tests.evil.scenes.engines import refused, started_by
@@ -88,7 +88,7 @@ READ_THERE = """
 import ctypes, os, sys
 if ctypes.CDLL(None).setns(os.open(f"/proc/{sys.argv[1]}/ns/mnt", os.O_RDONLY), 0):
     raise SystemExit("another process's mounts cannot be entered")
-from store import History
+from aisp.store import History
 with History(sys.argv[2]) as history:
     print(history.run(sys.argv[3]).state.value, "whole" if history.verify(sys.argv[3]) else "damaged")
 """
@@ -99,7 +99,7 @@ async def read_there(engine: EngineUnderTest, run_id: str) -> str:
     done = await asyncio.to_thread(
         subprocess.run,
         [sys.executable, "-c", READ_THERE, str(engine.ps.pid), f"{engine.environment['AISP_STATE']}/aisp.db", run_id],
-        env=os.environ | {"PYTHONPATH": str(Path(client.__file__).parents[1])},
+        env=os.environ | {"PYTHONPATH": str(Path(client.__file__).parents[2])},
         capture_output=True,
         text=True,
         check=False,
@@ -220,7 +220,7 @@ async def damaged(stage: Stage) -> str:
 
 KILLED_IN_STEP = """
 import os, signal
-from store import migrations
+from aisp.store import migrations
 whole = migrations.STEPS[{step} - 1]
 def killed(db):
     whole(db)
@@ -294,8 +294,8 @@ async def newer_schema(stage: Stage) -> str:
         assert version_of(place) == migrations.LATEST + 1
         shown = await asyncio.to_thread(
             subprocess.run,
-            [sys.executable, "-c", "from tui.cli import main; main()", "bench", "history", run.target, "--json"],
-            cwd=Path(client.__file__).parents[1],
+            [sys.executable, "-c", "from aisp.tui.cli import main; main()", "bench", "history", run.target, "--json"],
+            cwd=Path(client.__file__).parents[2],
             capture_output=True,
             text=True,
             check=False,

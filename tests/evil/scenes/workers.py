@@ -14,9 +14,9 @@ from pathlib import Path
 
 import psutil
 
-from engine.telemetry import Nvml
-from store.outcomes import FindingStatus, State
-from store.records import ArmRecord
+from aisp.engine.telemetry import Nvml
+from aisp.store.outcomes import FindingStatus, State
+from aisp.store.records import ArmRecord
 from tests.engine.harness import OUTPUT_LIMIT_BYTES, Result
 from tests.evil import corpus
 from tests.evil.corpus import Row

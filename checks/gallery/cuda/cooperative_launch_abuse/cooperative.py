@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from kernels.cuda import arch_of, compile_cubin, load
+from aisp.kernels.cuda import arch_of, compile_cubin, load
 
 BLOCKS = 64
 THREADS = 512

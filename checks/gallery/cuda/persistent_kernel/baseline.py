@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from kernels.cuda import ceil_div, launch, load
+from aisp.kernels.cuda import ceil_div, launch, load
 
 plain = load(Path(__file__).with_name("persistent.cu"), "plain")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from kernels.cuda import launch, load
+from aisp.kernels.cuda import launch, load
 
 serve = load(Path(__file__).with_name("persistent.cu"), "serve")
 BLOCKS = 64  # all of them fit at once

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from kernels.cuda import launch, load
+from aisp.kernels.cuda import launch, load
 
 queue = load(Path(__file__).with_name("persistent.cu"), "queue")
 BLOCKS = 4096  # enough for any GPU's SMs; those that come late find the counter run out
