@@ -49,6 +49,9 @@ def test_a_machine_keeps_the_torch_that_it_has(tmp_path: Path) -> None:
     prefix, origin = asked.stdout.split()
     assert Path(prefix) == venv
     assert Path(origin) == Path(found.origin)
+    names = "import importlib.metadata as m; print(m.distribution('aisp').read_text('top_level.txt'))"
+    brought = subprocess.run([venv / "bin/python", "-c", names], capture_output=True, text=True, check=True)
+    assert brought.stdout.split() == ["aisp"], "every other name belongs to who installs it"
     told = subprocess.run([venv / "bin/aisp", "--help"], capture_output=True, text=True, check=True)
     assert "bench" in told.stdout
 

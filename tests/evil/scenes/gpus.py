@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]
 
 from aisp.engine import client
-from aisp.engine.protocol import events
+from aisp.engine.protocol import events, requests
 from aisp.engine.telemetry import Nvml
 from aisp.store.outcomes import Correctness, State, Validity
 from tests.engine import fake_nvml
@@ -287,7 +287,17 @@ async def no_driver(stage: Stage) -> str:
         await engine.start()
         assert await gpu_note(engine) == words
         root = stage.target(f"t{code}", root=f"r{code}")
-        told.append(await refused(engine, root, f"t{code}", f"needs a GPU: {words}"))
+        async with engine.stream() as stream:
+            request = requests.StartRuns(
+                seq=stream.connection.next_seq(),
+                roots=[str(root)],
+                targets=[f"{root.name}:t{code}"],
+                device="cuda",
+                quick=True,
+            )
+            reply = await stream.connection.request(request)
+        assert f"needs a GPU: {words}" in reply.error, reply
+        told.append(reply.error)
         if code != 18:  # the last one has to carry out a run on the CPU
             engine.close()
     return "; ".join(told)
