@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from aisp.engine.telemetry import Nvml
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Case, Flag, Kind, Role, Rung, Target, TensorSpec
 
@@ -54,6 +55,14 @@ SECTIONS = {
 def runs_without_gpu(rung: Rung) -> bool:
     """Whether a machine with no GPU can execute the rung."""
     return rung.needs.gpus == 0 and not rung.gpu_only and rung.kind is not Kind.CUDA
+
+
+def runs_on(rung: Rung, device: str) -> bool:
+    """Whether this machine can execute the rung on that device."""
+    if device == "cpu":
+        return runs_without_gpu(rung)
+    gpus = Nvml().devices()
+    return rung.needs.missing(sm=gpus[0].sm, gpus=len(gpus)) is None
 
 
 def small_cases(target: Target) -> list[Case]:
@@ -215,7 +224,7 @@ def converted_arguments(tree: ast.Module, called: Container[str]) -> list[str]:
 
 def check_honest(target: Target, device: str) -> None:
     verdicts = judged(target.id, device)
-    honest = [rung for rung in target.honest_rungs if device != "cpu" or runs_without_gpu(rung)]
+    honest = [rung for rung in target.honest_rungs if runs_on(rung, device)]
     assert sorted({(v["rung"], v["case"]) for v in verdicts if v["honest"]}) == sorted(
         (rung.name, case.name) for rung in honest for case in small_cases(target) if not rung.unsupported(case.axes)
     )
@@ -230,9 +239,7 @@ def check_wrong(target: Target, device: str) -> None:
     verdicts = [v for v in judged(target.id, device) if not v["honest"]]
     crashed = [f"{v['rung']} on {v['case']}: {v['detail']}" for v in verdicts if v["finding"] == "exception"]
     assert crashed == [], "a plausible mistake runs; an exception proves nothing about the judge"
-    expected = {
-        rung.name for rung in target.rungs if rung.role is Role.WRONG and (device != "cpu" or runs_without_gpu(rung))
-    }
+    expected = {rung.name for rung in target.rungs if rung.role is Role.WRONG and runs_on(rung, device)}
     refused = {v["rung"] for v in verdicts if not v["right"]}
     assert refused == expected
 
@@ -351,7 +358,7 @@ def whole(told: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
 
 def judge_target(target: Target, device: str, rank: int) -> list[dict[str, Any]]:
     """Run and judge every rung that `device` can run, each imported afresh."""
-    rungs = [rung for rung in target.rungs if device != "cpu" or runs_without_gpu(rung)]
+    rungs = [rung for rung in target.rungs if runs_on(rung, device)]
     verdicts = []
     for rung in rungs:
         for case in (case for case in small_cases(target) if not rung.unsupported(case.axes)):

@@ -491,8 +491,11 @@ def _gives_its_memory_back(nvml: Nvml, before: int) -> bool:
 
 
 async def _holder(stage: Stage) -> tuple[int, float]:
-    """Run a rung whose child, in a session of its own, holds 1 GiB of the GPU; its pid, and how long that stayed."""
-    nvml, engine = Nvml(), stage.engine
+    """Run a rung whose child, in a session of its own, holds 1 GiB of the GPU; its pid, and how long that stayed.
+
+    The engine confines nothing: a confined process's child cannot open the GPU at all.
+    """
+    nvml, engine = Nvml(), await stage.started(AISP_LANDLOCK="0")
     await engine.steady()
     before = nvml.used_bytes(0)
     assert before is not None, "the driver does not tell how much memory is in use"
@@ -517,6 +520,7 @@ async def _holder(stage: Stage) -> tuple[int, float]:
     "a rung's child in a session of its own holds a CUDA context",
     "it is swept, its memory is back, the GPU is not set aside",
     gpu=True,
+    own=True,
 )
 async def child_with_a_context(stage: Stage) -> str:
     _, took_s = await _holder(stage)
