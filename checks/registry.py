@@ -35,7 +35,8 @@ from aisp.store.outcomes import FindingStatus, State, Timing
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Case, Rung, Target
-    from aisp.store import records  # costs numpy, which listing the checks does not need
+    from aisp.store import record as records  # costs numpy, which listing the checks does not need
+    from aisp.store.samples import Samples, Telemetry
 
 CATEGORIES = (
     "timing", "output", "workload", "location", "memory", "cuda", "compile", "distributed", "environment",
@@ -422,7 +423,7 @@ class ArmFacts:
     timing: Timing
     calls: int = 1
     sensed: tuple[Sensed, ...] = ()
-    samples: records.Samples | None = None
+    samples: Samples | None = None
     median_ms: float | None = None
     sol_spec: float | None = None
     sol_measured: float | None = None
@@ -503,7 +504,7 @@ class RunFacts:
     arms: tuple[ArmFacts, ...]
     before: Mapping[str, Any] = field(default_factory=dict)
     after: Mapping[str, Any] = field(default_factory=dict)
-    telemetry: records.Telemetry | None = None
+    telemetry: Telemetry | None = None
     task: TaskFacts | None = None
     files: Mapping[str, bytes] = field(default_factory=dict)
     files_intact: bool | None = None

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 TWIN = "(A/A)"
 LEAST_PER_REPLICA = 4  # kept samples: one for each round of the shortest stop rule
 SET_ASIDE = 0.9  # of an arm's samples
-REASONS = {1: "low clock", 2: "host time leaked in"}  # store.records.DISCARDED
+REASONS = {1: "low clock", 2: "host time leaked in"}  # store.record.DISCARDED
 
 STEP = 1.5  # later samples over earlier ones, or the other way round, from which on a replica has two times
 LONE_STEP = 3.0  # where there is one process, which no other confirms

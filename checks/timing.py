@@ -45,7 +45,7 @@ from aisp.store.outcomes import Timing
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Case
-    from aisp.store import records  # see checks.registry
+    from aisp.store.samples import Samples
 
 MOST_SAMPLES = 4096  # whose figures a sensor keeps
 LATE_LEAST_MS = 0.05  # asking an idle device takes some 10 us, and on a loaded host a few times that
@@ -283,7 +283,7 @@ class _Both:
     coarse: bool = False
 
 
-def _by_both(arm: ArmFacts, taken: records.Samples) -> list[_Both]:
+def _by_both(arm: ArmFacts, taken: Samples) -> list[_Both]:
     """Every replica that has samples which count."""
     import numpy as np  # listing the checks does not need it
 

@@ -17,7 +17,6 @@ from typing import TypeVar
 import numpy as np
 
 from aisp.checks.registry import Refusal, Sensed, Surprises, Sustained
-from aisp.engine.clean import clean
 from aisp.engine.contention import Waits
 from aisp.engine.environment import oom_kills
 from aisp.engine.fingerprints import NUMBERS, first_difference
@@ -35,9 +34,11 @@ from aisp.engine.spawner import (
     progress_limit_s,
 )
 from aisp.kernels.catalog.model import Rung
+from aisp.store.outcomes import TWIN_SUFFIX as TWIN_SUFFIX
 from aisp.store.outcomes import Correctness, State, Timing
-from aisp.store.records import Naive, Samples
-from aisp.store.results.standing import TWIN_SUFFIX as TWIN_SUFFIX
+from aisp.store.record import Naive
+from aisp.store.samples import Samples
+from aisp.store.text import clean
 
 FINGERPRINT_TOLERANCE = 1e-6
 INEXACT_TOLERANCE = 1e-3

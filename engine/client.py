@@ -28,9 +28,9 @@ from pathlib import Path
 from types import TracebackType
 
 from aisp.engine import lock, paths, start
-from aisp.engine.clean import clean_line
 from aisp.engine.protocol import PROTOCOL, events, requests
 from aisp.engine.protocol.framing import MAX_REQUEST_BYTES, Decoder, Encoder, FrameError
+from aisp.store.text import clean_line
 
 BUFFERED_EVENTS = 50_000
 START_PATIENCE_S = 10.0

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aisp.engine.clean import clean_line
 from aisp.engine.protocol import reports
+from aisp.store.text import clean_line
 
 if TYPE_CHECKING:
     from aisp.engine.telemetry import Nvml, User

@@ -9,10 +9,11 @@ import msgspec
 
 from aisp.checks import registry
 from aisp.engine.arms import TWIN_SUFFIX, Arm
-from aisp.engine.clean import clean_line
 from aisp.engine.protocol import reports
-from aisp.store import records
+from aisp.store import record as records
 from aisp.store.outcomes import Correctness, FindingStatus, State, Timing, Validity, Verdict
+from aisp.store.samples import Telemetry
+from aisp.store.text import clean_line
 
 if TYPE_CHECKING:
     from aisp.engine.runs import Plan
@@ -38,7 +39,7 @@ def task_facts(report: reports.TaskInspected) -> registry.TaskFacts | None:
         return None
 
 
-def arm_facts(arm: Arm, record: records.ArmRecord, source: bytes) -> registry.ArmFacts:
+def arm_facts(arm: Arm, record: records.Arm, source: bytes) -> registry.ArmFacts:
     """One arm, after its end."""
     light, median_ms = record.light, record.median_ms
 
@@ -82,7 +83,7 @@ def run_facts(
     *,
     before: Mapping[str, Any],
     after: Mapping[str, Any],
-    telemetry: records.Telemetry | None,
+    telemetry: Telemetry | None,
     task: registry.TaskFacts | None,
     files_intact: bool | None,
     drawn: registry.Drawn,
@@ -109,10 +110,10 @@ def run_facts(
     )
 
 
-def examine(facts: registry.RunFacts, without: frozenset[str]) -> tuple[records.FindingRecord, ...]:
+def examine(facts: registry.RunFacts, without: frozenset[str]) -> tuple[records.Finding, ...]:
     """What every check says, as records."""
     return tuple(
-        records.FindingRecord(
+        records.Finding(
             check=finding.check,
             arm=finding.arm,
             status=finding.status,
@@ -123,9 +124,7 @@ def examine(facts: registry.RunFacts, without: frozenset[str]) -> tuple[records.
     )
 
 
-def overall(
-    findings: Sequence[records.FindingRecord], arms: Sequence[records.ArmRecord], *, left_out: bool
-) -> Validity:
+def overall(findings: Sequence[records.Finding], arms: Sequence[records.Arm], *, left_out: bool) -> Validity:
     """Whether the times of a run may be believed."""
     statuses = {finding.status for finding in findings}
     if FindingStatus.CAUGHT in statuses:
@@ -136,7 +135,7 @@ def overall(
 
 
 def doubted(
-    findings: Sequence[records.FindingRecord], quarantines: Mapping[str, records.Quarantine], code: str
+    findings: Sequence[records.Finding], quarantines: Mapping[str, records.Quarantine], code: str
 ) -> dict[str, str]:
     """Arms of which no speed-up may be told, and why: those caught now, and those still in quarantine."""
     found = {
@@ -153,14 +152,14 @@ def doubted(
 
 
 def without_doubted(
-    comparisons: Sequence[records.ComparisonRecord], doubted_arms: Mapping[str, str]
-) -> tuple[records.ComparisonRecord, ...]:
+    comparisons: Sequence[records.Comparison], doubted_arms: Mapping[str, str]
+) -> tuple[records.Comparison, ...]:
     """The comparisons, those of doubted arms without figures. What was caught in the run as a whole doubts all."""
-    found: list[records.ComparisonRecord] = []
+    found: list[records.Comparison] = []
     for comparison in comparisons:
         why = next((doubted_arms[arm] for arm in (comparison.rung, comparison.baseline, "") if arm in doubted_arms), "")
         if why:
-            comparison = records.ComparisonRecord(
+            comparison = records.Comparison(
                 comparison.rung, comparison.baseline, Verdict.NONE, note=clean_line(why, limit=EVIDENCE_CHARACTERS)
             )
         found.append(comparison)

@@ -18,6 +18,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from aisp.checks.compare import Finding
 from aisp.checks.oracle import lint, report, shrink
 from aisp.checks.oracle.schema import Case, Schema, SchemaError, Stage, Strategy, draw
@@ -25,14 +27,14 @@ from aisp.engine import environment, snapshots
 from aisp.engine.arena import Arena
 from aisp.engine.arms import ArmEnd, ask
 from aisp.engine.caches import RunCaches
-from aisp.engine.clean import clean, clean_line
 from aisp.engine.protocol import events, jobs, reports
 from aisp.engine.runs import Services
 from aisp.engine.spawner import Child, ChildGoneError, ChildTimeoutError
 from aisp.kernels.catalog.model import Kind, Rung, Target
 from aisp.store.errors import StoreError
-from aisp.store.fuzzes import FailureRecord, FuzzRecord, NaiveOpinion, RungFuzz, Tally
 from aisp.store.outcomes import CaseVerdict, FuzzVerdict, State
+from aisp.store.record import Failure, Fuzz, NaiveOpinion, RungFuzz, Tally
+from aisp.store.text import clean, clean_line
 from aisp.store.ulid import new_ulid
 
 log = logging.getLogger("aisp.fuzzing")
@@ -72,7 +74,7 @@ class FuzzPlan:
     wall: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="milliseconds"))
     obstacles: Mapping[str, str] = field(default_factory=dict)
     problem: str = ""
-    replay: FailureRecord | None = None
+    replay: Failure | None = None
 
     def planned(self) -> events.FuzzPlanned:
         """As faces are told of it."""
@@ -91,9 +93,9 @@ class FuzzPlan:
             trigger=self.trigger,
         )
 
-    def record(self, state: str, reason: str) -> FuzzRecord:
+    def record(self, state: str, reason: str) -> Fuzz:
         """As the store remembers it, with nothing tried yet."""
-        return FuzzRecord(
+        return Fuzz(
             id=self.id,
             target=self.target.id,
             folder=os.fsencode(self.target.folder),
@@ -139,7 +141,7 @@ class _Subject:
     unsupported: int = 0
     judged: int = 0
     by_strategy: dict[str, Tally] = field(default_factory=dict)
-    failures: list[FailureRecord] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
     naive: NaiveOpinion | None = None
     max_error: float | None = None
     took_ms: float = 0.0
@@ -266,7 +268,7 @@ class Fuzzing:
             publish(replayed or lost)
             return
         results = [subject.result() for subject in self._subjects]
-        record = replace(
+        record = msgspec.structs.replace(
             plan.record(state, reason),
             rungs=tuple(results if state == "done" else (result.stopped() for result in results)),
             duration_ms=(time.monotonic() - self._started) * 1e3,
@@ -278,8 +280,8 @@ class Fuzzing:
             await self._services.store("put_fuzz", record, kept)
         except StoreError as error:
             told = clean_line(f"it ended {state}, but could not be stored: {error}")
-            record = replace(record, state="failed", reason=told)
-        publish(events.FuzzFinished(fuzz_id=plan.id, record=record.plain()))
+            record = msgspec.structs.replace(record, state="failed", reason=told)
+        publish(events.FuzzFinished(fuzz=record))
 
     # -- processes -------------------------------------------------------------------------------------------------
 
@@ -516,14 +518,14 @@ class Fuzzing:
         failure = self._failure(subject, case, case, tried, new_ulid())
         subject.failures = sorted([*subject.failures, failure], key=_smallness)[:KEPT_FAILURES]
         if failure in subject.failures:
-            self._services.publish(events.FuzzFailure(fuzz_id=self.plan.id, failure=failure.plain()))
+            self._services.publish(events.FuzzFailure(fuzz_id=self.plan.id, failure=failure))
 
     def _failure(
         self, subject: _Subject, case: Case, drawn: Case, tried: _Tried, failure_id: str, tries: int = 0
-    ) -> FailureRecord:
+    ) -> Failure:
         plan, bad = self.plan, tried.bad
         detail = clean(tried.detail)
-        return FailureRecord(
+        return Failure(
             id=failure_id,
             fuzz=plan.id,
             target=plan.target.id,
@@ -565,11 +567,11 @@ class Fuzzing:
             search.answer(tried.verdict.failing)
             if tried.verdict.failing:
                 best = tried
-        smallest = replace(first, tried=search.tries)
+        smallest = msgspec.structs.replace(first, tried=search.tries)
         if best is not None:
             smallest = self._failure(subject, search.best, drawn, best, first.id, search.tries)
         subject.failures = [smallest if kept.id == first.id else kept for kept in subject.failures]
-        self._services.publish(events.FuzzFailure(fuzz_id=self.plan.id, failure=smallest.plain(), shrunk=True))
+        self._services.publish(events.FuzzFailure(fuzz_id=self.plan.id, failure=smallest, shrunk=True))
 
     async def _ask_naively(self, subject: _Subject) -> None:
         """What a careless oracle says: the default case's shape, each dtype once."""
@@ -648,7 +650,7 @@ class Fuzzing:
         )
 
 
-def _smallness(failure: FailureRecord) -> tuple[bool, float, int]:
+def _smallness(failure: Failure) -> tuple[bool, float, int]:
     """Gate failures first, then by the size of the case."""
     case = Case.of(failure.case)
     return failure.stage != Stage.GATE, shrink.size(case), case.number
@@ -663,4 +665,4 @@ def unstarted(plan: FuzzPlan, reason: str) -> list[events.Event]:
     if plan.what == "replay":
         failure = plan.replay.id if plan.replay else ""
         return [events.ReplayFinished(fuzz_id=plan.id, failure=failure, outcome="impossible", detail=reason)]
-    return [events.FuzzFinished(fuzz_id=plan.id, record=plan.record("cancelled", reason).plain())]
+    return [events.FuzzFinished(fuzz=plan.record("cancelled", reason))]

@@ -17,12 +17,12 @@ from aisp.checks.oracle import families
 from aisp.checks.oracle.schema import Case, SchemaError
 from aisp.checks.registry import Drawn, Refusal
 from aisp.engine.arms import Arm, ArmEnd, ask
-from aisp.engine.clean import clean, clean_line
 from aisp.engine.protocol import jobs, reports
 from aisp.engine.ranks import Process
 from aisp.kernels.catalog.model import Case as NamedCase
 from aisp.kernels.catalog.model import Rung, Target
 from aisp.store.outcomes import Correctness, State
+from aisp.store.text import clean, clean_line
 
 FIRST_SET = 1 << 16  # behind the run's unforeseen sets: number of the first set of another family
 

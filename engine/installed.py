@@ -35,7 +35,7 @@ from typing import TypeAlias
 import msgspec
 
 from aisp.engine import paths
-from aisp.engine.clean import clean_line
+from aisp.store.text import clean_line
 
 Stat: TypeAlias = tuple[int, int, int, int]
 """Inode, size, time of the last write and of the last change in ns. The last cannot be set back by who rewrites a file

@@ -10,22 +10,23 @@ import asyncio
 import logging
 import math
 import statistics
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from aisp.engine import environment
 from aisp.engine.arms import ArmEnd, ask
-from aisp.engine.clean import clean_line
 from aisp.engine.protocol import events, jobs, reports
 from aisp.engine.spawner import Child, ChildGoneError, ChildTimeoutError
 from aisp.engine.speed_of_light import CEILINGS
 from aisp.engine.telemetry import Readings, Sampler
-from aisp.engine.telling import ceiling_event
 from aisp.store.errors import StoreError
 from aisp.store.outcomes import State
-from aisp.store.records import Ceiling, Peak
+from aisp.store.record import Ceiling, Peak
+from aisp.store.text import clean_line
 
 if TYPE_CHECKING:
     from aisp.engine.runs import Services
@@ -136,7 +137,11 @@ async def _measure_all(services: Services, peak_id: str, clocks: _Clocks) -> _Pr
                     if position < len(plan.items) and deaths < MOST_DEATHS:
                         child = await _fresh(services)
             progress.ceilings.append(ceiling)
-            services.publish(ceiling_event(peak_id, progress.gpu, position, len(plan.items), ceiling))
+            services.publish(
+                events.PeakCeiling(
+                    peak_id=peak_id, gpu=progress.gpu, position=position, count=len(plan.items), ceiling=ceiling
+                )
+            )
         if not any(ceiling.value is not None for ceiling in progress.ceilings):
             notes = "; ".join(dict.fromkeys(ceiling.note for ceiling in progress.ceilings))
             raise PeakError(f"no ceiling could be measured: {notes[:1000]}")
@@ -185,7 +190,7 @@ def _with_memory_clock(ceiling: Ceiling, clocks: list[float]) -> Ceiling:
     known = [clock for clock in clocks if math.isfinite(clock) and clock > 0]
     if ceiling.value is None or not known:
         return ceiling
-    return replace(ceiling, memory_clock_mhz=statistics.median(known))
+    return msgspec.structs.replace(ceiling, memory_clock_mhz=statistics.median(known))
 
 
 class _Clocks:

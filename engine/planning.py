@@ -15,7 +15,6 @@ from pathlib import Path
 from aisp.checks import registry
 from aisp.checks.oracle.schema import CYCLE, MOST_ELEMENTS_HOST, Strategy
 from aisp.engine import contention, corpus
-from aisp.engine.clean import clean_line
 from aisp.engine.fuzzing import FuzzPlan
 from aisp.engine.protocol import events, requests
 from aisp.engine.runs import Plan, new_seed
@@ -25,9 +24,9 @@ from aisp.kernels import catalog
 from aisp.kernels.catalog.frontmatter import definition
 from aisp.kernels.catalog.model import Case, Catalog, Needs, Role, Rung, Target
 from aisp.kernels.catalog.sources import LESSON
-from aisp.store.fuzzes import FailureRecord
 from aisp.store.outcomes import State, Trigger
-from aisp.store.records import RunRecord
+from aisp.store.record import Failure, Run
+from aisp.store.text import clean_line
 from aisp.store.ulid import new_ulid
 
 MOST_CASES = 1_000_000  # of one fuzz
@@ -148,7 +147,7 @@ def plan(
     alone = chosen_device == "cuda" and target.needs.gpus > 1
     surprise = FIRST_SURPRISE + (new_seed() >> 16)
     rule = StopRule.of(quick=quick, replicas=replicas, warm=warm, interleaved=interleave and not alone)
-    record = RunRecord(
+    record = Run(
         id=new_ulid(),
         target=target.id,
         folder=os.fsencode(target.folder),
@@ -285,7 +284,7 @@ def plan_fuzz(
     )
 
 
-def plan_replay(failure: FailureRecord, files: Mapping[str, bytes], folder: Path, hardware: Hardware) -> FuzzPlan:
+def plan_replay(failure: Failure, files: Mapping[str, bytes], folder: Path, hardware: Hardware) -> FuzzPlan:
     """Do a stored failure again, from the sources in `folder`, where they were laid out.
 
     Raises:

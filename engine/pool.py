@@ -16,8 +16,8 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 
 from aisp.engine import paths, spawner, workplaces
-from aisp.engine.clean import clean
 from aisp.engine.spawner import Child, ChildGoneError, ChildTimeoutError
+from aisp.store.text import clean
 
 log = logging.getLogger("aisp.pool")
 

@@ -16,7 +16,7 @@ import random
 import shutil
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,6 @@ from aisp.engine import challenges, contention, environment, facts, gate, paths,
 from aisp.engine.arena import Arena
 from aisp.engine.arms import TWIN_SUFFIX, Arm, ArmEnd, Limits, ask, check_done, tail
 from aisp.engine.caches import Caches, RunCaches
-from aisp.engine.clean import clean, clean_line
 from aisp.engine.gate import Gate
 from aisp.engine.gpus import Custody, WallClock, conditions, neighbours
 from aisp.engine.pool import Pool
@@ -38,14 +37,15 @@ from aisp.engine.protocol import events, jobs, reports
 from aisp.engine.ranks import Process, Ranks
 from aisp.engine.spawner import Child, ChildGoneError, ChildTimeoutError
 from aisp.engine.telemetry import Nvml, Readings, Sampler
-from aisp.engine.telling import arm_event, comparison_event, findings_event, finished_event
 from aisp.engine.turns import ArmFailure, StopRule, Turns
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Case, Flag, Kind, Role, Rung, Target
 from aisp.kernels.catalog.sources import SUFFIXES
-from aisp.store import records
+from aisp.store import record as records
 from aisp.store.outcomes import Correctness, State, Validity, Verdict
 from aisp.store.results import standing
+from aisp.store.samples import Telemetry
+from aisp.store.text import clean, clean_line
 
 log = logging.getLogger("aisp.runs")
 
@@ -67,7 +67,7 @@ _WHEN = {
 class Plan:
     """Everything that is decided before a run starts."""
 
-    record: records.RunRecord  # state planned
+    record: records.Run  # state planned
     target: Target
     case: Case
     rungs: tuple[Rung, ...]  # in the order of arms, the baseline first
@@ -78,6 +78,12 @@ class Plan:
     without: frozenset[str] = frozenset()  # checks that are left out on request
     naive: bool = False  # ask what a careless evaluator would say
     surprise: int = 1 << 32  # number of the first set that comes unforeseen; no worker is told it before
+
+    @property
+    def seed(self) -> int:
+        """The master seed, from which all inputs are drawn."""
+        assert self.record.seed is not None
+        return self.record.seed
 
     def source(self, rung: Rung) -> bytes:
         """The rung's own file."""
@@ -141,7 +147,7 @@ class Execution:
         self._lost = ""  # what has become of the GPU
         self._task_facts: TaskFacts | None = None
         self._meetings: list[Path] = []
-        self._steps: list[records.StepRecord] = []
+        self._steps: list[records.Step] = []
         self._readings = Readings()
         self._flags: list[str] = []
         self._environment = ""
@@ -154,8 +160,9 @@ class Execution:
             self._id,
             plan.case.name,
             plan.rule,
-            random.Random(plan.record.seed),
+            random.Random(plan.seed),
             services.publish,
+            self._tell_step,
             services.limits.progress_s,
         )
         self._reason = ""
@@ -164,7 +171,7 @@ class Execution:
             target=plan.target,
             case=plan.case,
             device=self._device,
-            seed=plan.record.seed,
+            seed=plan.seed,
             without=plan.without,
             first_set=plan.surprise + gate.FIRST_SET,
             ask_judge=self._ask_judge,
@@ -184,7 +191,7 @@ class Execution:
 
     # -- the whole -------------------------------------------------------------------------------------------------
 
-    async def run(self) -> records.RunRecord:
+    async def run(self) -> records.Run:
         """Carry it out; the final record, committed. Cancelling this task ends the run as `cancelled`."""
         self._started = time.monotonic_ns()
         self._services.pool.begin_run()
@@ -230,7 +237,7 @@ class Execution:
                 await asyncio.shield(ending)
         return ending.result()
 
-    async def _end(self, sampler: Sampler) -> records.RunRecord:
+    async def _end(self, sampler: Sampler) -> records.Run:
         if self._device == "cuda" and self._before:
             await self._mourn()
         await self._clean_up()
@@ -456,9 +463,7 @@ class Execution:
         self._expected = asyncio.create_task(self._expect())
 
     async def _make_set(self, case: Case, number: int, like: int | None = None) -> None:
-        job = jobs.MakeInputs(
-            case=case.name, set_index=number, seed=self.plan.record.seed, blob=self._arena.blob(), like=like
-        )
+        job = jobs.MakeInputs(case=case.name, set_index=number, seed=self.plan.seed, blob=self._arena.blob(), like=like)
         made = await self._ask_judge(job, reports.InputsMade, "the inputs")
         self._inputs[case.name, number] = made.blob
 
@@ -601,7 +606,7 @@ class Execution:
                     child,
                     jobs.TakeInputs(
                         case=case_name,
-                        seed=self.plan.record.seed,
+                        seed=self.plan.seed,
                         sets=[self._inputs[case_name, number] for number in numbers],
                     ),
                     reports.Taken,
@@ -808,7 +813,7 @@ class Execution:
             chapter=self.plan.target.chapter,
             device=self._device,
             case=case,
-            seed=self.plan.record.seed,
+            seed=self.plan.seed,
             sets=[self._inputs[case, 0]],
             baseline=base.name,
             rung=rung.name,
@@ -842,21 +847,22 @@ class Execution:
 
     async def _advance(self, state: State) -> None:
         await self._services.store("advance", self._id, state, start_ns=self._started)
-        self._services.publish(events.RunState(run_id=self._id, state=state.value, at_ns=time.monotonic_ns()))
+        self._services.publish(events.RunState(run_id=self._id, state=state, at_ns=time.monotonic_ns()))
 
     @contextlib.asynccontextmanager
     async def _step(self, name: str, arm: Arm | None = None) -> AsyncIterator[None]:
         whose = arm.name if arm else ""
         start = time.monotonic_ns()
-        self._services.publish(events.Step(run_id=self._id, name=name, arm=whose, start_ns=start))
+        self._tell_step(records.Step(name, whose, start))
         try:
             yield
         finally:
-            took_ms = (time.monotonic_ns() - start) / 1e6
-            self._steps.append(records.StepRecord(name, whose, start, took_ms))
-            self._services.publish(
-                events.Step(run_id=self._id, name=name, arm=whose, start_ns=start, duration_ms=took_ms)
-            )
+            self._tell_step(records.Step(name, whose, start, (time.monotonic_ns() - start) / 1e6))
+
+    def _tell_step(self, step: records.Step) -> None:
+        if step.duration_ms is not None:
+            self._steps.append(step)
+        self._services.publish(events.Step(run_id=self._id, step=step))
 
     def _listen(self, child: Process, whose: str) -> None:
         def heard(stream: str, data: bytes) -> None:
@@ -899,21 +905,19 @@ class Execution:
                 )
 
     def _tell_arm(self, arm: Arm) -> None:
-        self._services.publish(arm_event(self._id, self._arm_record(arm)))
+        self._services.publish(events.ArmUpdate(run_id=self._id, arm=self._arm_record(arm)))
 
     async def _tell(self) -> None:
         """Preliminary figures. They cost some 10 ms an arm: in a thread, while nothing is measured."""
         self._publish_figures(*await asyncio.to_thread(self._figures))
 
-    def _publish_figures(
-        self, arms: Sequence[records.ArmRecord], comparisons: Sequence[records.ComparisonRecord]
-    ) -> None:
+    def _publish_figures(self, arms: Sequence[records.Arm], comparisons: Sequence[records.Comparison]) -> None:
         for arm in arms:
-            self._services.publish(arm_event(self._id, arm))
+            self._services.publish(events.ArmUpdate(run_id=self._id, arm=arm))
         for comparison in comparisons:
-            self._services.publish(comparison_event(self._id, comparison))
+            self._services.publish(events.ComparisonUpdate(run_id=self._id, comparison=comparison))
 
-    def _figures(self) -> tuple[tuple[records.ArmRecord, ...], tuple[records.ComparisonRecord, ...]]:
+    def _figures(self) -> tuple[tuple[records.Arm, ...], tuple[records.Comparison, ...]]:
         """What the samples say so far, the baseline first."""
         rule = self.plan.rule
         arms = tuple(self._arm_record(arm) for arm in self._arms)
@@ -922,7 +926,7 @@ class Execution:
 
     # -- the verdict -----------------------------------------------------------------------------------------------
 
-    def _arm_record(self, arm: Arm) -> records.ArmRecord:
+    def _arm_record(self, arm: Arm) -> records.Arm:
         light: verdicts.Lamp | None = None
         if self._ready is not None and self._device == "cuda":
             light = functools.partial(
@@ -956,7 +960,7 @@ class Execution:
         for meeting in self._meetings:
             shutil.rmtree(meeting, ignore_errors=True)
 
-    async def _conclude(self) -> records.RunRecord:
+    async def _conclude(self) -> records.Run:
         start = time.monotonic_ns()
         for arm in self._arms:
             if arm.running:
@@ -986,8 +990,8 @@ class Execution:
             self._flags += conditions(self._before, self._after, self._readings.throttle)
         self._flags += self._wall.flags()
         verdict = standing.verdict(arms, comparisons) if validity is Validity.VALID else Verdict.NONE
-        self._steps.append(records.StepRecord("verdict", "", start, (time.monotonic_ns() - start) / 1e6))
-        record = replace(
+        self._steps.append(records.Step("verdict", "", start, (time.monotonic_ns() - start) / 1e6))
+        record = msgspec.structs.replace(
             self.plan.record,
             state=state,
             correctness=correctness,
@@ -1003,27 +1007,18 @@ class Execution:
             steps=tuple(self._steps),
             findings=findings,
         )
-        samples = {arm.name: arm.samples.freeze() for arm in self._arms if arm.samples.device_ms}
+        samples = {
+            told.rung: arm.samples.freeze() for told, arm in zip(arms, self._arms, strict=True) if arm.samples.device_ms
+        }
         await self._services.store("finish", record, samples, telemetry)
-        self._publish_figures(arms, comparisons)
-        self._services.publish(findings_event(record))
-        self._services.publish(
-            events.Step(
-                run_id=self._id,
-                name="verdict",
-                arm="",
-                start_ns=start,
-                duration_ms=(time.monotonic_ns() - start) / 1e6,
-            )
-        )
-        self._services.publish(finished_event(record))
+        self._services.publish(events.RunFinished(run=record))
         return record
 
-    def _telemetry(self) -> records.Telemetry | None:
+    def _telemetry(self) -> Telemetry | None:
         readings = self._readings
         if not readings.at_ns:
             return None
-        return records.Telemetry(
+        return Telemetry(
             at_ns=np.array(readings.at_ns, np.int64),
             sm_clock_mhz=np.array(readings.sm_clock_mhz, np.float64),
             memory_clock_mhz=np.array(readings.memory_clock_mhz, np.float64),
@@ -1052,9 +1047,7 @@ class Execution:
         services = self._services
         return environment.observe(services.nvml, services.gpu, folder=self.plan.target.folder)
 
-    async def _examine(
-        self, arms: Sequence[records.ArmRecord], telemetry: records.Telemetry | None
-    ) -> tuple[records.FindingRecord, ...]:
+    async def _examine(self, arms: Sequence[records.Arm], telemetry: Telemetry | None) -> tuple[records.Finding, ...]:
         """Ask every check. Nothing is asked of a run that never began."""
         if not self._before:
             return ()
@@ -1064,7 +1057,7 @@ class Execution:
         if self._services.look_after is not None:
             self._after["installed"] = await self._services.look_after(self._id)
 
-        def work() -> tuple[records.FindingRecord, ...]:
+        def work() -> tuple[records.Finding, ...]:
             folder = self._folder
             intact = snapshots.intact(folder, self.plan.files) if folder is not None else None
             known = facts.run_facts(
@@ -1082,7 +1075,7 @@ class Execution:
 
         return await asyncio.to_thread(work)
 
-    def _final_state(self, arms: tuple[records.ArmRecord, ...]) -> tuple[State, str]:
+    def _final_state(self, arms: tuple[records.Arm, ...]) -> tuple[State, str]:
         """The run's state: our own if we ended it, else that of the first arm that did not end well."""
         if self._state is not None:
             return self._state, clean_line(self._reason)

@@ -27,10 +27,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from aisp.engine import corpus, filesystem, guard, lock, paths, peaks, planning, snapshots, spawner, workplaces
 from aisp.engine.affected import affected
 from aisp.engine.caches import Caches
-from aisp.engine.clean import clean_line
 from aisp.engine.client import build_id
 from aisp.engine.fuzzing import Fuzzing, FuzzPlan, unstarted
 from aisp.engine.guarding import Guarding
@@ -45,7 +46,6 @@ from aisp.engine.protocol import PROTOCOL, events, requests
 from aisp.engine.protocol.framing import MAX_REQUEST_BYTES, Decoder, Encoder, FrameError
 from aisp.engine.runs import Execution, Plan, Services
 from aisp.engine.telemetry import Nvml
-from aisp.engine.telling import finished_event
 from aisp.engine.watch import Watch
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Target
@@ -53,7 +53,8 @@ from aisp.kernels.catalog.sources import size_text
 from aisp.store import upkeep
 from aisp.store.errors import StoreError, StoreFullError, StoreGoneError, StoreLockedError
 from aisp.store.outcomes import State, Trigger
-from aisp.store.records import INSTALLED_CHECK, Peak
+from aisp.store.record import INSTALLED_CHECK, Arm, Peak
+from aisp.store.text import clean_line
 from aisp.store.ulid import new_ulid
 from aisp.store.writer import Store
 
@@ -405,7 +406,7 @@ class Engine:
         if isinstance(event, events.RunState):
             for queued in self._queue:
                 if queued.plan.record.id == event.run_id:
-                    queued.state = State(event.state)
+                    queued.state = event.state
         elif isinstance(event, events.RunFinished):
             # Whoever has heard of the end must not find the run in the queue.
             self._queue = [queued for queued in self._queue if queued.plan.record.id != event.run_id]
@@ -666,7 +667,9 @@ class Engine:
         """The end of a run that the store does not have as it was."""
         log.error("run %s could not be concluded: %s", queued.plan.record.id, error, exc_info=error)
         reason = clean_line(f"the result could not be stored: {error}")
-        self._publish(finished_event(replace(queued.plan.record, state=State.INFRA_ERROR, reason=reason)))
+        self._publish(
+            events.RunFinished(run=msgspec.structs.replace(queued.plan.record, state=State.INFRA_ERROR, reason=reason))
+        )
 
     async def _work_fuzz(self, asked: QueuedFuzz, services: Services) -> None:
         """Carry out one fuzz, in the slot of a run."""
@@ -764,19 +767,7 @@ class Engine:
             self._queue.append(Queued(plan, State.PLANNED))
             self._publish(
                 events.RunPlanned(
-                    run_id=record.id,
-                    target=record.target,
-                    title=record.title,
-                    folder=clean_line(record.folder),
-                    device=record.device,
-                    case=record.case,
-                    quick=record.quick,
-                    trigger=record.trigger.value,
-                    rungs=[rung.name for rung in plan.rungs],
-                    snapshot=record.snapshot,
-                    wall=record.wall,
-                    epoch=self.epoch,
-                    code=str(record.manifest.get("code") or ""),
+                    run=record.announced(Arm(rung.name, State.PLANNED, role=rung.role) for rung in plan.rungs)
                 )
             )
         self._last_activity = time.monotonic()
@@ -790,9 +781,9 @@ class Engine:
     async def _end_unstarted(self, queued: Queued, reason: str) -> None:
         if queued in self._queue:
             self._queue.remove(queued)
-        record = replace(queued.plan.record, state=State.CANCELLED, reason=reason)
+        record = msgspec.structs.replace(queued.plan.record, state=State.CANCELLED, reason=reason)
         await self._call_store("finish", record, {}, None)
-        self._publish(finished_event(record))
+        self._publish(events.RunFinished(run=record))
 
     # -- watches -------------------------------------------------------------------------------------------------------
 

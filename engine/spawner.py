@@ -24,7 +24,6 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from aisp.engine import arena, paths, start, workplaces
-from aisp.engine.clean import clean_line
 from aisp.engine.protocol import jobs, reports
 from aisp.engine.protocol.framing import (
     JOBS,
@@ -37,6 +36,7 @@ from aisp.engine.protocol.framing import (
     Opener,
     sealing,
 )
+from aisp.store.text import clean_line
 
 log = logging.getLogger("aisp.spawner")
 

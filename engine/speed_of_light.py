@@ -28,7 +28,7 @@ from aisp.store.outcomes import Limiter, Timing
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from aisp.store.records import Ceiling, Light, Peak
+    from aisp.store.record import Ceiling, Light, Peak
 
 # A lesson's dtype and the precision whose rate bounds it. float32 counts as SIMT: TF32 is not float32, and a lesson
 # that allows it says so with `precision`.
@@ -206,7 +206,7 @@ def light(
 
     The score is measured from the bound by the measured ceilings, else by the datasheet.
     """
-    from aisp.store.records import Light  # its arrays need numpy, which faces do not load for a roofline
+    from aisp.store.record import Light  # its arrays need numpy, which faces do not load for a roofline
 
     if timing in (Timing.HOST, Timing.NONE):
         return None

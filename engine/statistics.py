@@ -22,7 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from aisp.store.outcomes import Verdict
-from aisp.store.records import Quality, Samples
+from aisp.store.record import Quality
+from aisp.store.samples import Samples
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -16,7 +16,7 @@ CALLED = ("faster", "slower")  # verdicts that claim a difference; store.outcome
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One comparison of a suite; a ComparisonRecord's figures with its target. None where there is no figure.
+    """One comparison of a suite; a Comparison's figures with its target. None where there is no figure.
 
     speedup, low and high are baseline time over rung time and its 95 % interval; p_value is that of a difference beyond
     the noise floor.

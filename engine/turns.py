@@ -15,20 +15,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from aisp.engine.arms import Arm, ArmEnd, ask, expect, explain, impossible_time
-from aisp.engine.clean import clean_line
 from aisp.engine.contention import Crowd
 from aisp.engine.environment import oom_kills
 from aisp.engine.protocol import events, jobs, reports
 from aisp.engine.ranks import Process
 from aisp.engine.spawner import ChildGoneError, ChildTimeoutError
 from aisp.store.outcomes import State, Timing
+from aisp.store.record import Step
+from aisp.store.text import clean_line
 
 SHORT_MS = 0.060  # a faster call is timed in company: an event pair around it is off by over 2 %
 COMPANY_BELOW_MS = 0.200  # so are its rivals, up to here; above, the way of timing makes under 1 % of difference
 SAMPLE_MS = 0.3  # what one sample of several calls should last
 KINDS = ("graph", "batch", "single")  # how calls are launched together, each weaker than the one before
 CALLS = (8, 32)  # least and most calls in it
-THROTTLED = 1  # store.records.DISCARDED
+THROTTLED = 1  # store.record.DISCARDED
 THROTTLED_BELOW = 0.75  # of the reference clock
 LEAST_SAMPLES = 3  # in a turn, where the budget allows
 AGAIN = 1 / 8  # chance that a timed call gets the very values of the one before it
@@ -115,6 +116,7 @@ class Turns:
         rule: of the run.
         order: the run's own source of chance.
         publish: where events go.
+        tell_step: where a step goes that has ended.
         patience_s: how long a process may give no sign.
     """
 
@@ -125,13 +127,14 @@ class Turns:
         rule: StopRule,
         order: random.Random,
         publish: Callable[[events.Event], None],
+        tell_step: Callable[[Step], None],
         patience_s: float,
     ) -> None:
         self._run_id = run_id
         self._case = case
         self._rule = rule
         self._order = order
-        self._publish = publish
+        self._publish, self._tell_step = publish, tell_step
         self._patience_s = patience_s
         self._kind = ""  # "graph", "batch" or "single" once it is decided
         self._calls: dict[str, int] = {}
@@ -262,16 +265,8 @@ class Turns:
             pause_s = min(pause_s, self._cooling_left_s)
             await asyncio.sleep(pause_s)
             self._cooling_left_s -= pause_s
-            self._publish(
-                events.Step(
-                    run_id=self._run_id,
-                    name="cooling",
-                    arm=arm.name,
-                    start_ns=start,
-                    duration_ms=(time.monotonic_ns() - start) / 1e6,
-                    detail=f"SM clock under {least_mhz:.0f} MHz",
-                )
-            )
+            took_ms = (time.monotonic_ns() - start) / 1e6
+            self._tell_step(Step("cooling", arm.name, start, took_ms, f"SM clock under {least_mhz:.0f} MHz"))
             pause_s = min(2 * pause_s, 1.0)
 
     async def _samples(self, arm: Arm, child: Process, job: jobs.Measure, replica: int) -> tuple[int, bool]:
@@ -288,7 +283,7 @@ class Turns:
                     arm=arm.name,
                     replica=replica,
                     round=batch.round,
-                    timing=arm.timing.value,
+                    timing=arm.timing,
                     device_ms=batch.device_ms,
                     end_ns=batch.end_ns,
                     discarded=batch.discarded,

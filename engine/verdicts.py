@@ -6,18 +6,20 @@ import hashlib
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
 import numpy as np
 
 from aisp.engine import statistics
 from aisp.engine.arms import TWIN_SUFFIX, Arm
-from aisp.engine.clean import clean_line
 from aisp.engine.contention import TELL
 from aisp.kernels.catalog.model import Role
-from aisp.store import records
+from aisp.store import record as records
 from aisp.store.outcomes import Correctness, State, Timing, Verdict
+from aisp.store.samples import Samples
+from aisp.store.text import clean_line
 
 CLOCKS_DIFFER = 0.02  # median SM clocks of two arms that are further apart are named in the comparison
 
@@ -36,7 +38,7 @@ class Lamp(Protocol):
     ) -> records.Light | None: ...
 
 
-def arm_record(arm: Arm, *, source: bytes, light: Lamp | None, base_ms: float | None) -> records.ArmRecord:
+def arm_record(arm: Arm, *, source: bytes, light: Lamp | None, base_ms: float | None) -> records.Arm:
     """What is known of an arm, with its figures where they may be believed.
 
     Args:
@@ -50,7 +52,7 @@ def arm_record(arm: Arm, *, source: bytes, light: Lamp | None, base_ms: float | 
     summary = quality = lit = clock = None
     if arm.believable and arm.timing is not Timing.NONE and len(frozen):
         quality = statistics.quality(frozen, resolution_ms=arm.resolution_ms, overhead_ms=arm.overhead_ms)
-        quality = replace(quality, watch_us=sum(arm.cost_us.values()) if arm.cost_us else None)
+        quality = msgspec.structs.replace(quality, watch_us=sum(arm.cost_us.values()) if arm.cost_us else None)
         clock = _median_clock(frozen)
         if kept.any():
             summary = statistics.summarise(
@@ -66,7 +68,7 @@ def arm_record(arm: Arm, *, source: bytes, light: Lamp | None, base_ms: float | 
             sm_clock_mhz=clock,
         )
     bound_ms = lit.bound_ms if lit else None
-    return records.ArmRecord(
+    return records.Arm(
         rung=arm.name,
         state=arm.state,
         correctness=arm.correctness,
@@ -90,10 +92,12 @@ def arm_record(arm: Arm, *, source: bytes, light: Lamp | None, base_ms: float | 
         reason=arm.reason,
         detail=arm.detail,
         sources=hashlib.sha256(source).hexdigest(),
+        role=arm.rung.role,
+        twin=TWIN_SUFFIX in arm.name,
     )
 
 
-def _median_clock(samples: records.Samples) -> float | None:
+def _median_clock(samples: Samples) -> float | None:
     """Of the kept samples, in MHz; None where no sample knows it."""
     known = samples.sm_clock_mhz[(samples.discarded == 0) & (samples.sm_clock_mhz > 0)]  # NaN is not above 0
     return float(np.median(known)) if len(known) else None
@@ -146,7 +150,7 @@ class _Rules:
     draws: int
 
 
-def comparisons(arms: Sequence[Arm], *, quick: bool, interleaved: bool = True) -> list[records.ComparisonRecord]:
+def comparisons(arms: Sequence[Arm], *, quick: bool, interleaved: bool = True) -> list[records.Comparison]:
     """Every rung against every baseline that has times.
 
     Args:
@@ -181,21 +185,21 @@ def comparisons(arms: Sequence[Arm], *, quick: bool, interleaved: bool = True) -
     ]
 
 
-def _comparison(rung: _Side, base: _Side, rules: _Rules) -> records.ComparisonRecord:
+def _comparison(rung: _Side, base: _Side, rules: _Rules) -> records.Comparison:
     names = (rung.arm.name, base.arm.name)
     for side in (rung.arm, base.arm):
         if not side.believable or not len((rung if side is rung.arm else base).times):
             unkept = "every sample was discarded" if side.samples.device_ms else "no time yet"
             why = side.reason or (unkept if side.timed else "checked, not timed here")
             note = why if why.startswith(side.name) else f"{side.name}: {why}"
-            return records.ComparisonRecord(*names, Verdict.NONE, note=clean_line(note))
+            return records.Comparison(*names, Verdict.NONE, note=clean_line(note))
     floor, busy = _beside_neighbours(rung.arm, base.arm, rules)
     ratio = statistics.compare(
         base.times, rung.times, floor, quick=rules.quick, paired=rules.interleaved, draws=rules.draws
     )
     if ratio is None:
         missing = "no round has both arms" if rules.interleaved else "no replica has both arms"
-        return records.ComparisonRecord(*names, Verdict.NONE, note=missing)
+        return records.Comparison(*names, Verdict.NONE, note=missing)
     cycles = statistics.compare(
         base.cycles, rung.cycles, rules.cycles_floor, quick=rules.quick, paired=rules.interleaved, draws=rules.draws
     )
@@ -203,7 +207,7 @@ def _comparison(rung: _Side, base: _Side, rules: _Rules) -> records.ComparisonRe
     notes = [*busy, *_ways(rung.arm, base.arm), *_clocks(rung, base)]
     if not rules.interleaved:
         notes.append("arms ran one after the other")
-    return records.ComparisonRecord(
+    return records.Comparison(
         *names,
         ratio.verdict,
         ratio.speedup,
@@ -284,7 +288,7 @@ def _newest(arm: Arm, replica: int) -> statistics.ByRound:
 # -- the whole run -----------------------------------------------------------------------------------------------------
 
 
-def overall(arms: tuple[records.ArmRecord, ...]) -> Correctness:
+def overall(arms: tuple[records.Arm, ...]) -> Correctness:
     """WRONG where any arm is, CORRECT where all that ran are."""
     ran = [arm.correctness for arm in arms if arm.state is not State.UNAVAILABLE]
     if Correctness.WRONG in ran:

@@ -27,12 +27,12 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Map
 from dataclasses import dataclass
 from pathlib import Path
 
-from aisp.engine.clean import clean, clean_line
 from aisp.engine.protocol import events
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Target
 from aisp.kernels.catalog.parsing import refusal
 from aisp.kernels.catalog.sources import list_files
+from aisp.store.text import clean, clean_line
 
 log = logging.getLogger("aisp.watch")
 

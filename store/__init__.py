@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         StoreUnwritableError,
     )
     from aisp.store.reader import History
-    from aisp.store.records import ContradictionError
+    from aisp.store.record import ContradictionError
     from aisp.store.ulid import new_ulid
     from aisp.store.writer import Opened, Store
 
@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "ContradictionError": "aisp.store.records",
+    "ContradictionError": "aisp.store.record",
     "History": "aisp.store.reader",
     "Opened": "aisp.store.writer",
     "Store": "aisp.store.writer",

@@ -21,7 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from aisp.store.errors import StoreCorruptError
-from aisp.store.records import ContradictionError, Floats, Ints, Samples, Telemetry
+from aisp.store.record import ContradictionError
+from aisp.store.samples import Floats, Ints, Samples, Telemetry
 from aisp.store.seal import FINDINGS_BYTES, arrays_hash, inflated, joined_hash, sha256
 
 Blobs = dict[str, bytes]

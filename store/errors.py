@@ -4,7 +4,7 @@
 nothing of the refused transaction is in the file. After a `StoreGoneError` part with the file, open what is at the path
 and write the record there. `StoreCorruptError` and `StoreUnwritableError` stay until
 somebody acts. A record that contradicts itself or what the store already holds is a
-`store.records.ContradictionError`.
+`store.record.ContradictionError`.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ _UNWRITABLE = {
 
 def typed(error: sqlite3.Error, path: Path) -> Exception:
     """The error of ours that stands for `error`; ContradictionError for a violated constraint."""
-    from aisp.store.records import ContradictionError  # numpy; only on the error path
+    from aisp.store.record import ContradictionError  # numpy; only on the error path
 
     code = getattr(error, "sqlite_errorcode", None)
     if code is None:  # the sqlite3 module's own

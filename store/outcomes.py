@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import enum
 
+TWIN_SUFFIX = " (A/A)"
+"""Ends the name of the arm that runs the baseline against itself."""
+
 
 class State(enum.StrEnum):
     """Where a run or one of its arms is. The first three are on the way, all others are final.

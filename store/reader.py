@@ -31,8 +31,7 @@ from urllib.parse import quote
 
 from aisp.store import chain, content, migrations, seal
 from aisp.store.errors import NewerSchemaError, StoreCorruptError, StoreError, typed, typed_errors
-from aisp.store.fuzzes import FailureRecord, FuzzRecord
-from aisp.store.records import ContradictionError, Peak, Quarantine, RunRecord, Samples, Telemetry
+from aisp.store.record import ContradictionError, Failure, Fuzz, Peak, Quarantine, Run
 from aisp.store.rows import (
     FUZZES_SINCE,
     IN_FORCE,
@@ -51,11 +50,12 @@ from aisp.store.rows import (
     masked,
     without_figures,
 )
+from aisp.store.samples import Samples, Telemetry
 from aisp.store.seal import Row, array_hashes, sha256
 
 log = logging.getLogger(__name__)
 
-Kept = TypeVar("Kept", FuzzRecord, FailureRecord)
+Kept = TypeVar("Kept", Fuzz, Failure)
 
 BUSY_TIMEOUT_S = 5.0
 _NEAR_IDS = 3
@@ -146,7 +146,7 @@ class History:
 
     def newest(
         self, limit: int = 50, target: str | None = None, before: str | None = None, *, all_findings: bool = True
-    ) -> list[RunRecord]:
+    ) -> list[Run]:
         """Runs in any state, the one planned last first.
 
         Args:
@@ -167,7 +167,7 @@ class History:
                 return self._records(connection, NEWEST_SQL, [below, limit], all_findings)
             return self._records(connection, NEWEST_OF_TARGET_SQL, [content.label(target), below, limit], all_findings)
 
-    def run(self, run_id: str) -> RunRecord:
+    def run(self, run_id: str) -> Run:
         """The run of that id, or of the one id that begins so.
 
         Raises:
@@ -180,7 +180,7 @@ class History:
             rows, hashes = load_runs(connection, [number])[number], array_hashes(connection, [number])[number]
             return self._shown(rows, hashes, load_hidden(connection, [number]).get(number, {}), all_findings=True)
 
-    def board(self, *, all_findings: bool = True) -> dict[str, RunRecord]:
+    def board(self, *, all_findings: bool = True) -> dict[str, Run]:
         """The last result of every target: its newest run that says something of it, see store.results.standing.
 
         `all_findings` is explained at `newest`.
@@ -190,7 +190,7 @@ class History:
                 return {}
             return {run.target: run for run in self._records(connection, BOARD_SQL, [], all_findings)}
 
-    def attempts(self) -> dict[str, RunRecord]:
+    def attempts(self) -> dict[str, Run]:
         """The newest ended run of every target that has none which says something of it since."""
         with self._reading() as connection:
             if connection is None:
@@ -199,7 +199,7 @@ class History:
             newest = [number for number in _numbers(connection, ATTEMPTS_SQL, []) if number not in results]
             return {run.target: run for run in self._loaded(connection, newest, all_findings=False)}
 
-    def history(self, target: str, limit: int = 200, *, all_findings: bool = True) -> list[RunRecord]:
+    def history(self, target: str, limit: int = 200, *, all_findings: bool = True) -> list[Run]:
         """The newest `limit` runs of a target that have ended, oldest first. `all_findings` as in `newest`."""
         with self._reading() as connection:
             if connection is None:
@@ -337,7 +337,7 @@ class History:
 
     # -- fuzzes ----------------------------------------------------------------------------------------------
 
-    def fuzzes(self, target: str = "", limit: int = 50) -> list[FuzzRecord]:
+    def fuzzes(self, target: str = "", limit: int = 50) -> list[Fuzz]:
         """The newest `limit` fuzzes, newest first; of every target where `target` is empty."""
         with self._reading() as connection:
             if connection is None:
@@ -346,7 +346,7 @@ class History:
             rows = load_fuzzes(connection, FUZZES_OF_TARGET_SQL if target else FUZZES_SQL, [*given, limit])
             return _whole(rows, fuzz_of, self.damaged)
 
-    def fuzz(self, fuzz_id: str) -> FuzzRecord:
+    def fuzz(self, fuzz_id: str) -> Fuzz:
         """The fuzz of that id, or of the one id that begins so.
 
         Raises:
@@ -358,14 +358,14 @@ class History:
                 raise LookupError(_no_store("fuzz", fuzz_id, self.path))
             return read_fuzz(connection, fuzz_id)
 
-    def failure(self, failure_id: str) -> FailureRecord:
+    def failure(self, failure_id: str) -> Failure:
         """The failing case of that id, or of the one id that begins so. Raises like `fuzz`."""
         with self._reading() as connection:
             if connection is None:
                 raise LookupError(_no_store("failure", failure_id, self.path))
             return read_failure(connection, failure_id)
 
-    def failures(self, fuzz_id: str) -> list[FailureRecord]:
+    def failures(self, fuzz_id: str) -> list[Failure]:
         """The failing cases that a fuzz kept, in the order in which they were written. Raises LookupError."""
         with self._reading() as connection:
             if connection is None:
@@ -461,10 +461,10 @@ class History:
 
     def _records(
         self, connection: sqlite3.Connection, sql: str, parameters: Sequence[object], all_findings: bool
-    ) -> list[RunRecord]:
+    ) -> list[Run]:
         return self._loaded(connection, _numbers(connection, sql, parameters), all_findings=all_findings)
 
-    def _loaded(self, connection: sqlite3.Connection, numbers: Sequence[int], *, all_findings: bool) -> list[RunRecord]:
+    def _loaded(self, connection: sqlite3.Connection, numbers: Sequence[int], *, all_findings: bool) -> list[Run]:
         hidden, hashes = load_hidden(connection, numbers), array_hashes(connection, numbers)
         records = []
         for number, rows in load_runs(connection, numbers).items():
@@ -476,7 +476,7 @@ class History:
 
     def _shown(
         self, rows: RunRows, hashes: tuple[dict[str, str], str], hidden: Mapping[int, str], *, all_findings: bool
-    ) -> RunRecord:
+    ) -> Run:
         """What anybody may see of a run. Raises ContradictionError where its rows cannot all be true."""
         record = rows.record(all_findings=all_findings)
         newer = self._version is not None and self._version > migrations.LATEST  # what that seals is not known here
@@ -551,13 +551,13 @@ def _number_of(connection: sqlite3.Connection, kind: str, given: str) -> int:
     raise LookupError(f"no {kind} {given!r}; {f'the newest is {ids[0]}' if ids else 'there are none yet'}, {hint}")
 
 
-def read_fuzz(connection: sqlite3.Connection, fuzz_id: str) -> FuzzRecord:
+def read_fuzz(connection: sqlite3.Connection, fuzz_id: str) -> Fuzz:
     """See `History.fuzz`."""
     number = _number_of(connection, "fuzz", fuzz_id)
     return fuzz_of(load_fuzzes(connection, "WHERE number = ?", [number])[0])
 
 
-def read_failure(connection: sqlite3.Connection, failure_id: str) -> FailureRecord:
+def read_failure(connection: sqlite3.Connection, failure_id: str) -> Failure:
     """See `History.failure`."""
     number = _number_of(connection, "failure", failure_id)
     return failure_of(load_failures(connection, "WHERE number = ?", [number])[0])

@@ -9,7 +9,6 @@ an infinite error is an answer, what is not finite is kept as a text instead.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import json
 import math
@@ -19,9 +18,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from aisp.store import seal
 from aisp.store.content import canonical_json, label, pack_findings, unpack_findings
-from aisp.store.fuzzes import FailureRecord, FuzzRecord
 from aisp.store.migrations import version as schema_version
 from aisp.store.outcomes import (
     CHANGED_REASON,
@@ -34,19 +34,21 @@ from aisp.store.outcomes import (
     Validity,
     Verdict,
 )
-from aisp.store.records import (
-    ArmRecord,
+from aisp.store.record import (
+    Arm,
     Ceiling,
-    ComparisonRecord,
+    Comparison,
     ContradictionError,
-    FindingRecord,
+    Failure,
+    Finding,
+    Fuzz,
     Light,
     Naive,
     Peak,
     Quality,
     Quarantine,
-    RunRecord,
-    StepRecord,
+    Run,
+    Step,
 )
 from aisp.store.seal import FINDINGS_SINCE, Row, chunks, sealed, sha256, solid
 
@@ -68,14 +70,14 @@ RUN_COLUMNS = (
     *("snapshot", "state", "correctness", "validity", "verdict", "attempt", "start_ns", "duration_ms"),
     *("reason", "environment", "manifest", "flags"),
 )
-ARM_COLUMNS = tuple(field.name for field in dataclasses.fields(ArmRecord))
-COMPARISON_COLUMNS = tuple(field.name for field in dataclasses.fields(ComparisonRecord))
-STEP_COLUMNS = tuple(field.name for field in dataclasses.fields(StepRecord))
-CEILING_COLUMNS = tuple(field.name for field in dataclasses.fields(Ceiling))
+ARM_COLUMNS = tuple(name for name in Arm.__struct_fields__ if name not in ("role", "twin"))  # which its name says
+COMPARISON_COLUMNS = Comparison.__struct_fields__
+STEP_COLUMNS = tuple(name for name in Step.__struct_fields__ if name != "detail")
+CEILING_COLUMNS = Ceiling.__struct_fields__
 PEAK_COLUMNS = ("id", "gpu", "gpu_uuid", "wall", "environment")
-LIGHT_MEMBERS = tuple(field.name for field in dataclasses.fields(Light))
-QUALITY_MEMBERS = tuple(field.name for field in dataclasses.fields(Quality))
-NAIVE_MEMBERS = tuple(field.name for field in dataclasses.fields(Naive))
+LIGHT_MEMBERS = Light.__struct_fields__
+QUALITY_MEMBERS = Quality.__struct_fields__
+NAIVE_MEMBERS = Naive.__struct_fields__
 FINDINGS_COLUMNS = ("run", "count", "notable", "others")
 FUZZ_COLUMNS = ("id", "target", "folder", "device", "wall", "state", "content", "sha256")
 FAILURE_COLUMNS = ("id", "target", "rung", "wall", "content", "sha256")
@@ -142,26 +144,29 @@ def _column(name: str, value: object) -> int | float | str | bytes | None:
     if name in _REAL:
         number = float(value)  # type: ignore[arg-type]
         return None if math.isnan(number) else number + 0.0
-    try:
-        whole = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        raise ContradictionError(f"{name} must be a whole number, a text or None, not {value!r}") from None
+    whole = _whole(name, value)
     if not -(2**63) <= whole < 2**63:
         raise ContradictionError(f"{name} must fit into 64 bits, {whole} does not")
     return whole
 
 
+def _whole(name: str, value: object) -> int:
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise ContradictionError(f"{name} must be a whole number, a text or None, not {value!r}") from None
+
+
 def _json(record: Light | Quality | Naive) -> str:
     members: dict[str, str | float] = {}
-    for field in dataclasses.fields(record):
-        value = getattr(record, field.name)
+    for name, value in msgspec.structs.asdict(record).items():
         if isinstance(value, str):
             if value:
-                members[field.name] = label(str(value))
+                members[name] = label(str(value))
         elif isinstance(value, bool):
-            members[field.name] = value
+            members[name] = value
         elif value is not None and math.isfinite(value):
-            members[field.name] = float(value)
+            members[name] = float(value)
     return json.dumps(members, sort_keys=True, separators=(",", ":"))
 
 
@@ -191,7 +196,7 @@ def _naive(text: str | None) -> Naive | None:
     return None if text is None else Naive(**_members(text, NAIVE_MEMBERS))
 
 
-def _findings(findings: Sequence[FindingRecord]) -> Row | None:
+def _findings(findings: Sequence[Finding]) -> Row | None:
     items = [[label(f.check), label(f.arm), f.status.value, label(_cut(f.evidence))] for f in findings]
     return pack_findings(items, NOTABLE) if items else None
 
@@ -202,8 +207,8 @@ def _cut(evidence: str) -> str:
 
 # Most of what checks say is the same in run after run, and a record is frozen: one may stand in many.
 @functools.lru_cache(maxsize=4096)
-def _finding(check: str, arm: str, status: str, evidence: str) -> FindingRecord:
-    return FindingRecord(check, arm, FindingStatus(status), evidence)
+def _finding(check: str, arm: str, status: str, evidence: str) -> Finding:
+    return Finding(check, arm, FindingStatus(status), evidence)
 
 
 def _rows(records: Iterable[Any], columns: Sequence[str]) -> list[Row]:
@@ -229,16 +234,21 @@ class RunRows:
     sealed: str | None = None
 
     @classmethod
-    def of(cls, record: RunRecord) -> RunRows:
-        """The rows of a record. Raises ContradictionError for two arms of one name or findings without end,
-        ValueError for a manifest that JSON cannot say."""
+    def of(cls, record: Run) -> RunRows:
+        """The rows of a record.
+
+        Raises ContradictionError for two arms of one name, or for comparisons of a run that goes on, which are
+        preliminary; ValueError for a manifest that JSON cannot say.
+        """
+        if not record.state.final and record.comparisons:
+            raise ContradictionError(f"run {record.id}: results before its end")
         rungs = [label(arm.rung) for arm in record.arms]
         twice = sorted({rung for rung in rungs if rungs.count(rung) > 1})
         if twice:
             raise ContradictionError(f"run {record.id}: more than one arm is called {', '.join(twice)}")
         manifest = canonical_json(record.manifest, f"the manifest of run {record.id}")
         special: Row = {
-            "seed": str(operator.index(record.seed)),  # text: a seed may need all 64 bits
+            "seed": str(_whole("seed", record.seed)),  # text: a seed may need all 64 bits
             "manifest": sha256(manifest.encode("ascii")),
             "flags": json.dumps(list(record.flags)),
         }
@@ -252,7 +262,7 @@ class RunRows:
             findings=_findings(record.findings),
         )
 
-    def record(self, *, all_findings: bool = True) -> RunRecord:
+    def record(self, *, all_findings: bool = True) -> Run:
         """The record, with the notable findings alone unless all are wanted.
 
         Raises ContradictionError where the rows cannot all be true.
@@ -263,7 +273,7 @@ class RunRows:
         try:
             if sha256(self.manifest.encode("utf-8")) != run["manifest"]:
                 raise ContradictionError("its manifest is not the one it was planned with")
-            return RunRecord(
+            return Run(
                 **{
                     **{name: run[name] for name in RUN_COLUMNS},
                     "quick": bool(run["quick"]),
@@ -278,7 +288,7 @@ class RunRows:
                 },
                 arms=tuple(_arm(row) for row in self.arms),
                 comparisons=tuple(_comparison(row) for row in self.comparisons),
-                steps=tuple(StepRecord(**{name: row[name] for name in STEP_COLUMNS}) for row in self.steps),
+                steps=tuple(Step(**{name: row[name] for name in STEP_COLUMNS}) for row in self.steps),
                 findings=tuple(_finding(*item) for item in unpack_findings(findings)) if findings else (),
             )
         except (ValueError, TypeError, KeyError) as error:
@@ -335,8 +345,8 @@ class PeakRows:
         return sealed({"peak": solid(self.peak), "ceilings": [solid(row) for row in self.ceilings]})
 
 
-def _arm(row: Row) -> ArmRecord:
-    return ArmRecord(
+def _arm(row: Row) -> Arm:
+    return Arm(
         **{
             **{name: row[name] for name in ARM_COLUMNS},
             "state": State(row["state"]),
@@ -351,8 +361,8 @@ def _arm(row: Row) -> ArmRecord:
     )
 
 
-def _comparison(row: Row) -> ComparisonRecord:
-    return ComparisonRecord(**{**{name: row[name] for name in COMPARISON_COLUMNS}, "verdict": Verdict(row["verdict"])})
+def _comparison(row: Row) -> Comparison:
+    return Comparison(**{**{name: row[name] for name in COMPARISON_COLUMNS}, "verdict": Verdict(row["verdict"])})
 
 
 def fetch(connection: sqlite3.Connection, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
@@ -419,9 +429,9 @@ def load_hidden(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[
     return found
 
 
-def without_figures(record: RunRecord) -> RunRecord:
+def without_figures(record: Run) -> Run:
     """What may be shown of a run that is not what was written: what it is called, and that it was changed."""
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         record,
         state=State.CHANGED,
         correctness=Correctness.UNKNOWN,
@@ -438,7 +448,7 @@ def without_figures(record: RunRecord) -> RunRecord:
     )
 
 
-def masked(record: RunRecord, hidden: Mapping[int, str]) -> RunRecord:
+def masked(record: Run, hidden: Mapping[int, str]) -> Run:
     """The record without the figures that nobody may be shown, and then without a verdict of its own.
 
     Args:
@@ -448,12 +458,10 @@ def masked(record: RunRecord, hidden: Mapping[int, str]) -> RunRecord:
     if not hidden:
         return record
     comparisons = tuple(
-        ComparisonRecord(ratio.rung, ratio.baseline, Verdict.NONE, note=hidden[position])
-        if position in hidden
-        else ratio
+        Comparison(ratio.rung, ratio.baseline, Verdict.NONE, note=hidden[position]) if position in hidden else ratio
         for position, ratio in enumerate(record.comparisons)
     )
-    return dataclasses.replace(record, comparisons=comparisons, verdict=Verdict.NONE)
+    return msgspec.structs.replace(record, comparisons=comparisons, verdict=Verdict.NONE)
 
 
 def load_quarantines(connection: sqlite3.Connection, condition: str, parameters: Sequence[object]) -> list[Quarantine]:
@@ -482,25 +490,25 @@ _CHANGED = (ContradictionError, KeyError, TypeError, ValueError, AttributeError)
 """What `of` raises for data that no `plain` has made."""
 
 
-def fuzz_row(record: FuzzRecord) -> Row:
+def fuzz_row(record: Fuzz) -> Row:
     """A fuzz as it lies in its table, FUZZ_COLUMNS. Raises ValueError for what JSON cannot say."""
     text = canonical_json(_spelled(record.plain()), f"fuzz {record.id}")
     return {**_fuzz_columns(record), "content": text, "sha256": sha256(text.encode("ascii"))}
 
 
-def failure_row(record: FailureRecord) -> Row:
+def failure_row(record: Failure) -> Row:
     """A failing case as it lies in its table, FAILURE_COLUMNS. Raises ValueError for what JSON cannot say."""
     text = canonical_json(_spelled(record.plain()), f"failure {record.id}")
     return {**_failure_columns(record), "content": text, "sha256": sha256(text.encode("ascii"))}
 
 
-def fuzz_of(row: Row) -> FuzzRecord:
+def fuzz_of(row: Row) -> Fuzz:
     """The inverse of `fuzz_row`. Raises ContradictionError where it is not what was written."""
     try:
         data = _unchanged(row)
         for rung in data["rungs"]:
             rung["max_error"], rung["took_ms"] = _float(rung["max_error"]), float(rung["took_ms"])
-        record = FuzzRecord.of({**data, "duration_ms": _float(data["duration_ms"])})
+        record = Fuzz.of({**data, "duration_ms": _float(data["duration_ms"])})
         _same(row, _fuzz_columns(record))
         return record
     except _CHANGED as error:
@@ -509,12 +517,12 @@ def fuzz_of(row: Row) -> FuzzRecord:
         ) from error
 
 
-def failure_of(row: Row) -> FailureRecord:
+def failure_of(row: Row) -> Failure:
     """The inverse of `failure_row`. Raises ContradictionError where it is not what was written."""
     try:
         data = _unchanged(row)
         figures = {name: float(value) for name, value in data["statistics"].items()}
-        record = FailureRecord.of({**data, "statistics": figures})
+        record = Failure.of({**data, "statistics": figures})
         _same(row, _failure_columns(record))
         return record
     except _CHANGED as error:
@@ -537,12 +545,12 @@ def load_failures(connection: sqlite3.Connection, condition: str, parameters: Se
     return fetch(connection, f"SELECT {', '.join(FAILURE_COLUMNS)} FROM failures {condition}", parameters)
 
 
-def _fuzz_columns(record: FuzzRecord) -> Row:
+def _fuzz_columns(record: Fuzz) -> Row:
     texts = {name: label(getattr(record, name)) for name in ("id", "target", "device", "wall", "state")}
     return {**texts, "folder": record.folder}
 
 
-def _failure_columns(record: FailureRecord) -> Row:
+def _failure_columns(record: Failure) -> Row:
     return {name: label(getattr(record, name)) for name in ("id", "target", "rung", "wall")}
 
 

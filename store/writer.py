@@ -30,20 +30,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from aisp.store import chain, content, migrations, place, seal, upkeep
 from aisp.store.errors import StoreCorruptError, StoreError, StoreFullError, StoreGoneError, typed, typed_errors
-from aisp.store.fuzzes import FailureRecord, FuzzRecord
 from aisp.store.outcomes import FindingStatus, State
-from aisp.store.records import (
-    AUTHOR_CHECK,
-    INSTALLED_CHECK,
-    ContradictionError,
-    Peak,
-    Quarantine,
-    RunRecord,
-    Samples,
-    Telemetry,
-)
+from aisp.store.record import AUTHOR_CHECK, INSTALLED_CHECK, ContradictionError, Failure, Fuzz, Peak, Quarantine, Run
 from aisp.store.rows import (
     IN_FORCE,
     PeakRows,
@@ -53,6 +45,7 @@ from aisp.store.rows import (
     load_quarantines,
     load_runs,
 )
+from aisp.store.samples import Samples, Telemetry
 from aisp.store.seal import array_hashes, sha256
 
 if TYPE_CHECKING:
@@ -224,7 +217,7 @@ class Store:
 
     # -- the life of a run -----------------------------------------------------------------------------------
 
-    def plan(self, runs: Sequence[RunRecord]) -> None:
+    def plan(self, runs: Sequence[Run]) -> None:
         """Journal planned runs, all or none, in their order. Nothing may start before this returns.
 
         Raises:
@@ -265,7 +258,7 @@ class Store:
                     raise LookupError(f"no run {run_id!r} to advance: plan() comes first")
                 raise ContradictionError(f"run {run_id} ended {found[0]} and cannot become {state}")
 
-    def finish(self, run: RunRecord, samples: Mapping[str, Samples], telemetry: Telemetry | None = None) -> None:
+    def finish(self, run: Run, samples: Mapping[str, Samples], telemetry: Telemetry | None = None) -> None:
         """Write a run's end: record, arms, comparisons, steps, findings, samples, telemetry and the hash over them.
 
         In the same transaction, rungs that a check caught are put into quarantine, and those that are there and pass
@@ -339,7 +332,7 @@ class Store:
         """Rungs of the target in `folder` that were caught and have not passed since with other code, by name.
 
         Args:
-            folder: of the target, as in RunRecord.
+            folder: of the target, as in Run.
             code: digest of the target's code. Given, a rung that was caught with this very code is among them even
                 where it has passed with another one meanwhile: what was caught stays caught.
         """
@@ -366,7 +359,7 @@ class Store:
 
     # -- history ---------------------------------------------------------------------------------------------
 
-    def earlier(self, run: RunRecord, limit: int = 20) -> list[dict[str, Any]]:
+    def earlier(self, run: Run, limit: int = 20) -> list[dict[str, Any]]:
         """What the checks over the history look at: finished runs of this run's target on its device, newest first.
 
         Each has "id", "wall", "quick", "case", "verdict", "validity", "environment" (a mapping, empty where none was
@@ -442,7 +435,7 @@ class Store:
 
     # -- fuzzes ----------------------------------------------------------------------------------------------
 
-    def put_fuzz(self, record: FuzzRecord, failures: Sequence[FailureRecord] = ()) -> None:
+    def put_fuzz(self, record: Fuzz, failures: Sequence[Failure] = ()) -> None:
         """Write a fuzz with its failing cases, in their order. Again with equal content changes nothing.
 
         Args:
@@ -477,14 +470,14 @@ class Store:
                 kept_as = db["failures"].insert({"fuzz": number, **each}).last_rowid
                 chain.append(db.conn, chain.Kind.FAILURE, kept_as, each["id"], each["sha256"])
 
-    def fuzz(self, fuzz_id: str) -> FuzzRecord:
+    def fuzz(self, fuzz_id: str) -> Fuzz:
         """As `History.fuzz`."""
         from aisp.store.reader import read_fuzz  # the reader is not part of writing but for this
 
         with self._lock, typed_errors(self.path):
             return read_fuzz(self._db.conn, fuzz_id)
 
-    def failure(self, failure_id: str) -> FailureRecord:
+    def failure(self, failure_id: str) -> Failure:
         """As `History.failure`."""
         from aisp.store.reader import read_failure  # see fuzz()
 
@@ -615,7 +608,7 @@ class Store:
         if rows.findings:
             db["findings"].insert({"run": inserted, **rows.findings})
 
-    def _quarantine(self, db: Database, run: RunRecord, findings: Sequence[Sequence[str]]) -> None:
+    def _quarantine(self, db: Database, run: Run, findings: Sequence[Sequence[str]]) -> None:
         """Put the rungs that this run caught into quarantine, and release those that it clears."""
         code, by = content.label(_code(run)), content.label(run.id)
         caught = _suspected(run, findings) | _caught(findings)
@@ -659,7 +652,7 @@ def _has_one(db: Database, folder: bytes, rung: str, code: str) -> bool:
     return bool(found or db.execute(f"SELECT 1 FROM quarantines {_OF_CODE}", [folder, rung, code]).fetchone())
 
 
-def _code(run: RunRecord) -> str:
+def _code(run: Run) -> str:
     """Digest of the code that ran; "" where the manifest does not say."""
     code = run.manifest.get("code")
     return code if isinstance(code, str) else ""
@@ -675,7 +668,7 @@ def _caught(findings: Sequence[Sequence[str]]) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _suspected(run: RunRecord, findings: Sequence[Sequence[str]]) -> dict[str, tuple[str, str]]:
+def _suspected(run: Run, findings: Sequence[Sequence[str]]) -> dict[str, tuple[str, str]]:
     """All rungs that ran, where something outlasts the run and none of them is known to have left it."""
     why = next(
         (evidence for check, _, status, evidence in findings if check == INSTALLED_CHECK and status == _SUSPECT), None
@@ -687,7 +680,7 @@ def _suspected(run: RunRecord, findings: Sequence[Sequence[str]]) -> dict[str, t
     return {rung: (INSTALLED_CHECK, why) for rung in ran if not rung.startswith(_EXEMPT)}
 
 
-def _clears(run: RunRecord, rung: str, findings: Sequence[Sequence[str]], check: str, device: str) -> bool:
+def _clears(run: Run, rung: str, findings: Sequence[Sequence[str]], check: str, device: str) -> bool:
     """Whether a run of other code lets a rung out that this check has caught on this device: asked there, and well."""
     names = (rung, rung + SECOND_OF_BASELINE)
     said = {(name, status) for name, arm, status, _ in findings if arm in names}
@@ -703,11 +696,12 @@ def _clears(run: RunRecord, rung: str, findings: Sequence[Sequence[str]], check:
     )
 
 
-def _lost(run: RunRecord) -> RunRecord:
+def _lost(run: Run) -> Run:
     arms = tuple(
-        arm if arm.state.final else replace(arm, state=State.ENGINE_LOST, reason=LOST_REASON) for arm in run.arms
+        arm if arm.state.final else msgspec.structs.replace(arm, state=State.ENGINE_LOST, reason=LOST_REASON)
+        for arm in run.arms
     )
-    return replace(run, state=State.ENGINE_LOST, reason=LOST_REASON, arms=arms)
+    return msgspec.structs.replace(run, state=State.ENGINE_LOST, reason=LOST_REASON, arms=arms)
 
 
 def _connect(path: Path, busy_timeout_s: float, wal: bool, examining: Examining) -> Database:

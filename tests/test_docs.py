@@ -17,7 +17,7 @@ from aisp.engine import trust
 from aisp.engine.protocol import requests
 from aisp.kernels import catalog
 from aisp.store import Store
-from aisp.store.records import Light, Quality
+from aisp.store.record import Light, Quality
 from aisp.tui.cli import TREE, Entry, LazyGroup, app, cli
 from tests import recordings
 from tests.tui.fake_engine import MAIN, FakeEngine, fuzzed, isolate, make_target, remember, start_aisp, wait_for

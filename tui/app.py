@@ -29,15 +29,16 @@ from textual.app import App
 from textual.binding import BindingType
 
 from aisp.engine import paths
-from aisp.engine.clean import clean_line
 from aisp.engine.protocol import requests
 from aisp.kernels.catalog.model import Role
+from aisp.store.record import Quarantine
 from aisp.store.results import standing
+from aisp.store.results.reading import Bar, Reading
+from aisp.store.text import clean_line
 from aisp.tui import themes
 from aisp.tui.aside import aside, begin
 from aisp.tui.keymap import bind
-from aisp.tui.model import BASELINE, NO_GPU, Model, QuarantineView, RunView, caught_in
-from aisp.tui.results import Result as RunResult
+from aisp.tui.model import BASELINE, NO_GPU, Model, RunView
 from aisp.tui.screens import SCREENS, Source
 from aisp.tui.settings import Settings, editor_command, load_settings, save_setting
 from aisp.tui.widgets.glyphs import GraphStyle, detect
@@ -105,9 +106,8 @@ class Workbench(App[None]):
         self._choose_theme()
         self.graph_style = self._graph_style()
         self.catalog = catalog
-        self.board: dict[str, RunResult] = {}
-        self.attempts: dict[str, RunResult] = {}
-        self._caught: dict[str, dict[str, str]] = {}  # of the board's runs: by run id, rung to check and evidence
+        self.board: dict[str, Reading] = {}
+        self.attempts: dict[str, Reading] = {}
         self._link = link
         self.model: Model = link.model if link is not None else Model()
         self._settled: set[str] = set()  # runs that had ended when the board was read last
@@ -188,7 +188,7 @@ class Workbench(App[None]):
             )
             return
         if found is not None:
-            self.board, self.attempts, self._caught, held = found
+            self.board, self.attempts, held = found
             self._forward({"board"} | self.model.set_quarantines(held))
 
     def reload(self) -> None:
@@ -220,7 +220,7 @@ class Workbench(App[None]):
         if "connection" in names and self.model.status is None and self._link is not None and self._link.connected:
             begin(self, self._link.fetch_status, group="status", exclusive=True)
         if "runs" in names:
-            ended = {run.id for run in self.model.runs.values() if run.state.final}
+            ended = {run.id for run in self.model.runs.values() if run.record.state.final}
             if ended - self._settled:
                 self._settled = ended
                 begin(self, self._load_board, group="board", exclusive=True)
@@ -256,34 +256,23 @@ class Workbench(App[None]):
         sms = [device.sm for device in gpus if device.sm is not None]
         return target.needs.missing(sm=max(sms, default=None), gpus=len(gpus)) or ""
 
-    def caught(self, result: RunResult) -> dict[str, str]:
-        """Rungs that were caught in a run, each with the check and its evidence."""
-        live = self.model.runs.get(result.run_id)
-        if live is not None and live.findings is not None:
-            return caught_in(live)
-        return self._caught.get(result.run_id, {})
-
-    def last(self, target_id: str, live: Iterable[RunView]) -> tuple[RunResult | None, RunResult | None]:
+    def last(self, target_id: str, live: Iterable[RunView]) -> tuple[Reading | None, Reading | None]:
         """The last result of a target, and a newer attempt that says nothing, of what the store has and of live runs.
 
         Args:
             live: runs of the target, oldest first.
         """
-        known: list[RunResult | RunView] = [
-            run for board in (self.board, self.attempts) if (run := board.get(target_id)) is not None
-        ]
-        known += [run for run in live if run.state.final]
-        result, attempt = (
-            RunResult.of(run) if isinstance(run, RunView) else run
-            for run in standing.last(sorted(known, key=lambda run: run.wall))
-        )
-        return result, attempt
+        known = [run for board in (self.board, self.attempts) if (run := board.get(target_id)) is not None]
+        known += [run for run in live if run.record.state.final]
+        by_id = {run.id: run for run in sorted(known, key=lambda run: run.record.wall)}
+        result, attempt = standing.last(run.record for run in by_id.values())
+        return by_id[result.id] if result else None, by_id[attempt.id] if attempt else None
 
-    def held(self, target: Target) -> dict[str, QuarantineView]:
+    def held(self, target: Target) -> dict[str, Bar]:
         """Rungs of a target that are in quarantine."""
         if not self.model.quarantines:
             return {}
-        return self.model.held(clean_line(os.fsencode(target.folder)))
+        return self.model.held(os.fsencode(target.folder))
 
     def pair_of(self, target_id: str, rung: str = "") -> tuple[str, str]:
         """What the diff of a target shows: the baseline and the rung; of a cheat its honest twin and the cheat.
@@ -305,7 +294,7 @@ class Workbench(App[None]):
 
     def queue_counts(self) -> tuple[int, int]:
         """Runs and fuzzes under way, and those waiting."""
-        states: list[str] = [run.state for run in self.model.active_runs()]
+        states: list[str] = [run.record.state for run in self.model.active_runs()]
         states += [fuzz.state for fuzz in self.model.active_fuzzes()]
         planned = states.count("planned")
         return len(states) - planned, planned
@@ -400,7 +389,7 @@ class Workbench(App[None]):
     def cancel_runs(self, target_ids: Iterable[str]) -> None:
         """Cancel what is planned or running for these targets."""
         wanted = set(target_ids)
-        active = [run for run in self.model.active_runs() if run.target in wanted]
+        active = [run for run in self.model.active_runs() if run.record.target in wanted]
         if not active:
             self.notify("Nothing of this target is planned or running", markup=False)
             return
@@ -597,13 +586,11 @@ class Workbench(App[None]):
 
 def _read_board(
     history: History,
-) -> tuple[dict[str, RunResult], dict[str, RunResult], dict[str, dict[str, str]], list[QuarantineView]]:
-    """The last result of every target; newer attempts that say nothing; who was caught; what is in quarantine."""
+) -> tuple[dict[str, Reading], dict[str, Reading], list[Quarantine]]:
+    """The last result of every target; newer attempts that say nothing; what is in quarantine."""
     runs, attempts = history.board(all_findings=False).values(), history.attempts().values()
-    caught = {run.id: caught_in(run) for run in runs}
-    held = [QuarantineView.of(item) for item in history.quarantines()]
-    results, tried = ({run.target: RunResult.of(run) for run in some} for some in (runs, attempts))
-    return results, tried, caught, held
+    results, tried = ({run.target: Reading(run) for run in some} for some in (runs, attempts))
+    return results, tried, list(history.quarantines())
 
 
 def refusal() -> str:

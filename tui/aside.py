@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from aisp.engine.clean import clean_line
+from aisp.store.text import clean_line
 
 if TYPE_CHECKING:
     from textual.dom import DOMNode

@@ -84,6 +84,7 @@ TREE: Mapping[str, Entry] = {
         },
     ),
     "doctor": Entry("Check this machine and say how to fix what is not right.", "aisp.tui.commands.doctor:command"),
+    "schema": Entry("Print the JSON Schema of what --json prints.", "aisp.tui.commands.schema:command"),
     "new": Entry("Make a new target that runs, to start from.", "aisp.tui.commands.new:command"),
     "store": Entry(
         "Look at the database of results, examine it and keep copies.",
@@ -271,7 +272,7 @@ def _told(error: Exception) -> click.ClickException:
 
 
 def _show(error: click.ClickException) -> None:
-    from aisp.engine.clean import clean  # a message may quote anything
+    from aisp.store.text import clean  # a message may quote anything
 
     ctx = getattr(error, "ctx", None)
     if isinstance(error, click.UsageError) and ctx is not None:

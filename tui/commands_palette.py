@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 
-from aisp.engine.clean import clean_line
+from aisp.store.text import clean_line
 from aisp.tui import themes
 from aisp.tui.keymap import KEYS, key_names
 
@@ -95,13 +95,13 @@ def commands(app: Workbench) -> Iterator[Command]:
             f"Cancel the run of {target_id}", KEYS["cancel"].sentence,
             partial(app.cancel_runs, [target_id]), key("cancel"),
         )  # fmt: skip
-    active = [run.target for run in app.model.active_runs()]
+    active = [run.record.target for run in app.model.active_runs()]
     if active:
         yield Command("Cancel every run", "Cancel all runs, planned and running.", partial(app.cancel_runs, active))
     for run in list(app.model.runs.values())[:-6:-1]:
         yield Command(
-            f"Open run of {run.target}",
-            f"Run {run.id}, {run.state.value}.",
+            f"Open run of {run.record.target}",
+            f"Run {run.id}, {run.record.state.value}.",
             partial(app.open_screen, "run", run_id=run.id),
         )
     if app.catalog is not None and getattr(screen, "opened_with", None) is not None:

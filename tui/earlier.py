@@ -10,19 +10,18 @@ from typing import TYPE_CHECKING
 
 from aisp.engine.affected import affected
 from aisp.store.errors import StoreError
+from aisp.store.results.reading import Reading
 from aisp.store.results.standing import tells
-from aisp.tui.model import caught_in
-from aisp.tui.results import Result
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Target
     from aisp.store import History
-    from aisp.store.records import RunRecord
+    from aisp.store.record import Run
 
 MOST_RUNS = 60  # that are looked through
 
 
-def environment(history: History, run: RunRecord) -> dict[str, object]:
+def environment(history: History, run: Run) -> dict[str, object]:
     """What a run ran on; empty where it was not kept."""
     if not run.environment:
         return {}
@@ -32,7 +31,7 @@ def environment(history: History, run: RunRecord) -> dict[str, object]:
         return {}
 
 
-def standing(history: History, target: Target, newest: Result) -> dict[str, Result]:
+def standing(history: History, target: Target, newest: Reading) -> dict[str, Reading]:
     """By rung of which the newest run says nothing: the last run before it that does, and that still stands.
 
     It does where it was in the same folder, on the same device and case, and where what has changed in the
@@ -44,21 +43,21 @@ def standing(history: History, target: Target, newest: Result) -> dict[str, Resu
     missing = {rung.name for rung in target.rungs if not tells(newest.arm(rung.name))}
     if not missing:
         return {}
-    now = history.run(newest.run_id)
+    now = history.run(newest.id)
     sources = history.snapshot(now.snapshot)
-    found: dict[str, Result] = {}
+    found: dict[str, Reading] = {}
     for run in history.newest(MOST_RUNS, target.id, before=now.id, all_findings=False):
         if not missing:
             break
-        result = Result.of(run)
-        told = {arm.rung for arm in result.arms if tells(arm)} & missing
+        result = Reading(run)
+        told = {arm.rung for arm in result.record.arms if tells(arm)} & missing
         if not told or not run.state.final or not _alike(history, target, now, run):
             continue
         try:
             touched = _touched(target, sources, history.snapshot(run.snapshot))
         except (LookupError, StoreError):
             continue  # what it ran cannot be told any more
-        caught = caught_in(run)
+        caught = result.caught
         for rung in told - touched:
             missing.discard(rung)
             if not {rung, ""} & caught.keys():
@@ -66,7 +65,7 @@ def standing(history: History, target: Target, newest: Result) -> dict[str, Resu
     return found
 
 
-def _alike(history: History, target: Target, one: RunRecord, other: RunRecord) -> bool:
+def _alike(history: History, target: Target, one: Run, other: Run) -> bool:
     """Whether times of the two may stand in one table."""
     if other.folder != os.fsencode(target.folder) or (one.device, one.case) != (other.device, other.case):
         return False

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from aisp.engine.clean import clean_line
+from aisp.kernels.catalog.model import Role
 from aisp.store.outcomes import Correctness, FindingStatus, State, Validity, Verdict
+from aisp.store.record import Arm, Finding
+from aisp.store.results.reading import Bar, Reading
 from aisp.tui import plain
-from aisp.tui.model import AA_ARM, BASELINE, ArmView, Bar, FindingView, RunView
-from aisp.tui.results import CHEAT, STATE_WORDS, Result, state_words
+from aisp.tui.model import AA_ARM, BASELINE, RunView
+from aisp.tui.results import STATE_WORDS, state_words
 from aisp.tui.themes import speedup_text, verdict_style, verdict_text
 from aisp.tui.widgets.table import Cell, Column
 
@@ -72,7 +74,7 @@ class Said:
     """What one check said of all arms, the worst first."""
 
     check: str
-    findings: tuple[FindingView, ...]
+    findings: tuple[Finding, ...]
 
     @property
     def status(self) -> FindingStatus:
@@ -80,7 +82,7 @@ class Said:
         return self.findings[0].status
 
     @property
-    def worst(self) -> list[FindingView]:
+    def worst(self) -> list[Finding]:
         """The findings of the worst status."""
         return [item for item in self.findings if item.status is self.status]
 
@@ -107,10 +109,10 @@ def category_of(check: str) -> str:
     return check.partition(".")[0]
 
 
-def by_category(findings: Iterable[FindingView]) -> list[Category]:
+def by_category(findings: Iterable[Finding]) -> list[Category]:
     """The findings by category and check. Categories in which something was caught come first, then those with
     something suspect, then the others as the registry has them."""
-    checks: dict[str, list[FindingView]] = {}
+    checks: dict[str, list[Finding]] = {}
     for item in findings:
         checks.setdefault(item.check, []).append(item)
     rank = WORST_FIRST.index
@@ -158,41 +160,41 @@ def bar_text(bar: Bar, rung: str, ascii: bool, *, with_check: bool = True) -> Te
     element: "⊘ wrong: y[17]: got 1.5, expected 2.5"."""
     whose = f" {bar.rung or 'run'}" if bar.rung != rung else ""
     check = f": {bar.evidence if bar.mistake else bar.check}" if with_check else ""
-    return Text(f"{bar_sign(ascii)}{whose} {bar.word}{check}", verdict_style("slower"), no_wrap=True, end="")
+    return Text(f"{bar_sign(ascii)}{whose} {bar.short}{check}", verdict_style("slower"), no_wrap=True, end="")
 
 
 def missed_text(run: RunView, rung: str, ascii: bool) -> Text:
     """What stands in the place of the speed-up of a cheat that was not caught."""
-    doubted = any(found.status is FindingStatus.SUSPECT and found.arm in (rung, "") for found in run.findings or ())
+    doubted = any(found.status is FindingStatus.SUSPECT and found.arm in (rung, "") for found in run.record.findings)
     if doubted:
         return status_text(FindingStatus.SUSPECT, ascii)
-    return Text("! not caught" if run.findings else plain.DASH, "bold", no_wrap=True, end="")
+    return Text("! not caught" if run.record.findings else plain.DASH, "bold", no_wrap=True, end="")
 
 
-def cheats_text(result: Result, caught: Collection[str], ascii: bool) -> Text | None:
+def cheats_text(result: Reading, caught: Collection[str], ascii: bool) -> Text | None:
     """Whether the cheats that ran were caught: "✓ caught", also where their values gave them away, or "! 1 of 2".
 
     None where none ran, and where the run ended with something else before all of them were caught.
     """
-    ran = [arm.rung for arm in result.arms if arm.rung.startswith(CHEAT) and arm.state.final]
+    ran = [arm.rung for arm in result.record.arms if arm.role is Role.CHEAT and arm.state.final]
     out = sum(1 for rung in ran if {rung, ""} & set(caught))
     if ran and out == len(ran):
         return Text("+ caught" if ascii else "✓ caught")
-    return Text(f"! {out} of {len(ran)}", "bold") if ran and result.state is State.OK else None
+    return Text(f"! {out} of {len(ran)}", "bold") if ran and result.record.state is State.OK else None
 
 
 def bar_sentence(bar: Bar) -> str:
     """A bar with its evidence; of a mistake the word first, then the first wrong element."""
     if bar.mistake:
-        return f"{bar.word}: {bar.rung}: {bar.evidence}"
-    where = "in quarantine" if bar.word == "quarantined" else bar.word
+        return f"{bar.short}: {bar.rung}: {bar.evidence}"
+    where = bar.word if bar.here else "in quarantine"
     return f"{bar.rung or 'the run'} {where}: {bar.check}: {bar.evidence}"
 
 
 def arms_text(arms: Sequence[str], run: RunView | None) -> str:
     """Names of the arms that a finding is about; "" where that is all of them, or the whole run."""
     told = [arm for arm in arms if arm]
-    if not told or (run is not None and len(arms) > 1 and set(run.arms) <= set(arms)):
+    if not told or (run is not None and len(arms) > 1 and set(run.rungs) <= set(arms)):
         return ""
     return ", ".join(told)
 
@@ -201,18 +203,20 @@ def waiting_for(run: RunView | None, why: str = "") -> str:
     """What has to come before the checks can be asked, or why they never were; "" where they were."""
     if run is None:
         return why or "reading the store"
-    if run.findings:
+    if run.record.findings:
         return ""
-    if not run.state.final:
+    if not run.record.state.final:
         step = run.running_step
-        doing = f"{step.name} {step.arm}".strip() if step is not None else STATE_WORDS.get(run.state, run.state.value)
+        doing = (
+            f"{step.name} {step.arm}".strip()
+            if step is not None
+            else STATE_WORDS.get(run.record.state, run.record.state.value)
+        )
         return f"the checks are asked when the run ends; now: {doing}"
-    if run.state is State.CANCELLED or run.state is State.ENGINE_LOST:
-        return f"no check was asked: {run.reason or STATE_WORDS[run.state]}"
-    if run.state is State.CHANGED:
-        return f"{state_words(run.state)}: {run.reason}"
-    if run.findings is None:
-        return "what the checks said was not received"
+    if run.record.state is State.CANCELLED or run.record.state is State.ENGINE_LOST:
+        return f"no check was asked: {run.record.reason or STATE_WORDS[run.record.state]}"
+    if run.record.state is State.CHANGED:
+        return f"{state_words(run.record.state)}: {run.record.reason}"
     return "no check is stored with this run; r runs it again, and asks them"
 
 
@@ -236,22 +240,23 @@ def number_columns(width: int) -> list[Column]:
     ]
 
 
-def careless_text(run: RunView, arm: ArmView, ascii: bool) -> Text:
+def careless_text(run: RunView, arm: Arm, ascii: bool) -> Text:
     """What a careless timer says of a rung, and whether its allclose took the outputs; why it says nothing."""
     naive = arm.naive
     if naive is None:
-        why = "after the samples" if not run.state.final else "R asks it" if run.quick else "not asked"
+        why = "after the samples" if not run.record.state.final else "R asks it" if run.record.quick else "not asked"
         return Text(f"{plain.DASH} ({why})", "dim")
     took = {True: "accepted", False: "outputs refused", None: "outputs not compared"}[naive.accepts]
     if naive.speedup is None:
-        return Text(clean_line(naive.note) or f"{plain.DASH} ({took})", "dim")
+        return Text(naive.note or f"{plain.DASH} ({took})", "dim")
     text = Text(speedup_text(naive.speedup, ascii), "bold")
     return text.append(f" {took}", "not bold")
 
 
 def our_text(run: RunView, rung: str, ascii: bool) -> Text:
     """What we say of a rung: its speed-up with the interval, or why it has none."""
-    arm, item = run.arms[rung], run.comparison(rung)
+    arm, item = run.arm(rung), run.comparison(rung)
+    assert arm is not None
     bar = run.barred(item) if item is not None else run.bar(rung)
     if bar is not None:
         return bar_text(bar, rung, ascii)
@@ -267,14 +272,14 @@ def our_text(run: RunView, rung: str, ascii: bool) -> Text:
     if item is None or item.verdict is Verdict.NONE:
         note = item.note if item is not None else ""
         if not note:
-            note = "no verdict" if run.state.final else "nothing yet"
+            note = "no verdict" if run.record.state.final else "nothing yet"
         return Text(note)
     text = verdict_text(item.verdict.value, item.speedup, ascii)
     if item.low is not None and item.high is not None:
         low, high = (speedup_text(value, True).removesuffix("x") for value in (item.low, item.high))
         text.append(f" [{low}..{high}]", "not bold")
-    text.append(f" {item.verdict.value}" if run.state.final else " so far", "not bold")
-    if run.state.final and run.validity is Validity.SUSPECT:
+    text.append(f" {item.verdict.value}" if run.record.state.final else " so far", "not bold")
+    if run.record.state.final and run.record.validity is Validity.SUSPECT:
         text.append(", suspect", "bold")
     return text
 
@@ -283,7 +288,8 @@ def number_rows(run: RunView, width: int, ascii: bool) -> list[tuple[str, list[C
     """One row per rung: what a careless timer says, and what we say."""
     keys = [column.key for column in number_columns(width)]
     rows: list[tuple[str, list[Cell]]] = []
-    for rung, arm in run.arms.items():
+    for arm in run.record.arms:
+        rung = arm.rung
         if rung == AA_ARM or (rung == BASELINE and run.bar(rung) is None):
             continue
         naive = arm.naive
@@ -307,15 +313,15 @@ def summary_text(run: RunView, categories: Sequence[Category], ascii: bool) -> T
         Validity.VALID: "valid",
         Validity.SUSPECT: "suspect: there is no verdict",
         Validity.CAUGHT: "caught",
-    }.get(run.validity, "not judged yet" if not run.state.final else "not judged")
+    }.get(run.record.validity, "not judged yet" if not run.record.state.final else "not judged")
     text = Text(word, "bold")
     counted = counts_text(categories)
     dot = " | " if ascii else " · "
     if counted:
         checks = sum(len(one.checks) for one in categories)
         text.append(f"{dot}{checks} checks: {counted}", "not bold")
-    if run.without:
-        text.append(f"{dot}left out: {', '.join(run.without)}", "bold")
+    if run.record.without:
+        text.append(f"{dot}left out: {', '.join(run.record.without)}", "bold")
     return text
 
 

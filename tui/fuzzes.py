@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from aisp.engine.clean import clean, clean_line
 from aisp.engine.protocol import events
 from aisp.store.outcomes import CaseVerdict, FuzzVerdict
+from aisp.store.text import clean, clean_line
 from aisp.tui import plain
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class CaseView:
 
 @dataclass(frozen=True, slots=True)
 class FailureView:
-    """store.fuzzes.FailureRecord, its texts cleaned, its cases as text; `drawn` is "" where nothing smaller fails."""
+    """store.record.Failure, its texts cleaned, its cases as text; `drawn` is "" where nothing smaller fails."""
 
     id: str
     rung: str
@@ -103,7 +103,7 @@ class FailureView:
 
     @staticmethod
     def of(data: Mapping[str, Any], *, shrunk: bool = True) -> FailureView:
-        """From `FailureRecord.plain()`. What is missing or of another kind is taken for not known."""
+        """From `Failure.plain()`. What is missing or of another kind is taken for not known."""
         case, drawn = case_text(_mapping(data.get("case"))), case_text(_mapping(data.get("drawn")))
         return FailureView(
             id=_word(data.get("id")),
@@ -227,7 +227,7 @@ class FuzzView:
             self.failures[found.id] = found
 
     def take_record(self, data: Mapping[str, Any]) -> None:
-        """How it ended: `FuzzRecord.plain()`. Its counts are whole, also where cases did not reach this face."""
+        """How it ended: `Fuzz.plain()`. Its counts are whole, also where cases did not reach this face."""
         self.target = self.target or clean_line(str(data.get("target") or ""))
         self.device = clean_line(str(data.get("device") or "")) or self.device
         seed = data.get("seed")
@@ -299,7 +299,7 @@ class FuzzView:
 
 
 def stored_fuzz(data: Mapping[str, Any], failures: Iterable[Mapping[str, Any]] = ()) -> FuzzView:
-    """A fuzz of the store (`FuzzRecord.plain()`) in the shape of a live one; its single cases are not kept there."""
+    """A fuzz of the store (`Fuzz.plain()`) in the shape of a live one; its single cases are not kept there."""
     view = FuzzView(clean_line(str(data.get("id") or ""), limit=64), stored=True)
     view.take_record(data)
     for failure in failures:
@@ -319,7 +319,7 @@ def read_failures(history: History, fuzz_id: str) -> list[dict[str, Any]]:
 
 def error_bins() -> tuple[float, ...]:
     """Lower ends of a histogram's bins. Imports the store's records and numpy with them: for a thread."""
-    from aisp.store.fuzzes import ERROR_BINS
+    from aisp.store.record import ERROR_BINS
 
     return ERROR_BINS
 

@@ -18,19 +18,23 @@ from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from aisp.engine import telling
-from aisp.engine.clean import clean, clean_line
+from aisp.engine import following
 from aisp.engine.protocol import events
-from aisp.store.outcomes import Correctness, FindingStatus, State, Timing, Validity, Verdict
+from aisp.store.outcomes import TWIN_SUFFIX, State
+from aisp.store.record import Ceiling, Peak, Quarantine, Run, Step, unplanned
 from aisp.store.results import standing
+from aisp.store.results.reading import Bar, Reading, of_quarantine
+from aisp.store.text import clean, clean_line
 from aisp.tui.fuzzes import FuzzState, FuzzView, ReplayView
-from aisp.tui.results import CHEAT, MISTAKE, mistaken
 
 if TYPE_CHECKING:
-    from aisp.store.records import FindingRecord, Peak, Quarantine, RunRecord, Samples, Telemetry
+    from aisp.store.samples import Samples, Telemetry
+
+RunEvent: TypeAlias = (
+    events.RunPlanned | events.RunState | events.Step | events.ArmUpdate | events.ComparisonUpdate | events.RunFinished
+)
 
 MAX_POINTS = 2048
 MAX_READINGS = 4096
@@ -45,7 +49,7 @@ MAX_REPLAYS = 500
 
 BASELINE = "baseline"
 NO_GPU = "CPU only"  # what a machine without one is called
-AA_SUFFIX = standing.TWIN_SUFFIX
+AA_SUFFIX = TWIN_SUFFIX
 AA_ARM = BASELINE + AA_SUFFIX
 
 # NVML's clocks-event-reasons bits, in words. Bits 0, 1 and 8 are how a GPU idles or was set, not a slow-down.
@@ -232,134 +236,24 @@ class TelemetryLog:
             return None
         return values[-1]
 
-    def reasons_seen(self) -> int:
-        """All throttle bits that were ever set, -1 where the driver never answered."""
-        bits, answered = 0, False
-        for value in self.throttle:
-            if value >= 0:
-                bits |= value
-                answered = True
-        return bits if answered else -1
-
     def __len__(self) -> int:
         return self.count
 
 
 @dataclass(slots=True)
-class StepView:
-    """A step of a run; duration_ms is None while it is under way."""
-
-    name: str
-    arm: str
-    start_ns: int
-    duration_ms: float | None = None
-    detail: str = ""
-
-
-@dataclass(slots=True)
-class ComparisonView:
-    """A rung against a baseline; preliminary until the run has ended."""
-
-    rung: str
-    baseline: str
-    verdict: Verdict
-    speedup: float | None = None
-    low: float | None = None
-    high: float | None = None
-    floor: float | None = None
-    cycles: float | None = None  # the same ratio in SM cycles
-    cycles_low: float | None = None
-    cycles_high: float | None = None
-    p_value: float | None = None
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class FindingView:
-    """What one check said of one arm, or of the whole run where `arm` is ""."""
-
-    check: str
-    arm: str
-    status: FindingStatus
-    evidence: str
-
-
-@dataclass(frozen=True, slots=True)
-class QuarantineView:
-    """store.records.Quarantine, its texts cleaned; `folder` is the target's as text."""
-
-    target: str
-    folder: str
-    rung: str
-    code: str
-    run_id: str
-    check: str
-    evidence: str
-    wall: str
-
-    @property
-    def mistake(self) -> bool:
-        """Whether it is there for plain wrong values, which a screen does not call cheating."""
-        return self.check == MISTAKE and not self.rung.startswith(CHEAT)
-
-    @staticmethod
-    def of(found: Quarantine) -> QuarantineView:
-        """As the store has it."""
-        return QuarantineView(
-            clean_line(found.target),
-            clean_line(found.folder),
-            clean_line(found.rung),
-            found.code,
-            clean_line(found.run_id, limit=64),
-            clean_line(found.check),
-            clean_line(found.evidence, limit=4000),
-            clean_line(found.wall),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """Why no figure of a rung may be shown as a speed-up.
+class Drawn:
+    """An arm's samples as they are drawn; counts are exact.
 
     Attributes:
-        word: "caught" in this run, or "quarantined" by an earlier one; of plain wrong values "wrong" and "was wrong".
-        rung: whose fault it is: the rung's own, the baseline's that it is compared with, or "" the whole run's.
-        mistake: it has plain wrong values, and nothing else is held against it.
+        points: samples that count.
+        clocks: SM clock in MHz during each sample that has one.
+        discarded, discarded_points: what was set aside, by code of store.record.DISCARDED.
     """
 
-    word: str
-    rung: str
-    check: str
-    evidence: str
-    mistake: bool = False
-
-
-@dataclass(slots=True)
-class ArmView:
-    """One rung's part in a run."""
-
-    rung: str
-    state: State = State.PLANNED
-    correctness: Correctness = Correctness.UNKNOWN
-    timing: Timing = Timing.NONE
-    median_ms: float | None = None
-    low_ms: float | None = None
-    high_ms: float | None = None
-    sample_count: int = 0  # as the engine counts them; `points.count` is what this face received
-    calls: int | None = None  # in one sample
-    sm_clock_mhz: float | None = None  # median over the samples, from the GPU's own counters
-    sol: float | None = None
-    light: events.ArmLight | None = None
-    quality: events.ArmQuality | None = None
-    naive: events.ArmNaive | None = None  # what a careless evaluator says; None where it was not asked
-    max_error: float | None = None
-    peak_bytes: int | None = None
-    reason: str = ""
-    detail: str = ""
     points: PointLog = field(default_factory=PointLog)
-    discarded_points: dict[int, PointLog] = field(default_factory=dict)  # by code of store.records.DISCARDED
-    clocks: PointLog = field(default_factory=PointLog)  # SM clock in MHz during each sample that has one
-    discarded: Counter[int] = field(default_factory=Counter)  # by the same code
+    clocks: PointLog = field(default_factory=PointLog)
+    discarded: Counter[int] = field(default_factory=Counter)
+    discarded_points: dict[int, PointLog] = field(default_factory=dict)
 
     def take(self, end_ns: int, device_ms: float, code: int, origin_ns: int, clock_mhz: float = math.nan) -> None:
         """Take one sample; `code` is 0 for one that counts, else why it was set aside; a clock of NaN is unknown."""
@@ -374,123 +268,46 @@ class ArmView:
 
 
 @dataclass(slots=True)
-class RunView:
-    """A run as far as it is known: from events, or from the store (`stored`)."""
+class RunView(Reading):
+    """A run with what is drawn of it: from events, or from the store (`stored`).
 
-    id: str
-    target: str
-    title: str = ""
-    folder: str = ""
-    device: str = ""
-    case: str = ""
-    quick: bool = False
-    trigger: str = ""
-    snapshot: str = ""
-    wall: str = ""
-    epoch: str = ""
-    state: State = State.PLANNED
-    correctness: Correctness = Correctness.UNKNOWN
-    validity: Validity = Validity.UNKNOWN
-    verdict: Verdict = Verdict.NONE
-    duration_ms: float | None = None
-    reason: str = ""
-    flags: tuple[str, ...] = ()
-    steps: list[StepView] = field(default_factory=list)
-    arms: dict[str, ArmView] = field(default_factory=dict)
-    comparisons: dict[tuple[str, str], ComparisonView] = field(default_factory=dict)  # by rung and baseline
+    Attributes:
+        drawn: samples, by rung; see `samples`.
+        output: arm and line; `output_count` lines ever came, `output_dropped` the engine thinned away.
+        origin_ns: when its measuring began: 0 on the time axis.
+        whole: False: points, telemetry and output were let go; the store has them.
+    """
+
+    drawn: dict[str, Drawn] = field(default_factory=dict)
     telemetry: TelemetryLog = field(default_factory=TelemetryLog)
-    output: deque[tuple[str, str]] = field(default_factory=lambda: deque(maxlen=MAX_OUTPUT_LINES))  # arm, line
-    output_count: int = 0  # lines that ever came, so that a pane can fetch the new ones only
-    output_dropped: int = 0  # lines that the engine thinned away
+    output: deque[tuple[str, str]] = field(default_factory=lambda: deque(maxlen=MAX_OUTPUT_LINES))
+    output_count: int = 0
+    output_dropped: int = 0
     gaps: list[tuple[int, int]] = field(default_factory=list)
-    findings: tuple[FindingView, ...] | None = None  # None: the checks have not been asked yet
-    code: str = ""  # digest of the target's code as it ran; "" where the store does not say
-    without: tuple[str, ...] = ()  # checks that were left out on request, as far as the store says
-    quarantined: dict[str, QuarantineView] = field(default_factory=dict)  # by rung; see Model.mark
-    start_ns: int | None = None  # when it left the queue
-    origin_ns: int | None = None  # when its measuring began: 0 on the time axis
-    whole: bool = True  # False: points, telemetry and output were let go; the store has them
+    origin_ns: int | None = None
+    whole: bool = True
     stored: bool = False
 
-    @property
-    def rungs(self) -> list[str]:
-        """Names of the arms in order, the baseline first."""
-        return list(self.arms)
+    def samples(self, rung: str) -> Drawn:
+        """What is drawn of the rung's samples."""
+        return self.drawn.get(rung) or Drawn()
 
-    def arm(self, rung: str) -> ArmView:
-        """The arm of that name, made if it was not planned."""
-        found = self.arms.get(rung)
-        if found is None:
-            found = self.arms[rung] = ArmView(rung)
-        return found
-
-    def comparison(self, rung: str) -> ComparisonView | None:
-        """The rung's comparison with the first baseline, else with another one."""
-        return standing.against(rung, self.arms.values(), self.comparisons.values())
-
-    def bar(self, rung: str) -> Bar | None:
-        """Why this rung's figures are no result: it was caught in this run, or it is in quarantine."""
-        rung = rung.removesuffix(AA_SUFFIX)
-        for found in self.findings or ():
-            if found.status is FindingStatus.CAUGHT and found.arm.removesuffix(AA_SUFFIX) in (rung, ""):
-                if rung in mistaken(self):
-                    return Bar("wrong", rung, found.check, found.evidence, mistake=True)
-                return Bar("caught", rung if found.arm else "", found.check, found.evidence)
-        held = self.quarantined.get(rung)
-        if held is None:
-            return None
-        return Bar("was wrong" if held.mistake else "quarantined", rung, held.check, held.evidence, held.mistake)
-
-    def barred(self, item: ComparisonView) -> Bar | None:
-        """Why a comparison's figures are no result: the rung's fault, or the baseline's."""
-        return self.bar(item.rung) or self.bar(item.baseline)
-
-    def missed(self, rung: str) -> bool:
-        """Whether a cheat came through with a time that no check took for one."""
-        arm = self.arms.get(rung)
-        ended = arm is not None and self.state.final and arm.median_ms is not None
-        return ended and rung.startswith(CHEAT) and self.bar(rung) is None
-
-    def unjudged(self, rung: str) -> bool:
-        """Whether this is a cheat of which the checks have not spoken yet: what it came to is nobody's speed-up."""
-        return rung.startswith(CHEAT) and not self.state.final and self.findings is None
+    def take_samples(self, rung: str) -> Drawn:
+        """The same, to put more into."""
+        return self.drawn.setdefault(rung, Drawn())
 
     @property
-    def bars(self) -> list[Bar]:
-        """Of every rung that has one, in the run's order; one that bars the whole run stands alone."""
-        found = [bar for rung in self.arms if rung != AA_ARM and (bar := self.bar(rung)) is not None]
-        return [bar for bar in found if not bar.rung][:1] or found
-
-    @property
-    def running_step(self) -> StepView | None:
+    def running_step(self) -> Step | None:
         """The newest step that has not ended."""
-        for step in reversed(self.steps):
-            if step.duration_ms is None:
-                return step
-        return None
-
-    @property
-    def hidden(self) -> frozenset[str]:
-        """Rungs whose figures are no result."""
-        return frozenset(rung for rung in self.arms if self.bar(rung) is not None)
-
-    @property
-    def lead(self) -> ArmView | None:
-        """The arm that the run is about."""
-        return standing.lead(self.arms.values(), self.comparisons.values(), self.hidden)
-
-    @property
-    def headline(self) -> ComparisonView | None:
-        """The comparison that the run is told by."""
-        return standing.headline(self.arms.values(), self.comparisons.values(), self.hidden)
+        return next((step for step in reversed(self.record.steps) if step.duration_ms is None), None)
 
     def elapsed_s(self, now_ns: int) -> float | None:
         """Seconds since it left the queue, or its duration once it has ended; None before."""
-        if self.duration_ms is not None:
-            return self.duration_ms / 1e3
-        if self.start_ns is None or self.state.final:
+        if self.record.duration_ms is not None:
+            return self.record.duration_ms / 1e3
+        if self.record.start_ns is None or self.record.state.final:
             return None
-        return max(0.0, (now_ns - self.start_ns) / 1e9)
+        return max(0.0, (now_ns - self.record.start_ns) / 1e9)
 
 
 @dataclass(slots=True)
@@ -534,14 +351,9 @@ class PeakView:
     gpu: str = ""
     wall: str = ""
     count: int = 0  # how many there will be; 0 unknown
-    ceilings: list[events.PeakCeiling] = field(default_factory=list)
+    ceilings: list[Ceiling] = field(default_factory=list)
     finished: bool = False
     reason: str = ""  # why it was not stored
-
-    def take(self, event: events.PeakCeiling) -> None:
-        """One more ceiling, its texts cleaned."""
-        event.name, event.unit, event.note = (clean_line(text) for text in (event.name, event.unit, event.note))
-        self.ceilings.append(event)
 
 
 @dataclass(slots=True)
@@ -570,106 +382,25 @@ class ConnectionView:
         return f"{self.state}: {self.why}" if self.why else self.state
 
 
-def caught_in(run: RunView | RunRecord) -> dict[str, str]:
-    """Rungs that were caught in a run, each with the first check that did it and its evidence; "" is the whole run."""
-    told: Sequence[FindingView | FindingRecord] = run.findings or ()
-    caught: dict[str, str] = {}
-    for found in told:
-        if found.status is FindingStatus.CAUGHT:
-            rung = clean_line(found.arm).removesuffix(AA_SUFFIX)
-            caught.setdefault(rung, clean_line(f"{found.check}: {found.evidence}", limit=4000))
-    return caught
-
-
 def stored_peak(peak: Peak) -> PeakView:
     """A measurement of the store in the shape of a live one."""
-    count = len(peak.ceilings)
-    view = PeakView(peak.id, clean_line(peak.gpu), clean_line(peak.wall), count, finished=True)
-    for position, ceiling in enumerate(peak.ceilings, 1):
-        view.take(telling.ceiling_event(peak.id, view.gpu, position, count, ceiling))
-    return view
+    return PeakView(peak.id, peak.gpu, peak.wall, len(peak.ceilings), list(peak.ceilings), finished=True)
 
 
-def stored_run(record: RunRecord, samples: Mapping[str, Samples], telemetry: Telemetry | None = None) -> RunView:
+def stored_run(record: Run, samples: Mapping[str, Samples], telemetry: Telemetry | None = None) -> RunView:
     """A run of the store in the shape of a live one, with its samples and readings thinned for drawing."""
-    run = RunView(
-        record.id,
-        clean_line(record.target),
-        clean_line(record.title),
-        clean_line(record.folder),
-        clean_line(record.device),
-        clean_line(record.case),
-        record.quick,
-        record.trigger,
-        record.snapshot,
-        clean_line(record.wall),
-        record.epoch,
-        record.state,
-        record.correctness,
-        record.validity,
-        record.verdict,
-        record.duration_ms,
-        clean_line(record.reason),
-        tuple(clean_line(flag) for flag in record.flags),
-        findings=tuple(
-            FindingView(
-                clean_line(item.check), clean_line(item.arm), item.status, clean_line(item.evidence, limit=4000)
-            )
-            for item in record.findings
-        ),
-        code=_text(record.manifest.get("code")),
-        without=_texts(record.manifest.get("without")),
-        start_ns=record.start_ns,
-        stored=True,
-    )
-    for step in record.steps:
-        run.steps.append(StepView(clean_line(step.name), clean_line(step.arm), step.start_ns, step.duration_ms))
+    run = RunView(record, stored=True)
     begins = [step.start_ns for step in record.steps if step.name == "measure"]
     begins += [int(taken.end_ns[0] - taken.device_ms[0] * 1e6) for taken in samples.values() if len(taken)]
     run.origin_ns = min(begins, default=None)
-    for found in record.arms:
-        arm = run.arms[clean_line(found.rung)] = ArmView(
-            clean_line(found.rung),
-            found.state,
-            found.correctness,
-            found.timing,
-            found.median_ms,
-            found.low_ms,
-            found.high_ms,
-            found.sample_count,
-            found.calls,
-            found.sm_clock_mhz,
-            found.sol,
-            telling.light_event(found.light),
-            telling.quality_event(found.quality),
-            telling.naive_event(found.naive),
-            found.max_error,
-            found.peak_bytes,
-            clean_line(found.reason),
-            clean(found.detail),
-        )
-        taken = samples.get(found.rung)
+    for arm in record.arms:
+        taken = samples.get(arm.rung)
         if taken is None:
             continue
+        drawn = run.take_samples(arm.rung)
         columns = (taken.end_ns, taken.device_ms, taken.discarded, taken.sm_clock_mhz)
         for end_ns, device_ms, code, clock_mhz in zip(*(column.tolist() for column in columns), strict=True):
-            arm.take(end_ns, device_ms, code, run.origin_ns or 0, clock_mhz)
-    for item in record.comparisons:
-        rung, baseline = clean_line(item.rung), clean_line(item.baseline)
-        run.comparisons[rung, baseline] = ComparisonView(
-            rung,
-            baseline,
-            item.verdict,
-            item.speedup,
-            item.low,
-            item.high,
-            item.floor,
-            item.cycles,
-            item.cycles_low,
-            item.cycles_high,
-            item.p_value,
-            clean_line(item.note),
-        )
+            drawn.take(end_ns, device_ms, code, run.origin_ns or 0, clock_mhz)
     if telemetry is not None:
         readings = (
             telemetry.at_ns,
@@ -684,32 +415,9 @@ def stored_run(record: RunRecord, samples: Mapping[str, Samples], telemetry: Tel
     return run
 
 
-Outcome = TypeVar("Outcome", bound=StrEnum)
-
-
-def outcome(kind: type[Outcome], value: str, unknown: Outcome) -> Outcome:
-    """`value` as a member of `kind`; `unknown` for a word that this version does not have."""
-    try:
-        return kind(value)
-    except ValueError:
-        return unknown
-
-
-def _text(value: object) -> str:
-    return clean_line(value) if isinstance(value, str) else ""
-
-
-def _texts(value: object) -> tuple[str, ...]:
-    return tuple(_text(item) for item in value) if isinstance(value, (list, tuple)) else ()
-
-
 def _line(text: str) -> str:
     """One line of output, cleaned, with its indentation kept."""
     return clean(text, limit=2000).replace("\n", " ").expandtabs(8)
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
 
 
 class Model:
@@ -729,7 +437,7 @@ class Model:
         self.peak: PeakView | None = None  # the newest measurement of ceilings that was heard of
         self.fuzzes: dict[str, FuzzView] = {}  # newest last; lints and replays too, see FuzzView.what
         self.replays: dict[str, ReplayView] = {}  # by failure: what became of it the last time
-        self.quarantines: dict[tuple[str, str], QuarantineView] = {}  # by folder and rung, as the store last said
+        self.quarantines: dict[tuple[bytes, str], Quarantine] = {}  # by folder and rung, as the store last said
         self._handlers: dict[type[events.Event], Callable[[Any, set[str]], None]] = {
             events.Welcome: self._on_welcome,
             events.Status: self._on_status,
@@ -738,13 +446,12 @@ class Model:
             events.Gap: self._on_gap,
             events.Banner: self._on_banner,
             events.RunPlanned: self._on_run_planned,
-            events.RunState: self._on_run_state,
-            events.Step: self._on_step,
+            events.RunState: self._on_run,
+            events.Step: self._on_run,
             events.SampleBatch: self._on_samples,
             events.TelemetryBatch: self._on_telemetry,
-            events.ArmUpdate: self._on_arm,
-            events.ComparisonUpdate: self._on_comparison,
-            events.Findings: self._on_findings,
+            events.ArmUpdate: self._on_run,
+            events.ComparisonUpdate: self._on_run,
             events.PeakCeiling: self._on_peak_ceiling,
             events.PeakFinished: self._on_peak_finished,
             events.FuzzPlanned: self._on_fuzz_planned,
@@ -812,7 +519,7 @@ class Model:
             self.banners["engine"] = BannerView("engine", text, "error")
         return {"connection", "banners", "runs", *(f"run:{run.id}" for run in self.active_runs())}
 
-    def set_quarantines(self, found: Iterable[QuarantineView]) -> set[str]:
+    def set_quarantines(self, found: Iterable[Quarantine]) -> set[str]:
         """Take what the store says is in quarantine; returns {"quarantines"} where that changed."""
         fresh = {(item.folder, item.rung): item for item in found}
         if fresh == self.quarantines:
@@ -828,12 +535,14 @@ class Model:
         run.quarantined = {
             rung: held
             for (folder, rung), held in self.quarantines.items()
-            if folder == run.folder and rung in run.arms and (not run.state.final or run.code in ("", held.code))
+            if folder == run.record.folder
+            and rung in run.rungs
+            and (not run.record.state.final or run.record.code in ("", held.code))
         }
 
-    def held(self, folder: str) -> dict[str, QuarantineView]:
+    def held(self, folder: bytes) -> dict[str, Bar]:
         """Rungs of the target in this folder that are in quarantine."""
-        return {rung: held for (where, rung), held in self.quarantines.items() if where == folder}
+        return {rung: of_quarantine(held) for (where, rung), held in self.quarantines.items() if where == folder}
 
     def now_ns(self) -> int:
         """CLOCK_MONOTONIC now; of an engine that does not answer, the last moment of which anything is known."""
@@ -853,12 +562,8 @@ class Model:
     def _end_epoch(self, names: set[str]) -> None:
         """Another engine answers: what the old one had under way is lost."""
         for run in self.runs.values():
-            if not run.state.final:
-                run.state = State.ENGINE_LOST
-                run.reason = "the engine ended while this was under way; R runs it again"
-                for arm in run.arms.values():
-                    if not arm.state.final:
-                        arm.state = State.ENGINE_LOST
+            if not run.record.state.final:
+                run.record = run.record.lost("the engine ended while this was under way; R runs it again")
                 names.update(("runs", f"run:{run.id}"))
         for watch in self.watches.values():
             if watch.active:
@@ -893,7 +598,7 @@ class Model:
     def _on_gap(self, event: events.Gap, names: set[str]) -> None:
         self.gaps.append((event.first, event.last))
         for run in self.runs.values():
-            if not run.state.final:
+            if not run.record.state.final:
                 run.gaps.append((event.first, event.last))
                 names.add(f"run:{run.id}")
         for fuzz in self.active_fuzzes():
@@ -913,8 +618,7 @@ class Model:
         """The run of that id, made if its plan was missed (a gap, or a subscription from the middle)."""
         run = self.runs.get(run_id)
         if run is None:
-            run_id = clean_line(run_id, limit=64)
-            run = self.runs.setdefault(run_id, RunView(run_id, ""))
+            run = self.runs[run_id] = RunView(unplanned(run_id))
             names.add("runs")
             self._forget()
         return run
@@ -922,66 +626,42 @@ class Model:
     def _forget(self) -> None:
         """Let go of what is old: points beyond the newest WHOLE_RUNS, whole views beyond MAX_RUNS."""
         if len(self.runs) > MAX_RUNS:
-            oldest = next((key for key, run in self.runs.items() if run.state.final), None)
+            oldest = next((key for key, run in self.runs.items() if run.record.state.final), None)
             if oldest is not None:
                 del self.runs[oldest]
         ids = list(self.runs)
         for run_id in ids[max(0, len(ids) - WHOLE_RUNS - 8) : max(0, len(ids) - WHOLE_RUNS)]:
             run = self.runs[run_id]
-            if run.whole and run.state.final:
+            if run.whole and run.record.state.final:
                 run.whole = False
                 run.telemetry = TelemetryLog()
                 run.output.clear()
-                for arm in run.arms.values():
-                    arm.points, arm.clocks, arm.discarded_points = PointLog(), PointLog(), {}
+                for drawn in run.drawn.values():
+                    drawn.points, drawn.clocks, drawn.discarded_points = PointLog(), PointLog(), {}
+
+    def _on_run(self, event: RunEvent, names: set[str]) -> None:
+        """What changes a run's record."""
+        run = self._run(event.run_id, names)
+        run.record = following.after(run.record, event)
+        if isinstance(event, events.Step) and event.step.name == "measure" and run.origin_ns is None:
+            run.origin_ns = event.step.start_ns
+        names.update(("runs", f"run:{run.id}"))
 
     def _on_run_planned(self, event: events.RunPlanned, names: set[str]) -> None:
-        run = self._run(event.run_id, names)
-        run.target, run.title = clean_line(event.target), clean_line(event.title)
-        run.folder, run.device = clean_line(event.folder), clean_line(event.device)
-        run.case, run.quick, run.trigger = clean_line(event.case), event.quick, clean_line(event.trigger)
-        run.snapshot, run.wall, run.epoch = clean_line(event.snapshot), clean_line(event.wall), event.epoch
-        run.code = clean_line(event.code)
-        for rung in event.rungs:
-            run.arm(clean_line(rung))
-        self.mark(run)
-        names.update(("runs", f"run:{run.id}"))
-
-    def _on_run_state(self, event: events.RunState, names: set[str]) -> None:
-        run = self._run(event.run_id, names)
-        run.state = outcome(State, event.state, State.INFRA_ERROR)
-        if run.start_ns is None and run.state is not State.PLANNED:
-            run.start_ns = event.at_ns
-        names.update(("runs", f"run:{run.id}"))
-
-    def _on_step(self, event: events.Step, names: set[str]) -> None:
-        run = self._run(event.run_id, names)
-        name, arm = clean_line(event.name), clean_line(event.arm)
-        if run.start_ns is None:
-            run.start_ns = event.start_ns
-        if name == "measure" and run.origin_ns is None:
-            run.origin_ns = event.start_ns
-        for step in reversed(run.steps):
-            if (step.name, step.arm, step.start_ns) == (name, arm, event.start_ns):
-                break
-        else:
-            step = StepView(name, arm, event.start_ns)
-            run.steps.append(step)
-        step.duration_ms, step.detail = _finite(event.duration_ms), clean_line(event.detail)
-        names.add(f"run:{run.id}")
+        self._on_run(event, names)
+        self.mark(self.runs[event.run_id])
 
     def _on_samples(self, event: events.SampleBatch, names: set[str]) -> None:
         run = self._run(event.run_id, names)
         if not event.end_ns:
             return
-        arm = run.arm(clean_line(event.arm))
-        arm.timing = outcome(Timing, event.timing, arm.timing)
+        drawn = run.take_samples(event.arm)
         if run.origin_ns is None:
             run.origin_ns = event.end_ns[0] - int(event.device_ms[0] * 1e6)
         origin_ns = run.origin_ns
         columns = (event.end_ns, event.device_ms, event.discarded, event.sm_clock_mhz)
         for end_ns, device_ms, code, clock_mhz in zip(*columns, strict=False):
-            arm.take(end_ns, device_ms, code, origin_ns, clock_mhz)
+            drawn.take(end_ns, device_ms, code, origin_ns, clock_mhz)
         self.samples_applied += len(event.end_ns)
         names.add(f"samples:{run.id}")
 
@@ -989,7 +669,7 @@ class Model:
         live = [
             run
             for run in self.runs.values()
-            if run.state in (State.STARTING, State.RUNNING) and not run.device.startswith("cpu")
+            if run.record.state in (State.STARTING, State.RUNNING) and not run.record.device.startswith("cpu")
         ]
         for run in live:
             add = run.telemetry.add
@@ -1006,52 +686,6 @@ class Model:
         if live:
             names.add("telemetry")
 
-    def _on_arm(self, event: events.ArmUpdate, names: set[str]) -> None:
-        run = self._run(event.run_id, names)
-        arm = run.arm(clean_line(event.arm))
-        arm.state = outcome(State, event.state, State.INFRA_ERROR)
-        arm.correctness = outcome(Correctness, event.correctness, Correctness.UNKNOWN)
-        arm.timing = outcome(Timing, event.timing, Timing.NONE)
-        arm.median_ms, arm.low_ms = _finite(event.median_ms), _finite(event.low_ms)
-        arm.high_ms, arm.sample_count = _finite(event.high_ms), event.samples
-        arm.calls, arm.sm_clock_mhz = event.calls, _finite(event.sm_clock_mhz)
-        arm.light, arm.quality, arm.naive = event.light, event.quality, event.naive
-        arm.sol, arm.max_error, arm.peak_bytes = event.sol, event.max_error, event.peak_bytes
-        arm.reason, arm.detail = clean_line(event.reason), clean(event.detail)
-        names.update(("runs", f"run:{run.id}"))
-
-    def _on_comparison(self, event: events.ComparisonUpdate, names: set[str]) -> None:
-        run = self._run(event.run_id, names)
-        rung, baseline = clean_line(event.rung), clean_line(event.baseline)
-        run.comparisons[rung, baseline] = ComparisonView(
-            rung,
-            baseline,
-            outcome(Verdict, event.verdict, Verdict.NONE),
-            _finite(event.speedup),
-            _finite(event.low),
-            _finite(event.high),
-            _finite(event.floor),
-            _finite(event.cycles),
-            _finite(event.cycles_low),
-            _finite(event.cycles_high),
-            _finite(event.p_value),
-            clean_line(event.note),
-        )
-        names.update(("runs", f"run:{run.id}"))
-
-    def _on_findings(self, event: events.Findings, names: set[str]) -> None:
-        run = self._run(event.run_id, names)
-        run.findings = tuple(
-            FindingView(
-                clean_line(item.check),
-                clean_line(item.arm),
-                outcome(FindingStatus, item.status, FindingStatus.UNAVAILABLE),
-                clean_line(item.evidence, limit=4000),
-            )
-            for item in event.items
-        )
-        names.update(("runs", f"run:{run.id}"))
-
     def _peak(self, peak_id: str, gpu: str) -> PeakView:
         """The measurement of that id; a new one takes the place of the one before."""
         peak_id = clean_line(peak_id, limit=64)
@@ -1064,7 +698,7 @@ class Model:
         peak = self._peak(event.peak_id, event.gpu)
         peak.count = event.count
         if len(peak.ceilings) < MAX_CEILINGS:
-            peak.take(event)
+            peak.ceilings.append(event.ceiling)
         names.add("peak")
 
     def _on_peak_finished(self, event: events.PeakFinished, names: set[str]) -> None:
@@ -1096,12 +730,12 @@ class Model:
 
     def _on_fuzz_failure(self, event: events.FuzzFailure, names: set[str]) -> None:
         fuzz = self._fuzz(event.fuzz_id, names)
-        fuzz.take_failure(event.failure, shrunk=event.shrunk)
+        fuzz.take_failure(event.failure.plain(), shrunk=event.shrunk)
         names.update(("fuzzes", f"fuzz:{fuzz.id}"))
 
     def _on_fuzz_finished(self, event: events.FuzzFinished, names: set[str]) -> None:
         fuzz = self._fuzz(event.fuzz_id, names)
-        fuzz.take_record(event.record)
+        fuzz.take_record(event.fuzz.plain())
         names.update(("fuzzes", f"fuzz:{fuzz.id}"))
 
     def _on_lint_finished(self, event: events.LintFinished, names: set[str]) -> None:
@@ -1126,22 +760,14 @@ class Model:
         names.update(("fuzzes", "replays"))
 
     def _on_finished(self, event: events.RunFinished, names: set[str]) -> None:
-        run = self._run(event.run_id, names)
-        run.target = run.target or clean_line(event.target)
-        run.state = outcome(State, event.state, State.INFRA_ERROR)
-        run.correctness = outcome(Correctness, event.correctness, Correctness.UNKNOWN)
-        run.validity = outcome(Validity, event.validity, Validity.UNKNOWN)
-        run.verdict = outcome(Verdict, event.verdict, Verdict.NONE)
-        run.duration_ms = _finite(event.duration_ms)
-        run.reason, run.flags = clean_line(event.reason), tuple(clean_line(flag) for flag in event.flags)
+        self._on_run(event, names)
+        run = self.runs[event.run_id]
         self.mark(run)
-        names.update(("runs", f"run:{run.id}"))
-        names.update(f"watch:{watch.target}" for watch in self.watches.values() if watch.target == run.target)
+        names.update(f"watch:{watch.target}" for watch in self.watches.values() if watch.target == run.record.target)
 
     def _on_output(self, event: events.Output, names: set[str]) -> None:
         run = self._run(event.run_id, names)
-        arm = clean_line(event.arm)
-        run.output.extend((arm, _line(line)) for line in event.lines)
+        run.output.extend((event.arm, _line(line)) for line in event.lines)
         run.output_count += len(event.lines)
         run.output_dropped += event.dropped
         names.add(f"output:{run.id}")
@@ -1179,12 +805,12 @@ class Model:
 
     def newest_run(self, target: str) -> RunView | None:
         """The newest run of a target that goes on or says something of it."""
-        runs = (run for run in reversed(self.runs.values()) if run.target == target)
-        return next((run for run in runs if not run.state.final or standing.is_result(run)), None)
+        runs = (run for run in reversed(self.runs.values()) if run.record.target == target)
+        return next((run for run in runs if not run.record.state.final or standing.is_result(run.record)), None)
 
     def active_runs(self) -> list[RunView]:
         """Runs that have not ended, in the order they will run."""
-        return [run for run in self.runs.values() if not run.state.final]
+        return [run for run in self.runs.values() if not run.record.state.final]
 
     def fuzzes_of(self, target: str) -> list[FuzzView]:
         """Fuzzes of a target, newest first; neither lints nor replays."""

@@ -17,11 +17,12 @@ from itertools import pairwise
 
 from rich.text import Text
 
-from aisp.engine.clean import clean_line
 from aisp.engine.protocol import events
 from aisp.engine.speed_of_light import at_fast_host_ms
 from aisp.store.outcomes import Correctness, FindingStatus, Limiter, State, Timing, Validity, Verdict
+from aisp.store.record import Arm, Comparison
 from aisp.store.results import edits
+from aisp.store.results.reading import Bar
 from aisp.tui import plain
 from aisp.tui.findings import bar_sentence, bar_text, missed_text
 from aisp.tui.model import (
@@ -29,9 +30,6 @@ from aisp.tui.model import (
     BASELINE,
     SLOWING_BITS,
     THROTTLE_WORDS,
-    ArmView,
-    Bar,
-    ComparisonView,
     EditView,
     Model,
     RunView,
@@ -96,30 +94,34 @@ METRICS = (
 
 def title_text(run: RunView, now_ns: int, *, paused: bool = False) -> Text:
     """Target, mode, device, state and how long: the first row."""
-    text = Text(run.target or "run", style="bold")
-    device = f"{run.device}, case {run.case}" if run.case and run.case != "default" else run.device
-    parts = [plain.run_mode(run.quick), device or plain.DASH]
+    text = Text(run.record.target or "run", style="bold")
+    device = (
+        f"{run.record.device}, case {run.record.case}"
+        if run.record.case and run.record.case != "default"
+        else run.record.device
+    )
+    parts = [plain.run_mode(run.record.quick), device or plain.DASH]
     if paused:
         parts.append("drawing paused: p goes on")
-    parts.append(STATE_WORDS.get(run.state, run.state.value))
+    parts.append(STATE_WORDS.get(run.record.state, run.record.state.value))
     parts.append(plain.duration(run.elapsed_s(now_ns)))
     step = run.running_step
-    if step is not None and not run.state.final:
+    if step is not None and not run.record.state.final:
         parts.append(f"{step.name} {step.arm}".strip())
     if run.stored:
-        parts.append(f"stored {plain.local_time(run.wall)}")
+        parts.append(f"stored {plain.local_time(run.record.wall)}")
     text.append("  " + " \u00b7 ".join(parts))
     return text
 
 
-def _interval(item: ComparisonView) -> str:
+def _interval(item: Comparison) -> str:
     if item.low is None or item.high is None:
         return ""
     low, high = (speedup_text(value, True).removesuffix("x") for value in (item.low, item.high))
     return f" [{low}..{high}]"
 
 
-def comparison_text(item: ComparisonView, ascii: bool, *, with_note: bool = True, bar: Bar | None = None) -> Text:
+def comparison_text(item: Comparison, ascii: bool, *, with_note: bool = True, bar: Bar | None = None) -> Text:
     """A comparison in a sentence: "optimized \u25b2 2.31\u00d7 faster [2.28..2.35], floor 0.5 %".
 
     With a bar, what it says instead.
@@ -164,7 +166,7 @@ def _verdict(run: RunView, ascii: bool, *, with_note: bool) -> Text:
     item = run.headline
     bars = run.bars
     bar = run.barred(item) if item is not None else None
-    if bar is not None or (bars and (item is None or run.validity is Validity.CAUGHT)):
+    if bar is not None or (bars and (item is None or run.record.validity is Validity.CAUGHT)):
         alone = len(bars) == 1
         text = Text(" | " if ascii else " \u00b7 ", style="bold").join(
             Text(f"{one.rung or 'the run'} ", style="bold").append_text(
@@ -175,18 +177,18 @@ def _verdict(run: RunView, ascii: bool, *, with_note: bool) -> Text:
         if item is None or bar is not None:
             if not all(one.mistake for one in bars):
                 return text.append(": no speed-up of it is one; v says more", "not bold")
-            return text if run.state.final else text.append("; judged anew when this run ends", "not bold")
+            return text if run.record.state.final else text.append("; judged anew when this run ends", "not bold")
         rest = comparison_text(item, ascii, with_note=False)
         return rest.append(" | " if ascii else " \u00b7 ", "not bold").append_text(text)
-    if run.validity is Validity.CAUGHT:
-        return Text(f"caught: {run.reason or 'a check refused the times'}; there is no verdict", style="bold")
-    if run.state.final and run.state is not State.OK:
-        return Text.assemble((f"{state_words(run.state)}: ", "bold"), run.reason or "no reason was given")
+    if run.record.validity is Validity.CAUGHT:
+        return Text(f"caught: {run.record.reason or 'a check refused the times'}; there is no verdict", style="bold")
+    if run.record.state.final and run.record.state is not State.OK:
+        return Text.assemble((f"{state_words(run.record.state)}: ", "bold"), run.record.reason or "no reason was given")
     if item is None:
-        if run.state is State.PLANNED:
+        if run.record.state is State.PLANNED:
             return Text("waiting for its turn")
-        if run.state.final:
-            return Text(f"no comparison{': ' + run.reason if run.reason else ''}")
+        if run.record.state.final:
+            return Text(f"no comparison{': ' + run.record.reason if run.record.reason else ''}")
         return Text("no comparison yet: baseline and rungs are compared as samples come in")
     text = comparison_text(item, ascii, with_note=with_note)
     lead = run.lead
@@ -194,9 +196,9 @@ def _verdict(run: RunView, ascii: bool, *, with_note: bool) -> Text:
         text.append(f", SOL {plain.percent(lead.sol)}")
     if item.note and with_note and item.verdict is not Verdict.NONE:
         text.append(f": {item.note}" if item.verdict is Verdict.UNDECIDED else f", {item.note}")
-    if not run.state.final:
+    if not run.record.state.final:
         text = Text("so far: ").append_text(text)
-    elif run.validity is Validity.SUSPECT:
+    elif run.record.validity is Validity.SUSPECT:
         text = Text("suspect, not a verdict: ", style="bold").append_text(text)
     return text
 
@@ -205,13 +207,13 @@ def note_row(run: RunView) -> Text:
     """What must not be overlooked: missing events, discarded samples, flags; empty where there is nothing."""
     parts = [gap_sentence(first, last) for first, last in run.gaps[-2:]]
     for code, word in DISCARDED_WORDS.items():
-        count = sum(arm.discarded[code] for arm in run.arms.values())
+        count = sum(drawn.discarded[code] for drawn in run.drawn.values())
         if count:
             parts.append(f"{count} samples discarded: {word}")
-    flags = [flag for flag in run.flags if flag != "quick"]
+    flags = [flag for flag in run.record.flags if flag != "quick"]
     if flags:
         parts.append("flags: " + ", ".join(flags))
-    suspects = sorted({found.check for found in run.findings or () if found.status is FindingStatus.SUSPECT})
+    suspects = sorted({found.check for found in run.record.findings if found.status is FindingStatus.SUSPECT})
     if suspects:
         more = f" and {len(suspects) - 2} more" if len(suspects) > 2 else ""
         parts.append(f"suspect: {', '.join(suspects[:2])}{more}; v says why")
@@ -236,14 +238,14 @@ class Unit:
 
 def time_unit(run: RunView, ascii: bool) -> Unit:
     """Milliseconds, or microseconds where an arm is faster than 0.1 ms."""
-    times = [arm.median_ms for arm in run.arms.values() if arm.median_ms is not None]
-    times = times or [arm.points.y[0] for arm in run.arms.values() if len(arm.points.y)]
+    times = [arm.median_ms for arm in run.record.arms if arm.median_ms is not None]
+    times = times or [drawn.points.y[0] for drawn in run.drawn.values() if len(drawn.points.y)]
     if times and min(times) < 0.1:
         return Unit("us" if ascii else "\u00b5s", 1e3)
     return Unit("ms", 1.0)
 
 
-def _interval_of(arm: ArmView, unit: Unit, digits: int) -> str:
+def _interval_of(arm: Arm, unit: Unit, digits: int) -> str:
     shown = [
         plain.number(None if value is None else value * unit.per_ms, digits)
         for value in (arm.median_ms, arm.low_ms, arm.high_ms)
@@ -300,7 +302,7 @@ def arm_columns(width: int, unit: Unit, *, gpu: bool = True) -> list[Column]:
     return columns
 
 
-def sol_basis(arm: ArmView) -> str:
+def sol_basis(arm: Arm) -> str:
     """What the share of the speed of light is a share of: "measured" ceilings or the "datasheet"; a dash for none."""
     if arm.light is None:
         return plain.DASH
@@ -309,24 +311,24 @@ def sol_basis(arm: ArmView) -> str:
     return "datasheet" if arm.light.spec_ms is not None else plain.DASH
 
 
-def limiter_word(arm: ArmView) -> str:
+def limiter_word(arm: Arm) -> str:
     """What keeps the arm from being faster than its bound, in a word; a dash where it is not known."""
-    return (clean_line(arm.light.limiter, limit=12) if arm.light is not None else "") or plain.DASH
+    return (arm.light.limiter if arm.light is not None else None) or plain.DASH
 
 
-def score_word(arm: ArmView) -> str:
+def score_word(arm: Arm) -> str:
     """The arm's score to two places; a dash where it has none."""
     return plain.DASH if arm.light is None or arm.light.score is None else f"{arm.light.score:.2f}"
 
 
 def on_gpu(run: RunView) -> bool:
     """Whether a run is on a GPU; so it is taken to be before its plan is known."""
-    return not run.device.startswith("cpu")
+    return not run.record.device.startswith("cpu")
 
 
-def arm_word(run: RunView, arm: ArmView) -> str:
+def arm_word(run: RunView, arm: Arm) -> str:
     """The arm's state in a word; a dash for one whose turn never came."""
-    if run.state.final and not arm.state.final:
+    if run.record.state.final and not arm.state.final:
         return plain.DASH
     return STATE_WORDS.get(arm.state, arm.state.value)
 
@@ -335,7 +337,8 @@ def arm_rows(run: RunView, width: int, unit: Unit, ascii: bool) -> list[tuple[st
     """Rows of the arms table, in the run's order, for `arm_columns(width, unit, gpu=on_gpu(run))`."""
     keys = [column.key for column in arm_columns(width, unit, gpu=on_gpu(run))]
     rows: list[tuple[str, list[Cell]]] = []
-    for rung, arm in run.arms.items():
+    for arm in run.record.arms:
+        rung = arm.rung
         item = run.comparison(rung)
         speed: Cell = plain.DASH
         if rung == BASELINE and arm.median_ms is not None:
@@ -350,7 +353,7 @@ def arm_rows(run: RunView, width: int, unit: Unit, ascii: bool) -> list[tuple[st
         elif rung != BASELINE and item is not None and item.verdict is not Verdict.NONE:
             speed = verdict_text(item.verdict.value, item.speedup, ascii)
             speed.append(_interval(item), style="not bold")
-        count = max(arm.sample_count, arm.points.count)
+        count = max(arm.sample_count, run.samples(rung).points.count)
         bad = arm.correctness is Correctness.WRONG
         word, correct = arm_word(run, arm), CORRECT_WORDS[arm.correctness]
         failed = arm.state.final and arm.state is not State.OK
@@ -388,12 +391,12 @@ class StepSum:
 def step_sums(run: RunView) -> list[StepSum]:
     """Steps by name, in the order in which the names first came."""
     sums: dict[str, StepSum] = {}
-    for step in run.steps:
+    for step in run.record.steps:
         item = sums.setdefault(step.name, StepSum(step.name))
         if step.duration_ms is not None:
             item.ended += 1
             item.total_ms += step.duration_ms
-        elif not run.state.final:
+        elif not run.record.state.final:
             item.running_arm = step.arm
     return list(sums.values())
 
@@ -417,7 +420,7 @@ def step_row(run: RunView, ascii: bool) -> Text:
             text.append(f"{_running_sign(ascii)} {item.name} {item.running_arm}".rstrip(), style="bold")
         else:
             text.append(f"{item.name} {_step_time(item)}".rstrip())
-    if not run.steps:
+    if not run.record.steps:
         text.append("none yet")
     return text
 
@@ -431,20 +434,24 @@ def step_rows(run: RunView, width: int, ascii: bool) -> list[Text]:
         time = "running" if running else _step_time(item)
         gap = max(1, width - plain.cells(name) - plain.cells(time))
         rows.append(Text(name + " " * gap + time, style="bold" if running else ""))
-    if not run.steps:
+    if not run.record.steps:
         rows.append(Text("  none yet"))
     return rows
 
 
 def step_lines(run: RunView) -> list[str]:
     """Every single step with its start and duration, for the pane of text."""
-    begin = run.start_ns if run.start_ns is not None else (run.steps[0].start_ns if run.steps else 0)
+    begin = (
+        run.record.start_ns
+        if run.record.start_ns is not None
+        else (run.record.steps[0].start_ns if run.record.steps else 0)
+    )
     rows = []
-    for step in run.steps:
+    for step in run.record.steps:
         if step.duration_ms is not None:
             took = plain.duration(step.duration_ms / 1e3)
         else:
-            took = plain.DASH if run.state.final else "running"
+            took = plain.DASH if run.record.state.final else "running"
         rows.append([plain.duration((step.start_ns - begin) / 1e9), step.name, step.arm, took, step.detail])
     return plain.table(["at", "step", "rung", "took", ""], rows, right=["at", "took"])
 
@@ -455,9 +462,9 @@ def no_readings(run: RunView, status: events.Status | None) -> str:
         return ""
     if status is not None and status.gpu_note:
         return f"no GPU: {status.gpu_note}"
-    if run.device.startswith("cpu"):
+    if run.record.device.startswith("cpu"):
         return "no GPU readings: this run is on the CPU"
-    return "no GPU readings yet" if not run.state.final else "no GPU readings were taken"
+    return "no GPU readings yet" if not run.record.state.final else "no GPU readings were taken"
 
 
 def throttle_now(run: RunView) -> str:
@@ -540,9 +547,9 @@ class Folding:
     @staticmethod
     def of(run: RunView) -> Folding:
         """That of a run's samples, kept or set aside, and of the time since the last where it goes on."""
-        logs = [log for arm in run.arms.values() for log in (arm.points, *arm.discarded_points.values())]
+        logs = [log for drawn in run.drawn.values() for log in (drawn.points, *drawn.discarded_points.values())]
         times_s = [x for log in logs for x in log.points()[0]]
-        if times_s and run.origin_ns is not None and not run.state.final and len(run.telemetry):
+        if times_s and run.origin_ns is not None and not run.record.state.final and len(run.telemetry):
             times_s.append(run.telemetry.at_s[-1] - run.origin_ns / 1e9)  # the pause that lasts
         return Folding(times_s)
 
@@ -571,14 +578,15 @@ def run_series(run: RunView, columns: int, unit: Unit, fold: Folding = UNFOLDED)
         fold: of the time axis.
     """
     series: list[Series] = []
-    for rung, arm in run.arms.items():
-        if arm.points.count:
-            taken_s, taken_ms = arm.points.points()
+    for rung in run.rungs:
+        drawn = run.samples(rung)
+        if drawn.points.count:
+            taken_s, taken_ms = drawn.points.points()
             x, y = thin(fold(taken_s), taken_ms, columns)
             name = "A/A" if rung == AA_ARM else rung.removeprefix("optimized_")
             series.append(Series(name, x, [value * unit.per_ms for value in y]))
-    for code in sorted({code for arm in run.arms.values() for code in arm.discarded_points}):
-        logs = [arm.discarded_points[code] for arm in run.arms.values() if code in arm.discarded_points]
+    for code in sorted({code for drawn in run.drawn.values() for code in drawn.discarded_points}):
+        logs = [drawn.discarded_points[code] for drawn in run.drawn.values() if code in drawn.discarded_points]
         points = sorted(point for log in logs for point in zip(*log.points(), strict=True))
         x, y = thin(fold(point[0] for point in points), [point[1] for point in points], columns)
         name = "set aside: " + DISCARDED_WORDS.get(code, f"reason {code}")
@@ -598,8 +606,8 @@ def run_lanes(run: RunView, metric: int, columns: int, fold: Folding = UNFOLDED)
     if run.origin_ns is not None and len(log):
         origin_s = run.origin_ns / 1e9
         start, stop = bisect_left(log.at_s, origin_s), len(log.at_s)
-        latest_s = max((arm.points.x[-1] for arm in run.arms.values() if len(arm.points.x)), default=0.0)
-        if run.state.final and latest_s > 0:
+        latest_s = max((drawn.points.x[-1] for drawn in run.drawn.values() if len(drawn.points.x)), default=0.0)
+        if run.record.state.final and latest_s > 0:
             # Processes take seconds to leave; a clock that goes on without samples would squeeze them.
             stop = bisect_right(log.at_s, origin_s + latest_s + 0.05 * fold([latest_s])[0])
         times = fold(at_s - origin_s for at_s in log.at_s[start:stop])
@@ -614,7 +622,7 @@ def run_lanes(run: RunView, metric: int, columns: int, fold: Folding = UNFOLDED)
             x, y = thin(times, values, columns) if answered == len(values) else (times, values)
             series.append(Series("driver, 20 Hz", x, y, "$series-6", "line"))
         if item.key == "sm_clock_mhz":
-            points = sorted(point for arm in run.arms.values() for point in zip(*arm.clocks.points(), strict=True))
+            points = sorted(point for drawn in run.drawn.values() for point in zip(*drawn.clocks.points(), strict=True))
             if points:
                 x, y = thin(fold(point[0] for point in points), [point[1] for point in points], columns)
                 series.append(Series("GPU's counters, each sample", x, y, "$series-3"))
@@ -668,13 +676,13 @@ def sample_lines(run: RunView, ascii: bool, chosen: str | None = None) -> list[s
     lead = run.lead
     first = chosen if chosen is not None else lead.rung if lead is not None else ""
     lines: list[str] = []
-    for rung in sorted(run.arms, key=lambda rung: rung != first):
-        lines += [*arm_lines(run, run.arms[rung], ascii), ""]
+    for arm in sorted(run.record.arms, key=lambda arm: arm.rung != first):
+        lines += [*arm_lines(run, arm, ascii), ""]
     for code, word in DISCARDED_WORDS.items():
-        count = sum(arm.discarded[code] for arm in run.arms.values())
+        count = sum(drawn.discarded[code] for drawn in run.drawn.values())
         if count:
             lines.append(f"{plain.count(count)} samples of the run were set aside: {word}")
-    flags = [flag for flag in run.flags if flag != "quick"]
+    flags = [flag for flag in run.record.flags if flag != "quick"]
     if flags:
         lines.append("flags: " + ", ".join(flags))
     while lines and not lines[-1]:
@@ -682,15 +690,15 @@ def sample_lines(run: RunView, ascii: bool, chosen: str | None = None) -> list[s
     return lines or ["no samples yet"]
 
 
-def arm_lines(run: RunView, arm: ArmView, ascii: bool) -> list[str]:
+def arm_lines(run: RunView, arm: Arm, ascii: bool) -> list[str]:
     """One arm in full."""
-    count = max(arm.sample_count, arm.points.count)
+    count = max(arm.sample_count, run.samples(arm.rung).points.count)
     if arm.median_ms is None:
         reason = f": {arm.reason}" if arm.reason else ""
         return [f"{arm.rung}: no time{reason}"]
     interval = plain.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms)
     lines = [f"{arm.rung}: {interval} ms, {plain.count(count)} samples"]
-    own = [item for item in run.comparisons.values() if item.rung == arm.rung]
+    own = [item for item in run.comparisons if item.rung == arm.rung]
     bar = run.bar(arm.rung) or next((found for item in own if (found := run.barred(item)) is not None), None)
     if bar is not None:
         lines += _labelled("result", [bar_sentence(bar) if bar.mistake else f"{bar_sentence(bar)}; no speed-up is one"])
@@ -716,7 +724,7 @@ def arm_lines(run: RunView, arm: ArmView, ascii: bool) -> list[str]:
     return lines + _labelled("quality", notes or ["nothing to remark" if arm.quality is not None else "not known"])
 
 
-def comparison_lines(item: ComparisonView, ascii: bool) -> list[str]:
+def comparison_lines(item: Comparison, ascii: bool) -> list[str]:
     """A comparison with all that is known of it: its interval, in cycles, its p-value, its note in full."""
     text = comparison_text(item, ascii, with_note=False).plain.removeprefix(item.rung).strip()
     texts = [f"{text}, against {item.baseline}"]
@@ -734,7 +742,7 @@ def _labelled(label: str, texts: Sequence[str]) -> list[str]:
     return [f"  {label if not number else '':<8}  {text}" for number, text in enumerate(texts)]
 
 
-def _light_lines(arm: ArmView) -> list[str]:
+def _light_lines(arm: Arm) -> list[str]:
     """The arm against the speed of light; a dash where nothing is known of it."""
     light = arm.light
     if light is None:
@@ -776,19 +784,17 @@ def detail_lines(run: RunView, chosen: str | None = None) -> list[str]:
     """
     lines: list[str] = []
     # The run's reason repeats that of the arm which decided it: said once, at the arm.
-    if run.reason and not any(arm.reason and run.reason.endswith(arm.reason) for arm in run.arms.values()):
-        lines += [run.reason, ""]
+    if run.record.reason and not any(arm.reason and run.record.reason.endswith(arm.reason) for arm in run.record.arms):
+        lines += [run.record.reason, ""]
 
-    def rank(rung: str) -> tuple[bool, bool]:
-        ended_with_another = run.arms[rung].state is State.CANCELLED and run.state is not State.CANCELLED
-        return (ended_with_another, rung != chosen)
+    def rank(arm: Arm) -> tuple[bool, bool]:
+        ended_with_another = arm.state is State.CANCELLED and run.record.state is not State.CANCELLED
+        return (ended_with_another, arm.rung != chosen)
 
-    order = sorted(run.arms, key=rank)
-    for rung in order:
-        arm = run.arms[rung]
+    for arm in sorted(run.record.arms, key=rank):
         if not arm.reason and not arm.detail:
             continue
-        lines.append(f"{rung}: {arm_word(run, arm)}{': ' + arm.reason if arm.reason else ''}")
+        lines.append(f"{arm.rung}: {arm_word(run, arm)}{': ' + arm.reason if arm.reason else ''}")
         if " ".join(arm.detail.split()) not in arm.reason:
             lines += ["  " + line for line in arm.detail.splitlines()]
         lines.append("")
@@ -809,9 +815,9 @@ def failed_place(run: RunView, chosen: str, files: Collection[str]) -> tuple[str
         chosen: the highlighted rung. With the baseline, which nobody need have chosen, a rung that failed comes first.
         files: those of the target; nothing else is named.
     """
-    failed = [rung for rung, arm in run.arms.items() if arm.state.final and arm.state not in NO_FAULT]
+    failed = [arm.rung for arm in run.record.arms if arm.state.final and arm.state not in NO_FAULT]
     rung = failed[0] if failed and chosen not in failed and chosen in ("", BASELINE) else chosen
-    arm = run.arms.get(rung)
+    arm = run.arm(rung)
     detail = arm.detail.partition("\n\n")[0] if arm is not None and rung in failed else ""
     named = [(file, int(line)) for file, line in _PLACE.findall(detail) if file in files]
     return (rung, *named[-1]) if named else (rung, "", None)
@@ -820,7 +826,8 @@ def failed_place(run: RunView, chosen: str, files: Collection[str]) -> tuple[str
 def summary_lines(run: RunView, now_ns: int) -> list[str]:
     """The run as plain text, for the clipboard."""
     rows = []
-    for rung, arm in run.arms.items():
+    for arm in run.record.arms:
+        rung = arm.rung
         item = run.comparison(rung)
         bar = run.barred(item) if item is not None else run.bar(rung)
         rows.append(
@@ -829,8 +836,8 @@ def summary_lines(run: RunView, now_ns: int) -> list[str]:
                 STATE_WORDS.get(arm.state, arm.state.value),
                 CORRECT_WORDS[arm.correctness],
                 plain.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms),
-                plain.count(max(arm.sample_count, arm.points.count)),
-                bar.word if bar else plain.speedup(item.speedup, item.low, item.high) if item else plain.DASH,
+                plain.count(max(arm.sample_count, run.samples(rung).points.count)),
+                bar.short if bar else plain.speedup(item.speedup, item.low, item.high) if item else plain.DASH,
                 plain.percent(arm.sol),
                 limiter_word(arm),
                 sol_basis(arm),
@@ -844,7 +851,7 @@ def summary_lines(run: RunView, now_ns: int) -> list[str]:
     return [
         title_text(run, now_ns).plain,
         verdict_row(run, True).plain,
-        f"run {run.id}  sources {run.snapshot}",
+        f"run {run.id}  sources {run.record.snapshot}",
         "",
         *plain.table(heads, rows, right=["median ms", "n", "vs baseline", "SOL", "SM MHz", "error/tol"]),
         "",
@@ -856,10 +863,10 @@ def summary_lines(run: RunView, now_ns: int) -> list[str]:
 # -- watch ----------------------------------------------------------------------------------------------
 
 
-def _time(model: Model, edit: EditView) -> ArmView | None:
+def _time(model: Model, edit: EditView) -> Arm | None:
     """The arm whose time is the edit's, None where none can be believed."""
     run = model.runs.get(edit.run_id)
-    return None if run is None else edits.believed(run.state, run.validity, run.lead, run.hidden)
+    return None if run is None else edits.believed(run.record.state, run.record.validity, run.lead, run.hidden)
 
 
 def edit_median(model: Model, edit: EditView) -> float | None:
@@ -870,7 +877,7 @@ def edit_median(model: Model, edit: EditView) -> float | None:
 
 def _ended(model: Model, edit: EditView) -> bool:
     run = model.runs.get(edit.run_id)
-    return run is not None and run.state.final
+    return run is not None and run.record.state.final
 
 
 def best_edit(model: Model, watch: WatchView) -> EditView | None:
@@ -925,17 +932,17 @@ def edit_note(model: Model, edit: EditView) -> str:
     run = model.runs.get(edit.run_id)
     if run is None:
         return "waiting" if edit.run_id else "unchanged"
-    if not run.state.final:
+    if not run.record.state.final:
         step = run.running_step
-        return f"{run.state.value}{': ' + step.name if step is not None else ''}"
+        return f"{run.record.state.value}{': ' + step.name if step is not None else ''}"
     lead = run.lead
-    bar = run.bar(lead.rung) if lead is not None and run.state.final else None
+    bar = run.bar(lead.rung) if lead is not None and run.record.state.final else None
     if bar is not None:
         return bar_sentence(bar)
-    if run.state is State.OK:
-        return "correct" if run.validity is not Validity.SUSPECT else "correct, but the times are suspect"
-    word = STATE_WORDS.get(run.state, run.state.value)
-    return f"{word}: {run.reason}"
+    if run.record.state is State.OK:
+        return "correct" if run.record.validity is not Validity.SUSPECT else "correct, but the times are suspect"
+    word = STATE_WORDS.get(run.record.state, run.record.state.value)
+    return f"{word}: {run.record.reason}"
 
 
 def edit_rows(
@@ -951,7 +958,7 @@ def edit_rows(
     for edit in ordered:
         run = model.runs.get(edit.run_id)
         item = run.headline if run is not None else None
-        failed = bool(edit.error) or (run is not None and run.state.final and run.state is not State.OK)
+        failed = bool(edit.error) or (run is not None and run.record.state.final and run.record.state is not State.OK)
         bar = run.barred(item) if run is not None and item is not None else None
         failed = failed or bar is not None
         signs = (star if edit is best else "") + ("m" if edit.number == marked else "")
@@ -989,7 +996,7 @@ def edit_series(model: Model, watch: WatchView) -> list[Series]:
         if math.isfinite(lowest):
             steps.append(float(edit.number))
             best.append(lowest)
-        if median is not None and run is not None and run.state.final and median < lowest:
+        if median is not None and run is not None and run.record.state.final and median < lowest:
             lowest = median
             steps.append(float(edit.number))
             best.append(lowest)
@@ -1015,13 +1022,13 @@ def edit_lines(model: Model, watch: WatchView, edit: EditView) -> list[str]:
     lines.append("")
     rows = [
         [
-            rung,
+            arm.rung,
             STATE_WORDS.get(arm.state, arm.state.value),
             CORRECT_WORDS[arm.correctness],
             plain.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms),
         ]
-        for rung, arm in run.arms.items()
-        if rung != AA_ARM
+        for arm in run.record.arms
+        if not arm.twin
     ]
     lines += plain.table(["rung", "state", "ok", "median ms"], rows, right=["median ms"])
     lines.append(f"run {run.id}  sources {edit.snapshot[:12]}")

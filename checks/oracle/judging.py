@@ -23,7 +23,7 @@ from aisp.kernels.catalog.model import JudgedAs, Target
 if TYPE_CHECKING:
     import torch
 
-# The same lower ends as store.fuzzes.ERROR_BINS, which this folder may not import; a test holds them together.
+# The same lower ends as store.record.ERROR_BINS, which this folder may not import; a test holds them together.
 ERROR_BINS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0, 1e4, math.inf)
 REGION_ROWS = 16
 REGION_COLUMNS = 48

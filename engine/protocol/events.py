@@ -14,6 +14,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from aisp.store import record
+from aisp.store.outcomes import State, Timing
+from aisp.store.record import Arm, Ceiling, Comparison, Failure, Fuzz, Run
+
 
 class Event(msgspec.Struct, tag_field="type", kw_only=True):
     """Base of all events. `seq` counts up by one within an epoch."""
@@ -136,40 +140,33 @@ class Gap(Event, tag="gap", kw_only=True):
 
 
 class RunPlanned(Event, tag="run_planned", kw_only=True):
-    """A run was journalled; it will start when its device is free."""
+    """A run was journalled; it will start when its device is free.
 
-    run_id: str
-    target: str
-    title: str
-    folder: str
-    device: str
-    case: str
-    quick: bool
-    trigger: str
-    rungs: list[str]  # arms in order, the baseline first, "baseline (A/A)" last
-    snapshot: str
-    wall: str
-    epoch: str = ""
-    code: str = ""  # digest of the target's code: a quarantine is about one
+    `run` has its arms in order, the baseline first, and neither its seed nor which sets will come unforeseen: nobody is
+    to know them before its end.
+    """
+
+    run: Run
+
+    @property
+    def run_id(self) -> str:
+        """Of the run."""
+        return self.run.id
 
 
 class RunState(Event, tag="run_state", kw_only=True):
-    """A run moved on. Final states are followed by RunFinished."""
+    """A run moved on; its end is told by RunFinished alone."""
 
     run_id: str
-    state: str
+    state: State
     at_ns: int
 
 
 class Step(Event, tag="step", kw_only=True):
-    """A step of a run began (duration_ms is None) or ended."""
+    """A step of a run began (its duration_ms is None) or ended."""
 
     run_id: str
-    name: str
-    arm: str  # "" for the whole run
-    start_ns: int
-    duration_ms: float | None = None
-    detail: str = ""
+    step: record.Step
 
 
 class SampleBatch(Event, tag="samples", kw_only=True):
@@ -179,10 +176,10 @@ class SampleBatch(Event, tag="samples", kw_only=True):
     arm: str
     replica: int
     round: int
-    timing: str  # store.outcomes.Timing
+    timing: Timing
     device_ms: list[float]
     end_ns: list[int]
-    discarded: list[int]  # 0 kept, else a code of store.records.DISCARDED
+    discarded: list[int]  # 0 kept, else a code of store.record.DISCARDED
     sm_clock_mhz: list[float]  # NaN unknown
 
 
@@ -198,113 +195,28 @@ class TelemetryBatch(Event, tag="telemetry", kw_only=True):
     throttle: list[int]  # NVML clocks-event-reasons bits, -1 unknown
 
 
-class ArmQuality(msgspec.Struct, frozen=True, kw_only=True):
-    """store.records.Quality, which explains each."""
-
-    drift: float | None = None
-    autocorrelation: float | None = None
-    low_mode_ms: float | None = None
-    high_mode_ms: float | None = None
-    high_share: float | None = None
-    throttled_share: float | None = None
-    resolution_ms: float | None = None
-    overhead_ms: float | None = None
-    watch_us: float | None = None
-
-
-class ArmLight(msgspec.Struct, frozen=True, kw_only=True):
-    """store.records.Light, which explains each; `limiter` is "" where it is not known."""
-
-    spec_ms: float | None = None
-    clock_ms: float | None = None
-    measured_ms: float | None = None
-    limiter: str = ""
-    score: float | None = None
-    launch_eager_ms: float | None = None
-
-
-class ArmNaive(msgspec.Struct, frozen=True, kw_only=True):
-    """store.records.Naive, which explains each; `speedup` is its base_ms / time_ms."""
-
-    base_ms: float | None = None
-    time_ms: float | None = None
-    accepts: bool | None = None
-    speedup: float | None = None
-    note: str = ""
-
-
-class FindingItem(msgspec.Struct, frozen=True, kw_only=True):
-    """store.records.FindingRecord."""
-
-    check: str
-    arm: str
-    status: str
-    evidence: str
-
-
-class Findings(Event, tag="findings", kw_only=True):
-    """What every check said of a run, before its RunFinished."""
-
-    run_id: str
-    items: list[FindingItem]
-
-
 class ArmUpdate(Event, tag="arm", kw_only=True):
     """What is known of an arm so far: sent when something changes, and once more at its end."""
 
     run_id: str
-    arm: str
-    state: str
-    correctness: str
-    timing: str = "none"
-    median_ms: float | None = None
-    low_ms: float | None = None
-    high_ms: float | None = None
-    samples: int = 0
-    calls: int | None = None
-    sm_clock_mhz: float | None = None
-    sol: float | None = None
-    light: ArmLight | None = None
-    quality: ArmQuality | None = None
-    naive: ArmNaive | None = None
-    max_error: float | None = None
-    peak_bytes: int | None = None
-    reason: str = ""
-    detail: str = ""
+    arm: Arm
 
 
 class ComparisonUpdate(Event, tag="comparison", kw_only=True):
     """A rung against a baseline, preliminary until the run has ended."""
 
     run_id: str
-    rung: str
-    baseline: str
-    verdict: str
-    speedup: float | None = None
-    low: float | None = None
-    high: float | None = None
-    floor: float | None = None
-    cycles: float | None = None
-    cycles_low: float | None = None
-    cycles_high: float | None = None
-    p_value: float | None = None
-    note: str = ""
+    comparison: Comparison
 
 
 class PeakCeiling(Event, tag="peak_ceiling", kw_only=True):
-    """One ceiling of a GPU was measured (store.records.Ceiling); `position` counts from 1 of `count`."""
+    """One ceiling of a GPU was measured; `position` counts from 1 of `count`."""
 
     peak_id: str
     gpu: str
     position: int
     count: int
-    name: str
-    value: float | None
-    unit: str
-    sm_clock_mhz: float | None = None
-    memory_clock_mhz: float | None = None
-    footprint_bytes: int | None = None
-    note: str = ""
+    ceiling: Ceiling
 
 
 class PeakFinished(Event, tag="peak_finished", kw_only=True):
@@ -340,7 +252,7 @@ class FuzzCase(Event, tag="fuzz_case", kw_only=True):
         case: checks.oracle.schema.Case.text.
         finding: checks.compare.Finding, "" where the verdict is right or unsupported.
         max_error: worst error in units of what is allowed; None where it has none.
-        histogram: elements by error in units of what is allowed: store.records.ERROR_BINS.
+        histogram: elements by error in units of what is allowed: store.record.ERROR_BINS.
     """
 
     fuzz_id: str
@@ -358,21 +270,22 @@ class FuzzCase(Event, tag="fuzz_case", kw_only=True):
 
 
 class FuzzFailure(Event, tag="fuzz_failure", kw_only=True):
-    """A failing case was kept: the drawn one at once (`shrunk` false), the smallest one found later under the same id.
-
-    `failure` is store.records.FailureRecord as plain data (its `plain()`).
-    """
+    """A failing case was kept: the drawn one at once (`shrunk` false), the smallest found later under the same id."""
 
     fuzz_id: str
-    failure: dict[str, Any]
+    failure: Failure
     shrunk: bool = False
 
 
 class FuzzFinished(Event, tag="fuzz_finished", kw_only=True):
-    """A fuzz's end, after it was committed. `record` is store.records.FuzzRecord.plain()."""
+    """A fuzz's end, after it was committed."""
 
-    fuzz_id: str
-    record: dict[str, Any]
+    fuzz: Fuzz
+
+    @property
+    def fuzz_id(self) -> str:
+        """Of the fuzz."""
+        return self.fuzz.id
 
 
 class LintFinished(Event, tag="lint_finished", kw_only=True):
@@ -402,17 +315,14 @@ class ReplayFinished(Event, tag="replay_finished", kw_only=True):
 
 
 class RunFinished(Event, tag="run_finished", kw_only=True):
-    """A run's end, after it was committed to the store."""
+    """A run's end, after it was committed to the store: the record that was."""
 
-    run_id: str
-    target: str
-    state: str
-    correctness: str
-    validity: str
-    verdict: str
-    duration_ms: float | None
-    reason: str = ""
-    flags: list[str] = []
+    run: Run
+
+    @property
+    def run_id(self) -> str:
+        """Of the run."""
+        return self.run.id
 
 
 class Output(Event, tag="output", kw_only=True):
@@ -479,7 +389,6 @@ AnyEvent: TypeAlias = (
     | TelemetryBatch
     | ArmUpdate
     | ComparisonUpdate
-    | Findings
     | PeakCeiling
     | PeakFinished
     | FuzzPlanned

@@ -205,7 +205,7 @@ class Inspect(Job, tag="inspect", frozen=True, kw_only=True):
 
 
 class Naive(Job, tag="naive", frozen=True, kw_only=True):
-    """A process of its own: evaluate a rung as a careless harness would (store.records.Naive).
+    """A process of its own: evaluate a rung as a careless harness would (store.record.Naive).
 
     Attributes:
         sets: one set of the case's inputs, as for TakeInputs.

@@ -99,7 +99,7 @@ class WarmedUp(Report, tag="warmed_up", frozen=True, kw_only=True):
 
     Attributes:
         reference_mhz: highest SM clock under light load; NaN where unknown.
-        resolution_ms, overhead_ms: see store.records.Quality.
+        resolution_ms, overhead_ms: see store.record.Quality.
         probe_step_ms, probe_overhead_ms: see checks.registry.ArmFacts.
     """
 
@@ -135,7 +135,7 @@ class Samples(Report, tag="samples", frozen=True, kw_only=True):
     Attributes:
         calls: in each sample.
         sets: of every call in order, `calls` entries a sample.
-        sm_clock_mhz, probe_ms, cycles: see store.records.Samples; NaN where unknown.
+        sm_clock_mhz, probe_ms, cycles: see store.Samples; NaN where unknown.
         fingerprints: flat, `width` numbers for every call.
         last: whether this ends the turn.
     """
@@ -200,7 +200,7 @@ class TaskInspected(Report, tag="task_inspected", frozen=True, kw_only=True):
 
 
 class NaiveMeasured(Report, tag="naive_measured", frozen=True, kw_only=True):
-    """See store.records.Naive."""
+    """See store.record.Naive."""
 
     base_ms: float | None
     time_ms: float | None

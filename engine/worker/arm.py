@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     import torch
 
 STREAM_EVERY_NS = 40_000_000  # samples leave the process at least this often while a turn lasts
-THROTTLED = 1  # store.records.DISCARDED: the clock was low
+THROTTLED = 1  # store.record.DISCARDED: the clock was low
 LEAST_GROUP = 4  # fewer calls in one sample gain nothing over one
 GROUP_MEMORY_SHARE = 0.25  # of the free device memory, for the buffers of a group
 ALIKE = 1e-2  # of a fingerprint's norm; the engine judges strictly, here only company is decided

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 Outputs = tuple["torch.Tensor", ...]
 MAX_HOLD_MS = 20.0
-LEAKED = 2  # store.records.DISCARDED: host time leaked into the sample
+LEAKED = 2  # store.record.DISCARDED: host time leaked into the sample
 EMPTY_PAIRS = 25
 BUSY_CYCLES = 400_000  # some 0.2 ms, in which the host has long launched what follows
 FEWEST_READINGS = 50
@@ -113,7 +113,7 @@ class Sample:
             timed regions; 0 for the first.
         left_ms: how much longer the calls would have lasted at least had they waited for the threads which began in
             them, by the processor time that these went on to use; no further than LEFT_ENOUGH_MS.
-        probe_ms, cycles: see store.records.Samples; NaN on a CPU and before the warm-up.
+        probe_ms, cycles: see store.Samples; NaN on a CPU and before the warm-up.
     """
 
     device_ms: float

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from aisp.kernels.catalog.model import Expectation, Goal, Role, Target
-from aisp.store.outcomes import State, Validity, Verdict
+from aisp.store.outcomes import TWIN_SUFFIX, State, Validity, Verdict
 from aisp.store.results import hardware
-from aisp.store.results.standing import TWIN_SUFFIX, Compared, Timed, best, caught, first_baseline, role
+from aisp.store.results.standing import Compared, Timed, best, caught, first_baseline, role
 
 if TYPE_CHECKING:
-    from aisp.store.records import RunRecord
+    from aisp.store.record import Run
 
 LOOK_BACK_RUNS = 200
 """How many of a target's runs are looked through."""
@@ -114,7 +114,7 @@ class Answer:
     """
 
     says: Says = Says.NOTHING
-    run: RunRecord | None = None
+    run: Run | None = None
     measured: Measured = Measured()
     on: str = ""
 
@@ -125,9 +125,9 @@ class Answer:
 
 
 def answer(
-    runs: Iterable[RunRecord],
+    runs: Iterable[Run],
     target: Target,
-    facts: Callable[[RunRecord], Mapping[str, object]],
+    facts: Callable[[Run], Mapping[str, object]],
     *,
     quarantined: bool,
 ) -> Answer:
@@ -159,7 +159,7 @@ def answer(
     return other or Answer(Says.QUARANTINED if quarantined else Says.NOTHING)
 
 
-def _says(run: RunRecord, found: Measured, expect: Expectation, *, quarantined: bool) -> Says:
+def _says(run: Run, found: Measured, expect: Expectation, *, quarantined: bool) -> Says:
     if quarantined:
         return Says.QUARANTINED
     if run.validity is not Validity.VALID:

@@ -10,10 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol, TypeVar
 
 from aisp.kernels.catalog.model import Role
-from aisp.store.outcomes import Correctness, FindingStatus, State, Verdict
-
-TWIN_SUFFIX = " (A/A)"
-"""Ends the name of the arm that runs the baseline against itself."""
+from aisp.store.outcomes import TWIN_SUFFIX, Correctness, FindingStatus, State, Verdict
 
 
 class Named(Protocol):

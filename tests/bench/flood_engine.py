@@ -11,9 +11,12 @@ import asyncio
 import math
 import signal
 import time
+from typing import Any
 
 from aisp.engine.protocol import events
 from aisp.engine.protocol.requests import Cancel
+from aisp.store.outcomes import Timing
+from tests import heard
 from tests.tui.fake_engine import FakeEngine
 
 ARMS = ("baseline", "optimized")
@@ -41,9 +44,9 @@ class FloodEngine(FakeEngine):
         super().__init__()
         self._floods: dict[str, asyncio.Task[None]] = {}
 
-    def _plan(self, run_id: str, target: str, *, quick: bool, trigger: str) -> None:
+    def _plan(self, run_id: str, target: str, *, quick: bool, trigger: str, **manifest: Any) -> None:
         self._broadcast(
-            events.RunPlanned(
+            heard.planned(
                 run_id=run_id,
                 target=target,
                 title="A flood",
@@ -69,13 +72,13 @@ class FloodEngine(FakeEngine):
 
     async def _flood(self, run_id: str) -> None:
         now = time.monotonic_ns()
-        self._broadcast(events.RunState(run_id=run_id, state="starting", at_ns=now))
-        self._broadcast(events.RunState(run_id=run_id, state="running", at_ns=now))
-        self._broadcast(events.Step(run_id=run_id, name="warm worker", arm="", start_ns=now, duration_ms=2.1))
+        self._broadcast(heard.state(run_id=run_id, state="starting", at_ns=now))
+        self._broadcast(heard.state(run_id=run_id, state="running", at_ns=now))
+        self._broadcast(heard.step(run_id=run_id, name="warm worker", arm="", start_ns=now, duration_ms=2.1))
         for arm in ARMS:
             for name in ("compile", "verify", "warm-up"):
-                self._broadcast(events.Step(run_id=run_id, name=name, arm=arm, start_ns=now, duration_ms=21.0))
-        self._broadcast(events.Step(run_id=run_id, name="measure", arm="", start_ns=now))
+                self._broadcast(heard.step(run_id=run_id, name=name, arm=arm, start_ns=now, duration_ms=21.0))
+        self._broadcast(heard.step(run_id=run_id, name="measure", arm="", start_ns=now))
         begun = time.monotonic()
         batches = figures = readings = 0
         while True:
@@ -102,7 +105,7 @@ class FloodEngine(FakeEngine):
                 arm=arm,
                 replica=0,
                 round=number // 20,
-                timing="cold",
+                timing=Timing.COLD,
                 device_ms=times_ms(arm, number // 2 * BATCH, BATCH),
                 end_ns=[end_ns - (BATCH - 1 - i) * step_ns for i in range(BATCH)],
                 discarded=[0] * BATCH,
@@ -129,7 +132,7 @@ class FloodEngine(FakeEngine):
         for arm in ARMS:
             median = MEDIAN_MS[arm] * (1 + 0.001 * math.sin(batches / 90))
             self._broadcast(
-                events.ArmUpdate(
+                heard.arm(
                     run_id=run_id,
                     arm=arm,
                     state="running",
@@ -144,7 +147,7 @@ class FloodEngine(FakeEngine):
                 )
             )
         self._broadcast(
-            events.ComparisonUpdate(
+            heard.comparison(
                 run_id=run_id,
                 rung="optimized",
                 baseline="baseline",

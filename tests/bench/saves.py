@@ -24,6 +24,7 @@ from pathlib import Path
 from aisp.engine.client import Connection
 from aisp.engine.protocol import events, requests
 from aisp.engine.telemetry import Nvml
+from aisp.store.record import Step
 from tests.bench.engines import connected, real_engine, settled
 from tests.bench.table import Aim, Row
 from tests.bench.terminal import ROOT, Terminal, environment, program
@@ -103,7 +104,7 @@ class Edit:
     screen_ns: int | None = None
     finished_ns: int | None = None
     state: str = ""
-    steps: list[events.Step] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
 
     def compile_s(self) -> float:
         """How long the edited rung was compiled."""
@@ -181,7 +182,7 @@ async def _follow(connection: Connection, edit: Edit, patience_s: float = 60.0) 
 
 def _note(edit: Edit, event: events.Event, now: int, backlog: list[events.Event]) -> None:
     # The run's plan arrives before the edit that names it.
-    if isinstance(event, events.RunPlanned) and event.trigger == "watch" and event.target == TARGET:
+    if isinstance(event, events.RunPlanned) and event.run.trigger == "watch" and event.run.target == TARGET:
         edit.run_id, edit.planned_ns = event.run_id, now
     if isinstance(event, events.WatchEdit):
         if event.error:
@@ -192,13 +193,13 @@ def _note(edit: Edit, event: events.Event, now: int, backlog: list[events.Event]
     if isinstance(event, events.RunState) and event.state == "starting":
         edit.started_ns = event.at_ns
     elif isinstance(event, events.Step):
-        if event.duration_ms is not None:
-            edit.steps.append(event)
+        if event.step.duration_ms is not None:
+            edit.steps.append(event.step)
     elif isinstance(event, events.SampleBatch):
         if event.arm == "optimized" and edit.first_ns is None:
             edit.first_ns = now
     elif isinstance(event, events.RunFinished):
-        edit.finished_ns, edit.state = now, event.state
+        edit.finished_ns, edit.state = now, event.run.state
 
 
 async def watch_edits(environ: Mapping[str, str], root: Path, count: int, device: str) -> list[Edit]:

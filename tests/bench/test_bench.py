@@ -141,13 +141,13 @@ def test_the_flood_is_what_the_page_says() -> None:
 
 
 def test_an_edit_s_time_is_that_from_the_save_less_its_own_compile_steps() -> None:
-    from aisp.engine.protocol import events
+    from aisp.store.record import Step
 
     edit = saves.Edit(saved_ns=1_000_000_000, noticed_ns=1_020_000_000, planned_ns=1_050_000_000)
     edit.started_ns, edit.first_ns, edit.screen_ns = 1_060_000_000, 1_900_000_000, 2_000_000_000
 
-    def step(name: str, arm: str, at_ms: float, ms: float) -> events.Step:
-        return events.Step(run_id="R", name=name, arm=arm, start_ns=10**9 + int(at_ms * 1e6), duration_ms=ms)
+    def step(name: str, arm: str, at_ms: float, ms: float) -> Step:
+        return Step(name, arm, 10**9 + int(at_ms * 1e6), ms)
 
     edit.steps = [
         step("warm worker", "", 60, 10),

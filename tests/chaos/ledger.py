@@ -22,7 +22,7 @@ from aisp.store import upkeep
 from aisp.store.errors import StoreError
 from aisp.store.outcomes import State, Trigger
 from aisp.store.reader import History
-from aisp.store.records import RunRecord
+from aisp.store.record import Run
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Ledger:
     """
 
     planned: dict[str, str] = field(default_factory=dict)
-    finished: dict[str, events.RunFinished] = field(default_factory=dict)
+    finished: dict[str, Run] = field(default_factory=dict)
     samples: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     edits: list[events.WatchEdit] = field(default_factory=list)
     written: set[bytes] = field(default_factory=set)
@@ -65,13 +65,13 @@ class Ledger:
             self._next_seq = event.seq + 1
         match event:
             case events.RunPlanned():
-                self.plan([event.run_id], event.target)
+                self.plan([event.run_id], event.run.target)
             case events.SampleBatch():
                 self.samples[event.run_id][event.arm] += len(event.device_ms)
             case events.RunFinished():
                 if event.run_id in self.finished:
                     self.broken.append(f"the end of run {event.run_id} was told twice")
-                self.finished[event.run_id] = event
+                self.finished[event.run_id] = event.run
             case events.WatchEdit():
                 self.edits.append(event)
                 if event.run_id:
@@ -108,9 +108,9 @@ class Ledger:
             return [] if run_id in before else [f"run {run_id} was planned and is not in the store"]
         return [] if state.final else [f"run {run_id} is {state}, and its engine is gone"]
 
-    def stored(self, path: Path | None) -> dict[str, RunRecord]:
+    def stored(self, path: Path | None) -> dict[str, Run]:
         """Every run of the store and of those before it, by its id; its end where one of them has it."""
-        found: dict[str, RunRecord] = {}
+        found: dict[str, Run] = {}
         for file in (*self.before, *([path] if path else [])):
             with History(file) as history:
                 for record in history.newest(1 << 30, all_findings=False):
@@ -126,7 +126,7 @@ class Ledger:
     def check(self, path: Path) -> list[str]:
         """Everything in the store that contradicts what was told, once no engine runs; nothing where all is well."""
         found = list(self.broken)
-        stored: dict[str, RunRecord] = {}
+        stored: dict[str, Run] = {}
         with contextlib.ExitStack() as stack:
             histories = [stack.enter_context(History(file)) for file in (*self.before, path)]
             for history in histories:
@@ -150,7 +150,7 @@ class Ledger:
             found += self._as_written(file)
         return found
 
-    def _samples_as_told(self, history: History, record: RunRecord) -> list[str]:
+    def _samples_as_told(self, history: History, record: Run) -> list[str]:
         """Whether every sample that was told of a run is in the store, and no other."""
         try:
             arrays = {rung: len(samples.device_ms) for rung, samples in history.samples(record.id).items()}
@@ -162,7 +162,7 @@ class Ledger:
             return []
         return [f"run {record.id}: {told} samples were told, {counted} are counted, {arrays} are stored"]
 
-    def _unasked(self, unknown: Sequence[RunRecord]) -> list[str]:
+    def _unasked(self, unknown: Sequence[Run]) -> list[str]:
         """Runs that nobody was told of: committed in the moment in which their engine was killed, or invented."""
         found = []
         room = {epoch: Counter(targets) for epoch, targets in self.in_flight.items()}
@@ -176,7 +176,7 @@ class Ledger:
             asked[record.target] -= 1
         return found
 
-    def _as_edited(self, histories: Sequence[History], stored: dict[str, RunRecord]) -> list[str]:
+    def _as_edited(self, histories: Sequence[History], stored: dict[str, Run]) -> list[str]:
         """Every edit that was told has its sources in the store, as they were written, and its run has them."""
         found = []
         for edit in self.edits:

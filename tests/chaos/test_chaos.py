@@ -6,18 +6,18 @@ import json
 import sqlite3
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from aisp.engine.protocol import events
-from aisp.engine.telling import finished_event
 from aisp.store import History, Store
-from aisp.store.outcomes import State, Trigger
+from aisp.store.outcomes import State, Timing, Trigger
+from tests import heard
 from tests.chaos.ledger import Ledger
 from tests.chaos.life import BEYOND_FRESH_BYTES, GROWTH_BYTES, JOURNAL_BYTES, Look, compare
+from tests.replacing import replace
 from tests.store.examples import EPOCH, finished, planned, samples_of
 
 MAIN = Path(__file__).parents[2]
@@ -87,7 +87,7 @@ def told(tmp_path: Path) -> tuple[Path, Ledger]:
             hear(_planned_event(run.id, run.target))
             for rung, count in COUNTS.items():
                 hear(_batch(run.id, rung, count))
-            hear(finished_event(end))
+            hear(events.RunFinished(run=end))
         hear(_edit(runs[0].target, snapshot, runs[0].id))
         ledger.plan([runs[2].id], runs[2].target)
         store.mark_lost("01J0000000ENG1NE0000000001")
@@ -95,19 +95,7 @@ def told(tmp_path: Path) -> tuple[Path, Ledger]:
 
 
 def _planned_event(run_id: str, target: str) -> events.RunPlanned:
-    return events.RunPlanned(
-        run_id=run_id,
-        target=target,
-        title="",
-        folder="",
-        device="cpu",
-        case="default",
-        quick=True,
-        trigger="watch",
-        rungs=[],
-        snapshot="",
-        wall="",
-    )
+    return heard.planned(run_id=run_id, target=target, trigger="watch")
 
 
 def _batch(run_id: str, arm: str, count: int) -> events.SampleBatch:
@@ -116,7 +104,7 @@ def _batch(run_id: str, arm: str, count: int) -> events.SampleBatch:
         arm=arm,
         replica=0,
         round=0,
-        timing="host",
+        timing=Timing.HOST,
         device_ms=[1.0] * count,
         end_ns=[1] * count,
         discarded=[0] * count,
@@ -203,7 +191,7 @@ def test_an_end_that_was_told_must_be_in_one_of_the_stores(moved: tuple[Path, Pa
         store.plan([run])
     ledger.plan([run.id], run.target)
     assert ledger.check(path) == [], "its engine was killed before it had noticed"
-    ledger.finished[run.id] = finished_event(finished(run))
+    ledger.finished[run.id] = finished(run)
     assert f"run {run.id} was told as ended and its end is in no store" in ledger.check(path)
 
 
@@ -259,12 +247,11 @@ def test_a_run_of_an_engine_that_is_gone_must_have_ended(told: tuple[Path, Ledge
 def test_the_ledger_names_a_stream_that_is_not_whole(told: tuple[Path, Ledger]) -> None:
     path, ledger = told
     end = next(iter(ledger.finished.values()))
-    end.seq = 99
-    ledger.hear(end)
+    ledger.hear(events.RunFinished(seq=99, run=end))
     ledger.hear(events.Gap(first=3, last=7))
     found = "\n".join(ledger.check(path))
     assert "event 99 came where 10 was due" in found
-    assert f"the end of run {end.run_id} was told twice" in found
+    assert f"the end of run {end.id} was told twice" in found
     assert "events 3 to 7 are not coming" in found
 
 

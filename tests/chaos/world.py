@@ -116,7 +116,7 @@ class World:
             for event in batch:
                 self.ledger.hear(event)
                 if isinstance(event, events.Step):
-                    self.last = event.name
+                    self.last = event.step.name
                 elif isinstance(event, events.Banner) and event.key == "moved":
                     self._moved += 1
                 elif isinstance(event, (events.RunPlanned, events.RunFinished)):

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from aisp.store.outcomes import FindingStatus, Validity, Verdict
-from aisp.store.records import RunRecord
+from aisp.store.record import Run
 from tests.checks.gallery import engine
 from tests.engine.targets import write_target
 
@@ -48,7 +48,7 @@ class Seen:
     floors: list[float] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    def take(self, record: RunRecord) -> None:
+    def take(self, record: Run) -> None:
         """Count one run; a verdict counts where the run is valid."""
         found = next((c for c in record.comparisons if c.rung == "optimized"), None)
         if found is None or found.speedup is None or record.validity is not Validity.VALID:

@@ -11,15 +11,16 @@ import contextlib
 import os
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from aisp.engine.worker.__main__ import LEAST_CORES
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Role, Target
 from aisp.store.outcomes import FindingStatus, State
-from aisp.store.records import ArmRecord, RunRecord
+from aisp.store.record import Arm, Run
 from tests.engine.harness import EngineUnderTest
+from tests.replacing import replace
 from tests.store.examples import planned
 
 GALLERY = Path(__file__).resolve().parents[2] / "checks" / "gallery"
@@ -88,7 +89,7 @@ def cheats(of: Target) -> list[str]:
 class Told:
     """A run's record, and what it says of each arm."""
 
-    record: RunRecord
+    record: Run
 
     def caught_by(self, rung: str) -> list[str]:
         """Ids of the checks that caught this rung, or the run as a whole."""
@@ -101,7 +102,7 @@ class Told:
         found = [f for f in self.record.findings if f.arm in arms and f.status in bad]
         return [f"{f.check}: {f.status.value}: {f.evidence}" for f in found]
 
-    def arm(self, rung: str) -> ArmRecord:
+    def arm(self, rung: str) -> Arm:
         """The record of one arm."""
         return next(arm for arm in self.record.arms if arm.rung == rung)
 
@@ -131,9 +132,9 @@ async def run(
     return Told(result.record)
 
 
-def nowhere(of: Target, names: Sequence[str], why: str) -> RunRecord:
+def nowhere(of: Target, names: Sequence[str], why: str) -> Run:
     """In the place of a run that was refused: none of its arms could run on this machine."""
-    arms = [ArmRecord(rung, State.UNAVAILABLE, reason=why) for rung in ("baseline", *names)]
+    arms = [Arm(rung, State.UNAVAILABLE, reason=why) for rung in ("baseline", *names)]
     return replace(planned(of.id), state=State.UNAVAILABLE, reason=why, arms=tuple(arms))
 
 

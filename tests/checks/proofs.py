@@ -13,7 +13,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from aisp.checks import registry
@@ -21,6 +21,7 @@ from aisp.store.outcomes import State
 from tests import recordings
 from tests.checks.gallery import GALLERY, Told, cheats, engine, run, target
 from tests.engine.harness import EngineUnderTest
+from tests.replacing import replace
 
 MOST_LAYERS = 8
 TRIES = 3  # a cheat of a few milliseconds on a busy machine may be missed once

@@ -18,7 +18,7 @@ from aisp.checks import registry
 from aisp.kernels.catalog.model import Role
 from aisp.store.outcomes import FindingStatus, State
 from aisp.store.reader import History
-from aisp.store.records import RunRecord
+from aisp.store.record import Run
 from aisp.tui import plain
 from aisp.tui.commands.audit import NO_FASTER, NOISE
 from tests import recordings
@@ -33,7 +33,7 @@ _BAD = (FindingStatus.CAUGHT, FindingStatus.SUSPECT)
 _DID_NOT_RUN = (State.UNAVAILABLE, State.CANCELLED, State.ENGINE_LOST, State.INFRA_ERROR)
 
 
-def rows_of(fixture: str, record: RunRecord) -> list[dict[str, Any]]:
+def rows_of(fixture: str, record: Run) -> list[dict[str, Any]]:
     """One row for every rung of a fixture's run, the baseline only where something was held against it."""
     known = {arm.rung: arm for arm in record.arms}
     compared = {c.rung: c for c in record.comparisons}

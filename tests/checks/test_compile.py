@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -19,6 +18,7 @@ from aisp.kernels.catalog.model import Target
 from aisp.store.outcomes import State, Timing
 from tests.checks import imported
 from tests.checks.sensed import plain, replica
+from tests.replacing import replace
 
 ROOT = Path(compiling.__file__).parents[2]
 GALLERY = ROOT / "checks" / "gallery"

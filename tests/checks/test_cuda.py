@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +17,7 @@ from aisp.kernels import cuda as compiler
 from aisp.kernels.catalog.model import Needs, Target
 from aisp.store.outcomes import State, Timing
 from tests.checks.sensed import plain, replica
+from tests.replacing import replace
 
 GALLERY = Path(__file__).resolve().parents[2] / "checks" / "gallery"
 FIXTURES = sorted(folder for folder in (GALLERY / "cuda").iterdir() if folder.is_dir())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +19,7 @@ from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Target
 from aisp.store.outcomes import State, Timing
 from tests.checks.sensed import replica
+from tests.replacing import replace
 
 GALLERY = Path(environment.__file__).parent / "gallery"
 CORES = [1, 2, 3]

@@ -9,7 +9,6 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from aisp.kernels.catalog.model import Case, Role, Target
 from aisp.store.outcomes import State, Timing
 from tests.checks import imported
 from tests.checks.sensed import replica
+from tests.replacing import replace
 
 ROOT = Path(ev.__file__).parents[2]
 GALLERY = ROOT / "checks" / "gallery"

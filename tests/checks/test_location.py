@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,6 +23,7 @@ from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Target
 from aisp.store.outcomes import State, Timing
 from tests.checks.sensed import plain, replica
+from tests.replacing import replace
 
 ROOT = Path(location.__file__).parents[2]
 GALLERY = ROOT / "checks" / "gallery"

@@ -6,7 +6,6 @@ import mmap
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +19,7 @@ from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Flag, Target
 from aisp.store.outcomes import State, Timing
 from tests.checks.sensed import plain, replica
+from tests.replacing import replace
 
 ROOT = Path(memory.__file__).parents[2]
 GALLERY = ROOT / "checks" / "gallery"

@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -33,6 +32,7 @@ from aisp.checks.registry import (
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Case, Kind, Needs, Role, Rung, Target
 from aisp.store.outcomes import State, Timing
+from tests.replacing import replace
 
 MAIN = Path(__file__).parents[2]
 GALLERY = MAIN / "checks" / "gallery"

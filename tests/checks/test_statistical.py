@@ -9,7 +9,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -22,8 +21,9 @@ from aisp.checks.registry import ArmFacts, Call, RunFacts, Site, Status
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Target
 from aisp.store.outcomes import State, Timing
-from aisp.store.records import Samples
+from aisp.store.samples import Samples
 from tests.checks.sensed import plain, replica
+from tests.replacing import replace
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 GALLERY = Path(statistical.__file__).parent / "gallery"

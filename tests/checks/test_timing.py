@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 import tracemalloc
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,9 +22,11 @@ from aisp.checks.registry import ArmFacts, Call, Facts, RunFacts, Sensor, Site, 
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Target
 from aisp.store.outcomes import State, Timing
-from aisp.store.records import Quality, Samples, Telemetry
+from aisp.store.record import Quality
+from aisp.store.samples import Samples, Telemetry
 from tests.checks.imported import python
 from tests.checks.sensed import plain, replica
+from tests.replacing import replace
 
 GALLERY = Path(__file__).resolve().parents[2] / "checks" / "gallery"
 FIXTURES = sorted(folder for folder in (GALLERY / "timing").iterdir() if folder.is_dir())

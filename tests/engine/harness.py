@@ -29,7 +29,7 @@ from aisp.engine import client, paths
 from aisp.engine.client import Connection, EngineUnavailableError
 from aisp.engine.protocol import events, requests
 from aisp.store.reader import History
-from aisp.store.records import ArmRecord, RunRecord
+from aisp.store.record import Arm, Run
 from tests.engine import forked, started
 
 PATIENCE_S = 150.0  # for what takes seconds on a machine that has nothing else to do
@@ -53,11 +53,11 @@ AnyOne = TypeVar("AnyOne", bound=events.Event)
 class Result:
     """Everything that one run left: its events in order, and its record as the store gives it."""
 
-    record: RunRecord
+    record: Run
     told: list[events.Event]
-    finished: events.RunFinished
+    finished: Run  # as faces were told
 
-    def arm(self, rung: str) -> ArmRecord:
+    def arm(self, rung: str) -> Arm:
         """The record of one arm."""
         return next(arm for arm in self.record.arms if arm.rung == rung)
 
@@ -102,12 +102,12 @@ class Stream:
         """Events of one run so far."""
         return [event for event in self.seen if getattr(event, "run_id", "") == run_id]
 
-    async def finish(self, run_id: str, *, patience_s: float = PATIENCE_S) -> events.RunFinished:
-        """The run's end, which may have been seen already."""
+    async def finish(self, run_id: str, *, patience_s: float = PATIENCE_S) -> Run:
+        """The run at its end, as faces are told of it, which may have been seen already."""
         for event in self.seen:
             if isinstance(event, events.RunFinished) and event.run_id == run_id:
-                return event
-        return await self.until(events.RunFinished, lambda e: e.run_id == run_id, patience_s=patience_s)
+                return event.run
+        return (await self.until(events.RunFinished, lambda e: e.run_id == run_id, patience_s=patience_s)).run
 
     async def ask(self, request: requests.AnyRequest) -> events.Reply:
         """A request that must succeed."""
@@ -283,7 +283,7 @@ class EngineUnderTest:
         finished = await stream.finish(run_id, patience_s=patience_s)
         return Result(self.record(run_id), stream.of_run(run_id), finished)
 
-    def record(self, run_id: str) -> RunRecord:
+    def record(self, run_id: str) -> Run:
         """What the store holds of a run; whole, bit for bit."""
         with self.history() as history:
             assert history.verify(run_id)

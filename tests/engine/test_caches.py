@@ -477,8 +477,8 @@ async def test_nothing_is_copied_between_a_runs_first_and_last_sample_and_no_pro
     pool = Pool(interpret=True)
 
     def publish(event: events.Event) -> None:
-        if isinstance(event, events.Step) and event.name in ("warm-up", "measure", "challenge"):
-            watched.append("timing begins" if event.duration_ms is None else "timing ends")
+        if isinstance(event, events.Step) and event.step.name in ("warm-up", "measure", "challenge"):
+            watched.append("timing begins" if event.step.duration_ms is None else "timing ends")
 
     async def store(name: str, *arguments: Any, **named: Any) -> Any:
         return {"earlier": [], "quarantines": {}}.get(name, "")

@@ -47,7 +47,7 @@ async def test_cancel_while_a_rung_compiles(shared: EngineUnderTest, root: Path)
     workers = {process.pid for process in shared.workers()}  # the next ones start while these compile
     async with shared.stream() as stream:
         (run_id,) = await stream.plan(root, "mine:stalls", rungs=["optimized_stalls"])
-        await stream.until(events.Step, lambda step: (step.name, step.arm) == ("compile", "optimized_stalls"))
+        await stream.until(events.Step, lambda step: (step.step.name, step.step.arm) == ("compile", "optimized_stalls"))
         reply = await cancel(stream, run_id)
         assert (reply.error, reply.run_ids) == ("", [run_id])
         result = await shared.result(stream, run_id)
@@ -82,7 +82,7 @@ async def test_cancel_at_the_moment_of_the_verdict_stores_the_run_all_the_same(
 ) -> None:
     async with shared.stream() as stream:
         (run_id,) = await stream.plan(root, "mine:honest", rungs=["baseline"])
-        await stream.until(events.Step, lambda step: step.name == "measure" and step.duration_ms is not None)
+        await stream.until(events.Step, lambda step: step.step.name == "measure" and step.step.duration_ms is not None)
         for _ in range(4000):
             reply = await cancel(stream, run_id)
             if reply.error:

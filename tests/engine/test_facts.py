@@ -12,11 +12,11 @@ from aisp.checks.registry import Status
 from aisp.engine import facts
 from aisp.engine.protocol import reports
 from aisp.store.outcomes import Correctness, FindingStatus, State, Timing, Validity, Verdict
-from aisp.store.records import ArmRecord, ComparisonRecord, FindingRecord, Quarantine
+from aisp.store.record import Arm, Comparison, Finding, Quarantine
 from tests.engine.harness import EngineUnderTest
 from tests.engine.targets import write_target
 
-TIMED = ArmRecord(
+TIMED = Arm(
     rung="optimized",
     state=State.OK,
     correctness=Correctness.CORRECT,
@@ -26,12 +26,12 @@ TIMED = ArmRecord(
 )
 
 
-def finding(status: FindingStatus, arm: str = "optimized") -> FindingRecord:
-    return FindingRecord("timing.wall_clock", arm, status, "0.1 ms by events, 9 ms by the engine's clock")
+def finding(status: FindingStatus, arm: str = "optimized") -> Finding:
+    return Finding("timing.wall_clock", arm, status, "0.1 ms by events, 9 ms by the engine's clock")
 
 
-def faster(rung: str, baseline: str = "baseline") -> ComparisonRecord:
-    return ComparisonRecord(rung, baseline, Verdict.FASTER, speedup=2.0, low=1.9, high=2.1, floor=0.01)
+def faster(rung: str, baseline: str = "baseline") -> Comparison:
+    return Comparison(rung, baseline, Verdict.FASTER, speedup=2.0, low=1.9, high=2.1, floor=0.01)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_the_gravest_finding_decides_and_what_was_left_out_is_doubt(
 
 
 def test_a_run_without_a_time_is_neither_valid_nor_suspect() -> None:
-    untimed = ArmRecord(rung="optimized", state=State.UNAVAILABLE, reason="needs a GPU")
+    untimed = Arm(rung="optimized", state=State.UNAVAILABLE, reason="needs a GPU")
     assert facts.overall([finding(FindingStatus.PASSED)], [untimed], left_out=False) is Validity.UNKNOWN
 
 

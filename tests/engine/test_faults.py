@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from aisp.engine.clean import clean
 from aisp.engine.protocol import events
 from aisp.store.outcomes import Correctness, FindingStatus, State, Timing, Verdict
+from aisp.store.text import clean
 from tests.engine.harness import OUTPUT_LIMIT_BYTES, EngineUnderTest
 from tests.engine.targets import write_target
 from tests.evil import corpus
@@ -72,8 +72,7 @@ async def test_an_evil_rung_ends_in_its_own_state_and_leaves_its_siblings_alone(
     assert not row.caught or row.caught in caught
     if caught:
         assert all(c.speedup is None for c in result.record.comparisons if row.rung in (c.rung, c.baseline))
-    last = [event for event in result.of(events.ArmUpdate) if event.arm == row.rung][-1]
-    assert (last.state, last.reason, last.median_ms) == (arm.state.value, arm.reason, arm.median_ms)
+    assert result.finished.arm(row.rung) == arm, "faces are told what is stored"
 
 
 @pytest.mark.parametrize("batch", BATCHES)
@@ -218,8 +217,9 @@ async def test_any_name_that_a_folder_or_file_can_have_runs(
     with shared.history() as history:
         assert os.fsdecode(rung + b".py") in history.snapshot(result.record.snapshot)
     (planned,) = result.of(events.RunPlanned)
-    assert planned.code == result.record.manifest["code"] != ""
-    for told in (planned.folder, planned.target, planned.title):
+    assert planned.run.code == result.record.code != ""
+    assert planned.run.folder == os.fsencode(folder)
+    for told in (planned.run.target, planned.run.title):
         assert told == clean(told)
         assert "\n" not in told
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import random
 import struct
 import tracemalloc
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from aisp.engine.protocol import events, framing, jobs, reports, requests
 from aisp.engine.protocol.framing import MAX_FRAME_BYTES, Decoder, Encoder, FrameError
+from tests.store.examples import RECORDS
 
 UNIONS = {
     "requests": requests.AnyRequest,
@@ -36,6 +38,10 @@ def value_of(annotation: Any, seed: int) -> Any:
         return [value_of(arguments[0], seed + n) for n in range(seed % 4)]
     if origin is dict:
         return {f"key {n}": value_of(arguments[1], seed + n) for n in range(seed % 3)}
+    if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
+        return list(annotation)[seed % len(annotation)]
+    if annotation in RECORDS:  # which refuse what cannot be true
+        return RECORDS[annotation]
     if annotation is Any:
         return [None, True, 2.5, "text", [1, 2]][seed % 5]
     if annotation is bool:

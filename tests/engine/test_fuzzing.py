@@ -15,8 +15,8 @@ import pytest
 from aisp.checks.oracle.schema import Case
 from aisp.engine import corpus
 from aisp.engine.protocol import events, requests
-from aisp.store.fuzzes import FailureRecord, FuzzRecord, RungFuzz
 from aisp.store.outcomes import CaseVerdict, Correctness, FuzzVerdict, State
+from aisp.store.record import Failure, Fuzz, RungFuzz
 from tests.engine.harness import EngineUnderTest
 from tests.engine.targets import write_target
 
@@ -39,8 +39,8 @@ class Fuzzed:
     """Everything that one fuzz left."""
 
     told: list[events.Event]
-    record: FuzzRecord
-    failures: list[FailureRecord]
+    record: Fuzz
+    failures: list[Failure]
 
     @property
     def cases(self) -> list[events.FuzzCase]:
@@ -60,7 +60,7 @@ async def fuzz(engine: EngineUnderTest, root: Path, target: str, **options: Any)
         told = [event for event in stream.seen if getattr(event, "fuzz_id", "") == fuzz_id]
     with engine.history() as history:
         record, failures = history.fuzz(fuzz_id), history.failures(fuzz_id)
-    assert FuzzRecord.of(finished.record) == record
+    assert finished.fuzz == record
     return Fuzzed(told, record, failures)
 
 
@@ -109,7 +109,7 @@ async def test_a_tail_left_undone_is_found_shrunk_replayed_and_shown_by_its_scri
     assert smallest.region == ("#",)
     assert smallest.statistics["wrong"] == 1
     told = [e for e in found.told if isinstance(e, events.FuzzFailure) and e.shrunk]
-    assert told[-1].failure["id"] == smallest.id
+    assert told[-1].failure.id == smallest.id
     replayed = await replay(shared, smallest.id)
     assert (replayed.outcome, replayed.differs) == ("reproduced", [])
     script = tmp_path / "case.py"

@@ -56,7 +56,7 @@ async def run_and_write(engine: EngineUnderTest, root: Path, file: Path) -> Resu
     """A run of the slow target, and a file that appears while its rungs are imported."""
     async with engine.stream() as stream:
         (run_id,) = await stream.plan(root, "root:one")
-        await stream.until(events.Step, lambda step: step.run_id == run_id and step.name == "warm worker")
+        await stream.until(events.Step, lambda step: step.run_id == run_id and step.step.name == "warm worker")
         file.write_text("# nothing\n")
         return await engine.result(stream, run_id)
 
@@ -143,7 +143,7 @@ async def test_an_engine_that_is_killed_while_something_appears_leaves_it_to_the
     evil = environment.site / "evil.pth"
     async with engine.stream() as stream:
         (run_id,) = await stream.plan(root, "root:one")
-        await stream.until(events.Step, lambda step: step.run_id == run_id and step.name == "warm worker")
+        await stream.until(events.Step, lambda step: step.run_id == run_id and step.step.name == "warm worker")
         evil.write_text("# nothing\n")
         engine.kill()
     await environment.start(engine)

@@ -37,7 +37,7 @@ async def test_sigterm_ends_runs_as_cancelled_and_leaves_nothing(own: Own, root:
     await engine.start()
     async with engine.stream() as stream:
         running, waiting = await stream.plan(root, "mine:lasting", "mine:honest", rungs=["optimized"])
-        await stream.until(events.Step, lambda step: step.name == "verify")
+        await stream.until(events.Step, lambda step: step.step.name == "verify")
         workers = engine.workers()
         assert engine.terminate() == 0
         # Faces are told before the line goes.

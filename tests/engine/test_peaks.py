@@ -26,7 +26,7 @@ from aisp.engine.telemetry import Nvml, Readings
 from aisp.engine.worker import peak as worker
 from aisp.kernels.cuda import CudaCompileError, compile_cubin
 from aisp.store.errors import StoreError
-from aisp.store.records import Peak
+from aisp.store.record import Ceiling, Peak
 from tests.engine.harness import EngineUnderTest
 
 NVML = Nvml()
@@ -427,8 +427,12 @@ class Bed:
         return found
 
     @property
-    def ceilings(self) -> list[events.PeakCeiling]:
-        return [event for event in self.told if isinstance(event, events.PeakCeiling)]
+    def ceilings(self) -> list[Ceiling]:
+        return [event.ceiling for event in self.told if isinstance(event, events.PeakCeiling)]
+
+    @property
+    def positions(self) -> list[tuple[int, int]]:
+        return [(event.position, event.count) for event in self.told if isinstance(event, events.PeakCeiling)]
 
     @property
     def reason(self) -> str:
@@ -454,9 +458,8 @@ async def test_ceilings_are_told_one_by_one_and_stored_whole() -> None:
     ]
     assert {c.sm_clock_mhz for c in found.ceilings if c.value} == {1755.0}
     assert {c.memory_clock_mhz for c in found.ceilings if c.value} == {2619.0}
-    assert [(e.position, e.count, e.name, e.value) for e in bed.ceilings] == [
-        (position, 5, ceiling.name, ceiling.value) for position, ceiling in enumerate(found.ceilings, start=1)
-    ]
+    assert bed.ceilings == list(found.ceilings)
+    assert bed.positions == [(position, 5) for position in range(1, 6)]
     assert bed.ceilings[3].note == "needs 2 GPUs"
     assert bed.reason == ""
     assert bed.pool.made[0].asked == ["launch empty", "dram read", "dram copy", "bf16 dense"]
@@ -713,11 +716,11 @@ async def test_a_gpu_reaches_a_plausible_share_of_its_datasheet(own: Callable[..
         reply = await stream.ask(requests.MeasurePeak(seq=stream.connection.next_seq()))
         (peak_id,) = reply.run_ids
         end = await stream.until(events.PeakFinished, lambda e: e.peak_id == peak_id, patience_s=540)
-        told = [event for event in stream.seen if isinstance(event, events.PeakCeiling)]
+        told = [event.ceiling for event in stream.seen if isinstance(event, events.PeakCeiling)]
     assert end.reason == ""
-    for event in told:
-        print(f"{event.name:18} {event.footprint_bytes or 0:>12} {event.value} {event.unit} SM {event.sm_clock_mhz} "
-              f"memory {event.memory_clock_mhz} {event.note}")  # fmt: skip
+    for c in told:
+        print(f"{c.name:18} {c.footprint_bytes or 0:>12} {c.value} {c.unit} SM {c.sm_clock_mhz} "
+              f"memory {c.memory_clock_mhz} {c.note}")  # fmt: skip
     with engine.history() as history:
         found = history.peak(peak_id)
         assert found is not None

@@ -14,7 +14,7 @@ from aisp.engine.runs import Execution, Services
 from aisp.engine.spawner import Child
 from aisp.engine.telemetry import Nvml
 from aisp.store.outcomes import State
-from aisp.store.records import RunRecord
+from aisp.store.record import Run
 from tests.engine.targets import write_target
 
 pytestmark = pytest.mark.timeout(180)
@@ -37,7 +37,7 @@ class Telling(Pool):
 
 async def carried_out(
     tmp_path: Path, *, replicas: int, standbys: int = STANDBYS, told: list[Any] | None = None
-) -> tuple[RunRecord, list[Any]]:
+) -> tuple[Run, list[Any]]:
     """A run of two rungs on the CPU: its record, and what it told in order, steps as (name, "begins" or "ends").
 
     Args:
@@ -53,7 +53,7 @@ async def carried_out(
 
     def publish(event: events.Event) -> None:
         if isinstance(event, events.Step):
-            told.append((event.name, "begins" if event.duration_ms is None else "ends"))
+            told.append((event.step.name, "begins" if event.step.duration_ms is None else "ends"))
 
     async def store(name: str, *arguments: Any, **named: Any) -> Any:
         return {"earlier": [], "quarantines": {}}.get(name, "")

@@ -28,7 +28,7 @@ from aisp.engine.speed_of_light import (
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import LIMITERS, Target
 from aisp.store.outcomes import Limiter, Timing
-from aisp.store.records import Ceiling, Light, Peak
+from aisp.store.record import Ceiling, Light, Peak
 from tests.engine.targets import write_target
 
 H100, H200, A100 = "NVIDIA H100 80GB HBM3", "NVIDIA H200", "NVIDIA A100-SXM4-80GB"

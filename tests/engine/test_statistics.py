@@ -33,7 +33,7 @@ from aisp.engine.statistics import (
     summarise,
 )
 from aisp.store.outcomes import Verdict
-from aisp.store.records import Samples
+from aisp.store.samples import Samples
 
 REPLICAS, ROUNDS, SAMPLES = 5, 10, 9
 

@@ -36,7 +36,7 @@ from aisp.engine.worker.timers import (
     single,
 )
 from aisp.store.outcomes import Timing
-from aisp.store.records import DISCARDED
+from aisp.store.record import DISCARDED
 
 CYCLES_PER_MS = 1.98e6
 EMPTY_MS = 0.00128

@@ -12,9 +12,8 @@ import pytest
 from aisp.checks import registry
 from aisp.checks.registry import Check, Finding, How, Issue, Need, Status, When
 from aisp.engine import trust
-from aisp.engine.protocol.events import FindingItem
+from aisp.store import record as records
 from aisp.store.outcomes import FindingStatus
-from aisp.store.records import FindingRecord
 from tests.engine.targets import write_target
 
 MAIN = Path(__file__).parents[2]
@@ -131,11 +130,10 @@ SAID = (
 @pytest.mark.parametrize(
     "made",
     [
-        [FindingRecord(check, arm, FindingStatus(status), evidence) for check, arm, status, evidence in SAID],
-        [FindingItem(check=check, arm=arm, status=status, evidence=evidence) for check, arm, status, evidence in SAID],
+        [records.Finding(check, arm, FindingStatus(status), evidence) for check, arm, status, evidence in SAID],
         [Finding(check, arm, Status(status), evidence) for check, arm, status, evidence in SAID],
     ],
-    ids=["from the store", "from an event", "from the judges"],
+    ids=["from the store", "from the judges"],
 )
 def test_what_was_said_of_a_run_is_told_by_category_the_gravest_first(
     gallery: Path, made: list[trust.FindingLike]

@@ -18,7 +18,7 @@ from aisp.engine.protocol import events, jobs, reports
 from aisp.engine.turns import AGAIN, CALLS, COMPANY_BELOW_MS, KINDS, SHORT_MS, ArmFailure, StopRule, Turns, drawn_sets
 from aisp.kernels.catalog.model import Kind, Needs, Role, Rung
 from aisp.store.outcomes import State, Timing
-from aisp.store.records import DISCARDED
+from aisp.store.record import DISCARDED, Step
 
 
 class Scripted:
@@ -105,9 +105,10 @@ class Scene:
     def __init__(self, *children: Scripted, rule: StopRule | None = None) -> None:
         self.told: list[events.Event] = []
         self.children = children
+        self.steps: list[Step] = []
         self.arms = [arm_of(f"arm{n}", child) for n, child in enumerate(children)]
         self.rule = rule or StopRule.of(quick=False, replicas=0)
-        self.turns = Turns("run", "default", self.rule, random.Random(1), self.told.append, 5.0)
+        self.turns = Turns("run", "default", self.rule, random.Random(1), self.told.append, self.steps.append, 5.0)
 
     @staticmethod
     def child_of(arm: Arm) -> Any:
@@ -301,8 +302,7 @@ async def test_throttled_samples_are_set_aside_and_the_next_one_waits(no_waiting
     assert scene.arms[0].samples.device_ms == [8.0] * 5  # nothing is thrown away
     assert DISCARDED[1] == "clock below 75 % of the reference"
     assert no_waiting == [0.1, 0.2]
-    cooling = [event for event in scene.told if isinstance(event, events.Step)]
-    assert [(step.name, step.detail) for step in cooling] == [("cooling", "SM clock under 1485 MHz")] * 2
+    assert [(step.name, step.detail) for step in scene.steps] == [("cooling", "SM clock under 1485 MHz")] * 2
 
 
 async def test_a_gpu_that_never_gets_cool_is_waited_for_so_long_and_no_longer(no_waiting: list[float]) -> None:

@@ -12,8 +12,8 @@ import pytest
 from aisp.engine import verdicts
 from aisp.engine.arms import TWIN_SUFFIX, Arm
 from aisp.kernels.catalog.model import Kind, Needs, Role, Rung
+from aisp.store import record as records
 from aisp.store.outcomes import Correctness, State, Timing, Verdict
-from aisp.store.records import ArmRecord, ComparisonRecord, Light
 
 
 def rung(name: str) -> Rung:
@@ -67,14 +67,14 @@ def mixed(first: Arm, second: Arm) -> Arm:
     return first
 
 
-def record_of(arm: Arm, *, bound_ms: float | None = None) -> ArmRecord:
+def record_of(arm: Arm, *, bound_ms: float | None = None) -> records.Arm:
     """Its record, under a lamp that knows one bound."""
     return verdicts.arm_record(
-        arm, source=b"", light=None if bound_ms is None else lambda **_: Light(spec_ms=bound_ms), base_ms=None
+        arm, source=b"", light=None if bound_ms is None else lambda **_: records.Light(spec_ms=bound_ms), base_ms=None
     )
 
 
-def verdict_of(arms: list[Arm], name: str, *, quick: bool = False, interleaved: bool = True) -> ComparisonRecord:
+def verdict_of(arms: list[Arm], name: str, *, quick: bool = False, interleaved: bool = True) -> records.Comparison:
     found = verdicts.comparisons(arms, quick=quick, interleaved=interleaved)
     (only,) = [c for c in found if c.rung == name and c.baseline == "baseline"]
     return only
@@ -84,7 +84,7 @@ def verdict_of(arms: list[Arm], name: str, *, quick: bool = False, interleaved: 
 
 
 def test_a_correct_arm_has_its_median_interval_and_share_of_the_speed_of_light() -> None:
-    light = Light(spec_ms=1.2, measured_ms=1.5)
+    light = records.Light(spec_ms=1.2, measured_ms=1.5)
     found = verdicts.arm_record(arm("optimized", 2.0), source=b"def run(): ...", light=lambda **_: light, base_ms=3.0)
     assert found.median_ms == pytest.approx(2.0, rel=2e-3)
     assert found.low_ms is not None
@@ -423,8 +423,8 @@ def test_without_a_baseline_there_is_nothing_to_compare() -> None:
 # -- the whole run -----------------------------------------------------------------------------------------------------
 
 
-def record(state: State, correctness: Correctness) -> ArmRecord:
-    return ArmRecord("r", state, correctness, signal=11 if state is State.CRASHED else None)
+def record(state: State, correctness: Correctness) -> records.Arm:
+    return records.Arm("r", state, correctness, signal=11 if state is State.CRASHED else None)
 
 
 RIGHT = record(State.OK, Correctness.CORRECT)
@@ -445,5 +445,5 @@ CRASHED = record(State.CRASHED, Correctness.UNKNOWN)
         ((), Correctness.UNKNOWN),
     ],
 )
-def test_a_run_is_correct_only_if_all_that_ran_are(arms: tuple[ArmRecord, ...], expected: Correctness) -> None:
+def test_a_run_is_correct_only_if_all_that_ran_are(arms: tuple[records.Arm, ...], expected: Correctness) -> None:
     assert verdicts.overall(arms) is expected

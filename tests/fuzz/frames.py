@@ -9,6 +9,7 @@ The promises, for every input and however it is cut into pieces:
 
 from __future__ import annotations
 
+import enum
 import random
 import struct
 import types
@@ -22,6 +23,7 @@ import msgspec
 from aisp.engine.protocol import events, framing, jobs, reports, requests
 from aisp.engine.protocol.framing import MAX_FRAME_BYTES, MAX_REQUEST_BYTES, Decoder, Encoder, FrameError, Opener
 from tests.fuzz.tally import Fuzz, check
+from tests.store.examples import RECORDS
 
 UNIONS: dict[str, Any] = {
     "requests": requests.AnyRequest,
@@ -54,6 +56,10 @@ def value_of(annotation: Any, chance: random.Random) -> Any:
         return [value_of(arguments[0], chance) for _ in range(chance.randrange(3))]
     if origin is dict:
         return {f"key {n}": value_of(arguments[1], chance) for n in range(chance.randrange(3))}
+    if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
+        return chance.choice(list(annotation))
+    if annotation in RECORDS:  # which refuse what cannot be true
+        return RECORDS[annotation]
     if annotation is Any:
         return chance.choice([None, True, 2.5, "text", [1, 2], {"a": [{}]}])
     if annotation is bool:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
+import msgspec
 import numpy as np
 from hypothesis import strategies as st
 
-from aisp.store.fuzzes import FailureRecord, FuzzRecord, NaiveOpinion, RungFuzz, Tally
 from aisp.store.outcomes import (
     CaseVerdict,
     Correctness,
@@ -22,29 +21,35 @@ from aisp.store.outcomes import (
     Validity,
     Verdict,
 )
-from aisp.store.records import (
-    ArmRecord,
+from aisp.store.record import (
+    Arm,
     Ceiling,
-    ComparisonRecord,
-    FindingRecord,
+    Comparison,
+    Failure,
+    Finding,
+    Fuzz,
     Light,
     Naive,
+    NaiveOpinion,
     Peak,
     Quality,
-    RunRecord,
-    Samples,
-    StepRecord,
-    Telemetry,
+    Run,
+    RungFuzz,
+    Step,
+    Tally,
 )
+from aisp.store.samples import Samples, Telemetry
+from aisp.store.text import clean_line
 from aisp.store.ulid import new_ulid
+from tests.replacing import replace
 
 EPOCH = "01J0000000ENG1NE0000000000"
 STORED = tuple(state for state in State if state.stored)
 
 
-def planned(target: str = "ch07:transpose", **changes: Any) -> RunRecord:
+def planned(target: str = "ch07:transpose", **changes: Any) -> Run:
     """A run that was journalled and has not begun."""
-    run = RunRecord(
+    run = Run(
         id=new_ulid(),
         target=target,
         folder=b"/home/ada/kernels/caf\xe9",
@@ -64,7 +69,7 @@ def planned(target: str = "ch07:transpose", **changes: Any) -> RunRecord:
     return replace(run, **changes)
 
 
-def finished(run: RunRecord, *, speedup: float = 2.0, samples: int = 100, **changes: Any) -> RunRecord:
+def finished(run: Run, *, speedup: float = 2.0, samples: int = 100, **changes: Any) -> Run:
     """The same run, well ended: the optimized rung is `speedup` times as fast."""
     end = replace(
         run,
@@ -76,7 +81,7 @@ def finished(run: RunRecord, *, speedup: float = 2.0, samples: int = 100, **chan
         duration_ms=1234.5,
         flags=("clocks=unlocked", "contended"),
         arms=(
-            ArmRecord(
+            Arm(
                 rung="baseline",
                 state=State.OK,
                 correctness=Correctness.CORRECT,
@@ -89,7 +94,7 @@ def finished(run: RunRecord, *, speedup: float = 2.0, samples: int = 100, **chan
                 max_error=0.0,
                 peak_bytes=2**33,
             ),
-            ArmRecord(
+            Arm(
                 rung="optimized",
                 state=State.OK,
                 correctness=Correctness.CORRECT,
@@ -105,7 +110,7 @@ def finished(run: RunRecord, *, speedup: float = 2.0, samples: int = 100, **chan
             ),
         ),
         comparisons=(
-            ComparisonRecord(
+            Comparison(
                 rung="optimized",
                 baseline="baseline",
                 verdict=Verdict.FASTER,
@@ -116,14 +121,14 @@ def finished(run: RunRecord, *, speedup: float = 2.0, samples: int = 100, **chan
             ),
         ),
         steps=(
-            StepRecord(name="compile", arm="optimized", start_ns=10**9, duration_ms=812.0),
-            StepRecord(name="verdict", arm="", start_ns=2 * 10**9, duration_ms=0.0),
+            Step(name="compile", arm="optimized", start_ns=10**9, duration_ms=812.0),
+            Step(name="verdict", arm="", start_ns=2 * 10**9, duration_ms=0.0),
         ),
     )
     return replace(end, **changes)
 
 
-def measured(run: RunRecord, **changes: Any) -> RunRecord:
+def measured(run: Run, **changes: Any) -> Run:
     """The same run, well ended, with all that is known of a short kernel: clocks, cycles, bounds and quality."""
     end = finished(run, **changes)
     baseline, optimized = end.arms
@@ -150,23 +155,23 @@ def measured(run: RunRecord, **changes: Any) -> RunRecord:
     )
 
 
-def finding(check: str, arm: str = "", status: str = "passed", evidence: str = "looked at") -> FindingRecord:
+def finding(check: str, arm: str = "", status: str = "passed", evidence: str = "looked at") -> Finding:
     """What one check said."""
-    return FindingRecord(check, arm, FindingStatus(status), evidence)
+    return Finding(check, arm, FindingStatus(status), evidence)
 
 
-def examined(run: RunRecord, code: str = "c0de", **changes: Any) -> RunRecord:
+def examined(run: Run, code: str = "c0de", **changes: Any) -> Run:
     """The same run, well ended, of that code, with checks that were asked of its arms and found nothing."""
     asked = [finding("timing.wall_clock", arm, evidence="0.50 ms and 0.52 ms") for arm in ("baseline", "optimized")]
     run = replace(run, manifest={**run.manifest, "code": code, "validity": "strict", "without": []})
     return finished(run, **{"findings": tuple(asked), **changes})
 
 
-def caught(run: RunRecord, rung: str = "optimized", code: str = "c0de", check: str = "timing.wall_clock") -> RunRecord:
+def caught(run: Run, rung: str = "optimized", code: str = "c0de", check: str = "timing.wall_clock") -> Run:
     """The same run, in which a check has caught this arm: no figures, no verdict."""
     end = examined(run, code)
     told = (*end.findings, finding(check, rung, "caught", "0.41 ms by events, 9.8 ms by the engine's clock"))
-    ratio = ComparisonRecord("optimized", "baseline", Verdict.NONE, note=f"{rung} was caught: {check}")
+    ratio = Comparison("optimized", "baseline", Verdict.NONE, note=f"{rung} was caught: {check}")
     return replace(end, validity=Validity.CAUGHT, verdict=Verdict.NONE, comparisons=(ratio,), findings=told)
 
 
@@ -189,13 +194,11 @@ def peak_of(gpu_uuid: str = "GPU-0", **changes: Any) -> Peak:
     return replace(peak, **changes)
 
 
-def fuzz_of(
-    fuzz_id: str = "", target: str = "ch07:transpose", **changes: Any
-) -> tuple[FuzzRecord, list[FailureRecord]]:
+def fuzz_of(fuzz_id: str = "", target: str = "ch07:transpose", **changes: Any) -> tuple[Fuzz, list[Failure]]:
     """A fuzz of two rungs, one of which is wrong in two cases that were kept, and those; `changes` are the fuzz's."""
     fuzz_id = fuzz_id or new_ulid()
     failures = [
-        FailureRecord(
+        Failure(
             id=new_ulid(),
             fuzz=fuzz_id,
             target=target,
@@ -238,7 +241,7 @@ def fuzz_of(
         ),
         RungFuzz(rung="optimized_swizzled", verdict=FuzzVerdict.UNDECIDED, cases=0, failing=0, reason="needs sm_100"),
     )
-    record = FuzzRecord(
+    record = Fuzz(
         **{
             "id": fuzz_id,
             "target": target,
@@ -258,6 +261,17 @@ def fuzz_of(
         }
     )
     return record, failures
+
+
+def _records() -> dict[type[msgspec.Struct], msgspec.Struct]:
+    run, peak, (fuzz, failures) = measured(planned()), peak_of(), fuzz_of()
+    said = finding("timing.wall_clock", "optimized")
+    own = (run, run.arms[1], run.comparisons[0], run.steps[0], said, peak, peak.ceilings[0], fuzz, failures[0])
+    return {type(one): one for one in own}
+
+
+RECORDS = _records()
+"""One of each kind of record."""
 
 
 def samples_of(count: int, seed: int = 0) -> Samples:
@@ -315,7 +329,7 @@ def equal_arrays(left: Any, right: Any) -> bool:
 # -- every record that can exist -----------------------------------------------------------------------------
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-_NAME = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
+_NAME = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12).map(clean_line).filter(bool)
 _INT64 = st.integers(-(2**63), 2**63 - 1)
 _POSITIVE = st.floats(1e-9, 1e9)
 _ANY_FLOAT = st.floats(allow_nan=False)
@@ -349,13 +363,13 @@ def _naives() -> st.SearchStrategy[Naive]:
 
 
 @st.composite
-def finding_records(draw: st.DrawFn, free: tuple[str, ...], told: frozenset[str]) -> FindingRecord:
+def finding_records(draw: st.DrawFn, free: tuple[str, ...], told: frozenset[str]) -> Finding:
     """A finding of any status, on an arm that nobody would call caught beside figures of its own."""
     status = draw(st.sampled_from(FindingStatus))
     arm = draw(_TEXT | st.sampled_from(["", *free]))
     if status is FindingStatus.CAUGHT and told and (arm == "" or arm in told):
         status = FindingStatus.SUSPECT
-    return FindingRecord(draw(_NAME), arm, status, draw(_NAME if status is not FindingStatus.PASSED else _TEXT))
+    return Finding(draw(_NAME), arm, status, draw(_NAME if status is not FindingStatus.PASSED else _TEXT))
 
 
 @st.composite
@@ -386,7 +400,7 @@ def peaks(draw: st.DrawFn) -> Peak:
 
 
 @st.composite
-def arm_records(draw: st.DrawFn, rung: str, states: tuple[State, ...]) -> ArmRecord:
+def arm_records(draw: st.DrawFn, rung: str, states: tuple[State, ...]) -> Arm:
     """An arm in one of the states."""
     state = draw(st.sampled_from(states))
     if state is State.OK:
@@ -408,7 +422,7 @@ def arm_records(draw: st.DrawFn, rung: str, states: tuple[State, ...]) -> ArmRec
             "low_ms": draw(st.sampled_from([low, None])),
             "high_ms": draw(st.sampled_from([high, None])),
         }
-    return ArmRecord(
+    return Arm(
         rung=rung,
         state=state,
         correctness=correctness,
@@ -432,7 +446,7 @@ def arm_records(draw: st.DrawFn, rung: str, states: tuple[State, ...]) -> ArmRec
 
 
 @st.composite
-def comparison_records(draw: st.DrawFn) -> ComparisonRecord:
+def comparison_records(draw: st.DrawFn) -> Comparison:
     """A comparison with any verdict."""
     verdict = draw(st.sampled_from(Verdict))
     low, speedup, high = sorted(draw(st.tuples(_POSITIVE, _POSITIVE, _POSITIVE)))
@@ -441,7 +455,7 @@ def comparison_records(draw: st.DrawFn) -> ComparisonRecord:
     if verdict is Verdict.SLOWER:
         low, speedup, high = (0.5 * ratio / (1 + ratio) for ratio in (low, speedup, high))
     known = verdict in (Verdict.FASTER, Verdict.SLOWER, Verdict.SAME) or draw(st.booleans())
-    return ComparisonRecord(
+    return Comparison(
         rung=draw(_TEXT),
         baseline=draw(_TEXT),
         verdict=verdict,
@@ -458,7 +472,7 @@ def comparison_records(draw: st.DrawFn) -> ComparisonRecord:
 
 
 @st.composite
-def run_records(draw: st.DrawFn) -> RunRecord:
+def run_records(draw: st.DrawFn) -> Run:
     """A run in any state, with a new id."""
     state = draw(st.sampled_from(STORED))
     arm_states = (State.OK, State.UNAVAILABLE) if state is State.OK else STORED
@@ -479,7 +493,7 @@ def run_records(draw: st.DrawFn) -> RunRecord:
     comparisons = tuple(draw(st.lists(comparison_records(), max_size=3))) if state.final else ()
     told = frozenset(name for c in comparisons if c.speedup is not None for name in (c.rung, c.baseline))
     findings = st.lists(finding_records(tuple(rungs), told), max_size=8) if state.final else st.just([])
-    return RunRecord(
+    return Run(
         id=new_ulid(),
         target=draw(_NAME),
         folder=draw(st.binary(max_size=30)),
@@ -508,7 +522,7 @@ def run_records(draw: st.DrawFn) -> RunRecord:
         comparisons=comparisons,
         findings=tuple(draw(findings)),
         steps=tuple(
-            draw(st.lists(st.builds(StepRecord, name=_TEXT, arm=_TEXT, start_ns=_INT64, duration_ms=_MS), max_size=3))
+            draw(st.lists(st.builds(Step, name=_TEXT, arm=_TEXT, start_ns=_INT64, duration_ms=_MS), max_size=3))
         ),
     )
 

@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from aisp.store.records import RunRecord
+from aisp.store.record import Run
 from aisp.store.rows import RunRows
 
 
@@ -18,7 +18,7 @@ def rewrite(path: Path, *statements: str) -> None:
             assert connection.execute(statement).rowcount > 0, statement
 
 
-def invent(path: Path, record: RunRecord, number: int) -> None:
+def invent(path: Path, record: Run, number: int) -> None:
     """Write a run that nobody measured, with a digest that fits, under a number that is free."""
     rows = RunRows.of(record)
     run = {**rows.run, "number": number, "sha256": rows.digest({}, "")}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 import sys
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -12,18 +11,19 @@ from typing import Any
 from aisp.store import chain
 from aisp.store.content import pack_samples, path_label
 from aisp.store.outcomes import State, Trigger
-from aisp.store.records import RunRecord
+from aisp.store.record import Run
 from aisp.store.rows import RunRows
 from aisp.store.ulid import UlidMaker
 from aisp.store.writer import Store
+from tests.replacing import replace
 from tests.store.examples import finding, finished, samples_of
 
 TARGETS = 160
 _BATCH = 2000
 
 
-def _record(number: int, made: UlidMaker) -> RunRecord:
-    run = RunRecord(
+def _record(number: int, made: UlidMaker) -> Run:
+    run = Run(
         id=made.new(),
         target=f"ch{number % TARGETS // 8:02}:target_{number % TARGETS:03}",
         folder=b"/kernels/target_%03d" % (number % TARGETS),
@@ -41,8 +41,8 @@ def _record(number: int, made: UlidMaker) -> RunRecord:
         manifest={"replicas": 5, "stop": {"interval": 0.01}},
     )
     if number % 10 == 9:
-        return RunRecord(
-            **{name: getattr(run, name) for name in RunRecord.__slots__ if name not in ("state", "reason")},
+        return Run(
+            **{name: getattr(run, name) for name in Run.__slots__ if name not in ("state", "reason")},
             state=State.CANCELLED,
             reason="cancelled",
         )

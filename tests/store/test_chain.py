@@ -7,7 +7,6 @@ import os
 import sqlite3
 import time
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from aisp.store import History, Store, chain, upkeep
 from aisp.store.chain import Kind
 from aisp.store.outcomes import Validity, Verdict
 from aisp.store.rows import RunRows
+from tests.replacing import replace
 from tests.store.examples import caught, examined, finished, fuzz_of, peak_of, planned, samples_of
 from tests.store.forged import invent, rewrite
 from tests.store.generated import fill

@@ -11,7 +11,7 @@ import pytest
 
 from aisp.store import History, Store, migrations
 from aisp.store.outcomes import State, Validity, Verdict
-from aisp.store.records import RunRecord
+from aisp.store.record import Run
 from tests.store.examples import caught, examined, finding, finished, measured, planned, samples_of, telemetry_of
 from tests.store.forged import rewrite
 
@@ -43,7 +43,7 @@ def history(path: Path) -> Iterator[History]:
         yield opened
 
 
-def fill(path: Path) -> list[RunRecord]:
+def fill(path: Path) -> list[Run]:
     """Two runs of one target with all that a run leaves behind."""
     runs = []
     with Store.open(path) as store:

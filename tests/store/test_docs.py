@@ -10,14 +10,14 @@ import sqlite3
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from aisp.store import Store
 from aisp.store.outcomes import State
-from aisp.store.records import Light, Naive, Quality
+from aisp.store.record import Light, Naive, Quality
+from tests.replacing import replace
 from tests.store.examples import caught, finding, fuzz_of, measured, peak_of, planned, samples_of, telemetry_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "store.md").read_text()

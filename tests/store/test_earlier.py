@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from aisp.store import Store
 from aisp.store.outcomes import State
+from tests.replacing import replace
 from tests.store.examples import finished, planned
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from aisp.store import ContradictionError, History, Store, content, rows, seal
 from aisp.store.outcomes import FindingStatus, State
-from aisp.store.records import FindingRecord, Naive, RunRecord
+from aisp.store.record import Finding, Naive, Run
+from tests.replacing import replace
 from tests.store.examples import caught, examined, finding, finished, planned
 
 
@@ -27,7 +27,7 @@ def history(tmp_path: Path) -> Iterator[History]:
         yield opened
 
 
-def judged(count: int = 400) -> RunRecord:
+def judged(count: int = 400) -> Run:
     """A run of which `count` findings were made, some of them worth a look."""
     found = []
     for number in range(count):
@@ -184,9 +184,9 @@ def test_a_run_that_is_lost_or_replanned_keeps_no_findings_of_others(store: Stor
 
 
 def test_a_finding_without_evidence_must_have_passed() -> None:
-    assert FindingRecord("a.b", "", FindingStatus.PASSED, "").evidence == ""
+    assert Finding("a.b", "", FindingStatus.PASSED, "").evidence == ""
     with pytest.raises(ContradictionError, match="suspect without a word of evidence"):
-        FindingRecord("a.b", "", FindingStatus.SUSPECT, "")
+        Finding("a.b", "", FindingStatus.SUSPECT, "")
 
 
 def test_no_record_gives_a_speedup_of_an_arm_that_was_caught() -> None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from aisp.store import ContradictionError, History, Store, reader
-from aisp.store.fuzzes import FailureRecord, FuzzRecord, RungFuzz
 from aisp.store.outcomes import FuzzVerdict
+from aisp.store.record import Failure, Fuzz, RungFuzz
 from aisp.store.ulid import UlidMaker
+from tests.replacing import replace
 from tests.store.examples import fuzz_of
 
 
@@ -110,7 +110,7 @@ def test_a_fuzz_may_be_put_again_but_never_otherwise(store: Store, history: Hist
 
 def test_a_fuzz_and_failures_that_do_not_belong_together_are_refused_whole(store: Store, history: History) -> None:
     record, (first, second) = fuzz_of()
-    wrong: list[tuple[list[FailureRecord], str]] = [
+    wrong: list[tuple[list[Failure], str]] = [
         ([first], f"optimized has no failure {second.id}"),
         ([first, replace(second, rung="optimized_swizzled")], f"optimized has no failure {second.id}"),
         ([first, replace(second, fuzz="01ARZ3")], f"failure {second.id} is none of fuzz {record.id}"),
@@ -174,7 +174,7 @@ def test_a_fuzz_that_was_stopped_cannot_say_that_a_rung_is_right() -> None:
     stopped = {"state": "cancelled", "reason": "asked for"}
     with pytest.raises(ContradictionError, match="ended cancelled and says that right is right"):
         replace(record, **stopped)
-    read = FuzzRecord.of(record.plain() | stopped)  # as an earlier version stored it
+    read = Fuzz.of(record.plain() | stopped)  # as an earlier version stored it
     assert [rung.verdict for rung in read.rungs] == [FuzzVerdict.UNDECIDED, FuzzVerdict.WRONG]
     assert read.rungs[0].reason == "right so far: the fuzz was stopped after 40 of this rung's cases"
 

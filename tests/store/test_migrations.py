@@ -14,7 +14,7 @@ import pytest
 
 from aisp.store import ForeignDatabaseError, History, NewerSchemaError, Store, StoreFullError, migrations
 from aisp.store.outcomes import State, Verdict
-from aisp.store.records import RunRecord
+from aisp.store.record import Run
 from tests.store.examples import (
     caught,
     equal_arrays,
@@ -89,7 +89,7 @@ def versions(path: Path) -> int:
     return found
 
 
-def expected(run: RunRecord) -> RunRecord:
+def expected(run: Run) -> Run:
     return finished(run, samples=6)
 
 
@@ -121,7 +121,7 @@ def test_an_older_store_is_copied_and_then_brought_up_to_date(old: Path) -> None
         assert len(list(old.parent.glob("*.bak"))) == 1
 
 
-def ended(history: History) -> list[RunRecord]:
+def ended(history: History) -> list[Run]:
     return [run for run in history.newest() if run.state.final]
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from aisp.store import ContradictionError, History, Store, reader
-from aisp.store.records import Ceiling
+from aisp.store.record import Ceiling
 from aisp.store.ulid import UlidMaker
+from tests.replacing import replace
 from tests.store.examples import peak_of
 
 

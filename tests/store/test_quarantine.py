@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,13 @@ import pytest
 
 from aisp.store import History, Store, StoreError
 from aisp.store.outcomes import Correctness, FindingStatus, State, Validity, Verdict
-from aisp.store.records import ComparisonRecord, Quarantine, RunRecord
+from aisp.store.record import Comparison, Quarantine, Run
+from tests.replacing import replace
 from tests.store.examples import caught, examined, finding, planned
 
 FOLDER = b"/home/ada/kernels/caf\xe9"
 EVIDENCE = "0.41 ms by events, 9.8 ms by the engine's clock"
-HIDDEN = ComparisonRecord("optimized", "baseline", Verdict.NONE, note=f"quarantined: timing.wall_clock: {EVIDENCE}")
+HIDDEN = Comparison("optimized", "baseline", Verdict.NONE, note=f"quarantined: timing.wall_clock: {EVIDENCE}")
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def history(tmp_path: Path) -> Iterator[History]:
         yield opened
 
 
-def finish(store: Store, run: RunRecord) -> RunRecord:
+def finish(store: Store, run: Run) -> Run:
     store.finish(run, {})
     return run
 
@@ -104,7 +104,7 @@ def test_a_later_run_of_the_same_code_that_was_not_caught_shows_none_either(stor
     assert marked(history) == [("optimized", "c0de")]
 
 
-def two_rungs(code: str) -> RunRecord:
+def two_rungs(code: str) -> Run:
     run = examined(planned(), code)
     second = replace(run.arms[1], rung="optimized_b")
     ratios = (run.comparisons[0], replace(run.comparisons[0], rung="optimized_b", speedup=1.97))
@@ -130,7 +130,7 @@ def test_without_an_honest_baseline_no_rung_has_a_speedup(store: Store, history:
 def test_undecided_figures_are_hidden_and_reasons_without_figures_are_kept(store: Store, history: History) -> None:
     run = examined(planned(), verdict=Verdict.UNDECIDED)
     undecided = replace(run.comparisons[0], verdict=Verdict.UNDECIDED, low=0.9)
-    nothing = ComparisonRecord("optimized", "baseline", Verdict.NONE, note="needs sm_90")
+    nothing = Comparison("optimized", "baseline", Verdict.NONE, note="needs sm_90")
     run = finish(store, replace(run, comparisons=(undecided, nothing)))
     finish(store, caught(planned()))
     assert history.run(run.id).comparisons == (HIDDEN, nothing)
@@ -321,7 +321,7 @@ def test_a_rung_whose_name_is_no_text_is_marked_under_the_name_that_it_has_in_th
 # -- what outlasts a run -----------------------------------------------------------------------------------------------
 
 
-def left_behind(run: RunRecord, code: str = "c0de") -> RunRecord:
+def left_behind(run: Run, code: str = "c0de") -> Run:
     """A run during which something appeared where later processes import from."""
     end = examined(run, code)
     told = finding("evaluation.installed", "", "suspect", "evil.pth appeared")

@@ -5,15 +5,15 @@ from __future__ import annotations
 import threading
 import zlib
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from aisp.store import ContradictionError, History, Store, StoreCorruptError, StoreUnwritableError
 from aisp.store.outcomes import Correctness, State, Verdict
-from aisp.store.records import RunRecord
+from aisp.store.record import Run
 from aisp.store.ulid import UlidMaker
+from tests.replacing import replace
 from tests.store.examples import finished, measured, planned, samples_of, telemetry_of
 
 
@@ -34,11 +34,11 @@ def history(path: Path) -> Iterator[History]:
         yield opened
 
 
-def ids(runs: list[RunRecord]) -> list[str]:
+def ids(runs: list[Run]) -> list[str]:
     return [run.id for run in runs]
 
 
-def ended(run: RunRecord, state: State, correctness: Correctness = Correctness.UNKNOWN) -> RunRecord:
+def ended(run: Run, state: State, correctness: Correctness = Correctness.UNKNOWN) -> Run:
     return replace(run, state=state, correctness=correctness, reason="it was so")
 
 

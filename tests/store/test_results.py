@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -13,27 +12,28 @@ import pytest
 from aisp.kernels.catalog.model import Case, Expectation, Flag, Goal, Target, TensorSpec
 from aisp.store import History, Store
 from aisp.store.outcomes import Correctness, State, Timing, Validity, Verdict
-from aisp.store.records import ArmRecord, ComparisonRecord, RunRecord
+from aisp.store.record import Arm, Comparison, Run
 from aisp.store.results import edits, hardware, prediction, standing
 from aisp.store.results.prediction import Says
+from tests.replacing import replace
 from tests.store.examples import finding, finished, planned
 from tests.tui.app_support import write_target
 
 H100 = {"gpu": "NVIDIA H100 80GB HBM3"}
 
 
-def arm(rung: str, median_ms: float | None = None, peak_bytes: int | None = None) -> ArmRecord:
+def arm(rung: str, median_ms: float | None = None, peak_bytes: int | None = None) -> Arm:
     if median_ms is None:
-        return ArmRecord(rung, State.UNAVAILABLE, reason="needs sm_100")
+        return Arm(rung, State.UNAVAILABLE, reason="needs sm_100")
     times = {"median_ms": median_ms, "low_ms": 0.99 * median_ms, "high_ms": 1.01 * median_ms}
     right: dict[str, Any] = {"correctness": Correctness.CORRECT, "timing": Timing.COLD, "sample_count": 9}
-    return ArmRecord(rung, State.OK, peak_bytes=peak_bytes, **times, **right)
+    return Arm(rung, State.OK, peak_bytes=peak_bytes, **times, **right)
 
 
 def ratio(rung: str, speedup: float | None, baseline: str = "baseline", verdict: Verdict = Verdict.UNDECIDED) -> Any:
     if speedup is None:
-        return ComparisonRecord(rung, baseline, Verdict.NONE)
-    return ComparisonRecord(rung, baseline, verdict, speedup, speedup * 0.99, speedup * 1.01)
+        return Comparison(rung, baseline, Verdict.NONE)
+    return Comparison(rung, baseline, verdict, speedup, speedup * 0.99, speedup * 1.01)
 
 
 # -- the rung that a run is about --------------------------------------------------------------------------------------
@@ -68,7 +68,7 @@ ONE, TWO = "optimized", "optimized_b"
     ],
 )  # fmt: skip
 def test_the_lead_of_a_run(
-    arms: Sequence[ArmRecord], comparisons: Sequence[tuple[str, float | None]], hidden: Sequence[str], leads: str | None
+    arms: Sequence[Arm], comparisons: Sequence[tuple[str, float | None]], hidden: Sequence[str], leads: str | None
 ) -> None:
     found = standing.lead(arms, [ratio(*pair) for pair in comparisons], hidden)
     assert (found.rung if found else None) == leads
@@ -95,7 +95,7 @@ def test_the_runs_verdict_is_that_of_its_lead_against_the_first_baseline_where_t
 # -- the last result ---------------------------------------------------------------------------------------------------
 
 
-def ended(state: State, arms: Sequence[ArmRecord] = (), target: str = "ch07:transpose") -> RunRecord:
+def ended(state: State, arms: Sequence[Arm] = (), target: str = "ch07:transpose") -> Run:
     correct = {State.OK: Correctness.CORRECT, State.INCORRECT: Correctness.WRONG}.get(state, Correctness.UNKNOWN)
     reason = "" if state is State.OK else "as the test wants it"
     return replace(planned(target), state=state, correctness=correct, reason=reason, arms=tuple(arms))
@@ -103,7 +103,7 @@ def ended(state: State, arms: Sequence[ArmRecord] = (), target: str = "ch07:tran
 
 JUDGED = replace(arm("optimized"), state=State.CANCELLED, correctness=Correctness.CORRECT)
 WRONG = replace(arm("optimized"), state=State.INCORRECT, correctness=Correctness.WRONG)
-PARTS: dict[str, tuple[ArmRecord, ...]] = {
+PARTS: dict[str, tuple[Arm, ...]] = {
     "none": (),
     "nothing": (arm("baseline"), arm("optimized")),
     "judged": (arm("baseline"), JUDGED),
@@ -177,7 +177,7 @@ def target(tmp_path: Path) -> Target:
     return write_target(tmp_path, "ch07", "transpose", cases=cases, expect=Expectation((1.5, 3.0), "H100", "why"))
 
 
-def say(target: Target, *runs: RunRecord, quarantined: bool = False, **facts: object) -> prediction.Answer:
+def say(target: Target, *runs: Run, quarantined: bool = False, **facts: object) -> prediction.Answer:
     return prediction.answer(runs, target, lambda run: facts or H100, quarantined=quarantined)
 
 
@@ -277,7 +277,7 @@ def test_predicted_hardware_is_told_from_other_hardware(on: str, names: list[str
     ],
 )
 def test_the_time_of_an_edit_is_its_leads_where_that_may_be_believed(
-    state: State, validity: Validity, lead: ArmRecord | None, hidden: tuple[str, ...], believed: bool
+    state: State, validity: Validity, lead: Arm | None, hidden: tuple[str, ...], believed: bool
 ) -> None:
     assert edits.believed(state, validity, lead, hidden) is (lead if believed else None)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,9 @@ from hypothesis import strategies as st
 
 from aisp.store import History, Store
 from aisp.store.outcomes import Correctness, Limiter, State
-from aisp.store.records import Light, Peak, Quality, RunRecord, Samples
+from aisp.store.record import Light, Peak, Quality, Run
+from aisp.store.samples import Samples
+from tests.replacing import replace
 from tests.store.examples import (
     equal_arrays,
     finished,
@@ -40,7 +41,7 @@ def pair() -> Iterator[tuple[Store, History]]:
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(run=run_records(), data=st.data())
-def test_every_record_comes_back_equal(pair: tuple[Store, History], run: RunRecord, data: st.DataObject) -> None:
+def test_every_record_comes_back_equal(pair: tuple[Store, History], run: Run, data: st.DataObject) -> None:
     store, history = pair
     if not run.state.final:
         store.plan([replace(run, state=State.PLANNED)])

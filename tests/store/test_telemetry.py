@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aisp.store.records import TELEMETRY_REACH_NS, Ints, Telemetry
+from aisp.store.samples import TELEMETRY_REACH_NS, Ints, Telemetry
 from tests.store.examples import samples_of, telemetry_of
 
 MS = 1_000_000

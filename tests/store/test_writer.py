@@ -7,7 +7,6 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,8 @@ from aisp.store import (
     snapshot_hash,
 )
 from aisp.store.outcomes import Correctness, State, Timing, Trigger, Validity, Verdict
-from aisp.store.records import Samples
+from aisp.store.samples import Samples
+from tests.replacing import replace
 from tests.store.examples import EPOCH, finished, measured, peak_of, planned, samples_of, telemetry_of
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +27,10 @@ from aisp.kernels.catalog.model import (
 )
 from aisp.store import Store
 from aisp.store.outcomes import Correctness, State, Validity, Verdict
-from aisp.store.records import RunRecord
+from aisp.store.record import Run
 from aisp.tui.app import Workbench
 from aisp.tui.settings import Settings
+from tests.replacing import replace
 from tests.store.examples import finished, planned, samples_of
 from tests.tui.fakes import FakeLink, failing_run_events, gpu_run_events, numbered, quick_run_events, status_event
 
@@ -164,7 +164,7 @@ def keep(
     folder: Path | None = None,
     environment: dict[str, object] | None = None,
     **changes: Any,
-) -> RunRecord:
+) -> Run:
     """Put a run that has ended into the store of a state folder: a good one on an H100, or `changes` of it."""
     home.mkdir(mode=0o700, exist_ok=True)
     with Store.open(home / "aisp.db") as store:
@@ -177,9 +177,7 @@ def keep(
     return end
 
 
-def keep_nothing(
-    home: Path, target: str = "ch07:transpose", how: State = State.UNAVAILABLE, **changes: Any
-) -> RunRecord:
+def keep_nothing(home: Path, target: str = "ch07:transpose", how: State = State.UNAVAILABLE, **changes: Any) -> Run:
     """The same for one that never began."""
     nothing: dict[str, Any] = {"correctness": Correctness.UNKNOWN, "validity": Validity.UNKNOWN}
     nothing |= {"verdict": Verdict.NONE, "arms": (), "comparisons": (), "steps": (), "reason": NOT_HERE}

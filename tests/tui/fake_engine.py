@@ -24,7 +24,6 @@ import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +36,11 @@ from aisp.engine.client import build_id
 from aisp.engine.protocol import PROTOCOL, events, requests
 from aisp.engine.protocol.framing import Decoder, Encoder
 from aisp.store import Store, new_ulid
-from aisp.store.fuzzes import FailureRecord, FuzzRecord, NaiveOpinion, RungFuzz, Tally
 from aisp.store.outcomes import CaseVerdict, Correctness, FuzzVerdict, State, Timing, Trigger, Validity, Verdict
-from aisp.store.records import ArmRecord, ComparisonRecord, RunRecord, Samples, Telemetry
+from aisp.store.record import Arm, Comparison, Failure, Fuzz, NaiveOpinion, Quality, Run, RungFuzz, Tally
+from aisp.store.samples import Samples, Telemetry
+from tests import heard
+from tests.replacing import replace
 
 MAIN = Path(__file__).parents[2]
 
@@ -132,8 +133,8 @@ GPU_ARMS: dict[str, dict[str, Any]] = {
         "timing": "cold",
         "calls": 1,
         "sm_clock_mhz": 1980.0,
-        "light": events.ArmLight(spec_ms=0.2, clock_ms=0.2, measured_ms=0.248, limiter="bytes"),
-        "quality": events.ArmQuality(
+        "light": heard.light(spec_ms=0.2, clock_ms=0.2, measured_ms=0.248, limiter="bytes"),
+        "quality": Quality(
             drift=0.001, autocorrelation=0.1, throttled_share=0.0, resolution_ms=3.2e-5, overhead_ms=1.28e-3
         ),
     },
@@ -141,8 +142,8 @@ GPU_ARMS: dict[str, dict[str, Any]] = {
         "timing": "cold graph",
         "calls": 16,
         "sm_clock_mhz": 1755.0,
-        "light": events.ArmLight(spec_ms=0.2, clock_ms=0.21, measured_ms=0.248, limiter="bytes", score=0.784),
-        "quality": events.ArmQuality(
+        "light": heard.light(spec_ms=0.2, clock_ms=0.21, measured_ms=0.248, limiter="bytes", score=0.784),
+        "quality": Quality(
             drift=0.023,
             autocorrelation=0.62,
             low_mode_ms=0.39,
@@ -175,9 +176,9 @@ CEILINGS: list[dict[str, Any]] = [
 def scripted(run_id: str, outcome: str, rungs: list[str]) -> Iterator[events.Event]:
     """The events of a run between its plan and its end, the end included, but for "hang"."""
     now = time.monotonic_ns()
-    yield events.RunState(run_id=run_id, state="running", at_ns=now)
+    yield heard.state(run_id=run_id, state="running", at_ns=now)
     if outcome == "unavailable":
-        yield events.RunFinished(
+        yield heard.finished(
             run_id=run_id,
             target="",
             state="unavailable",
@@ -188,11 +189,11 @@ def scripted(run_id: str, outcome: str, rungs: list[str]) -> Iterator[events.Eve
             reason="needs sm_90",
         )
         return
-    yield events.Step(run_id=run_id, name="compile", arm="optimized", start_ns=now)
-    yield events.Step(run_id=run_id, name="compile", arm="optimized", start_ns=now, duration_ms=12.0)
+    yield heard.step(run_id=run_id, name="compile", arm="optimized", start_ns=now)
+    yield heard.step(run_id=run_id, name="compile", arm="optimized", start_ns=now, duration_ms=12.0)
     if outcome == "crash":
         yield events.Output(run_id=run_id, arm="optimized", stream="stdout", lines=["about to fall"])
-        yield events.ArmUpdate(
+        yield heard.arm(
             run_id=run_id,
             arm="optimized",
             state="crashed",
@@ -200,7 +201,7 @@ def scripted(run_id: str, outcome: str, rungs: list[str]) -> Iterator[events.Eve
             reason="died of SIGSEGV",
             detail='File "optimized.py", line 5, in run\n\x1b]0;owned\x07boom',
         )
-        yield events.RunFinished(
+        yield heard.finished(
             run_id=run_id,
             target="",
             state="crashed",
@@ -212,7 +213,7 @@ def scripted(run_id: str, outcome: str, rungs: list[str]) -> Iterator[events.Eve
         )
         return
     if outcome == "wrong":
-        yield events.ArmUpdate(
+        yield heard.arm(
             run_id=run_id,
             arm="optimized",
             state="incorrect",
@@ -221,7 +222,7 @@ def scripted(run_id: str, outcome: str, rungs: list[str]) -> Iterator[events.Eve
             reason="y differs from the reference by 41.5 tolerances",
             detail="first at [3]: 2.0, expected 1.0",
         )
-        yield events.RunFinished(
+        yield heard.finished(
             run_id=run_id,
             target="",
             state="incorrect",
@@ -241,14 +242,14 @@ def scripted(run_id: str, outcome: str, rungs: list[str]) -> Iterator[events.Eve
         power_w=[310.0],
         throttle=[0],
     )
-    yield events.Step(run_id=run_id, name="measure", arm="optimized", start_ns=now)
+    yield heard.step(run_id=run_id, name="measure", arm="optimized", start_ns=now)
     for arm, ms in (("baseline", 0.8), ("optimized", 0.4)):
         yield events.SampleBatch(
             run_id=run_id,
             arm=arm,
             replica=0,
             round=0,
-            timing="host",
+            timing=Timing.HOST,
             device_ms=[ms] * 50,
             end_ns=[now] * 50,
             discarded=[0] * 50,
@@ -257,7 +258,7 @@ def scripted(run_id: str, outcome: str, rungs: list[str]) -> Iterator[events.Eve
     if outcome == "hang":
         return
     for arm, ms in (("baseline", 0.8), ("optimized", 0.4)):
-        yield events.ArmUpdate(
+        yield heard.arm(
             run_id=run_id,
             arm=arm,
             state="ok",
@@ -269,7 +270,7 @@ def scripted(run_id: str, outcome: str, rungs: list[str]) -> Iterator[events.Eve
             sol=0.31,
             **(GPU_ARMS[arm] if outcome == "gpu" else {"timing": "host"}),
         )
-    yield events.ComparisonUpdate(
+    yield heard.comparison(
         run_id=run_id,
         rung="optimized",
         baseline="baseline",
@@ -282,7 +283,7 @@ def scripted(run_id: str, outcome: str, rungs: list[str]) -> Iterator[events.Eve
         **(GPU_CYCLES if outcome == "gpu" else {}),
     )
     suspect = outcome == "suspect"
-    yield events.RunFinished(
+    yield heard.finished(
         run_id=run_id,
         target="",
         state="ok",
@@ -305,7 +306,7 @@ def fuzz_case(number: int, strategy: str, N: int) -> dict[str, Any]:
     return Case(number, Strategy(strategy), {"N": N}, "float16").plain()
 
 
-def fuzzed(fuzz_id: str, asked: requests.FuzzTarget, outcome: str) -> tuple[FuzzRecord, list[FailureRecord]]:
+def fuzzed(fuzz_id: str, asked: requests.FuzzTarget, outcome: str) -> tuple[Fuzz, list[Failure]]:
     """What a fuzz of every rung that was asked for ends with: "right", "wrong", "doubted", "undecided" or
     "cancelled". Of what fails there are two cases, the smaller one first."""
     strategies = tuple(asked.strategies or ("boundary", "regular", "mixed", "adversarial", "nonfinite"))
@@ -314,7 +315,7 @@ def fuzzed(fuzz_id: str, asked: requests.FuzzTarget, outcome: str) -> tuple[Fuzz
     rungs, failures = [], []
     for rung in asked.rungs or ["optimized"]:
         kept = [
-            FailureRecord(
+            Failure(
                 id=f"{fuzz_id}F{number}{rung.upper()}",
                 fuzz=fuzz_id,
                 target=asked.target,
@@ -362,7 +363,7 @@ def fuzzed(fuzz_id: str, asked: requests.FuzzTarget, outcome: str) -> tuple[Fuzz
                 reason="needs sm_90" if outcome == "undecided" else "",
             )
         )
-    record = FuzzRecord(
+    record = Fuzz(
         id=fuzz_id,
         target=asked.target,
         folder=b"/somewhere",
@@ -381,7 +382,7 @@ def fuzzed(fuzz_id: str, asked: requests.FuzzTarget, outcome: str) -> tuple[Fuzz
     return record, failures
 
 
-def fuzz_story(record: FuzzRecord, failures: list[FailureRecord], *, what: str = "fuzz") -> Iterator[events.Event]:
+def fuzz_story(record: Fuzz, failures: list[Failure], *, what: str = "fuzz") -> Iterator[events.Event]:
     """The events of a fuzz between its reply and its end, the end left out: one case of each strategy is told."""
     rungs = [rung.rung for rung in record.rungs]
     yield events.FuzzPlanned(
@@ -411,8 +412,8 @@ def fuzz_story(record: FuzzRecord, failures: list[FailureRecord], *, what: str =
             )
     for failure in failures:
         drawn = replace(failure, case=failure.drawn, tried=0)
-        yield events.FuzzFailure(fuzz_id=record.id, failure=drawn.plain())
-        yield events.FuzzFailure(fuzz_id=record.id, failure=failure.plain(), shrunk=True)
+        yield events.FuzzFailure(fuzz_id=record.id, failure=drawn)
+        yield events.FuzzFailure(fuzz_id=record.id, failure=failure, shrunk=True)
 
 
 class FakeEngine:
@@ -593,6 +594,8 @@ class FakeEngine:
                 self._play(run_id, self._runs[run_id])
 
     def _broadcast(self, event: events.Event) -> None:
+        if isinstance(event, events.RunFinished):
+            event = heard.whole([*self._history, event])[-1]
         event.seq = len(self._history) + 1
         self._history.append(event)
         frame = self._encoder.frame(event)
@@ -611,13 +614,20 @@ class FakeEngine:
             run_id = f"01RUN{len(self._history):05d}{len(run_ids)}"
             run_ids.append(run_id)
             self._runs[run_id] = target
-            self._plan(run_id, target, quick=request.quick, trigger=request.trigger)
+            self._plan(
+                run_id,
+                target,
+                quick=request.quick,
+                trigger=request.trigger,
+                validity=request.validity,
+                without=list(request.without),
+            )
         refused = {target: why for target, why in self.not_here.items() if target in request.targets}
         return events.Reply(to=request.seq, run_ids=run_ids, refused=refused)
 
-    def _plan(self, run_id: str, target: str, *, quick: bool, trigger: str) -> None:
+    def _plan(self, run_id: str, target: str, *, quick: bool, trigger: str, **manifest: Any) -> None:
         self._broadcast(
-            events.RunPlanned(
+            heard.planned(
                 run_id=run_id,
                 target=target,
                 title=f"About {target}",
@@ -629,13 +639,13 @@ class FakeEngine:
                 rungs=["baseline", "optimized", "baseline (A/A)"],
                 snapshot="ab" * 32,
                 wall="2026-01-02T03:04:05Z",
+                **manifest,
             )
         )
 
     def _play(self, run_id: str, target: str) -> None:
         for event in scripted(run_id, self.outcomes.get(target, "ok"), ["baseline", "optimized"]):
             if isinstance(event, events.RunFinished):
-                event.target = target
                 self._runs.pop(run_id, None)
                 if self.lose_end:
                     self._broadcast(events.Gap(first=len(self._history), last=len(self._history) + 1))
@@ -650,9 +660,7 @@ class FakeEngine:
         for number, ceiling in enumerate(CEILINGS, 1):
             if number < self.peak_from:
                 continue
-            self._broadcast(
-                events.PeakCeiling(peak_id="01PEAK", gpu=gpu, position=number, count=len(CEILINGS), **ceiling)
-            )
+            self._broadcast(heard.ceiling(peak_id="01PEAK", gpu=gpu, position=number, count=len(CEILINGS), **ceiling))
         if self.lose_end:
             self._broadcast(events.Gap(first=len(self._history), last=len(self._history) + 1))
         elif not self.hold_peak:
@@ -683,7 +691,7 @@ class FakeEngine:
             if outcome == "hang":
                 self._fuzzing[fuzz_id] = request
                 return
-            ended = events.FuzzFinished(fuzz_id=fuzz_id, record=record.plain())
+            ended = events.FuzzFinished(fuzz=record)
             if request.lint:
                 ended = events.LintFinished(
                     fuzz_id=fuzz_id,
@@ -700,13 +708,13 @@ class FakeEngine:
         asked = None if self.hold_cancel else self._fuzzing.pop(request.run_id, None)
         if asked is not None:
             record, _ = fuzzed(request.run_id, asked, "cancelled")
-            self._broadcast(events.FuzzFinished(fuzz_id=request.run_id, record=record.plain()))
+            self._broadcast(events.FuzzFinished(fuzz=record))
         if request.run_id == "01PEAK" and not self.hold_cancel:
             self._broadcast(events.PeakFinished(peak_id="01PEAK", gpu="", reason="cancelled; nothing was stored"))
         target = self._runs.pop(request.run_id, None)
         if target is not None:
             self._broadcast(
-                events.RunFinished(
+                heard.finished(
                     run_id=request.run_id,
                     target=target,
                     state="cancelled",
@@ -804,7 +812,7 @@ def remember(
     flags: tuple[str, ...] = (),
     arms: dict[str, dict[str, Any]] | None = None,
     comparison: dict[str, Any] | None = None,
-) -> RunRecord:
+) -> Run:
     """Put a run of `target` into the store as the engine would: planned, then finished with its samples.
 
     `case` is what a lesson is usually timed on there, unless it is given; `arms`, by rung, and `comparison` hold more
@@ -813,7 +821,7 @@ def remember(
     state_dir.mkdir(mode=0o700, exist_ok=True)
     count = 20
     with Store.open(state_dir / "aisp.db") as store:
-        run = RunRecord(
+        run = Run(
             id=run_id or new_ulid(),
             target=target,
             folder=b"/somewhere",
@@ -847,7 +855,7 @@ def remember(
             flags=flags,
             verdict=Verdict.FASTER if faster else Verdict.NONE,
             arms=tuple(
-                ArmRecord(
+                Arm(
                     rung=rung,
                     state=State.OK,
                     correctness=Correctness.CORRECT,
@@ -861,7 +869,7 @@ def remember(
                 for rung, ms in times.items()
             ),
             comparisons=(
-                ComparisonRecord(
+                Comparison(
                     rung="optimized",
                     baseline="baseline",
                     verdict=Verdict.FASTER if faster else Verdict.NONE,

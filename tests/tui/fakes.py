@@ -15,8 +15,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from aisp.engine.protocol import PROTOCOL, events, requests
+from aisp.store.outcomes import Timing
+from aisp.store.record import Quality
 from aisp.tui.link import ModelChanged
 from aisp.tui.model import AA_ARM, Model
+from tests import heard
 
 START_NS = 5_000_000_000_000  # of every story; FakeLink's clock stands 12.3 s later
 NOW_NS = START_NS + 12_300_000_000
@@ -203,7 +206,7 @@ def planned_event(run_id: str, target: str, *, rungs: Sequence[str], **changes: 
         "wall": WALL,
         "epoch": EPOCH,
     }
-    return events.RunPlanned(**{**fields, **changes})
+    return heard.planned(**{**fields, **changes})
 
 
 def wave(count: int, median_ms: float, *, phase: int = 0) -> list[float]:
@@ -225,7 +228,7 @@ def batch_event(
     count: int = 40,
     replica: int = 0,
     round: int = 0,
-    timing: str = "host",
+    timing: Timing | str = "host",
     period_ns: int = 0,
     discarded: Sequence[int] = (),
     sm_clock_mhz: Sequence[float] = (),
@@ -241,7 +244,7 @@ def batch_event(
         arm=arm,
         replica=replica,
         round=round,
-        timing=timing,
+        timing=Timing(timing),
         device_ms=times,
         end_ns=ends,
         discarded=list(discarded) or [0] * count,
@@ -278,8 +281,8 @@ def numbered(story: Iterable[events.Event], first: int = 1) -> list[events.Event
 def _step(run_id: str, name: str, arm: str, at_ms: float, duration_ms: float, base_ns: int) -> list[events.Event]:
     start_ns = base_ns + int(at_ms * 1e6)
     return [
-        events.Step(run_id=run_id, name=name, arm=arm, start_ns=start_ns),
-        events.Step(run_id=run_id, name=name, arm=arm, start_ns=start_ns, duration_ms=duration_ms),
+        heard.step(run_id=run_id, name=name, arm=arm, start_ns=start_ns),
+        heard.step(run_id=run_id, name=name, arm=arm, start_ns=start_ns, duration_ms=duration_ms),
     ]
 
 
@@ -308,16 +311,16 @@ def quick_run_events(
     median |= {rung: baseline_ms / speedup * (1 + 0.1 * i) for i, rung in enumerate(rungs[1:])}
     story: list[events.Event] = [
         planned_event(run_id, target, rungs=arms, trigger=trigger, quick=quick, snapshot=snapshot, **planned),
-        events.RunState(run_id=run_id, state="starting", at_ns=base_ns),
+        heard.state(run_id=run_id, state="starting", at_ns=base_ns),
         *_step(run_id, "warm worker", "", 0, 2.4, base_ns),
-        events.RunState(run_id=run_id, state="running", at_ns=base_ns + 3_000_000),
+        heard.state(run_id=run_id, state="running", at_ns=base_ns + 3_000_000),
     ]
     for i, arm in enumerate(rungs):
         story += _step(run_id, "compile", arm, 3 + 40 * i, 12.5, base_ns)
         story += _step(run_id, "verify", arm, 16 + 40 * i, 21.0, base_ns)
         story += _step(run_id, "warm-up", arm, 37 + 40 * i, 5.5, base_ns)
         story.append(
-            events.ArmUpdate(
+            heard.arm(
                 run_id=run_id,
                 arm=arm,
                 state="running",
@@ -327,7 +330,7 @@ def quick_run_events(
             )
         )
     measure_ns = base_ns + 150_000_000
-    story.append(events.Step(run_id=run_id, name="measure", arm="", start_ns=measure_ns))
+    story.append(heard.step(run_id=run_id, name="measure", arm="", start_ns=measure_ns))
     at_ns, count = measure_ns, 0
     for round in range(rounds):
         for arm in arms:
@@ -337,7 +340,7 @@ def quick_run_events(
         count += 40
         for arm in arms:
             story.append(
-                events.ArmUpdate(
+                heard.arm(
                     run_id=run_id,
                     arm=arm,
                     state="running",
@@ -354,12 +357,12 @@ def quick_run_events(
     if not finished:
         return story
     story.append(
-        events.Step(run_id=run_id, name="measure", arm="", start_ns=measure_ns, duration_ms=(at_ns - measure_ns) / 1e6)
+        heard.step(run_id=run_id, name="measure", arm="", start_ns=measure_ns, duration_ms=(at_ns - measure_ns) / 1e6)
     )
     story += _step(run_id, "verdict", "", (at_ns - base_ns) / 1e6, 3.1, base_ns)
     for arm in arms:
         story.append(
-            events.ArmUpdate(
+            heard.arm(
                 run_id=run_id,
                 arm=arm,
                 state="ok",
@@ -376,7 +379,7 @@ def quick_run_events(
     for rung in rungs[1:]:
         ratio = baseline_ms / median[rung]
         story.append(
-            events.ComparisonUpdate(
+            heard.comparison(
                 run_id=run_id,
                 rung=rung,
                 baseline=rungs[0],
@@ -389,7 +392,7 @@ def quick_run_events(
             )
         )
     story.append(
-        events.RunFinished(
+        heard.finished(
             run_id=run_id,
             target=target,
             state="ok",
@@ -400,7 +403,7 @@ def quick_run_events(
             flags=["quick"] if quick else [],
         )
     )
-    return story
+    return heard.whole(story)
 
 
 TRACEBACK = """optimized.py:14 in run
@@ -420,15 +423,15 @@ def failing_run_events(
 ) -> list[events.Event]:
     """A run whose optimized rung fails to compile (or, with state "incorrect", gives wrong answers)."""
     wrong = state == "incorrect"
-    return [
+    story: list[events.Event] = [
         planned_event(run_id, target, rungs=["baseline", "optimized", AA_ARM], **planned),
-        events.RunState(run_id=run_id, state="running", at_ns=base_ns),
+        heard.state(run_id=run_id, state="running", at_ns=base_ns),
         *_step(run_id, "warm worker", "", 0, 2.4, base_ns),
         *_step(run_id, "compile", "baseline", 3, 12.5, base_ns),
-        events.ArmUpdate(run_id=run_id, arm="baseline", state="running", correctness="correct", max_error=0.1),
+        heard.arm(run_id=run_id, arm="baseline", state="running", correctness="correct", max_error=0.1),
         *_step(run_id, "compile", "optimized", 20, 48.0, base_ns),
         events.Output(run_id=run_id, arm="optimized", stream="stderr", lines=["compiling for sm_90", "  tile 128x64"]),
-        events.ArmUpdate(
+        heard.arm(
             run_id=run_id,
             arm="optimized",
             state=state,
@@ -437,7 +440,7 @@ def failing_run_events(
             reason=reason,
             detail=detail,
         ),
-        events.ArmUpdate(
+        heard.arm(
             run_id=run_id,
             arm="baseline",
             state="cancelled",
@@ -445,8 +448,8 @@ def failing_run_events(
             max_error=0.1,
             reason="ended with optimized",
         ),
-        events.ComparisonUpdate(run_id=run_id, rung="optimized", baseline="baseline", verdict="none", note=reason),
-        events.RunFinished(
+        heard.comparison(run_id=run_id, rung="optimized", baseline="baseline", verdict="none", note=reason),
+        heard.finished(
             run_id=run_id,
             target=target,
             state=state,
@@ -457,6 +460,7 @@ def failing_run_events(
             reason=reason,
         ),
     ]
+    return heard.whole(story)
 
 
 def sample_clock_mhz(round: int, sample: int) -> float:
@@ -475,10 +479,10 @@ def gpu_arm_facts(arm: str) -> dict[str, Any]:
     return {
         "calls": 1,
         "sm_clock_mhz": 1755.0 if arm == "optimized_swizzled" else 1975.0,
-        "light": events.ArmLight(
+        "light": heard.light(
             spec_ms=0.1502, clock_ms=0.1502, measured_ms=GPU_LIGHT[arm], limiter="bytes", score=scores.get(arm)
         ),
-        "quality": events.ArmQuality(
+        "quality": Quality(
             drift=0.021 if arm == "baseline" else 0.001,
             autocorrelation=0.1,
             low_mode_ms=0.168 if arm == "optimized_swizzled" else None,
@@ -508,7 +512,7 @@ def peak_events(*, peak_id: str = "01P", finished: bool = True, reason: str = ""
         ("peer copy", None, "bytes/s", None, "there is one GPU here, and a copy between peers takes two"),
     ]
     story: list[events.Event] = [
-        events.PeakCeiling(
+        heard.ceiling(
             peak_id=peak_id,
             gpu=GPU.name,
             position=position,
@@ -551,14 +555,14 @@ def gpu_run_events(
             quick=False,
             title="A transpose that reads and writes whole cache lines",
         ),
-        events.RunState(run_id=run_id, state="running", at_ns=base_ns),
+        heard.state(run_id=run_id, state="running", at_ns=base_ns),
         *_step(run_id, "warm worker", "", 0, 1.8, base_ns),
     ]
     for i, arm in enumerate(rungs):
         story += _step(run_id, "compile", arm, 5 + 300 * i, 210.0, base_ns)
         story += _step(run_id, "verify", arm, 220 + 300 * i, 60.0, base_ns)
     measure_ns = base_ns + 1_000_000_000
-    story.append(events.Step(run_id=run_id, name="measure", arm="", start_ns=measure_ns))
+    story.append(heard.step(run_id=run_id, name="measure", arm="", start_ns=measure_ns))
     for round in range(rounds):
         for i, arm in enumerate(arms):
             story.append(
@@ -578,7 +582,7 @@ def gpu_run_events(
         story.append(telemetry_event(measure_ns, 20, first=20 * round))
         for arm in arms:
             story.append(
-                events.ArmUpdate(
+                heard.arm(
                     run_id=run_id,
                     arm=arm,
                     state="running",
@@ -595,10 +599,10 @@ def gpu_run_events(
             )
     if not finished:
         return story
-    story.append(events.Step(run_id=run_id, name="measure", arm="", start_ns=measure_ns, duration_ms=rounds * 1000.0))
+    story.append(heard.step(run_id=run_id, name="measure", arm="", start_ns=measure_ns, duration_ms=rounds * 1000.0))
     for arm in arms:
         story.append(
-            events.ArmUpdate(
+            heard.arm(
                 run_id=run_id,
                 arm=arm,
                 state="ok",
@@ -616,7 +620,7 @@ def gpu_run_events(
     for rung in rungs[1:]:
         ratio = median["baseline"] / median[rung]
         story.append(
-            events.ComparisonUpdate(
+            heard.comparison(
                 run_id=run_id,
                 rung=rung,
                 baseline="baseline",
@@ -633,7 +637,7 @@ def gpu_run_events(
             )
         )
     story.append(
-        events.RunFinished(
+        heard.finished(
             run_id=run_id,
             target=target,
             state="ok",
@@ -644,7 +648,7 @@ def gpu_run_events(
             flags=["clocks=unlocked"],
         )
     )
-    return story
+    return heard.whole(story)
 
 
 def watch_events(

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from aisp.checks.oracle.schema import Case, Layout, Strategy, Values
 from aisp.engine import paths
 from aisp.engine.protocol import events, requests
 from aisp.store import Store
-from aisp.store.fuzzes import FailureRecord, FuzzRecord, NaiveOpinion, RungFuzz, Tally
 from aisp.store.outcomes import CaseVerdict, FuzzVerdict
+from aisp.store.record import Failure, Fuzz, NaiveOpinion, RungFuzz, Tally
+from tests.replacing import replace
 from tests.tui.app_support import make_link
 from tests.tui.fakes import WALL, FakeLink, numbered
 
@@ -47,11 +47,11 @@ def case_event(number: int, rung: str, fuzz_id: str = "01F1", **changes: Any) ->
     return events.FuzzCase(**{**fields, **changes})
 
 
-def failure_record(failure_id: str = "01X1", fuzz_id: str = "01F1", **changes: Any) -> FailureRecord:
+def failure_record(failure_id: str = "01X1", fuzz_id: str = "01F1", **changes: Any) -> Failure:
     """`wrong_tail` is wrong in the last 12 of 129 columns; drawn with 1021 rows, found smallest with one."""
     smallest = Case(5, Strategy.BOUNDARY, {"M": 1, "N": 129}, "float16", {}, {"x": Values.LARGE})
     drawn = replace(smallest, axes={"M": 1021, "N": 129}, layouts={"x": Layout.TRANSPOSED})
-    record = FailureRecord(
+    record = Failure(
         id=failure_id, fuzz=fuzz_id, target=TARGET, rung="wrong_tail", device="cpu", seed=7, stage="gate",
         strategy="boundary", case=smallest.plain(), drawn=drawn.plain(), verdict=CaseVerdict.WRONG,
         snapshot="5nap", wall=WALL, output="y", finding="values", detail="12 of 129 elements differ, first at [0, 117]",
@@ -70,10 +70,10 @@ def failure_event(failure_id: str = "01X1", fuzz_id: str = "01F1", *, shrunk: bo
     record = failure_record(failure_id, fuzz_id, **changes)
     if not shrunk:
         record = replace(record, case=record.drawn, tried=0)
-    return events.FuzzFailure(fuzz_id=fuzz_id, failure=record.plain(), shrunk=shrunk)
+    return events.FuzzFailure(fuzz_id=fuzz_id, failure=record, shrunk=shrunk)
 
 
-def fuzz_record(fuzz_id: str = "01F1", **changes: Any) -> FuzzRecord:
+def fuzz_record(fuzz_id: str = "01F1", **changes: Any) -> Fuzz:
     """The end: `optimized` is right, `wrong_tail` wrong in 3 of its 20 cases, although a careless oracle accepts it."""
     right = {name: Tally(4, 0, 1 if name == "nonfinite" else 0) for name in STRATEGIES}
     rungs = (
@@ -81,7 +81,7 @@ def fuzz_record(fuzz_id: str = "01F1", **changes: Any) -> FuzzRecord:
         RungFuzz("wrong_tail", FuzzVerdict.WRONG, 20, 3, 1, {**right, "boundary": Tally(4, 3)}, ("01X1",),
                  NaiveOpinion(True, True), 0.28, 900.0),
     )  # fmt: skip
-    record = FuzzRecord(
+    record = Fuzz(
         id=fuzz_id, target=TARGET, folder=b"/home/ada/ch07", title="A transpose", device="cpu", seed=7, cases=20,
         strategies=STRATEGIES, snapshot="5nap", wall=WALL, state="done", rungs=rungs, duration_ms=2000.0,
         notes=("the reference was computed in blocks",),
@@ -106,7 +106,7 @@ def fuzz_events(fuzz_id: str = "01F1", *, cases: int = 20, finished: bool = Fals
             if case.verdict == "wrong" and number == 5:
                 story += [failure_event(fuzz_id=fuzz_id, shrunk=False), failure_event(fuzz_id=fuzz_id)]
     if finished:
-        story.append(events.FuzzFinished(fuzz_id=fuzz_id, record=fuzz_record(fuzz_id).plain()))
+        story.append(events.FuzzFinished(fuzz=fuzz_record(fuzz_id)))
     return story
 
 
@@ -121,7 +121,7 @@ def fuzz_link(*story: events.Event, **arguments: Any) -> FakeLink:
     return link
 
 
-def remember_fuzz(record: FuzzRecord, *failures: FailureRecord) -> None:
+def remember_fuzz(record: Fuzz, *failures: Failure) -> None:
     """Put a fuzz with its failures into the store of this test."""
     with Store.open(paths.database_file()) as store:
         store.put_fuzz(record, failures)

@@ -17,7 +17,6 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +27,11 @@ from aisp.engine import paths
 from aisp.engine.protocol import events, requests
 from aisp.kernels.catalog.model import Catalog
 from aisp.store import Store
-from aisp.store.records import FindingRecord, RunRecord
+from aisp.store.record import Finding, Run
 from aisp.tui.screens import SCREENS
 from aisp.tui.settings import Settings
+from tests import heard
+from tests.replacing import replace
 from tests.store.examples import finished, planned, samples_of
 from tests.tui.app_support import LESSON, fill_store
 from tests.tui.fakes import (
@@ -83,7 +84,10 @@ FREE = frozenset({
 def poisoned(value: Any, free: frozenset[str] = FREE) -> Any:
     """The same event, record or catalogue, with hostile text before every free text of it; ids are left alone."""
     if isinstance(value, msgspec.Struct):
-        return msgspec.structs.replace(value, **_poisoned_fields(value, value.__struct_fields__, free))
+        own = free if getattr(value, "reason", None) else free - {"reason"}  # where there is none there can be none
+        found = ((name, getattr(value, name)) for name in value.__struct_fields__)
+        changes = {name: evil(item) if name in own else poisoned(item, free) for name, item in found}
+        return msgspec.structs.replace(value, **changes)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = tuple(field.name for field in dataclasses.fields(value) if field.init)
         return replace(value, **_poisoned_fields(value, names, free))
@@ -190,7 +194,7 @@ def lesson() -> str:
     return "\n\n".join((*blocks, LESSON))
 
 
-def store(target: str) -> RunRecord:
+def store(target: str) -> Run:
     """Results of a target with hostile reasons, names, paths, environments and files; returns the newest run."""
     fill_store(target)
     fill_roofs(GEMM, (1.0, 0.5))
@@ -200,8 +204,8 @@ def store(target: str) -> RunRecord:
         run = planned(target, environment=environment, snapshot=snapshot, manifest={"code": "c0de", "note": EVIL})
         run = poisoned(run, frozenset({"title", "folder", "case"}))
         database.plan([run])
-        end: RunRecord = poisoned(finished(run), frozenset({"flags", "reason", "detail", "note"}))
-        end = replace(end, findings=(FindingRecord("timing.wall_clock", "optimized", _passed(), EVIL),))
+        end: Run = poisoned(finished(run), frozenset({"flags", "reason", "detail", "note"}))
+        end = replace(end, findings=(Finding("timing.wall_clock", "optimized", _passed(), EVIL),))
         database.finish(end, {arm.rung: samples_of(50) for arm in end.arms})
         database.put_peak(replace(poisoned(ceilings(), frozenset({"note", "gpu"})), gpu_uuid="GPU-2"))
     remember_fuzz(
@@ -219,16 +223,18 @@ def _passed() -> Any:
 
 def stream() -> list[events.Event]:
     """Runs, a cheat, a watch, a fuzz, ceilings, banners and outputs, every free text of which is hostile."""
-    found = events.FindingItem(check=EVIL, arm=EVIL, status="caught", evidence=EVIL)
+    found = heard.finding(check=EVIL, arm=EVIL, status="caught", evidence=EVIL)
     named = [
         planned_event("EVIL", "t:" + EVIL, rungs=["baseline", EVIL], device=EVIL, wall=EVIL, snapshot=EVIL),
-        events.RunState(run_id="EVIL", state="running", at_ns=10**12),
-        events.Step(run_id="EVIL", name=EVIL, arm=EVIL, start_ns=10**12, duration_ms=1.0, detail=EVIL),
+        heard.state(run_id="EVIL", state="running", at_ns=10**12),
+        heard.step(run_id="EVIL", name=EVIL, arm=EVIL, start_ns=10**12, duration_ms=1.0, detail=EVIL),
         batch_event("EVIL", EVIL, 10**12, 1.0),
         events.Output(run_id="EVIL", arm=EVIL, stream="stdout", lines=[EVIL, *TEXTS.values()]),
-        events.ArmUpdate(run_id="EVIL", arm=EVIL, state="user_error", correctness="unknown", reason=EVIL, detail=EVIL),
-        events.ComparisonUpdate(run_id="EVIL", rung=EVIL, baseline=EVIL, verdict="none", note=EVIL),
-        events.Findings(run_id="EVIL", items=[found]),
+        heard.arm(run_id="EVIL", arm=EVIL, state="user_error", correctness="unknown", reason=EVIL, detail=EVIL),
+        heard.comparison(run_id="EVIL", rung=EVIL, baseline=EVIL, verdict="none", note=EVIL),
+        heard.finished(
+            run_id="EVIL", target="t:" + EVIL, state="user_error", duration_ms=1.0, reason=EVIL, findings=[found]
+        ),
     ]  # fmt: skip
     told = [
         *quick_run_events("ch05:collate", run_id="01I"),
@@ -240,7 +246,7 @@ def stream() -> list[events.Event]:
         events.LogLine(level="warning", text=EVIL),
         events.Banner(key="k", text=EVIL, severity="error"),
     ]
-    return numbered([*named, *(poisoned(event) for event in told)])
+    return numbered(heard.whole([*named, *(poisoned(event) for event in told)]))
 
 
 def link() -> FakeLink:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from aisp.engine import paths
@@ -10,8 +9,9 @@ from aisp.kernels.catalog import parse_tensor
 from aisp.kernels.catalog.model import Case, Catalog
 from aisp.store import Store
 from aisp.store.outcomes import Limiter, Timing
-from aisp.store.records import ArmRecord, Ceiling, Light, Peak, Quality
+from aisp.store.record import Arm, Ceiling, Light, Peak, Quality
 from aisp.store.ulid import new_ulid
+from tests.replacing import replace
 from tests.store.examples import finished, planned, samples_of
 from tests.tui.app_support import make_catalog
 
@@ -81,7 +81,7 @@ def fill_roofs(target: str, times_ms: tuple[float, float], *, peak: bool = True,
         store.plan([run])
         end = finished(run)
 
-        def arm(record: ArmRecord, time_ms: float, score: float | None) -> ArmRecord:
+        def arm(record: Arm, time_ms: float, score: float | None) -> Arm:
             return replace(
                 record,
                 median_ms=time_ms,

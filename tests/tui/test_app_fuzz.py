@@ -204,7 +204,7 @@ async def test_r_fuzzes_what_is_shown_and_x_stops_it(tmp_path: Path) -> None:
         await until(pilot, lambda: link.sent_of(requests.Cancel))
         assert link.sent_of(requests.Cancel)[0].run_id == "01F2"
         record = fuzz_record("01F2", state="cancelled", reason="asked for")
-        link.push(events.FuzzFinished(fuzz_id="01F2", record=record.plain()))
+        link.push(events.FuzzFinished(fuzz=record))
         await until(pilot, lambda: "cancelled: asked for" in screen_text(app))
         assert "? stopped" in screen_text(app) and "✓ right" not in screen_text(app)
         assert "✗ wrong" in screen_text(app)  # that stays certain
@@ -278,7 +278,7 @@ async def test_a_fuzz_whose_events_were_missed_gives_way_to_its_record(tmp_path:
         await until(pilot, lambda: "events missed" in screen_text(app))
         assert failures(app) == []
         remember_fuzz(fuzz_record(), failure_record(detail="from the store"))
-        link.push(events.FuzzFinished(fuzz_id="01F1", record=fuzz_record().plain()))
+        link.push(events.FuzzFinished(fuzz=fuzz_record()))
         await until(pilot, lambda: failures(app) == ["01X1"])
         assert "from the store" in text_of(app, "#detail") and "done in 2.0 s" in screen_text(app)
 
@@ -312,7 +312,7 @@ async def test_what_a_kernel_says_is_drawn_as_text(size: tuple[int, int], tmp_pa
         plan_event(rungs=[EVIL], device=EVIL, strategies=[EVIL]),
         case_event(0, EVIL, strategy=EVIL, case=EVIL, verdict="wrong", finding=EVIL, max_error=None),
         failure_event(rung=EVIL, detail=EVIL, finding=EVIL, output=EVIL, region=(EVIL,), script=EVIL),
-        events.FuzzFinished(fuzz_id="01F1", record=fuzz_record(notes=(EVIL,), device=EVIL).plain()),
+        events.FuzzFinished(fuzz=fuzz_record(notes=(EVIL,), device=EVIL)),
     ]
     async with opened(tmp_path, size=size, link=fuzz_link(*story)) as (app, pilot):
         await show(app, pilot, "\u241b]52")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +10,12 @@ import pytest
 from aisp.engine.protocol import requests
 from aisp.kernels.catalog.model import Expectation, Goal, Kind, Needs
 from aisp.store.outcomes import Verdict
-from aisp.store.records import ComparisonRecord
+from aisp.store.record import Comparison
 from aisp.tui.app import Workbench
 from aisp.tui.screens.home import needs_text, paragraphs
 from aisp.tui.settings import Settings
 from tests.kernels.generated import write_collection
+from tests.replacing import replace
 from tests.store.examples import finished, planned
 from tests.tui.app_support import (
     SIZES,
@@ -31,7 +31,7 @@ from tests.tui.app_support import (
 )
 from tests.tui.fakes import gpu_run_events, quick_run_events
 
-SLOWER = ComparisonRecord("optimized", "baseline", Verdict.SLOWER, 0.8, 0.79, 0.81)
+SLOWER = Comparison("optimized", "baseline", Verdict.SLOWER, 0.8, 0.79, 0.81)
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,12 @@ from aisp.kernels.catalog import shipped_root
 from aisp.kernels.catalog.model import Catalog, Role, Target
 from aisp.store import History, Store
 from aisp.store.outcomes import FindingStatus
-from aisp.store.records import FindingRecord
+from aisp.store.record import Finding
+from aisp.store.results.reading import Reading
 from aisp.tui.app import Workbench
 from aisp.tui.earlier import standing
 from aisp.tui.model import Model
 from aisp.tui.readings import failed_place
-from aisp.tui.results import Result
 from aisp.tui.screens import Source
 from aisp.tui.screens.base import refusal_command
 from aisp.tui.screens.confirm import ConfirmScreen
@@ -32,6 +31,7 @@ from aisp.tui.screens.source import SourceView
 from aisp.tui.widgets.diffview import DiffView
 from aisp.tui.widgets.table import LiveTable
 from aisp.tui.widgets.textrows import TextRows
+from tests.replacing import replace
 from tests.store.examples import finished, planned, samples_of
 from tests.tui.app_support import (
     fill_store,
@@ -145,7 +145,7 @@ def run_of(
     number: int,
     medians: Mapping[str, float],
     edits: Mapping[str, bytes],
-    findings: tuple[FindingRecord, ...] = (),
+    findings: tuple[Finding, ...] = (),
     **more: Any,
 ) -> None:
     """Store a run of these rungs with the target's files as they would be after `edits`."""
@@ -210,11 +210,11 @@ async def test_a_run_of_one_rung_leaves_the_figures_of_those_that_it_did_not_tou
 async def test_figures_of_a_rung_that_was_caught_do_not_stand(tmp_path: Path) -> None:
     _, target = three_rungs(tmp_path)
     run_of(target, 1, dict.fromkeys(ALL, 7.0), {})
-    caught = FindingRecord("timing.wall_clock", "baseline_plain", FindingStatus.CAUGHT, "9.8 ms by the clock")
+    caught = Finding("timing.wall_clock", "baseline_plain", FindingStatus.CAUGHT, "9.8 ms by the clock")
     run_of(target, 2, dict.fromkeys(ALL, 2.0), {}, findings=(caught,))
     run_of(target, 3, {"baseline": 8.0, "optimized_wide": 9.0}, EDIT)
     with History(paths.database_file()) as history:
-        newest = Result.of(history.board()[target.id])
+        newest = Reading(history.board()[target.id])
         assert set(standing(history, target, newest)) == {"optimized"}
 
 

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from aisp.engine import paths
-from aisp.engine.clean import clean_line
 from aisp.engine.protocol import events, requests
 from aisp.store import Store
+from aisp.store.text import clean_line
 from aisp.tui.app import Workbench
 from aisp.tui.screens.checklist import ChecklistScreen
 from aisp.tui.widgets.diffview import DiffView
 from aisp.tui.widgets.logpane import LogPane
 from aisp.tui.widgets.table import LiveTable
+from tests import heard
+from tests.replacing import replace
 from tests.store.examples import finished, planned
 from tests.tui.app_support import make_link, opened, screen_name, screen_text, told, until
 from tests.tui.fakes import FakeLink, numbered, quick_run_events
@@ -205,7 +206,7 @@ async def test_before_the_checks_are_asked_the_screen_says_what_is_waited_for(tm
         assert cells(app, "#numbers", "cheat")[1:] == ["- (after the samples)", "a cheat: judged at the end"]
         assert cells(app, "#numbers", "optimized")[1:] == ["- (after the samples)", "nothing yet"]
         whole = numbered(cheat_run_events())
-        link.push(*[event for event in whole if not isinstance(event, events.RunFinished)])
+        link.push(*whole)
         await until(pilot, lambda: "wall_clock" in screen_text(app))
         assert "the checks are asked" not in screen_text(app)
         assert cells(app, "#numbers", "cheat")[2] == "⊘ caught: timing.wall_clock"
@@ -396,14 +397,12 @@ async def test_a_cheat_is_shown_as_one_and_d_compares_it_with_its_twin(tmp_path:
 async def test_a_caught_cheats_row_says_so_whatever_gave_it_away(by: str, tmp_path: Path) -> None:
     story = cheat_run_events()
     for event in story:
-        if isinstance(event, events.ArmUpdate) and event.arm == "cheat":
-            event.state, event.correctness, event.reason = "incorrect", "wrong", "wrong values: y[0]: got 1, expected 2"
-        elif isinstance(event, events.RunFinished):
-            event.state, event.reason = "incorrect", "cheat: wrong values: y[0]: got 1, expected 2"
-        elif isinstance(event, events.Findings):
-            event.items = [
-                events.FindingItem(check="output.values", arm=by, status="caught", evidence="y[0]: got 1, expected 2")
-            ]
+        if isinstance(event, events.ArmUpdate) and event.arm.rung == "cheat":
+            event.arm = heard.arm_of("cheat", state="incorrect", reason="wrong values: y[0]: got 1, expected 2")
+    found = heard.finding(check="output.values", arm=by, status="caught", evidence="y[0]: got 1, expected 2")
+    why = "cheat: wrong values: y[0]: got 1, expected 2"
+    end = heard.finished(run_id="01T", state="incorrect", duration_ms=9.0, reason=why, findings=[found])
+    story = heard.whole([*story[:-1], end])
     async with opened(tmp_path, size=(140, 40), link=telling(*story), catalog=trust_catalog(tmp_path)) as (app, _):
         assert cells(app, "#tree", f"target {CHEAT_ID}")[1] == "✓ caught"
 
@@ -418,11 +417,11 @@ async def test_the_history_of_a_cheat_with_wrong_values_says_that_it_was_caught(
 
 async def test_a_cheat_that_came_through_is_called_missed_and_has_no_speed_up(tmp_path: Path) -> None:
     story = cheat_run_events()
-    found = next(event for event in story if isinstance(event, events.Findings))
-    found.items = list(items(["baseline", "optimized", "cheat"], "nobody"))
-    end = story[-1]
-    assert isinstance(end, events.RunFinished)
-    end.validity = "valid"
+    told_of = items(["baseline", "optimized", "cheat"], "nobody")
+    end = heard.finished(
+        run_id="01T", state="ok", validity="valid", verdict="faster", duration_ms=9.0, findings=told_of
+    )
+    story = heard.whole([*story[:-1], end])
     async with opened(tmp_path, size=(140, 40), link=telling(*story), catalog=trust_catalog(tmp_path)) as (app, pilot):
         assert cells(app, "#tree", f"target {CHEAT_ID}")[1] == "! 0 of 1"
         highlight(app, CHEAT_ID)

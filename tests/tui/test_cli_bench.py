@@ -8,7 +8,6 @@ import signal
 import struct
 import subprocess
 import sys
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,14 +15,16 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from aisp.engine.protocol import events, requests
+from aisp.engine.protocol import requests
 from aisp.store import Store
 from aisp.store.outcomes import Limiter, State, Validity
-from aisp.store.records import Ceiling, Light, Peak
+from aisp.store.record import Ceiling, Light, Peak, unplanned
 from aisp.tui.cli import cli
 from aisp.tui.commands import roofline, selftest
-from aisp.tui.commands.follow import RunView
+from aisp.tui.commands.follow import Followed
 from aisp.tui.commands.roofline import Roof, labels_apart
+from tests import heard
+from tests.replacing import replace
 from tests.tui.fake_engine import (
     CEILINGS,
     MAIN,
@@ -545,15 +546,15 @@ def test_the_picture_says_what_it_shows_and_no_two_labels_overlap(root: str) -> 
     from aisp.tui.commands import roofline_picture
 
     target = catalog.load([Path(root)]).find("mine:one")
-    run = RunView(
-        "01RUN", target="mine:one", device="cuda", case="default", wall="2026-01-02T13:04:05+00:00", state="ok"
+    run = Followed(
+        replace(unplanned("01RUN", "mine:one"), device="cuda", case="default", wall="2026-01-02T13:04:05+00:00")
     )
     # Six rungs within a percent of each other, and under the roof.
     for number in range(6):
-        run.arm(f"optimized_{number}").known = events.ArmUpdate(
+        run.take(heard.arm(
             run_id="01RUN", arm=f"optimized_{number}", state="ok", correctness="correct", timing="cold",
             median_ms=0.003 * (1 + number / 1000), low_ms=0.0029, high_ms=0.0031, samples=10,
-        )  # fmt: skip
+        ))  # fmt: skip
     chart, why = roofline.chart(target, run, H100, None)
     assert chart is not None, why
     figure = roofline_picture.picture(chart)

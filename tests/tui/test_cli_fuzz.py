@@ -13,7 +13,7 @@ from aisp.checks.oracle.schema import Strategy
 from aisp.engine import corpus
 from aisp.engine.protocol import requests
 from aisp.store import Store
-from aisp.store.fuzzes import FailureRecord
+from aisp.store.record import Failure
 from aisp.tui.cli import cli
 from aisp.tui.commands.fuzz import CORPUS, STRATEGIES, corpus_operators
 from aisp.tui.fuzzes import FUZZ_CASES, REPLAY_WORDS
@@ -50,7 +50,7 @@ def bench(*words: str) -> Result:
     return CliRunner().invoke(cli, ["bench", *words])
 
 
-def put(state: Path, asked: requests.FuzzTarget, outcome: str, fuzz_id: str = "01FUZZ0001") -> list[FailureRecord]:
+def put(state: Path, asked: requests.FuzzTarget, outcome: str, fuzz_id: str = "01FUZZ0001") -> list[Failure]:
     """Store what the fake engine's fuzz of that id ends with."""
     state.mkdir(mode=0o700, exist_ok=True)
     record, failures = fuzzed(fuzz_id, asked, outcome)

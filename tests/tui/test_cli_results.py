@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aisp.engine.protocol.events import ArmQuality
-from aisp.store.records import Quality
+from aisp.store.record import Quality
 from aisp.tui.results import clocks_differ, quality_notes, timing_words
 
 
@@ -20,7 +19,6 @@ def test_a_timing_names_how_many_calls_a_sample_holds(timing: str, calls: int | 
 def test_of_ordinary_samples_nothing_is_told() -> None:
     ordinary = {"drift": -0.009, "autocorrelation": 0.5, "throttled_share": 0.0, "resolution_ms": 3.2e-5}
     assert quality_notes(Quality(**ordinary), 0.4) == []
-    assert quality_notes(ArmQuality(**ordinary), 0.4) == []
     assert quality_notes(Quality(), None) == []
     assert quality_notes(None) == []
 

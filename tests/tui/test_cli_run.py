@@ -12,9 +12,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from aisp.engine.protocol import events, requests
+from aisp.engine.protocol import requests
+from aisp.store.record import unplanned
 from aisp.tui.cli import cli
-from aisp.tui.commands.follow import RunView, result_lines
+from aisp.tui.commands.follow import Followed, result_lines
+from tests import heard
+from tests.replacing import replace
 from tests.tui.fake_engine import FakeEngine, isolate, make_target, remember, start_aisp, wait_for
 
 
@@ -74,7 +77,7 @@ def test_the_json_of_a_run_is_one_object_with_the_documented_keys(root: str) -> 
         2.04,
         0.005,
     )
-    assert found["steps"] == [{"name": "compile", "arm": "optimized", "duration_ms": 12.0}]
+    assert [(s["name"], s["arm"], s["duration_ms"]) for s in found["steps"]] == [("compile", "optimized", 12.0)]
 
 
 def test_the_options_reach_the_engine(root: str) -> None:
@@ -134,7 +137,8 @@ def test_the_json_of_a_run_on_a_gpu_carries_bounds_quality_and_cycles(root: str)
     optimized = arms["optimized"]
     assert (optimized["timing"], optimized["calls"], optimized["sm_clock_mhz"]) == ("cold graph", 16, 1755.0)
     assert optimized["light"] == {
-        "spec_ms": 0.2, "clock_ms": 0.21, "measured_ms": 0.248, "limiter": "bytes", "score": 0.784
+        "spec_ms": 0.2, "clock_ms": 0.21, "measured_ms": 0.248, "limiter": "bytes", "score": 0.784,
+        "launch_eager_ms": None,
     }  # fmt: skip
     assert optimized["quality"] == {
         "drift": 0.023, "autocorrelation": 0.62, "low_mode_ms": 0.39, "high_mode_ms": 0.45, "high_share": 0.31,
@@ -216,15 +220,17 @@ def test_a_wrong_arm_prints_why_and_ends_with_1(root: str) -> None:
 def test_what_the_reason_says_already_is_not_printed_again_below_it() -> None:
     said = "y[3]: got 2.0, expected 1.0; 1 of 8 elements are wrong"
     for reason, lines in ((f"wrong values: {said}", 1), ("its outputs are wrong", 2)):
-        run = RunView("01")
-        run.arm("optimized").known = events.ArmUpdate(
-            run_id="01",
-            arm="optimized",
-            state="incorrect",
-            correctness="wrong",
-            timing="none",
-            reason=reason,
-            detail=said,
+        run = Followed(unplanned("01"))
+        run.take(
+            heard.arm(
+                run_id="01",
+                arm="optimized",
+                state="incorrect",
+                correctness="wrong",
+                timing="none",
+                reason=reason,
+                detail=said,
+            )
         )
         assert sum(said in line or reason in line for line in result_lines(run)) == lines
 
@@ -392,7 +398,7 @@ def test_a_run_whose_end_was_lost_in_a_gap_is_read_from_the_store(root: str, sta
 
 
 def test_the_headline_is_the_best_optimized_rung_over_the_first_baseline() -> None:
-    run = RunView("01")
+    run = Followed(unplanned("01"))
     for rung, ms in {
         "baseline": 4.0,
         "baseline_slow": 9.0,
@@ -400,15 +406,23 @@ def test_the_headline_is_the_best_optimized_rung_over_the_first_baseline() -> No
         "optimized_wide": 2.0,
         "peer": 1.0,
     }.items():
-        run.arm(rung).known = events.ArmUpdate(
-            run_id="01", arm=rung, state="ok", correctness="correct", timing="host", median_ms=ms, samples=3
+        run.take(
+            heard.arm(run_id="01", arm=rung, state="ok", correctness="correct", timing="host", median_ms=ms, samples=3)
         )
     for rung, baseline, speedup in [
         ("optimized", "baseline_slow", 3.0), ("optimized_wide", "baseline_slow", 4.5), ("peer", "baseline", 4.0),
         ("baseline_slow", "baseline", 0.44), ("optimized", "baseline", 1.33), ("optimized_wide", "baseline", 2.0),
     ]:  # fmt: skip
-        run.comparisons[rung, baseline] = events.ComparisonUpdate(
-            run_id="01", rung=rung, baseline=baseline, verdict="faster", speedup=speedup, low=speedup, high=speedup
+        run.take(
+            heard.comparison(
+                run_id="01",
+                rung=rung,
+                baseline=baseline,
+                verdict="faster" if speedup > 1 else "slower",
+                speedup=speedup,
+                low=speedup,
+                high=speedup,
+            )
         )
     assert run.best is not None
     assert (run.best.rung, run.best.baseline, run.best_ms) == ("optimized_wide", "baseline", 2.0)
@@ -417,43 +431,56 @@ def test_the_headline_is_the_best_optimized_rung_over_the_first_baseline() -> No
 
 
 def test_a_note_stands_once_and_that_a_run_is_quick_is_not_said_again() -> None:
-    run = RunView("01", quick=True)
+    run = Followed(replace(unplanned("01"), quick=True))
     for rung, note in {
         "baseline": "",
         "optimized": "a note",
         "optimized_wide": "quick: one replica",
         "optimized_tall": "a note; quick: one replica",
     }.items():
-        run.arm(rung)
+        run.take(heard.arm(run_id="01", arm=rung, state="planned"))
         if note:
-            run.comparisons[rung, "baseline"] = events.ComparisonUpdate(
-                run_id="01", rung=rung, baseline="baseline", verdict="faster", speedup=2.0, low=1.5, high=3.0, note=note
+            run.take(
+                heard.comparison(
+                    run_id="01",
+                    rung=rung,
+                    baseline="baseline",
+                    verdict="faster",
+                    speedup=2.0,
+                    low=1.5,
+                    high=3.0,
+                    note=note,
+                )
             )
     assert [line for line in result_lines(run) if "note" in line] == ["optimized, optimized_tall: a note"]
     assert not any("one replica" in line for line in result_lines(run))
 
 
 def test_a_baselines_time_never_stands_for_optimized_rungs_that_have_none() -> None:
-    run = RunView("01")
-    run.arm("baseline").known = events.ArmUpdate(
-        run_id="01", arm="baseline", state="ok", correctness="correct", timing="host", median_ms=4.0, samples=3
+    run = Followed(unplanned("01"))
+    run.take(
+        heard.arm(
+            run_id="01", arm="baseline", state="ok", correctness="correct", timing="host", median_ms=4.0, samples=3
+        )
     )
     assert run.best_ms == 4.0
-    run.arm("optimized").known = events.ArmUpdate(run_id="01", arm="optimized", state="incorrect", correctness="wrong")
+    run.take(heard.arm(run_id="01", arm="optimized", state="incorrect", correctness="wrong"))
     assert run.best_ms is None
 
 
 def test_the_tables_of_a_gpu_fit_80_columns() -> None:
-    run = RunView("01")
+    run = Followed(unplanned("01"))
     for rung in ("baseline", "optimized_with_a_very_long_name"):
-        run.arm(rung).known = events.ArmUpdate(
+        run.take(heard.arm(
             run_id="01", arm=rung, state="ok", correctness="correct", timing="cold batch", calls=32,
             sm_clock_mhz=1980.0,
             median_ms=0.0123456, low_ms=0.0121, high_ms=0.0129, samples=12345, sol=0.5,
-            light=events.ArmLight(spec_ms=0.01234, clock_ms=0.01235, measured_ms=0.01236, limiter="launch", score=0.5),
-        )  # fmt: skip
-        run.comparisons[rung, "baseline"] = events.ComparisonUpdate(
-            run_id="01", rung=rung, baseline="baseline", verdict="undecided", speedup=1.01, low=0.98, high=1.04
+            light=heard.light(spec_ms=0.01234, clock_ms=0.01235, measured_ms=0.01236, limiter="launch", score=0.5),
+        ))  # fmt: skip
+        run.take(
+            heard.comparison(
+                run_id="01", rung=rung, baseline="baseline", verdict="undecided", speedup=1.01, low=0.98, high=1.04
+            )
         )
     lines = result_lines(run, width=80)
     assert max(len(line) for line in lines) <= 80
@@ -463,24 +490,26 @@ def test_the_tables_of_a_gpu_fit_80_columns() -> None:
 
 
 def test_a_rung_that_the_host_limits_is_told_with_the_price_of_a_launch() -> None:
-    run = RunView("01")
-    run.arm("optimized").known = events.ArmUpdate(
+    run = Followed(unplanned("01"))
+    run.take(heard.arm(
         run_id="01", arm="optimized", state="ok", correctness="correct", timing="cold+host", median_ms=20.0,
-        light=events.ArmLight(measured_ms=0.07, limiter="host", launch_eager_ms=0.02),
-    )  # fmt: skip
+        light=heard.light(measured_ms=0.07, limiter="host", launch_eager_ms=0.02),
+    ))  # fmt: skip
     told = "optimized: an eager launch costs this host 20.0 us; with one of 5 us it would be 5.000 ms, derived"
     assert told in result_lines(run)
 
 
 def test_the_table_fits_80_columns() -> None:
-    run = RunView("01")
+    run = Followed(unplanned("01"))
     for rung in ("baseline", "optimized_with_a_very_long_name"):
-        run.arm(rung).known = events.ArmUpdate(
+        run.take(heard.arm(
             run_id="01", arm=rung, state="ok", correctness="correct", timing="host", median_ms=12.34567,
             low_ms=12.1, high_ms=12.9, samples=12345, sol=0.5,
-        )  # fmt: skip
-        run.comparisons[rung, "baseline"] = events.ComparisonUpdate(
-            run_id="01", rung=rung, baseline="baseline", verdict="undecided", speedup=1.01, low=0.98, high=1.04
+        ))  # fmt: skip
+        run.take(
+            heard.comparison(
+                run_id="01", rung=rung, baseline="baseline", verdict="undecided", speedup=1.01, low=0.98, high=1.04
+            )
         )
     lines = result_lines(run, width=80)
     assert max(len(line) for line in lines) <= 80

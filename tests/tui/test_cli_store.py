@@ -19,7 +19,7 @@ from aisp.engine.statistics import EQUIVALENCE
 from aisp.store import upkeep
 from aisp.store.migrations import LATEST
 from aisp.store.outcomes import Limiter, State, Timing, Validity, Verdict
-from aisp.store.records import Light, Quality
+from aisp.store.record import Light, Quality
 from aisp.tui.cli import cli
 from aisp.tui.commands import store
 from aisp.tui.commands.compare import judge
@@ -103,7 +103,7 @@ def test_history_of_a_run_shows_it_whole(state: Path) -> None:
     assert (optimized["calls"], optimized["light"]["limiter"], optimized["quality"]["drift"]) == (16, "bytes", 0.004)
     assert told["comparisons"][0]["cycles_high"] == 2.3
     (listed,) = json.loads(bench("history", "mine:one", "--json").stdout)
-    assert listed == {key: value for key, value in told.items() if key not in ("manifest", "environment")}
+    assert listed == {**told, "environment": run.environment}
 
 
 def test_history_of_a_run_that_is_not_there_is_wrong_usage(state: Path) -> None:

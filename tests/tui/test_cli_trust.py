@@ -8,7 +8,6 @@ import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -18,14 +17,15 @@ from aisp.engine.protocol import events, requests
 from aisp.engine.trust import FixtureView
 from aisp.kernels import catalog
 from aisp.store import Store, new_ulid
+from aisp.store import record as records
 from aisp.store.outcomes import Correctness, FindingStatus, State, Timing, Trigger, Validity, Verdict
-from aisp.store.records import ArmRecord, ComparisonRecord, FindingRecord, Naive, RunRecord
+from aisp.store.results.reading import Bar, Reading
 from aisp.tui.cli import cli
 from aisp.tui.commands import audit, quarantine
-from aisp.tui.commands.follow import Follower, RunView, check_counts, result_lines, run_json, summary
+from aisp.tui.commands.follow import Followed, Follower, check_counts, result_lines, run_json, summary
 from aisp.tui.commands.restore import choose
 from aisp.tui.commands.stored import history, marks, view
-from aisp.tui.results import Result as Shown
+from tests import heard
 from tests.tui.fake_engine import FakeEngine, isolate, make_target, start_aisp
 
 GPU = "NVIDIA H100 80GB HBM3"
@@ -59,7 +59,7 @@ def keep(
     findings: Sequence[tuple[str, str, str, str]] = (),
     speedups: Mapping[str, float] | None = None,
     validity: Validity | None = None,
-    naive: Naive | None = None,
+    naive: records.Naive | None = None,
     policy: str = "strict",
     without: Sequence[str] = (),
     quick: bool = False,
@@ -67,10 +67,10 @@ def keep(
     case: str = "default",
     wall: str = "2026-01-02T03:04:05+00:00",
     sources: str = "",
-) -> RunRecord:
+) -> records.Run:
     """Put a run into the store as the engine would: what was caught has no speed-up."""
     state.mkdir(mode=0o700, exist_ok=True)
-    told = tuple(FindingRecord(check, arm, FindingStatus(status), text) for check, arm, status, text in findings)
+    told = tuple(records.Finding(check, arm, FindingStatus(status), text) for check, arm, status, text in findings)
     caught = {f.arm for f in told if f.status is FindingStatus.CAUGHT}
     faster = speedups or {"optimized": 2.0}
     if validity is None:
@@ -80,7 +80,7 @@ def keep(
     verdict = Verdict.FASTER if shown and validity is Validity.VALID else Verdict.NONE
     times = {"baseline": 1.0} | {name: 1.0 / ratio for name, ratio in faster.items()}
     with Store.open(state / "aisp.db") as store:
-        run = RunRecord(
+        run = records.Run(
             id=new_ulid(),
             target=target,
             folder=folder,
@@ -102,7 +102,7 @@ def keep(
             duration_ms=1500.0,
             manifest={"code": code, "validity": policy, "without": list(without)},
             arms=tuple(
-                ArmRecord(
+                records.Arm(
                     rung=rung,
                     state=State.OK,
                     correctness=Correctness.CORRECT,
@@ -117,9 +117,9 @@ def keep(
                 for rung, ms in times.items()
             ),
             comparisons=tuple(
-                ComparisonRecord(name, "baseline", verdict, ratio, ratio * 0.98, ratio * 1.02, 0.005, p_value=0.0001)
+                records.Comparison(name, "baseline", verdict, ratio, ratio * 0.98, ratio * 1.02, 0.005, p_value=0.0001)
                 if name in shown
-                else ComparisonRecord(name, "baseline", Verdict.NONE, note="caught")
+                else records.Comparison(name, "baseline", Verdict.NONE, note="caught")
                 for name, ratio in faster.items()
             ),
             findings=told,
@@ -252,21 +252,19 @@ class Gallery(FakeEngine):
             arm = script.arms.get(name)
             if arm is None:
                 continue
-            correct = {"ok": "correct", "incorrect": "wrong"}.get(arm.state, "unknown")
-            naive = None if arm.naive is None else events.ArmNaive(speedup=arm.naive, accepts=arm.accepts)
+            naive = None if arm.naive is None else heard.naive(speedup=arm.naive, accepts=arm.accepts)
             self._broadcast(
-                events.ArmUpdate(
+                heard.arm(
                     run_id=run_id,
                     arm=name,
                     state=arm.state,
-                    correctness=correct,
                     reason=arm.reason,
                     naive=naive,
                 )
             )
             if arm.speedup is not None:
                 self._broadcast(
-                    events.ComparisonUpdate(
+                    heard.comparison(
                         run_id=run_id,
                         rung=name,
                         baseline="baseline",
@@ -277,22 +275,19 @@ class Gallery(FakeEngine):
                     )
                 )
         told = [
-            events.FindingItem(check=check, arm=arm, status=status, evidence=f"{check} saw {arm or 'the run'}")
+            heard.finding(check=check, arm=arm, status=status, evidence=f"{check} saw {arm or 'the run'}")
             for check, arm, status in script.findings
             if arm in ("", "baseline", *self.wanted[run_id])
         ]
-        self._broadcast(events.Findings(run_id=run_id, items=told))
         self._runs.pop(run_id)
         self._broadcast(
-            events.RunFinished(
+            heard.finished(
                 run_id=run_id,
                 target=target,
                 state=script.state,
-                correctness="unknown",
-                validity="unknown",
-                verdict="none",
                 duration_ms=5.0,
                 reason=script.reason,
+                findings=told,
             )
         )
 
@@ -622,32 +617,31 @@ def test_a_run_tells_its_policy_and_what_was_left_out(root: str) -> None:
     assert (told["policy"], told["without"]) == ("portable", [known])
 
 
-def checked(*findings: tuple[str, str, str, str], naive: events.ArmNaive | None = None) -> RunView:
+def checked(*findings: tuple[str, str, str, str], naive: records.Naive | None = None) -> Followed:
     """A live run of a baseline and two rungs, as the stream tells it: comparisons, then findings, its end last."""
     follower = Follower(["01"])
     happened: list[events.Event] = [
-        events.ArmUpdate(
+        heard.arm(
             run_id="01", arm=arm, state="ok", correctness="correct", timing="host", median_ms=ms, samples=9,
             naive=naive if arm == "optimized" else None,
         )
         for arm, ms in (("baseline", 4.0), ("optimized", 1.0), ("optimized_wide", 2.0))
     ]  # fmt: skip
     happened += [
-        events.ComparisonUpdate(
+        heard.comparison(
             run_id="01", rung=rung, baseline="baseline", verdict="faster", speedup=ratio, low=ratio, high=ratio
         )
         for rung, ratio in (("optimized", 4.0), ("optimized_wide", 2.0))
     ]
-    items = [events.FindingItem(check=c, arm=a, status=s, evidence=e) for c, a, s, e in findings]
-    happened.append(events.Findings(run_id="01", items=items))
+    items = [heard.finding(check=c, arm=a, status=s, evidence=e) for c, a, s, e in findings]
     caught = any(item.status == "caught" for item in items)
     happened.append(
-        events.RunFinished(
+        heard.finished(
             run_id="01", target="mine:one", state="ok", correctness="correct",
-            validity="caught" if caught else "valid", verdict="faster", duration_ms=9.0,
+            validity="caught" if caught else "valid", verdict="faster", duration_ms=9.0, findings=items,
         )
     )  # fmt: skip
-    for event in happened:
+    for event in heard.whole(happened):
         follower.apply(event)
     return follower.runs["01"]
 
@@ -661,12 +655,12 @@ def test_a_rung_that_was_caught_never_shows_the_speed_up_that_was_streamed_befor
     assert f"optimized: caught by timing.wall_clock: {EVIDENCE}" in lines
     assert "4.00x" not in "\n".join(lines)
     assert summary(run) == (
-        f"faster 2.00x [2.00..2.00] by optimized_wide; optimized: caught by timing.wall_clock: {EVIDENCE}"
+        f"no verdict, 2.00x [2.00..2.00] by optimized_wide; optimized: caught by timing.wall_clock: {EVIDENCE}"
     )
     told = run_json(run)
     ours = {item["rung"]: item["speedup"] for item in told["comparisons"]}
     assert ours == {"optimized": None, "optimized_wide": 2.0}
-    assert told["findings"] == [
+    assert list(told["findings"]) == [
         {"check": "timing.wall_clock", "arm": "optimized", "status": "caught", "evidence": EVIDENCE}
     ]
     assert run.best_ms == 2.0
@@ -675,13 +669,13 @@ def test_a_rung_that_was_caught_never_shows_the_speed_up_that_was_streamed_befor
 @pytest.mark.parametrize("arm", ["baseline", "baseline (A/A)", ""], ids=["baseline", "second baseline", "the run"])
 def test_a_caught_baseline_or_run_leaves_no_speed_up_at_all(arm: str) -> None:
     run = checked(("evaluation.files", arm, "caught", "two files differ"))
-    assert (run.best, [c.speedup for c in run.comparisons.values()]) == (None, [None, None])
+    assert (run.best, [c.speedup for c in run.comparisons]) == (None, [None, None])
     assert "x [" not in "\n".join(result_lines(run))
     assert "caught by evaluation.files: two files differ" in summary(run)
 
 
 def test_the_careless_evaluators_number_stands_beside_ours() -> None:
-    naive = events.ArmNaive(base_ms=4.0, time_ms=0.1, speedup=40.0, accepts=True)
+    naive = records.Naive(base_ms=4.0, time_ms=0.1, accepts=True)
     rows = cells("\n".join(result_lines(checked(naive=naive))))
     assert ["rung", "a careless timer says", "outputs accepted", "we say"] in rows
     assert ["optimized", "40.0x", "yes", "4.00x [4.00..4.00]"] in rows
@@ -700,7 +694,7 @@ def test_checks_are_counted_once_each_by_the_gravest_thing_they_said() -> None:
         ("environment.numa", "", "passed", ""),
         ("environment.governor", "", "unavailable", "nothing to be seen"),
     )
-    counts = check_counts(run.findings)
+    counts = check_counts(run.record.findings)
     assert counts == {"caught": 0, "suspect": 1, "unavailable": 1, "passed": 1, "not_applicable": 1}
     lines = result_lines(run)
     assert "checks: 1 suspect, 1 unavailable, 1 passed, 1 not applicable" in lines
@@ -710,7 +704,7 @@ def test_checks_are_counted_once_each_by_the_gravest_thing_they_said() -> None:
 def test_a_live_run_of_code_that_was_caught_before_is_marked_and_ends_with_1(
     root: str, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mark = quarantine.Mark("optimized", "timing.wall_clock", EVIDENCE, "01OLD", "2026-01-02T03:04:05+00:00")
+    mark = Bar("optimized", "timing.wall_clock", EVIDENCE, "01OLD", "2026-01-02T03:04:05+00:00")
     monkeypatch.setattr(quarantine, "of_run", lambda database, run_id: {"optimized": mark})
     with FakeEngine():
         shown = bench("run", "--targets", "mine:one", "--root", root)
@@ -778,7 +772,7 @@ def test_history_masks_the_runs_of_the_code_that_was_caught_and_says_why(state: 
 
 
 def test_history_of_a_run_names_the_checks_that_could_not_be_asked(state: Path) -> None:
-    run = keep(state, "mine:one", findings=CLEAR, naive=Naive(4.0, 0.1, True))
+    run = keep(state, "mine:one", findings=CLEAR, naive=records.Naive(4.0, 0.1, True))
     shown = bench("history", run.id).stdout
     assert ["environment.governor", "no frequency driver is to be seen"] in cells(shown)
     assert "checks: 1 unavailable, 1 passed, 1 not applicable" in shown
@@ -889,22 +883,11 @@ def test_best_never_restores_a_version_that_was_caught(state: Path) -> None:
 def test_a_result_of_the_app_has_no_speed_up_of_a_rung_that_was_caught(state: Path) -> None:
     caught = keep(state, "mine:one", findings=CAUGHT, speedups={"optimized": 9.0, "optimized_wide": 4.0})
     with history() as opened:
-        result = Shown.of(opened.run(caught.id))
-    assert result.marked == {"optimized"}
+        result = Reading(opened.run(caught.id))
+    assert result.hidden == {"optimized"}
     assert result.lead is not None
     assert (result.lead.rung, result.speedup) == ("optimized_wide", 4.0)
-    live = Shown.of(_Live("optimized"))
+    held = Bar("optimized", "timing.wall_clock", EVIDENCE, "01OLD")  # by another run of the same code
+    clean = keep(state, "mine:one", speedups={"optimized": 9.0})
+    live = Reading(clean, {"optimized": held})
     assert (live.lead and live.lead.rung, live.speedup) == ("optimized", None)
-
-
-class _Live:
-    """The part of a live run that a Result is made of: it was compared before its check spoke."""
-
-    id = target = device = case = wall = snapshot = reason = ""
-    state, verdict, validity, quick = State.OK, Verdict.NONE, Validity.CAUGHT, False
-
-    def __init__(self, caught: str) -> None:
-        self.arms = [ArmRecord("optimized", State.OK, Correctness.CORRECT, Timing.HOST, 1.0, sample_count=1)]
-        self.comparisons = [ComparisonRecord("optimized", "baseline", Verdict.FASTER, 9.0, 8.0, 10.0)]
-        self.findings = [FindingRecord("timing.wall_clock", caught, FindingStatus.CAUGHT, EVIDENCE)]
-        self.quarantined: dict[str, Any] = {}

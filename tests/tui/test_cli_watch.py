@@ -193,7 +193,7 @@ def test_best_is_the_fastest_correct_version_that_may_be_believed(state: Path) -
         remember(state, "mine:one", sources="e", state=State.INCORRECT),
     ]
     newest_first = [view(record, Marks()) for record in reversed(runs)]
-    assert choose(newest_first, "mine:one", "best").snapshot == runs[1].snapshot
+    assert choose(newest_first, "mine:one", "best").record.snapshot == runs[1].snapshot
 
 
 def test_a_snapshot_that_is_not_there_names_the_newest(root: str, state: Path) -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from aisp.checks.oracle.schema import Case, Layout, Strategy, Values
 from aisp.engine.protocol import events
-from aisp.store.fuzzes import ERROR_BINS, FailureRecord, FuzzRecord
 from aisp.store.outcomes import CaseVerdict, FuzzVerdict
+from aisp.store.record import ERROR_BINS, Failure, Fuzz
 from aisp.tui import fuzzes
 from aisp.tui.fuzzes import FailureView, FuzzState, FuzzView
 from aisp.tui.model import MAX_FUZZES, Model
+from tests.replacing import replace
 from tests.tui.fakes import numbered, welcome_event
 from tests.tui.fuzz_support import (
     HISTOGRAM,
@@ -136,7 +136,7 @@ def test_a_flood_keeps_the_newest_cases_and_exact_counts() -> None:
     assert (fuzz.case_count, fuzz.total.cases, len(fuzz.cases)) == (5000, 5000, fuzzes.MAX_CASES)
     assert fuzz.cases[-1].case.startswith("M=5000 ")
     assert len(fuzz.failures) == fuzzes.MAX_FAILURES
-    model.apply([events.FuzzFinished(fuzz_id=f"02F{n:04d}", record=fuzz_record().plain()) for n in range(60)])
+    model.apply([events.FuzzFinished(fuzz=fuzz_record(f"02F{n:04d}")) for n in range(60)])
     assert len(model.fuzzes) == MAX_FUZZES and "01F1" in model.fuzzes  # it has not ended
 
 
@@ -254,7 +254,7 @@ def test_a_large_picture_is_cut_and_says_so() -> None:
 
 
 def test_a_crash_without_figures_has_no_empty_headings() -> None:
-    crash = FailureRecord(
+    crash = Failure(
         id="01X2", fuzz="01F1", target=TARGET, rung="optimized", device="cuda:0", seed=7, stage="triage",
         strategy="adversarial", case={"text": "N=1"}, drawn={"text": "N=1"}, verdict=CaseVerdict.CRASHED,
         snapshot="5nap", wall="", detail="signal 11",
@@ -267,7 +267,7 @@ def test_a_crash_without_figures_has_no_empty_headings() -> None:
 
 
 def test_a_fuzz_that_did_not_come_to_its_end_says_why() -> None:
-    record: FuzzRecord = fuzz_record(state="unavailable", reason="needs sm_90", rungs=(), duration_ms=None)
+    record: Fuzz = fuzz_record(state="unavailable", reason="needs sm_90", rungs=(), duration_ms=None)
     fuzz = fuzzes.stored_fuzz(record.plain())
     assert fuzzes.state_text(fuzz, 0, True) == "unavailable: needs sm_90 | 0 of 20 cases | 0 failing"
     assert [line for line, _ in fuzzes.summary_lines(fuzz, True, 80)] == [

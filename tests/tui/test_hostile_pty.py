@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aisp.engine.clean import clean, clean_line
+from aisp.store.text import clean, clean_line
 from aisp.tui.screens import SCREENS
 from tests.tui.hostile import EVIL, MARKUP, SIGN, TEXTS, commands_in
 from tests.tui.test_app_terminal import Terminal

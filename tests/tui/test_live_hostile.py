@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from aisp.engine.protocol import events
+from tests import heard
 from tests.tui.app_support import opened, screen_name, screen_text, told, until
 from tests.tui.fakes import (
     FakeLink,
@@ -30,18 +31,18 @@ def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def hostile_story() -> list[events.Event]:
     """A run, a watch and a banner whose every text is hostile."""
-    return [
+    return heard.whole([
         planned_event(
             "R1", "t:" + MARKUP, rungs=["baseline", EVIL], title=EVIL, folder=EVIL, device=EVIL, case=EVIL, wall=EVIL,
             snapshot=EVIL,
         ),
-        events.RunState(run_id="R1", state="running", at_ns=10**12),
-        events.Step(run_id="R1", name=EVIL, arm=EVIL, start_ns=10**12, duration_ms=1.0, detail=EVIL),
-        events.Step(run_id="R1", name="warm " + EVIL, arm=EVIL, start_ns=10**12 + 5),
+        heard.state(run_id="R1", state="running", at_ns=10**12),
+        heard.step(run_id="R1", name=EVIL, arm=EVIL, start_ns=10**12, duration_ms=1.0, detail=EVIL),
+        heard.step(run_id="R1", name="warm " + EVIL, arm=EVIL, start_ns=10**12 + 5),
         batch_event("R1", EVIL, 10**12, 1.0),
         events.Output(run_id="R1", arm=EVIL, stream="stdout", lines=[EVIL, "a\rb", "tail"]),
-        events.ArmUpdate(run_id="R1", arm=EVIL, state="user_error", correctness="unknown", reason=EVIL, detail=EVIL),
-        events.ComparisonUpdate(run_id="R1", rung=EVIL, baseline=EVIL, verdict="none", note=EVIL),
+        heard.arm(run_id="R1", arm=EVIL, state="user_error", correctness="unknown", reason=EVIL, detail=EVIL),
+        heard.comparison(run_id="R1", rung=EVIL, baseline=EVIL, verdict="none", note=EVIL),
         events.WatchChanged(target="ch05:collate", folder=EVIL, active=True),
         events.WatchEdit(
             target="ch05:collate", number=0, snapshot=EVIL, files=[EVIL], run_id="", error=EVIL, wall=EVIL
@@ -49,11 +50,11 @@ def hostile_story() -> list[events.Event]:
         events.WatchEdit(target="ch05:collate", number=1, snapshot=EVIL, files=[EVIL], run_id="R1", wall=EVIL),
         events.LogLine(level="warning", text=EVIL),
         events.Banner(key="k", text=EVIL, severity="error"),
-        events.RunFinished(
+        heard.finished(
             run_id="R1", target="t:" + MARKUP, state="user_error", correctness="unknown", validity="unknown",
             verdict="none", duration_ms=1.0, reason=EVIL, flags=[EVIL],
         ),
-    ]  # fmt: skip
+    ])  # fmt: skip
 
 
 def hostile_link() -> FakeLink:

@@ -83,8 +83,8 @@ async def test_it_connects_in_the_background_and_fills_the_model() -> None:
         await until(lambda: link.connected)
         assert link.state == "connected"
         reply = await link.request(requests.StartRuns, targets=["mine:one"], quick=True)
-        await until(lambda: "runs" in app.names and link.model.runs[reply.run_ids[0]].state.final)
-        assert link.model.runs[reply.run_ids[0]].arms["optimized"].median_ms == 0.4
+        await until(lambda: "runs" in app.names and link.model.runs[reply.run_ids[0]].record.state.final)
+        assert link.model.runs[reply.run_ids[0]].arm("optimized").median_ms == 0.4
         status = await link.fetch_status()
         assert status is not None and link.model.status is status
         assert engine.asked(requests.StartRuns)[0].targets == ["mine:one"]
@@ -104,7 +104,7 @@ async def test_many_events_become_few_messages() -> None:
         )
         await until(lambda: link.model.samples_applied == 20_000)
         await asyncio.sleep(0.1)
-        assert link.model.runs["R1"].arms["a"].points.count == 20_000
+        assert link.model.runs["R1"].samples("a").points.count == 20_000
         assert len(app.messages) - before < 200
         await link.stop()
 
@@ -161,7 +161,7 @@ async def test_a_dropped_connection_is_taken_up_where_it_was() -> None:
         await until(lambda: link.connected)
         engine.publish(batch_event("R1", "a", 3 * 10**12, 0.1))
         await until(lambda: link.model.samples_applied == 120)
-        assert link.model.runs["R1"].arms["a"].points.count == 120  # each batch once
+        assert link.model.runs["R1"].samples("a").points.count == 120  # each batch once
         reply = await link.request(requests.Cancel, run_id="R1")
         assert reply.error == ""
         await link.stop()

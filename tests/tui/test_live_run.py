@@ -9,13 +9,16 @@ import pytest
 
 from aisp.engine.protocol import events, requests
 from aisp.store.outcomes import Timing
+from aisp.store.record import Light, unplanned
 from aisp.tui import readings
-from aisp.tui.model import ArmView, RunView
+from aisp.tui.model import RunView
 from aisp.tui.screens import run as run_module
 from aisp.tui.screens.run import RunScreen
 from aisp.tui.widgets.logpane import LogPane
 from aisp.tui.widgets.plot import LivePlot, Series
 from aisp.tui.widgets.table import LiveTable
+from tests import heard
+from tests.replacing import replace
 from tests.tui.app_support import fill_store, opened, screen_name, screen_text, told, until
 from tests.tui.fakes import (
     CLOCKS_NOTE,
@@ -170,13 +173,13 @@ async def test_i_says_what_the_samples_say_and_shows_the_whole_note(tmp_path: Pa
 
 
 def test_the_host_that_limits_an_arm_has_the_price_of_its_launch_beside_it() -> None:
-    arm = ArmView("optimized", median_ms=20.0, timing=Timing.COLD_SYNC)
-    run = RunView("G1", "mine:one", arms={"optimized": arm})
-    arm.light = events.ArmLight(measured_ms=0.07, limiter="host", launch_eager_ms=0.02)
+    def lines(light: Light) -> str:
+        arm = heard.arm_of("optimized", median_ms=20.0, timing="cold+host", light=light)
+        return "\n".join(readings.sample_lines(RunView(unplanned("G1", "mine:one").with_arm(arm)), True))
+
     known = "an eager launch costs this host 20.0 us; with one of 5 us it would be 5.000 ms, derived"
-    assert known in "\n".join(readings.sample_lines(run, True))
-    arm.light = events.ArmLight(measured_ms=0.07, limiter="host")
-    assert "what a launch costs this host is not known (-)" in "\n".join(readings.sample_lines(run, True))
+    assert known in lines(heard.light(measured_ms=0.07, limiter="host", launch_eager_ms=0.02))
+    assert "what a launch costs this host is not known (-)" in lines(heard.light(measured_ms=0.07, limiter="host"))
 
 
 async def test_a_note_that_fits_stands_in_the_verdict(tmp_path: Path) -> None:
@@ -189,10 +192,10 @@ async def test_a_note_that_fits_stands_in_the_verdict(tmp_path: Path) -> None:
 async def test_a_wide_table_says_how_each_arm_was_timed_and_what_limits_it(tmp_path: Path) -> None:
     story = gpu_run_events()
     for event in story:
-        if isinstance(event, events.ArmUpdate) and event.arm == "optimized":
-            event.timing, event.calls = "cold graph", 16
-            event.light = events.ArmLight(spec_ms=0.15, limiter="launch")
-    async with opened(tmp_path, size=(200, 50), link=link_with(story, gpu=True)) as (app, pilot):
+        if isinstance(event, events.ArmUpdate) and event.arm.rung == "optimized":
+            light = heard.light(spec_ms=0.15, limiter="launch")
+            event.arm = replace(event.arm, timing=Timing.COLD_GRAPH, calls=16, light=light)
+    async with opened(tmp_path, size=(200, 50), link=link_with(heard.whole(story), gpu=True)) as (app, pilot):
         app.open_screen("run", run_id="G1")
         await until(pilot, lambda: "SOL by" in screen_text(app))
         table = app.screen.query_one("#arms", LiveTable)
@@ -368,7 +371,7 @@ def sample_at(seconds: int) -> events.SampleBatch:
 def newest_s(link: FakeLink) -> float:
     """Where the newest sample stands on the axis, whose pauses are folded."""
     run = link.model.runs["R1"]
-    newest = max(float(arm.points.points()[0][-1]) for arm in run.arms.values() if arm.points.count)
+    newest = max(float(drawn.points.points()[0][-1]) for drawn in run.drawn.values() if drawn.points.count)
     return readings.Folding.of(run)([newest])[0]
 
 
@@ -469,8 +472,8 @@ async def test_a_stored_run_is_shown_like_a_live_one(tmp_path: Path) -> None:
         drawn = screen_text(app)
         run = app.screen.run_view  # type: ignore[attr-defined]
         assert run.stored
-        counts = [arm.points.count + sum(arm.discarded.values()) for arm in run.arms.values()]
-        assert counts == [100] * len(run.arms)
+        counts = [drawn.points.count + sum(drawn.discarded.values()) for drawn in run.drawn.values()]
+        assert counts == [100] * len(run.rungs)
         assert "ch07:transpose" in drawn and "faster" in drawn
         assert app.screen.query_one(LivePlot).lines[0].startswith("ms")
 
@@ -552,11 +555,11 @@ async def test_a_flood_costs_one_redraw_per_tick_and_bounded_points(
             )
             await pilot.pause(0.01)
         run = app.model.runs["R1"]
-        assert run.arms["baseline"].points.count == 100_000 + 120
+        assert run.samples("baseline").points.count == 100_000 + 120
         assert app.model.samples_applied == 100_000 + 360
     assert 1 <= len(draws) <= ticks
     assert max(draws) <= 2 * 2 * 120  # two points per dot of the plot's width
-    assert len(run.arms["baseline"].points.x) <= 2048
+    assert len(run.samples("baseline").points.x) <= 2048
 
 
 async def test_step_times_are_told_where_the_run_is_opened_from_the_palette(tmp_path: Path) -> None:

@@ -11,10 +11,12 @@ from aisp.engine import paths
 from aisp.engine.protocol import events, requests
 from aisp.kernels.catalog.model import Catalog
 from aisp.store import Store
+from aisp.store.record import Quarantine
 from aisp.tui.app import Workbench
-from aisp.tui.model import QuarantineView
 from aisp.tui.widgets.plot import LivePlot
 from aisp.tui.widgets.table import LiveTable
+from tests import heard
+from tests.replacing import replace
 from tests.tui.app_support import make_catalog, opened, screen_name, screen_text, told, until
 from tests.tui.fakes import FakeLink, failing_run_events, quick_run_events, watch_events
 from tests.tui.live_support import SIZES, check_snapshot, isolate
@@ -97,10 +99,13 @@ def wrong_edit(check: str, *, edit: int = 6, finished: bool = True) -> list[even
     """An edit whose outputs are wrong, as the engine tells it: `check` caught it."""
     run_id = f"W{edit}"
     story = failing_run_events(TARGET, run_id=run_id, state="incorrect", reason=f"wrong values: {ELEMENT}", detail="")
-    end = story.pop()
-    found = events.FindingItem(check=check, arm="optimized", status="caught", evidence=ELEMENT)
-    told = events.WatchEdit(target=TARGET, number=edit, snapshot="06" * 32, files=["optimized.py"], run_id=run_id)
-    return [told, *(story[:4] if not finished else [*story, events.Findings(run_id=run_id, items=[found]), end])]
+    story.pop()
+    found = heard.finding(check=check, arm="optimized", status="caught", evidence=ELEMENT)
+    end = heard.finished(
+        run_id=run_id, state="incorrect", duration_ms=71.5, reason=f"wrong values: {ELEMENT}", findings=[found]
+    )
+    saved = events.WatchEdit(target=TARGET, number=edit, snapshot="06" * 32, files=["optimized.py"], run_id=run_id)
+    return [saved, *(story[:4] if not finished else heard.whole([*story, end]))]
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
@@ -131,7 +136,9 @@ async def test_the_edit_after_a_wrong_one_is_told_to_be_judged_anew(tmp_path: Pa
     async with opened(tmp_path, size=(120, 40), link=FakeLink(story)) as (app, pilot):
         table = await open_watch(app, pilot)
         await until(pilot, lambda: table.cursor_key == "7")
-        held = QuarantineView(TARGET, app.model.runs["W7"].folder, "optimized", "", "W6", "output.values", ELEMENT, "")
+        held = Quarantine(
+            TARGET, app.model.runs["W7"].record.folder, "optimized", "", "W6", "output.values", ELEMENT, ""
+        )
         app.model.set_quarantines([held])
         app.screen.refresh_from(set())  # type: ignore[attr-defined]
         await until(pilot, lambda: "judged anew when this run ends" in " ".join(screen_text(app).split()))
@@ -143,7 +150,7 @@ async def test_the_edit_after_a_wrong_one_is_told_to_be_judged_anew(tmp_path: Pa
 def in_quarantine(app: Workbench, run_id: str) -> None:
     """The store has this run's optimized rung in quarantine; screens are told."""
     run = app.model.runs[run_id]
-    held = QuarantineView(TARGET, run.folder, "optimized", run.code, run_id, "output.values", ELEMENT, "")
+    held = Quarantine(TARGET, run.record.folder, "optimized", run.record.code, run_id, "output.values", ELEMENT, "")
     app._forward(app.model.set_quarantines([held]))
 
 
@@ -152,10 +159,10 @@ async def test_edits_that_were_right_stay_right_after_a_wrong_one_and_the_best_c
     story = [*watch_events(), *wrong_edit("output.values")]
     for event in story:
         if isinstance(event, events.RunPlanned):
-            event.code = f"code of {event.run_id}"
+            event.run = replace(event.run, manifest={"code": f"code of {event.run_id}"})
         elif isinstance(event, events.WatchEdit) and event.number == 4:
             event.snapshot = snapshot
-    link = FakeLink(story)
+    link = FakeLink(heard.whole(story))
     async with opened(tmp_path, size=(120, 40), link=link, catalog=catalog) as (app, pilot):
         table = await open_watch(app, pilot)
         await until(pilot, lambda: table.cursor_key == "6")

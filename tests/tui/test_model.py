@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
+from typing import Any
 
 import numpy as np
 
 from aisp.engine.protocol import events
 from aisp.store.outcomes import Correctness, State, Timing, Validity, Verdict
+from aisp.store.record import Quality, Quarantine
 from aisp.tui import findings, readings
 from aisp.tui.model import (
     AA_ARM,
@@ -16,13 +20,13 @@ from aisp.tui.model import (
     WHOLE_RUNS,
     Model,
     PointLog,
-    QuarantineView,
     TelemetryLog,
-    caught_in,
     stored_run,
     thin,
     throttle_words,
 )
+from tests import heard
+from tests.replacing import replace
 from tests.store.examples import measured, planned, samples_of
 from tests.tui.fakes import (
     NOW_NS,
@@ -46,14 +50,18 @@ def test_a_quick_run_is_told_whole() -> None:
     names = model.apply(quick_run_events())
     run = model.runs["R1"]
     assert {"runs", "run:R1", "samples:R1"} <= names
-    assert (run.state, run.correctness, run.verdict) == (State.OK, Correctness.CORRECT, Verdict.FASTER)
+    assert (run.record.state, run.record.correctness, run.record.verdict) == (
+        State.OK,
+        Correctness.CORRECT,
+        Verdict.FASTER,
+    )
     assert run.rungs == ["baseline", "optimized", AA_ARM]
-    assert [arm.points.count for arm in run.arms.values()] == [120, 120, 120]
-    assert run.arms["optimized"].timing is Timing.HOST
+    assert [run.samples(rung).points.count for rung in run.rungs] == [120, 120, 120]
+    assert run.record.arms[1].timing is Timing.HOST
     assert run.headline is not None and run.headline.speedup == 2.31
-    assert run.lead is run.arms["optimized"]
-    assert [step.name for step in run.steps if not step.arm] == ["warm worker", "measure", "verdict"]
-    assert all(step.duration_ms is not None for step in run.steps)
+    assert run.lead == run.arm("optimized")
+    assert [step.name for step in run.record.steps if not step.arm] == ["warm worker", "measure", "verdict"]
+    assert all(step.duration_ms is not None for step in run.record.steps)
 
 
 def test_time_axis_begins_with_the_measuring() -> None:
@@ -61,21 +69,21 @@ def test_time_axis_begins_with_the_measuring() -> None:
     model.apply(quick_run_events())
     run = model.runs["R1"]
     assert run.origin_ns == START_NS + 150_000_000
-    first = run.arms["baseline"].points.x[0]
-    assert math.isclose(first, run.arms["baseline"].points.y[0] / 1e3, rel_tol=1e-3)
+    first = run.samples("baseline").points.x[0]
+    assert math.isclose(first, run.samples("baseline").points.y[0] / 1e3, rel_tol=1e-3)
 
 
 def test_every_sample_is_kept_while_there_is_room() -> None:
     model = Model()
     batch = batch_event("R1", "baseline", START_NS, 1.0, count=100)
     model.apply([planned_event("R1", "t", rungs=["baseline"]), batch])
-    assert list(model.runs["R1"].arms["baseline"].points.y) == batch.device_ms
+    assert list(model.runs["R1"].samples("baseline").points.y) == batch.device_ms
 
 
 def test_discarded_samples_are_counted_apart_with_their_reason() -> None:
     model = Model()
     model.apply([batch_event("R1", "a", START_NS, 1.0, count=4, discarded=[0, 1, 2, 1])])
-    arm = model.runs["R1"].arms["a"]
+    arm = model.runs["R1"].samples("a")
     assert arm.points.count == 1
     assert arm.discarded == {1: 2, 2: 1}
     assert "2 samples discarded: clock too low" in readings.note_row(model.runs["R1"]).plain
@@ -111,7 +119,7 @@ def test_telemetry_goes_to_the_running_gpu_run_alone() -> None:
     assert len(model.runs["G1"].telemetry) == 80
     assert len(model.runs["C"].telemetry) == 0
     assert model.runs["G1"].telemetry.latest("sm_clock_mhz") == 1755.0
-    assert throttle_words(model.runs["G1"].telemetry.reasons_seen()) == ["power cap"]
+    assert throttle_words(model.runs["G1"].telemetry.throttle[-1]) == ["power cap"]
 
 
 def test_telemetry_is_bounded_and_keeps_a_short_throttling() -> None:
@@ -120,14 +128,14 @@ def test_telemetry_is_bounded_and_keeps_a_short_throttling() -> None:
         log.add(i * 50_000_000, 1980.0, 2619.0, 40.0, 300.0, 0x40 if i == 1234 else 0)
     assert len(log.at_s) <= 64
     assert log.count == 5000
-    assert throttle_words(log.reasons_seen()) == ["thermal slowdown (hardware)"]
+    assert throttle_words(functools.reduce(operator.or_, log.throttle)) == ["thermal slowdown (hardware)"]
 
 
 def test_a_reading_the_driver_did_not_give_is_unknown_not_zero() -> None:
     log = TelemetryLog()
     log.add(1, math.nan, 2619.0, 40.0, 300.0, -1)
     assert log.latest("sm_clock_mhz") is None
-    assert log.reasons_seen() == -1
+    assert list(log.throttle) == [-1]
     assert throttle_words(-1) == []
 
 
@@ -144,7 +152,7 @@ def test_a_replay_after_a_reconnect_changes_nothing() -> None:
     model.apply(story)
     assert model.connection.last_seq == len(story)
     assert model.apply(story[-20:]) == set()
-    assert model.runs["R1"].arms["baseline"].points.count == 120
+    assert model.runs["R1"].samples("baseline").points.count == 120
 
 
 def test_another_epoch_ends_what_the_old_engine_had_under_way() -> None:
@@ -153,13 +161,13 @@ def test_another_epoch_ends_what_the_old_engine_had_under_way() -> None:
     model.apply(numbered([*watch_events(), *quick_run_events(finished=False)]))
     names = model.apply([welcome_event("TWO")])
     run = model.runs["R1"]
-    assert run.state is State.ENGINE_LOST
-    assert "R runs it again" in run.reason
+    assert run.record.state is State.ENGINE_LOST
+    assert "R runs it again" in run.record.reason
     assert not model.watches["ch05:collate"].active
     assert "runs" in names
     assert model.connection.last_seq == 0
     model.apply(numbered(quick_run_events(run_id="R2")))
-    assert model.runs["R2"].state is State.OK
+    assert model.runs["R2"].record.state is State.OK
 
 
 def test_a_gap_is_noted_in_the_runs_under_way_only() -> None:
@@ -175,24 +183,17 @@ def test_a_run_whose_plan_was_missed_is_still_shown() -> None:
     model = Model()
     model.apply(quick_run_events()[1:])
     run = model.runs["R1"]
-    assert run.target == "ch05:collate"  # from its end
-    assert run.arms["optimized"].points.count == 120
+    assert run.record.target == "ch05:collate"  # from its end
+    assert run.samples("optimized").points.count == 120
 
 
-def test_unknown_words_of_a_newer_engine_do_not_break_the_view() -> None:
+def test_what_has_ended_does_not_change_any_more() -> None:
     model = Model()
-    model.apply([planned_event("R1", "t", rungs=["a"]), events.RunState(run_id="R1", state="dreaming", at_ns=1)])
-    assert model.runs["R1"].state is State.INFRA_ERROR
-    model.apply(
-        [
-            events.RunFinished(
-                run_id="R1", target="t", state="ok", correctness="correct", validity="odd", verdict="odd",
-                duration_ms=math.nan,
-            )
-        ]
-    )  # fmt: skip
-    assert (model.runs["R1"].validity, model.runs["R1"].verdict) == (Validity.UNKNOWN, Verdict.NONE)
-    assert model.runs["R1"].duration_ms is None
+    model.apply(quick_run_events())
+    ended = model.runs["R1"].record
+    late = heard.arm(run_id="R1", arm="optimized", state="crashed", reason="too late")
+    model.apply([heard.state(run_id="R1", state="running", at_ns=1), late])
+    assert model.runs["R1"].record is ended
 
 
 def test_old_runs_keep_their_results_and_let_go_of_their_points() -> None:
@@ -200,9 +201,9 @@ def test_old_runs_keep_their_results_and_let_go_of_their_points() -> None:
     for number in range(WHOLE_RUNS + 3):
         model.apply(quick_run_events(run_id=f"R{number}", rounds=1))
     old, new = model.runs["R0"], model.runs[f"R{WHOLE_RUNS + 2}"]
-    assert not old.whole and old.arms["baseline"].points.count == 0
-    assert old.arms["baseline"].median_ms == 4.2
-    assert new.whole and new.arms["baseline"].points.count == 40
+    assert not old.whole and old.samples("baseline").points.count == 0
+    assert old.record.arms[0].median_ms == 4.2
+    assert new.whole and new.samples("baseline").points.count == 40
 
 
 def test_output_is_bounded_counted_and_keeps_its_indentation() -> None:
@@ -263,7 +264,8 @@ def test_a_change_inside_the_intervals_is_marked_as_no_change() -> None:
 def test_a_suspect_time_is_never_the_best() -> None:
     model = Model()
     model.apply(watch_events())
-    model.runs["W4"].validity = Validity.SUSPECT
+    best = model.runs["W4"]
+    best.record = replace(best.record, validity=Validity.SUSPECT, verdict=Verdict.NONE)
     best = readings.best_edit(model, model.watches["ch05:collate"])
     assert best is not None and best.number == 5
 
@@ -285,17 +287,21 @@ def test_sentences_of_every_verdict() -> None:
     assert readings.verdict_row(run, False).plain == "optimized ▲ 2.31× faster [2.28..2.35], floor 0.5 %"
     item = run.headline
     assert item is not None
-    item.verdict, item.note = Verdict.UNDECIDED, "4 more replicas would decide it"
+
+    def changed(**changes: Any) -> None:
+        run.record = replace(run.record, comparisons=(replace(item, **changes),))
+
+    changed(verdict=Verdict.UNDECIDED, note="4 more replicas would decide it")
     assert readings.verdict_row(run, True).plain == (
         "optimized ? 2.31x undecided [2.28..2.35], floor 0.5 %: 4 more replicas would decide it"
     )
-    item.verdict, item.speedup, item.low, item.high, item.note = Verdict.SLOWER, 0.8, 0.78, 0.82, ""
+    changed(verdict=Verdict.SLOWER, speedup=0.8, low=0.78, high=0.82)
     assert readings.verdict_row(run, False).plain == (
         "optimized ▼ 0.80× the baseline's speed: slower [0.78..0.82], floor 0.5 %"
     )
-    run.validity = Validity.SUSPECT
+    run.record = replace(run.record, verdict=Verdict.NONE, validity=Validity.SUSPECT)
     assert readings.verdict_row(run, False).plain.startswith("suspect, not a verdict: ")
-    run.validity, run.reason = Validity.CAUGHT, "the timer was replaced"
+    run.record = replace(run.record, validity=Validity.CAUGHT, reason="the timer was replaced")
     assert readings.verdict_row(run, False).plain == "caught: the timer was replaced; there is no verdict"
 
 
@@ -304,8 +310,8 @@ def test_a_failed_run_says_why_with_the_failing_arm_first() -> None:
     model.apply(failing_run_events())
     run = model.runs["R1"]
     lines = readings.detail_lines(run)
-    assert readings.verdict_row(run, False).plain == f"error: {run.reason}"
-    assert lines[0] == f"optimized: error: {run.reason}"  # said once, at the arm that decided it
+    assert readings.verdict_row(run, False).plain == f"error: {run.record.reason}"
+    assert lines[0] == f"optimized: error: {run.record.reason}"  # said once, at the arm that decided it
     assert lines[1] == "  optimized.py:14 in run"
     assert "baseline: cancelled: ended with optimized" in lines[3:]
 
@@ -407,7 +413,7 @@ def test_clocks_of_samples_are_kept_and_unknown_ones_are_no_points() -> None:
     batch = batch_event("R1", "baseline", START_NS, 0.2, count=4, sm_clock_mhz=[1980.0, math.nan, 1500.0, 1970.0])
     batch.discarded = [0, 0, 1, 0]
     model.apply([batch])
-    arm = model.runs["R1"].arms["baseline"]
+    arm = model.runs["R1"].samples("baseline")
     assert list(arm.clocks.y) == [1980.0, 1500.0, 1970.0]
     assert (arm.points.count, list(arm.discarded_points), arm.discarded_points[1].count) == (3, [1], 1)
     assert arm.discarded_points[1].x[0] == arm.clocks.x[1]
@@ -415,24 +421,24 @@ def test_clocks_of_samples_are_kept_and_unknown_ones_are_no_points() -> None:
 
 def test_an_arm_keeps_how_it_was_timed_its_light_and_its_quality() -> None:
     model = Model()
-    light = events.ArmLight(measured_ms=0.1, limiter="bytes", score=0.9)
-    quality = events.ArmQuality(drift=0.02)
+    light = heard.light(measured_ms=0.1, limiter="bytes", score=0.9)
+    quality = Quality(drift=0.02)
     model.apply(
         [
-            events.ArmUpdate(
+            heard.arm(
                 run_id="R1", arm="optimized", state="ok", correctness="correct", timing="warm graph", calls=16,
                 median_ms=0.11, sm_clock_mhz=1755.0, light=light, quality=quality,
             ),
-            events.ComparisonUpdate(
-                run_id="R1", rung="optimized", baseline="baseline", verdict="faster", cycles=1.9, cycles_low=1.8,
-                cycles_high=2.0, p_value=0.001,
+            heard.comparison(
+                run_id="R1", rung="optimized", baseline="baseline", verdict="faster", speedup=2.0, cycles=1.9,
+                cycles_low=1.8, cycles_high=2.0, p_value=0.001,
             ),
         ]
     )  # fmt: skip
-    arm = model.runs["R1"].arms["optimized"]
+    arm = model.runs["R1"].record.arms[0]
     assert (arm.timing, arm.calls, arm.sm_clock_mhz) == (Timing.WARM_GRAPH, 16, 1755.0)
     assert (arm.light, arm.quality) == (light, quality)
-    item = model.runs["R1"].comparisons["optimized", "baseline"]
+    (item,) = model.runs["R1"].comparisons
     assert (item.cycles, item.cycles_low, item.cycles_high, item.p_value) == (1.9, 1.8, 2.0, 0.001)
 
 
@@ -460,37 +466,39 @@ def test_a_stored_run_carries_clocks_light_and_quality() -> None:
     record = measured(planned())
     samples = {arm.rung: samples_of(50) for arm in record.arms}
     run = stored_run(record, samples)
-    arm = run.arms["optimized"]
+    arm = run.arm("optimized")
+    assert arm is not None
     assert (arm.timing, arm.calls, arm.sm_clock_mhz) == (Timing.COLD_GRAPH, 16, 1980.0)
     assert arm.light is not None and (arm.light.limiter, arm.light.measured_ms) == ("bytes", 0.45)
     assert arm.quality is not None and (arm.quality.high_mode_ms, arm.quality.overhead_ms) == (0.56, 0.00128)
     known = int(np.isfinite(samples["optimized"].sm_clock_mhz).sum())
-    assert arm.clocks.count == known
-    assert run.comparisons["optimized", "baseline"].cycles == 1.95
+    assert run.samples("optimized").clocks.count == known
+    assert run.comparisons[0].cycles == 1.95
 
 
 # -- findings and quarantine -------------------------------------------------------------------------------------------
 
 
-def test_findings_arrive_before_the_end_and_bar_the_caught_rung_alone() -> None:
+def test_findings_come_with_the_end_and_bar_the_caught_rung_alone() -> None:
     model = Model()
     story = cheat_run_events(run_id="R1")
-    model.apply(numbered(story[:-2]))
-    assert model.runs["R1"].findings is None
-    assert model.apply(numbered(story[-2:], len(story))) >= {"runs", "run:R1"}
+    model.apply(numbered(story[:-1]))
+    assert model.runs["R1"].record.findings == ()
+    assert model.apply(numbered(story[-1:], len(story))) >= {"runs", "run:R1"}
     run = model.runs["R1"]
-    assert run.findings is not None and len(run.findings) == 20
+    assert len(run.record.findings) == 20
     bar = run.bar("cheat")
     assert bar is not None and (bar.word, bar.check) == ("caught", "timing.wall_clock")
-    assert run.bar("optimized") is None and run.lead is run.arms["optimized"]
-    assert caught_in(run) == {"cheat": f"timing.wall_clock: {HIDDEN_WORK}"}
+    assert run.bar("optimized") is None and run.lead == run.arm("optimized")
+    assert run.caught == {"cheat": f"timing.wall_clock: {HIDDEN_WORK}"}
 
 
 def test_a_baseline_that_was_caught_bars_every_comparison_with_it() -> None:
     model = Model()
     story = quick_run_events(run_id="R1")
-    found = events.Findings(run_id="R1", items=list(items(["baseline", "optimized", AA_ARM], AA_ARM)))
-    model.apply(numbered([*story[:-1], found, story[-1]]))
+    found = list(items(["baseline", "optimized", AA_ARM], AA_ARM))
+    end = heard.finished(run_id="R1", state="ok", validity="caught", duration_ms=9.0, findings=found)
+    model.apply(numbered(heard.whole([*story[:-1], end])))
     run = model.runs["R1"]
     item = run.comparison("optimized")
     bar = run.barred(item) if item is not None else None
@@ -502,8 +510,9 @@ def test_a_baseline_that_was_caught_bars_every_comparison_with_it() -> None:
 def test_a_finding_about_the_whole_run_bars_all_of_it_and_is_told_once() -> None:
     model = Model()
     story = quick_run_events(run_id="R1")
-    told = events.FindingItem(check="evaluation.files", arm="", status="caught", evidence="two files changed")
-    model.apply(numbered([*story[:-1], events.Findings(run_id="R1", items=[told]), story[-1]]))
+    told = heard.finding(check="evaluation.files", arm="", status="caught", evidence="two files changed")
+    end = heard.finished(run_id="R1", state="ok", validity="caught", duration_ms=9.0, findings=[told])
+    model.apply(numbered(heard.whole([*story[:-1], end])))
     run = model.runs["R1"]
     assert [bar.rung for bar in run.bars] == [""] and run.bar("optimized") is not None
     drawn = readings.verdict_row(run, False).plain
@@ -513,15 +522,15 @@ def test_a_finding_about_the_whole_run_bars_all_of_it_and_is_told_once() -> None
 def test_a_quarantine_marks_runs_of_the_code_that_was_caught_and_live_ones() -> None:
     model = Model()
     model.apply(numbered(quick_run_events(run_id="R1", folder="/k")))
-    held = QuarantineView("ch05:collate", "/k", "optimized", "old", "R0", "timing.wall_clock", "why", "")
+    held = Quarantine("ch05:collate", b"/k", "optimized", "old", "R0", "timing.wall_clock", "why", "")
     assert model.set_quarantines([held]) == {"quarantines"} and model.set_quarantines([held]) == set()
     run = model.runs["R1"]
     bar = run.bar("optimized")
     assert bar is not None and bar.word == "quarantined"
-    run.code = "new"
+    run.record = replace(run.record, manifest={"code": "new"})
     model.mark(run)
     assert run.bar("optimized") is None
-    run.code, run.folder = "old", "/elsewhere"
+    run.record = replace(run.record, manifest={"code": "old"}, folder=b"/elsewhere")
     model.mark(run)
     assert run.bar("optimized") is None
 
@@ -536,7 +545,7 @@ def test_a_run_in_which_a_cheat_was_caught_still_says_what_its_honest_rung_came_
 def test_a_check_counts_once_as_the_worst_that_it_said() -> None:
     model = Model()
     model.apply(numbered(cheat_run_events(run_id="R1")))
-    categories = findings.by_category(model.runs["R1"].findings or ())
+    categories = findings.by_category(model.runs["R1"].record.findings)
     assert [one.name for one in categories] == ["timing", "output", "cuda"]
     assert findings.counts_text(categories) == "1 caught, 1 suspect, 1 passed, 1 unavailable, 1 n/a"
     assert [item.arm for item in categories[0].checks[0].worst] == ["cheat"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import signal
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,10 @@ from click.testing import CliRunner, Result
 
 from aisp.engine.protocol import events, requests
 from aisp.store.outcomes import Correctness, State, Validity, Verdict
-from aisp.store.records import RunRecord
+from aisp.store.record import Run
 from aisp.tui.cli import cli
+from tests import heard
+from tests.replacing import replace
 from tests.store.examples import finished, planned
 from tests.tui.app_support import (
     NOT_HERE,
@@ -48,7 +49,7 @@ def document(*words: str) -> Any:
     return json.loads(bench(*words, "--json").stdout)
 
 
-def close_run(home: Path, target: str = TARGET, **changes: Any) -> RunRecord:
+def close_run(home: Path, target: str = TARGET, **changes: Any) -> Run:
     """A run of two rungs: `optimized` has the least median, and `optimized_wide` the greatest speed-up within turns."""
     run = finished(planned(target))
     base, arm = run.arms
@@ -137,8 +138,7 @@ async def test_a_live_run_that_never_began_leaves_the_last_result_on_the_first_s
         await until(pilot, lambda: "▲ 2.31" in screen_text(app))
         began, *_, end = quick_run_events(target="ch05:collate", run_id="09B")
         assert isinstance(end, events.RunFinished)
-        end.state, end.correctness, end.validity, end.verdict, end.reason = how, "unknown", "unknown", "none", NOT_HERE
-        link.push(began, end)
+        link.push(*heard.whole([began, heard.finished(run_id="09B", state=how, duration_ms=1.0, reason=NOT_HERE)]))
         app.screen.table.move_to("target ch05:collate")  # type: ignore[attr-defined]
         await until(pilot, lambda: "Last try" in screen_text(app))
         assert "▲ 2.31" in screen_text(app)

@@ -29,6 +29,7 @@ import asyncio, os, sys
 from pathlib import Path
 import aisp.tui.app
 from aisp.engine.protocol import events
+from tests import heard
 from tests.tui.fakes import (
     GPU, START_NS, FakeLink, batch_event, gpu_run_events, numbered, status_event, telemetry_event,
 )
@@ -37,13 +38,12 @@ RUN, ARMS = "G1", ("baseline", "optimized", "optimized_swizzled", "baseline (A/A
 MEDIAN_MS = dict(zip(ARMS, (0.412, 0.187, 0.171, 0.4122)))
 MEASURE_NS = START_NS + 1_000_000_000
 link = FakeLink(connected=True)
-seq = 0
+pushed = []
 
 def push(*happened):
-    global seq
     for event in happened:
-        seq += 1
-        event.seq = seq
+        pushed.append(event)
+        event.seq = len(pushed)
     link.push(*happened)
 
 def story():
@@ -61,7 +61,7 @@ def update(number):
 
 def figures(number):
     return [
-        events.ArmUpdate(
+        heard.arm(
             run_id=RUN, arm=arm, state="running", correctness="correct", timing="cold", median_ms=MEDIAN_MS[arm],
             low_ms=MEDIAN_MS[arm] * 0.995, high_ms=MEDIAN_MS[arm] * 1.005, samples=200 + 50 * number, sol=0.5,
         )
@@ -69,10 +69,8 @@ def figures(number):
     ]
 
 def finish():
-    push(events.RunFinished(
-        run_id=RUN, target="ch01:transpose", state="ok", correctness="correct", validity="valid", verdict="faster",
-        duration_ms=9000.0,
-    ))
+    end = heard.finished(run_id=RUN, state="ok", validity="valid", verdict="faster", duration_ms=9000.0)
+    push(heard.whole([*pushed, end])[-1])
 
 class Scripted(aisp.tui.app.Workbench):
     def on_mount(self):
@@ -200,7 +198,7 @@ def test_figures_that_say_the_same_again_draw_nothing(app: Scripted) -> None:
     app.play("same")
     app.play("finish")
     app.settle()
-    app.play("same")  # the arms say "running" again after the end: drawn once
+    app.play("same")  # what is told of a run that has ended changes nothing
     app.settle()
     assert app.play("same", 5) == 0
 

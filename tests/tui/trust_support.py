@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from aisp.engine import paths
@@ -12,8 +11,10 @@ from aisp.engine.protocol import events
 from aisp.kernels.catalog.model import Catalog, Chapter, Kind, Role, Rung
 from aisp.store import Store
 from aisp.store.outcomes import Correctness, FindingStatus, State, Validity, Verdict
-from aisp.store.records import ArmRecord, FindingRecord, Naive, RunRecord
+from aisp.store.record import Arm, Finding, Naive, Run
 from aisp.tui.model import AA_ARM
+from tests import heard
+from tests.replacing import replace
 from tests.store.examples import finished, planned, samples_of
 from tests.tui.app_support import make_catalog, write_target
 from tests.tui.fakes import quick_run_events
@@ -32,15 +33,13 @@ TOLD: tuple[tuple[str, str, str], ...] = (
 )
 
 
-def items(
-    arms: Sequence[str], cheat: str = "cheat", told: Sequence[tuple[str, str, str]] = TOLD
-) -> Iterator[events.FindingItem]:
+def items(arms: Sequence[str], cheat: str = "cheat", told: Sequence[tuple[str, str, str]] = TOLD) -> Iterator[Finding]:
     """What each check said of each arm, in the registry's order."""
     for check, status, evidence in told:
         for arm in arms:
             of_all = status in ("unavailable", "not_applicable")
             mine = status if arm == cheat or of_all else "passed"
-            yield events.FindingItem(check=check, arm=arm, status=mine, evidence=evidence if mine == status else "")
+            yield heard.finding(check=check, arm=arm, status=mine, evidence=evidence if mine == status else "")
 
 
 def cheat_run_events(
@@ -53,22 +52,25 @@ def cheat_run_events(
         return story
     end = story.pop()
     assert isinstance(end, events.RunFinished)
-    story = [event for event in story if not (isinstance(event, events.ComparisonUpdate) and event.rung == cheat)]
+    story = [
+        event for event in story if not (isinstance(event, events.ComparisonUpdate) and event.comparison.rung == cheat)
+    ]
     for arm, base_ms, time_ms in (("optimized", 4.2, 3.5), (cheat, 4.2, 4.2 / 9.84)):
-        naive = events.ArmNaive(base_ms=base_ms, time_ms=time_ms, accepts=True, speedup=base_ms / time_ms)
+        naive = Naive(base_ms=base_ms, time_ms=time_ms, accepts=True)
         for event in reversed(story):
-            if isinstance(event, events.ArmUpdate) and event.arm == arm:
-                event.naive = naive
+            if isinstance(event, events.ArmUpdate) and event.arm.rung == arm:
+                event.arm = replace(event.arm, naive=naive)
                 break
     story.append(
-        events.ComparisonUpdate(
+        heard.comparison(
             run_id=run_id, rung=cheat, baseline="baseline", verdict="none", note="caught: timing.wall_clock"
         )
     )
-    story.append(events.Findings(run_id=run_id, items=list(items([*rungs, AA_ARM], cheat))))
-    end.validity = "caught"
-    end.verdict = "none" if cheat == "optimized" else "faster"
-    return [*story, end]
+    told = tuple(items([*rungs, AA_ARM], cheat))
+    end = heard.finished(
+        run_id=run_id, state="ok", validity="caught", duration_ms=end.run.duration_ms, flags=["quick"], findings=told
+    )
+    return heard.whole([*story, end])
 
 
 def trust_catalog(root: Path) -> Catalog:
@@ -91,7 +93,7 @@ def trust_catalog(root: Path) -> Catalog:
     return replace(catalog, chapters=(*catalog.chapters, chapter), targets=(*catalog.targets, target))
 
 
-def stored_trust(root: Path, *, cheat: str = "optimized", wall: str = "", wrong: bool = False) -> RunRecord:
+def stored_trust(root: Path, *, cheat: str = "optimized", wall: str = "", wrong: bool = False) -> Run:
     """Put a run of LESSON_ID into the store in which `cheat` was caught; `optimized` goes into quarantine.
 
     Args:
@@ -104,16 +106,16 @@ def stored_trust(root: Path, *, cheat: str = "optimized", wall: str = "", wrong:
     run = replace(run, wall=wall) if wall else run
     end = finished(run)
     base, best = end.arms
-    arms: tuple[ArmRecord, ...] = (
+    arms: tuple[Arm, ...] = (
         base,
         replace(best, naive=Naive(base_ms=1.0, time_ms=0.1, accepts=True) if cheat == "optimized" else None),
     )
     if cheat not in ("baseline", "optimized"):
         timed = replace(best, rung=cheat, median_ms=0.2, low_ms=0.19, high_ms=0.21)
-        untimed = ArmRecord(cheat, State.INCORRECT, Correctness.WRONG, reason="wrong values")
+        untimed = Arm(cheat, State.INCORRECT, Correctness.WRONG, reason="wrong values")
         arms = (*arms, untimed if wrong else timed)
     findings = tuple(
-        FindingRecord(item.check, item.arm, FindingStatus(item.status), item.evidence)
+        Finding(item.check, item.arm, FindingStatus(item.status), item.evidence)
         for item in items([arm.rung for arm in arms], cheat)
     )
     none = replace(

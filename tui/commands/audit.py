@@ -18,18 +18,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aisp.engine.clean import clean_line
-from aisp.store.outcomes import FindingStatus, State, Verdict
+from aisp.store.outcomes import TWIN_SUFFIX, FindingStatus, State, Verdict
+from aisp.store.record import Finding, unplanned
 from aisp.store.results.prediction import PORTABLE
+from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_HERE, NotHereError
 from aisp.tui.commands import common
-from aisp.tui.commands.follow import A_A, Follower, RunView, progress_line
+from aisp.tui.commands.follow import Followed, Follower, progress_line
 from aisp.tui.commands.interruptible import Interruptible
 
 if TYPE_CHECKING:
     from aisp.engine.client import Connection
-    from aisp.engine.protocol import events
     from aisp.engine.trust import FixtureView
 
 NOISE = 1.1
@@ -99,7 +99,7 @@ class Case:
     """
 
     fixture: FixtureView
-    runs: dict[str, RunView] = field(default_factory=dict)
+    runs: dict[str, Followed] = field(default_factory=dict)
     alone: set[str] = field(default_factory=set)
     left: int = 1
     refused: str = ""
@@ -208,7 +208,11 @@ class Audit(Interruptible):
     @property
     def device(self) -> str:
         """Where the arms ran: "cuda" where any did; what was asked for where none did."""
-        ran = {run.device for run in self._follower.runs.values() if run.state not in _DID_NOT_RUN and run.device}
+        ran = {
+            run.record.device
+            for run in self._follower.runs.values()
+            if run.record.state not in _DID_NOT_RUN and run.record.device
+        }
         return next((name for name in ("cuda", "cpu") if any(d.startswith(name) for d in ran)), self._device)
 
     @property
@@ -283,10 +287,10 @@ class Audit(Interruptible):
                 self._settle(case)
                 continue
             run_id = reply.run_ids[0]
-            self._follower.runs[run_id] = RunView(run_id, target=case.fixture.target_id)
+            self._follower.runs[run_id] = Followed(unplanned(run_id, case.fixture.target_id))
             self._going[run_id] = (case, rungs)
 
-    def _finished(self, run: RunView) -> None:
+    def _finished(self, run: Followed) -> None:
         """Take a run's end in: it speaks for its rungs, but for those that have to run once more alone."""
         asked = self._going.pop(run.id, None)
         if asked is None:
@@ -295,7 +299,7 @@ class Audit(Interruptible):
         again: list[str] = []
         if len(rungs) == 1:
             case.alone.add(run.id)
-        elif run.state not in (State.UNAVAILABLE, State.CANCELLED, State.ENGINE_LOST):
+        elif run.record.state not in (State.UNAVAILABLE, State.CANCELLED, State.ENGINE_LOST):
             again = again_alone(run, rungs)
         case.runs |= {rung: run for rung in rungs if rung not in again}
         if not self.interrupts:
@@ -330,8 +334,8 @@ class Audit(Interruptible):
 
             stored = finished_view(run_id)
             if stored is not None:
-                self._follower.runs[run_id] = stored
-                self._finished(stored)
+                self._follower.runs[run_id] = Followed(stored.record, stored.quarantined)
+                self._finished(self._follower.runs[run_id])
 
     async def _tick(self, started: float) -> None:
         while True:
@@ -340,7 +344,7 @@ class Audit(Interruptible):
 
     def _draw(self, started: float) -> None:
         going = [self._follower.runs[run_id] for run_id in self._going]
-        run = next((r for r in going if r.state != State.PLANNED), going[0] if going else None)
+        run = next((r for r in going if r.record.state is not State.PLANNED), going[0] if going else None)
         if run is not None:
             number = min(len(self._judged) + 1, len(self._order))
             elapsed_s = time.monotonic() - started
@@ -355,26 +359,27 @@ def by(row: Row) -> str:
     return f" by {row.findings[0]}" if row.findings else ""
 
 
-def again_alone(run: RunView, rungs: Sequence[str]) -> list[str]:
+def again_alone(run: Followed, rungs: Sequence[str]) -> list[str]:
     """Rungs of a joint run of which it says nothing: all where a check spoke of the run as a whole, else those that
     were not reached; but for those that were caught by name."""
     of_run = _against(run, "")
     found = []
     for rung in rungs:
-        known = run.arms[rung].known if rung in run.arms else None
-        reached = known is not None and State(known.state).final and known.state not in _NOT_REACHED
+        known = run.arm(rung)
+        reached = known is not None and known.state.final and known.state not in _NOT_REACHED
         named = any(finding.status == FindingStatus.CAUGHT for finding in _against(run, rung))
         if not named and (of_run or not reached):
             found.append(rung)
     return found
 
 
-def _against(run: RunView, rung: str) -> list[events.FindingItem]:
+def _against(run: Followed, rung: str) -> list[Finding]:
     """What is CAUGHT or SUSPECT of one rung, the A/A arm being the baseline; of the run as a whole for ""."""
     return [
         finding
-        for finding in run.findings
-        if finding.arm.removesuffix(A_A) == rung and finding.status in (FindingStatus.CAUGHT, FindingStatus.SUSPECT)
+        for finding in run.record.findings
+        if finding.arm.removesuffix(TWIN_SUFFIX) == rung
+        and finding.status in (FindingStatus.CAUGHT, FindingStatus.SUSPECT)
     ]
 
 
@@ -398,13 +403,13 @@ def _refused(case: Case, rung: str, kind: str) -> Row:
     return Row(case.fixture.target_id, case.fixture.category, rung, kind, UNAVAILABLE, evidence=why)
 
 
-def _baseline(case: Case, run: RunView) -> Row | None:
+def _baseline(case: Case, run: Followed) -> Row | None:
     """The baseline's row where something was said against it, or it did not end well: it is honest code too."""
-    known = run.arms[run.baseline].known if run.baseline else None
+    known = run.arm(run.baseline)
     if known is None:
         return None
     doubts = _against(run, run.baseline)
-    state = State(known.state)
+    state = known.state
     if not doubts and (state is State.OK or state in _DID_NOT_RUN or not state.final):
         return None
     evidence = doubts[0].evidence if doubts else f"{state.value}: {known.reason}".rstrip(": ")
@@ -420,21 +425,19 @@ def _baseline(case: Case, run: RunView) -> Row | None:
     )
 
 
-def _judged(case: Case, rung: str, kind: str, run: RunView, twin_high: float | None) -> Row:
+def _judged(case: Case, rung: str, kind: str, run: Followed, twin_high: float | None) -> Row:
     """The row of one rung by the run that speaks for it."""
-    known = run.arms[rung].known if rung in run.arms else None
+    known = run.arm(rung)
     doubts = [*_against(run, rung), *(_against(run, "") if run.id in case.alone else [])]
     doubts.sort(key=lambda f: (f.status != FindingStatus.CAUGHT, f.check not in case.fixture.checks))
-    state = State(known.state) if known is not None else State(run.state)
-    if not state.final:
-        state = State(run.state)
-    reason = (known.reason if known is not None else "") or (run.finished.reason if run.finished else "")
-    against = run.comparisons.get((rung, run.baseline))
+    state = known.state if known is not None and known.state.final else run.record.state
+    reason = (known.reason if known is not None else "") or run.record.reason
+    against = next((c for c in run.comparisons if (c.rung, c.baseline) == (rung, run.baseline)), None)
     speedup, low, high = (against.speedup, against.low, against.high) if against is not None else (None, None, None)
     if kind == TWIN:
         outcome, evidence = _of_twin(state, reason, doubts)
     else:
-        verdict = Verdict(against.verdict) if against is not None else Verdict.NONE
+        verdict = against.verdict if against is not None else Verdict.NONE
         outcome, evidence = _of_cheat(state, reason, doubts, verdict, speedup, twin_high)
     naive = known.naive if known is not None else None
     shown = outcome != CAUGHT and not any(finding.status == FindingStatus.CAUGHT for finding in doubts)
@@ -453,7 +456,7 @@ def _judged(case: Case, rung: str, kind: str, run: RunView, twin_high: float | N
     )
 
 
-def _of_twin(state: State, reason: str, doubts: Sequence[events.FindingItem]) -> tuple[str, str]:
+def _of_twin(state: State, reason: str, doubts: Sequence[Finding]) -> tuple[str, str]:
     if doubts:
         return FLAGGED, doubts[0].evidence
     if state in _DID_NOT_RUN:
@@ -464,7 +467,7 @@ def _of_twin(state: State, reason: str, doubts: Sequence[events.FindingItem]) ->
 def _of_cheat(
     state: State,
     reason: str,
-    doubts: Sequence[events.FindingItem],
+    doubts: Sequence[Finding],
     verdict: Verdict,
     speedup: float | None,
     twin_high: float | None,

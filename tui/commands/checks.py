@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aisp.engine.clean import clean_line
 from aisp.store.outcomes import FindingStatus
 from aisp.store.results import standing
+from aisp.store.results.reading import Reading
+from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.commands import common
-from aisp.tui.commands.follow import RunView
 
 if TYPE_CHECKING:
     from aisp.engine.trust import CheckView, IssueView
@@ -66,7 +66,7 @@ def command(wanted: str | None, issues: bool, as_json: bool) -> None:
         common.say("\n".join(lines(listed, run, width=common.terminal_width())))
 
 
-def look(wanted: str | None) -> RunView | None:
+def look(wanted: str | None) -> Reading | None:
     """The run that was asked for, else the newest that was checked; None where nothing is stored yet.
 
     Raises click.UsageError for a target without such a run, and for an unknown run.
@@ -95,10 +95,10 @@ def _newest(opened: History, target: str | None) -> str | None:
     return None
 
 
-def said_of(run: RunView | None) -> dict[str, list[tuple[str, FindingStatus, str]]]:
+def said_of(run: Reading | None) -> dict[str, list[tuple[str, FindingStatus, str]]]:
     """(arm, status, evidence) of each check in a run; the arm is "" where it spoke of the run as a whole."""
     found: dict[str, list[tuple[str, FindingStatus, str]]] = {}
-    for finding in run.findings if run is not None else ():
+    for finding in run.record.findings if run is not None else ():
         found.setdefault(finding.check, []).append((finding.arm, FindingStatus(finding.status), finding.evidence))
     return found
 
@@ -109,7 +109,7 @@ def gravest(statuses: Iterable[FindingStatus]) -> FindingStatus | None:
     return next((status for status in WORDS if status in given), None)
 
 
-def lines(checks: Sequence[CheckView], run: RunView | None, *, width: int | None) -> list[str]:
+def lines(checks: Sequence[CheckView], run: Reading | None, *, width: int | None) -> list[str]:
     """The checks for people: a table per category, and below it what was caught, suspect, or could not be asked."""
     said = said_of(run)
     found: list[str] = []
@@ -149,7 +149,7 @@ def lines(checks: Sequence[CheckView], run: RunView | None, *, width: int | None
     if run is None:
         return [*found, f"=> {what}; no run that was checked is stored yet"]
     numbers = ", ".join(f"{counts[status]} {WORDS[status]}" for status in WORDS if status in counts)
-    where = clean_line(f"run {run.id} of {run.target}, {plain.local_time(run.wall)}")
+    where = clean_line(f"run {run.id} of {run.record.target}, {plain.local_time(run.record.wall)}")
     return [*found, f"=> {what}; {where}: {numbers or 'was not checked'}"]
 
 
@@ -165,15 +165,15 @@ def _by_category(checks: Sequence[CheckView]) -> list[tuple[str, list[CheckView]
     return list(grouped.items())
 
 
-def check_json(check: CheckView, run: RunView | None) -> dict[str, Any]:
+def check_json(check: CheckView, run: Reading | None) -> dict[str, Any]:
     """A check for JSON; the schema is in docs/commands.md."""
     answers = said_of(run).get(check.id, [])
     last: Mapping[str, Any] | None = None
     if run is not None and answers:
         last = {
             "run_id": run.id,
-            "target": run.target,
-            "wall": run.wall,
+            "target": run.record.target,
+            "wall": run.record.wall,
             "status": gravest(status for _, status, _ in answers),
             "said": [{"arm": arm, "status": status, "evidence": evidence} for arm, status, evidence in answers],
         }

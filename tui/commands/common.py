@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from aisp.engine.clean import clean, clean_line
+from aisp.store.text import clean, clean_line
 from aisp.tui import plain
 
 if TYPE_CHECKING:
     from aisp.engine.client import Connection
     from aisp.kernels.catalog.model import Catalog, Needs, Target
-    from aisp.tui.commands.follow import RunView
+    from aisp.store.results.reading import Reading
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -131,7 +131,7 @@ async def connect_from_now() -> Connection:
     return await connect(subscribe_from=welcome.next_seq, epoch=welcome.epoch, tell=say_waiting)
 
 
-def mark(run: RunView) -> None:
+def mark(run: Reading) -> None:
     """Put the marks of earlier runs on a run that has just ended: the engine tells of an end when it is stored."""
     import sqlite3  # only where there is a run to mark
 
@@ -143,8 +143,7 @@ def mark(run: RunView) -> None:
     except sqlite3.Error as error:
         note(f"aisp: warning: whether a rung is in quarantine cannot be read: {clean_line(str(error))}")
         return
-    run.quarantined = {name: held for name, held in found.items() if held.run_id != run.id and name in run.arms}
-    run.hide()
+    run.quarantined = {name: bar for name, bar in found.items() if bar.run_id != run.id and name in run.rungs}
 
 
 def terminal_width() -> int | None:

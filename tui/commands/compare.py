@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aisp.engine.clean import clean_line
-from aisp.store.outcomes import State, Validity, Verdict
+from aisp.store.outcomes import TWIN_SUFFIX, State, Validity, Verdict
+from aisp.store.results.reading import Reading
+from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.commands import common
-from aisp.tui.commands.follow import A_A, RunView
 from aisp.tui.commands.quarantine import Marks
 from aisp.tui.results import clocks_differ
 
 if TYPE_CHECKING:
     from aisp.store import History
-    from aisp.store.records import RunRecord
+    from aisp.store.record import Run
 
 
 ROOMY_COLUMNS = 110
@@ -50,7 +50,7 @@ class Side:
     """A stored run with what it ran on. `sm_clock_mhz` is the median over its arms, of the clocks during their samples;
     else the driver's readings while it ran; None where neither was had."""
 
-    run: RunView
+    run: Reading
     environment: Mapping[str, object]
     sm_clock_mhz: float | None
 
@@ -99,7 +99,7 @@ def command(ctx: click.Context, first: str, second: str, as_json: bool) -> None:
     ctx.exit(1 if refused else 0)
 
 
-def _side(opened: History, record: RunRecord, kept: Marks) -> Side:
+def _side(opened: History, record: Run, kept: Marks) -> Side:
     import numpy as np  # the store has it imported already
 
     from aisp.tui.commands import stored
@@ -128,16 +128,16 @@ def differing(a: Side, b: Side) -> list[Difference]:
             found.append(Difference(what, texts[0], texts[1], refuses))
 
     for name in ("target", "device", "case"):
-        add(name, getattr(a.run, name), getattr(b.run, name), refuses=True)
-    add("mode", plain.run_mode(a.run.quick), plain.run_mode(b.run.quick), refuses=True)
+        add(name, getattr(a.run.record, name), getattr(b.run.record, name), refuses=True)
+    add("mode", plain.run_mode(a.run.record.quick), plain.run_mode(b.run.record.quick), refuses=True)
     runs = a.run, b.run
-    if any(run.state != State.OK for run in runs):
-        found.append(Difference("outcome", a.run.state, b.run.state, refuses=True))
-    if any(run.state == State.OK and run.validity != Validity.VALID for run in runs):
-        found.append(Difference("validity", a.run.validity, b.run.validity, refuses=True))
-    add("policy", a.run.policy, b.run.policy, refuses=False)
+    if any(run.record.state != State.OK for run in runs):
+        found.append(Difference("outcome", a.run.record.state, b.run.record.state, refuses=True))
+    if any(run.record.state == State.OK and run.record.validity != Validity.VALID for run in runs):
+        found.append(Difference("validity", a.run.record.validity, b.run.record.validity, refuses=True))
+    add("policy", a.run.record.policy, b.run.record.policy, refuses=False)
     add("clocks", _clock_flags(a.run), _clock_flags(b.run), refuses=True)
-    if a.run.device.startswith("cuda") and b.run.device.startswith("cuda"):
+    if a.run.record.device.startswith("cuda") and b.run.record.device.startswith("cuda"):
         clocks = a.sm_clock_mhz, b.sm_clock_mhz
         if None in clocks or clocks_differ(*clocks):
             found.append(Difference("SM clock", _mhz(clocks[0]), _mhz(clocks[1]), refuses=True))
@@ -152,31 +152,30 @@ def differing(a: Side, b: Side) -> list[Difference]:
     return sorted(found, key=lambda difference: not difference.refuses)
 
 
-def _clock_flags(run: RunView) -> str:
-    flags = run.finished.flags if run.finished else []
-    return ", ".join(sorted(flag for flag in flags if flag.startswith("clocks=")))
+def _clock_flags(run: Reading) -> str:
+    return ", ".join(sorted(flag for flag in run.record.flags if flag.startswith("clocks=")))
 
 
 def _mhz(clock: float | None) -> str:
     return plain.DASH if clock is None else f"{clock:.0f} MHz"
 
 
-def compare(a: RunView, b: RunView, *, refused: bool) -> list[Pair]:
+def compare(a: Reading, b: Reading, *, refused: bool) -> list[Pair]:
     """The rungs of both runs side by side, in A's order and then B's."""
     floors = [_floor(a), _floor(b)]
     floor = max(floors) if None not in floors else None  # type: ignore[type-var]
     pairs = []
-    for rung in dict.fromkeys([*a.arms, *b.arms]):
-        if rung.endswith(A_A):
+    for rung in dict.fromkeys([*a.rungs, *b.rungs]):
+        if rung.endswith(TWIN_SUFFIX):
             continue
-        left, right = (run.arms[rung].known if rung in run.arms else None for run in (a, b))
+        left, right = (run.arm(rung) for run in (a, b))
         a_ms = (left.median_ms, left.low_ms, left.high_ms) if left else (None, None, None)
         b_ms = (right.median_ms, right.low_ms, right.high_ms) if right else (None, None, None)
         speedup = a_ms[0] / b_ms[0] if a_ms[0] and b_ms[0] else None
         low = a_ms[1] / b_ms[2] if a_ms[1] and b_ms[2] else None
         high = a_ms[2] / b_ms[1] if a_ms[2] and b_ms[1] else None
         verdict, note = Verdict.NONE, ""
-        marked = [(name, mark) for name, run in (("A", a), ("B", b)) if (mark := run.mark(rung)) is not None]
+        marked = [(name, mark) for name, run in (("A", a), ("B", b)) if (mark := run.bar(rung)) is not None]
         if marked:
             speedup = low = high = None
             note = "; ".join(f"{mark.word} in {name} by {mark.check}: {mark.evidence}" for name, mark in marked)
@@ -191,8 +190,8 @@ def compare(a: RunView, b: RunView, *, refused: bool) -> list[Pair]:
     return pairs
 
 
-def _floor(run: RunView) -> float | None:
-    return max((c.floor for c in run.comparisons.values() if c.floor is not None), default=None)
+def _floor(run: Reading) -> float | None:
+    return max((c.floor for c in run.comparisons if c.floor is not None), default=None)
 
 
 def judge(low: float | None, high: float | None, floor: float | None) -> tuple[Verdict, str]:
@@ -221,11 +220,11 @@ def lines(a: Side, b: Side, differences: list[Difference], pairs: list[Pair], *,
         run = side.run
         facts = [
             run.id,
-            run.target,
-            run.device,
-            run.case,
-            "quick" if run.quick else "",
-            plain.local_time(run.wall),
+            run.record.target,
+            run.record.device,
+            run.record.case,
+            "quick" if run.record.quick else "",
+            plain.local_time(run.record.wall),
             _mhz(side.sm_clock_mhz),
         ]
         found.append(f"{name}  " + clean_line("  ".join(fact for fact in facts if fact and fact != plain.DASH)))
@@ -252,7 +251,7 @@ def lines(a: Side, b: Side, differences: list[Difference], pairs: list[Pair], *,
         found += ["", *table]
     if any(difference.refuses for difference in differences):
         found += ["", "=> no verdict: these two runs cannot be compared"]
-    elif a.run.quick and b.run.quick:
+    elif a.run.record.quick and b.run.record.quick:
         caveat = "both runs were quick: one process each cannot show how processes differ; compare two full runs"
         found += ["", f"=> {caveat} before you rely on it"]
     return found
@@ -271,13 +270,13 @@ def as_document(a: Side, b: Side, differences: list[Difference], pairs: list[Pai
         run = side.run
         return {
             "run_id": run.id,
-            "target": run.target,
-            "device": run.device,
-            "case": run.case,
-            "quick": run.quick,
-            "wall": run.wall,
-            "status": run.state,
-            "snapshot": run.snapshot,
+            "target": run.record.target,
+            "device": run.record.device,
+            "case": run.record.case,
+            "quick": run.record.quick,
+            "wall": run.record.wall,
+            "status": run.record.state,
+            "snapshot": run.record.snapshot,
             "sm_clock_mhz": side.sm_clock_mhz,
         }
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from aisp.engine.clean import clean_line
+from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.commands import common, imports, machine
 from aisp.tui.commands.facts import Check, Facts, Verdict

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from aisp.engine import lock, paths
-from aisp.engine.clean import clean_line
+from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import EXIT_NO, NotHereError
 from aisp.tui.commands import common

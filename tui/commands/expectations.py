@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aisp.engine.clean import clean_line
 from aisp.store.results.prediction import LOOK_BACK_RUNS, PORTABLE, Answer, Measured, Says, answer
+from aisp.store.results.reading import Bar
+from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.commands import common
-from aisp.tui.commands.quarantine import Mark, Marks
+from aisp.tui.commands.quarantine import Marks
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Expectation, Target
@@ -28,7 +29,7 @@ class Finding:
 
     target: Target
     answer: Answer
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[Bar, ...] = ()
 
 
 @click.command()

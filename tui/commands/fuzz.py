@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aisp.engine.clean import clean, clean_line
 from aisp.store.outcomes import CaseVerdict, FuzzVerdict
+from aisp.store.text import clean, clean_line
 from aisp.tui import plain
 from aisp.tui.cli import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_HERE, NotHereError
 from aisp.tui.commands import common
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from aisp.engine.client import Connection
     from aisp.engine.protocol import events, requests
     from aisp.kernels.catalog.model import Target
-    from aisp.store.fuzzes import FailureRecord, FuzzRecord, NaiveOpinion, RungFuzz, Tally
+    from aisp.store.record import Failure, Fuzz, NaiveOpinion, RungFuzz, Tally
 
 CORPUS = "corpus"
 """What is typed in the place of a target for all of the oracle's own operators, and before the name of one."""
@@ -192,7 +192,7 @@ def overall(rungs: Iterable[RungFuzz]) -> FuzzVerdict:
     return next((verdict for verdict in order if verdict in found), FuzzVerdict.UNDECIDED)
 
 
-def exit_status(record: FuzzRecord, *, named: Sequence[str] = ()) -> int:
+def exit_status(record: Fuzz, *, named: Sequence[str] = ()) -> int:
     """What a fuzz means as an exit status; see the command."""
     verdict = overall(record.rungs)
     if verdict is FuzzVerdict.WRONG:
@@ -219,8 +219,8 @@ class Ask:
     planned: events.FuzzPlanned | None = None
     case: int = 0  # number of the newest case, counted from 1
     failing: int = 0
-    failures: dict[str, FailureRecord] = field(default_factory=dict)
-    record: FuzzRecord | None = None
+    failures: dict[str, Failure] = field(default_factory=dict)
+    record: Fuzz | None = None
     end: events.FuzzFinished | events.LintFinished | events.ReplayFinished | None = None
     refused: str = ""
     deaf: bool = False
@@ -340,11 +340,7 @@ class Following(Interruptible):
             if ask.cases and ask.case * STEPS // ask.cases > before * STEPS // ask.cases:
                 self._progress.step(f"{self._place(ask)}{_counted(ask)}")
         elif isinstance(event, events.FuzzFailure):
-            from aisp.store.fuzzes import (
-                FailureRecord,  # the records of the store: only where there is something to keep
-            )
-
-            failure = FailureRecord.of(event.failure)
+            failure = event.failure
             ask.failures[failure.id] = failure
             if ask.of_task:
                 return
@@ -359,9 +355,7 @@ class Following(Interruptible):
 
         if not isinstance(ask.end, events.FuzzFinished):
             return
-        from aisp.store.fuzzes import FuzzRecord  # see _take
-
-        ask.record = record = FuzzRecord.of(ask.end.record)
+        ask.record = record = ask.end.fuzz
         self.seed = record.seed if self.seed is None else self.seed
         named = [name for rung in record.rungs for name in rung.failures]
         if ask.deaf or any(name not in ask.failures for name in named):
@@ -381,7 +375,7 @@ class Following(Interruptible):
             from aisp.tui.commands import stored  # see _close
 
             with contextlib.suppress(click.ClickException), stored.history() as opened:
-                ask.end = events.FuzzFinished(fuzz_id=ask.id, record=opened.fuzz(ask.id).plain())
+                ask.end = events.FuzzFinished(fuzz=opened.fuzz(ask.id))
         elif ask.id not in {item.run_id for item in (await engine.status()).queue}:
             self._going = None
             raise NotHereError("the end was lost on the way from the engine; ask again")
@@ -420,7 +414,7 @@ def by_strategy_text(tallies: Mapping[str, Tally]) -> str:
     return clean_line(", ".join(failing)) or plain.DASH
 
 
-def smallest(rung: RungFuzz, failures: Mapping[str, FailureRecord]) -> FailureRecord | None:
+def smallest(rung: RungFuzz, failures: Mapping[str, Failure]) -> Failure | None:
     """The smallest failing case of a rung; None where it has none, or it could not be read."""
     return next((failures[name] for name in rung.failures if name in failures), None)
 
@@ -431,7 +425,7 @@ def naive_words(naive: NaiveOpinion | None) -> list[str]:
     return [plain.DASH if answer is None else "accepts" if answer else "refuses" for answer in said]
 
 
-def lines(record: FuzzRecord, failures: Mapping[str, FailureRecord], *, width: int | None) -> list[str]:
+def lines(record: Fuzz, failures: Mapping[str, Failure], *, width: int | None) -> list[str]:
     """A fuzz for people; the last line is its outcome."""
     facts = [
         record.device,
@@ -472,7 +466,7 @@ def lines(record: FuzzRecord, failures: Mapping[str, FailureRecord], *, width: i
     return [*found, "", summary(record)]
 
 
-def failing_lines(rung: RungFuzz, failures: Mapping[str, FailureRecord]) -> list[str]:
+def failing_lines(rung: RungFuzz, failures: Mapping[str, Failure]) -> list[str]:
     """The smallest failing case of a rung in full, and the ids of the others; empty where none failed."""
     kept = [failures[name] for name in rung.failures if name in failures]
     if not kept:
@@ -501,7 +495,7 @@ def _figure(value: float) -> str:
     return plain.count(int(value)) if whole else plain.number(value, 3)
 
 
-def summary(record: FuzzRecord) -> str:
+def summary(record: Fuzz) -> str:
     """The outcome on one line: the rungs of each verdict, and why it ended before its end."""
     told = []
     for verdict in (FuzzVerdict.WRONG, FuzzVerdict.DOUBTED, FuzzVerdict.UNDECIDED, FuzzVerdict.RIGHT):
@@ -514,7 +508,7 @@ def summary(record: FuzzRecord) -> str:
     return clean_line(f"=> {'; '.join(told) or 'no rung was tried'}", limit=2000)
 
 
-def as_document(record: FuzzRecord, failures: Mapping[str, FailureRecord]) -> dict[str, Any]:
+def as_document(record: Fuzz, failures: Mapping[str, Failure]) -> dict[str, Any]:
     """A fuzz for JSON; the schema is in docs/commands.md."""
     return {
         "fuzz_id": record.id,
@@ -558,7 +552,7 @@ def tallies_json(tallies: Mapping[str, Tally]) -> list[dict[str, Any]]:
     ]
 
 
-def smallest_json(rung: RungFuzz, failures: Mapping[str, FailureRecord]) -> dict[str, str] | None:
+def smallest_json(rung: RungFuzz, failures: Mapping[str, Failure]) -> dict[str, str] | None:
     """The smallest failing case for JSON: its id and its text."""
     least = smallest(rung, failures)
     return None if least is None else {"failure": least.id, "case": case_text(least.case)}
@@ -592,7 +586,7 @@ class Judged:
 
     operator: Operator
     fuzz: RungFuzz | None = None
-    failures: Mapping[str, FailureRecord] = field(default_factory=dict)
+    failures: Mapping[str, Failure] = field(default_factory=dict)
     device: str = ""
     fuzz_id: str = ""
     reason: str = ""

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aisp.engine.clean import clean_line
 from aisp.store.outcomes import FindingStatus, State, Validity
 from aisp.store.results.prediction import PORTABLE
+from aisp.store.results.reading import Reading
+from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.commands import common
-from aisp.tui.commands.follow import RunView, result_lines, run_json
+from aisp.tui.commands.follow import result_lines, run_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +57,7 @@ def command(ctx: click.Context, wanted: str | None, limit: int, as_json: bool) -
     ctx.exit(0 if runs else 1)
 
 
-def lines(runs: Sequence[RunView], *, with_target: bool, width: int | None) -> list[str]:
+def lines(runs: Sequence[Reading], *, with_target: bool, width: int | None) -> list[str]:
     """The table for people."""
     heads = [
         "when",
@@ -72,19 +73,18 @@ def lines(runs: Sequence[RunView], *, with_target: bool, width: int | None) -> l
     rows = []
     for run in runs:
         best = run.best
-        arm = run.arms.get(best.rung) if best else None
-        known = arm.known if arm else None
-        outcome = (run.finished.verdict if run.finished else run.state) if run.state == State.OK else run.state
-        doubts = [run.validity] if run.validity in (Validity.SUSPECT, Validity.CAUGHT) else []
+        known = run.arm(best.rung) if best else None
+        outcome: str = run.record.verdict if run.record.state is State.OK else run.record.state
+        doubts: list[str] = [run.record.validity] if run.record.validity in (Validity.SUSPECT, Validity.CAUGHT) else []
         doubts += ["quarantined"] if run.quarantined else []
-        doubts += [PORTABLE] if run.policy == PORTABLE else []
+        doubts += [PORTABLE] if run.record.policy == PORTABLE else []
         outcome += f" ({', '.join(doubts)})" if doubts else ""
         row = [
-            plain.local_time(run.wall),
+            plain.local_time(run.record.wall),
             run.id,
-            run.target,
-            f"{run.device} {run.case}".rstrip(),
-            "quick" if run.quick else "full",
+            run.record.target,
+            f"{run.record.device} {run.record.case}".rstrip(),
+            "quick" if run.record.quick else "full",
             outcome,
             best.rung if best else plain.DASH,
             plain.milliseconds(known.median_ms, known.low_ms, known.high_ms)
@@ -98,8 +98,8 @@ def lines(runs: Sequence[RunView], *, with_target: bool, width: int | None) -> l
         rows = [[*row[:2], *row[3:]] for row in rows]
     told: dict[str, None] = {}
     for run in runs:
-        for mark in run.marks:
-            told.setdefault(clean_line(f"{run.target}: {mark.sentence}", limit=2000))
+        for mark in run.bars:
+            told.setdefault(clean_line(f"{run.record.target}: {mark.sentence}", limit=2000))
     return [*plain.table(heads, rows, width=width, shrink="best rung", drop=DROPPED), *([""] if told else []), *told]
 
 
@@ -118,7 +118,7 @@ def show(opened: History, run_id: str, *, as_json: bool) -> None:
 
 
 def whole_lines(
-    run: RunView, manifest: Mapping[str, object], environment: Mapping[str, object], *, width: int | None
+    run: Reading, manifest: Mapping[str, object], environment: Mapping[str, object], *, width: int | None
 ) -> list[str]:
     """One run for people: what `bench run` printed, then samples, comparisons, steps, plan and machine."""
     parts = [
@@ -130,13 +130,13 @@ def whole_lines(
             ["step", "arm", "took"],
             [
                 [clean_line(step.name), clean_line(step.arm), plain.duration((step.duration_ms or 0.0) / 1e3)]
-                for step in run.steps
+                for step in run.record.steps
             ],
             right=["took"],
             width=width,
             shrink="arm",
         )
-        if run.steps
+        if run.record.steps
         else [],
         _facts("planned", manifest, width=width),
         _facts("ran on", environment, width=width),
@@ -144,13 +144,12 @@ def whole_lines(
     return "\n\n".join("\n".join(part) for part in parts if part).splitlines()
 
 
-def _samples(run: RunView, *, width: int | None) -> list[str]:
+def _samples(run: Reading, *, width: int | None) -> list[str]:
     """What each arm's samples say of themselves, the A/A arm's too."""
     rows = []
-    for arm in run.arms.values():
-        known = arm.known
-        quality = known.quality if known else None
-        if known is None or quality is None:
+    for arm in run.record.arms:
+        quality = arm.quality
+        if quality is None:
             continue
         modes = plain.DASH
         if quality.low_mode_ms is not None:
@@ -158,7 +157,7 @@ def _samples(run: RunView, *, width: int | None) -> list[str]:
             modes = f"{low}, {high} ({plain.percent(quality.high_share)})"
         row = [
             arm.rung,
-            plain.count(known.samples),
+            plain.count(arm.sample_count),
             plain.percent(quality.drift, 1),
             plain.DASH if quality.autocorrelation is None else f"{quality.autocorrelation:.2f}",
             modes,
@@ -184,12 +183,12 @@ def _short(time_ms: float | None) -> str:
     return plain.quantity(None if time_ms is None else time_ms / 1e3, "s")
 
 
-def _comparisons(run: RunView, *, width: int | None) -> list[str]:
+def _comparisons(run: Reading, *, width: int | None) -> list[str]:
     """Every comparison in time and in cycles, the A/A arm's and those with further baselines too."""
     if not run.comparisons:
         return []
     rows = []
-    for c in run.comparisons.values():
+    for c in run.comparisons:
         row = [
             c.rung,
             c.baseline,
@@ -206,10 +205,10 @@ def _comparisons(run: RunView, *, width: int | None) -> list[str]:
     )
 
 
-def _unavailable(run: RunView, *, width: int | None) -> list[str]:
+def _unavailable(run: Reading, *, width: int | None) -> list[str]:
     """Checks that could not be asked, and why; the caught and suspect ones were told above."""
     why: dict[tuple[str, str], None] = {}
-    for finding in run.findings:
+    for finding in run.record.findings:
         if finding.status == FindingStatus.UNAVAILABLE:
             why.setdefault((clean_line(finding.check), clean_line(finding.evidence, limit=2000)))
     return plain.table(["could not be asked", "why"], list(why), width=width, shrink="why") if why else []

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Iterator
 
-from aisp.engine.clean import clean_line
+from aisp.store.text import clean_line
 from aisp.tui.commands.facts import Check, Facts, Verdict
 
 FIX = "look at it: remove it, or accept it if you put it there: aisp doctor --accept"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from aisp.store import seal
-from aisp.store.outcomes import CHANGED_REASON, Correctness, State, Validity, Verdict
+from aisp.store.outcomes import CHANGED_REASON, TWIN_SUFFIX, Correctness, State, Validity, Verdict
 from aisp.store.results import standing
 from aisp.tui.commands import quarantine
 from aisp.tui.commands.quarantine import Marks, open_read_only
@@ -160,5 +160,5 @@ def _said(connection: sqlite3.Connection, run: _Run, changed: Container[int], *,
             sol=lead.sol,
         )
     told = [c for c in ratios if c.speedup is not None or c.verdict != Verdict.NONE]
-    masked = {name.removesuffix(standing.TWIN_SUFFIX) for c in told for name in (c.rung, c.baseline)} & hidden
+    masked = {name.removesuffix(TWIN_SUFFIX) for c in told for name in (c.rung, c.baseline)} & hidden
     return replace(last, verdict=Verdict.NONE) if masked else last

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aisp.engine.clean import clean_line
+from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_HERE
 from aisp.tui.commands import common

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from aisp.engine import paths
-from aisp.engine.clean import clean_line
 from aisp.store.outcomes import State, Validity
+from aisp.store.results.reading import Bar
+from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.commands import common, last_results
 from aisp.tui.commands.last_results import Standing
-from aisp.tui.commands.quarantine import Mark, Marks
+from aisp.tui.commands.quarantine import Marks
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Catalog, Target
@@ -50,7 +51,7 @@ def choose(catalog: Catalog, chapter: str | None) -> list[Target]:
     return [target for target in catalog.targets if target.chapter == chapter]
 
 
-def marked(marks: Marks, target: Target) -> list[Mark]:
+def marked(marks: Marks, target: Target) -> list[Bar]:
     """The rungs of a target that are in quarantine."""
     return list(marks.in_force(bytes(target.folder)).values())
 
@@ -99,7 +100,7 @@ def last_text(found: Standing, *, quarantined: bool = False) -> str:
     return clean_line(f"{text} ({', '.join(notes)})" if notes else text)
 
 
-def target_json(target: Target, found: Standing | None, marks: Sequence[Mark] = ()) -> dict[str, Any]:
+def target_json(target: Target, found: Standing | None, marks: Sequence[Bar] = ()) -> dict[str, Any]:
     """A target for JSON; the schema is in docs/commands.md."""
     last, attempt = (found.result, found.attempt) if found else (None, None)
     return {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from aisp.engine.clean import clean_line
+from aisp.store.text import clean_line
 from aisp.tui.cli import NotHereError
 from aisp.tui.commands import common
 

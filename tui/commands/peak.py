@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aisp.engine import telling
-from aisp.engine.clean import clean_line
 from aisp.engine.protocol import events
+from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_HERE, NotHereError
 from aisp.tui.commands import common
@@ -24,7 +23,7 @@ from aisp.tui.commands.interruptible import Interruptible
 
 if TYPE_CHECKING:
     from aisp.engine.client import Connection
-    from aisp.store.records import Peak
+    from aisp.store.record import Ceiling, Peak
 
 
 @dataclass(slots=True)
@@ -35,7 +34,7 @@ class PeakView:
     gpu: str = ""
     wall: str = ""
     count: int = 0
-    ceilings: list[events.PeakCeiling] = field(default_factory=list)
+    ceilings: list[Ceiling] = field(default_factory=list)
     finished: events.PeakFinished | None = None
 
     def apply(self, event: events.Event) -> bool:
@@ -43,7 +42,7 @@ class PeakView:
         if isinstance(event, events.PeakCeiling) and event.peak_id == self.id:
             self.gpu = event.gpu or self.gpu
             self.count = event.count
-            self.ceilings.append(event)
+            self.ceilings.append(event.ceiling)
             return True
         if isinstance(event, events.PeakFinished) and event.peak_id == self.id:
             self.gpu = event.gpu or self.gpu
@@ -95,18 +94,8 @@ def newest(gpu_uuid: str = "") -> Peak | None:
 
 def stored_view(peak: Peak) -> PeakView:
     """A stored measurement in the form that the stream fills."""
-    count = len(peak.ceilings)
-    return PeakView(
-        id=peak.id,
-        gpu=peak.gpu,
-        wall=peak.wall,
-        count=count,
-        ceilings=[
-            telling.ceiling_event(peak.id, peak.gpu, number, count, ceiling)
-            for number, ceiling in enumerate(peak.ceilings, 1)
-        ],
-        finished=events.PeakFinished(peak_id=peak.id, gpu=peak.gpu),
-    )
+    ended = events.PeakFinished(peak_id=peak.id, gpu=peak.gpu)
+    return PeakView(peak.id, peak.gpu, peak.wall, len(peak.ceilings), list(peak.ceilings), ended)
 
 
 class Measurement(Interruptible):
@@ -160,8 +149,8 @@ class Measurement(Interruptible):
                     self._progress.clear()
                     common.note(f"aisp: {event.severity}: {clean_line(event.text)}")
                 elif view.apply(event) and isinstance(event, events.PeakCeiling):
-                    value = plain.quantity(event.value, event.unit)
-                    self._progress.step(f"[{event.position}/{event.count}] {event.name}  {value}")
+                    value = plain.quantity(event.ceiling.value, event.ceiling.unit)
+                    self._progress.step(f"[{event.position}/{event.count}] {event.ceiling.name}  {value}")
             if view.finished is not None:
                 if not view.finished.reason and len(view.ceilings) < view.count:
                     self._catch_up(view)  # it was under way when we came
@@ -181,7 +170,7 @@ class Measurement(Interruptible):
         started = time.monotonic()
         while True:
             last = view.ceilings[-1] if view.ceilings else None
-            parts = ["waiting for the GPU"] if last is None else [f"[{last.position}/{last.count}] {last.name}"]
+            parts = ["waiting for the GPU"] if last is None else [f"[{len(view.ceilings)}/{view.count}] {last.name}"]
             if last is not None:
                 parts.append(plain.quantity(last.value, last.unit))
             self._progress.show("  ".join([*parts, plain.duration(time.monotonic() - started)]))
@@ -236,7 +225,7 @@ def as_document(view: PeakView) -> dict[str, Any]:
     }
 
 
-def ceiling_json(gpu: str, ceiling: events.PeakCeiling) -> dict[str, Any]:
+def ceiling_json(gpu: str, ceiling: Ceiling) -> dict[str, Any]:
     """One ceiling for JSON."""
     from aisp.engine.datasheets import ceiling_value  # see lines()
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote_from_bytes
+
+from aisp.store.results.reading import Bar
 
 OPEN_TIMEOUT_S = 1.0
 SINCE = 4
@@ -29,64 +29,25 @@ WHERE runs.id = ? ORDER BY q.number
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """Why a rung's figures are no result.
-
-    Attributes:
-        rung: its name; "" for the run as a whole.
-        check, evidence: which check caught it, and what it saw.
-        run_id, wall: the run in which it was seen, and when.
-        here: seen in the run that is shown; else in an earlier one of the same code.
-    """
-
-    rung: str
-    check: str
-    evidence: str
-    run_id: str = ""
-    wall: str = ""
-    here: bool = False
-
-    @property
-    def word(self) -> str:
-        """ "caught" in the run that is shown, "quarantined" since an earlier one."""
-        return "caught" if self.here else "quarantined"
-
-    @property
-    def sentence(self) -> str:
-        """ "optimized: quarantined by timing.wall_clock: 0.41 ms by events, 9.8 ms by the engine's clock"."""
-        return f"{self.rung or 'the run'}: {self.word} by {self.check}: {self.evidence}"
-
-    def as_json(self) -> dict[str, Any]:
-        """For JSON; the schema is in docs/commands.md."""
-        return {
-            "rung": self.rung,
-            "check": self.check,
-            "evidence": self.evidence,
-            "run_id": self.run_id,
-            "wall": self.wall,
-        }
-
-
 class Marks:
     """Every quarantine of a store, by folder of the target."""
 
     def __init__(self) -> None:
-        self._of_code: dict[tuple[bytes, str], dict[str, Mark]] = {}
-        self._in_force: dict[bytes, dict[str, Mark]] = {}
+        self._of_code: dict[tuple[bytes, str], dict[str, Bar]] = {}
+        self._in_force: dict[bytes, dict[str, Bar]] = {}
 
-    def add(self, mark: Mark, folder: bytes, code: str, *, in_force: bool) -> None:
+    def add(self, bar: Bar, folder: bytes, code: str, *, in_force: bool) -> None:
         """Take one in; a later one of the same rung and code takes the place of an earlier one."""
         if code:
-            self._of_code.setdefault((folder, code), {})[mark.rung] = mark
+            self._of_code.setdefault((folder, code), {})[bar.rung] = bar
         if in_force:
-            self._in_force.setdefault(folder, {})[mark.rung] = mark
+            self._in_force.setdefault(folder, {})[bar.rung] = bar
 
-    def of_code(self, folder: bytes, manifest: Mapping[str, object]) -> dict[str, Mark]:
+    def of_code(self, folder: bytes, manifest: Mapping[str, object]) -> dict[str, Bar]:
         """Rungs whose figures in a run with this manifest nobody may be shown."""
         return self._of_code.get((folder, str(manifest.get("code") or "")), {})
 
-    def in_force(self, folder: bytes) -> dict[str, Mark]:
+    def in_force(self, folder: bytes) -> dict[str, Bar]:
         """Rungs of the target in `folder` that are marked today."""
         return self._in_force.get(folder, {})
 
@@ -109,7 +70,7 @@ def select(connection: sqlite3.Connection) -> Marks:
     marks = Marks()
     if known(connection):
         for folder, code, in_force, *fields in connection.execute(_ALL):
-            marks.add(Mark(*fields), bytes(folder), str(code), in_force=bool(in_force))
+            marks.add(Bar(*fields), bytes(folder), str(code), in_force=bool(in_force))
     return marks
 
 
@@ -121,11 +82,11 @@ def read(database: Path) -> Marks:
         return select(connection)
 
 
-def of_run(database: Path, run_id: str) -> dict[str, Mark]:
+def of_run(database: Path, run_id: str) -> dict[str, Bar]:
     """Rungs whose figures in this stored run nobody may be shown, by name. Raises sqlite3.Error."""
     if not database.exists():
         return {}
     with closing(open_read_only(database)) as connection:
         if not known(connection):
             return {}
-        return {row[0]: Mark(*row) for row in connection.execute(_OF_RUN, (run_id,))}
+        return {row[0]: Bar(*row) for row in connection.execute(_OF_RUN, (run_id,))}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aisp.engine.clean import clean, clean_line
+from aisp.store.text import clean, clean_line
 from aisp.tui import plain
 from aisp.tui.cli import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_HERE
 from aisp.tui.commands import common
@@ -17,7 +17,7 @@ from aisp.tui.fuzzes import REPLAY_WORDS, case_text
 
 if TYPE_CHECKING:
     from aisp.engine.protocol import events
-    from aisp.store.fuzzes import FailureRecord
+    from aisp.store.record import Failure
 
 REPRODUCED, IMPOSSIBLE = "reproduced", "impossible"
 
@@ -51,7 +51,7 @@ def command(ctx: click.Context, failure_id: str, as_json: bool) -> None:
     ctx.exit({REPRODUCED: EXIT_GOOD, IMPOSSIBLE: EXIT_NOT_HERE}.get(end.outcome, EXIT_NO))
 
 
-def lines(end: events.ReplayFinished, failure: FailureRecord) -> list[str]:
+def lines(end: events.ReplayFinished, failure: Failure) -> list[str]:
     """A replay for people; the last line is its outcome."""
     found = [
         apart(failure.target, failure.rung, failure.device, f"failure {failure.id}"),
@@ -64,7 +64,7 @@ def lines(end: events.ReplayFinished, failure: FailureRecord) -> list[str]:
     return [*found, f"=> {REPLAY_WORDS.get(end.outcome, clean_line(end.outcome))}"]
 
 
-def as_document(end: events.ReplayFinished, failure: FailureRecord) -> dict[str, Any]:
+def as_document(end: events.ReplayFinished, failure: Failure) -> dict[str, Any]:
     """A replay for JSON; the schema is in docs/commands.md."""
     return {
         "failure": failure.id,

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aisp.engine.clean import clean_line
 from aisp.store.outcomes import State
+from aisp.store.record import unplanned
 from aisp.store.results import edits
+from aisp.store.results.reading import Reading
+from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import NotHereError
 from aisp.tui.commands import common
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aisp.engine.protocol.events import Reply
-    from aisp.tui.commands.follow import RunView
+
 
 LOOK_BACK_RUNS = 1000
 HASH_DIGITS = 64
@@ -52,12 +54,12 @@ def command(ctx: click.Context, target_id: str, snapshot: str, root: str | None,
     target = common.find_target(common.load_catalog(roots), target_id)
     run = _kept(snapshot) or choose(_stored_runs(target.id), target.id, snapshot)
     facts = [
-        run.snapshot[:12],
+        run.record.snapshot[:12],
         f"run {run.id}" if run.id else "",
-        plain.local_time(run.wall) if run.wall else "",
+        plain.local_time(run.record.wall) if run.record.wall else "",
     ]
     if run.id:
-        facts.append(run.state)
+        facts.append(run.record.state)
     if run.best_ms is not None:
         facts.append(f"{plain.number(run.best_ms)} ms")
     described = clean_line(", ".join(fact for fact in facts if fact))
@@ -67,12 +69,12 @@ def command(ctx: click.Context, target_id: str, snapshot: str, root: str | None,
         common.note(f"{described}\ninto {clean_line(bytes(target.folder), limit=4096)}; what is there is kept")
         if not click.confirm("Write it back?", err=True):
             ctx.exit(1)
-    reply = asyncio.run(_restore(sent[0] if sent else "", target.id, run.snapshot))
+    reply = asyncio.run(_restore(sent[0] if sent else "", target.id, run.record.snapshot))
     if reply.error:
         raise NotHereError(clean_line(reply.error, limit=2000))
     if as_json:
         common.say_document(
-            {"target": target.id, "restored": run.snapshot, "run_id": run.id, "kept": reply.detail or None}
+            {"target": target.id, "restored": run.record.snapshot, "run_id": run.id, "kept": reply.detail or None}
         )
         return
     common.say(f"restored {described}")
@@ -81,23 +83,22 @@ def command(ctx: click.Context, target_id: str, snapshot: str, root: str | None,
         common.say(f"what was there is kept; to bring it back: aisp restore {clean_line(target.id)} {kept}")
 
 
-def _kept(snapshot: str) -> RunView | None:
+def _kept(snapshot: str) -> Reading | None:
     """A snapshot named by its whole hash: also one that no run has used, such as what an earlier restore
     kept."""
     if len(snapshot) != HASH_DIGITS:
         return None
     from aisp.tui.commands import stored  # the store and numpy
-    from aisp.tui.commands.follow import RunView
 
     with stored.history() as opened:
         try:
             opened.snapshot(snapshot)
         except LookupError:
             return None
-    return RunView(id="", snapshot=snapshot)
+    return Reading(unplanned("", snapshot=snapshot))
 
 
-def _stored_runs(target_id: str) -> list[RunView]:
+def _stored_runs(target_id: str) -> list[Reading]:
     from aisp.tui.commands import stored  # the store and numpy
 
     with stored.history() as opened:
@@ -106,15 +107,16 @@ def _stored_runs(target_id: str) -> list[RunView]:
         return [stored.view(record, kept) for record in found if record.snapshot]
 
 
-def choose(runs: Sequence[RunView], target_id: str, wanted: str) -> RunView:
+def choose(runs: Sequence[Reading], target_id: str, wanted: str) -> Reading:
     """The run whose sources `wanted` means; `runs` are newest first. Wrong usage where there is none, or
     more."""
     if not runs:
         raise click.UsageError(f"no run of {target_id} has kept its sources yet; `aisp bench run` makes one")
     if wanted == "best":
-        newest = next((run for run in runs if run.state == State.OK), runs[0])
-        alike = [run for run in runs if (run.device, run.case) == (newest.device, newest.case)]
-        times = ((run, edits.believed(run.state, run.validity, run.lead, run.hidden)) for run in alike)
+        newest = next((run for run in runs if run.record.state == State.OK), runs[0])
+        wants = (newest.record.device, newest.record.case)
+        alike = [run for run in runs if (run.record.device, run.record.case) == wants]
+        times = ((run, edits.believed(run.record.state, run.record.validity, run.lead, run.hidden)) for run in alike)
         best = edits.best(times)
         if best is None:
             raise click.UsageError(
@@ -122,13 +124,17 @@ def choose(runs: Sequence[RunView], target_id: str, wanted: str) -> RunView:
             )
         return best
     low = wanted.lower()
-    found = {run.snapshot: run for run in runs if run.snapshot.startswith(low) or run.id.lower().startswith(low)}
+    found = {
+        run.record.snapshot: run
+        for run in runs
+        if run.record.snapshot.startswith(low) or run.id.lower().startswith(low)
+    }
     if len(found) == 1:
         return next(iter(found.values()))
     if not found:
         newest = runs[0]
         raise click.UsageError(
-            f"no snapshot of {target_id} begins with {wanted!r}; the newest is {newest.snapshot[:12]}, "
+            f"no snapshot of {target_id} begins with {wanted!r}; the newest is {newest.record.snapshot[:12]}, "
             f"and `aisp bench history {target_id} --json` names all"
         )
     raise click.UsageError(

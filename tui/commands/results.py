@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aisp.engine.clean import clean_line
 from aisp.engine.speed_of_light import at_fast_host_ms
 from aisp.kernels.catalog.model import Goal, Role, by_others
 from aisp.store.chain import SHORT
@@ -22,16 +21,17 @@ from aisp.store.results import standing
 from aisp.store.results.hardware import is_meant
 from aisp.store.results.hardware import names as hardware_names
 from aisp.store.results.prediction import LOOK_BACK_RUNS, answer, measured
+from aisp.store.results.reading import Reading
+from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import EXIT_NO
 from aisp.tui.commands import common
 from aisp.tui.commands.expectations import times
-from aisp.tui.commands.follow import A_A, RunView
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Chapter, Target
     from aisp.store import History
-    from aisp.store.records import RunRecord
+    from aisp.store.record import Run
     from aisp.tui.commands.quarantine import Marks
 
 BASELINE, OPTIMIZED = "baseline", "optimized"
@@ -99,7 +99,7 @@ def gather(
     """What the store knows of these targets on that hardware, as plain data."""
     from aisp.tui.commands import stored
 
-    found: dict[str, list[tuple[list[str], Mapping[str, Any], RunRecord]]] = {}
+    found: dict[str, list[tuple[list[str], Mapping[str, Any], Run]]] = {}
     newest = ("", "")  # id, which sorts by creation, and hardware
     for target in targets:
         records = [
@@ -117,7 +117,7 @@ def gather(
     versions: dict[str, set[str]] = {}
     told, missing = [], []
     for target in targets:
-        by_case: dict[str, tuple[Mapping[str, Any], RunRecord]] = {}
+        by_case: dict[str, tuple[Mapping[str, Any], Run]] = {}
         for names, facts, record in found[target.id]:
             if names[0] == named if hardware is None else is_meant(hardware, names):
                 by_case.setdefault(record.case, (facts, record))
@@ -146,7 +146,7 @@ def gather(
     }
 
 
-def _met(target: Target, chosen: Sequence[tuple[Mapping[str, Any], RunRecord]], kept: Marks) -> bool | None:
+def _met(target: Target, chosen: Sequence[tuple[Mapping[str, Any], Run]], kept: Marks) -> bool | None:
     """What the page's own runs, each with its environment, say to the target's prediction."""
     if target.expect is None:
         return None
@@ -155,7 +155,7 @@ def _met(target: Target, chosen: Sequence[tuple[Mapping[str, Any], RunRecord]], 
     return answer([record for _, record in chosen], target, lambda run: facts[run.id], quarantined=marked).met
 
 
-def _target(target: Target, runs: Sequence[RunView], met: bool | None) -> Document:
+def _target(target: Target, runs: Sequence[Reading], met: bool | None) -> Document:
     expect = target.expect
     predicted = None
     if expect is not None:
@@ -184,16 +184,16 @@ def _target(target: Target, runs: Sequence[RunView], met: bool | None) -> Docume
     }
 
 
-def _run(run: RunView, summaries: Mapping[str, str], target: Target) -> Document:
+def _run(run: Reading, summaries: Mapping[str, str], target: Target) -> Document:
     rungs = []
-    for arm in run.arms.values():
-        if arm.rung.endswith(A_A) or arm.known is None:
+    for known in run.record.arms:
+        if known.twin:
             continue
-        known, against, mark = arm.known, run.against_baseline(arm.rung), run.mark(arm.rung)
+        against, mark = run.comparison(known.rung), run.bar(known.rung)
         rungs.append(
             {
-                "rung": arm.rung,
-                "summary": summaries.get(arm.rung, ""),
+                "rung": known.rung,
+                "summary": summaries.get(known.rung, ""),
                 "state": known.state,
                 "timing": known.timing,
                 "median_ms": None if mark else known.median_ms,
@@ -204,21 +204,21 @@ def _run(run: RunView, summaries: Mapping[str, str], target: Target) -> Document
                 "high": against.high if against else None,
                 "verdict": against.verdict if against else None,
                 "sol": None if mark else known.sol,
-                "limiter": known.light.limiter if known.light else "",
+                "limiter": (known.light.limiter or "") if known.light else "",
                 "launch_eager_ms": known.light.launch_eager_ms if known.light and not mark else None,
                 "fast_host_ms": None if mark else at_fast_host_ms(known.median_ms, known.light),
                 "peak_bytes": known.peak_bytes,
                 "note": mark.sentence if mark else clean_line(known.reason, limit=300),
             }
         )
-    found = measured(run.arms.values(), run.comparisons.values(), target.goal, run.hidden)
+    found = measured(run.record.arms, run.comparisons, target.goal, run.hidden)
     return {
         "run_id": run.id,
-        "wall": run.wall,
-        "case": run.case,
-        "state": run.state,
-        "validity": run.validity,
-        "policy": run.policy,
+        "wall": run.record.wall,
+        "case": run.record.case,
+        "state": run.record.state,
+        "validity": run.record.validity,
+        "policy": run.record.policy,
         "best": found.rung or None,
         "speedup": found.speedup,
         "memory": found.memory,

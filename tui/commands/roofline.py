@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aisp.engine.clean import clean_line
 from aisp.engine.speed_of_light import MEMORY
 from aisp.store.outcomes import State, Validity
+from aisp.store.results.reading import Reading
+from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import EXIT_NO, NotHereError
 from aisp.tui.commands import common
-from aisp.tui.commands.follow import A_A, RunView
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from aisp.kernels.catalog.model import Target
-    from aisp.store.records import Peak
+    from aisp.store.record import Peak
 
 LOOK_BACK_RUNS = 200
 """How many of a target's runs are looked through for one that was timed on a GPU."""
@@ -112,7 +112,7 @@ class Chart:
     path: str  # what the bytes cross: "memory" of the GPU, "pcie", "nvlink"
     flops: float
     bytes: float  # over that path
-    run: RunView
+    run: Reading
     peak_wall: str  # when the measured roofs were measured; "" where they were not
     roofs: tuple[Roof, ...]
     points: tuple[Point, ...]
@@ -176,7 +176,7 @@ def look(target: Target) -> tuple[Chart | None, str]:
         for record in opened.newest(LOOK_BACK_RUNS, target.id, all_findings=False):
             run = stored.view(record, kept)
             timed = bool(points(run, 0.0, 0.0))
-            if run.state == State.OK and run.device.startswith("cuda") and timed:
+            if run.record.state == State.OK and run.record.device.startswith("cuda") and timed:
                 facts = stored.environment(opened, record)
                 uuid = str(facts.get("gpu_uuid") or "")
                 peak = next(iter(opened.peaks(uuid, 1)), None) if uuid else None
@@ -184,7 +184,7 @@ def look(target: Target) -> tuple[Chart | None, str]:
     return None, f"no timed run of {target.id} on a GPU is stored; `aisp bench run --targets {target.id}` makes one"
 
 
-def chart(target: Target, run: RunView, facts: Mapping[str, object], peak: Peak | None) -> tuple[Chart | None, str]:
+def chart(target: Target, run: Reading, facts: Mapping[str, object], peak: Peak | None) -> tuple[Chart | None, str]:
     """The chart of one run, or None and why there is none.
 
     Args:
@@ -197,7 +197,7 @@ def chart(target: Target, run: RunView, facts: Mapping[str, object], peak: Peak 
 
     gpu = str(facts.get("gpu") or "")
     try:
-        case = target.case(run.case)
+        case = target.case(run.record.case)
     except LookupError as error:
         return None, f"run {run.id} was of a case that is gone: {error.args[0]}"
     work = sol.work(target, case)
@@ -230,15 +230,12 @@ def chart(target: Target, run: RunView, facts: Mapping[str, object], peak: Peak 
     ), ""
 
 
-def points(run: RunView, flops: float, bytes_moved: float) -> tuple[Point, ...]:
+def points(run: Reading, flops: float, bytes_moved: float) -> tuple[Point, ...]:
     """The timed rungs of a run, in its order, without the A/A arm and without those that are marked."""
     return tuple(
-        Point(arm.rung, arm.known.median_ms, arm.known.low_ms, arm.known.high_ms, flops, bytes_moved)
-        for arm in run.arms.values()
-        if arm.known is not None
-        and arm.known.median_ms is not None
-        and not arm.rung.endswith(A_A)
-        and run.mark(arm.rung) is None
+        Point(arm.rung, arm.median_ms, arm.low_ms, arm.high_ms, flops, bytes_moved)
+        for arm in run.record.arms
+        if arm.median_ms is not None and not arm.twin and run.bar(arm.rung) is None
     )
 
 
@@ -288,11 +285,15 @@ def lines(chart: Chart, *, width: int | None) -> list[str]:
         "",
         *plain.table(point_heads, rows, right=point_heads[2:], width=width, shrink="rung", drop=drop),
         "",
-        f"run {clean_line(chart.run.id)} of {plain.local_time(chart.run.wall)}"
-        + (", quick" if chart.run.quick else "")
-        + (f", times {chart.run.validity}" if chart.run.validity in (Validity.SUSPECT, Validity.CAUGHT) else ""),
+        f"run {clean_line(chart.run.id)} of {plain.local_time(chart.run.record.wall)}"
+        + (", quick" if chart.run.record.quick else "")
+        + (
+            f", times {chart.run.record.validity}"
+            if chart.run.record.validity in (Validity.SUSPECT, Validity.CAUGHT)
+            else ""
+        ),
     ]
-    found += [clean_line(mark.sentence, limit=2000) for mark in chart.run.marks]
+    found += [clean_line(mark.sentence, limit=2000) for mark in chart.run.bars]
     if not chart.peak_wall:
         found.append("the ceilings of this GPU were not measured; `aisp bench peak` does")
     return found
@@ -307,7 +308,7 @@ def as_document(chart: Chart, png: str | None) -> dict[str, Any]:
     return {
         "target": chart.target,
         "run_id": chart.run.id,
-        "wall": chart.run.wall,
+        "wall": chart.run.record.wall,
         "case": chart.case,
         "gpu": chart.gpu,
         "precision": chart.precision or None,
@@ -325,7 +326,7 @@ def as_document(chart: Chart, png: str | None) -> dict[str, Any]:
             }
             for roof in chart.roofs
         ],
-        "quarantined": [mark.as_json() for mark in chart.run.marks],
+        "quarantined": [mark.as_json() for mark in chart.run.bars],
         "points": [
             {
                 "rung": point.rung,

@@ -10,7 +10,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aisp.engine.clean import clean_line
+from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.commands.roofline import Chart, Point, Roof, labels_apart
 
@@ -47,12 +47,12 @@ def picture(chart: Chart) -> Figure:
         axes.spines[side].set_color(MUTED)
     axes.tick_params(colors=MUTED, labelcolor=INK, which="both")
     axes.set_axisbelow(True)
-    day = plain.local_time(chart.run.wall)[:10]
+    day = plain.local_time(chart.run.record.wall)[:10]
     axes.text(
         0, 1.075, clean_line(chart.target),
         transform=axes.transAxes, fontsize=13, weight="bold", color=INK, va="bottom", parse_math=False,
     )  # fmt: skip
-    facts = [chart.gpu, f"case {chart.case}", chart.precision, "quick run" if chart.run.quick else "", day]
+    facts = [chart.gpu, f"case {chart.case}", chart.precision, "quick run" if chart.run.record.quick else "", day]
     axes.set_title(
         clean_line("  ·  ".join(fact for fact in facts if fact)),
         loc="left", fontsize=9.5, color=MUTED, pad=9, parse_math=False,

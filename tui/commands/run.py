@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from aisp.engine.clean import clean_line
+from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import EXIT_INTERRUPTED, NotHereError
 from aisp.tui.commands import common
-from aisp.tui.commands.follow import Follower, RunView, exit_status, progress_line, result_lines, run_json, summary
+from aisp.tui.commands.follow import Followed, Follower, exit_status, progress_line, result_lines, run_json, summary
 from aisp.tui.commands.interruptible import Interruptible
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ class Session(Interruptible):
         self.refused: dict[str, str] = {}  # targets that cannot run here, with the reason
 
     @property
-    def runs(self) -> list[RunView]:
+    def runs(self) -> list[Followed]:
         """The runs in the order in which they were planned."""
         return list(self._follower.runs.values())
 
@@ -199,7 +199,7 @@ class Session(Interruptible):
 
     def to_cancel(self) -> list[str]:
         """See Interruptible."""
-        return [run.id for run in self.runs if run.finished is None]
+        return [run.id for run in self.runs if not run.finished]
 
     async def _work(self) -> None:
         from msgspec import structs  # already imported with the request
@@ -214,8 +214,6 @@ class Session(Interruptible):
             for target, why in reply.refused.items():
                 common.note(f"aisp: {clean_line(target)}: not run: {clean_line(why, limit=2000)}")
             self._follower = Follower(reply.run_ids)
-            for run in self.runs:
-                run.policy, run.without = self._request.validity, list(self._request.without)
             started = time.monotonic()
             ticker = asyncio.create_task(self._tick(started))
             try:
@@ -247,8 +245,8 @@ class Session(Interruptible):
 
     def _draw(self, started: float) -> None:
         runs = self.runs
-        going = next((r for r in runs if r.finished is None and r.state != "planned"), None)
-        going = going or next((r for r in runs if r.finished is None), None)
+        going = next((r for r in runs if not r.finished and r.record.state != "planned"), None)
+        going = going or next((r for r in runs if not r.finished), None)
         if going is not None:
             elapsed_s = time.monotonic() - started
             number = runs.index(going) + 1
@@ -264,22 +262,22 @@ class Session(Interruptible):
             common.note(f"aisp: {event.severity}: {clean_line(event.text)}")
         if run is None:
             return
-        if isinstance(event, events.Step) and event.duration_ms is not None:
-            took = plain.duration(event.duration_ms / 1e3)
-            self._progress.step(f"{run.target}: {event.name} {event.arm}".rstrip() + f"  {took}")
+        if isinstance(event, events.Step) and event.step.duration_ms is not None:
+            took = plain.duration(event.step.duration_ms / 1e3)
+            self._progress.step(f"{run.record.target}: {event.step.name} {event.step.arm}".rstrip() + f"  {took}")
         elif isinstance(event, events.RunFinished):
             self._report(run)
 
-    def _report(self, run: RunView) -> None:
+    def _report(self, run: Followed) -> None:
         self._progress.clear()
         common.mark(run)
         if self._as_json:
-            self._progress.step(f"{run.target}: {summary(run)}")
+            self._progress.step(f"{run.record.target}: {summary(run)}")
             common.say_line(run_json(run))
         else:
-            outcome = run.finished.verdict if run.finished and run.state == "ok" else run.state
-            if run.marks:
-                outcome = run.marks[0].word
+            outcome: str = run.record.verdict if run.record.state == "ok" else run.record.state
+            if run.bars:
+                outcome = run.bars[0].word
             for line in result_lines(run, width=common.terminal_width()):
                 if line.startswith("=> "):
                     common.say_outcome(line, outcome)
@@ -305,10 +303,10 @@ class Session(Interruptible):
         asked."""
         queued = {item.run_id for item in (await engine.status()).queue}
         for run in self.runs:
-            if run.finished is None and run.id not in queued:
+            if not run.finished and run.id not in queued:
                 from aisp.tui.commands.stored import finished_view  # the store and numpy: only after a gap
 
                 stored = finished_view(run.id)
                 if stored is not None:
-                    self._follower.runs[run.id] = stored
-                    self._report(stored)
+                    run.record, run.quarantined = stored.record, stored.quarantined
+                    self._report(run)

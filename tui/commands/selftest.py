@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from aisp.engine import start
-from aisp.engine.clean import clean_line
+from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import NotHereError
 from aisp.tui.commands import common

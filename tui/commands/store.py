@@ -22,9 +22,9 @@ from typing import Any
 import click
 
 from aisp.engine import lock, paths
-from aisp.engine.clean import clean_line
 from aisp.store import chain, migrations, upkeep
 from aisp.store.errors import StoreError
+from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import NotHereError
 from aisp.tui.commands import common, quarantine

@@ -1,5 +1,4 @@
-"""Reading the store for commands: errors as messages, and records as the same `RunView` that the live stream
-fills.
+"""Reading the store for commands: errors as messages, and runs with what is held against their rungs.
 
 Imports the store and with it numpy; commands import this module when they need an earlier run, not before.
 """
@@ -12,16 +11,15 @@ from collections.abc import Iterator, Mapping
 
 import click
 
-from aisp.engine import paths, telling
-from aisp.engine.clean import clean_line
-from aisp.engine.protocol import events
+from aisp.engine import paths
 from aisp.store import History
 from aisp.store.errors import StoreError
-from aisp.store.records import ContradictionError, RunRecord
+from aisp.store.record import ContradictionError, Run
+from aisp.store.results.reading import Reading
+from aisp.store.text import clean_line
 from aisp.tui.cli import NotHereError
 from aisp.tui.commands import common, quarantine
-from aisp.tui.commands.follow import RunView
-from aisp.tui.commands.quarantine import Mark, Marks
+from aisp.tui.commands.quarantine import Marks
 from aisp.tui.earlier import environment as environment
 
 
@@ -50,55 +48,15 @@ def marks() -> Marks:
         raise NotHereError(f"marks on rungs cannot be read from {paths.database_file()}: {error}") from None
 
 
-def view(record: RunRecord, kept: Marks) -> RunView:
-    """A stored run in the form that tables and JSON are made from. The reader has taken out the figures of rungs that
-    are marked."""
-    without = record.manifest.get("without")
-    run = RunView(
-        id=record.id,
-        target=record.target,
-        title=record.title,
-        device=record.device,
-        case=record.case,
-        quick=record.quick,
-        snapshot=record.snapshot,
-        wall=record.wall,
-        state=record.state,
-        findings=telling.findings_event(record).items,
-        quarantined=quarantined(record, kept),
-        policy=str(record.manifest.get("validity") or "strict"),
-        without=[str(check) for check in without] if isinstance(without, (list, tuple)) else [],
-    )
-    for arm in record.arms:
-        held = run.arm(arm.rung)
-        held.samples_seen = arm.sample_count
-        held.known = telling.arm_event(record.id, arm)
-    for other in record.comparisons:
-        run.comparisons[other.rung, other.baseline] = telling.comparison_event(record.id, other)
-    for step in record.steps:
-        run.steps.append(
-            events.Step(
-                run_id=record.id,
-                name=step.name,
-                arm=step.arm,
-                start_ns=step.start_ns,
-                duration_ms=step.duration_ms,
-            )
-        )
-    if record.state.final:
-        run.finished = telling.finished_event(record)
-    return run
-
-
-def quarantined(record: RunRecord, kept: Marks) -> dict[str, Mark]:
-    """Rungs of a run that other runs of the same code had caught, beside those that it caught itself."""
+def view(record: Run, kept: Marks) -> Reading:
+    """A stored run as it is read. The reader has taken out the figures of rungs that are marked."""
     rungs = {arm.rung for arm in record.arms}
     found = kept.of_code(record.folder, record.manifest)
-    return {name: mark for name, mark in found.items() if name in rungs and mark.run_id != record.id}
+    return Reading(record, {name: bar for name, bar in found.items() if name in rungs and bar.run_id != record.id})
 
 
-def finished_view(run_id: str) -> RunView | None:
-    """The stored run of that id as a view, None where it has not ended or is not there."""
+def finished_view(run_id: str) -> Reading | None:
+    """The stored run of that id as it is read, None where it has not ended or is not there."""
     with history() as opened:
         try:
             record = opened.run(run_id)

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aisp.engine.clean import clean_line
 from aisp.store.outcomes import State, Validity, Verdict
 from aisp.store.results import standing
 from aisp.store.results.hardware import is_meant
 from aisp.store.results.hardware import names as hardware_names
+from aisp.store.results.reading import Reading
+from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.commands import common
-from aisp.tui.commands.follow import RunView
 
 if TYPE_CHECKING:
     from aisp.engine.suite import Entry, Score
@@ -36,7 +36,7 @@ class Part:
     """A target with the run that speaks for it; `left_out` says why none does."""
 
     target: str
-    run: RunView | None = None
+    run: Reading | None = None
     left_out: str = ""
 
 
@@ -106,7 +106,7 @@ def gather(
     where the target is not `known` any more."""
     from aisp.tui.commands import stored  # already imported with the store
 
-    full: dict[str, list[tuple[list[str], RunView]]] = {}
+    full: dict[str, list[tuple[list[str], Reading]]] = {}
     of_another: set[str] = set()  # targets with full runs of other cases
     newest = ("", "")  # id, which sorts by creation, and hardware
     kept = stored.marks()
@@ -137,27 +137,27 @@ def gather(
     return named, parts
 
 
-def why_not(run: RunView) -> str:
+def why_not(run: Reading) -> str:
     """Why a run cannot count in a suite; "" where it does."""
-    if run.state != State.OK:
-        return run.state
-    if run.best is None and run.marks:
-        return "; ".join(mark.sentence for mark in run.marks)
-    if run.validity in (Validity.SUSPECT, Validity.CAUGHT):
-        return f"its times are {run.validity}"
+    if run.record.state != State.OK:
+        return run.record.state
+    if run.best is None and run.bars:
+        return "; ".join(mark.sentence for mark in run.bars)
+    if run.record.validity in (Validity.SUSPECT, Validity.CAUGHT):
+        return f"its times are {run.record.validity}"
     if run.best is None:
         return "it has no speed-up"
     return ""
 
 
-def entry(run: RunView) -> Entry:
+def entry(run: Reading) -> Entry:
     """What a run that counts brings into the suite: its best rung."""
     from aisp.engine.suite import Entry  # standard library alone, and only where a suite is asked for
 
     best = run.best
     assert best is not None
     return Entry(
-        target=run.target,
+        target=run.record.target,
         rung=best.rung,
         verdict=best.verdict,
         speedup=best.speedup,
@@ -174,9 +174,9 @@ def together(parts: Iterable[Part]) -> Score:
     return score([entry(part.run) for part in parts if part.run is not None and not part.left_out])
 
 
-def of_runs(runs: Iterable[RunView]) -> list[Part]:
+def of_runs(runs: Iterable[Reading]) -> list[Part]:
     """The runs of one `bench run` as parts of a suite."""
-    return [Part(run.target, run, why_not(run)) for run in runs]
+    return [Part(run.record.target, run, why_not(run)) for run in runs]
 
 
 def summary_lines(score: Score, *, head: str = "", tail: str = "") -> list[str]:
@@ -223,7 +223,7 @@ def lines(named: str, parts: Sequence[Part], score: Score, *, width: int | None)
             best.verdict,
             stays(part.target, best.verdict, score),
             plain.DASH if best.p_value is None else f"{best.p_value:.2g}",
-            plain.local_time(part.run.wall),
+            plain.local_time(part.run.record.wall),
         ]
         rows.append([clean_line(cell) for cell in row])
     heads = ["target", "rung", "speed-up [low..high]", "verdict", "confirmed", "p", "when"]
@@ -258,7 +258,7 @@ def as_document(named: str, parts: Sequence[Part], score: Score) -> dict[str, An
             {
                 "target": part.target,
                 "run_id": part.run.id,
-                "wall": part.run.wall,
+                "wall": part.run.record.wall,
                 "rung": best.rung,
                 "speedup": best.speedup,
                 "low": best.low,

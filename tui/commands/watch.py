@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aisp.engine.clean import clean, clean_line
+from aisp.store.record import Arm
 from aisp.store.results import edits
+from aisp.store.text import clean, clean_line
 from aisp.tui import plain
 from aisp.tui.cli import EXIT_NOT_HERE, NotHereError
 from aisp.tui.commands import common
-from aisp.tui.commands.follow import ArmView, Follower, RunView, progress_line, run_json, summary
+from aisp.tui.commands.follow import Followed, Follower, failed, progress_line, run_json, summary
 
 if TYPE_CHECKING:
     from aisp.engine.client import Connection
@@ -66,7 +67,7 @@ class Edit:
     files: list[str]
     wall: str
     error: str = ""
-    time: ArmView | None = None  # the arm whose time is the edit's, where one can be believed
+    time: Arm | None = None  # the arm whose time is the edit's, where one can be believed
 
     @property
     def best_ms(self) -> float | None:
@@ -86,9 +87,9 @@ class Watching:
         self._as_json = as_json
         self._follower = Follower()
         self._edits: dict[str, Edit] = {}  # by run id
-        self._unclaimed: dict[str, RunView] = {}  # runs of this target that ended before their edit was told
-        self._previous: ArmView | None = None
-        self._best: ArmView | None = None
+        self._unclaimed: dict[str, Followed] = {}  # runs of this target that ended before their edit was told
+        self._previous: Arm | None = None
+        self._best: Arm | None = None
         self._progress = common.Progress()
         self._ours = True
 
@@ -173,7 +174,7 @@ class Watching:
 
     def _going(self, run_id: str) -> bool:
         run = self._follower.runs.get(run_id)
-        return run is not None and run.finished is None
+        return run is not None and not run.finished
 
     def _take(self, event: events.Event) -> None:
         from aisp.engine.protocol import events  # already imported with the connection
@@ -191,7 +192,7 @@ class Watching:
         elif isinstance(event, events.Banner) and event.text:
             self._progress.clear()
             common.note(f"aisp: {event.severity}: {clean_line(event.text)}")
-        elif isinstance(event, events.RunFinished) and run is not None and run.target == self._target:
+        elif isinstance(event, events.RunFinished) and run is not None and run.record.target == self._target:
             edit = self._edits.pop(run.id, None)
             if edit is None:
                 self._unclaimed[run.id] = run
@@ -214,10 +215,10 @@ class Watching:
         else:
             self._edits[event.run_id] = edit
 
-    def _result(self, edit: Edit, run: RunView | None) -> None:
+    def _result(self, edit: Edit, run: Followed | None) -> None:
         if run is not None:
             common.mark(run)
-            edit.time = edits.believed(run.state, run.validity, run.lead, run.hidden)
+            edit.time = edits.believed(run.record.state, run.record.validity, run.lead, run.hidden)
         self._progress.clear()
         if self._as_json:
             common.say_line(edit_json(self._target, edit, run, self._previous, self._best))
@@ -228,7 +229,7 @@ class Watching:
             self._best = edits.best((arm, arm) for arm in (self._best, edit.time))
 
 
-def edit_lines(edit: Edit, run: RunView | None, previous: ArmView | None, best: ArmView | None) -> str:
+def edit_lines(edit: Edit, run: Followed | None, previous: Arm | None, best: Arm | None) -> str:
     """An edit for people: one line, and below it what went wrong."""
     head = f"#{edit.number}" if edit.number else "start"
     files = clean_line(", ".join(edit.files), limit=200)
@@ -243,8 +244,8 @@ def edit_lines(edit: Edit, run: RunView | None, previous: ArmView | None, best: 
             parts.append(f"{plain.number(edit.best_ms)} ms")
             parts.append(f"{plain.change(edits.change(edit.time, previous))} on the previous")
             parts.append(f"{plain.change(edits.change(edit.time, best))} on the best")
-        details = [a.known.detail for a in run.arms.values() if a.failed and a.known and a.known.detail]
-        below = "\n".join(clean(detail) for detail in details)
+        details = [arm.detail for arm in run.record.arms if failed(arm) and arm.detail]
+        below = "\n".join(details)
     if files:
         parts.append(f"({files})")
     parts.append(f"[{edit.snapshot[:12]}]" if edit.snapshot else "")
@@ -252,9 +253,7 @@ def edit_lines(edit: Edit, run: RunView | None, previous: ArmView | None, best: 
     return f"{line}\n{plain.indent(below)}" if below else line
 
 
-def edit_json(
-    target: str, edit: Edit, run: RunView | None, previous: ArmView | None, best: ArmView | None
-) -> dict[str, Any]:
+def edit_json(target: str, edit: Edit, run: Followed | None, previous: Arm | None, best: Arm | None) -> dict[str, Any]:
     """An edit for JSON; the schema is in docs/commands.md. The changes are ratios minus one."""
     to_previous, to_best = (edits.change(edit.time, other) for other in (previous, best))
     return {

@@ -27,7 +27,7 @@ from textual.theme import Theme
 from textual.widget import Widget
 from textual.widgets import Static
 
-from aisp.engine.clean import clean_line
+from aisp.store.text import clean_line
 from aisp.tui.keymap import EVERYWHERE, bind
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from aisp.engine.clean import clean_line
-from aisp.engine.protocol.events import PeakCeiling
+from aisp.store.record import Ceiling
+from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.aside import begin
 from aisp.tui.keymap import bind
@@ -171,10 +171,14 @@ class CeilingsScreen(WorkScreen):
             columns += [Column("memory", "mem MHz", 7, "right"), Column("note", "note", None, ratio=1)]
         if columns != table.columns:
             table.columns = columns
-        table.show([self._row(peak, item, columns) for item in peak.ceilings] if peak is not None else [])
+        table.show(
+            [self._row(peak, number, item, columns) for number, item in enumerate(peak.ceilings)]
+            if peak is not None
+            else []
+        )
         self._tell_note()
 
-    def _row(self, peak: PeakView, item: PeakCeiling, columns: list[Column]) -> tuple[str, list[Cell]]:
+    def _row(self, peak: PeakView, number: int, item: Ceiling, columns: list[Column]) -> tuple[str, list[Cell]]:
         sheet = self._sheet(peak.gpu, item.name) if self._sheet is not None else None
         # Narrow, the same ceiling at several footprints is told apart by its name.
         apart = item.footprint_bytes is not None and all(column.key != "footprint" for column in columns)
@@ -189,13 +193,13 @@ class CeilingsScreen(WorkScreen):
             "memory": plain.megahertz(item.memory_clock_mhz),
             "note": Text(item.note),
         }
-        return f"{item.position} {item.name}", [cells[column.key] for column in columns]
+        return f"{number} {item.name}", [cells[column.key] for column in columns]
 
-    def _chosen(self) -> PeakCeiling | None:
+    def _chosen(self) -> Ceiling | None:
         key, peak = self.table.cursor_key, self.peak
         if peak is None or key is None:
             return None
-        return next((item for item in peak.ceilings if f"{item.position} {item.name}" == key), None)
+        return next((item for number, item in enumerate(peak.ceilings) if f"{number} {item.name}" == key), None)
 
     def _tell_note(self) -> None:
         """The highlighted ceiling's note in full: at 80 columns it has no column."""

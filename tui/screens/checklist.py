@@ -13,7 +13,7 @@ from textual import events
 from textual.app import ComposeResult
 from textual.containers import Container
 
-from aisp.engine.clean import clean_line
+from aisp.store.text import clean_line
 from aisp.tui import findings
 from aisp.tui.aside import aside, begin
 from aisp.tui.readings import wrapped

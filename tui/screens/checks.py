@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 from rich.text import Text
 from textual.binding import BindingType
 
-from aisp.engine.clean import clean_line
 from aisp.store.outcomes import FindingStatus
+from aisp.store.text import clean_line
 from aisp.tui import findings, plain
 from aisp.tui.aside import begin
 from aisp.tui.keymap import bind
@@ -52,7 +52,7 @@ class ChecksScreen(ChecklistScreen):
 
     @property
     def target_id(self) -> str:
-        return self._run.target if self._run is not None else ""
+        return self._run.record.target if self._run is not None else ""
 
     def on_mount(self) -> None:
         begin(self, self._load, group="stored", exclusive=True)
@@ -60,9 +60,9 @@ class ChecksScreen(ChecklistScreen):
     async def _load(self) -> None:
         live = self.workbench.model.runs.get(self._run_id)
         if live is None and not self._run_id:
-            told = [run for run in self.workbench.model.runs.values() if run.findings and run.state.final]
+            told = [run for run in self.workbench.model.runs.values() if run.record.findings and run.record.state.final]
             live = told[-1] if told else None
-        if live is not None and live.findings:
+        if live is not None and live.record.findings:
             self._run = live
         else:
             run_id = self._run_id
@@ -85,7 +85,7 @@ class ChecksScreen(ChecklistScreen):
         super().refresh_from(names)
         if not self.is_mounted:
             return
-        ended = [run for run in self.workbench.model.runs.values() if run.findings and run.state.final]
+        ended = [run for run in self.workbench.model.runs.values() if run.record.findings and run.record.state.final]
         if not self._run_id and "runs" in names and ended and (self._run is None or ended[-1].id != self._run.id):
             begin(self, self._load, group="stored", exclusive=True)
         elif not names:
@@ -94,7 +94,7 @@ class ChecksScreen(ChecklistScreen):
     # -- drawing ----------------------------------------------------------------------------------------
 
     def _said(self) -> dict[str, findings.Said]:
-        found = findings.by_category(self._run.findings or ()) if self._run is not None else []
+        found = findings.by_category(self._run.record.findings) if self._run is not None else []
         return {said.check: said for one in found for said in one.checks}
 
     def draw(self) -> None:
@@ -123,9 +123,9 @@ class ChecksScreen(ChecklistScreen):
         if run is None:
             say(state, Text(f"last run: {self._why}"))
         else:
-            counted = findings.counts_text(findings.by_category(run.findings or ())) or "it has no findings"
+            counted = findings.counts_text(findings.by_category(run.record.findings)) or "it has no findings"
             dot = "|" if self.workbench.ascii else "·"
-            say(state, Text(f"last run {run.target}: {counted} {dot} {plain.local_time(run.wall)}"))
+            say(state, Text(f"last run {run.record.target}: {counted} {dot} {plain.local_time(run.record.wall)}"))
         table.border_title = ("Issues" if self._issues else "Checks") + f": {only.words}"
         table.empty = f"{only.words}: there are none; o shows others"
         wide = self.size.width >= WIDE_COLUMNS
@@ -274,4 +274,4 @@ class ChecksScreen(ChecklistScreen):
         if self._run is None:
             self.notify("No run with findings is known yet", markup=False)
         else:
-            self.workbench.open_screen("trust", target_id=self._run.target, run_id=self._run.id)
+            self.workbench.open_screen("trust", target_id=self._run.record.target, run_id=self._run.id)

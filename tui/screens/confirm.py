@@ -11,7 +11,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from aisp.engine.clean import clean, clean_line
+from aisp.store.text import clean, clean_line
 from aisp.tui.keymap import bind
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from aisp.engine.clean import clean, clean_line
+from aisp.store.text import clean, clean_line
 from aisp.tui import plain
 from aisp.tui.aside import aside, begin
 from aisp.tui.keymap import bind

@@ -90,11 +90,11 @@ def queue_rows(model: Model) -> list[tuple[str, list[Cell]]]:
         (
             run.id,
             [
-                Text(STATE_WORDS.get(run.state, run.state.value)),
-                Text(run.target or plain.DASH),
-                "quick" if run.quick else "full",
-                Text(run.device or plain.DASH),
-                Text(run.trigger or plain.DASH),
+                Text(STATE_WORDS.get(run.record.state, run.record.state.value)),
+                Text(run.record.target or plain.DASH),
+                "quick" if run.record.quick else "full",
+                Text(run.record.device or plain.DASH),
+                Text(run.record.trigger or plain.DASH),
             ],
         )
         for run in model.active_runs()
@@ -223,7 +223,7 @@ class EngineLogScreen(WorkScreen):
     @property
     def target_id(self) -> str:
         run = self._chosen_run()
-        return run.target if run is not None else ""
+        return run.record.target if run is not None else ""
 
     def _chosen_run(self) -> RunView | None:
         key = self.query_one("#queue", LiveTable).cursor_key if self.is_mounted else None

@@ -18,9 +18,9 @@ from textual.containers import Container, Vertical
 from textual.content import Content
 from textual.widgets import Static
 
-from aisp.engine.clean import clean_line
 from aisp.engine.protocol import requests
 from aisp.store.outcomes import FuzzVerdict
+from aisp.store.text import clean_line
 from aisp.tui import fuzzes, plain
 from aisp.tui.aside import aside, begin
 from aisp.tui.fuzzes import FailureView, FuzzView

@@ -15,7 +15,7 @@ from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from aisp.engine.clean import clean_line
+from aisp.store.text import clean_line
 from aisp.tui.keymap import EVERYWHERE, KEYS, bind, key_names
 
 

@@ -14,14 +14,14 @@ from textual.containers import Container
 from textual.content import Content
 from textual.widgets import Static
 
-from aisp.engine.clean import clean_line
 from aisp.store.outcomes import State
+from aisp.store.results.reading import Reading
+from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.aside import begin
 from aisp.tui.findings import bar_sign, cheats_text
 from aisp.tui.keymap import bind
-from aisp.tui.model import caught_in
-from aisp.tui.results import CHEAT, STATE_WORDS, Result, state_words
+from aisp.tui.results import CHEAT, STATE_WORDS, state_words
 from aisp.tui.screens import Source
 from aisp.tui.screens.base import WorkScreen, entitle
 from aisp.tui.screens.lesson import mark
@@ -37,10 +37,9 @@ MAX_RUNS = 1000
 WIDE_COLUMNS = 130
 
 
-def results_of(target_id: str, history: History) -> list[tuple[Result, dict[str, str]]]:
-    """The newest runs of a target, each with the rungs that were caught in it."""
-    runs = history.newest(MAX_RUNS, target_id, all_findings=False)
-    return [(Result.of(run), caught_in(run)) for run in runs]
+def results_of(target_id: str, history: History) -> list[Reading]:
+    """The newest runs of a target."""
+    return [Reading(run) for run in history.newest(MAX_RUNS, target_id, all_findings=False)]
 
 
 class HistoryScreen(WorkScreen):
@@ -66,8 +65,7 @@ class HistoryScreen(WorkScreen):
     def __init__(self, target_id: str) -> None:
         super().__init__()
         self._target_id = target_id
-        self._results: list[Result] = []  # newest first
-        self._caught: dict[str, dict[str, str]] = {}  # by run id: the rungs that were caught, with check and evidence
+        self._results: list[Reading] = []  # newest first
         self._marked: list[str] = []  # run ids, oldest mark first, at most two
         self._rung = ""
         self._plot: HistoryPlot | None = None
@@ -125,7 +123,9 @@ class HistoryScreen(WorkScreen):
         if not self.is_mounted or (names and "runs" not in names):
             return
         ended = {
-            run.id for run in self.workbench.model.runs.values() if run.target == self._target_id and run.state.final
+            run.id
+            for run in self.workbench.model.runs.values()
+            if run.record.target == self._target_id and run.record.state.final
         }
         if ended - self._ended:
             self._ended = ended
@@ -146,8 +146,7 @@ class HistoryScreen(WorkScreen):
         except Exception as error:
             self._say_empty(f"The history cannot be read: {clean_line(str(error))}")
             return
-        self._results = [result for result, _ in found or []]
-        self._caught = {result.run_id: caught for result, caught in found or [] if caught}
+        self._results = found or []
         if not self._results:
             self._say_empty(
                 "No run of this target is stored yet.\n\n"
@@ -175,34 +174,34 @@ class HistoryScreen(WorkScreen):
         for result in self._results:
             headline = result.headline
             base, lead = result.arm("baseline"), result.lead
-            caught = self._caught.get(result.run_id, {})
+            caught = result.caught
             cheats = cheats_text(result, caught, ascii_only)
             if cheats is not None and not any(rung and not rung.startswith(CHEAT) for rung in caught):
                 verdict: Cell = cheats
-            elif result.state is not State.OK:
-                verdict = STATE_WORDS[result.state]
+            elif result.record.state is not State.OK:
+                verdict = STATE_WORDS[result.record.state]
             elif any(not rung.startswith(CHEAT) for rung in caught):
                 verdict = mark("caught", ascii_only)
-            elif result.validity in ("suspect", "caught"):
-                verdict = Text(f"! {result.validity}", style="bold")
+            elif result.record.validity in ("suspect", "caught"):
+                verdict = Text(f"! {result.record.validity}", style="bold")
             else:
-                word = (headline.verdict if headline else result.verdict).value
+                word = (headline.verdict if headline else result.record.verdict).value
                 verdict = Text.assemble(verdict_text(word, None, ascii_only), f" {word}")
             note = self._note(result)
             lead_ms = lead.median_ms if lead is not None and not self._barred(result, lead.rung) else None
             rows.append(
                 (
-                    result.run_id,
+                    result.id,
                     [
-                        ("*" if ascii_only else "◆") if result.run_id in self._marked else "",
-                        plain.local_time(result.wall),
-                        "quick" if result.quick else "full",
+                        ("*" if ascii_only else "◆") if result.id in self._marked else "",
+                        plain.local_time(result.record.wall),
+                        "quick" if result.record.quick else "full",
                         verdict,
                         plain.speedup(headline.speedup, headline.low, headline.high) if headline else plain.DASH,
                         plain.number(lead_ms),
                         plain.number(base.median_ms) if base is not None else plain.DASH,
-                        clean_line(result.device),
-                        result.snapshot[:8] or plain.DASH,
+                        clean_line(result.record.device),
+                        result.record.snapshot[:8] or plain.DASH,
                         clean_line(note),
                     ],
                 )
@@ -211,23 +210,23 @@ class HistoryScreen(WorkScreen):
         self._tell_held()
         self._say_reason()
 
-    def _barred(self, result: Result, rung: str) -> bool:
+    def _barred(self, result: Reading, rung: str) -> bool:
         """Whether the rung's time in that run is no result."""
-        caught = self._caught.get(result.run_id, {})
+        caught = result.caught
         return rung in caught or "" in caught
 
-    def _note(self, result: Result) -> str:
+    def _note(self, result: Reading) -> str:
         """What must be known of a run: that it was of another case, who was caught, why it failed, why there is no
         verdict."""
         case = result.unusual_case(self.workbench.target(self._target_id))
         told = [f"case {case}"] if case else []
-        caught = self._caught.get(result.run_id, {})
+        caught = result.caught
         if caught:
             words = {rung: "wrong" if rung in result.mistaken else "caught" for rung in caught}
             told += [f"{rung or 'the run'} {words[rung]}: {why}" for rung, why in caught.items()]
-        elif result.state is State.CHANGED:
-            told.append(f"{state_words(result.state)}: {result.reason}")
-        elif why := result.reason or (result.headline.note if result.headline is not None else ""):
+        elif result.record.state is State.CHANGED:
+            told.append(f"{state_words(result.record.state)}: {result.record.reason}")
+        elif why := result.record.reason or (result.headline.note if result.headline is not None else ""):
             told.append(why)
         return "; ".join(told)
 
@@ -243,17 +242,18 @@ class HistoryScreen(WorkScreen):
 
     # -- the plot ----------------------------------------------------------------------------------------------
 
-    def _alike(self) -> list[Result]:
+    def _alike(self) -> list[Reading]:
         """The runs whose times may be drawn side by side: of the newest one's case, on its device; newest first."""
-        timed = [result for result in self._results if any(arm.median_ms is not None for arm in result.arms)]
-        return [result for result in timed if (result.device, result.case) == (timed[0].device, timed[0].case)]
+        timed = [result for result in self._results if any(arm.median_ms is not None for arm in result.record.arms)]
+        like = [(result.record.device, result.record.case) for result in timed]
+        return [result for result, pair in zip(timed, like, strict=True) if pair == like[0]]
 
     def _rungs(self) -> list[str]:
         """Rungs with a time in any run that is drawn, the newest run's lead first."""
         names: list[str] = []
         for result in self._alike():
             lead = result.lead
-            for arm in ([lead] if lead is not None else []) + list(result.arms):
+            for arm in ([lead] if lead is not None else []) + list(result.record.arms):
                 if (
                     arm.median_ms is not None
                     and not self._barred(result, arm.rung)
@@ -283,7 +283,7 @@ class HistoryScreen(WorkScreen):
             if arm is not None and arm.median_ms is not None and not self._barred(result, arm.rung):
                 points.append(Point(arm.median_ms, arm.low_ms, arm.high_ms))
         at = rungs.index(self._rung) + 1
-        what = f"medians in ms on {clean_line(alike[0].device)}, case {clean_line(alike[0].case)}"
+        what = f"medians in ms on {alike[0].record.device}, case {alike[0].record.case}"
         box.border_title = Content(f"{clean_line(self._rung)}: {what}, oldest run first")
         box.border_subtitle = f"rung {at} of {len(rungs)}"
         self._plot.show(points, ascii_only=self.workbench.ascii)
@@ -312,20 +312,20 @@ class HistoryScreen(WorkScreen):
         width = max(0, self.table.size.width - 4)
         self.table.border_subtitle = Content(plain.fit(clean_line(note), width))
 
-    def _highlighted(self) -> Result | None:
+    def _highlighted(self) -> Reading | None:
         key = self.table.cursor_key
-        return next((result for result in self._results if result.run_id == key), None)
+        return next((result for result in self._results if result.id == key), None)
 
     def action_open_run(self) -> None:
         """Open the stored run."""
         result = self._highlighted()
         if result is not None:
-            self.workbench.open_screen("run", run_id=result.run_id)
+            self.workbench.open_screen("run", run_id=result.id)
 
     def action_trust(self) -> None:
         """Show whether the highlighted run may be believed."""
         result = self._highlighted()
-        run_id = result.run_id if result is not None else ""
+        run_id = result.id if result is not None else ""
         self.workbench.open_screen("trust", target_id=self._target_id, run_id=run_id)
 
     def action_mark(self) -> None:
@@ -333,25 +333,25 @@ class HistoryScreen(WorkScreen):
         result = self._highlighted()
         if result is None:
             return
-        if result.run_id in self._marked:
-            self._marked.remove(result.run_id)
+        if result.id in self._marked:
+            self._marked.remove(result.id)
         else:
-            self._marked = [*self._marked[-1:], result.run_id]
+            self._marked = [*self._marked[-1:], result.id]
         self._fill()
 
     def action_diff_runs(self) -> None:
         """Compare the sources of the two marked runs, or of the highlighted one with now."""
-        chosen = [result for result in self._results if result.run_id in self._marked]
+        chosen = [result for result in self._results if result.id in self._marked]
         highlighted = self._highlighted()
         if len(chosen) == 2:
-            older, newer = sorted(chosen, key=lambda result: result.run_id)
-            pair: Sequence[str] = (older.snapshot, newer.snapshot)
+            older, newer = sorted(chosen, key=lambda result: result.id)
+            pair: Sequence[str] = (older.record.snapshot, newer.record.snapshot)
         elif chosen and highlighted is not None and highlighted is not chosen[0]:
-            older, newer = sorted((chosen[0], highlighted), key=lambda result: result.run_id)
-            pair = (older.snapshot, newer.snapshot)
+            older, newer = sorted((chosen[0], highlighted), key=lambda result: result.id)
+            pair = (older.record.snapshot, newer.record.snapshot)
         elif highlighted is not None:
             newer = highlighted
-            pair = (highlighted.snapshot, "")
+            pair = (highlighted.record.snapshot, "")
         else:
             self.notify("Highlight a run first", severity="warning", markup=False)
             return
@@ -365,4 +365,5 @@ class HistoryScreen(WorkScreen):
             return self._target_id
         headline = result.headline
         figures = plain.speedup(headline.speedup, headline.low, headline.high) if headline else plain.DASH
-        return f"{result.run_id} {result.target} {result.wall} {result.state.value} {figures} {result.snapshot}"
+        run = result.record
+        return f"{run.id} {run.target} {run.wall} {run.state.value} {figures} {run.snapshot}"

@@ -23,17 +23,19 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from aisp.engine.clean import clean, clean_line
 from aisp.kernels.catalog.model import Goal, Kind, Role
 from aisp.store.outcomes import State, Validity, Verdict
+from aisp.store.record import Comparison
 from aisp.store.results.prediction import LOOK_BACK_RUNS, Answer, Says, answer
+from aisp.store.results.reading import Reading
+from aisp.store.text import clean, clean_line
 from aisp.tui import plain
 from aisp.tui.aside import begin
 from aisp.tui.earlier import environment
 from aisp.tui.findings import bar_sign, cheats_text
 from aisp.tui.keymap import TARGET, bind
 from aisp.tui.model import BASELINE, RunView
-from aisp.tui.results import CHEAT, STATE_WORDS, ComparisonResult, Result, state_words
+from aisp.tui.results import CHEAT, STATE_WORDS, state_words
 from aisp.tui.screens.base import WorkScreen, entitle
 from aisp.tui.themes import verdict_style, verdict_text
 from aisp.tui.widgets.table import Cell, Column, LiveTable
@@ -211,11 +213,11 @@ class HomeScreen(WorkScreen):
         self._shown_details = ""
         super().theme_changed()
 
-    def result(self, target_id: str) -> Result | None:
+    def result(self, target_id: str) -> Reading | None:
         """The last result of a target, None where there is none."""
         return self._last(target_id)[0]
 
-    def _last(self, target_id: str) -> tuple[Result | None, Result | None]:
+    def _last(self, target_id: str) -> tuple[Reading | None, Reading | None]:
         """The last result, and a newer attempt that says nothing."""
         return self.workbench.last(target_id, self._runs.get(target_id, ()))
 
@@ -224,8 +226,8 @@ class HomeScreen(WorkScreen):
         # The runs of each target, and the newest unended one: one pass over the runs.
         self._runs: dict[str, list[RunView]] = {}
         for run in model.runs.values():
-            self._runs.setdefault(run.target, []).append(run)
-        self._active = {run.target: run for run in model.active_runs()}
+            self._runs.setdefault(run.record.target, []).append(run)
+        self._active = {run.record.target: run for run in model.active_runs()}
         rows = list(self._rows())
         table = self.table
         catalog = self.workbench.catalog
@@ -311,13 +313,13 @@ class HomeScreen(WorkScreen):
             sol = plain.percent(result.sol)
         if active is not None:
             mark = "*" if self.workbench.ascii else "●"
-            return [Text(f"{mark} {STATE_WORDS[active.state]}", style="bold"), sol]
+            return [Text(f"{mark} {STATE_WORDS[active.record.state]}", style="bold"), sol]
         if missing and result is None:
             badge = missing if self.size.width >= BADGE_COLUMNS else missing.removeprefix("needs ")
             return [Text(badge, style="dim italic"), ""]
         if result is None:
-            return ["" if attempt is None else Text(STATE_WORDS[attempt.state], style="dim"), ""]
-        held, caught = self.workbench.held(target), self.workbench.caught(result)
+            return ["" if attempt is None else Text(STATE_WORDS[attempt.record.state], style="dim"), ""]
+        held, caught = self.workbench.held(target), result.caught
         sign = bar_sign(self.workbench.ascii)
         lead = result.lead.rung if result.lead is not None else ""
         if by := [held[rung] for rung in (lead, BASELINE) if rung in held]:
@@ -330,12 +332,12 @@ class HomeScreen(WorkScreen):
             return [Text(f"{sign} {word}", verdict_style("slower")), ""]
         if cheats is not None:
             return [cheats, ""]
-        if result.state is not State.OK:
-            return [Text(STATE_WORDS[result.state]), sol]
-        if result.validity == "suspect":
+        if result.record.state is not State.OK:
+            return [Text(STATE_WORDS[result.record.state]), sol]
+        if result.record.validity == "suspect":
             return [Text("! suspect", style="bold"), sol]
         headline = result.headline
-        verdict = headline.verdict if headline is not None else result.verdict
+        verdict = headline.verdict if headline is not None else result.record.verdict
         text = verdict_text(verdict.value, result.speedup, self.workbench.ascii)
         if held or caught:
             text = Text.assemble((f"{sign} ", verdict_style("slower")), text)  # another rung's
@@ -393,7 +395,7 @@ class HomeScreen(WorkScreen):
         if active is not None:
             step = active.running_step
             doing = f", {clean_line(step.name)} {clean_line(step.arm)}".rstrip() if step is not None else ""
-            head.append(f"\nNow {STATE_WORDS[active.state]}{doing}; x cancels")
+            head.append(f"\nNow {STATE_WORDS[active.record.state]}{doing}; x cancels")
         missing = app.missing(target)
         if missing:
             head.append(f"\nHere: {missing}")
@@ -423,25 +425,25 @@ class HomeScreen(WorkScreen):
         result, attempt = self._last(target.id)
         tried = Text()
         if attempt is not None:
-            tried.append(f"Last try {plain.local_time(attempt.wall)}: {STATE_WORDS[attempt.state]}: ")
-            tried.append(f"{clean_line(attempt.reason) or plain.DASH}\n")
+            tried.append(f"Last try {plain.local_time(attempt.record.wall)}: {STATE_WORDS[attempt.record.state]}: ")
+            tried.append(f"{clean_line(attempt.record.reason) or plain.DASH}\n")
         if result is None:
             if attempt is not None:
                 return tried
             return Text("Not run yet: r runs it quickly, R in full\n")
-        how = "quick" if result.quick else "full"
-        where = clean_line(result.device)
+        how = "quick" if result.record.quick else "full"
+        where = clean_line(result.record.device)
         if case := result.unusual_case(target):
             where += f", case {case}"
-        text = Text(f"Last run {plain.local_time(result.wall)}, {how}, {where}\n", style="dim")
-        if result.state is not State.OK:
-            text.append(f"{state_words(result.state)}: ", style="not dim bold")
-            text.append(f"{clean_line(result.reason) or plain.DASH}\n", style="not dim")
-        elif result.validity == "suspect":
+        text = Text(f"Last run {plain.local_time(result.record.wall)}, {how}, {where}\n", style="dim")
+        if result.record.state is not State.OK:
+            text.append(f"{state_words(result.record.state)}: ", style="not dim bold")
+            text.append(f"{clean_line(result.record.reason) or plain.DASH}\n", style="not dim")
+        elif result.record.validity == "suspect":
             text.append("suspect: ", style="not dim bold")
-            text.append(f"{clean_line(result.reason) or 'v says why'}\n", style="not dim")
+            text.append(f"{clean_line(result.record.reason) or 'v says why'}\n", style="not dim")
         lines = Text()
-        held, caught = self.workbench.held(target), self.workbench.caught(result)
+        held, caught = self.workbench.held(target), result.caught
         barred = {*held, *caught}
         sign = bar_sign(self.workbench.ascii)
         for rung in sorted(barred):
@@ -465,7 +467,7 @@ class HomeScreen(WorkScreen):
         expect = target.expect
         assert expect is not None
         result = self.result(target.id)
-        asked = (target.id, result.run_id if result is not None else "", frozenset(self.workbench.held(target)))
+        asked = (target.id, result.id if result is not None else "", frozenset(self.workbench.held(target)))
         if asked != self._asked:
             self._asked = asked
             begin(self, partial(self._read_answer, asked, target), group="prediction", exclusive=True)
@@ -488,7 +490,7 @@ class HomeScreen(WorkScreen):
 
     def _rungs(self, target: Target) -> Parts:
         result = self.result(target.id)
-        barred = {*self.workbench.held(target), *(self.workbench.caught(result) if result is not None else ())}
+        barred = {*self.workbench.held(target), *(result.caught if result is not None else ())}
         parts: Parts = []
         for rung in target.rungs:
             arm = result.arm(rung.name) if result is not None else None
@@ -660,7 +662,7 @@ def rung_summary(rung: Rung) -> str:
     return clean_line(rung.summary)
 
 
-def comparison_text(item: ComparisonResult, ascii_only: bool) -> Text:
+def comparison_text(item: Comparison, ascii_only: bool) -> Text:
     """One comparison on a line: sign, speed-up with interval, verdict, and why there is none."""
     text = verdict_text(item.verdict.value, None, ascii_only)
     text.append(f" {plain.speedup(item.speedup, item.low, item.high)}  {item.verdict.value}  ")

@@ -17,18 +17,19 @@ from textual.containers import Container, VerticalScroll
 from textual.content import Content
 from textual.widgets import ContentSwitcher, Markdown, Static
 
-from aisp.engine.clean import clean, clean_line
 from aisp.kernels.catalog.model import Role
 from aisp.store.errors import StoreError
 from aisp.store.outcomes import State
+from aisp.store.results.reading import Reading
 from aisp.store.results.standing import tells
+from aisp.store.text import clean, clean_line
 from aisp.tui import plain, readings
 from aisp.tui.aside import aside, begin
 from aisp.tui.earlier import standing
 from aisp.tui.findings import bar_sign
 from aisp.tui.keymap import TARGET, bind
 from aisp.tui.model import BASELINE, RunView, stored_run
-from aisp.tui.results import STATE_WORDS, Result, quality_notes, state_words, timing_words
+from aisp.tui.results import STATE_WORDS, quality_notes, state_words, timing_words
 from aisp.tui.screens import Source
 from aisp.tui.screens.base import WorkScreen, entitle, refusal_command
 from aisp.tui.screens.source import SourceView
@@ -107,7 +108,7 @@ class LessonScreen(WorkScreen):
         self._target_id = target_id
         self._shown = ""  # name of the source in the pane
         self._runs: dict[str, RunView] = {}  # by id, those whose figures are shown, whole but for their samples
-        self._earlier: dict[str, Result] = {}  # by rung of which the last run says nothing
+        self._earlier: dict[str, Reading] = {}  # by rung of which the last run says nothing
         self._earlier_of = ""  # the run that they stand beside
         self._told_samples: tuple[object, ...] = ()
 
@@ -168,32 +169,32 @@ class LessonScreen(WorkScreen):
                 self._told = False
             self._fill()
 
-    def _last(self) -> tuple[Result | None, Result | None]:
+    def _last(self) -> tuple[Reading | None, Reading | None]:
         """The last result, and a newer attempt that says nothing."""
-        live = (run for run in self.workbench.model.runs.values() if run.target == self._target_id)
+        live = (run for run in self.workbench.model.runs.values() if run.record.target == self._target_id)
         return self.workbench.last(self._target_id, live)
 
-    def _result(self) -> Result | None:
+    def _result(self) -> Reading | None:
         return self._last()[0]
 
-    def _of(self, rung: str) -> Result | None:
+    def _of(self, rung: str) -> Reading | None:
         """The run that a rung's figures are from: the last one, or an earlier one where that says nothing of it."""
         result = self._result()
-        if result is not None and result.run_id == self._earlier_of and not tells(result.arm(rung)):
+        if result is not None and result.id == self._earlier_of and not tells(result.arm(rung)):
             return self._earlier.get(rung, result)
         return result
 
-    def _find_earlier(self, result: Result | None, target: Target) -> None:
+    def _find_earlier(self, result: Reading | None, target: Target) -> None:
         """Look in the store for what still stands beside the last run."""
-        if result is not None and result.run_id != self._earlier_of:
+        if result is not None and result.id != self._earlier_of:
             begin(self, partial(self._read_earlier, result, target), group="earlier", exclusive=True)
 
-    async def _read_earlier(self, result: Result, target: Target) -> None:
+    async def _read_earlier(self, result: Reading, target: Target) -> None:
         try:
             found = await self.workbench.stored(lambda history: standing(history, target, result))
         except (LookupError, StoreError):
             return  # it is not in the store yet: its end is told once more when it is
-        self._earlier_of, self._earlier = result.run_id, found or {}
+        self._earlier_of, self._earlier = result.id, found or {}
         if self._earlier:
             self._fill()
 
@@ -202,12 +203,12 @@ class LessonScreen(WorkScreen):
         result = self._of(rung)
         if result is None:
             return None
-        live = self.workbench.model.runs.get(result.run_id)
-        if live is not None and live.state.final:
+        live = self.workbench.model.runs.get(result.id)
+        if live is not None and live.record.state.final:
             return live
-        if result.run_id not in self._runs:
-            begin(self, partial(self._read_run, result.run_id), group="run", exclusive=True)
-        return self._runs.get(result.run_id)
+        if result.id not in self._runs:
+            begin(self, partial(self._read_run, result.id), group="run", exclusive=True)
+        return self._runs.get(result.id)
 
     async def _read_run(self, run_id: str) -> None:
         try:
@@ -247,9 +248,9 @@ class LessonScreen(WorkScreen):
         for rung in target.rungs:
             result = self._of(rung.name)
             arm = result.arm(rung.name) if result is not None else None
-            earlier = arm is not None and result is not None and (last is None or result.run_id != last.run_id)
+            earlier = arm is not None and result is not None and (last is None or result.id != last.id)
             old = old or earlier
-            caught = self.workbench.caught(result) if result is not None else {}
+            caught = result.caught if result is not None else {}
             comparison = None
             if result is not None:
                 comparison = next((item for item in result.comparisons if item.rung == rung.name), None)
@@ -292,7 +293,7 @@ class LessonScreen(WorkScreen):
         case = last.unusual_case(target) if last is not None else ""
         title = f"Rungs and files, case {case}" if case else "Rungs and files"
         title += "; (earlier run)" if old else ""
-        entitle(self.table, f"{title}; last try: {STATE_WORDS[attempt.state]}" if attempt is not None else title)
+        entitle(self.table, f"{title}; last try: {STATE_WORDS[attempt.record.state]}" if attempt is not None else title)
         self._about()
 
     def _about(self) -> None:
@@ -313,8 +314,10 @@ class LessonScreen(WorkScreen):
                 text.append(f"\n{clean_line(rung.summary) or self._hint(rung.role)}\n")
                 result = self._of(rung.name)
                 marks = self._marks(target, result, rung.name)
-                if result is not None and result.state is State.CHANGED:
-                    text.append(f"the last run was {state_words(result.state)}: {result.reason}\n", style="bold")
+                if result is not None and result.record.state is State.CHANGED:
+                    text.append(
+                        f"the last run was {state_words(result.record.state)}: {result.record.reason}\n", style="bold"
+                    )
                 for why in marks:
                     text.append(why + "\n", style="bold")
                 arm = result.arm(rung.name) if result is not None else None
@@ -324,9 +327,11 @@ class LessonScreen(WorkScreen):
                 if arm is not None and arm.median_ms is not None and not marks:
                     text.append(f"{plain.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms)} ms\n")
                     last = self._result()
-                    if result is not None and (last is None or result.run_id != last.run_id):
-                        how = "quick" if result.quick else "full"
-                        text.append(f"of the {how} run of {plain.local_time(result.wall)}: its code has not changed\n")
+                    if result is not None and (last is None or result.id != last.id):
+                        how = "quick" if result.record.quick else "full"
+                        text.append(
+                            f"of the {how} run of {plain.local_time(result.record.wall)}: its code has not changed\n"
+                        )
                     text.append("\n".join(self._short(rung.name)) + "\n")
                 if arm is not None and arm.reason:
                     text.append(f"{clean_line(arm.reason)}\n")
@@ -339,9 +344,9 @@ class LessonScreen(WorkScreen):
             "enter shows its source, d its diff to the honest twin" if role is Role.CHEAT else "enter shows its source"
         )
 
-    def _marks(self, target: Target, result: Result | None, rung: str) -> list[str]:
+    def _marks(self, target: Target, result: Reading | None, rung: str) -> list[str]:
         """Why the rung's figures are no result; empty where they are one."""
-        caught = self.workbench.caught(result) if result is not None else {}
+        caught = result.caught if result is not None else {}
         lines = []
         if rung in caught or "" in caught:
             word = "wrong, found by" if result is not None and rung in result.mistaken else "caught by"
@@ -358,7 +363,7 @@ class LessonScreen(WorkScreen):
     def _short(self, rung: str) -> list[str]:
         """How the rung's time was taken and what limits it, in a few words; the `i` pane has the sentences."""
         run = self._run_of(rung)
-        arm = run.arms.get(rung) if run is not None else None
+        arm = run.arm(rung) if run is not None else None
         if run is None or arm is None:
             return []
         parts = [timing_words(arm.timing, arm.calls)]
@@ -383,14 +388,14 @@ class LessonScreen(WorkScreen):
         run = self._run_of(name)
         lines = ["No run of this target has ended yet: r runs it quickly, R in full."]
         if run is not None:
-            lines = readings.sample_lines(run, self.workbench.ascii, name if name in run.arms else None)
+            lines = readings.sample_lines(run, self.workbench.ascii, name if name in run.rungs else None)
         target = self.workbench.target(self._target_id)
         rung = next((rung for rung in target.rungs if rung.name == name), None) if target is not None else None
         if (
             target is not None
             and rung is not None
             and rung.role is Role.WRONG
-            and (run is None or name not in run.arms)
+            and (run is None or name not in run.rungs)
         ):
             how = f"{name} must be refused. No key runs it; to see it refused, in a shell:"
             lines = [how, refusal_command(target, name), "", *lines]
@@ -401,7 +406,7 @@ class LessonScreen(WorkScreen):
             pane.clear()
             pane.extend(readings.wrapped(lines, width, labelled=True))
             pane.action_oldest()
-        when = f", {plain.local_time(run.wall)}" if run is not None and run.wall else ""
+        when = f", {plain.local_time(run.record.wall)}" if run is not None and run.record.wall else ""
         pane.border_title = Content(f"What the samples say{when}")
 
     def action_samples(self) -> None:

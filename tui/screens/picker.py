@@ -12,7 +12,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from aisp.engine.clean import clean_line
+from aisp.store.text import clean_line
 from aisp.tui.widgets.table import Column, LiveTable
 
 

@@ -18,13 +18,14 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.timer import Timer
 
-from aisp.engine.clean import clean_line
 from aisp.engine.speed_of_light import MEMORY
 from aisp.store.outcomes import State, Validity
+from aisp.store.record import Arm
+from aisp.store.text import clean_line
 from aisp.tui import plain, readings
 from aisp.tui.aside import begin
 from aisp.tui.keymap import bind
-from aisp.tui.model import AA_ARM, ArmView, RunView, stored_run
+from aisp.tui.model import RunView, stored_run
 from aisp.tui.results import STATE_WORDS, timing_words
 from aisp.tui.screens.base import WorkScreen
 from aisp.tui.themes import style_of
@@ -76,21 +77,21 @@ class Chart:
         return self.flops / self.bytes if self.bytes > 0 else 0.0
 
     @property
-    def arms(self) -> list[tuple[str, ArmView]]:
+    def arms(self) -> list[tuple[str, Arm]]:
         """Letter and arm of every timed rung, in the run's order, without the A/A arm."""
         if self.run is None:
             return []
-        timed = [arm for arm in self.run.arms.values() if arm.median_ms is not None and arm.rung != AA_ARM]
+        timed = [arm for arm in self.run.record.arms if arm.median_ms is not None and not arm.twin]
         letters = string.ascii_uppercase + string.ascii_lowercase
         return [(letters[number % len(letters)], arm) for number, arm in enumerate(timed)]
 
-    def rate(self, arm: ArmView) -> float | None:
+    def rate(self, arm: Arm) -> float | None:
         """flop/s of an arm; bytes/s where the case has no arithmetic."""
         if arm.median_ms is None:
             return None
         return (self.flops or self.bytes) / arm.median_ms * 1e3 or None
 
-    def share(self, arm: ArmView, *, measured: bool) -> float | None:
+    def share(self, arm: Arm, *, measured: bool) -> float | None:
         """What an arm reaches of a roof at the case's intensity; None where that roof is not known."""
         rate = self.rate(arm)
         most = next((roof.attainable(self.intensity) for roof in self.roofs if roof.measured == measured), None)
@@ -125,7 +126,7 @@ def look(history: History | None, target: Target, run_id: str, live: RunView | N
                 facts = {key: clean_line(str(found.get(key) or "")) for key in ("gpu", "gpu_uuid")}
                 break
     gpu, uuid = facts["gpu"], facts["gpu_uuid"]
-    if run is not None and run.device.startswith("cpu"):
+    if run is not None and run.record.device.startswith("cpu"):
         return Chart(run, why="this run is on the CPU: a roofline is about the ceilings of a GPU")
     return _chart(history, target, run, gpu or machine.gpu, uuid or machine.uuid)
 
@@ -135,9 +136,11 @@ def _chart(history: History | None, target: Target, run: RunView | None, gpu: st
     from aisp.engine import speed_of_light
 
     try:
-        case = target.case(run.case) if run is not None and run.case else target.cases[0]
+        case = target.case(run.record.case) if run is not None and run.record.case else target.cases[0]
     except LookupError:
-        return Chart(run, gpu, why=f"the run was of case {run.case if run else ''}, which the lesson no longer has")
+        return Chart(
+            run, gpu, why=f"the run was of case {run.record.case if run else ''}, which the lesson no longer has"
+        )
     peak = next(iter(history.peaks(uuid, 1)), None) if history is not None and uuid else None
     work = speed_of_light.work(target, case)
     if not work.counted:
@@ -255,9 +258,9 @@ class RooflineScreen(WorkScreen):
             self._draw()
             return
         live = self.workbench.model.runs.get(self._run_id) if self._run_id else None
-        if live is not None and live.state.final and not live.whole:
+        if live is not None and live.record.state.final and not live.whole:
             live = None
-        if live is not None and live.state.final:
+        if live is not None and live.record.state.final:
             live = None  # the store has all of it, and the environment that it ran in
         status = self.workbench.model.status
         gpus = [device for device in status.devices if device.index >= 0] if status is not None else []
@@ -307,10 +310,14 @@ class RooflineScreen(WorkScreen):
         run = chart.run
         if run is None:
             return Text(f"{self._target_id}  no timed run on a GPU yet: r runs it")
-        parts = [plain.run_mode(run.quick), f"case {chart.case}" if chart.case else ""]
-        parts += [chart.gpu, STATE_WORDS.get(run.state, run.state.value), plain.local_time(run.wall)]
-        if run.validity in (Validity.SUSPECT, Validity.CAUGHT):
-            parts.append(f"times {run.validity}")
+        parts = [plain.run_mode(run.record.quick), f"case {chart.case}" if chart.case else ""]
+        parts += [
+            chart.gpu,
+            STATE_WORDS.get(run.record.state, run.record.state.value),
+            plain.local_time(run.record.wall),
+        ]
+        if run.record.validity in (Validity.SUSPECT, Validity.CAUGHT):
+            parts.append(f"times {run.record.validity}")
         return Text(f"{self._target_id}  " + " \u00b7 ".join(part for part in parts if part and part != plain.DASH))
 
     def _facts(self, chart: Chart) -> list[Text]:

@@ -16,8 +16,9 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.timer import Timer
 
-from aisp.engine.clean import clean_line
 from aisp.engine.protocol import requests
+from aisp.kernels.catalog.model import Role
+from aisp.store.text import clean_line
 from aisp.tui import readings
 from aisp.tui.keymap import TARGET, bind
 from aisp.tui.model import BASELINE, RunView, stored_run
@@ -148,14 +149,14 @@ class RunScreen(WorkScreen):
     def run_view(self) -> RunView | None:
         """The run as far as it is known: live, or as stored where the live view has holes."""
         live = self.workbench.model.runs.get(self.run_id)
-        if self._stored is not None and (live is None or not live.whole or (live.gaps and live.state.final)):
+        if self._stored is not None and (live is None or not live.whole or (live.gaps and live.record.state.final)):
             return self._stored
         return live
 
     @property
     def target_id(self) -> str:
         run = self.run_view
-        return run.target if run is not None else ""
+        return run.record.target if run is not None else ""
 
     @property
     def header_title(self) -> str:
@@ -169,7 +170,7 @@ class RunScreen(WorkScreen):
     def _look(self) -> None:
         """Ask the store where the model has not all of the run."""
         live = self.workbench.model.runs.get(self.run_id)
-        needed = live is None or (live.state.final and (not live.whole or bool(live.gaps)))
+        needed = live is None or (live.record.state.final and (not live.whole or bool(live.gaps)))
         if needed and not self._looked:
             self._looked = True
             self.run_worker(self._load(), group="stored", exclusive=True, exit_on_error=False)
@@ -199,7 +200,7 @@ class RunScreen(WorkScreen):
     def _tick(self) -> None:
         """The clock in the title goes on between events."""
         run = self.run_view
-        if run is not None and not run.state.final and not self.paused:
+        if run is not None and not run.record.state.final and not self.paused:
             self._draw_title(run)
 
     def _draw(self, names: set[str]) -> None:
@@ -227,7 +228,7 @@ class RunScreen(WorkScreen):
             arms.show(readings.arm_rows(run, width, unit, self.workbench.ascii))
         if head or samples or "telemetry" in names:
             self._draw_facts(run)
-            if everything or run.state.final:
+            if everything or run.record.state.final:
                 self._draw_plot(run)
             else:
                 self._draw_plot_in_time(run)
@@ -292,7 +293,9 @@ class RunScreen(WorkScreen):
         if readings.detail_lines(run):
             return "detail"
         if self.has_class("-wide") and self.size.height >= TALL_ROWS:
-            return "output" if run.output_count else "samples" if run.comparisons and run.state.final else "steps"
+            return (
+                "output" if run.output_count else "samples" if run.comparisons and run.record.state.final else "steps"
+            )
         return ""
 
     def _draw_text(self, run: RunView) -> None:
@@ -335,12 +338,12 @@ class RunScreen(WorkScreen):
         run = self.run_view
         if run is None:
             return
-        timed = any(arm.points.count or arm.discarded for arm in run.arms.values())
-        self.set_class(run.state.final and not timed, "-untimed")
+        timed = any(drawn.points.count or drawn.discarded for drawn in run.drawn.values())
+        self.set_class(run.record.state.final and not timed, "-untimed")
         self.set_class(bool(self._mode(run)), "-text")
         # Sentences need rows: on a low screen they take those of the plot while they are read.
         self.set_class(self.mode == "samples" and self.size.height < TALL_ROWS, "-reading")
-        self.query_one("#arms", LiveTable).styles.height = min(len(run.arms), 8) + 1
+        self.query_one("#arms", LiveTable).styles.height = min(len(run.rungs), 8) + 1
 
     def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
         """The chosen arm's traceback comes first."""
@@ -353,7 +356,7 @@ class RunScreen(WorkScreen):
     def action_cancel(self) -> None:
         """Cancel this run."""
         run = self.workbench.model.runs.get(self.run_id)
-        if run is None or run.state.final:
+        if run is None or run.record.state.final:
             self.notify("This run has ended; r runs it again", markup=False)
         else:
             self.run_worker(self._cancel(), exit_on_error=False)
@@ -372,21 +375,21 @@ class RunScreen(WorkScreen):
 
     def _run_again(self, *, quick: bool) -> None:
         run = self.run_view
-        if run is None or not run.target:
+        if run is None or not run.record.target:
             self.notify("The target is not known yet; try again in a moment", severity="warning", markup=False)
             return
         self.run_worker(self._start(run, quick), exit_on_error=False)
 
     async def _start(self, run: RunView, quick: bool) -> None:
-        target = self.workbench.target(run.target)
+        target = self.workbench.target(run.record.target)
         reply = await self.workbench.ask_engine(
             "The run was not started",
             requests.StartRuns,
             roots=[str(target.root)] if target is not None else [],
-            targets=[run.target],
+            targets=[run.record.target],
             quick=quick,
             trigger="tui",
-            **self.workbench.run_fields(run.target),
+            **self.workbench.run_fields(run.record.target),
         )
         if reply is not None and reply.run_ids:
             self.show_run(reply.run_ids[0])
@@ -403,16 +406,18 @@ class RunScreen(WorkScreen):
         """Compare the sources of the baseline and the highlighted (or fastest) rung, as they ran; of a cheat those of
         its honest twin and the cheat."""
         run = self.run_view
-        if run is None or not run.target:
+        if run is None or not run.record.target:
             return
         lead = run.lead
         chosen = self.rung_name
-        if chosen not in run.arms or chosen.startswith(BASELINE):
+        if chosen not in run.rungs or chosen.startswith(BASELINE):
             chosen = lead.rung if lead is not None else BASELINE
         first, other = BASELINE, chosen
-        if any(rung.startswith("cheat") for rung in run.arms):
-            first, other = self.workbench.pair_of(run.target, chosen)
-        self.workbench.open_diff(run.target, Source(first, run.snapshot), Source(other, run.snapshot))
+        if any(arm.role is Role.CHEAT for arm in run.record.arms):
+            first, other = self.workbench.pair_of(run.record.target, chosen)
+        self.workbench.open_diff(
+            run.record.target, Source(first, run.record.snapshot), Source(other, run.record.snapshot)
+        )
 
     def action_edit(self) -> None:
         """Open the highlighted rung, or the one that failed, at the line that its error names."""
@@ -439,13 +444,13 @@ class RunScreen(WorkScreen):
     def action_checks(self) -> None:
         """List every check, with what it did in this run where its checks were asked."""
         run = self.run_view
-        self.workbench.open_screen("checks", run_id=self.run_id if run is not None and run.findings else "")
+        self.workbench.open_screen("checks", run_id=self.run_id if run is not None and run.record.findings else "")
 
     def action_roofline(self) -> None:
         """Show this run's rungs under the roofs of its GPU."""
         run = self.run_view
-        if run is not None and run.target:
-            self.workbench.open_screen("roofline", target_id=run.target, run_id=run.id)
+        if run is not None and run.record.target:
+            self.workbench.open_screen("roofline", target_id=run.record.target, run_id=run.id)
 
     def action_steps(self) -> None:
         """Show every step."""

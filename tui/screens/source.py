@@ -16,7 +16,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.theme import Theme
 
-from aisp.engine.clean import clean
+from aisp.store.text import clean
 from aisp.tui.aside import aside, begin
 
 MAX_CHARACTERS = 2_000_000

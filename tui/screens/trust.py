@@ -13,8 +13,8 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from aisp.engine.clean import clean_line
 from aisp.store.results import standing
+from aisp.store.text import clean_line
 from aisp.tui import findings, plain, readings
 from aisp.tui.aside import begin
 from aisp.tui.keymap import bind
@@ -70,14 +70,14 @@ class TrustScreen(ChecklistScreen):
         model = self.workbench.model
         live = model.runs.get(self._run_id) if self._run_id else model.newest_run(self._target_id)
         stored = self._stored
-        if stored is not None and (live is None or live.id == stored.id or stored.wall > live.wall):
+        if stored is not None and (live is None or live.id == stored.id or stored.record.wall > live.record.wall):
             return stored
         return live
 
     @property
     def target_id(self) -> str:
         run = self.run_view
-        return run.target if run is not None and run.target else self._target_id
+        return run.record.target if run is not None and run.record.target else self._target_id
 
     @property
     def rung_name(self) -> str:
@@ -92,7 +92,7 @@ class TrustScreen(ChecklistScreen):
         model = self.workbench.model
         live = model.runs.get(self._run_id) if self._run_id else model.newest_run(self._target_id)
         wanted = live.id if live is not None else self._run_id or "-"
-        if live is not None and (live.findings is not None or not live.state.final):
+        if live is not None and (live.record.findings or not live.record.state.final):
             return
         if self._looked != wanted:
             self._looked = wanted
@@ -152,7 +152,7 @@ class TrustScreen(ChecklistScreen):
             table.empty = waiting
             numbers.display = False
             return
-        categories = findings.by_category(run.findings or ())
+        categories = findings.by_category(run.record.findings or ())
         if categories and self._arranged != run.id:
             self._arranged = run.id
             self.folded = {one.name for one in categories if one.status not in findings.TOLD_FIRST}
@@ -178,7 +178,7 @@ class TrustScreen(ChecklistScreen):
 
     def about(self, kind: str, name: str) -> tuple[str, Sequence[str]]:
         run = self.run_view
-        categories = findings.by_category(run.findings or ()) if run is not None else []
+        categories = findings.by_category(run.record.findings or ()) if run is not None else []
         if kind == "category":
             one = next((one for one in categories if one.name == name), None)
             return name, self._about_category(one) if one is not None else []
@@ -199,7 +199,7 @@ class TrustScreen(ChecklistScreen):
 
     def folding(self) -> Sequence[str]:
         run = self.run_view
-        return [one.name for one in findings.by_category(run.findings or ())] if run is not None else []
+        return [one.name for one in findings.by_category(run.record.findings or ())] if run is not None else []
 
     # -- keys -------------------------------------------------------------------------------------------
 
@@ -211,10 +211,12 @@ class TrustScreen(ChecklistScreen):
     def action_diff(self) -> None:
         """Compare the baseline, or a cheat's honest twin, with the rung that is highlighted above, as they ran."""
         run = self.run_view
-        if run is None or not run.target:
+        if run is None or not run.record.target:
             return
-        left, right = self.workbench.pair_of(run.target, self.rung_name)
-        self.workbench.open_diff(run.target, Source(left, run.snapshot), Source(right, run.snapshot))
+        left, right = self.workbench.pair_of(run.record.target, self.rung_name)
+        self.workbench.open_diff(
+            run.record.target, Source(left, run.record.snapshot), Source(right, run.record.snapshot)
+        )
 
     def action_checks(self) -> None:
         """List every check, with what it did in this run."""
@@ -229,7 +231,7 @@ class TrustScreen(ChecklistScreen):
         ascii, wide = True, 120
         heads = [column.title for column in findings.number_columns(wide)]
         rows = [[str(cell) for cell in cells] for _, cells in findings.number_rows(run, wide, ascii)]
-        categories = findings.by_category(run.findings or ())
+        categories = findings.by_category(run.record.findings or ())
         lines = [
             readings.title_text(run, self.workbench.model.now_ns()).plain,
             findings.summary_text(run, categories, ascii).plain,

@@ -15,8 +15,8 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
 
-from aisp.engine.clean import clean_line
 from aisp.engine.protocol import requests
+from aisp.store.text import clean_line
 from aisp.tui import plain, readings
 from aisp.tui.keymap import bind
 from aisp.tui.model import EditView, WatchView
@@ -153,7 +153,7 @@ class WatchScreen(WorkScreen):
         running = [
             edit.number
             for edit in watch.edits
-            if (run := self.workbench.model.runs.get(edit.run_id)) is not None and not run.state.final
+            if (run := self.workbench.model.runs.get(edit.run_id)) is not None and not run.record.state.final
         ]
         if not watch.active:
             state = "not watching: w watches on"

@@ -22,7 +22,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.theme import Theme
 
-from aisp.engine.clean import clean, clean_line
+from aisp.store.text import clean, clean_line
 from aisp.tui.themes import style_of
 from aisp.tui.widgets import alignment
 from aisp.tui.widgets.alignment import Row

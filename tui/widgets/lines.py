@@ -21,7 +21,7 @@ from textual.strip import Strip
 from textual.theme import Theme
 from textual.widget import Widget
 
-from aisp.engine.clean import clean_line
+from aisp.store.text import clean_line
 from aisp.tui.themes import style_of
 from aisp.tui.widgets import glyphs
 from aisp.tui.widgets.glyphs import GraphStyle

@@ -17,7 +17,7 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.strip import Strip
 
-from aisp.engine.clean import clean
+from aisp.store.text import clean
 from aisp.tui.widgets.lines import LineView, cell_segments
 
 TAB_CELLS = 4

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from aisp.checks.oracle.schema import Case, Schema, SchemaError, Strategy, Value
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Extent, Target
 from tests.checks.oracle.targets import target
+from tests.replacing import replace
 
 SEEDS = range(40)
 

@@ -15,7 +15,7 @@ from aisp.checks.oracle import judging
 from aisp.checks.oracle.judging import Opinion
 from aisp.checks.oracle.schema import Strategy
 from aisp.checks.oracle.values import digest
-from aisp.store.fuzzes import ERROR_BINS
+from aisp.store.record import ERROR_BINS
 from tests.checks.oracle.targets import case, expected, f32, f64, target
 
 INF, NAN = math.inf, math.nan

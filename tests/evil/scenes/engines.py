@@ -17,10 +17,10 @@ from unittest import mock
 import psutil  # type: ignore[import-untyped]
 
 from aisp.engine import client, paths
-from aisp.engine.clean import clean
 from aisp.engine.client import EngineUnavailableError
 from aisp.engine.protocol import events, requests
 from aisp.store.outcomes import State
+from aisp.store.text import clean
 from tests.engine import started
 from tests.engine.fake_nvml import FakeNvml
 from tests.engine.harness import EngineUnderTest, Stream
@@ -71,7 +71,7 @@ async def _planned(stream: Stream) -> None:
 
 
 async def _verify(stream: Stream) -> None:
-    await stream.until(events.Step, lambda step: step.name == "verify")
+    await stream.until(events.Step, lambda step: step.step.name == "verify")
 
 
 async def _samples(stream: Stream) -> None:
@@ -314,7 +314,7 @@ async def names(stage: Stage) -> str:
         with stage.engine.history() as history:
             assert os.fsdecode(b"optimized_" + name + b".py") in history.snapshot(result.record.snapshot)
         (told,) = result.of(events.RunPlanned)
-        for text in (told.folder, told.target, told.title):
+        for text in (told.run.target, told.run.title):
             assert text == clean(text) and "\n" not in text
     return f"{len(results)} targets ran; faces read {', '.join(targets)}"
 

@@ -210,7 +210,7 @@ async def wall_clock_set_back(stage: Stage) -> str:
     started = time.monotonic()
     async with engine.stream() as stream:
         (run_id,) = await stream.plan(root, "mine:honest")
-        await stream.until(events.Step, lambda step: step.name == "measure")
+        await stream.until(events.Step, lambda step: step.step.name == "measure")
         ahead.write_text("-3600")
         second = await engine.result(stream, run_id)
     took_s = time.monotonic() - started
@@ -331,7 +331,7 @@ async def contended(stage: Stage) -> str:
     root = stage.target("honest")
     async with engine.stream() as stream:
         run_id = await planned(stream, root, "honest")
-        await stream.until(events.Step, lambda step: step.name == "measure")
+        await stream.until(events.Step, lambda step: step.step.name == "measure")
         driver.answers(OURS, "processes 1", f"process.0 {os.getpid()}")
         result = await engine.result(stream, run_id)
     assert result.record.state is State.OK, result.record.reason
@@ -381,7 +381,7 @@ async def unstable(stage: Stage) -> str:
     engine, driver = await on_a_gpu(stage, OURS, "throttle 0x60")
     async with engine.stream() as stream:
         run_id = await planned(stream, stage.target("warm", lesson=corpus.DEVICE_LESSON), "warm")
-        await stream.until(events.Step, lambda step: step.name == "measure")
+        await stream.until(events.Step, lambda step: step.step.name == "measure")
         driver.answers(OURS, "throttle 0xe0", "ecc.errors 2", "rows.uncorrected 1")
         result = await engine.result(stream, run_id)
     assert result.record.state is State.OK, result.record.reason

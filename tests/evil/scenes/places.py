@@ -277,7 +277,7 @@ async def lock_removed(stage: Stage) -> str:
         with contextlib.suppress(EngineUnavailableError):
             for run_id in (ending, waiting):
                 await stream.finish(run_id)
-        told = {event.run_id: event.state for event in stream.seen if isinstance(event, events.RunFinished)}
+        told = {event.run_id: event.run.state for event in stream.seen if isinstance(event, events.RunFinished)}
     assert banner.text.endswith("whose lock was removed: this one ends")
     assert await asyncio.to_thread(first.wait, 60) == 0
     await engine.answers()

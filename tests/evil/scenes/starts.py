@@ -385,7 +385,7 @@ async def frozen_engine(stage: Stage) -> str:
     )
     with engine.use():
         async with engine.stream(start_at=1) as stream:
-            await stream.until(events.Step, lambda step: step.name == "verify")
+            await stream.until(events.Step, lambda step: step.step.name == "verify")
             async with await client.connect(start=False, tell=told.append) as watching:
                 engine.ps.send_signal(signal.SIGSTOP)
                 try:

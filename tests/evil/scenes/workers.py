@@ -16,7 +16,7 @@ import psutil
 
 from aisp.engine.telemetry import Nvml
 from aisp.store.outcomes import FindingStatus, State
-from aisp.store.records import ArmRecord
+from aisp.store.record import Arm
 from tests.engine.harness import OUTPUT_LIMIT_BYTES, Result
 from tests.evil import corpus
 from tests.evil.corpus import Row
@@ -37,7 +37,7 @@ GROWS = Row(
 )
 
 
-async def ended(stage: Stage, batch: str, rung: str, state: State) -> tuple[Result, ArmRecord]:
+async def ended(stage: Stage, batch: str, rung: str, state: State) -> tuple[Result, Arm]:
     """The batch's run and one evil arm of it, which has ended so and left the honest ones alone."""
     result = await stage.batch(batch)
     arm = result.arm(f"optimized_{rung}")

@@ -46,4 +46,6 @@ def clean(text: str | bytes, *, limit: int = 65536) -> str:
 
 def clean_line(text: str | bytes, *, limit: int = 512) -> str:
     """`clean`, on one line: newlines and tabs become spaces."""
+    if isinstance(text, str) and len(text) <= limit and text.isascii() and text.isprintable() and "  " not in text:
+        return text.strip()
     return re.sub(r"\s+", " ", clean(text, limit=limit)).strip()

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from aisp.store.outcomes import CaseVerdict, FuzzVerdict
-from aisp.store.records import ContradictionError
+from aisp.store.record.run import ContradictionError
 
 ERROR_BINS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0, 1e4, math.inf)
 """Lower ends of a histogram's bins, in units of the error allowed; the last bin holds what is not finite."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(msgspec.Struct, frozen=True):
     """How many cases of one strategy there were, and how many of them failed."""
 
     cases: int = 0
@@ -26,8 +26,7 @@ class Tally:
     unsupported: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class NaiveOpinion:
+class NaiveOpinion(msgspec.Struct, frozen=True):
     """What a careless oracle says of a rung: one shape, each dtype once. None where it could not be asked."""
 
     allclose: bool | None = None  # 1e-4 for fp32, 1e-2 for fp16 and bf16, against eager PyTorch
@@ -39,8 +38,7 @@ class NaiveOpinion:
         return None if self.allclose is None or self.assert_close is None else self.allclose and self.assert_close
 
 
-@dataclass(frozen=True, slots=True)
-class RungFuzz:
+class RungFuzz(msgspec.Struct, frozen=True):
     """What a fuzz says of one rung.
 
     Attributes:
@@ -54,7 +52,7 @@ class RungFuzz:
     cases: int
     failing: int
     unsupported: int = 0
-    by_strategy: Mapping[str, Tally] = field(default_factory=dict)
+    by_strategy: Mapping[str, Tally] = msgspec.field(default_factory=dict)
     failures: tuple[str, ...] = ()
     naive: NaiveOpinion | None = None
     max_error: float | None = None  # worst of the right cases, in units of what is allowed
@@ -72,11 +70,10 @@ class RungFuzz:
         if self.verdict is not FuzzVerdict.RIGHT:
             return self
         reason = self.reason or f"right so far: the fuzz was stopped after {self.cases} of this rung's cases"
-        return replace(self, verdict=FuzzVerdict.UNDECIDED, reason=reason)
+        return msgspec.structs.replace(self, verdict=FuzzVerdict.UNDECIDED, reason=reason)
 
 
-@dataclass(frozen=True, slots=True)
-class FuzzRecord:
+class Fuzz(msgspec.Struct, frozen=True):
     """One fuzz of one target, after its end.
 
     Attributes:
@@ -113,35 +110,22 @@ class FuzzRecord:
 
     def plain(self) -> dict[str, Any]:
         """As data for JSON; the folder as text with surrogate escapes."""
-        found = asdict(self)
+        found: dict[str, Any] = msgspec.to_builtins(self, builtin_types=(bytes,))
         found["folder"] = self.folder.decode("utf-8", "backslashreplace")
         found["folder_hex"] = self.folder.hex()
         return found
 
     @staticmethod
-    def of(data: Mapping[str, Any]) -> FuzzRecord:
+    def of(data: Mapping[str, Any]) -> Fuzz:
         """The inverse of `plain`. Raises ContradictionError, KeyError or ValueError on what is no such record."""
-        rungs = tuple(
-            RungFuzz(
-                **{
-                    **rung,
-                    "verdict": FuzzVerdict(rung["verdict"]),
-                    "by_strategy": {name: Tally(**tally) for name, tally in rung["by_strategy"].items()},
-                    "failures": tuple(rung["failures"]),
-                    "naive": NaiveOpinion(**rung["naive"]) if rung["naive"] else None,
-                }
-            )
-            for rung in data["rungs"]
-        )
-        kept = {name: value for name, value in data.items() if name not in ("folder", "folder_hex", "rungs")}
-        kept["strategies"], kept["notes"] = tuple(kept["strategies"]), tuple(kept["notes"])
+        kept = {name: value for name, value in data.items() if name not in ("folder_hex", "rungs")}
+        rungs = tuple(_read(rung, RungFuzz) for rung in data["rungs"])
         if kept["state"] != "done":  # one that was stored before a stopped rung was refused the word "right"
             rungs = tuple(rung.stopped() for rung in rungs)
-        return FuzzRecord(**kept, folder=bytes.fromhex(data["folder_hex"]), rungs=rungs)
+        return _read({**kept, "folder": bytes.fromhex(data["folder_hex"]), "rungs": rungs}, Fuzz)
 
 
-@dataclass(frozen=True, slots=True)
-class FailureRecord:
+class Failure(msgspec.Struct, frozen=True):
     """One failing case, with all that is needed to do it again and to look at it.
 
     Attributes:
@@ -173,13 +157,13 @@ class FailureRecord:
     output: str = ""  # name of the output that is wrong
     finding: str = ""
     detail: str = ""
-    input_hashes: Mapping[str, str] = field(default_factory=dict)
+    input_hashes: Mapping[str, str] = msgspec.field(default_factory=dict)
     output_hash: str = ""
-    statistics: Mapping[str, float] = field(default_factory=dict)
+    statistics: Mapping[str, float] = msgspec.field(default_factory=dict)
     histogram: tuple[int, ...] = ()
     region: tuple[str, ...] = ()
     script: str = ""
-    versions: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] = msgspec.field(default_factory=dict)
     tried: int = 0  # smaller cases that were tried on the way
 
     def __post_init__(self) -> None:
@@ -190,12 +174,20 @@ class FailureRecord:
 
     def plain(self) -> dict[str, Any]:
         """As data for JSON."""
-        return asdict(self)
+        found: dict[str, Any] = msgspec.to_builtins(self)
+        return found
 
     @staticmethod
-    def of(data: Mapping[str, Any]) -> FailureRecord:
-        """The inverse of `plain`. Raises ContradictionError, KeyError, TypeError or ValueError."""
-        kept = dict(data)
-        kept["verdict"] = CaseVerdict(kept["verdict"])
-        kept["histogram"], kept["region"] = tuple(kept["histogram"]), tuple(kept["region"])
-        return FailureRecord(**kept)
+    def of(data: Mapping[str, Any]) -> Failure:
+        """The inverse of `plain`. Raises ContradictionError on what is no such record."""
+        return _read(data, Failure)
+
+
+RecordT = TypeVar("RecordT", bound=msgspec.Struct)
+
+
+def _read(data: Mapping[str, Any], kind: type[RecordT]) -> RecordT:
+    try:
+        return msgspec.convert(data, kind)
+    except msgspec.ValidationError as error:
+        raise ContradictionError(str(error)) from None

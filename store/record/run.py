@@ -1,25 +1,38 @@
-"""What the store remembers of a run: frozen records that cannot contradict themselves.
+"""The record of a run: frozen structs that cannot contradict themselves.
 
-Times are milliseconds where the name ends in `_ms`, nanoseconds of CLOCK_MONOTONIC where it ends in `_ns`
-(comparable within one `epoch`, the life of one engine process), and `wall` is a label in ISO 8601 UTC, never
-used for arithmetic. None means "could not be measured" and is drawn as a dash.
+What the verdict makes, the store seals, the wire carries, `store.results` reads, the screens draw and `--json` prints
+is this one thing. Times are milliseconds where the name ends in `_ms`, nanoseconds of CLOCK_MONOTONIC where it ends in
+`_ns` (comparable within one `epoch`, the life of one engine process), and `wall` is a label in ISO 8601 UTC, never used
+for arithmetic. None means "could not be measured" and is drawn as a dash. Texts are clean (`store.text`): whatever they
+came from, a record holds nothing that a terminal would act upon.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
 
-import numpy as np
-import numpy.typing as npt
+import msgspec
 
-from aisp.store.outcomes import Correctness, FindingStatus, Limiter, State, Timing, Trigger, Validity, Verdict
+from aisp.kernels.catalog.model import Role
+from aisp.store.outcomes import (
+    TWIN_SUFFIX,
+    Correctness,
+    FindingStatus,
+    Limiter,
+    State,
+    Timing,
+    Trigger,
+    Validity,
+    Verdict,
+)
+from aisp.store.text import clean, clean_line
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-
-_NOT_READ: Floats = np.empty(0)
+EVIDENCE_CHARS = 4000
+"""Longest evidence of a finding; a longer one is cut in the middle."""
+REASON_CHARS = 4000
+"""The same of a reason or a note."""
 
 
 INSTALLED_CHECK = "evaluation.installed"
@@ -33,62 +46,26 @@ class ContradictionError(ValueError):
     """A record whose fields cannot all be true."""
 
 
-@dataclass(frozen=True, slots=True)
-class Samples:
-    """One row per kept or discarded sample of an arm, as parallel arrays of equal length.
+def clean_lines(record: msgspec.Struct, *names: str, limit: int = 512) -> None:
+    """Make these texts of a new record clean, each on one line."""
+    for name in names:
+        text = getattr(record, name)
+        if (cleaned := clean_line(text, limit=limit)) != text:
+            msgspec.structs.force_setattr(record, name, cleaned)
 
-    Attributes:
-        device_ms: event time per call (CPU targets: monotonic clock), finite and > 0. Where the stream was held, the
-            reading of an empty event pair has been taken off.
-        host_ms: host time of the launch, per call (CPU targets: CPU time of the process, all threads).
-        end_ns: CLOCK_MONOTONIC when the sample was complete; the time axis shared with telemetry.
-        round: index of the ABBA round within its replica.
-        replica: index of the fresh process.
-        inputs: which of the K input sets the call ran on; -1 for a sample of several calls on several sets.
-        discarded: 0 where kept, else a code of `DISCARDED`.
-        sm_clock_mhz: of the GPU during the sample, by its own cycle counter over its own nanosecond timer; NaN unknown.
-        probe_ms: time per call by the SMs' nanosecond timer, read before and after the events, less what it reads
-            around nothing: a second clock, near `device_ms`, and possibly below zero for a call that hardly takes any;
-            NaN unknown.
-        cycles: SM cycles per call by the SMs' cycle counter between the same readings, less what it reads around
-            nothing; NaN unknown.
-    """
 
-    device_ms: Floats
-    host_ms: Floats
-    end_ns: Ints
-    round: Ints
-    replica: Ints
-    inputs: Ints
-    discarded: Ints
-    sm_clock_mhz: Floats
-    probe_ms: Floats = field(default_factory=lambda: _NOT_READ)
-    cycles: Floats = field(default_factory=lambda: _NOT_READ)
-
-    def __post_init__(self) -> None:
-        for name in ("probe_ms", "cycles"):  # nobody read the SMs' counters: a CPU, or a run of before there were any
-            if getattr(self, name) is _NOT_READ:
-                object.__setattr__(self, name, np.full(len(self.device_ms), np.nan))
-        lengths = {len(getattr(self, name)) for name in self.__slots__}
-        if len(lengths) > 1:
-            raise ContradictionError(f"sample arrays differ in length: {sorted(lengths)}")
-        if len(self.device_ms) and not (np.isfinite(self.device_ms).all() and (self.device_ms > 0).all()):
-            raise ContradictionError("every sample's time must be finite and greater than zero")
-
-    def __len__(self) -> int:
-        return len(self.device_ms)
-
-    @property
-    def kept_ms(self) -> Floats:
-        """Times of the samples that count."""
-        return np.asarray(self.device_ms[self.discarded == 0], np.float64)
+def role_of(rung: str) -> Role | None:
+    """The role that a rung's name says, as a target's files are named; None for a name of no role."""
+    try:
+        return Role(rung.removesuffix(TWIN_SUFFIX).partition("_")[0])
+    except ValueError:
+        return None
 
 
 DISCARDED: Mapping[int, str] = {1: "clock below 75 % of the reference", 2: "host time leaked into the sample"}
 
 
-@dataclass(frozen=True, slots=True)
-class Quality:
+class Quality(msgspec.Struct, frozen=True):
     """What an arm's samples say of themselves. None: too few samples to tell, or no such thing here.
 
     Attributes:
@@ -113,8 +90,7 @@ class Quality:
     watch_us: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Light:
+class Light(msgspec.Struct, frozen=True):
     """An arm against the speed of light of its case.
 
     Attributes:
@@ -144,8 +120,7 @@ class Light:
         return self.measured_ms if self.measured_ms is not None else self.spec_ms
 
 
-@dataclass(frozen=True, slots=True)
-class Naive:
+class Naive(msgspec.Struct, frozen=True):
     """What a careless evaluator would have said of a rung: baseline and rung in one process, the same inputs for every
     call, one pair of events around ten calls, torch.allclose with rtol = atol = 1e-2 on one shape.
 
@@ -160,6 +135,9 @@ class Naive:
     accepts: bool | None = None
     note: str = ""
 
+    def __post_init__(self) -> None:
+        clean_lines(self, "note", limit=REASON_CHARS)
+
     @property
     def speedup(self) -> float | None:
         """Baseline time over rung time, right or wrong."""
@@ -168,27 +146,27 @@ class Naive:
         return self.base_ms / self.time_ms
 
 
-@dataclass(frozen=True, slots=True)
-class FindingRecord:
+class Finding(msgspec.Struct, frozen=True):
     """What one check (checks.registry) said of one arm, or of the whole run where `arm` is ""."""
 
     check: str
     arm: str
     status: FindingStatus
-    evidence: str  # a sentence with figures; cleaned
+    evidence: str  # a sentence with figures
 
     def __post_init__(self) -> None:
+        clean_lines(self, "check", "arm")
+        clean_lines(self, "evidence", limit=EVIDENCE_CHARS)
         if self.status is not FindingStatus.PASSED and not self.evidence:
             raise ContradictionError(f"{self.check}: {self.status} without a word of evidence")
 
 
-@dataclass(frozen=True, slots=True)
-class Quarantine:
+class Quarantine(msgspec.Struct, frozen=True):
     """A rung that was caught. It stays marked until its code changes and a run with every check finds nothing.
 
     Attributes:
-        folder: of the target, as in RunRecord.
-        code: digest of the target's code as it was caught (RunRecord.manifest["code"]).
+        folder: of the target, as in Run.
+        code: digest of the target's code as it was caught (Run.manifest["code"]).
         run_id, check, evidence, wall: where, by what, what was seen, when.
     """
 
@@ -201,10 +179,20 @@ class Quarantine:
     evidence: str
     wall: str
 
+    def __post_init__(self) -> None:
+        clean_lines(self, "target", "rung", "run_id", "check", "wall")
+        clean_lines(self, "evidence", limit=EVIDENCE_CHARS)
 
-@dataclass(frozen=True, slots=True)
-class ArmRecord:
-    """One rung's part in a run. `rung` is the file's name; the A/A arm is "baseline (A/A)"."""
+
+class Arm(msgspec.Struct, frozen=True):
+    """One rung's part in a run.
+
+    Attributes:
+        rung: its name, the file's; that of the A/A arm ends in `TWIN_SUFFIX`.
+        role: what the rung is in its target; None for one that a name of no role gives none, where nothing else is
+            said.
+        twin: this is the A/A arm, the baseline against itself.
+    """
 
     rung: str
     state: State
@@ -227,10 +215,20 @@ class ArmRecord:
     signal_sent_by_us: bool = False
     dirty_exit: bool = False  # the result is whole, but the process had to be killed afterwards
     reason: str = ""  # one sentence: what happened and the next move
-    detail: str = ""  # traceback cut to the user's frames, or the mismatch; cleaned text
+    detail: str = ""  # traceback cut to the user's frames, or the mismatch
     sources: str = ""  # sha256 of the rung's own file as it ran
+    role: Role | None = None
+    twin: bool = False
 
     def __post_init__(self) -> None:
+        clean_lines(self, "rung")
+        clean_lines(self, "reason", limit=REASON_CHARS)
+        if (detail := clean(self.detail)) != self.detail:
+            msgspec.structs.force_setattr(self, "detail", detail)
+        if self.role is None:
+            msgspec.structs.force_setattr(self, "role", role_of(self.rung))
+        if self.rung.endswith(TWIN_SUFFIX):
+            msgspec.structs.force_setattr(self, "twin", True)
         times = (self.median_ms, self.low_ms, self.high_ms)
         if any(t is not None and not (math.isfinite(t) and t > 0) for t in times):
             raise ContradictionError(f"{self.rung}: times must be finite and greater than zero, got {times}")
@@ -259,8 +257,7 @@ class ArmRecord:
             raise ContradictionError(f"{self.rung}: a reason for an end that has not come")
 
 
-@dataclass(frozen=True, slots=True)
-class ComparisonRecord:
+class Comparison(msgspec.Struct, frozen=True):
     """`rung` against `baseline`: speed-up = baseline time / rung time, with its 95 % interval.
 
     `cycles` is the same ratio of SM cycles, which a difference in clocks cannot move: as the SMs counted them, and in
@@ -281,6 +278,8 @@ class ComparisonRecord:
     note: str = ""  # why UNDECIDED or NONE, and what would decide it; that the clocks differed
 
     def __post_init__(self) -> None:
+        clean_lines(self, "rung", "baseline")
+        clean_lines(self, "note", limit=REASON_CHARS)
         ratios = (self.speedup, self.low, self.high, self.cycles, self.cycles_low, self.cycles_high)
         if any(r is not None and not (math.isfinite(r) and r > 0) for r in ratios):
             raise ContradictionError(f"{self.rung}: ratios must be finite and greater than zero, got {ratios}")
@@ -294,117 +293,24 @@ class ComparisonRecord:
             raise ContradictionError(f"{self.rung}: slower, but the interval reaches up to {self.high}")
 
 
-@dataclass(frozen=True, slots=True)
-class StepRecord:
+class Step(msgspec.Struct, frozen=True):
     """One step of a run's life, for the list of steps with their durations."""
 
     name: str  # "verifier", "warm worker", "compile", "verify", "warm-up", "measure", "verdict"
     arm: str  # "" for the whole run
     start_ns: int
-    duration_ms: float
-
-
-TELEMETRY_REACH_NS = 250_000_000
-"""How far from a moment a reading may lie that speaks for it: five readings at 20 Hz."""
-
-
-@dataclass(frozen=True, slots=True)
-class Telemetry:
-    """GPU state at 20 Hz, parallel arrays; NaN and -1 where the driver gave no answer."""
-
-    at_ns: Ints
-    sm_clock_mhz: Floats
-    memory_clock_mhz: Floats
-    temperature_c: Floats
-    power_w: Floats
-    throttle: Ints  # NVML's clocks-event-reasons bit mask, -1 unknown
-
-    def at(self, end_ns: Ints) -> Telemetry:
-        """The GPU's state at these moments, say at the end of each sample: the nearest reading, before or after.
-
-        Args:
-            end_ns: CLOCK_MONOTONIC of the same epoch, in any order.
-
-        Returns:
-            Arrays as long as `end_ns`; `at_ns` says when the reading was taken. Where none lies within
-            `TELEMETRY_REACH_NS`, at_ns and throttle are -1 and the others NaN.
-        """
-        wanted = np.asarray(end_ns, np.int64)
-        order = np.argsort(self.at_ns, kind="stable")
-        times = np.asarray(self.at_ns, np.int64)[order]
-        if not len(times):
-            unknown, none = np.full(len(wanted), np.nan), np.full(len(wanted), -1, np.int64)
-            return Telemetry(none, unknown, unknown.copy(), unknown.copy(), unknown.copy(), none.copy())
-        after = np.searchsorted(times, wanted).clip(max=len(times) - 1)
-        before = (after - 1).clip(min=0)
-        nearest = np.where(abs(wanted - times[before]) <= abs(times[after] - wanted), before, after)
-        near = abs(times[nearest] - wanted) <= TELEMETRY_REACH_NS
-        taken = order[nearest]
-
-        def floats(values: Floats) -> Floats:
-            return np.where(near, np.asarray(values, np.float64)[taken], np.nan)
-
-        return Telemetry(
-            at_ns=np.where(near, times[nearest], -1),
-            sm_clock_mhz=floats(self.sm_clock_mhz),
-            memory_clock_mhz=floats(self.memory_clock_mhz),
-            temperature_c=floats(self.temperature_c),
-            power_w=floats(self.power_w),
-            throttle=np.where(near, np.asarray(self.throttle, np.int64)[taken], -1),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Ceiling:
-    """The most that this GPU was seen to do in one respect, at the clocks that ran.
-
-    Attributes:
-        name: "dram read", "bf16 dense", "launch graph node" ...: see engine.speed_of_light.CEILINGS.
-        value: in `unit`; None where it could not be measured here, with `note` saying why.
-        unit: "bytes/s", "flop/s" or "s".
-        footprint_bytes: memory touched, where that matters.
-    """
-
-    name: str
-    value: float | None
-    unit: str
-    sm_clock_mhz: float | None = None
-    memory_clock_mhz: float | None = None
-    footprint_bytes: int | None = None
-    note: str = ""
+    duration_ms: float | None = None  # None while it is under way
+    detail: str = ""  # of a live run alone: the store does not keep it
 
     def __post_init__(self) -> None:
-        if self.value is None and not self.note:
-            raise ContradictionError(f"{self.name}: no value, and no reason why")
-        if self.value is not None and not (math.isfinite(self.value) and self.value > 0):
-            raise ContradictionError(f"{self.name}: {self.value} {self.unit} is no rate")
-        clocks = [clock for clock in (self.sm_clock_mhz, self.memory_clock_mhz) if clock is not None]
-        if not all(math.isfinite(clock) and clock > 0 for clock in clocks):
-            raise ContradictionError(f"{self.name}: {clocks} MHz are no clocks; None says that one is not known")
+        clean_lines(self, "name", "arm", "detail")
 
 
-@dataclass(frozen=True, slots=True)
-class Peak:
-    """One measurement of a GPU's ceilings."""
+class Run(msgspec.Struct, frozen=True):
+    """A run of one target: the unit that is planned, journalled, finished and remembered.
 
-    id: str  # ULID
-    gpu: str  # the driver's name of it
-    gpu_uuid: str
-    wall: str
-    environment: str  # hash of the environment record
-    ceilings: tuple[Ceiling, ...] = ()
-
-    def ceiling(self, name: str) -> Ceiling | None:
-        """The ceiling of this name that has a value, the highest where footprints differ; for times the lowest."""
-        found = [c for c in self.ceilings if c.name == name and c.value is not None]
-        if not found:
-            return None
-        return (min if found[0].unit == "s" else max)(found, key=lambda c: c.value or 0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class RunRecord:
-    """A run of one target: the unit that is planned, journalled, finished and remembered."""
+    `seed` is None as long as the run goes on for all but the engine: what it draws must not be foreseen.
+    """
 
     id: str  # ULID: sorts by creation
     target: str
@@ -414,7 +320,7 @@ class RunRecord:
     case: str
     quick: bool
     trigger: Trigger
-    seed: int
+    seed: int | None
     epoch: str  # the engine process's own ULID
     seq: int  # order within the epoch
     wall: str
@@ -428,18 +334,18 @@ class RunRecord:
     duration_ms: float | None = None
     reason: str = ""
     environment: str = ""  # hash of the environment record
-    manifest: Mapping[str, object] = field(default_factory=dict)  # stop rule, replicas, sets, tolerances
+    manifest: Mapping[str, Any] = msgspec.field(default_factory=dict)  # stop rule, replicas, sets, tolerances
     flags: tuple[str, ...] = ()  # "contended", "clocks=unlocked", "wall_jump"
-    arms: tuple[ArmRecord, ...] = ()
-    comparisons: tuple[ComparisonRecord, ...] = ()
-    steps: tuple[StepRecord, ...] = ()
-    findings: tuple[FindingRecord, ...] = ()
-
-    def caught(self, rung: str) -> FindingRecord | None:
-        """The first finding for which this arm's time is not a result, None where there is none."""
-        return next((f for f in self.findings if f.arm == rung and f.status is FindingStatus.CAUGHT), None)
+    arms: tuple[Arm, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
+    steps: tuple[Step, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
     def __post_init__(self) -> None:
+        clean_lines(self, "id", "target", "title", "device", "case", "epoch", "wall", "snapshot")
+        clean_lines(self, "reason", limit=REASON_CHARS)
+        if (flags := tuple(clean_line(flag) for flag in self.flags)) != self.flags:
+            msgspec.structs.force_setattr(self, "flags", flags)
         if self.state is State.OK:
             if self.correctness is not Correctness.CORRECT:
                 raise ContradictionError(f"run {self.id}: ok, but {self.correctness}")
@@ -454,7 +360,76 @@ class RunRecord:
         told = [c.rung for c in self.comparisons if c.speedup is not None and {c.rung, c.baseline, ""} & caught]
         if told:
             raise ContradictionError(f"run {self.id}: a speed-up of {', '.join(told)}, which was caught")
-        if not self.state.final and (self.duration_ms is not None or self.comparisons):
+        if not self.state.final and (self.duration_ms is not None or self.findings):
             raise ContradictionError(f"run {self.id}: results before its end")
         if self.state.final and self.state is not State.OK and not self.reason:
             raise ContradictionError(f"run {self.id}: ended {self.state} without a reason")
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    @property
+    def code(self) -> str:
+        """Digest of the target's code as it ran, which a quarantine is about; "" where the store does not say."""
+        return _text(self.manifest.get("code"))
+
+    @property
+    def without(self) -> tuple[str, ...]:
+        """Checks that were left out on request."""
+        found = self.manifest.get("without")
+        return tuple(_text(item) for item in found) if isinstance(found, (list, tuple)) else ()
+
+    @property
+    def policy(self) -> str:
+        """What an environment that is not fit for measuring does: "strict", or "portable", which only warns."""
+        return _text(self.manifest.get("validity")) or "strict"
+
+    def arm(self, rung: str) -> Arm | None:
+        """The rung's part, None where it had none."""
+        return next((arm for arm in self.arms if arm.rung == rung), None)
+
+    def caught(self, rung: str) -> Finding | None:
+        """The first finding for which this arm's time is not a result, None where there is none."""
+        return next((f for f in self.findings if f.arm == rung and f.status is FindingStatus.CAUGHT), None)
+
+    # -- as it goes on -------------------------------------------------------------------------------------------------
+
+    def with_arm(self, arm: Arm) -> Self:
+        """The run with what is known of this arm now."""
+        known = [arm if old.rung == arm.rung else old for old in self.arms]
+        return msgspec.structs.replace(self, arms=tuple(known if self.arm(arm.rung) else [*known, arm]))
+
+    def with_comparison(self, comparison: Comparison) -> Self:
+        """The run with this comparison, in the place of the one before between the same two."""
+        pair = (comparison.rung, comparison.baseline)
+        kept = list(self.comparisons)
+        at = next((i for i, old in enumerate(kept) if (old.rung, old.baseline) == pair), len(kept))
+        kept[at : at + 1] = [comparison]
+        return msgspec.structs.replace(self, comparisons=tuple(kept))
+
+    def with_step(self, step: Step) -> Self:
+        """The run with this step, in the place of the same one when it began."""
+        kept = list(self.steps)
+        same = (step.name, step.arm, step.start_ns)
+        at = next((i for i, old in enumerate(kept) if (old.name, old.arm, old.start_ns) == same), len(kept))
+        kept[at : at + 1] = [step]
+        return msgspec.structs.replace(self, steps=tuple(kept))
+
+    def announced(self, rungs: Iterable[Arm]) -> Self:
+        """The run as it is told when it is planned, with these arms: without its seed, and without what else would let
+        anybody foresee what is drawn."""
+        told = {name: value for name, value in self.manifest.items() if name in ("code", "validity", "without")}
+        return msgspec.structs.replace(self, seed=None, manifest=told, arms=tuple(rungs))
+
+    def lost(self, reason: str) -> Self:
+        """The run as it is known once its engine is gone."""
+        arms = [arm if arm.state.final else msgspec.structs.replace(arm, state=State.ENGINE_LOST) for arm in self.arms]
+        return msgspec.structs.replace(self, state=State.ENGINE_LOST, reason=reason, arms=tuple(arms))
+
+
+def _text(value: object) -> str:
+    return clean_line(value) if isinstance(value, str) else ""
+
+
+def unplanned(run_id: str, target: str = "", snapshot: str = "") -> Run:
+    """A run of which hardly anything is known: its plan was not heard of, or there was none."""
+    return Run(run_id, target, b"", "", "", "", False, Trigger.CLI, None, "", 0, "", snapshot, State.PLANNED)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aisp.engine.clean import clean, clean_line
+from aisp.store.text import clean, clean_line
 
 
 def forbidden(character: str) -> bool:

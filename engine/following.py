@@ -1,0 +1,35 @@
+"""What a run's events make of its record, step by step, until the record itself comes with its end."""
+
+from __future__ import annotations
+
+import msgspec
+
+from aisp.engine.protocol import events
+from aisp.store.outcomes import State
+from aisp.store.record import Run
+
+
+def after(run: Run, event: events.Event) -> Run:
+    """The run as it is known after this event of it. What has ended does not change any more.
+
+    Raises:
+        ContradictionError: the event cannot be true of this run.
+    """
+    if run.state.final:
+        return run
+    match event:
+        case events.RunPlanned():
+            return event.run
+        case events.RunFinished():
+            return event.run
+        case events.RunState() if not event.state.final:  # an end comes with the record
+            start_ns = event.at_ns if run.start_ns is None and event.state is not State.PLANNED else run.start_ns
+            return msgspec.structs.replace(run, state=event.state, start_ns=start_ns)
+        case events.Step():
+            begun = run if run.start_ns is not None else msgspec.structs.replace(run, start_ns=event.step.start_ns)
+            return begun.with_step(event.step)
+        case events.ArmUpdate():
+            return run.with_arm(event.arm)
+        case events.ComparisonUpdate():
+            return run.with_comparison(event.comparison)
+    return run

@@ -1,0 +1,231 @@
+"""A run as it is read: its record, and what is held against its rungs. The one place that says what may be shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from aisp.kernels.catalog.model import Role
+from aisp.store.outcomes import TWIN_SUFFIX, FindingStatus, State, Verdict
+from aisp.store.results import standing
+
+if TYPE_CHECKING:
+    from aisp.kernels.catalog.model import Target
+    from aisp.store.record import Arm, Comparison, Run
+
+MISTAKE = "output.values"
+"""The check that is failed by plain wrong values: a mistake, as far as anybody can tell, and no cheating."""
+
+
+class Held(Protocol):
+    """A rung in quarantine: the check that caught it, what was seen, in which run, and when."""
+
+    @property
+    def rung(self) -> str: ...
+    @property
+    def check(self) -> str: ...
+    @property
+    def evidence(self) -> str: ...
+    @property
+    def run_id(self) -> str: ...
+    @property
+    def wall(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """Why no figure of a rung may be shown as a speed-up.
+
+    Attributes:
+        rung: whose fault it is: the rung's own, the baseline's that it is compared with, or "" the whole run's.
+        check, evidence: which check caught it, and what it saw.
+        run_id, wall: the run in which it was seen, and when.
+        here: seen in the run that is shown; else in an earlier one.
+        mistake: it has plain wrong values, and nothing else is held against it.
+    """
+
+    rung: str
+    check: str
+    evidence: str
+    run_id: str = ""
+    wall: str = ""
+    here: bool = False
+    mistake: bool = False
+
+    @property
+    def word(self) -> str:
+        """ "caught" in the run that is shown, "quarantined" since an earlier one."""
+        return "caught" if self.here else "quarantined"
+
+    @property
+    def short(self) -> str:
+        """The same where a mistake is not called cheating: "wrong", and "was wrong"."""
+        return self.word if not self.mistake else "wrong" if self.here else "was wrong"
+
+    @property
+    def sentence(self) -> str:
+        """ "optimized: quarantined by timing.wall_clock: 0.41 ms by events, 9.8 ms by the engine's clock"."""
+        return f"{self.rung or 'the run'}: {self.word} by {self.check}: {self.evidence}"
+
+    def as_json(self) -> dict[str, str]:
+        """For JSON; the schema is in docs/commands.md."""
+        return {name: getattr(self, name) for name in ("rung", "check", "evidence", "run_id", "wall")}
+
+
+def of_quarantine(held: Held) -> Bar:
+    """Why the figures of a rung in quarantine are no result."""
+    mistake = held.check == MISTAKE and standing.role(held.rung) is not Role.CHEAT
+    return Bar(held.rung, held.check, held.evidence, held.run_id, held.wall, mistake=mistake)
+
+
+@dataclass(slots=True)
+class Reading:
+    """A run, going on or ended, and what other runs hold against its rungs.
+
+    Attributes:
+        quarantined: by rung: caught in another run, as the code that ran here or, while it goes on, as any.
+    """
+
+    record: Run
+    quarantined: Mapping[str, Held] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """The run's id."""
+        return self.record.id
+
+    def arm(self, rung: str) -> Arm | None:
+        """The rung's part, None where it had none."""
+        return self.record.arm(rung)
+
+    @property
+    def rungs(self) -> list[str]:
+        """Names of the arms in order, the baseline first."""
+        return [arm.rung for arm in self.record.arms]
+
+    @property
+    def baseline(self) -> str:
+        """Name of the first baseline, which verdicts are against; "" while no arm is known."""
+        return standing.first_baseline(self.record.arms)
+
+    # -- what may not be shown -----------------------------------------------------------------------------------------
+
+    @property
+    def caught(self) -> dict[str, str]:
+        """Rungs that were caught in this run, each with the first check that did it and its evidence; "" is the whole
+        run."""
+        caught: dict[str, str] = {}
+        for found in self.record.findings:
+            if found.status is FindingStatus.CAUGHT:
+                caught.setdefault(found.arm.removesuffix(TWIN_SUFFIX), f"{found.check}: {found.evidence}")
+        return caught
+
+    @property
+    def mistaken(self) -> frozenset[str]:
+        """Rungs that ended with wrong values and that no other check caught. A cheat's are never a mistake."""
+        checks: dict[str, set[str]] = {}
+        for found in self.record.findings:
+            if found.status is FindingStatus.CAUGHT:
+                checks.setdefault(found.arm, set()).add(found.check)
+        return frozenset(
+            arm.rung
+            for arm in (self.record.arms if "" not in checks else ())
+            if arm.state is State.INCORRECT and checks.get(arm.rung) == {MISTAKE} and arm.role is not Role.CHEAT
+        )
+
+    def bar(self, rung: str) -> Bar | None:
+        """Why this rung's figures are no result: it was caught in this run, or it is in quarantine. The A/A arm is the
+        baseline."""
+        name = rung.removesuffix(TWIN_SUFFIX)
+        for found in self.record.findings:
+            if found.status is FindingStatus.CAUGHT and found.arm.removesuffix(TWIN_SUFFIX) in (name, ""):
+                of = name if found.arm or name in self.mistaken else ""
+                mistake = name in self.mistaken
+                return Bar(of, found.check, found.evidence, self.id, self.record.wall, here=True, mistake=mistake)
+        held = self.quarantined.get(name)
+        return None if held is None else of_quarantine(held)
+
+    def barred(self, item: Comparison) -> Bar | None:
+        """Why a comparison's figures are no result: the rung's fault, or the baseline's."""
+        return self.bar(item.rung) or self.bar(item.baseline)
+
+    @property
+    def bars(self) -> list[Bar]:
+        """Of every rung that has one, in the run's order; one that bars the whole run stands alone."""
+        found = [bar for rung in [*self.rungs, ""] if (bar := self.bar(rung)) is not None]
+        found = list(dict.fromkeys(found))
+        return [bar for bar in found if not bar.rung][:1] or found
+
+    @property
+    def hidden(self) -> frozenset[str]:
+        """Rungs whose figures are no result."""
+        return frozenset(rung for rung in self.rungs if self.bar(rung) is not None)
+
+    @property
+    def comparisons(self) -> list[Comparison]:
+        """The comparisons as they may be shown: without figures where one of the two rungs is barred."""
+        hidden = self.hidden
+        return [self._shown(item) if {item.rung, item.baseline} & hidden else item for item in self.record.comparisons]
+
+    def _shown(self, item: Comparison) -> Comparison:
+        bar = self.barred(item)
+        note = item.note if bar is None else f"{bar.word}: {bar.check}: {bar.evidence}"
+        return type(item)(item.rung, item.baseline, Verdict.NONE, note=note)
+
+    # -- cheats of the gallery -----------------------------------------------------------------------------------------
+
+    def missed(self, rung: str) -> bool:
+        """Whether a cheat came through with a time that no check took for one."""
+        arm = self.arm(rung)
+        ended = arm is not None and self.record.state.final and arm.median_ms is not None
+        return ended and arm is not None and arm.role is Role.CHEAT and self.bar(rung) is None
+
+    def unjudged(self, rung: str) -> bool:
+        """Whether this is a cheat of which the checks have not spoken yet: what it came to is nobody's speed-up."""
+        arm = self.arm(rung)
+        return arm is not None and arm.role is Role.CHEAT and not self.record.state.final
+
+    # -- what it is about ----------------------------------------------------------------------------------------------
+
+    @property
+    def lead(self) -> Arm | None:
+        """The arm that the run is about."""
+        return standing.lead(self.record.arms, self.record.comparisons, self.hidden)
+
+    @property
+    def headline(self) -> Comparison | None:
+        """The comparison that the run is told by."""
+        return standing.headline(self.record.arms, self.comparisons, self.hidden)
+
+    @property
+    def best(self) -> Comparison | None:
+        """The comparison that the run's verdict is of."""
+        return standing.best(self.record.arms, self.comparisons, self.hidden)
+
+    def comparison(self, rung: str) -> Comparison | None:
+        """The rung's comparison with the first baseline, else with another one, as it may be shown."""
+        return standing.against(rung, self.record.arms, self.comparisons)
+
+    @property
+    def best_ms(self) -> float | None:
+        """The lead's median, None where it has none that may be shown."""
+        lead = self.lead
+        return None if lead is None or lead.rung in self.hidden else lead.median_ms
+
+    @property
+    def speedup(self) -> float | None:
+        """The headline's speed-up."""
+        return self.headline.speedup if self.headline is not None else None
+
+    @property
+    def sol(self) -> float | None:
+        """The lead arm's share of the speed of light."""
+        return self.lead.sol if self.lead is not None else None
+
+    def unusual_case(self, target: Target | None) -> str:
+        """The run's case where that is not the one that its target is usually timed on, which predictions and a suite
+        are about; else "", and where nothing is known of the target."""
+        if target is None or self.record.case == target.usual_case(self.record.device).name:
+            return ""
+        return self.record.case
