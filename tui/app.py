@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 EXIT_NOT_POSSIBLE = 3
+LOOK_AT_TERMINAL_S = 1.0
 
 
 def _commands() -> type[Provider]:
@@ -122,6 +123,11 @@ class Workbench(App[None]):
         for problem in self._problems:
             self.notify(clean_line(problem), title="Settings", severity="warning", timeout=15, markup=False)
         self.call_after_refresh(self._after_first_frame)
+        self.set_interval(LOOK_AT_TERMINAL_S, self._leave_with_terminal)
+
+    def _leave_with_terminal(self) -> None:
+        if getattr(self._driver, "hung_up", False):  # only a terminal's driver knows
+            self.leave(signal.SIGHUP)
 
     def _after_first_frame(self) -> None:
         begin(self, self._load_files, group="catalog", exclusive=True)

@@ -11,11 +11,14 @@ once. Styles are sent as differences (`tui.sgr`).
 
 A terminal that is gone (SIGHUP, a closed pty) makes every write fail; Textual's writer thread dies of the
 first one and the 31st write blocks for ever. Here the failure is noted in `lost` and what is drawn
-afterwards goes nowhere, so that the app can still leave in order.
+afterwards goes nowhere, so that the app can still leave in order. SIGHUP reaches the leader of a session and
+not what it started (`make run` in a pane that is closed): `hung_up` asks the terminal itself. Until the app
+leaves, Textual's reader thread reads its end again and again, with all of a core.
 """
 
 from __future__ import annotations
 
+import select
 import time
 from collections import deque
 from collections.abc import Callable
@@ -181,6 +184,13 @@ class BackloggedDriver(LinuxDriver):
     def lost(self) -> OSError | None:
         """Why the terminal can no longer be written to, or None."""
         return self._outlet.lost
+
+    @property
+    def hung_up(self) -> bool:
+        """Whether the terminal is gone."""
+        poll = select.poll()
+        poll.register(self.fileno, 0)  # a hang-up and an error are told unasked
+        return bool(poll.poll(0))
 
     def write(self, data: str) -> None:
         """Queue `data` for the terminal, with no more style sequences than its look needs."""

@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pyte
 import pytest
 
@@ -190,6 +191,29 @@ def test_a_dropped_line_ends_the_app(terminal: Terminal) -> None:
     terminal.status = os.waitstatus_to_exitcode(status)
     # 120 is Python's own, where what is left in stdout's buffer cannot be written any more.
     assert terminal.status in (128 + signal.SIGHUP, 120)
+
+
+# As a shell or make that a pane was opened with: it leads the session, is told of the hang-up, and waits for the app.
+LEADER = """
+import signal, subprocess, sys
+signal.signal(signal.SIGHUP, lambda *_: None)
+sys.exit(subprocess.call(sys.argv[1:]))
+"""
+
+
+def test_a_dropped_line_ends_an_app_that_does_not_lead_its_session(environment: dict[str, str], lessons: Path) -> None:
+    child = [sys.executable, "-c", CHILD, str(lessons), "mouse"]
+    opened = Terminal([sys.executable, "-c", LEADER, *child], environment)
+    try:
+        opened.wait_for(b"Not run yet")
+        (app,) = psutil.Process(opened.pid).children()
+        os.close(opened.master)
+        assert app.wait(timeout=60) in (128 + signal.SIGHUP, 120, None)
+    finally:
+        with contextlib.suppress(OSError):
+            opened.close()
+        for left in [app] if app.is_running() else []:
+            left.kill()
 
 
 def test_without_the_mouse_the_terminal_keeps_it(environment: dict[str, str], lessons: Path) -> None:
