@@ -42,7 +42,7 @@ from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Case, Flag, Kind, Role, Rung, Target
 from aisp.kernels.catalog.sources import SUFFIXES
 from aisp.store import record as records
-from aisp.store.outcomes import Correctness, State, Validity, Verdict
+from aisp.store.outcomes import Correctness, FindingStatus, State, Validity, Verdict
 from aisp.store.results import standing
 from aisp.store.samples import Telemetry
 from aisp.store.text import clean, clean_line
@@ -53,6 +53,8 @@ OUTPUT_LINES_PER_EVENT = 200
 DRAIN_S = 0.1
 NAIVE_PATIENCE_S = 60.0
 LAST_WORDS_S = 5.0
+TOLD_BYTES = 4 << 20  # of a run's record in one event: a frame may have twice as many
+TOLD_FINDINGS = 1000
 CONTEXT_BYTES = 768 << 20  # of GPU memory, for a process that stands by
 
 
@@ -1011,7 +1013,7 @@ class Execution:
             told.rung: arm.samples.freeze() for told, arm in zip(arms, self._arms, strict=True) if arm.samples.device_ms
         }
         await self._services.store("finish", record, samples, telemetry)
-        self._services.publish(events.RunFinished(run=record))
+        self._services.publish(events.RunFinished(run=told(record)))
         return record
 
     def _telemetry(self) -> Telemetry | None:
@@ -1086,6 +1088,22 @@ class Execution:
         if not any(arm.state is State.OK for arm in arms):
             return State.UNAVAILABLE, clean_line("; ".join(sorted({arm.reason for arm in arms})))
         return State.OK, ""
+
+
+def told(record: records.Run) -> records.Run:
+    """The record as clients hear of it: whole, but for one that would hardly fit into a frame.
+
+    Of that the long texts of arms are left out, and findings that nobody must see; a flag says so.
+    """
+    if len(msgspec.msgpack.encode(record)) <= TOLD_BYTES:
+        return record
+    grave = [found for found in record.findings if found.status in (FindingStatus.CAUGHT, FindingStatus.SUSPECT)]
+    return msgspec.structs.replace(
+        record,
+        arms=tuple(msgspec.structs.replace(arm, detail="") for arm in record.arms),
+        findings=tuple(grave[:TOLD_FINDINGS]),
+        flags=(*record.flags, f"told in part: `aisp bench history {record.id}` shows all of it"),
+    )
 
 
 async def _all(*work: Awaitable[None]) -> None:
