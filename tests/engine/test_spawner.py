@@ -301,10 +301,15 @@ print(time.process_time() - before)
 async def environment_of_a_child() -> dict[str, str]:
     child = await spawner.spawn(interpret=False)
     try:
-        told = Path("/proc", str(child.pid), "environ").read_bytes().split(b"\0")
+        # There is none for a moment between the call of exec and the first instruction of the new program.
+        told = b""
+        for _ in range(500):
+            if told := Path("/proc", str(child.pid), "environ").read_bytes():
+                break
+            await asyncio.sleep(0.01)
     finally:
         await child.end(gently=False)
-    return {name: value for name, _, value in (os.fsdecode(line).partition("=") for line in told) if name}
+    return {name: value for name, _, value in (os.fsdecode(line).partition("=") for line in told.split(b"\0")) if name}
 
 
 async def printed(program: str, environment: dict[str, str]) -> str:
