@@ -258,7 +258,8 @@ class Execution:
         made = self._arms
         for rung in self.plan.rungs:
             timed = not (self._device == "cpu" and rung.kind is Kind.TRITON)
-            arm = Arm(rung.name, rung, self._device, timed, without=self.plan.without)
+            # The record's name of it, by which events, findings and samples name it too: a file may be called anything.
+            arm = Arm(clean_line(rung.name), rung, self._device, timed, without=self.plan.without)
             made.append(arm)
             if rung.name in self.plan.obstacles:
                 self._end_arm(arm, ArmEnd(State.UNAVAILABLE, self.plan.obstacles[rung.name]))
@@ -979,7 +980,7 @@ class Execution:
         telemetry = self._telemetry()
         findings = await self._examine(arms, telemetry)
         validity = facts.overall(findings, arms, left_out=bool(self.plan.without))
-        code = str(self.plan.record.manifest.get("code", ""))
+        code = self.plan.record.code
         quarantines = await self._services.store("quarantines", self.plan.record.folder, code)
         self._doubted = facts.doubted(findings, quarantines, code)
         comparisons = facts.without_doubted(comparisons, self._doubted)
@@ -1009,9 +1010,7 @@ class Execution:
             steps=tuple(self._steps),
             findings=findings,
         )
-        samples = {
-            told.rung: arm.samples.freeze() for told, arm in zip(arms, self._arms, strict=True) if arm.samples.device_ms
-        }
+        samples = {arm.name: arm.samples.freeze() for arm in self._arms if arm.samples.device_ms}
         await self._services.store("finish", record, samples, telemetry)
         self._services.publish(events.RunFinished(run=told(record)))
         return record

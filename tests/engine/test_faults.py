@@ -16,7 +16,7 @@ import pytest
 
 from aisp.engine.protocol import events
 from aisp.store.outcomes import Correctness, FindingStatus, State, Timing, Verdict
-from aisp.store.text import clean
+from aisp.store.text import clean, clean_line
 from tests.engine.harness import OUTPUT_LIMIT_BYTES, EngineUnderTest
 from tests.engine.targets import write_target
 from tests.evil import corpus
@@ -222,6 +222,23 @@ async def test_any_name_that_a_folder_or_file_can_have_runs(
     for told in (planned.run.target, planned.run.title):
         assert told == clean(told)
         assert "\n" not in told
+
+
+async def test_a_rung_whose_name_cannot_be_drawn_is_called_the_same_everywhere(
+    shared: EngineUnderTest, tmp_path: Path
+) -> None:
+    folder = corpus.write(tmp_path / "mine" / "doubling")
+    rung = "optimized_\u202e\x1b\n  e\u0301"
+    (folder / f"{rung}.py").write_text(corpus.OPTIMIZED)
+    result = await shared.run(tmp_path / "mine", "mine:doubling", rungs=["baseline", rung])
+    assert result.record.state is State.OK, result.record.reason
+    name = clean_line(rung)
+    assert name != rung
+    assert_timed(result, name)
+    assert {event.arm for event in result.of(events.SampleBatch)} == {"baseline", name}
+    assert name in {finding.arm for finding in result.record.findings}
+    with shared.history() as history:
+        assert len(history.samples(result.record.id)[name]) == result.arm(name).sample_count
 
 
 async def test_a_peer_whose_package_is_missing_is_no_failure_and_says_what_is_missing(
