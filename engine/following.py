@@ -20,8 +20,11 @@ def after(run: Run, event: events.Event) -> Run:
     match event:
         case events.RunPlanned():
             return event.run
-        case events.RunFinished():
+        case events.RunFinished() if event.run.arms:
             return event.run
+        case events.RunFinished():  # it never began, or could not be stored: what was known of it is all there is
+            known = {"arms": run.arms, "comparisons": run.comparisons, "steps": run.steps}
+            return msgspec.structs.replace(event.run, **known)
         case events.RunState() if not event.state.final:  # an end comes with the record
             start_ns = event.at_ns if run.start_ns is None and event.state is not State.PLANNED else run.start_ns
             return msgspec.structs.replace(run, state=event.state, start_ns=start_ns)

@@ -645,7 +645,9 @@ class Model:
         run.record = following.after(run.record, event)
         if isinstance(event, events.Step) and event.step.name == "measure" and run.origin_ns is None:
             run.origin_ns = event.step.start_ns
-        names.update(("runs", f"run:{run.id}"))
+        names.add(f"run:{run.id}")
+        if not isinstance(event, events.Step):  # of which lists of runs say nothing
+            names.add("runs")
 
     def _on_run_planned(self, event: events.RunPlanned, names: set[str]) -> None:
         self._on_run(event, names)

@@ -32,3 +32,10 @@ def test_what_has_ended_does_not_change_and_an_end_comes_with_the_record_alone()
 def test_a_run_that_is_heard_of_in_the_middle_begins_with_its_first_step() -> None:
     run = after(unplanned("R1"), heard.step(run_id="R1", name="measure", arm="", start_ns=5))
     assert (run.start_ns, [step.name for step in run.steps]) == (5, ["measure"])
+
+
+def test_an_end_that_tells_of_no_arm_leaves_what_was_known_of_them() -> None:
+    """A run that was cancelled before it began, or whose result could not be stored."""
+    run = after(unplanned("R1"), heard.arm(run_id="R1", arm="optimized", state="running", median_ms=2.0))
+    ended = after(run, heard.finished(run_id="R1", state="infra_error", reason="the disk is full"))
+    assert (ended.state, ended.reason, ended.arms) == (State.INFRA_ERROR, "the disk is full", run.arms)

@@ -170,6 +170,12 @@ def test_another_epoch_ends_what_the_old_engine_had_under_way() -> None:
     assert model.runs["R2"].record.state is State.OK
 
 
+def test_a_step_is_news_of_its_run_and_of_no_list_of_runs() -> None:
+    model = Model()
+    model.apply(quick_run_events(finished=False))
+    assert model.apply([heard.step(run_id="R1", name="verify", arm="optimized", start_ns=START_NS)]) == {"run:R1"}
+
+
 def test_a_gap_is_noted_in_the_runs_under_way_only() -> None:
     model = Model()
     model.apply([*quick_run_events(run_id="DONE"), *quick_run_events(run_id="ON", finished=False)])

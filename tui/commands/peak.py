@@ -34,6 +34,7 @@ class PeakView:
     gpu: str = ""
     wall: str = ""
     count: int = 0
+    position: int = 0  # of the newest one, counted from 1
     ceilings: list[Ceiling] = field(default_factory=list)
     finished: events.PeakFinished | None = None
 
@@ -41,7 +42,7 @@ class PeakView:
         """Take an event in; whether it belonged here and said something new."""
         if isinstance(event, events.PeakCeiling) and event.peak_id == self.id:
             self.gpu = event.gpu or self.gpu
-            self.count = event.count
+            self.count, self.position = event.count, event.position
             self.ceilings.append(event.ceiling)
             return True
         if isinstance(event, events.PeakFinished) and event.peak_id == self.id:
@@ -95,7 +96,8 @@ def newest(gpu_uuid: str = "") -> Peak | None:
 def stored_view(peak: Peak) -> PeakView:
     """A stored measurement in the form that the stream fills."""
     ended = events.PeakFinished(peak_id=peak.id, gpu=peak.gpu)
-    return PeakView(peak.id, peak.gpu, peak.wall, len(peak.ceilings), list(peak.ceilings), ended)
+    count = len(peak.ceilings)
+    return PeakView(peak.id, peak.gpu, peak.wall, count, count, list(peak.ceilings), ended)
 
 
 class Measurement(Interruptible):
@@ -170,7 +172,7 @@ class Measurement(Interruptible):
         started = time.monotonic()
         while True:
             last = view.ceilings[-1] if view.ceilings else None
-            parts = ["waiting for the GPU"] if last is None else [f"[{len(view.ceilings)}/{view.count}] {last.name}"]
+            parts = ["waiting for the GPU"] if last is None else [f"[{view.position}/{view.count}] {last.name}"]
             if last is not None:
                 parts.append(plain.quantity(last.value, last.unit))
             self._progress.show("  ".join([*parts, plain.duration(time.monotonic() - started)]))
