@@ -35,7 +35,7 @@ from aisp.store.outcomes import FindingStatus, State, Timing
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Case, Rung, Target
-    from aisp.store import record as records  # costs numpy, which listing the checks does not need
+    from aisp.store import record as records
     from aisp.store.samples import Samples, Telemetry
 
 CATEGORIES = (

@@ -11,7 +11,7 @@ from aisp.checks import registry
 from aisp.engine.arms import TWIN_SUFFIX, Arm
 from aisp.engine.protocol import reports
 from aisp.store import record as records
-from aisp.store.outcomes import Correctness, FindingStatus, State, Timing, Validity, Verdict
+from aisp.store.outcomes import Correctness, FindingStatus, State, Timing, Validity
 from aisp.store.samples import Telemetry
 from aisp.store.text import clean_line
 
@@ -104,7 +104,7 @@ def run_facts(
         files=plan.files,
         files_intact=files_intact,
         drawn=drawn,
-        validity=str(plan.record.manifest.get("validity", "strict")),
+        validity=plan.record.policy,
         manifest=plan.record.manifest,
         history=tuple(history),
     )
@@ -159,8 +159,6 @@ def without_doubted(
     for comparison in comparisons:
         why = next((doubted_arms[arm] for arm in (comparison.rung, comparison.baseline, "") if arm in doubted_arms), "")
         if why:
-            comparison = records.Comparison(
-                comparison.rung, comparison.baseline, Verdict.NONE, note=clean_line(why, limit=EVIDENCE_CHARACTERS)
-            )
+            comparison = comparison.without_figures(clean_line(why, limit=EVIDENCE_CHARACTERS))
         found.append(comparison)
     return tuple(found)

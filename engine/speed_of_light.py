@@ -206,7 +206,7 @@ def light(
 
     The score is measured from the bound by the measured ceilings, else by the datasheet.
     """
-    from aisp.store.record import Light  # its arrays need numpy, which faces do not load for a roofline
+    from aisp.store.record import Light
 
     if timing in (Timing.HOST, Timing.NONE):
         return None

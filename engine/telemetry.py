@@ -25,7 +25,7 @@ COMPUTE_MODES = {0: "default", 1: "exclusive thread", 2: "prohibited", 3: "exclu
 
 @dataclass(slots=True)
 class Readings:
-    """Parallel lists, oldest first; see store.Telemetry."""
+    """Parallel lists, oldest first; see store.samples.Telemetry."""
 
     at_ns: list[int] = field(default_factory=list)
     sm_clock_mhz: list[float] = field(default_factory=list)

@@ -84,7 +84,7 @@ class IssueView:
 
 
 class FindingLike(Protocol):
-    """store.record.Finding, engine.protocol.events.FindingItem or registry.Finding."""
+    """store.record.Finding or registry.Finding."""
 
     @property
     def check(self) -> str:

@@ -83,7 +83,7 @@ _UNWRITABLE = {
 
 def typed(error: sqlite3.Error, path: Path) -> Exception:
     """The error of ours that stands for `error`; ContradictionError for a violated constraint."""
-    from aisp.store.record import ContradictionError  # numpy; only on the error path
+    from aisp.store.record import ContradictionError  # msgspec; only on the error path
 
     code = getattr(error, "sqlite_errorcode", None)
     if code is None:  # the sqlite3 module's own

@@ -458,7 +458,7 @@ def masked(record: Run, hidden: Mapping[int, str]) -> Run:
     if not hidden:
         return record
     comparisons = tuple(
-        Comparison(ratio.rung, ratio.baseline, Verdict.NONE, note=hidden[position]) if position in hidden else ratio
+        ratio.without_figures(hidden[position]) if position in hidden else ratio
         for position, ratio in enumerate(record.comparisons)
     )
     return msgspec.structs.replace(record, comparisons=comparisons, verdict=Verdict.NONE)

@@ -30,11 +30,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from aisp.store import chain, content, migrations, place, seal, upkeep
 from aisp.store.errors import StoreCorruptError, StoreError, StoreFullError, StoreGoneError, typed, typed_errors
-from aisp.store.outcomes import FindingStatus, State
+from aisp.store.outcomes import TWIN_SUFFIX, FindingStatus, State
 from aisp.store.record import AUTHOR_CHECK, INSTALLED_CHECK, ContradictionError, Failure, Fuzz, Peak, Quarantine, Run
 from aisp.store.rows import (
     IN_FORCE,
@@ -62,8 +60,6 @@ _UNFINISHED = "state IN ('planned', 'starting', 'running')"  # as in the index r
 # Asked for the order of number, SQLite would rather walk through all runs than sort a handful.
 UNFINISHED_SQL = f"SELECT number FROM runs WHERE {_UNFINISHED} AND epoch <> ?"
 
-SECOND_OF_BASELINE = " (A/A)"
-"""What the name of the arm that is the baseline once more ends with."""
 _EXEMPT = ("cheat", "wrong_")  # a lesson's wrong rungs and the gallery's cheats are there to be caught
 _SUSPECT = FindingStatus.SUSPECT
 _OF_RUNG = f"WHERE {IN_FORCE} AND folder = ? AND rung = ?"
@@ -309,7 +305,7 @@ class Store:
             found = sorted(row[0] for row in db.execute(UNFINISHED_SQL, [epoch]).fetchall())
             for number, rows in load_runs(db.conn, found).items():
                 try:
-                    ended = _lost(rows.record())
+                    ended = rows.record().lost(LOST_REASON, LOST_REASON)
                 except ContradictionError:
                     # A damaged plan is ended as well, or it would stay on its way for ever.
                     digest = ""
@@ -610,7 +606,7 @@ class Store:
 
     def _quarantine(self, db: Database, run: Run, findings: Sequence[Sequence[str]]) -> None:
         """Put the rungs that this run caught into quarantine, and release those that it clears."""
-        code, by = content.label(_code(run)), content.label(run.id)
+        code, by = content.label(run.code), content.label(run.id)
         caught = _suspected(run, findings) | _caught(findings)
         for rung, (check, evidence) in caught.items():
             if check == INSTALLED_CHECK and _has_one(db, run.folder, rung, code):
@@ -652,17 +648,11 @@ def _has_one(db: Database, folder: bytes, rung: str, code: str) -> bool:
     return bool(found or db.execute(f"SELECT 1 FROM quarantines {_OF_CODE}", [folder, rung, code]).fetchone())
 
 
-def _code(run: Run) -> str:
-    """Digest of the code that ran; "" where the manifest does not say."""
-    code = run.manifest.get("code")
-    return code if isinstance(code, str) else ""
-
-
 def _caught(findings: Sequence[Sequence[str]]) -> dict[str, tuple[str, str]]:
     """(check, evidence) of the first finding for which a rung goes into quarantine."""
     found: dict[str, tuple[str, str]] = {}
     for check, arm, status, evidence in findings:
-        rung = arm.removesuffix(SECOND_OF_BASELINE)
+        rung = arm.removesuffix(TWIN_SUFFIX)
         if status == FindingStatus.CAUGHT and rung and not rung.startswith(_EXEMPT):
             found.setdefault(rung, (check, evidence))
     return found
@@ -682,7 +672,7 @@ def _suspected(run: Run, findings: Sequence[Sequence[str]]) -> dict[str, tuple[s
 
 def _clears(run: Run, rung: str, findings: Sequence[Sequence[str]], check: str, device: str) -> bool:
     """Whether a run of other code lets a rung out that this check has caught on this device: asked there, and well."""
-    names = (rung, rung + SECOND_OF_BASELINE)
+    names = (rung, rung + TWIN_SUFFIX)
     said = {(name, status) for name, arm, status, _ in findings if arm in names}
     statuses = {status for _, status in said}
     return (
@@ -694,14 +684,6 @@ def _clears(run: Run, rung: str, findings: Sequence[Sequence[str]], check: str, 
         and not {FindingStatus.CAUGHT, FindingStatus.SUSPECT} & statuses
         and (check, FindingStatus.UNAVAILABLE) not in said
     )
-
-
-def _lost(run: Run) -> Run:
-    arms = tuple(
-        arm if arm.state.final else msgspec.structs.replace(arm, state=State.ENGINE_LOST, reason=LOST_REASON)
-        for arm in run.arms
-    )
-    return msgspec.structs.replace(run, state=State.ENGINE_LOST, reason=LOST_REASON, arms=arms)
 
 
 def _connect(path: Path, busy_timeout_s: float, wal: bool, examining: Examining) -> Database:

@@ -140,7 +140,7 @@ def ended(known: Run, end: Run) -> Run:
 
     def shown(item: Comparison) -> Comparison:
         check = next((caught[arm] for arm in (item.rung, item.baseline, "") if arm in caught), "")
-        return Comparison(item.rung, item.baseline, Verdict.NONE, note=f"caught: {check}") if check else item
+        return item.without_figures(f"caught: {check}") if check else item
 
     def over(arm: Arm) -> Arm:
         """An arm that nothing was told of ended as its run did."""

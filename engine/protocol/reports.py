@@ -135,7 +135,7 @@ class Samples(Report, tag="samples", frozen=True, kw_only=True):
     Attributes:
         calls: in each sample.
         sets: of every call in order, `calls` entries a sample.
-        sm_clock_mhz, probe_ms, cycles: see store.Samples; NaN where unknown.
+        sm_clock_mhz, probe_ms, cycles: see store.samples.Samples; NaN where unknown.
         fingerprints: flat, `width` numbers for every call.
         last: whether this ends the turn.
     """

@@ -32,6 +32,12 @@ class Role(enum.StrEnum):
     WRONG = "wrong"  # wrong_*.py: the oracle must refuse it
     CHEAT = "cheat"  # cheat.py, cheat_*.py, in the gallery: looks faster than it is, and must be refused
 
+    @classmethod
+    def of(cls, name: str) -> Role | None:
+        """The role that the name of a file says, None for a name of no role."""
+        word = name.partition("_")[0]
+        return cls(word) if word in cls._value2member_map_ else None
+
 
 BY_OTHERS = ("compile", "max_autotune", "scaled_mm", "flex", "varlen", "index_select")
 """What the name of an optimized rung says where a compiler or a library made it."""

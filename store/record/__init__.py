@@ -17,7 +17,6 @@ from aisp.store.record.run import (
     Quarantine,
     Run,
     Step,
-    role_of,
     unplanned,
 )
 
@@ -44,6 +43,5 @@ __all__ = [
     "RungFuzz",
     "Step",
     "Tally",
-    "role_of",
     "unplanned",
 ]

@@ -54,14 +54,6 @@ def clean_lines(record: msgspec.Struct, *names: str, limit: int = 512) -> None:
             msgspec.structs.force_setattr(record, name, cleaned)
 
 
-def role_of(rung: str) -> Role | None:
-    """The role that a rung's name says, as a target's files are named; None for a name of no role."""
-    try:
-        return Role(rung.removesuffix(TWIN_SUFFIX).partition("_")[0])
-    except ValueError:
-        return None
-
-
 DISCARDED: Mapping[int, str] = {1: "clock below 75 % of the reference", 2: "host time leaked into the sample"}
 
 
@@ -226,7 +218,7 @@ class Arm(msgspec.Struct, frozen=True):
         if (detail := clean(self.detail)) != self.detail:
             msgspec.structs.force_setattr(self, "detail", detail)
         if self.role is None:
-            msgspec.structs.force_setattr(self, "role", role_of(self.rung))
+            msgspec.structs.force_setattr(self, "role", Role.of(self.rung.removesuffix(TWIN_SUFFIX)))
         if self.rung.endswith(TWIN_SUFFIX):
             msgspec.structs.force_setattr(self, "twin", True)
         times = (self.median_ms, self.low_ms, self.high_ms)
@@ -291,6 +283,10 @@ class Comparison(msgspec.Struct, frozen=True):
             raise ContradictionError(f"{self.rung}: faster, but the interval reaches down to {self.low}")
         if self.verdict is Verdict.SLOWER and self.high is not None and self.high >= 1:
             raise ContradictionError(f"{self.rung}: slower, but the interval reaches up to {self.high}")
+
+    def without_figures(self, why: str) -> Self:
+        """What may be shown of it where one of its rungs has no result."""
+        return type(self)(self.rung, self.baseline, Verdict.NONE, note=why)
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -420,10 +416,11 @@ class Run(msgspec.Struct, frozen=True):
         told = {name: value for name, value in self.manifest.items() if name in ("code", "validity", "without")}
         return msgspec.structs.replace(self, seed=None, manifest=told, arms=tuple(rungs))
 
-    def lost(self, reason: str) -> Self:
-        """The run as it is known once its engine is gone."""
-        arms = [arm if arm.state.final else msgspec.structs.replace(arm, state=State.ENGINE_LOST) for arm in self.arms]
-        return msgspec.structs.replace(self, state=State.ENGINE_LOST, reason=reason, arms=tuple(arms))
+    def lost(self, reason: str, arm_reason: str = "") -> Self:
+        """The run as it is known once its engine is gone, and its arms that had not ended."""
+        gone = {"state": State.ENGINE_LOST, "reason": arm_reason}
+        arms = tuple(arm if arm.state.final else msgspec.structs.replace(arm, **gone) for arm in self.arms)
+        return msgspec.structs.replace(self, state=State.ENGINE_LOST, reason=reason, arms=arms)
 
 
 def _text(value: object) -> str:

@@ -152,7 +152,7 @@ def answer(
         called: Sequence[str] = hardware.names(run.device, known, on_host=target.on_host)
         meant = hardware.is_meant(target.expect.on, called)
         says = Says.QUARANTINED if quarantined else Says.ELSEWHERE if not meant else Says.PORTABLE
-        if meant and run.manifest.get("validity") != PORTABLE:
+        if meant and run.policy != PORTABLE:
             says = _says(run, found, target.expect, quarantined=quarantined)
             return Answer(says, run, found, hardware.ran_on(run.device, known))
         other = other or Answer(says, run, found, hardware.ran_on(run.device, known))

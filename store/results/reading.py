@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from aisp.kernels.catalog.model import Role
-from aisp.store.outcomes import TWIN_SUFFIX, FindingStatus, State, Verdict
+from aisp.store.outcomes import TWIN_SUFFIX, FindingStatus, State
 from aisp.store.results import standing
 
 if TYPE_CHECKING:
@@ -140,8 +140,8 @@ class Reading:
         name = rung.removesuffix(TWIN_SUFFIX)
         for found in self.record.findings:
             if found.status is FindingStatus.CAUGHT and found.arm.removesuffix(TWIN_SUFFIX) in (name, ""):
-                of = name if found.arm or name in self.mistaken else ""
                 mistake = name in self.mistaken
+                of = name if found.arm or mistake else ""
                 return Bar(of, found.check, found.evidence, self.id, self.record.wall, here=True, mistake=mistake)
         held = self.quarantined.get(name)
         return None if held is None else of_quarantine(held)
@@ -165,13 +165,11 @@ class Reading:
     @property
     def comparisons(self) -> list[Comparison]:
         """The comparisons as they may be shown: without figures where one of the two rungs is barred."""
-        hidden = self.hidden
-        return [self._shown(item) if {item.rung, item.baseline} & hidden else item for item in self.record.comparisons]
+        return [self._shown(item) for item in self.record.comparisons]
 
     def _shown(self, item: Comparison) -> Comparison:
         bar = self.barred(item)
-        note = item.note if bar is None else f"{bar.word}: {bar.check}: {bar.evidence}"
-        return type(item)(item.rung, item.baseline, Verdict.NONE, note=note)
+        return item if bar is None else item.without_figures(f"{bar.word}: {bar.check}: {bar.evidence}")
 
     # -- cheats of the gallery -----------------------------------------------------------------------------------------
 

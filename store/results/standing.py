@@ -76,12 +76,7 @@ RunT = TypeVar("RunT", bound=Ended)
 
 def role(rung: str) -> Role | None:
     """The role of a rung by its name; None for the A/A arm and for a name of no role."""
-    if rung.endswith(TWIN_SUFFIX):
-        return None
-    try:
-        return Role(rung.partition("_")[0])
-    except ValueError:
-        return None
+    return None if rung.endswith(TWIN_SUFFIX) else Role.of(rung)
 
 
 def caught(findings: Iterable[Found]) -> frozenset[str]:

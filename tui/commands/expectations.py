@@ -121,7 +121,7 @@ def as_document(finding: Finding) -> dict[str, Any]:
             "on": finding.answer.on or None,
             "quick": run.quick,
             "validity": run.validity,
-            "policy": str(run.manifest.get("validity") or "strict"),
+            "policy": run.policy,
             "rung": best.rung,
             "speedup": best.speedup,
             "low": best.low,

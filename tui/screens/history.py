@@ -245,8 +245,11 @@ class HistoryScreen(WorkScreen):
     def _alike(self) -> list[Reading]:
         """The runs whose times may be drawn side by side: of the newest one's case, on its device; newest first."""
         timed = [result for result in self._results if any(arm.median_ms is not None for arm in result.record.arms)]
-        like = [(result.record.device, result.record.case) for result in timed]
-        return [result for result, pair in zip(timed, like, strict=True) if pair == like[0]]
+
+        def kind(result: Reading) -> tuple[str, str]:
+            return result.record.device, result.record.case
+
+        return [result for result in timed if kind(result) == kind(timed[0])]
 
     def _rungs(self) -> list[str]:
         """Rungs with a time in any run that is drawn, the newest run's lead first."""
@@ -258,7 +261,7 @@ class HistoryScreen(WorkScreen):
                     arm.median_ms is not None
                     and not self._barred(result, arm.rung)
                     and arm.rung not in names
-                    and not arm.rung.endswith("(A/A)")
+                    and not arm.twin
                 ):
                     names.append(arm.rung)
         return names

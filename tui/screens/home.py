@@ -24,7 +24,7 @@ from textual.content import Content
 from textual.widgets import Input, Static
 
 from aisp.kernels.catalog.model import Goal, Kind, Role
-from aisp.store.outcomes import State, Validity, Verdict
+from aisp.store.outcomes import TWIN_SUFFIX, State, Validity, Verdict
 from aisp.store.record import Comparison
 from aisp.store.results.prediction import LOOK_BACK_RUNS, Answer, Says, answer
 from aisp.store.results.reading import Reading
@@ -458,7 +458,7 @@ class HomeScreen(WorkScreen):
         headline = result.headline  # the figure of the row: it is what one looks for
         for item in sorted(result.comparisons, key=lambda item: headline is None or item.rung != headline.rung):
             cheat = item.rung.startswith(CHEAT)  # what one came to is nobody's speed-up
-            if not item.rung.endswith("(A/A)") and not cheat and not {item.rung, item.baseline, ""} & barred:
+            if not item.rung.endswith(TWIN_SUFFIX) and not cheat and not {item.rung, item.baseline, ""} & barred:
                 lines.append_text(comparison_text(item, self.workbench.ascii)).append("\n")
         return Text.assemble(text, lines, tried)
 

@@ -152,7 +152,7 @@ class TrustScreen(ChecklistScreen):
             table.empty = waiting
             numbers.display = False
             return
-        categories = findings.by_category(run.record.findings or ())
+        categories = findings.by_category(run.record.findings)
         if categories and self._arranged != run.id:
             self._arranged = run.id
             self.folded = {one.name for one in categories if one.status not in findings.TOLD_FIRST}
@@ -178,7 +178,7 @@ class TrustScreen(ChecklistScreen):
 
     def about(self, kind: str, name: str) -> tuple[str, Sequence[str]]:
         run = self.run_view
-        categories = findings.by_category(run.record.findings or ()) if run is not None else []
+        categories = findings.by_category(run.record.findings) if run is not None else []
         if kind == "category":
             one = next((one for one in categories if one.name == name), None)
             return name, self._about_category(one) if one is not None else []
@@ -199,7 +199,7 @@ class TrustScreen(ChecklistScreen):
 
     def folding(self) -> Sequence[str]:
         run = self.run_view
-        return [one.name for one in findings.by_category(run.record.findings or ())] if run is not None else []
+        return [one.name for one in findings.by_category(run.record.findings)] if run is not None else []
 
     # -- keys -------------------------------------------------------------------------------------------
 
@@ -231,7 +231,7 @@ class TrustScreen(ChecklistScreen):
         ascii, wide = True, 120
         heads = [column.title for column in findings.number_columns(wide)]
         rows = [[str(cell) for cell in cells] for _, cells in findings.number_rows(run, wide, ascii)]
-        categories = findings.by_category(run.record.findings or ())
+        categories = findings.by_category(run.record.findings)
         lines = [
             readings.title_text(run, self.workbench.model.now_ns()).plain,
             findings.summary_text(run, categories, ascii).plain,
