@@ -84,7 +84,7 @@ TREE: Mapping[str, Entry] = {
         },
     ),
     "doctor": Entry("Check this machine and say how to fix what is not right.", "aisp.tui.commands.doctor:command"),
-    "schema": Entry("Print the JSON Schema of what --json prints.", "aisp.tui.commands.schema:command"),
+    "schema": Entry("Print the JSON Schema of a run's record.", "aisp.tui.commands.schema:command"),
     "new": Entry("Make a new target that runs, to start from.", "aisp.tui.commands.new:command"),
     "store": Entry(
         "Look at the database of results, examine it and keep copies.",

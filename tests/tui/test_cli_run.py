@@ -9,11 +9,12 @@ import re
 import signal
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
 from aisp.engine.protocol import requests
-from aisp.store.record import unplanned
+from aisp.store.record import Run, unplanned
 from aisp.tui.cli import cli
 from aisp.tui.commands.follow import Followed, result_lines
 from tests import heard
@@ -78,6 +79,18 @@ def test_the_json_of_a_run_is_one_object_with_the_documented_keys(root: str) -> 
         0.005,
     )
     assert [(s["name"], s["arm"], s["duration_ms"]) for s in found["steps"]] == [("compile", "optimized", 12.0)]
+
+
+def test_the_json_of_a_run_is_its_record(root: str) -> None:
+    with FakeEngine() as engine:
+        engine.outcomes["mine:one"] = "gpu"
+        (line,) = run(root, "--targets", "mine:one", "--json").stdout.splitlines()
+    found = json.loads(line)
+    record = msgspec.convert({**found, "folder": b"/somewhere"}, Run)
+    assert (found["schema"], found["folder"]) == (2, "/somewhere")
+    assert msgspec.to_builtins(record.comparisons) == tuple(found["comparisons"])
+    assert (record.id, record.state, record.arms[1].sample_count) == (found["run_id"], found["status"], 50)
+    assert record.arms[1].light is not None and record.arms[1].light.limiter == "bytes"
 
 
 def test_the_options_reach_the_engine(root: str) -> None:

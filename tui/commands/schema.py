@@ -1,4 +1,4 @@
-"""`aisp schema`: the JSON Schema of what `--json` prints of a run, of ceilings, of a fuzz and of a failing case.
+"""`aisp schema`: the JSON Schema of a run as `--json` prints it, and of the other records that the store keeps.
 
 It is made from the records themselves, so it cannot say anything else than they do.
 """
@@ -14,7 +14,9 @@ from aisp.tui.commands import common
 
 @click.command()
 def command() -> None:
-    """Print the JSON Schema of the records that `--json` prints, made from the records themselves.
+    """Print the JSON Schema of a run as `--json` prints it, made from the records themselves.
+
+    Under `$defs` stand the other records that the store keeps: ceilings, fuzzes, failing cases.
 
     Exit status: 0.
     """
