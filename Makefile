@@ -38,7 +38,7 @@ evil: $(STAMP)
 
 # Engine, workers, verifier and app killed at random points, and what was told held against the store. A minute or two.
 chaos: $(STAMP)
-	@$(BIN)/python -m tests.chaos --rounds 50
+	@$(BIN)/python -m tests.proofs chaos --rounds 50
 
 lint: $(STAMP)
 	@$(BIN)/ruff check .
@@ -47,7 +47,7 @@ lint: $(STAMP)
 	@$(BIN)/lint-imports
 
 bench: $(STAMP)
-	@$(BIN)/python -m tests.bench
+	@$(BIN)/python -m tests.proofs bench
 
 env: $(STAMP)
 

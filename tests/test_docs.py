@@ -18,7 +18,7 @@ from aisp.engine.protocol import requests
 from aisp.kernels import catalog
 from aisp.store import Store
 from aisp.store.record import Light, Quality
-from aisp.tui.cli import TREE, Entry, LazyGroup, app, cli
+from aisp.tui.cli.tree import TREE, Entry, LazyGroup, app, cli
 from tests import recordings
 from tests.tui.fake_engine import MAIN, FakeEngine, fuzzed, isolate, make_target, remember, start_aisp, wait_for
 
@@ -110,7 +110,7 @@ def example(words: str) -> Any:
 
 @pytest.fixture
 def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    monkeypatch.setattr("aisp.tui.commands.machine._run", lambda words, patience_s: None)
+    monkeypatch.setattr("aisp.tui.cli.machine._run", lambda words, patience_s: None)
     return isolate(monkeypatch, tmp_path)
 
 

@@ -45,7 +45,7 @@ def modules_of(code: str, tmp_path: Path, *arguments: str) -> set[str]:
     return set(json.loads(file.read_text()))
 
 
-_AISP = "from aisp.tui.cli import main\nsys.argv[0] = 'aisp'\nmain()"
+_AISP = "from aisp.tui.cli.tree import main\nsys.argv[0] = 'aisp'\nmain()"
 
 
 def test_help_costs_click_and_nothing_else(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_importing_a_module_stays_within_its_budget(module: str, without: set[st
 
 
 def test_every_command_module_can_be_imported_without_torch(tmp_path: Path) -> None:
-    names = sorted(path.stem for path in (MAIN / "tui/commands").glob("*.py") if path.stem != "__init__")
+    names = sorted(path.stem for path in (MAIN / "tui/cli").glob("*.py") if path.stem != "__init__")
     assert "run" in names
-    found = modules_of("\n".join(f"import aisp.tui.commands.{name}" for name in names), tmp_path)
+    found = modules_of("\n".join(f"import aisp.tui.cli.{name}" for name in names), tmp_path)
     assert not found & {*HEAVY, "textual"}

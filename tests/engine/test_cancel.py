@@ -10,7 +10,7 @@ import pytest
 from aisp.engine.protocol import events, requests
 from aisp.store.outcomes import State
 from tests.engine.harness import EngineUnderTest, Stream
-from tests.evil import corpus
+from tests.proofs.evil import corpus
 
 pytestmark = [pytest.mark.xdist_group("engine"), pytest.mark.timeout(180)]
 

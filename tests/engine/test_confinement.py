@@ -18,8 +18,8 @@ from aisp.engine import confinement, paths, start, workplaces
 from aisp.engine.confinement import Place
 from aisp.store.outcomes import State
 from tests.engine.harness import EngineUnderTest
-from tests.evil import corpus
-from tests.evil.stage import eventually
+from tests.proofs.evil import corpus
+from tests.proofs.evil.stage import eventually
 
 ROOT = Path(start.FILE).parents[2]
 HELD = pytest.mark.skipif(not confinement.abi(), reason="this kernel has no Landlock")

@@ -1,7 +1,7 @@
 """Evil targets through the real engine: every fault ends in its own typed state and harms nobody else.
 
-The rows of `tests.evil.corpus` run in batches, each row a rung of one target, next to an honest baseline and an honest
-rung; every row is a test. What must hold after a batch is asserted by the stage (tests/evil/stage.py), around its run.
+The rows of `tests.proofs.evil.corpus` run in batches, each row a rung of one target, next to an honest baseline and an
+honest rung; every row is a test. What must hold after a batch is asserted by tests/proofs/evil/stage.py, around it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from aisp.store.outcomes import Correctness, FindingStatus, State, Timing, Verdi
 from aisp.store.text import clean, clean_line
 from tests.engine.harness import OUTPUT_LIMIT_BYTES, EngineUnderTest
 from tests.engine.targets import write_target
-from tests.evil import corpus
-from tests.evil.corpus import BATCHES, Row
-from tests.evil.stage import BESIDE_OTHERS_S, Stage, assert_timed
+from tests.proofs.evil import corpus
+from tests.proofs.evil.corpus import BATCHES, Row
+from tests.proofs.evil.stage import BESIDE_OTHERS_S, Stage, assert_timed
 
 pytestmark = [pytest.mark.xdist_group("engine"), pytest.mark.timeout(300)]
 

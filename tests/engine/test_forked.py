@@ -11,7 +11,7 @@ import pytest
 
 from aisp.store.outcomes import State
 from tests.engine.harness import PATIENCE_S, EngineUnderTest
-from tests.evil import corpus
+from tests.proofs.evil import corpus
 
 pytestmark = [pytest.mark.xdist_group("engine"), pytest.mark.timeout(180)]
 

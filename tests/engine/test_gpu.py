@@ -1,4 +1,4 @@
-"""What only a GPU can show: cold samples with telemetry, through the real engine. Its faults: tests/evil/scenes."""
+"""What only a GPU can show: cold samples with telemetry, through the real engine (faults: tests/proofs/evil/scenes)."""
 
 from __future__ import annotations
 

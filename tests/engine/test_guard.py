@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from aisp.engine import environment, guard
-from tests.evil.stage import eventually
+from tests.proofs.evil.stage import eventually
 
 HOLDS_64_MIB = """
 import os, time

@@ -18,7 +18,7 @@ from aisp.engine.protocol import events, requests
 from aisp.store.outcomes import FindingStatus, State, Validity
 from tests.engine.harness import EngineUnderTest, Result
 from tests.engine.targets import write_target
-from tests.evil.stage import eventually
+from tests.proofs.evil.stage import eventually
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -15,7 +15,7 @@ import pytest
 
 from aisp.engine import lease
 from aisp.engine.lease import leased
-from tests.evil.stage import eventually
+from tests.proofs.evil.stage import eventually
 
 MAIN = Path(__file__).parents[2]
 HOLDER = """

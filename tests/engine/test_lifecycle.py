@@ -1,4 +1,4 @@
-"""The engine's own life: how it ends, and where it refuses to live. How it dies: tests/evil/scenes/engines.py."""
+"""The engine's own life: how it ends, where it refuses to live. How it dies: tests/proofs/evil/scenes/engines.py."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from aisp.engine import client, paths
 from aisp.engine.protocol import events, requests
 from aisp.store.outcomes import State
 from tests.engine.harness import EngineUnderTest, Stream
-from tests.evil import corpus
-from tests.evil.scenes.engines import LASTING, refused
+from tests.proofs.evil import corpus
+from tests.proofs.evil.scenes.engines import LASTING, refused
 
 pytestmark = [pytest.mark.xdist_group("engine"), pytest.mark.timeout(180)]
 

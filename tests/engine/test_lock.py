@@ -1,4 +1,4 @@
-"""The lock of a state directory, and what is said of who holds it. On another host: tests/evil/scenes/starts.py."""
+"""The lock of a state directory, and who is said to hold it. On another host: tests/proofs/evil/scenes/starts.py."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Every row of the fault matrix through the real engine: its typed outcome, and nobody else harmed.
 
-The scenes are in tests/evil/scenes. `make test` plays those that share an engine, `make evil` the others, and
-`python -m tests.evil matrix` plays all of them and writes what was seen.
+The scenes are in tests/proofs/evil/scenes. `make test` plays those that share an engine, `make evil` the others, and
+`python -m tests.proofs evil matrix` plays all of them and writes what was seen.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import pytest
 
 from aisp.engine.telemetry import Nvml
 from tests.engine.harness import EngineUnderTest, sharing
-from tests.evil import matrix
-from tests.evil.matrix import Fault
-from tests.evil.stage import BESIDE_OTHERS_S, Stage, play
+from tests.proofs.evil import matrix
+from tests.proofs.evil.matrix import Fault
+from tests.proofs.evil.stage import BESIDE_OTHERS_S, Stage, play
 
 NVML = Nvml()
 

@@ -20,7 +20,7 @@ from aisp.engine.pool import MOST_FAILED_STARTS, Pool
 from aisp.engine.protocol import reports
 from aisp.engine.protocol.framing import KEY_BYTES, REPORTS, Encoder, sealing
 from aisp.engine.spawner import Child, ChildGoneError
-from tests.evil.stage import eventually
+from tests.proofs.evil.stage import eventually
 
 KEY = bytes(range(KEY_BYTES))
 

@@ -8,8 +8,8 @@ import pytest
 
 from aisp.engine.protocol import events, requests
 from tests.engine.harness import EngineUnderTest
-from tests.evil import corpus
-from tests.evil.watched import UNRUNNABLE
+from tests.proofs.evil import corpus
+from tests.proofs.evil.watched import UNRUNNABLE
 
 pytestmark = [pytest.mark.xdist_group("engine"), pytest.mark.timeout(180)]
 

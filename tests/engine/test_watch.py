@@ -1,6 +1,6 @@
 """Watching a folder: what a watch tells, what it listens to, and what it does where it cannot.
 
-What editors, git and the file system do to a watched folder are scenes of the fault matrix: tests/evil/scenes/files.py.
+What editors, git and the file system do to a watched folder is in the fault matrix: tests/proofs/evil/scenes/files.py.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Target
 from aisp.store.outcomes import State
 from tests.engine.harness import EngineUnderTest
-from tests.evil import corpus, watched
-from tests.evil.stage import eventually
-from tests.evil.watched import NAME, TARGET, UNRUNNABLE, variant, watching
+from tests.proofs.evil import corpus, watched
+from tests.proofs.evil.stage import eventually
+from tests.proofs.evil.watched import NAME, TARGET, UNRUNNABLE, variant, watching
 
 pytestmark = [pytest.mark.xdist_group("engine"), pytest.mark.timeout(180)]
 

@@ -21,7 +21,7 @@ from aisp.store.record import (
     Step,
     unplanned,
 )
-from aisp.tui.commands.schema import schema
+from aisp.tui.cli.schema import schema
 from tests.store.examples import RECORDS, caught, examined, fuzz_of, measured, planned
 
 EVIL = "a\x1b[2J\u202e b\n"

@@ -99,7 +99,7 @@ def isolate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def aisp(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run `aisp` in a process of its own, without a terminal."""
     return subprocess.run(
-        [sys.executable, "-c", "from aisp.tui.cli import main; main()", *words],
+        [sys.executable, "-c", "from aisp.tui.cli.tree import main; main()", *words],
         cwd=MAIN,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -113,7 +113,7 @@ def aisp(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
 def start_aisp(*words: str, **options: Any) -> subprocess.Popen[str]:
     """The same, left running."""
     return subprocess.Popen(
-        [sys.executable, "-c", "from aisp.tui.cli import main; main()", *words],
+        [sys.executable, "-c", "from aisp.tui.cli.tree import main; main()", *words],
         cwd=MAIN,
         **{"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options},
     )

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from aisp.engine import paths
-from aisp.tui.cli import cli
+from aisp.tui.cli.tree import cli
 from tests.tui.app_support import fill_store, make_link, opened, screen_name, screen_text, until
 from tests.tui.fake_engine import remember
 from tests.tui.test_app_screens import highlight

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from aisp.store.outcomes import State
-from aisp.tui.cli import TREE, Entry, cli
+from aisp.tui.cli.tree import TREE, Entry, cli
 from tests.tui.fake_engine import MAIN, aisp, isolate, make_target, remember
 
 
@@ -162,7 +162,7 @@ def test_the_app_without_a_terminal_prints_the_plain_list_and_no_escape_sequence
     make_target(tmp_path / "mine", "one")
     pytest.importorskip("aisp.tui.app", reason="the app is not there")
     done = subprocess.run(
-        [sys.executable, "-c", "from aisp.tui.cli import main_tui; main_tui()", str(tmp_path / "mine")],
+        [sys.executable, "-c", "from aisp.tui.cli.tree import main_tui; main_tui()", str(tmp_path / "mine")],
         cwd=MAIN, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 3
@@ -175,7 +175,7 @@ def test_a_reader_that_goes_away_is_no_error_message(tmp_path: Path) -> None:
     for number in range(400):
         make_target(tmp_path / "mine", f"target_number_{number}")
     code = (
-        "from aisp.tui.cli import main\n"
+        "from aisp.tui.cli.tree import main\n"
         "import sys; sys.argv = ['aisp', 'bench', 'list-targets', '--json', '--root', sys.argv[1]]\n"
         "main()"
     )
@@ -209,7 +209,7 @@ def test_an_unforeseen_exception_is_one_line_with_the_traceback_in_a_file(
     def fall(_: object) -> None:
         raise RuntimeError("what nobody\x1b[31m thought of")
 
-    monkeypatch.setattr("aisp.tui.commands.store.facts", fall)
+    monkeypatch.setattr("aisp.tui.cli.store.facts", fall)
     shown = CliRunner().invoke(cli, ["store", "info"])
     assert shown.exit_code == 3
     assert "a mistake in aisp itself: RuntimeError: what nobody␛[31m thought of" in shown.stderr
@@ -226,7 +226,7 @@ def test_what_a_person_typed_reaches_the_terminal_without_its_escape_sequences()
 
 @pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
 def test_colours_are_left_out_where_they_are_not_wanted(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
-    from aisp.tui.commands import common
+    from aisp.tui.cli import common
 
     @click.command()
     def probe() -> None:
@@ -267,7 +267,7 @@ def test_ctrl_c_during_a_question_is_told_and_ends_with_130(monkeypatch: pytest.
     def interrupted(_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("aisp.tui.commands.store.facts", interrupted)
+    monkeypatch.setattr("aisp.tui.cli.store.facts", interrupted)
     shown = CliRunner().invoke(cli, ["store", "info"])
     assert shown.exit_code == 128 + signal.SIGINT
     assert "interrupted" in shown.stderr

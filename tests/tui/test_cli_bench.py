@@ -19,10 +19,10 @@ from aisp.engine.protocol import requests
 from aisp.store import Store
 from aisp.store.outcomes import Limiter, State, Validity
 from aisp.store.record import Ceiling, Light, Peak, unplanned
-from aisp.tui.cli import cli
-from aisp.tui.commands import roofline, selftest
-from aisp.tui.commands.follow import Followed
-from aisp.tui.commands.roofline import Roof, labels_apart
+from aisp.tui.cli import roofline, selftest
+from aisp.tui.cli.follow import Followed
+from aisp.tui.cli.roofline import Roof, labels_apart
+from aisp.tui.cli.tree import cli
 from tests import heard
 from tests.replacing import replace
 from tests.tui.fake_engine import (
@@ -543,7 +543,7 @@ def test_the_picture_says_what_it_shows_and_no_two_labels_overlap(root: str) -> 
     from matplotlib.text import Text
 
     from aisp.kernels import catalog
-    from aisp.tui.commands import roofline_picture
+    from aisp.tui.cli import roofline_picture
 
     target = catalog.load([Path(root)]).find("mine:one")
     run = Followed(
@@ -603,7 +603,7 @@ import atexit, os, sys
 def report():
     open(os.environ["MODULES_FILE"], "w").write("yes" if "matplotlib" in sys.modules else "no")
 atexit.register(report)
-from aisp.tui.cli import main
+from aisp.tui.cli.tree import main
 main()
 """
 
@@ -702,8 +702,8 @@ def test_the_self_test_itself_answers_without_a_gpu_and_from_any_folder(tmp_path
 def test_the_command_line_simulates_nothing_itself() -> None:
     code = """
 import sys
-from aisp.tui.commands import selftest
-from aisp.tui.cli import main
+from aisp.tui.cli import selftest
+from aisp.tui.cli.tree import main
 selftest.PROGRAM = (sys.executable, "-c", "print('{\\"streams\\": []}')")
 sys.argv = ["aisp", "bench", "selftest"]
 try:

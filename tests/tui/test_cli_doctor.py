@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from aisp.engine import installed, paths
-from aisp.tui.cli import cli
-from aisp.tui.commands import doctor, imports, limits, machine
-from aisp.tui.commands.facts import Check, Facts, Verdict
+from aisp.tui.cli import doctor, imports, limits, machine
+from aisp.tui.cli.facts import Check, Facts, Verdict
+from aisp.tui.cli.tree import cli
 from tests.tui.fake_engine import FakeEngine, isolate
 
 

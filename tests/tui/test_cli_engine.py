@@ -16,8 +16,8 @@ from click.testing import CliRunner, Result
 from aisp.engine import lock, paths
 from aisp.engine.client import build_id
 from aisp.engine.protocol import events, requests
-from aisp.tui.cli import cli
-from aisp.tui.commands.engine import following, tail
+from aisp.tui.cli.engine import following, tail
+from aisp.tui.cli.tree import cli
 from tests.tui.fake_engine import FakeEngine, isolate, spawn, start_aisp, wait_for
 
 

@@ -14,8 +14,8 @@ from aisp.engine import corpus
 from aisp.engine.protocol import requests
 from aisp.store import Store
 from aisp.store.record import Failure
-from aisp.tui.cli import cli
-from aisp.tui.commands.fuzz import CORPUS, STRATEGIES, corpus_operators
+from aisp.tui.cli.fuzz import CORPUS, STRATEGIES, corpus_operators
+from aisp.tui.cli.tree import cli
 from aisp.tui.fuzzes import FUZZ_CASES, REPLAY_WORDS
 from tests.tui.fake_engine import FUZZ_SEED, FakeEngine, fuzzed, isolate, make_target, start_aisp
 
@@ -240,7 +240,7 @@ def test_ctrl_c_cancels_a_fuzz_and_tells_what_there_is(root: str) -> None:
 
 
 def test_a_fuzz_fits_80_columns(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aisp.tui.commands.common.terminal_width", lambda: 80)
+    monkeypatch.setattr("aisp.tui.cli.common.terminal_width", lambda: 80)
     with FakeEngine() as engine:
         engine.fuzzes["mine:one"] = "wrong"
         shown = bench("fuzz", "mine:one", "--root", root, "--naive")

@@ -15,8 +15,8 @@ from click.testing import CliRunner, Result
 
 from aisp.engine.protocol import requests
 from aisp.store.record import Run, unplanned
-from aisp.tui.cli import cli
-from aisp.tui.commands.follow import Followed, result_lines
+from aisp.tui.cli.follow import Followed, result_lines
+from aisp.tui.cli.tree import cli
 from tests import heard
 from tests.replacing import replace
 from tests.tui.fake_engine import FakeEngine, isolate, make_target, remember, start_aisp, wait_for

@@ -20,9 +20,9 @@ from aisp.store import upkeep
 from aisp.store.migrations import LATEST
 from aisp.store.outcomes import Limiter, State, Timing, Validity, Verdict
 from aisp.store.record import Light, Quality
-from aisp.tui.cli import cli
-from aisp.tui.commands import store
-from aisp.tui.commands.compare import judge
+from aisp.tui.cli import store
+from aisp.tui.cli.compare import judge
+from aisp.tui.cli.tree import cli
 from tests.store.forged import rewrite
 from tests.tui.fake_engine import isolate, make_target, remember
 
@@ -171,7 +171,7 @@ def test_compare_tells_of_both_runs_in_what_they_differ(state: Path, turned: boo
 
 def test_compare_fits_a_terminal_of_80_columns(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = (remember(state, "mine:one", speedup=speedup, environment=LAPTOP) for speedup in (2.0, 4.0))
-    monkeypatch.setattr("aisp.tui.commands.common.terminal_width", lambda: 80)
+    monkeypatch.setattr("aisp.tui.cli.common.terminal_width", lambda: 80)
     shown = bench("compare", a.id, b.id)
     assert max(map(len, shown.stdout.splitlines())) <= 80
     assert re.search(r" 0\.5000 +0\.2500 +2\.00x as fast as A \[1\.96\.\.2\.04\] +faster", shown.stdout)

@@ -20,11 +20,11 @@ from aisp.store import Store, new_ulid
 from aisp.store import record as records
 from aisp.store.outcomes import Correctness, FindingStatus, State, Timing, Trigger, Validity, Verdict
 from aisp.store.results.reading import Bar, Reading
-from aisp.tui.cli import cli
-from aisp.tui.commands import audit, quarantine
-from aisp.tui.commands.follow import Followed, Follower, check_counts, result_lines, run_json, summary
-from aisp.tui.commands.restore import choose
-from aisp.tui.commands.stored import history, marks, view
+from aisp.tui.cli import audit, quarantine
+from aisp.tui.cli.follow import Followed, Follower, check_counts, result_lines, run_json, summary
+from aisp.tui.cli.restore import choose
+from aisp.tui.cli.stored import history, marks, view
+from aisp.tui.cli.tree import cli
 from tests import heard
 from tests.tui.fake_engine import FakeEngine, isolate, make_target, start_aisp
 

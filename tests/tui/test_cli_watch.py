@@ -13,10 +13,10 @@ from click.testing import CliRunner
 
 from aisp.engine.protocol import events, requests
 from aisp.store.outcomes import State, Validity
-from aisp.tui.cli import cli
-from aisp.tui.commands.quarantine import Marks
-from aisp.tui.commands.restore import choose
-from aisp.tui.commands.stored import view
+from aisp.tui.cli.quarantine import Marks
+from aisp.tui.cli.restore import choose
+from aisp.tui.cli.stored import view
+from aisp.tui.cli.tree import cli
 from tests.tui.fake_engine import FakeEngine, isolate, make_target, remember, start_aisp, wait_for
 
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from aisp.engine.protocol import events, requests
 from aisp.store.outcomes import Correctness, State, Validity, Verdict
 from aisp.store.record import Run
-from aisp.tui.cli import cli
+from aisp.tui.cli.tree import cli
 from tests import heard
 from tests.replacing import replace
 from tests.store.examples import finished, planned

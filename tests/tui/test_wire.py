@@ -16,9 +16,9 @@ import pytest
 from textual.widget import Widget
 
 from aisp.tui.link import ModelChanged
-from tests.bench import flood
-from tests.bench.terminal import Terminal, environment
 from tests.kernels.generated import write_collection
+from tests.proofs.bench import flood
+from tests.proofs.bench.terminal import Terminal, environment
 from tests.tui.app_support import opened, until
 from tests.tui.fakes import FakeLink, gpu_run_events, status_event, watch_events
 from tests.tui.live_support import isolate

@@ -1,1 +1,0 @@
-"""Scenes of the fault matrix, one module per part of the system: see tests/evil/matrix.py."""

@@ -1,0 +1,49 @@
+"""`python -m tests.proofs NAME [ARGUMENTS]`: run one of the programs that measure aisp or attack it."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from collections.abc import Sequence
+
+PROGRAMS = {
+    "bench": ("tests.proofs.bench", "how fast the app, the engine and the store are (docs/speed.md)"),
+    "evil": ("tests.proofs.evil", "the fault matrix; which scene notices a protection taken out (docs/reliability.md)"),
+    "chaos": ("tests.proofs.chaos", "processes killed at random points; a long life of one engine"),
+    "fuzz": ("tests.proofs.fuzz", "hostile frames on the line, nonsense in lessons"),
+    "oracle": ("tests.proofs.oracle", "how often the comparator errs, by policy (docs/oracle_proof.md)"),
+    "gallery": ("tests.proofs.audit.gallery", "one cheat of the gallery, with its checks or without some"),
+    "cheats": ("tests.proofs.audit.cheats", "every check proven by the cheat that it alone catches"),
+    "honest": ("tests.proofs.audit.honest", "shipped lessons again and again: what is held against honest rungs"),
+    "held_out": ("tests.proofs.held_out", "cheats that no check was written for"),
+    "busy": ("tests.proofs.audit.busy", "verdicts beside processes that burn the processors"),
+    "audit": ("tests.proofs.audit.report", "write docs/audit.md from what those four left"),
+    "timers": ("tests.proofs.agreement.timers", "the same callables by four timers; needs a GPU"),
+    "aa": ("tests.proofs.agreement.aa", "identical kernels compared: how often is one called faster; needs a GPU"),
+    "slowed": ("tests.proofs.agreement.slowed", "kernels slowed by a known part: what is found; needs a GPU"),
+    "cost": ("tests.proofs.agreement.cost", "a verified comparison beside bare ones; needs a GPU"),
+    "agreement": ("tests.proofs.agreement.report", "write docs/measurement.md from what those four left"),
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the program that the first argument names, in this process, with the rest as its own; 2 where there is none.
+
+    What the program itself ends with leaves as its SystemExit.
+    """
+    name = arguments[0] if arguments else ""
+    if name not in PROGRAMS:
+        problem = f"no program {name!r}; " if name and not name.startswith("-") else ""
+        width = max(map(len, PROGRAMS))
+        lines = [f"  {known:<{width}}  {summary}" for known, (_, summary) in PROGRAMS.items()]
+        text = "\n".join([f"{problem}python -m tests.proofs NAME [ARGUMENTS], NAME one of", *lines])
+        print(text, file=sys.stderr if problem or not name else sys.stdout)
+        return 0 if name in ("-h", "--help") else 2
+    module, _ = PROGRAMS[name]
+    sys.argv = [f"python -m tests.proofs {name}", *arguments[1:]]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

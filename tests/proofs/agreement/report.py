@@ -1,0 +1,515 @@
+"""From the programs' JSON to tables: for a terminal, and for docs/measurement.md between its markers.
+
+    python -m tests.proofs agreement --take FOLDER   copies the results in FOLDER to docs/measurement/
+    python -m tests.proofs agreement                 writes the page's tables anew from what lies there
+
+What was not measured is a dash; a missed aim is called missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import re
+import shutil
+import statistics
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from tests.proofs.agreement.common import DASH, ROOT, Document, median, variation
+
+PAGE = ROOT / "docs" / "measurement.md"
+DATA = ROOT / "docs" / "measurement"
+FILES = ("timers.json", "aa*.json", "slowed*.json", "cost.json")
+NOT_YET = "Not measured yet."
+REFERENCE = "profiler"
+TITLES = {"aisp": "aisp", "nvbench": "NVBench", "do_bench": "do_bench", "profiler": "profiler"}
+WITHIN = 0.02  # of the profiler, over LONG_US
+LONG_US = 20.0
+PERCENTS = {
+    "optimized": "1 %",
+    "optimized_2_percent": "2 %",
+    "optimized_5_percent": "5 %",
+    "optimized_10_percent": "10 %",
+}
+
+Table = list[list[str]]
+
+
+# -- cells -------------------------------------------------------------------------------------------------------------
+
+
+def us(ms: float | None) -> str:
+    """Microseconds, four significant digits."""
+    if ms is None:
+        return DASH
+    value = ms * 1e3
+    return f"{value:.0f}" if value >= 1000 else f"{value:.4g}"
+
+
+def percent(ratio: float | None, digits: int = 1, *, sign: bool = False) -> str:
+    """A part of one as per cent."""
+    if ratio is None or not math.isfinite(ratio):
+        return DASH
+    return f"{ratio * 100:+.{digits}f} %" if sign else f"{ratio * 100:.{digits}f} %"
+
+
+def seconds(value: float | None) -> str:
+    """Seconds, three significant digits."""
+    return DASH if value is None else f"{value:.3g} s"
+
+
+def ratio(value: float | None) -> str:
+    """A speed-up, four decimals: a tenth of a per cent is what this page is about."""
+    return DASH if value is None else f"{value:.4f}"
+
+
+def markdown(table: Table) -> str:
+    """The first row is the head."""
+    head, *rows = table
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def plain(table: Table) -> str:
+    """For a terminal."""
+    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
+    return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in table)
+
+
+def machine_line(document: Document) -> str:
+    """Where and when."""
+    machine = document.get("machine")
+    if not machine:
+        return ""
+    return (
+        f"{machine['gpu']}; {machine['cpu']}, {machine['cores']} cores; Python {machine['python']}, torch "
+        f"{machine['torch']}; {machine['wall']}; took {document.get('took_s', 0):.0f} s."
+    )
+
+
+# -- timers ------------------------------------------------------------------------------------------------------------
+
+
+def times_ms(row: Document, timer: str) -> list[float]:
+    """The known times of a timer's repeats."""
+    return [ms for ms in row["timers"].get(timer, {}).get("ms", ()) if ms is not None]
+
+
+def typical_ms(row: Document, timer: str) -> float | None:
+    """Median of a timer's repeats."""
+    return median(times_ms(row, timer))
+
+
+def deviation(row: Document, timer: str) -> float | None:
+    """How far a timer's time lies from the profiler's, as a part of that."""
+    reference, found = typical_ms(row, REFERENCE), typical_ms(row, timer)
+    return None if reference is None or found is None else found / reference - 1
+
+
+def one(value: object) -> float | None:
+    """A field that may be one value or one per repeat, as one number."""
+    if isinstance(value, list):
+        return median(value)
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+def how_of(row: Document) -> str:
+    """How aisp took its samples."""
+    how = row["timers"].get("aisp", {}).get("how", "")
+    return str(how[0] if isinstance(how, list) else how) or DASH
+
+
+def timers_table(document: Document) -> Table:
+    """Time and deviation from the profiler's, by timer."""
+    others = [
+        timer for timer in TITLES if timer != REFERENCE and any(timer in row["timers"] for row in document["rows"])
+    ]
+    head = ["callable", "bound", "by", "profiler us"]
+    for timer in others:
+        head += [f"{TITLES[timer]} us", "off"]
+    table = [[*head, "aisp's sample", "SM MHz aisp", "SM MHz NVBench"]]
+    for row in document["rows"]:
+        kernels = one(row["timers"].get(REFERENCE, {}).get("kernels"))
+        several = f" ({kernels:.0f} kernels)" if kernels is not None and kernels > 1 else ""
+        cells = [row["name"] + several, row["bound"], row["language"], us(typical_ms(row, REFERENCE))]
+        for timer in others:
+            cells += [us(typical_ms(row, timer)), percent(deviation(row, timer), sign=True)]
+        clocks = [one(row["timers"].get(timer, {}).get("sm_clock_mhz")) for timer in ("aisp", "nvbench")]
+        table.append([*cells, how_of(row), *(DASH if clock is None else f"{clock:.0f}" for clock in clocks)])
+    return table
+
+
+def variation_table(document: Document) -> Table:
+    """Run-to-run coefficient of variation, by timer, and the wall time that a repeat took."""
+    present = [timer for timer in TITLES if any(timer in row["timers"] for row in document["rows"])]
+    table = [["callable", *(f"{TITLES[timer]}" for timer in present), *(f"{TITLES[timer]} wall" for timer in present)]]
+    for row in document["rows"]:
+        spread = [percent(variation(times_ms(row, timer)), 3) for timer in present]
+        walls = [seconds(one(row["timers"].get(timer, {}).get("wall_s"))) for timer in present]
+        table.append([row["name"], *spread, *walls])
+    return table
+
+
+def timers_findings(document: Document) -> list[str]:
+    """The aims, and which callables missed them."""
+    rows = [row for row in document["rows"] if deviation(row, "aisp") is not None]
+    long = [row for row in rows if (typical_ms(row, REFERENCE) or 0) * 1e3 > LONG_US]
+    off = [
+        f"{row['name']} {percent(deviation(row, 'aisp'), sign=True)}"
+        for row in long
+        if abs(deviation(row, "aisp") or 0) > WITHIN
+    ]
+    lines = [
+        f"Over {LONG_US:.0f} us, aisp within {WITHIN * 100:.0f} % of the profiler:"
+        f" {len(long) - len(off)} of {len(long)}." + (f" Missed: {', '.join(off)}." if off else "")
+    ]
+    short = [row for row in rows if row not in long and deviation(row, "do_bench") is not None]
+    farther = [
+        f"{row['name']} ({percent(deviation(row, 'aisp'), sign=True)} against"
+        f" {percent(deviation(row, 'do_bench'), sign=True)})"
+        for row in short
+        if abs(deviation(row, "aisp") or 0) > abs(deviation(row, "do_bench") or 0)
+    ]
+    lines.append(
+        f"Up to {LONG_US:.0f} us, nearer to the profiler than do_bench: {len(short) - len(farther)} of {len(short)}."
+        + (f" Missed: {', '.join(farther)}." if farther else "")
+    )
+    for other in ("nvbench", "do_bench", "profiler"):
+        known = [(row["name"], variation(times_ms(row, "aisp")), variation(times_ms(row, other))) for row in rows]
+        pairs = [(name, mine, theirs) for name, mine, theirs in known if mine is not None and theirs is not None]
+        worse = [
+            f"{name} ({percent(mine, 3)} against {percent(theirs, 3)})" for name, mine, theirs in pairs if mine > theirs
+        ]
+        if pairs:
+            lines.append(
+                f"Run-to-run variation no greater than {TITLES[other]}'s: {len(pairs) - len(worse)} of {len(pairs)}"
+                f" (medians {percent(median([mine for _, mine, _ in pairs]), 3)}"
+                f" and {percent(median([theirs for _, _, theirs in pairs]), 3)})."
+                + (f" Greater: {', '.join(worse)}." if worse else "")
+            )
+    lines += [f"{TITLES[timer]} failed: {problem}." for timer, problem in document.get("problems", {}).items()]
+    for row in document["rows"]:
+        for timer, told in row["timers"].items():
+            errors = told.get("error")
+            first = next((e for e in errors if e), "") if isinstance(errors, list) else errors
+            if first:
+                lines.append(f"{TITLES[timer]} on {row['name']}: {first}.")
+    return lines
+
+
+def timers_text(document: Document) -> str:
+    """For a terminal."""
+    return "\n".join(
+        [plain(timers_table(document)), "", plain(variation_table(document)), "", *timers_findings(document)]
+    )
+
+
+def timers_page(documents: Sequence[Document]) -> str:
+    """For the page."""
+    (document,) = documents
+    return "\n\n".join(
+        [
+            f"{machine_line(document)} {document['repeats']} repeats of {document['wall_s']} s a timer and callable.",
+            markdown(timers_table(document)),
+            "Run-to-run coefficient of variation, and the wall time of a repeat:",
+            markdown(variation_table(document)),
+            bullets(timers_findings(document)),
+        ]
+    )
+
+
+def bullets(lines: Iterable[str]) -> str:
+    """A list."""
+    return "\n".join(f"- {line}" for line in lines)
+
+
+# -- A/A ---------------------------------------------------------------------------------------------------------------
+
+
+def wilson(hits: int, count: int) -> tuple[float, float]:
+    """95 % interval of a rate by Wilson's score: right for rates near 0, too."""
+    if not count:
+        return 0.0, 1.0
+    z = 1.959964
+    middle = (hits + z * z / 2) / (count + z * z)
+    half = z / (count + z * z) * math.sqrt(hits * (count - hits) / count + z * z / 4)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def timing_of(run: Document) -> str:
+    """How the baseline was timed."""
+    calls = run.get("calls") or 1
+    return f"{run['timing']} x{calls}" if calls > 1 else run["timing"] or DASH
+
+
+def aa_table(documents: Sequence[Document]) -> Table:
+    """One row per kernel."""
+    table = [
+        [
+            "kernel",
+            "by",
+            "us",
+            "timing",
+            "compared",
+            "same",
+            "undecided",
+            "faster",
+            "slower",
+            "floor",
+            "ratio low..high",
+            "s",
+        ]
+    ]
+    for document in documents:
+        for run in document["runs"]:
+            compared = run["comparisons"]
+            verdicts = Counter(c["verdict"] for c in compared)
+            ratios = [c["speedup"] for c in compared if c["speedup"] is not None]
+            floors = [c["floor"] for c in compared if c["floor"] is not None]
+            table.append(
+                [
+                    run["name"], run["language"], us(run["median_ms"]), timing_of(run), str(len(compared)),
+                    *(str(verdicts[word]) for word in ("same", "undecided", "faster", "slower")),
+                    percent(max(floors), 2) if floors else DASH,
+                    f"{min(ratios):.4f}..{max(ratios):.4f}" if ratios else DASH,
+                    f"{run['took_s']:.0f}",
+                ]
+            )  # fmt: skip
+    return table
+
+
+def aa_findings(documents: Sequence[Document]) -> list[str]:
+    """How many were compared, how many wrongly told apart, and which."""
+    runs = [run for document in documents for run in document["runs"]]
+    compared = [(run, c) for run in runs for c in run["comparisons"] if c["verdict"] not in ("none", "")]
+    wrong = [(run, c) for run, c in compared if c["verdict"] in ("faster", "slower")]
+    undecided = sum(c["verdict"] == "undecided" for _, c in compared)
+    low, high = wilson(len(wrong), len(compared))
+    rate = len(wrong) / len(compared) if compared else None
+    aim = (
+        ""
+        if rate is None
+        else " Aim: at most 1 %, over at least 200; " + ("met." if rate <= 0.01 and len(compared) >= 200 else "MISSED.")
+    )
+    lines = [
+        f"{len(compared)} comparisons of identical kernels, {len(wrong)} called faster or slower: {percent(rate, 2)}"
+        f" (95 % interval {percent(low, 2)} to {percent(high, 2)}).{aim}",
+        f"Undecided: {undecided} ({percent(undecided / len(compared) if compared else None)}).",
+    ]
+    lines += [
+        f"Wrong: {run['name']} {c['rung']} {c['verdict']}, {ratio(c['speedup'])}"
+        f" [{ratio(c['low'])}, {ratio(c['high'])}], floor {percent(c['floor'], 2)}."
+        for run, c in wrong
+    ]
+    lines += [f"{run['name']}: {run['problem']}." for run in runs if run["problem"]]
+    left = [name for document in documents for name in document["left_out"]]
+    if left:
+        lines.append(f"Not run, for want of time: {', '.join(left)}.")
+    return lines
+
+
+def aa_text(documents: Sequence[Document]) -> str:
+    """For a terminal."""
+    return "\n".join([plain(aa_table(documents)), "", *aa_findings(documents)])
+
+
+def aa_page(documents: Sequence[Document]) -> str:
+    """For the page."""
+    first = documents[0]
+    about = [machine_line(document) for document in documents]
+    about.append(f"{first['rungs']} rungs per kernel, {first['replicas']} replicas.")
+    return "\n\n".join([" ".join(about), markdown(aa_table(documents)), bullets(aa_findings(documents))])
+
+
+# -- slowed ------------------------------------------------------------------------------------------------------------
+
+
+def true_speedup(run: Document, rung: str) -> float | None:
+    """Baseline over rung, by the profiler."""
+    truth = run.get("truth_ms", {})
+    base, slow = truth.get("baseline"), truth.get(rung)
+    return base / slow if base and slow else None
+
+
+def slowed_table(documents: Sequence[Document]) -> Table:
+    """One row per kernel and factor."""
+    table = [
+        ["kernel", "us", "timing", "slowed by", "true speed-up", "found [low, high]", "holds it", "verdict", "floor"]
+    ]
+    for run in (run for document in documents for run in document["runs"]):
+        by_rung = {c["rung"]: c for c in run["comparisons"]}
+        for rung, nominal in PERCENTS.items():
+            c = by_rung.get(rung, {})
+            true = true_speedup(run, rung)
+            holds = holds_truth(run, c)
+            found = (
+                DASH if c.get("speedup") is None else f"{ratio(c['speedup'])} [{ratio(c['low'])}, {ratio(c['high'])}]"
+            )
+            table.append(
+                [
+                    run["name"], us(run["median_ms"]), timing_of(run), nominal, ratio(true), found,
+                    DASH if holds is None else "yes" if holds else "no",
+                    c.get("verdict") or DASH, percent(c.get("floor"), 2),
+                ]
+            )  # fmt: skip
+    return table
+
+
+def holds_truth(run: Document, comparison: Document) -> bool | None:
+    """Whether the interval holds the true speed-up; None where either is not known."""
+    true = true_speedup(run, comparison.get("rung", ""))
+    low, high = comparison.get("low"), comparison.get("high")
+    return None if true is None or low is None or high is None else bool(low <= true <= high)
+
+
+def slowed_summary(documents: Sequence[Document]) -> Table:
+    """One row per factor: what was said, and how often the interval holds the truth."""
+    table = [
+        ["slowed by", "kernels", "slower", "undecided", "same", "faster", "interval holds the truth", "mean error"]
+    ]
+    for rung, nominal in PERCENTS.items():
+        found = [
+            (run, c)
+            for document in documents
+            for run in document["runs"]
+            for c in run["comparisons"]
+            if c["rung"] == rung and c["verdict"] not in ("none", "")
+        ]
+        verdicts = Counter(c["verdict"] for _, c in found)
+        holds = [h for run, c in found if (h := holds_truth(run, c)) is not None]
+        errors = [c["speedup"] / true - 1 for run, c in found if c["speedup"] and (true := true_speedup(run, rung))]
+        table.append(
+            [
+                nominal, str(len(found)), *(str(verdicts[word]) for word in ("slower", "undecided", "same", "faster")),
+                f"{sum(holds)} of {len(holds)}" if holds else DASH,
+                percent(statistics.fmean(errors), 2, sign=True) if errors else DASH,
+            ]
+        )  # fmt: skip
+    return table
+
+
+def slowed_findings(documents: Sequence[Document]) -> list[str]:
+    """What went wrong."""
+    runs = [run for document in documents for run in document["runs"]]
+    lines = [f"{run['name']}: {run['problem']}." for run in runs if run["problem"]]
+    lines += [f"No truth: {d['truth_problem']}." for d in documents if d.get("truth_problem")]
+    left = [name for document in documents for name in document["left_out"]]
+    return lines + ([f"Not run, for want of time: {', '.join(left)}."] if left else [])
+
+
+def slowed_text(documents: Sequence[Document]) -> str:
+    """For a terminal."""
+    return "\n".join(
+        [plain(slowed_table(documents)), "", plain(slowed_summary(documents)), "", *slowed_findings(documents)]
+    )
+
+
+def slowed_page(documents: Sequence[Document]) -> str:
+    """For the page."""
+    about = [machine_line(document) for document in documents]
+    about.append(f"{documents[0]['replicas']} replicas.")
+    parts = [" ".join(about), markdown(slowed_summary(documents)), markdown(slowed_table(documents))]
+    findings = slowed_findings(documents)
+    return "\n\n".join([*parts, *([bullets(findings)] if findings else [])])
+
+
+# -- cost --------------------------------------------------------------------------------------------------------------
+
+
+def cost_table(document: Document) -> Table:
+    """One row per pair and way: medians."""
+    table = [["pair", "way", "wall time", "of which inside", "times", "speed-up", "verdict"]]
+    groups: dict[tuple[str, str], list[Document]] = {}
+    for row in document["rows"]:
+        groups.setdefault((row["pair"], row["way"]), []).append(row)
+    for (pair, way), rows in sorted(groups.items()):
+        speedups = [row["speedup"] for row in rows if row.get("speedup") is not None]
+        spread = ratio(median(speedups))
+        if len(speedups) > 1:
+            spread += f" ({min(speedups):.4f}..{max(speedups):.4f})"
+        verdicts = sorted({row.get("verdict", "") for row in rows} - {""})
+        errors = sorted({row["error"] for row in rows if row["error"]})
+        table.append(
+            [
+                pair, way.replace("kernelbench_style", "KernelBench-style"),
+                seconds(median([row["wall_s"] for row in rows])),
+                seconds(median([row.get("inside_s") for row in rows])), str(len(rows)), spread,
+                "; ".join(errors) or ", ".join(verdicts) or DASH,
+            ]
+        )  # fmt: skip
+    return table
+
+
+def cost_text(document: Document) -> str:
+    """For a terminal."""
+    return plain(cost_table(document))
+
+
+def cost_page(documents: Sequence[Document]) -> str:
+    """For the page."""
+    (document,) = documents
+    return "\n\n".join([machine_line(document), markdown(cost_table(document))])
+
+
+# -- the page ----------------------------------------------------------------------------------------------------------
+
+SECTIONS: dict[str, tuple[str, Callable[[Sequence[Document]], str]]] = {
+    "timers": ("timers.json", timers_page),
+    "aa": ("aa*.json", aa_page),
+    "slowed": ("slowed*.json", slowed_page),
+    "cost": ("cost.json", cost_page),
+}
+
+
+def markers(name: str) -> tuple[str, str]:
+    """What stands before and after a section's tables on the page."""
+    return f"<!-- agreement {name}: begin -->", f"<!-- agreement {name}: end -->"
+
+
+def content(name: str, data: Path) -> str:
+    """What belongs between a section's markers, from the JSON in `data`."""
+    pattern, page = SECTIONS[name]
+    documents = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(data.glob(pattern))]
+    return page(documents) if documents else NOT_YET
+
+
+def written(text: str, data: Path) -> str:
+    """The page with every section's tables made anew.
+
+    Raises:
+        ValueError: a marker is missing.
+    """
+    for name in SECTIONS:
+        begin, end = markers(name)
+        pattern = re.compile(re.escape(begin) + r".*?" + re.escape(end), re.DOTALL)
+        if not pattern.search(text):
+            raise ValueError(f"the page has no {begin} ... {end}; put both where the table belongs")
+        made = f"{begin}\n\n{content(name, data)}\n\n{end}"
+        text = pattern.sub(lambda _, made=made: made, text)  # type: ignore[misc]
+    return text
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """See the module."""
+    made = argparse.ArgumentParser(prog="python -m tests.proofs agreement", description="Tables from results.")
+    made.add_argument("--take", type=Path, metavar="FOLDER", help="first copy the results of this folder")
+    given = made.parse_args(arguments)
+    if given.take is not None:
+        taken = [file for pattern in FILES for file in sorted(given.take.glob(pattern))]
+        if not taken:
+            made.error(f"{given.take} has none of {', '.join(FILES)}")
+        DATA.mkdir(exist_ok=True)
+        for file in taken:
+            shutil.copyfile(file, DATA / file.name)
+            print(f"took {file.name}")
+    PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), DATA), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

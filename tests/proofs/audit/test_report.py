@@ -1,0 +1,19 @@
+"""The page of the audit says what the files of the audit say."""
+
+from __future__ import annotations
+
+import json
+
+from tests.proofs.audit import report
+
+
+def test_the_page_is_what_its_files_say() -> None:
+    assert report.PAGE.read_text("utf-8") == report.page(), "write it anew: python -m tests.proofs audit"
+
+
+def test_every_fixture_of_a_matrix_is_one_that_there_is() -> None:
+    for path in report.DATA.glob("gallery_*.json"):
+        rows = json.loads(path.read_text())
+        assert rows, path.name
+        assert {row["outcome"] for row in rows} <= set(report.OUTCOMES)
+        assert {row["fixture"] for row in rows} <= set(report.fixtures())

@@ -1,0 +1,92 @@
+"""`python -m tests.proofs bench`: take every row and print them as one table with the machine. `make bench` runs this.
+
+    --only NAME     one group of rows (may be given again)
+    --quick         fewer repetitions
+    --json          plain data on stdout
+    --write-docs    write the table into docs/speed.md too
+
+Progress goes to stderr. The exit status is 0 once everything was measured, whatever the times were; 1 where a group
+failed, and its place in the table says why.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import re
+import sys
+import time
+import traceback
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tests.proofs.bench import table
+from tests.proofs.bench.table import Machine, Row
+
+GROUPS = ("startup", "flood", "saves", "idle", "sampling", "storing")
+PAGE = Path(__file__).parents[3] / "docs" / "speed.md"
+
+
+def take(names: Iterable[str], *, quick: bool) -> tuple[list[Row], bool]:
+    """Every row of these groups, and whether all groups came to their end."""
+    rows: list[Row] = []
+    whole = True
+    for name in names:
+        start = time.monotonic()
+        print(f"bench: {name} ...", file=sys.stderr, flush=True)
+        try:
+            for row in importlib.import_module(f"tests.proofs.bench.{name}").measure(quick=quick):
+                rows.append(row)
+                print("  ".join(cell for cell in row.cells() if cell), file=sys.stderr, flush=True)
+        except Exception as error:
+            # A table without one group is worth more than none; the traceback says what broke.
+            traceback.print_exc()
+            lines = str(error).splitlines()
+            rows.append(Row(name, f"{name} failed", "", note=f"{type(error).__name__}: {lines[0] if lines else ''}"))
+            whole = False
+        print(f"bench: {name} took {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
+    return rows, whole
+
+
+def write_page(page: Path, machine: Machine, rows: Sequence[Row]) -> None:
+    """Put the table between the page's markers: one pair for machines with a GPU, one for those without.
+
+    Raises:
+        ValueError: the page has no such markers.
+    """
+    kind = "gpu" if machine.gpu else "no-gpu"
+    begin, end = f"<!-- bench {kind}: begin -->", f"<!-- bench {kind}: end -->"
+    text = page.read_text(encoding="utf-8")
+    pattern = re.compile(re.escape(begin) + r".*?" + re.escape(end), re.DOTALL)
+    if not pattern.search(text):
+        raise ValueError(f"{page} has no {begin} ... {end}; put both where the table belongs")
+    made = f"{begin}\n\n{table.markdown(machine, rows)}\n\n{end}"
+    page.write_text(pattern.sub(lambda _: made, text), encoding="utf-8")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """See the module."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.proofs bench", description="How fast aisp is on this machine."
+    )
+    parser.add_argument("--only", action="append", choices=GROUPS, metavar="NAME", help=", ".join(GROUPS))
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions")
+    parser.add_argument("--json", action="store_true", help="plain data on stdout")
+    parser.add_argument("--write-docs", action="store_true", help=f"write the table into {PAGE.name} too")
+    given = parser.parse_args(arguments)
+    if given.write_docs and given.only:
+        parser.error("--write-docs replaces the whole table; leave out --only")
+    machine = Machine.find()
+    rows, whole = take(given.only or GROUPS, quick=given.quick)
+    if given.json:
+        print(json.dumps(table.document(machine, rows), indent=2, ensure_ascii=False))
+    else:
+        print(table.text(machine, rows))
+    if given.write_docs and whole:
+        write_page(PAGE, machine, rows)
+    return 0 if whole else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,231 @@
+"""`aisp bench checks`: every check by category, what it answers and what proves it, and what each said of a run; with
+`--issues` every way in which a result can be invalid, and how it is answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from aisp.store.outcomes import FindingStatus
+from aisp.store.results import standing
+from aisp.store.results.reading import Reading
+from aisp.store.text import clean_line
+from aisp.tui import plain
+from aisp.tui.cli import common
+
+if TYPE_CHECKING:
+    from aisp.engine.trust import CheckView, IssueView
+    from aisp.store import History
+
+LOOK_BACK_RUNS = 50
+"""How many runs are looked through for the newest that came to an end of its own and was checked."""
+WORDS = {
+    FindingStatus.CAUGHT: "CAUGHT",
+    FindingStatus.SUSPECT: "SUSPECT",
+    FindingStatus.UNAVAILABLE: "unavailable",
+    FindingStatus.PASSED: "passed",
+    FindingStatus.NOT_APPLICABLE: "n/a",
+}
+WIDE = 110
+"""Cells from which on there is room for every column."""
+TOLD = (FindingStatus.CAUGHT, FindingStatus.SUSPECT, FindingStatus.UNAVAILABLE)
+"""What is told with its evidence below the table; the rest is in the JSON."""
+
+
+@click.command()
+@click.argument("wanted", metavar="[RUN|TARGET]", required=False)
+@click.option("--issues", is_flag=True, help="List the ways in which a result can be invalid instead.")
+@common.json_option
+def command(wanted: str | None, issues: bool, as_json: bool) -> None:
+    """List every check by category, and what each said of RUN, of TARGET's last run, or of the newest run.
+
+    A check is proven by the cheats that it catches and by the honest twins that it passes; `aisp bench audit` runs
+    them.
+
+    Exit status: 0; 2 no such run, or TARGET has none that was checked; 3 the store cannot be read.
+    """
+    from aisp.engine import trust  # every category's file and the gallery: only where they are listed
+
+    if issues:
+        if wanted is not None:
+            raise click.UsageError("--issues are of no run; leave RUN out")
+        told = trust.issues()
+        if as_json:
+            common.say_document([issue_json(issue) for issue in told])
+        else:
+            common.say("\n".join(issue_lines(told, width=common.terminal_width())))
+        return
+    run = look(wanted)
+    listed = trust.listing()
+    if as_json:
+        common.say_document([check_json(check, run) for check in listed])
+    else:
+        common.say("\n".join(lines(listed, run, width=common.terminal_width())))
+
+
+def look(wanted: str | None) -> Reading | None:
+    """The run that was asked for, else the newest that was checked; None where nothing is stored yet.
+
+    Raises click.UsageError for a target without such a run, and for an unknown run.
+    """
+    from aisp.tui.cli import stored  # the store and numpy
+
+    with stored.history() as opened:
+        kept = stored.marks()
+        if wanted is not None and ":" not in wanted:  # every target's id has one, no run's id does
+            return stored.view(opened.run(wanted), kept)
+        run = _newest(opened, wanted)
+        if run is not None:
+            return stored.view(opened.run(run), kept)
+    if wanted is not None:
+        raise click.UsageError(
+            f"no run of {clean_line(wanted)!r} that was checked is stored; `aisp bench run --targets ID` makes one"
+        )
+    return None
+
+
+def _newest(opened: History, target: str | None) -> str | None:
+    """Id of the newest result that was checked."""
+    for record in opened.newest(LOOK_BACK_RUNS, target):
+        if record.findings and standing.is_result(record):
+            return record.id
+    return None
+
+
+def said_of(run: Reading | None) -> dict[str, list[tuple[str, FindingStatus, str]]]:
+    """(arm, status, evidence) of each check in a run; the arm is "" where it spoke of the run as a whole."""
+    found: dict[str, list[tuple[str, FindingStatus, str]]] = {}
+    for finding in run.record.findings if run is not None else ():
+        found.setdefault(finding.check, []).append((finding.arm, FindingStatus(finding.status), finding.evidence))
+    return found
+
+
+def gravest(statuses: Iterable[FindingStatus]) -> FindingStatus | None:
+    """What several answers of one check come down to; None where there is none."""
+    given = set(statuses)
+    return next((status for status in WORDS if status in given), None)
+
+
+def lines(checks: Sequence[CheckView], run: Reading | None, *, width: int | None) -> list[str]:
+    """The checks for people: a table per category, and below it what was caught, suspect, or could not be asked."""
+    said = said_of(run)
+    found: list[str] = []
+    for category, here in _by_category(checks):
+        rows = []
+        told: dict[str, None] = {}
+        for check in here:
+            answers = said.get(check.id, [])
+            status = gravest(status for _, status, _ in answers)
+            rows.append(
+                [
+                    clean_line(check.id.partition(".")[2]),
+                    clean_line(check.title),
+                    clean_line(str(check.how)),
+                    clean_line(str(check.when)),
+                    clean_line(", ".join(str(need) for need in check.needs)) or plain.DASH,
+                    f"{len(check.cheats)}/{len(check.twins)}",
+                    WORDS[status] if status is not None else plain.DASH,
+                ]
+            )
+            for arm, state, evidence in answers:
+                if state in TOLD:
+                    told.setdefault(
+                        clean_line(f"{check.id}: {WORDS[state]}, {arm or 'the run'}: {evidence}", limit=2000)
+                    )
+        heads = [category, "what", "how", "looks", "needs", "cheats/twins", "last run"]
+        if width is not None and width < WIDE:
+            heads, rows = _narrow(heads), [_narrow(row) for row in rows]
+        drop = ["cheats/twins", "how"]
+        found += [*plain.table(heads, rows, width=width, shrink="what", drop=drop), *told, ""]
+    counts: dict[FindingStatus, int] = {}
+    for check in checks:
+        status = gravest(status for _, status, _ in said.get(check.id, []))
+        if status is not None:
+            counts[status] = counts.get(status, 0) + 1
+    what = f"{len(checks)} checks"
+    if run is None:
+        return [*found, f"=> {what}; no run that was checked is stored yet"]
+    numbers = ", ".join(f"{counts[status]} {WORDS[status]}" for status in WORDS if status in counts)
+    where = clean_line(f"run {run.id} of {run.record.target}, {plain.local_time(run.record.wall)}")
+    return [*found, f"=> {what}; {where}: {numbers or 'was not checked'}"]
+
+
+def _narrow(row: Sequence[str]) -> list[str]:
+    """Without when a check looks and what it needs, which leaves room for what it is about."""
+    return [*row[:3], *row[5:]]
+
+
+def _by_category(checks: Sequence[CheckView]) -> list[tuple[str, list[CheckView]]]:
+    grouped: dict[str, list[CheckView]] = {}
+    for check in checks:
+        grouped.setdefault(check.category, []).append(check)
+    return list(grouped.items())
+
+
+def check_json(check: CheckView, run: Reading | None) -> dict[str, Any]:
+    """A check for JSON; the schema is in docs/commands.md."""
+    answers = said_of(run).get(check.id, [])
+    last: Mapping[str, Any] | None = None
+    if run is not None and answers:
+        last = {
+            "run_id": run.id,
+            "target": run.record.target,
+            "wall": run.record.wall,
+            "status": gravest(status for _, status, _ in answers),
+            "said": [{"arm": arm, "status": status, "evidence": evidence} for arm, status, evidence in answers],
+        }
+    return {
+        "id": check.id,
+        "category": check.category,
+        "title": check.title,
+        "about": check.about,
+        "issues": list(check.issues),
+        "when": str(check.when),
+        "needs": [str(need) for need in check.needs],
+        "how": str(check.how),
+        "cheats": list(check.cheats),
+        "twins": list(check.twins),
+        "last": last,
+    }
+
+
+def issue_lines(issues: Sequence[IssueView], *, width: int | None) -> list[str]:
+    """The issues for people: each with how it is answered, by what, and what proves it."""
+    rows = [
+        [
+            clean_line(issue.id) + ("" if issue.listed else " *"),
+            clean_line(str(issue.how)),
+            clean_line(issue.fixture) or plain.DASH,
+            clean_line(", ".join(issue.checks)) or plain.DASH,
+            clean_line(issue.answer, limit=2000),
+        ]
+        for issue in issues
+    ]
+    hows: dict[str, int] = {}
+    for issue in issues:
+        hows[str(issue.how)] = hows.get(str(issue.how), 0) + 1
+    beyond = sum(not issue.listed for issue in issues)
+    heads = ["issue", "how", "gallery", "checks", "answer"]
+    numbers = ", ".join(f"{number} {how}" for how, number in hows.items())
+    return [
+        *plain.table(heads, rows, width=width, shrink="answer", drop=["checks", "gallery"]),
+        "",
+        f"=> {len(issues)} issues, {beyond} of them (*) beyond the field's list: {numbers or 'none'}",
+    ]
+
+
+def issue_json(issue: IssueView) -> dict[str, Any]:
+    """An issue for JSON; the schema is in docs/commands.md."""
+    return {
+        "id": issue.id,
+        "category": issue.category,
+        "what": issue.what,
+        "how": str(issue.how),
+        "answer": issue.answer,
+        "checks": list(issue.checks),
+        "fixture": issue.fixture or None,
+        "listed": issue.listed,
+    }

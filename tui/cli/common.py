@@ -1,0 +1,235 @@
+"""What several commands share: options, loading the catalogue, talking to the engine, writing results.
+
+Nothing here imports torch, numpy, textual or the store; the engine's client is imported by those who connect.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from aisp.store.text import clean, clean_line
+from aisp.tui import plain
+
+if TYPE_CHECKING:
+    from aisp.engine.client import Connection
+    from aisp.kernels.catalog.model import Catalog, Needs, Target
+    from aisp.store.results.reading import Reading
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def json_option(function: Function) -> Function:
+    """`--json`, as the argument `as_json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON; docs/commands.md has the schema.")(
+        function
+    )
+
+
+def roots_option(function: Function) -> Function:
+    """`--root PATH`, repeatable, as the argument `roots`."""
+    return click.option(
+        "--root",
+        "roots",
+        multiple=True,
+        metavar="PATH",
+        type=click.Path(exists=True, file_okay=False),
+        help="Look for targets in this folder instead of the shipped ones. Repeatable.",
+    )(function)
+
+
+def device_option(function: Function) -> Function:
+    """`--device auto|cuda|cpu`, as the argument `device`."""
+    return click.option(
+        "--device",
+        type=click.Choice(["auto", "cuda", "cpu"]),
+        default="auto",
+        show_default=True,
+        help="Where to run; auto takes a GPU if there is one.",
+    )(function)
+
+
+def load_catalog(roots: Sequence[str]) -> Catalog:
+    """The catalogue of `roots`, the shipped one if empty. What could not be loaded is told on stderr."""
+    from aisp.kernels.catalog import load  # parses every lesson: only for commands that need targets
+
+    # Absolute, but links stay as they were named: the name of the folder is part of the targets' ids.
+    catalog = load([Path(root).absolute() for root in roots] or None)
+    for problem in catalog.problems:
+        click.echo(f"aisp: warning: {clean_line(str(problem), limit=1000)}", err=True)
+    return catalog
+
+
+def find_target(catalog: Catalog, target_id: str) -> Target:
+    """The target of that id; wrong usage with the catalogue's suggestion where there is none."""
+    try:
+        return catalog.find(target_id)
+    except LookupError as error:
+        raise click.UsageError(str(error.args[0])) from None
+
+
+def needs_text(needs: Needs) -> str:
+    """The hardware that something needs, on one line: "sm_90", "2 GPUs, sm_80", "GPU", or a dash for none."""
+    parts = []
+    if needs.gpus > 1:
+        parts.append(f"{needs.gpus} GPUs")
+    if needs.sm is not None:
+        parts.append(f"sm_{needs.sm}")
+    elif needs.gpus == 1:
+        parts.append("GPU")
+    return ", ".join(parts) or plain.DASH
+
+
+def needs_json(needs: Needs) -> dict[str, int | None]:
+    """`needs` for JSON."""
+    return {"sm": needs.sm, "gpus": needs.gpus}
+
+
+def engine_roots(roots: Sequence[str]) -> list[str]:
+    """`roots` as the engine wants them: absolute. Wrong usage where a name is not UTF-8 and cannot be
+    sent."""
+    absolute = [str(Path(root).absolute()) for root in roots]
+    for root in absolute:
+        try:
+            root.encode("utf-8")
+        except UnicodeEncodeError:
+            raise click.UsageError(
+                f"the folder's name {clean_line(os.fsencode(root))} is not UTF-8 and cannot be sent to the "
+                "engine; rename it, or make a link to it with another name"
+            ) from None
+    return absolute
+
+
+def say_waiting(sentence: str) -> None:
+    """What a connection waits for, on stderr, in the place of a live line."""
+    text = f"aisp: {clean_line(sentence, limit=1000)}"
+    note(f"\r\x1b[K{text}" if Progress().live else text)
+
+
+async def connect_from_now() -> Connection:
+    """A connection that receives what happens from now on, to an engine that is started if need be.
+
+    The first handshake only asks where the stream stands: an engine replays everything from the number it is
+    given, and a day's worth of other people's samples is of no interest here.
+    """
+    from aisp.engine.client import build_id, connect  # asyncio and msgspec, 50 ms
+
+    async with await connect(tell=say_waiting) as probe:
+        welcome = probe.welcome
+    if welcome.build != build_id():
+        note(
+            f"aisp: warning: the running engine (pid {welcome.pid}) is of another build than this program; "
+            "`aisp engine stop --when-idle` lets a new one start"
+        )
+    return await connect(subscribe_from=welcome.next_seq, epoch=welcome.epoch, tell=say_waiting)
+
+
+def mark(run: Reading) -> None:
+    """Put the marks of earlier runs on a run that has just ended: the engine tells of an end when it is stored."""
+    import sqlite3  # only where there is a run to mark
+
+    from aisp.engine import paths
+    from aisp.tui.cli import quarantine
+
+    try:
+        found = quarantine.of_run(paths.database_file(), run.id)
+    except sqlite3.Error as error:
+        note(f"aisp: warning: whether a rung is in quarantine cannot be read: {clean_line(str(error))}")
+        return
+    run.quarantined = {name: bar for name, bar in found.items() if bar.run_id != run.id and name in run.rungs}
+
+
+def terminal_width() -> int | None:
+    """Cells that a line on stdout may take; None where it is not a terminal, so that nothing is cut in a
+    file."""
+    if not sys.stdout.isatty():
+        return None
+    columns = shutil.get_terminal_size((80, 24)).columns
+    return columns if columns >= 20 else 80  # a terminal that says 0 or 1 does not know its size
+
+
+def say(text: str = "") -> None:
+    """Print a result. `text` was cleaned by whoever put foreign words into it."""
+    click.echo(text)
+
+
+def note(text: str) -> None:
+    """Print something beside the result, on stderr."""
+    click.echo(text, err=True)
+
+
+def say_document(value: Any) -> None:
+    """Print one JSON document."""
+    click.echo(plain.json_document(value))
+
+
+def say_line(value: Any) -> None:
+    """Print one JSON object on a line of its own."""
+    click.echo(plain.json_line(value))
+
+
+_COLOURS = {"faster": "blue", "same": "cyan", "undecided": "yellow", "ok": "", "none": ""}
+
+
+def say_outcome(text: str, outcome: str) -> None:
+    """Print a line in the colour of its verdict or state. The words say it too: colour is never the only
+    sign.
+
+    click takes the colour away where stdout is not a terminal, and for NO_COLOR and TERM=dumb.
+    """
+    colour = _COLOURS.get(outcome, "red")
+    click.echo(click.style(text, fg=colour, bold=True) if colour else text)
+
+
+def _flat(text: str) -> str:
+    """Cleaned and on one line, its double spaces kept."""
+    return clean(text).replace("\n", " ").replace("\t", " ")
+
+
+class Progress:
+    """What is going on, on stderr: one line rewritten in place on a terminal, else a line per step.
+
+    Drawing is limited to `REDRAW_HZ`, because the stream brings thousands of samples a second.
+    """
+
+    REDRAW_HZ = 10
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self.live = not quiet and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+        self.quiet = quiet
+        self._drawn_at = 0.0
+        self._shown = ""
+
+    def step(self, text: str) -> None:
+        """Something ended or began. Without a terminal this is a line; with one, the live line shows it."""
+        if not self.live and not self.quiet:
+            click.echo(_flat(text), err=True)
+
+    def show(self, text: str, *, now: bool = False) -> None:
+        """Rewrite the live line."""
+        if not self.live:
+            return
+        at = time.monotonic()
+        if not now and at - self._drawn_at < 1 / self.REDRAW_HZ:
+            return
+        columns = shutil.get_terminal_size((80, 24)).columns or 80
+        line = plain.fit(_flat(text), max(10, columns - 1))
+        if line != self._shown:
+            self._drawn_at = at
+            self._shown = line
+            sys.stderr.write(f"\r\x1b[K{line}")
+            sys.stderr.flush()
+
+    def clear(self) -> None:
+        """Take the live line away, before something else is printed."""
+        if self.live and self._shown:
+            self._shown = ""
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()

@@ -1,0 +1,98 @@
+"""`aisp doctor`: looks at this machine and says how to fix what is not right. Changes nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from aisp.store.text import clean_line
+from aisp.tui import plain
+from aisp.tui.cli import common, imports, machine
+from aisp.tui.cli.facts import Check, Facts, Verdict
+
+SIGNS = {
+    Verdict.OK: "ok",
+    Verdict.WARNING: "warning",
+    Verdict.PROBLEM: "PROBLEM",
+    Verdict.UNKNOWN: "cannot tell",
+}
+_COLOURS = {Verdict.WARNING: "yellow", Verdict.PROBLEM: "red"}
+
+
+@click.command()
+@click.option(
+    "--accept",
+    is_flag=True,
+    help="Accept what appeared on the import path while a run went on: it was you. Nothing else is done.",
+)
+@common.json_option
+@click.pass_context
+def command(ctx: click.Context, accept: bool, as_json: bool) -> None:
+    """Check this machine: Python, torch, driver, GPUs, SQLite, folders, engine, system limits, terminal.
+
+    A line for each thing: ok, warning, problem or cannot tell, what was found, and the fix. Nothing is changed,
+    clocks and power limits included. Asking torch for CUDA takes a few seconds.
+
+    Exit status: 0 no problem (there may be warnings); 1 a problem.
+    """
+    if accept:
+        told = imports.accept()
+        if as_json:
+            common.say_document({"accepted": told})
+        else:
+            common.say(told)
+        return
+    found = examine(Facts())
+    if as_json:
+        common.say_document(as_document(found))
+    else:
+        for check, line in zip(found, lines(found), strict=True):
+            colour = _COLOURS.get(check.verdict)
+            click.echo(click.style(line, fg=colour) if colour else line)
+        common.say(f"\n{summary(found)}")
+    ctx.exit(1 if any(check.verdict is Verdict.PROBLEM for check in found) else 0)
+
+
+def examine(facts: Facts) -> list[Check]:
+    """Run every check. One that fails itself is a value too: unknown, with its error."""
+    progress = common.Progress()
+    found: list[Check] = []
+    for look in machine.CHECKS:
+        progress.show(f"looking at {look.__name__.replace('_', ' ')}", now=True)
+        try:
+            found.extend(look(facts))
+        except Exception as error:
+            # A machine is stranger than any list of exceptions; the other checks must still be shown.
+            reason = f"could not be looked at: {type(error).__name__}: {error}"
+            found.append(Check(look.__name__, look.__name__.replace("_", " "), Verdict.UNKNOWN, reason))
+    progress.clear()
+    return found
+
+
+def lines(found: list[Check]) -> list[str]:
+    """One text per check: sign, title, value, and the fix on a line of its own."""
+    sign = max(len(text) for text in SIGNS.values())
+    title = max((plain.cells(check.title) for check in found), default=0)
+    shown = []
+    for check in found:
+        head = f"{SIGNS[check.verdict]:<{sign}}  {check.title:<{title}}  "
+        line = head + clean_line(check.value, limit=2000)
+        if check.fix:
+            line += "\n" + " " * len(head) + f"-> {clean_line(check.fix, limit=2000)}"
+        shown.append(line)
+    return shown
+
+
+def summary(found: list[Check]) -> str:
+    """How many of which."""
+    counts = {verdict: sum(check.verdict is verdict for check in found) for verdict in Verdict}
+    return ", ".join(f"{count} {SIGNS[verdict].lower()}" for verdict, count in counts.items() if count)
+
+
+def as_document(found: list[Check]) -> dict[str, Any]:
+    """The checks for JSON; the schema is in docs/commands.md."""
+    return {
+        "checks": [{"id": c.id, "title": c.title, "state": c.verdict, "value": c.value, "fix": c.fix} for c in found],
+        "counts": {verdict.value: sum(c.verdict is verdict for c in found) for verdict in Verdict},
+    }

@@ -1,0 +1,401 @@
+"""`aisp engine start | status | stop | logs`: the background process that measures, seen from outside."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import select
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from aisp.engine import lock, paths
+from aisp.store.text import clean_line
+from aisp.tui import plain
+from aisp.tui.cli import common
+from aisp.tui.cli.tree import EXIT_NO, NotHereError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from aisp.engine.client import Connection
+    from aisp.engine.protocol.events import Status
+
+STOP_PATIENCE_S = 15.0
+TERM_GRACE_S = 2.0
+POLL_S = 0.2
+
+
+@click.command()
+@common.json_option
+def start(as_json: bool) -> None:
+    """Start the engine, if none runs.
+
+    Other commands start it by themselves; this one is for warming it up, and for seeing why it does not
+    start.
+
+    Exit status: 0 it runs; 3 it could not be started.
+    """
+    from aisp.engine.client import EngineMismatchError, EngineUnavailableError, build_id, connect
+
+    async def ask() -> tuple[bool, Connection]:
+        try:
+            return False, await connect(start=False, tell=common.say_waiting)
+        except EngineMismatchError:
+            raise
+        except EngineUnavailableError:
+            return True, await connect(tell=common.say_waiting)
+
+    async def go() -> dict[str, Any]:
+        started, connection = await ask()
+        async with connection:
+            welcome = connection.welcome
+            return {
+                "running": True,
+                "started": started,
+                "pid": welcome.pid,
+                "build": welcome.build,
+                "same_build": welcome.build == build_id(),
+                "state_dir": welcome.state_dir,
+                "socket": str(connection.socket),
+            }
+
+    result = asyncio.run(go())
+    if as_json:
+        common.say_document(result)
+        return
+    how = "started" if result["started"] else "already running"
+    common.say(f"engine {how}: pid {result['pid']}, state in {clean_line(result['state_dir'])}")
+    if not result["same_build"]:
+        common.say("it is of another build than this program; `aisp engine stop --when-idle` lets a new one start")
+
+
+@click.command()
+@common.json_option
+@click.pass_context
+def status(ctx: click.Context, as_json: bool) -> None:
+    """Show what the engine is doing: devices, queue, watches, memory.
+
+    Exit status: 0 it runs; 1 none runs; 3 it runs and does not answer.
+    """
+    from aisp.engine.client import EngineMismatchError, EngineUnavailableError, build_id, connect
+
+    async def ask() -> tuple[dict[str, Any], Status | None]:
+        async with await connect(start=False, accept_mismatch=True, wait=False) as connection:
+            welcome = connection.welcome
+            head = {
+                "running": True,
+                "pid": welcome.pid,
+                "build": welcome.build,
+                "same_build": welcome.build == build_id(),
+                "protocol": welcome.protocol,
+                "compatible": welcome.compatible,
+                "state_dir": welcome.state_dir,
+                "socket": str(connection.socket),
+            }
+            return head, await connection.status() if welcome.compatible else None
+
+    held = lock.holder()
+    try:
+        head, answer = asyncio.run(ask())
+    except EngineMismatchError:
+        raise
+    except EngineUnavailableError as error:
+        if held is not None and not held.here:
+            raise NotHereError(held.sentence) from None
+        if held is not None:
+            raise NotHereError(f"{held.what} runs (pid {held.pid}) and cannot be reached: {error}") from None
+        if as_json:
+            common.say_document({"running": False, "reason": str(error)})
+        else:
+            common.say(f"no engine is running ({clean_line(str(error))})")
+        ctx.exit(EXIT_NO)
+    if as_json:
+        common.say_document({**head, **(_status_json(answer) if answer else {})})
+        return
+    common.say("\n".join(status_lines(head, answer)))
+
+
+def _status_json(answer: Status) -> dict[str, Any]:
+    from msgspec import structs  # already imported with the client
+
+    return {
+        "uptime_s": answer.uptime_s,
+        "rss_bytes": answer.rss_bytes,
+        "devices": [structs.asdict(device) for device in answer.devices],
+        "gpu_note": answer.gpu_note,
+        "queue": [structs.asdict(item) for item in answer.queue],
+        "watches": [structs.asdict(item) for item in answer.watches],
+        "warm_workers": answer.warm_workers,
+        "viewers": answer.viewers,
+        "runs_done": answer.runs_done,
+        "starting": answer.starting,
+        "store_note": answer.store_note,
+    }
+
+
+def status_lines(head: dict[str, Any], answer: Status | None) -> list[str]:
+    """The engine's state for people."""
+    lines = [f"engine running: pid {head['pid']}, state in {clean_line(head['state_dir'])}"]
+    if not head["compatible"]:
+        lines.append(
+            f"it speaks protocol {head['protocol']} and this program another; "
+            "`aisp engine stop --when-idle` lets a new one start"
+        )
+    elif not head["same_build"]:
+        lines.append("it is of another build than this program; `aisp engine stop --when-idle` lets a new one start")
+    if answer is None:
+        return lines
+    if answer.starting:
+        lines.append(clean_line(f"starting: {answer.starting}"))
+    if answer.store_note:
+        lines.append(clean_line(answer.store_note))
+    lines.append(
+        f"up {plain.duration(answer.uptime_s)}, {plain.size(answer.rss_bytes)}, "
+        f"{answer.warm_workers} warm workers, {answer.viewers} viewers, {answer.runs_done} runs done"
+    )
+    for device in answer.devices:
+        facts = [
+            f"sm_{device.sm}" if device.sm is not None else "",
+            plain.size(device.memory_bytes) if device.memory_bytes is not None else "",
+            f"driver {device.driver}" if device.driver else "",
+            device.note,
+        ]
+        place = "CPU" if device.index < 0 else f"GPU {device.index}"
+        lines.append(clean_line(", ".join([f"{place}: {device.name}", *(fact for fact in facts if fact)])))
+    if answer.gpu_note:
+        lines.append(clean_line(f"no GPU: {answer.gpu_note}"))
+    if answer.queue:
+        lines.append("")
+        rows = [
+            [clean_line(c) for c in (i.target, i.state, i.device, "quick" if i.quick else "full", i.trigger, i.run_id)]
+            for i in answer.queue
+        ]
+        lines += plain.table(["target", "state", "device", "mode", "from", "run"], rows)
+    else:
+        lines.append("queue: empty")
+    for watch in answer.watches:
+        polling = ", by looking now and then" if watch.polling else ""
+        lines.append(clean_line(f"watching {watch.target}: {watch.edits} edits{polling}, {watch.folder}"))
+    return lines
+
+
+@click.command()
+@click.option("--when-idle", is_flag=True, help="Let the queue run empty first; watches end.")
+@click.option("--force", is_flag=True, help="Kill an engine that does not answer, found by its lock.")
+@common.json_option
+def stop(when_idle: bool, force: bool, as_json: bool) -> None:
+    """Stop the engine and wait until it is gone. What it runs ends as cancelled.
+
+    Exit status: 0 no engine runs any more, or none ran; 3 it did not go.
+    """
+    if when_idle and force:
+        raise click.UsageError("--when-idle waits and --force does not; give one of them")
+    pid = force_stop() if force else asyncio.run(_stop(when_idle))
+    if as_json:
+        common.say_document({"stopped": pid is not None, "pid": pid, "forced": force})
+    elif pid is None:
+        common.say("no engine was running")
+    else:
+        common.say(f"engine stopped (pid {pid})")
+
+
+async def _stop(when_idle: bool) -> int | None:
+    """Ask the engine to end and wait for it; its pid, or None where none ran."""
+    from aisp.engine.client import EngineMismatchError, EngineUnavailableError, connect
+    from aisp.engine.protocol import requests
+
+    try:
+        connection = await connect(start=False, accept_mismatch=True, wait=False)
+    except EngineMismatchError:
+        raise NotHereError("what runs does not speak aisp's protocol; `aisp engine stop --force` ends it") from None
+    except EngineUnavailableError as error:
+        held = lock.holder()
+        if held is None:
+            return None
+        if not held.here:
+            raise NotHereError(held.sentence) from None
+        raise NotHereError(f"pid {held.pid} does not answer ({error}); `aisp engine stop --force` ends it") from None
+    async with connection:
+        pid = connection.welcome.pid
+        with _Gone(pid) as gone:
+            try:
+                reply = await connection.request(
+                    requests.Shutdown(seq=connection.next_seq(), when_idle=when_idle), patience_s=10.0
+                )
+            except EngineUnavailableError:
+                # It may leave before its answer does; whether it left is asked below.
+                reply = None
+            if reply is not None and reply.error:
+                raise NotHereError(f"the engine does not stop: {clean_line(reply.error)}")
+            deadline = None if when_idle else time.monotonic() + STOP_PATIENCE_S
+            progress = common.Progress()
+            started = time.monotonic()
+            while not gone.now():
+                if deadline is not None and time.monotonic() > deadline:
+                    raise NotHereError(
+                        f"the engine (pid {pid}) still runs after {STOP_PATIENCE_S:.0f} s; "
+                        "`aisp engine stop --force` kills it"
+                    )
+                progress.show(
+                    f"waiting for the engine (pid {pid}) to end  {plain.duration(time.monotonic() - started)}"
+                )
+                await asyncio.sleep(0.02)
+            progress.clear()
+    return pid
+
+
+class _Gone:
+    """Tells whether a process has ended, without mistaking a newer process of the same number for it."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._handle: int | None = None
+        self._ended = False
+
+    def __enter__(self) -> _Gone:
+        try:
+            self._handle = os.pidfd_open(self.pid)
+        except ProcessLookupError:
+            self._ended = True
+        except OSError:
+            self._handle = None  # an old kernel: `now` looks at the number instead
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._handle is not None:
+            os.close(self._handle)
+
+    def now(self) -> bool:
+        """Whether it has ended."""
+        if self._ended:
+            return True
+        if self._handle is not None:
+            # A pidfd becomes readable when the process has ended.
+            poll = select.poll()
+            poll.register(self._handle, select.POLLIN)
+            return bool(poll.poll(0))
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return True
+        return False
+
+    def send(self, number: int) -> None:
+        """Send a signal to that very process; nothing happens where it has ended."""
+        with contextlib.suppress(ProcessLookupError):
+            if self._handle is not None:
+                signal.pidfd_send_signal(self._handle, number)
+            else:
+                os.kill(self.pid, number)
+
+    def wait(self, patience_s: float) -> bool:
+        """Wait for its end; whether it came."""
+        deadline = time.monotonic() + patience_s
+        while not self.now():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.02)
+        return True
+
+
+def force_stop() -> int | None:
+    """End the holder of the engine's lock: SIGTERM, and SIGKILL after two seconds. Its pid, None where none
+    is."""
+    held = lock.holder()
+    if held is None:
+        return None
+    if not held.here:
+        raise NotHereError(held.sentence)
+    pid = held.pid
+    with _Gone(pid) as process:
+        # The handle is taken first and the lock looked at again, so that the number cannot have changed
+        # hands.
+        if lock.holder() != held:
+            return None
+        process.send(signal.SIGTERM)
+        if not process.wait(TERM_GRACE_S):
+            process.send(signal.SIGKILL)
+            if not process.wait(STOP_PATIENCE_S):
+                raise NotHereError(f"pid {pid} does not die; it may be stuck in the driver, which a reboot ends")
+    return pid
+
+
+@click.command()
+@click.option("--lines", "count", type=click.IntRange(0), default=50, show_default=True, help="How many newest lines.")
+@click.option("--follow", "-f", is_flag=True, help="Go on printing what is added, until Ctrl-C.")
+@common.json_option
+@click.pass_context
+def logs(ctx: click.Context, count: int, follow: bool, as_json: bool) -> None:
+    """Show the engine's own log, also of an engine that is gone.
+
+    Exit status: 0; 1 there is no log yet.
+    """
+    path = paths.log_file()
+
+    def show(line: str) -> None:
+        if as_json:
+            common.say_line({"line": line})
+        else:
+            common.say(clean_line(line, limit=4000))
+
+    if not path.exists() and not follow:
+        common.note(f"aisp: there is no log yet at {clean_line(str(path))}; `aisp engine start` starts an engine")
+        ctx.exit(EXIT_NO)
+    # Where following begins is taken first: a line written meanwhile is shown twice rather than never.
+    offset = path.stat().st_size if path.exists() else 0
+    for line in tail(path, count):
+        show(line)
+    if follow:
+        with contextlib.suppress(KeyboardInterrupt):  # the usual way to end it
+            for line in following(path, offset):
+                show(line)
+
+
+TAIL_BLOCK_BYTES = 64 * 1024
+
+
+def tail(path: Path, count: int) -> list[str]:
+    """The newest `count` lines of a file, oldest first; empty where there is none."""
+    if count == 0:
+        return []
+    data = b""
+    try:
+        with path.open("rb") as source:
+            end = source.seek(0, os.SEEK_END)
+            while end > 0 and data.count(b"\n") <= count:
+                begin = max(0, end - TAIL_BLOCK_BYTES)
+                source.seek(begin)
+                data = source.read(end - begin) + data
+                end = begin
+    except OSError:
+        return []
+    return [line.decode("utf-8", "backslashreplace") for line in data.splitlines()[-count:]]
+
+
+def following(path: Path, offset: int) -> Iterator[str]:
+    """Lines added to a file behind `offset`, for ever; a file that was replaced or cut is read from its
+    start."""
+    rest = b""
+    inode: int | None = None
+    while True:
+        try:
+            with path.open("rb") as source:
+                now = os.fstat(source.fileno())
+                if now.st_size < offset or (inode is not None and inode != now.st_ino):
+                    offset, rest = 0, b""
+                inode = now.st_ino
+                source.seek(offset)
+                data = source.read()
+        except FileNotFoundError:
+            data = b""
+        offset += len(data)
+        *whole, rest = (rest + data).split(b"\n")
+        for line in whole:
+            yield line.decode("utf-8", "backslashreplace")
+        if not data:
+            time.sleep(POLL_S)

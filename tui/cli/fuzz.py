@@ -1,0 +1,747 @@
+"""`aisp bench fuzz`: is a rung right on every input, not on one? Drawn cases against the fp64 reference.
+
+`aisp bench fuzz corpus` is the oracle's own trial: 26 operators whose truth is known.
+
+The engine draws, runs, judges and shrinks; this follows and tells. What follows a fuzz to its end is shared with
+`bench lint` and `bench replay`. The first Ctrl-C cancels what was asked for; the second leaves at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from aisp.store.outcomes import CaseVerdict, FuzzVerdict
+from aisp.store.text import clean, clean_line
+from aisp.tui import plain
+from aisp.tui.cli import common
+from aisp.tui.cli.interruptible import Interruptible
+from aisp.tui.cli.tree import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_HERE, NotHereError
+from aisp.tui.fuzzes import FUZZ_CASES, case_text
+
+if TYPE_CHECKING:
+    from aisp.engine.client import Connection
+    from aisp.engine.protocol import events, requests
+    from aisp.kernels.catalog.model import Target
+    from aisp.store.record import Failure, Fuzz, NaiveOpinion, RungFuzz, Tally
+
+CORPUS = "corpus"
+"""What is typed in the place of a target for all of the oracle's own operators, and before the name of one."""
+STRATEGIES = ("boundary", "regular", "mixed", "adversarial", "nonfinite", "huge")
+"""Names of checks.oracle.schema.Strategy, which a face does not import; a test holds the two together."""
+STEPS = 10
+"""How many lines of progress a fuzz writes where stderr is no terminal, beside those of its failures."""
+RIGHT, WRONG = "right", "wrong"
+
+
+@click.command()
+@click.argument("target_id", metavar="TARGET|corpus")
+@click.option(
+    "--rung",
+    "rungs",
+    multiple=True,
+    metavar="NAME",
+    help="Try this rung; by default every honest one. Repeatable.",
+)
+@click.option(
+    "--cases",
+    type=click.IntRange(1, 1_000_000),
+    default=FUZZ_CASES,
+    show_default=True,
+    metavar="N",
+    help="How many cases, dealt out over the strategies in turn.",
+)
+@click.option(
+    "--seed", type=click.IntRange(0, 2**63 - 1), metavar="S", help="Draw the cases of this seed again; else a new one."
+)
+@click.option(
+    "--strategy",
+    "strategies",
+    multiple=True,
+    metavar="NAME",
+    type=click.Choice(STRATEGIES),
+    help="Draw cases in this way alone; by default all but huge. Repeatable.",
+)
+@common.device_option
+@click.option(
+    "--root", metavar="PATH", type=click.Path(exists=True, file_okay=False), help="Folder that the target is in."
+)
+@click.option(
+    "--naive/--no-naive",
+    "naive",
+    default=None,
+    help="Also ask what allclose on one shape would say; by default for the corpus.",
+)
+@common.json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    target_id: str,
+    rungs: tuple[str, ...],
+    cases: int,
+    seed: int | None,
+    strategies: tuple[str, ...],
+    device: str,
+    root: str | None,
+    naive: bool | None,
+    as_json: bool,
+) -> None:
+    """Try rungs of TARGET on many drawn cases against the fp64 reference; of each that fails keep the smallest.
+
+    `corpus` tries the oracle itself: 26 operators, right and wrong in known ways.
+
+    Exit status: 0 no rung is wrong (a doubted one is told); 1 one is, or an operator of the corpus is not judged as its
+    file says; 3 nothing could be judged here, or a rung that was named could not; 130 left by Ctrl-C.
+    """
+    from aisp.engine.protocol import requests  # msgspec: only once there is something to send
+
+    of_corpus = root is None and (target_id == CORPUS or is_operator(target_id))
+    asked: dict[str, Any] = {
+        "seq": 0,  # the connection numbers it
+        "device": device,
+        "cases": cases,
+        "seed": seed,
+        "strategies": list(dict.fromkeys(strategies)),
+        "naive": of_corpus if naive is None else naive,
+    }
+    if of_corpus and not is_operator(target_id):
+        if rungs:
+            raise click.UsageError("an operator of the corpus has one rung to try: leave --rung out")
+        operators = corpus_operators()
+        following = Following(
+            [
+                Ask(requests.FuzzTarget(root=CORPUS, target=operator.target, rungs=[operator.rung], **asked))
+                for operator in operators
+            ]
+        )
+        interrupted = asyncio.run(following.run())
+        judged = [Judged.of(operator, ask) for operator, ask in zip(operators, following.asks, strict=True)]
+        if as_json:
+            common.say_document(corpus_document(following.seed, cases, judged))
+        else:
+            common.say("\n".join(corpus_lines(following.seed, judged, width=common.terminal_width())))
+        ctx.exit(EXIT_INTERRUPTED if interrupted else corpus_status(judged))
+    sent = "" if root is None else common.engine_roots([root])[0]
+    target = find_target(target_id, root)
+    for name in rungs:
+        try:
+            target.rung(name)
+        except LookupError as error:
+            raise click.UsageError(str(error.args[0])) from None
+    ask = Ask(
+        requests.FuzzTarget(root=CORPUS if of_corpus else sent, target=target.id, rungs=list(rungs), **asked),
+    )
+    interrupted = asyncio.run(Following([ask]).run())
+    record = ask.record
+    if record is None:
+        ctx.exit(EXIT_INTERRUPTED)
+    if as_json:
+        common.say_document(as_document(record, ask.failures))
+    else:
+        *body, told = lines(record, ask.failures, width=common.terminal_width())
+        common.say("\n".join(body))
+        common.say_outcome(told, _COLOUR_AS[overall(record.rungs)])
+    ctx.exit(EXIT_INTERRUPTED if interrupted else exit_status(record, named=rungs))
+
+
+_COLOUR_AS = {
+    FuzzVerdict.RIGHT: "ok",
+    FuzzVerdict.WRONG: "incorrect",
+    FuzzVerdict.DOUBTED: "undecided",
+    FuzzVerdict.UNDECIDED: "undecided",
+}
+
+
+def is_operator(target_id: str) -> bool:
+    """Whether this names one operator of the corpus, as "corpus:softmax", where no folder is named."""
+    return target_id.startswith(f"{CORPUS}:")
+
+
+def find_target(target_id: str, root: str | None) -> Target:
+    """The target of that id: of `root`, of the corpus where it is named so, else of the shipped ones."""
+    if root is None and is_operator(target_id):
+        from aisp.engine import corpus  # the oracle's schema and numpy: only where the corpus is meant
+
+        operators = {short_name(target.id): target for target in corpus.load().targets}
+        name = target_id.removeprefix(f"{CORPUS}:")
+        if name not in operators:
+            import difflib  # only on the error path
+
+            near = difflib.get_close_matches(name, operators, n=2, cutoff=0.4) or list(operators)
+            raise click.UsageError(f"no operator {clean_line(name)!r} in the corpus; there are {', '.join(near)}")
+        return operators[name]
+    return common.find_target(common.load_catalog([root] if root else []), target_id)
+
+
+def short_name(target_id: str) -> str:
+    """An operator's name without its group: "softmax" of "rows:softmax"."""
+    return target_id.rpartition(":")[2]
+
+
+def overall(rungs: Iterable[RungFuzz]) -> FuzzVerdict:
+    """The gravest verdict; UNDECIDED where no rung was judged."""
+    found = {rung.verdict for rung in rungs}
+    order = (FuzzVerdict.WRONG, FuzzVerdict.DOUBTED, FuzzVerdict.RIGHT)
+    return next((verdict for verdict in order if verdict in found), FuzzVerdict.UNDECIDED)
+
+
+def exit_status(record: Fuzz, *, named: Sequence[str] = ()) -> int:
+    """What a fuzz means as an exit status; see the command."""
+    verdict = overall(record.rungs)
+    if verdict is FuzzVerdict.WRONG:
+        return EXIT_NO
+    judged = {rung.rung for rung in record.rungs if rung.verdict is not FuzzVerdict.UNDECIDED}
+    return EXIT_GOOD if record.state == "done" and judged and judged >= set(named) else EXIT_NOT_HERE
+
+
+# -- following the engine ----------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Ask:
+    """One request on its way: a fuzz, a lint or a replay.
+
+    Attributes:
+        failures: of a fuzz, by id, the smallest case that was heard of.
+        end: what the engine said last; None while it goes on, and where `refused` says why it was never begun.
+        deaf: events were lost, so that the store knows better.
+    """
+
+    request: requests.FuzzTarget | requests.ReplayFailure
+    id: str = ""
+    planned: events.FuzzPlanned | None = None
+    case: int = 0  # number of the newest case, counted from 1
+    failing: int = 0
+    failures: dict[str, Failure] = field(default_factory=dict)
+    record: Fuzz | None = None
+    end: events.FuzzFinished | events.LintFinished | events.ReplayFinished | None = None
+    refused: str = ""
+    deaf: bool = False
+
+    @property
+    def name(self) -> str:
+        """The target, or what is known of it."""
+        asked = getattr(self.request, "target", "") or getattr(self.request, "failure", "")
+        return clean_line(self.planned.target if self.planned else str(asked))
+
+    @property
+    def of_task(self) -> bool:
+        """Whether this is a lint: what rungs do in it is no news."""
+        return bool(getattr(self.request, "lint", False))
+
+    @property
+    def cases(self) -> int:
+        """How many cases there are to be; 0 while that is not known."""
+        return self.planned.cases if self.planned else 0
+
+
+class Following(Interruptible):
+    """Requests, one after the other, each from its reply to its end.
+
+    Attributes:
+        seed: of the first fuzz; the others are asked for with it, where they name none.
+    """
+
+    TICK_S = 0.25
+    LEFT = "`aisp engine status` shows what still runs; what a fuzz finds is stored"
+
+    def __init__(self, asks: Sequence[Ask]) -> None:
+        super().__init__()
+        self.asks = list(asks)
+        self.seed: int | None = None
+        self._waiting = deque(self.asks)
+        self._going: Ask | None = None
+        self._started = 0.0
+
+    @property
+    def cancellable(self) -> bool:
+        """See Interruptible."""
+        return self._going is not None
+
+    def to_cancel(self) -> list[str]:
+        """See Interruptible."""
+        self._waiting.clear()
+        return [self._going.id] if self._going is not None else []
+
+    async def _work(self) -> None:
+        self._progress.show("connecting to the engine", now=True)
+        self._engine = engine = await common.connect_from_now()
+        self._started = time.monotonic()
+        async with engine:
+            ticker = asyncio.create_task(self._tick())
+            try:
+                if await self._next(engine):
+                    await self._listen(engine)
+            finally:
+                ticker.cancel()
+        self._progress.clear()
+        if self._going is not None:
+            raise NotHereError("the engine went away before the end; `aisp engine logs` may say why")
+        if self.interrupts:
+            common.note("aisp: cancelled")
+
+    async def _next(self, engine: Connection) -> bool:
+        """Ask for what comes next; False where nothing is left. Where there is but one thing to ask for, a refusal ends
+        the command."""
+        import msgspec  # already imported by the connection
+
+        self._going = None
+        while self._waiting:
+            ask = self._waiting.popleft()
+            changes: dict[str, Any] = {"seq": engine.next_seq()}
+            if getattr(ask.request, "seed", 0) is None:
+                changes["seed"] = self.seed
+            reply = await engine.request(msgspec.structs.replace(ask.request, **changes))
+            if not reply.error:
+                ask.id = reply.run_ids[0]
+                self._going = ask
+                return True
+            ask.refused = clean_line(reply.error, limit=2000)
+            if len(self.asks) == 1:
+                raise NotHereError(ask.refused)
+            self._progress.step(f"{self._place(ask)}{ask.name}: {ask.refused}")
+        return False
+
+    async def _listen(self, engine: Connection) -> None:
+        from aisp.engine.protocol import events  # already imported by the connection
+
+        async for batch in engine.batches():
+            for event in batch:
+                if isinstance(event, events.Banner) and event.text:
+                    self._progress.clear()
+                    common.note(f"aisp: {event.severity}: {clean_line(event.text)}")
+                elif isinstance(event, events.Gap) and self._going is not None:
+                    self._going.deaf = True
+                    await self._catch_up(engine, self._going)
+                elif self._going is not None and getattr(event, "fuzz_id", "") == self._going.id:
+                    self._take(self._going, event)
+                if self._going is not None and self._going.end is not None:
+                    self._close(self._going)
+                    if not await self._next(engine):
+                        return
+            self._draw()
+
+    def _take(self, ask: Ask, event: events.Event) -> None:
+        from aisp.engine.protocol import events  # already imported by the connection
+
+        if isinstance(event, events.FuzzPlanned):
+            ask.planned = event
+            self.seed = event.seed if self.seed is None else self.seed
+        elif isinstance(event, events.FuzzCase):
+            before, ask.case = ask.case, max(ask.case, event.number + 1)
+            ask.failing += CaseVerdict(event.verdict).failing
+            if ask.cases and ask.case * STEPS // ask.cases > before * STEPS // ask.cases:
+                self._progress.step(f"{self._place(ask)}{_counted(ask)}")
+        elif isinstance(event, events.FuzzFailure):
+            failure = event.failure
+            ask.failures[failure.id] = failure
+            if ask.of_task:
+                return
+            how = "smallest" if event.shrunk else "fails"
+            self._progress.step(f"{ask.name}: {failure.rung} {how}: {case_text(failure.case)}")
+        elif isinstance(event, events.FuzzFinished | events.LintFinished | events.ReplayFinished):
+            ask.end = event
+
+    def _close(self, ask: Ask) -> None:
+        """Make the record out of the end, with failures that were not heard of from the store."""
+        from aisp.engine.protocol import events  # already imported by the connection
+
+        if not isinstance(ask.end, events.FuzzFinished):
+            return
+        ask.record = record = ask.end.fuzz
+        self.seed = record.seed if self.seed is None else self.seed
+        named = [name for rung in record.rungs for name in rung.failures]
+        if ask.deaf or any(name not in ask.failures for name in named):
+            from aisp.tui.cli import stored  # the store and numpy: only where something was not heard
+
+            with contextlib.suppress(click.ClickException), stored.history() as opened:
+                ask.failures |= {failure.id: failure for failure in opened.failures(record.id)}
+        if len(self.asks) > 1:
+            self._progress.step(f"{self._place(ask)}{ask.name}: {overall(record.rungs)}")
+
+    async def _catch_up(self, engine: Connection, ask: Ask) -> None:
+        """After a gap: the end of a fuzz stands in the store; that of anything else that is no longer under way is
+        lost."""
+        from aisp.engine.protocol import events, requests  # already imported by the connection
+
+        if isinstance(ask.request, requests.FuzzTarget) and not ask.of_task:
+            from aisp.tui.cli import stored  # see _close
+
+            with contextlib.suppress(click.ClickException), stored.history() as opened:
+                ask.end = events.FuzzFinished(fuzz=opened.fuzz(ask.id))
+        elif ask.id not in {item.run_id for item in (await engine.status()).queue}:
+            self._going = None
+            raise NotHereError("the end was lost on the way from the engine; ask again")
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(self.TICK_S)
+            self._draw()
+
+    def _draw(self) -> None:
+        if self._going is not None:
+            elapsed = plain.duration(time.monotonic() - self._started)
+            self._progress.show(f"{self._place(self._going)}{_counted(self._going)}  {elapsed}")
+
+    def _place(self, ask: Ask) -> str:
+        return f"[{self.asks.index(ask) + 1}/{len(self.asks)}] " if len(self.asks) > 1 else ""
+
+
+def _counted(ask: Ask) -> str:
+    of = f" of {plain.count(ask.cases)}" if ask.cases else ""
+    failing = "" if ask.of_task else f", {plain.count(ask.failing)} failing"
+    return f"{ask.name}: {plain.count(ask.case)}{of} cases{failing}"
+
+
+# -- telling -----------------------------------------------------------------------------------------------------------
+
+
+def apart(*facts: str) -> str:
+    """Facts on one line, two spaces between them."""
+    return "  ".join(clean_line(fact) for fact in facts if fact)
+
+
+def by_strategy_text(tallies: Mapping[str, Tally]) -> str:
+    """Strategies of which a case failed: "boundary 12/40, mixed 3/40"; a dash where none did."""
+    failing = [f"{name} {tally.failing}/{tally.cases}" for name, tally in tallies.items() if tally.failing]
+    return clean_line(", ".join(failing)) or plain.DASH
+
+
+def smallest(rung: RungFuzz, failures: Mapping[str, Failure]) -> Failure | None:
+    """The smallest failing case of a rung; None where it has none, or it could not be read."""
+    return next((failures[name] for name in rung.failures if name in failures), None)
+
+
+def naive_words(naive: NaiveOpinion | None) -> list[str]:
+    """What allclose and assert_close say: "accepts", "refuses", or a dash."""
+    said = (None, None) if naive is None else (naive.allclose, naive.assert_close)
+    return [plain.DASH if answer is None else "accepts" if answer else "refuses" for answer in said]
+
+
+def lines(record: Fuzz, failures: Mapping[str, Failure], *, width: int | None) -> list[str]:
+    """A fuzz for people; the last line is its outcome."""
+    facts = [
+        record.device,
+        f"{plain.count(record.cases)} cases",
+        f"seed {record.seed}",
+        f"fuzz {record.id}",
+        plain.duration(None if record.duration_ms is None else record.duration_ms / 1e3),
+    ]
+    found = [apart(record.target, record.title), apart(*facts)]
+    asked = any(rung.naive is not None for rung in record.rungs)
+    rows = []
+    for rung in record.rungs:
+        least = smallest(rung, failures)
+        row = [
+            clean_line(rung.rung),
+            rung.verdict,
+            plain.count(rung.cases),
+            plain.count(rung.failing),
+            plain.count(rung.unsupported),
+            by_strategy_text(rung.by_strategy),
+            plain.number(rung.max_error, 3),
+            *(naive_words(rung.naive) if asked else []),
+            plain.DASH if least is None else case_text(least.case),
+        ]
+        rows.append(row)
+    heads = ["rung", "verdict", "cases", "failing", "unsupported", "failing by strategy", "worst right"]
+    heads += [*(["allclose", "assert_close"] if asked else []), "smallest failing case"]
+    drop = ["unsupported", "worst right", "cases", "failing by strategy", "assert_close", "allclose"]
+    if rows:
+        right = ["cases", "failing", "unsupported", "worst right"]
+        found += ["", *plain.table(heads, rows, right=right, width=width, shrink="smallest failing case", drop=drop)]
+    for rung in record.rungs:
+        if rung.reason:
+            found += ["", clean_line(f"{rung.rung}: {rung.reason}", limit=2000)]
+        found += failing_lines(rung, failures)
+    if record.notes:
+        found += ["", *(clean_line(note, limit=2000) for note in record.notes)]
+    return [*found, "", summary(record)]
+
+
+def failing_lines(rung: RungFuzz, failures: Mapping[str, Failure]) -> list[str]:
+    """The smallest failing case of a rung in full, and the ids of the others; empty where none failed."""
+    kept = [failures[name] for name in rung.failures if name in failures]
+    if not kept:
+        return []
+    first, *others = kept
+    case, drawn = case_text(first.case), case_text(first.drawn)
+    shrunk = f"the smallest of {plain.count(first.tried)} tried; drawn as {drawn}" if drawn != case else "as drawn"
+    found = ["", f"{clean_line(rung.rung)} fails at {case}", f"  {clean_line(first.strategy)} case, {shrunk}"]
+    kind = first.verdict if first.finding in ("", "nothing") else f"{first.verdict}, {first.finding}"
+    found.append(plain.indent(clean(f"{kind}: {first.detail}" if first.detail else kind)))
+    if first.statistics:
+        figures = [f"{name.replace('_', ' ')} {_figure(value)}" for name, value in first.statistics.items()]
+        found.append(f"  {clean_line(', '.join(figures), limit=1000)}")
+    if first.region:
+        found += ["", *(plain.indent(clean(row), 4) for row in first.region)]
+    if first.script:
+        found += ["", plain.indent(clean(first.script).rstrip("\n"), 4)]
+    found += ["", f"  aisp bench replay {clean_line(first.id)}"]
+    for other in others:
+        found.append(f"  aisp bench replay {clean_line(other.id)}  {other.strategy}  {case_text(other.case)}")
+    return found
+
+
+def _figure(value: float) -> str:
+    whole = isinstance(value, int) or (plain.known(value) and value.is_integer() and abs(value) < 1e15)
+    return plain.count(int(value)) if whole else plain.number(value, 3)
+
+
+def summary(record: Fuzz) -> str:
+    """The outcome on one line: the rungs of each verdict, and why it ended before its end."""
+    told = []
+    for verdict in (FuzzVerdict.WRONG, FuzzVerdict.DOUBTED, FuzzVerdict.UNDECIDED, FuzzVerdict.RIGHT):
+        named = [rung.rung for rung in record.rungs if rung.verdict is verdict]
+        if named:
+            hint = " (only triage cases failed: look at them first)" if verdict is FuzzVerdict.DOUBTED else ""
+            told.append(f"{verdict}: {', '.join(named)}{hint}")
+    if record.state != "done":
+        told.append(f"{record.state}: {record.reason}")
+    return clean_line(f"=> {'; '.join(told) or 'no rung was tried'}", limit=2000)
+
+
+def as_document(record: Fuzz, failures: Mapping[str, Failure]) -> dict[str, Any]:
+    """A fuzz for JSON; the schema is in docs/commands.md."""
+    return {
+        "fuzz_id": record.id,
+        "target": record.target,
+        "device": record.device,
+        "seed": record.seed,
+        "cases": record.cases,
+        "strategies": list(record.strategies),
+        "snapshot": record.snapshot,
+        "wall": record.wall,
+        "status": record.state,
+        "reason": record.reason,
+        "duration_ms": record.duration_ms,
+        "notes": list(record.notes),
+        "rungs": [
+            {
+                "rung": rung.rung,
+                "verdict": rung.verdict,
+                "cases": rung.cases,
+                "failing": rung.failing,
+                "unsupported": rung.unsupported,
+                "by_strategy": tallies_json(rung.by_strategy),
+                "smallest": smallest_json(rung, failures),
+                "failures": list(rung.failures),
+                "naive": naive_json(rung.naive),
+                "max_error": rung.max_error,
+                "took_ms": rung.took_ms,
+                "reason": rung.reason,
+            }
+            for rung in record.rungs
+        ],
+        "failures": [failures[name].plain() for rung in record.rungs for name in rung.failures if name in failures],
+    }
+
+
+def tallies_json(tallies: Mapping[str, Tally]) -> list[dict[str, Any]]:
+    """Cases by strategy for JSON."""
+    return [
+        {"strategy": name, "cases": tally.cases, "failing": tally.failing, "unsupported": tally.unsupported}
+        for name, tally in tallies.items()
+    ]
+
+
+def smallest_json(rung: RungFuzz, failures: Mapping[str, Failure]) -> dict[str, str] | None:
+    """The smallest failing case for JSON: its id and its text."""
+    least = smallest(rung, failures)
+    return None if least is None else {"failure": least.id, "case": case_text(least.case)}
+
+
+def naive_json(naive: NaiveOpinion | None) -> dict[str, bool | None] | None:
+    """What a careless oracle says, for JSON."""
+    return None if naive is None else {"allclose": naive.allclose, "assert_close": naive.assert_close}
+
+
+# -- the corpus --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """One operator of the corpus: `truth` is RIGHT or WRONG, as the name of its file says."""
+
+    target: str
+    rung: str
+    truth: str
+
+    @property
+    def name(self) -> str:
+        """See short_name."""
+        return short_name(self.target)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """An operator, and what the oracle made of it; `fuzz` is None where it said nothing, and `reason` why."""
+
+    operator: Operator
+    fuzz: RungFuzz | None = None
+    failures: Mapping[str, Failure] = field(default_factory=dict)
+    device: str = ""
+    fuzz_id: str = ""
+    reason: str = ""
+
+    @classmethod
+    def of(cls, operator: Operator, ask: Ask) -> Judged:
+        """What came of asking for an operator."""
+        record = ask.record
+        if record is None:
+            return cls(operator, reason=ask.refused or "it was not reached")
+        rung = next((rung for rung in record.rungs if rung.rung == operator.rung), None)
+        reason = (rung.reason if rung else "") or record.reason
+        return cls(operator, rung, ask.failures, record.device, record.id, reason)
+
+    @property
+    def verdict(self) -> FuzzVerdict:
+        """The oracle's; UNDECIDED where it said nothing."""
+        return self.fuzz.verdict if self.fuzz else FuzzVerdict.UNDECIDED
+
+    @property
+    def as_it_is(self) -> bool:
+        """Whether the verdict is the truth. A doubt is neither."""
+        return self.verdict == self.operator.truth
+
+
+def corpus_operators() -> list[Operator]:
+    """All operators. Raises NotHereError where there are none."""
+    from aisp.engine import corpus  # the oracle's schema and numpy: only where the corpus is meant
+    from aisp.kernels.catalog.model import Role
+
+    catalog = corpus.load()
+    for problem in catalog.problems:
+        common.note(f"aisp: warning: {clean_line(str(problem), limit=1000)}")
+    found = []
+    for target in catalog.targets:
+        rung = corpus.operator(target)
+        found.append(Operator(target.id, rung.name, WRONG if rung.role is Role.WRONG else RIGHT))
+    if not found:
+        raise NotHereError(f"there is no operator in {clean_line(str(corpus.root()))}; install aisp again")
+    return found
+
+
+def corpus_status(judged: Sequence[Judged]) -> int:
+    """1 where an operator was judged and not as its file says, else 3 where one was not judged, else 0."""
+    decided = [each for each in judged if each.verdict is not FuzzVerdict.UNDECIDED]
+    if not all(each.as_it_is for each in decided):
+        return EXIT_NO
+    return EXIT_GOOD if len(decided) == len(judged) else EXIT_NOT_HERE
+
+
+def flagged(judged: Iterable[Judged], truth: str) -> dict[str, tuple[int, int]]:
+    """(failing, judged) cases by strategy, of all operators of that truth: found where they are wrong, false alarms
+    where they are right."""
+    found: dict[str, tuple[int, int]] = {}
+    for each in judged:
+        if each.fuzz is None or each.operator.truth != truth:
+            continue
+        for name, tally in each.fuzz.by_strategy.items():
+            failing, cases = found.get(name, (0, 0))
+            found[name] = (failing + tally.failing, cases + tally.cases - tally.unsupported)
+    return found
+
+
+def _share(found: Mapping[str, tuple[int, int]], strategy: str) -> float | None:
+    failing, cases = found.get(strategy, (0, 0))
+    return failing / cases if cases else None
+
+
+def corpus_lines(seed: int | None, judged: Sequence[Judged], *, width: int | None) -> list[str]:
+    """The oracle's trial for people."""
+    rows = []
+    for each in judged:
+        fuzz, least = each.fuzz, smallest(each.fuzz, each.failures) if each.fuzz else None
+        row = [
+            clean_line(each.operator.name),
+            each.operator.truth,
+            each.verdict + ("" if each.as_it_is else " !"),
+            plain.DASH if fuzz is None else plain.count(fuzz.cases),
+            plain.DASH if fuzz is None else plain.count(fuzz.failing),
+            by_strategy_text(fuzz.by_strategy) if fuzz else plain.DASH,
+            *naive_words(fuzz.naive if fuzz else None),
+            plain.DASH if least is None else case_text(least.case),
+            plain.DASH if least is None else clean_line(least.id),
+        ]
+        rows.append(row)
+    heads = ["operator", "truth", "verdict", "cases", "failing", "failing by strategy", "allclose", "assert_close"]
+    heads += ["smallest failing case", "failure"]
+    drop = ["failure", "failing by strategy", "cases", "assert_close", "allclose"]
+    device = next((each.device for each in judged if each.device), plain.DASH)
+    found = [
+        apart(f"{plain.count(len(judged))} operators", device, f"seed {plain.DASH if seed is None else seed}"),
+        "",
+        *plain.table(heads, rows, right=["cases", "failing"], width=width, shrink="smallest failing case", drop=drop),
+    ]
+    reasons = [f"{each.operator.name}: {each.reason}" for each in judged if each.reason]
+    found += ["", *(clean_line(reason, limit=2000) for reason in reasons)] if reasons else []
+    hits, alarms = flagged(judged, WRONG), flagged(judged, RIGHT)
+    names = list(dict.fromkeys([*hits, *alarms]))
+    if names:
+        shares = [[clean_line(n), plain.percent(_share(hits, n)), plain.percent(_share(alarms, n), 1)] for n in names]
+        heads = ["strategy", "cases that find a wrong one", "false alarms"]
+        found += ["", *plain.table(heads, shares, right=heads[1:])]
+    return [*found, "", *corpus_summary(judged)]
+
+
+def corpus_summary(judged: Sequence[Judged]) -> list[str]:
+    """How many of each truth were told apart, and what a careless oracle lets pass."""
+    told = []
+    for truth, verb in ((WRONG, "found"), (RIGHT, "passed")):
+        of = [each for each in judged if each.operator.truth == truth]
+        told.append(f"{sum(each.as_it_is for each in of)} of {len(of)} {truth} operators {verb}")
+    found = [f"=> {', '.join(told)}"]
+    for name, position in (("allclose", 0), ("assert_close", 1)):
+        said: dict[str, list[bool]] = {WRONG: [], RIGHT: []}
+        for each in judged:
+            if each.fuzz is not None and each.fuzz.naive is not None:
+                answer = (each.fuzz.naive.allclose, each.fuzz.naive.assert_close)[position]
+                said[each.operator.truth] += [] if answer is None else [answer]
+        accepts, refuses = said[WRONG].count(True), said[RIGHT].count(False)
+        if said[WRONG] or said[RIGHT]:
+            found.append(
+                f"   {name} on one shape accepts {accepts} of {len(said[WRONG])} wrong ones "
+                f"and refuses {refuses} of {len(said[RIGHT])} right ones"
+            )
+    return found
+
+
+def corpus_document(seed: int | None, cases: int, judged: Sequence[Judged]) -> dict[str, Any]:
+    """The oracle's trial for JSON; the schema is in docs/commands.md."""
+    hits, alarms = flagged(judged, WRONG), flagged(judged, RIGHT)
+    return {
+        "seed": seed,
+        "cases": cases,
+        "device": next((each.device for each in judged if each.device), None),
+        "operators": [
+            {
+                "name": each.operator.name,
+                "target": each.operator.target,
+                "rung": each.operator.rung,
+                "truth": each.operator.truth,
+                "verdict": each.verdict,
+                "cases": each.fuzz.cases if each.fuzz else 0,
+                "failing": each.fuzz.failing if each.fuzz else 0,
+                "unsupported": each.fuzz.unsupported if each.fuzz else 0,
+                "by_strategy": tallies_json(each.fuzz.by_strategy) if each.fuzz else [],
+                "smallest": smallest_json(each.fuzz, each.failures) if each.fuzz else None,
+                "naive": naive_json(each.fuzz.naive) if each.fuzz else None,
+                "max_error": each.fuzz.max_error if each.fuzz else None,
+                "fuzz_id": each.fuzz_id or None,
+                "reason": each.reason,
+            }
+            for each in judged
+        ],
+        "strategies": [
+            {"strategy": name, "found": _share(hits, name), "false_alarms": _share(alarms, name)}
+            for name in dict.fromkeys([*hits, *alarms])
+        ],
+    }

@@ -1,0 +1,221 @@
+"""`aisp bench history`: a target's earlier runs, everybody's newest, or one run whole, from the store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from aisp.store.outcomes import FindingStatus, State, Validity
+from aisp.store.results.prediction import PORTABLE
+from aisp.store.results.reading import Reading
+from aisp.store.text import clean_line
+from aisp.tui import plain
+from aisp.tui.cli import common
+from aisp.tui.cli.follow import result_lines, run_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aisp.store import History
+
+
+DROPPED = ("best rung", "mode", "on", "ms [low..high]", "when")
+"""Columns that a narrow terminal goes without; run, outcome and speed-up stay."""
+
+
+@click.command()
+@click.argument("wanted", metavar="[TARGET|RUN]", required=False)
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="At most so many runs.")
+@common.json_option
+@click.pass_context
+def command(ctx: click.Context, wanted: str | None, limit: int, as_json: bool) -> None:
+    """Show the newest runs of TARGET, or of all targets, newest first; or one RUN whole.
+
+    A run is named by its id or the beginning of it. The store is asked, not the catalogue: a target that was
+    deleted keeps its history.
+
+    Exit status: 0; 1 nothing was run yet; 2 no such run.
+    """
+    from aisp.tui.cli import stored  # the store and numpy
+
+    with stored.history() as opened:
+        if wanted is not None and ":" not in wanted:  # every target's id has one, no run's id does
+            show(opened, wanted, as_json=as_json)
+            return
+        kept = stored.marks()
+        # Every check's answer is a millisecond per run, and the table shows those alone that doubt.
+        runs = [stored.view(record, kept) for record in opened.newest(limit, wanted, all_findings=as_json)]
+    if as_json:
+        common.say_document([run_json(run) for run in runs])
+    elif runs:
+        common.say("\n".join(lines(runs, with_target=wanted is None, width=common.terminal_width())))
+    else:
+        what = f"no run of {clean_line(wanted)}" if wanted else "no run"
+        common.note(f"aisp: {what} is stored yet; `aisp bench run --targets ID` makes one")
+    ctx.exit(0 if runs else 1)
+
+
+def lines(runs: Sequence[Reading], *, with_target: bool, width: int | None) -> list[str]:
+    """The table for people."""
+    heads = [
+        "when",
+        "run",
+        "target",
+        "on",
+        "mode",
+        "outcome",
+        "best rung",
+        "ms [low..high]",
+        "speed-up [low..high]",
+    ]
+    rows = []
+    for run in runs:
+        best = run.best
+        known = run.arm(best.rung) if best else None
+        outcome: str = run.record.verdict if run.record.state is State.OK else run.record.state
+        doubts: list[str] = [run.record.validity] if run.record.validity in (Validity.SUSPECT, Validity.CAUGHT) else []
+        doubts += ["quarantined"] if run.quarantined else []
+        doubts += [PORTABLE] if run.record.policy == PORTABLE else []
+        outcome += f" ({', '.join(doubts)})" if doubts else ""
+        row = [
+            plain.local_time(run.record.wall),
+            run.id,
+            run.record.target,
+            f"{run.record.device} {run.record.case}".rstrip(),
+            "quick" if run.record.quick else "full",
+            outcome,
+            best.rung if best else plain.DASH,
+            plain.milliseconds(known.median_ms, known.low_ms, known.high_ms)
+            if known
+            else plain.milliseconds(run.best_ms),
+            plain.speedup(best.speedup, best.low, best.high) if best else plain.DASH,
+        ]
+        rows.append([clean_line(cell) for cell in row])
+    if not with_target:
+        heads.remove("target")
+        rows = [[*row[:2], *row[3:]] for row in rows]
+    told: dict[str, None] = {}
+    for run in runs:
+        for mark in run.bars:
+            told.setdefault(clean_line(f"{run.record.target}: {mark.sentence}", limit=2000))
+    return [*plain.table(heads, rows, width=width, shrink="best rung", drop=DROPPED), *([""] if told else []), *told]
+
+
+def show(opened: History, run_id: str, *, as_json: bool) -> None:
+    """Print one run with everything that is kept of it but its single samples. Raises LookupError for an unknown
+    id."""
+    from aisp.tui.cli import stored  # already imported with the store
+
+    record = opened.run(run_id)
+    run = stored.view(record, stored.marks())
+    environment = stored.environment(opened, record)
+    if as_json:
+        common.say_document({**run_json(run), "manifest": record.manifest, "environment": environment})
+        return
+    common.say("\n".join(whole_lines(run, record.manifest, environment, width=common.terminal_width())))
+
+
+def whole_lines(
+    run: Reading, manifest: Mapping[str, object], environment: Mapping[str, object], *, width: int | None
+) -> list[str]:
+    """One run for people: what `bench run` printed, then samples, comparisons, steps, plan and machine."""
+    parts = [
+        result_lines(run, width=width),
+        _samples(run, width=width),
+        _comparisons(run, width=width),
+        _unavailable(run, width=width),
+        plain.table(
+            ["step", "arm", "took"],
+            [
+                [clean_line(step.name), clean_line(step.arm), plain.duration((step.duration_ms or 0.0) / 1e3)]
+                for step in run.record.steps
+            ],
+            right=["took"],
+            width=width,
+            shrink="arm",
+        )
+        if run.record.steps
+        else [],
+        _facts("planned", manifest, width=width),
+        _facts("ran on", environment, width=width),
+    ]
+    return "\n\n".join("\n".join(part) for part in parts if part).splitlines()
+
+
+def _samples(run: Reading, *, width: int | None) -> list[str]:
+    """What each arm's samples say of themselves, the A/A arm's too."""
+    rows = []
+    for arm in run.record.arms:
+        quality = arm.quality
+        if quality is None:
+            continue
+        modes = plain.DASH
+        if quality.low_mode_ms is not None:
+            low, high = plain.number(quality.low_mode_ms), plain.number(quality.high_mode_ms)
+            modes = f"{low}, {high} ({plain.percent(quality.high_share)})"
+        row = [
+            arm.rung,
+            plain.count(arm.sample_count),
+            plain.percent(quality.drift, 1),
+            plain.DASH if quality.autocorrelation is None else f"{quality.autocorrelation:.2f}",
+            modes,
+            plain.percent(quality.throttled_share, 1),
+            _short(quality.resolution_ms),
+            _short(quality.overhead_ms),
+        ]
+        rows.append([clean_line(cell) for cell in row])
+    if not rows:
+        return []
+    heads = ["samples of", "n", "drift", "lag 1", "modes ms (slower)", "throttled", "step", "empty pair"]
+    return plain.table(
+        heads,
+        rows,
+        right=["n", "drift", "lag 1", "throttled", "step", "empty pair"],
+        width=width,
+        shrink="samples of",
+        drop=["empty pair", "step"],
+    )
+
+
+def _short(time_ms: float | None) -> str:
+    return plain.quantity(None if time_ms is None else time_ms / 1e3, "s")
+
+
+def _comparisons(run: Reading, *, width: int | None) -> list[str]:
+    """Every comparison in time and in cycles, the A/A arm's and those with further baselines too."""
+    if not run.comparisons:
+        return []
+    rows = []
+    for c in run.comparisons:
+        row = [
+            c.rung,
+            c.baseline,
+            plain.speedup(c.speedup, c.low, c.high),
+            plain.speedup(c.cycles, c.cycles_low, c.cycles_high),
+            plain.percent(c.floor, 2),
+            plain.DASH if c.p_value is None else f"{c.p_value:.2g}",
+            plain.DASH if c.verdict == "none" else c.verdict,
+        ]
+        rows.append([clean_line(cell) for cell in row])
+    heads = ["rung", "against", "in time", "in cycles", "floor", "p", "verdict"]
+    return plain.table(
+        heads, rows, right=["floor", "p"], width=width, shrink="rung", drop=["against", "floor", "in cycles"]
+    )
+
+
+def _unavailable(run: Reading, *, width: int | None) -> list[str]:
+    """Checks that could not be asked, and why; the caught and suspect ones were told above."""
+    why: dict[tuple[str, str], None] = {}
+    for finding in run.record.findings:
+        if finding.status == FindingStatus.UNAVAILABLE:
+            why.setdefault((clean_line(finding.check), clean_line(finding.evidence, limit=2000)))
+    return plain.table(["could not be asked", "why"], list(why), width=width, shrink="why") if why else []
+
+
+def _facts(head: str, facts: Mapping[str, Any], *, width: int | None) -> list[str]:
+    from aisp.tui.cli.stored import flat  # already imported with the store
+
+    rows = [[clean_line(key), clean_line(str(value), limit=2000)] for key, value in sorted(flat(facts).items())]
+    return plain.table([head, ""], rows, width=width, shrink="") if rows else []

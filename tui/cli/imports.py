@@ -1,0 +1,69 @@
+"""What `aisp doctor` says of the import path, and how what appeared there during a run is accepted."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+
+from aisp.store.text import clean_line
+from aisp.tui.cli.facts import Check, Facts, Verdict
+
+FIX = "look at it: remove it, or accept it if you put it there: aisp doctor --accept"
+
+
+def import_path(facts: Facts) -> Iterator[Check]:
+    """What every trusted process imports: whether something shadows a module, and what is held against a run."""
+    from aisp.engine import installed  # msgspec, for this check alone
+
+    path = installed.import_path()
+    start = time.perf_counter()
+    there = installed.top_level(path)
+    took_ms = (time.perf_counter() - start) * 1e3
+    startup = [name for name in there if name.endswith((".pth", *installed.CUSTOMIZE))]
+    shadows = installed.shadows(path)
+    if shadows:
+        file, module = next(iter(shadows.items()))
+        more = f", and {len(shadows) - 1} more" if len(shadows) > 1 else ""
+        value = f"{file} is imported in the place of {module}{more}"
+        yield Check("imports", "import path", Verdict.PROBLEM, value, f"remove or rename {clean_line(file)}")
+    else:
+        value = f"{len(there)} entries in {len(path)} folders, {len(startup)} run at every start ({took_ms:.0f} ms)"
+        yield Check("imports", "import path", Verdict.OK, value)
+    remembered = installed.recall(installed.state_file())
+    if remembered is not None and remembered.blocked:
+        value = f"{installed.listed(remembered.blocked)} while {remembered.whose} went on; no process is started"
+        yield Check("installed", "what was installed", Verdict.PROBLEM, value, FIX)
+    else:
+        yield Check("installed", "what was installed", Verdict.OK, "nothing appeared there while a run went on")
+
+
+def accept() -> str:
+    """Accept it, through the engine if one runs, else for the next one. What was accepted.
+
+    Raises:
+        EngineMismatchError: the engine that runs speaks another protocol version.
+        EngineUnavailableError: it went away before it answered.
+    """
+    from aisp.engine import installed, lock
+    from aisp.engine.client import EngineMismatchError, EngineUnavailableError, connect
+    from aisp.engine.protocol import requests
+
+    async def ask() -> str | None:
+        try:
+            connection = await connect(start=False)
+        except EngineMismatchError:
+            raise
+        except EngineUnavailableError:
+            if lock.holder() is not None:
+                raise
+            return None
+        async with connection:
+            reply = await connection.request(requests.AcceptInstalled(seq=connection.next_seq()))
+            return reply.error or reply.detail
+
+    told = asyncio.run(ask())
+    if told is not None:
+        return told
+    accepted = installed.accept_without_engine(installed.state_file())
+    return f"accepted: {installed.listed(accepted)}" if accepted else "nothing was held against a run"

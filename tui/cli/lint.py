@@ -1,0 +1,116 @@
+"""`aisp bench lint`: does the task itself ask enough? An operator on whose inputs zeros, a constant or half of the rows
+would pass shows nothing about a kernel, and is told before any kernel is judged."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from aisp.store.text import clean_line
+from aisp.tui import plain
+from aisp.tui.cli import common
+from aisp.tui.cli.fuzz import CORPUS, Ask, Following, apart, find_target, is_operator
+from aisp.tui.cli.tree import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_HERE
+
+if TYPE_CHECKING:
+    from aisp.engine.protocol import events
+
+CASES = 12
+OK, WEAK, UNKNOWN = "ok", "weak", "unknown"
+
+
+@click.command()
+@click.argument("target_id", metavar="TARGET")
+@click.option(
+    "--cases",
+    type=click.IntRange(1, 10_000),
+    default=CASES,
+    show_default=True,
+    metavar="N",
+    help="How many drawn cases the answers are tried on.",
+)
+@click.option(
+    "--seed", type=click.IntRange(0, 2**63 - 1), metavar="S", help="Draw the cases of this seed again; else a new one."
+)
+@common.device_option
+@click.option(
+    "--root", metavar="PATH", type=click.Path(exists=True, file_okay=False), help="Folder that the target is in."
+)
+@common.json_option
+@click.pass_context
+def command(
+    ctx: click.Context, target_id: str, cases: int, seed: int | None, device: str, root: str | None, as_json: bool
+) -> None:
+    """Ask whether careless answers would pass for TARGET, whether every input matters, and whether the tolerance fits.
+
+    Exit status: 0 nothing is weak; 1 something is; 3 nothing could be found out here; 130 left by Ctrl-C.
+    """
+    from aisp.engine.protocol import events, requests  # msgspec: only once there is something to send
+
+    target = find_target(target_id, root)
+    sent = "" if root is None else common.engine_roots([root])[0]
+    request = requests.FuzzTarget(
+        seq=0,  # the connection numbers it
+        root=CORPUS if root is None and is_operator(target_id) else sent,
+        target=target.id,
+        device=device,
+        cases=cases,
+        seed=seed,
+        lint=True,
+    )
+    ask = Ask(request)
+    interrupted = asyncio.run(Following([ask]).run())
+    end = ask.end
+    if interrupted or not isinstance(end, events.LintFinished):
+        ctx.exit(EXIT_INTERRUPTED)
+    if as_json:
+        common.say_document(as_document(end, ask.planned.seed if ask.planned else seed))
+    else:
+        *body, told = lines(end, width=common.terminal_width())
+        if body:
+            common.say("\n".join(body))
+        status = exit_status(end)
+        common.say_outcome(told, {EXIT_GOOD: "ok", EXIT_NOT_HERE: "undecided"}.get(status, WEAK))
+    if end.reason:
+        common.note(f"aisp: {clean_line(end.reason, limit=2000)}")
+    ctx.exit(exit_status(end))
+
+
+def statuses(end: events.LintFinished) -> list[str]:
+    """Status of each item."""
+    return [str(item.get("status", UNKNOWN)) for item in end.items]
+
+
+def exit_status(end: events.LintFinished) -> int:
+    """1 where something is weak, 3 where nothing was found out, else 0."""
+    found = statuses(end)
+    if WEAK in found:
+        return EXIT_NO
+    return EXIT_NOT_HERE if end.reason or OK not in found else EXIT_GOOD
+
+
+def lines(end: events.LintFinished, *, width: int | None) -> list[str]:
+    """What was found for people; the last line is the outcome."""
+    rows = [
+        [clean_line(str(item.get(key, "")), limit=1000) for key in ("name", "status", "detail")] for item in end.items
+    ]
+    found = statuses(end)
+    counts = ", ".join(f"{found.count(status)} {status}" for status in (WEAK, UNKNOWN, OK) if status in found)
+    head = apart(end.target, end.device)
+    table = ["", *plain.table(["asked", "answer", "why"], rows, width=width, shrink="why"), ""] if rows else []
+    return [head, *table, f"=> {counts or 'nothing was found out'}"]
+
+
+def as_document(end: events.LintFinished, seed: int | None) -> dict[str, Any]:
+    """What was found for JSON; the schema is in docs/commands.md."""
+    return {
+        "target": end.target,
+        "device": end.device,
+        "seed": seed,
+        "reason": end.reason,
+        "items": [
+            {"name": item.get("name"), "status": item.get("status"), "detail": item.get("detail")} for item in end.items
+        ],
+    }

@@ -1,0 +1,243 @@
+"""`aisp bench peak`: the ceilings of this GPU, measured by the engine: bandwidths, rates of arithmetic, latencies.
+
+The measurement belongs to the engine and waits there until the GPU is free. Whoever asks while one is under way
+follows that one. The first Ctrl-C cancels what this command asked for; the second leaves at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from aisp.engine.protocol import events
+from aisp.store.text import clean_line
+from aisp.tui import plain
+from aisp.tui.cli import common
+from aisp.tui.cli.interruptible import Interruptible
+from aisp.tui.cli.tree import EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_HERE, NotHereError
+
+if TYPE_CHECKING:
+    from aisp.engine.client import Connection
+    from aisp.store.record import Ceiling, Peak
+
+
+@dataclass(slots=True)
+class PeakView:
+    """One measurement of ceilings, as far as it is known."""
+
+    id: str
+    gpu: str = ""
+    wall: str = ""
+    count: int = 0
+    position: int = 0  # of the newest one, counted from 1
+    ceilings: list[Ceiling] = field(default_factory=list)
+    finished: events.PeakFinished | None = None
+
+    def apply(self, event: events.Event) -> bool:
+        """Take an event in; whether it belonged here and said something new."""
+        if isinstance(event, events.PeakCeiling) and event.peak_id == self.id:
+            self.gpu = event.gpu or self.gpu
+            self.count, self.position = event.count, event.position
+            self.ceilings.append(event.ceiling)
+            return True
+        if isinstance(event, events.PeakFinished) and event.peak_id == self.id:
+            self.gpu = event.gpu or self.gpu
+            self.finished = event
+            return True
+        return False
+
+
+@click.command()
+@click.option("--stored", "from_store", is_flag=True, help="Show the last one that was measured; measures nothing.")
+@common.json_option
+@click.pass_context
+def command(ctx: click.Context, from_store: bool, as_json: bool) -> None:
+    """Measure the ceilings of this GPU: bandwidths, arithmetic, launch latencies, at the clocks that ran.
+
+    The engine is started by itself and measures once the GPU is free. Beside each value stands the datasheet's, where
+    the GPU is a known one. Ctrl-C cancels; a second one leaves at once and the engine goes on.
+
+    Exit status: 0; 1 none is stored (with --stored); 3 there is no GPU, or it could not be measured; 130 left by
+    Ctrl-C.
+    """
+    if from_store:
+        stored_peak = newest()
+        if stored_peak is None:
+            common.note("aisp: no ceilings are stored yet; `aisp bench peak` measures them")
+            ctx.exit(EXIT_NO)
+        view = stored_view(stored_peak)
+    else:
+        measurement = Measurement()
+        if asyncio.run(measurement.run()) or measurement.view is None:
+            ctx.exit(EXIT_INTERRUPTED)
+        view = measurement.view
+    if as_json:
+        common.say_document(as_document(view))
+    else:
+        common.say("\n".join(lines(view, width=common.terminal_width())))
+    if view.finished is not None and view.finished.reason:
+        common.note(f"aisp: {clean_line(view.finished.reason, limit=2000)}")
+        ctx.exit(EXIT_NOT_HERE)
+
+
+def newest(gpu_uuid: str = "") -> Peak | None:
+    """The newest stored measurement, of that GPU where one is named; None where there is none."""
+    from aisp.tui.cli import stored  # the store and numpy
+
+    with stored.history() as opened:
+        return next(iter(opened.peaks(gpu_uuid, 1)), None)
+
+
+def stored_view(peak: Peak) -> PeakView:
+    """A stored measurement in the form that the stream fills."""
+    ended = events.PeakFinished(peak_id=peak.id, gpu=peak.gpu)
+    count = len(peak.ceilings)
+    return PeakView(peak.id, peak.gpu, peak.wall, count, count, list(peak.ceilings), ended)
+
+
+class Measurement(Interruptible):
+    """One `bench peak` from the request to the last ceiling."""
+
+    TICK_S = 0.25
+    LEFT = "`aisp bench peak --stored` shows the ceilings once they are measured"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.view: PeakView | None = None
+        self._ours = False  # this command's request began it: only then is it ours to cancel
+
+    @property
+    def cancellable(self) -> bool:
+        """See Interruptible."""
+        return self.view is not None and self._ours
+
+    def to_cancel(self) -> list[str]:
+        """See Interruptible."""
+        return [self.view.id] if self.view is not None else []
+
+    async def _work(self) -> None:
+        from aisp.engine.protocol import requests  # msgspec: only once there is something to send
+
+        self._progress.show("connecting to the engine", now=True)
+        self._engine = engine = await common.connect_from_now()
+        async with engine:
+            reply = await engine.request(requests.MeasurePeak(seq=engine.next_seq()))
+            if reply.error:
+                raise NotHereError(clean_line(reply.error, limit=2000))
+            self._ours = not reply.detail
+            self.view = view = PeakView(reply.run_ids[0], wall=_now())
+            ticker = asyncio.create_task(self._tick(view))
+            try:
+                await self._follow(engine, view)
+            finally:
+                ticker.cancel()
+        self._progress.clear()
+        if view.finished is None:
+            raise NotHereError("the engine went away before the end; `aisp engine logs` may say why")
+        if self.interrupts:
+            common.note("aisp: cancelled")
+
+    async def _follow(self, engine: Connection, view: PeakView) -> None:
+        async for batch in engine.batches():
+            for event in batch:
+                if isinstance(event, events.Gap):
+                    self._catch_up(view)
+                elif isinstance(event, events.Banner) and event.text:
+                    self._progress.clear()
+                    common.note(f"aisp: {event.severity}: {clean_line(event.text)}")
+                elif view.apply(event) and isinstance(event, events.PeakCeiling):
+                    value = plain.quantity(event.ceiling.value, event.ceiling.unit)
+                    self._progress.step(f"[{event.position}/{event.count}] {event.ceiling.name}  {value}")
+            if view.finished is not None:
+                if not view.finished.reason and len(view.ceilings) < view.count:
+                    self._catch_up(view)  # it was under way when we came
+                return
+
+    def _catch_up(self, view: PeakView) -> None:
+        """What was not heard stands in the store, once the measurement has come to its end."""
+        from aisp.tui.cli import stored  # the store and numpy: only after a gap
+
+        with contextlib.suppress(NotHereError), stored.history() as opened:
+            peak = opened.peak(view.id)
+            if peak is not None:
+                whole = stored_view(peak)
+                view.gpu, view.ceilings, view.finished = whole.gpu, whole.ceilings, whole.finished
+
+    async def _tick(self, view: PeakView) -> None:
+        started = time.monotonic()
+        while True:
+            last = view.ceilings[-1] if view.ceilings else None
+            parts = ["waiting for the GPU"] if last is None else [f"[{view.position}/{view.count}] {last.name}"]
+            if last is not None:
+                parts.append(plain.quantity(last.value, last.unit))
+            self._progress.show("  ".join([*parts, plain.duration(time.monotonic() - started)]))
+            await asyncio.sleep(self.TICK_S)
+
+
+def _now() -> str:
+    from datetime import UTC, datetime  # only where something is measured
+
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def lines(view: PeakView, *, width: int | None) -> list[str]:
+    """The table for people."""
+    from aisp.engine.datasheets import ceiling_value  # data of fifteen GPUs, only where there is a table to fill
+
+    rows = []
+    for ceiling in view.ceilings:
+        sheet = ceiling_value(view.gpu, ceiling.name)
+        share = ceiling.value / sheet if ceiling.value and sheet else None
+        name = ceiling.name
+        if ceiling.footprint_bytes is not None:
+            name += f" ({plain.size(ceiling.footprint_bytes)})"
+        row = [
+            name,
+            plain.quantity(ceiling.value, ceiling.unit),
+            plain.quantity(sheet, ceiling.unit),
+            plain.percent(share),
+            plain.megahertz(ceiling.sm_clock_mhz),
+            plain.megahertz(ceiling.memory_clock_mhz),
+        ]
+        rows.append([clean_line(cell) for cell in row])
+    heads = ["ceiling", "measured", "datasheet", "share", "SM MHz", "memory MHz"]
+    # How a value was found is in the JSON; why there is none must be told.
+    notes = [
+        clean_line(f"{ceiling.name}: {ceiling.note}", limit=1000) for ceiling in view.ceilings if ceiling.value is None
+    ]
+    head = "  ".join(part for part in (clean_line(view.gpu), plain.local_time(view.wall)) if part)
+    table = plain.table(
+        heads, rows, right=heads[1:], width=width, shrink="ceiling", drop=["memory MHz", "datasheet", "SM MHz"]
+    )
+    return [head, "", *table, *(["", *notes] if notes else [])]
+
+
+def as_document(view: PeakView) -> dict[str, Any]:
+    """The ceilings for JSON; the schema is in docs/commands.md."""
+    return {
+        "peak_id": view.id,
+        "gpu": view.gpu,
+        "wall": view.wall,
+        "ceilings": [ceiling_json(view.gpu, ceiling) for ceiling in view.ceilings],
+    }
+
+
+def ceiling_json(gpu: str, ceiling: Ceiling) -> dict[str, Any]:
+    """One ceiling for JSON."""
+    from aisp.engine.datasheets import ceiling_value  # see lines()
+
+    return {
+        "name": ceiling.name,
+        "value": ceiling.value,
+        "unit": ceiling.unit,
+        "clock_mhz": ceiling.sm_clock_mhz,
+        "memory_clock_mhz": ceiling.memory_clock_mhz,
+        "footprint_bytes": ceiling.footprint_bytes,
+        "datasheet": ceiling_value(gpu, ceiling.name),
+        "note": ceiling.note,
+    }

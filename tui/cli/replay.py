@@ -1,0 +1,80 @@
+"""`aisp bench replay`: a stored failing case once more, from the stored sources and its seed: is it the same, byte for
+byte?"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from aisp.store.text import clean, clean_line
+from aisp.tui import plain
+from aisp.tui.cli import common
+from aisp.tui.cli.fuzz import Ask, Following, apart
+from aisp.tui.cli.tree import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_HERE
+from aisp.tui.fuzzes import REPLAY_WORDS, case_text
+
+if TYPE_CHECKING:
+    from aisp.engine.protocol import events
+    from aisp.store.record import Failure
+
+REPRODUCED, IMPOSSIBLE = "reproduced", "impossible"
+
+
+@click.command()
+@click.argument("failure_id", metavar="ID")
+@common.json_option
+@click.pass_context
+def command(ctx: click.Context, failure_id: str, as_json: bool) -> None:
+    """Do the failing case of that ID again, or of the one id that begins so, and compare every byte.
+
+    Exit status: 0 reproduced; 1 not: it passes, or something differs; 2 no such failure; 3 it could not be done here;
+    130 left by Ctrl-C.
+    """
+    from aisp.engine.protocol import events, requests  # msgspec: only once there is something to send
+    from aisp.tui.cli import stored  # the store and numpy
+
+    with stored.history() as opened:
+        failure = opened.failure(failure_id)
+    ask = Ask(requests.ReplayFailure(seq=0, failure=failure.id))  # the connection numbers it
+    interrupted = asyncio.run(Following([ask]).run())
+    end = ask.end
+    if interrupted or not isinstance(end, events.ReplayFinished):
+        ctx.exit(EXIT_INTERRUPTED)
+    if as_json:
+        common.say_document(as_document(end, failure))
+    else:
+        *body, told = lines(end, failure)
+        common.say("\n".join(body))
+        common.say_outcome(told, "ok" if end.outcome == REPRODUCED else end.outcome)
+    ctx.exit({REPRODUCED: EXIT_GOOD, IMPOSSIBLE: EXIT_NOT_HERE}.get(end.outcome, EXIT_NO))
+
+
+def lines(end: events.ReplayFinished, failure: Failure) -> list[str]:
+    """A replay for people; the last line is its outcome."""
+    found = [
+        apart(failure.target, failure.rung, failure.device, f"failure {failure.id}"),
+        apart(case_text(failure.case), failure.strategy, plain.local_time(failure.wall)),
+        "",
+    ]
+    if end.detail:
+        found += [plain.indent(clean(end.detail)), ""]
+    found += [f"  {clean_line(each, limit=1000)}" for each in end.differs] + ([""] if end.differs else [])
+    return [*found, f"=> {REPLAY_WORDS.get(end.outcome, clean_line(end.outcome))}"]
+
+
+def as_document(end: events.ReplayFinished, failure: Failure) -> dict[str, Any]:
+    """A replay for JSON; the schema is in docs/commands.md."""
+    return {
+        "failure": failure.id,
+        "fuzz_id": failure.fuzz,
+        "target": failure.target,
+        "rung": failure.rung,
+        "device": failure.device,
+        "seed": failure.seed,
+        "case": case_text(failure.case),
+        "outcome": end.outcome,
+        "differs": list(end.differs),
+        "detail": end.detail,
+    }

@@ -1,0 +1,152 @@
+"""`aisp restore`: an earlier version of a target's sources, written back by the engine, which keeps what
+stands there."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from aisp.store.outcomes import State
+from aisp.store.record import unplanned
+from aisp.store.results import edits
+from aisp.store.results.reading import Reading
+from aisp.store.text import clean_line
+from aisp.tui import plain
+from aisp.tui.cli import common
+from aisp.tui.cli.tree import NotHereError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aisp.engine.protocol.events import Reply
+
+
+LOOK_BACK_RUNS = 1000
+HASH_DIGITS = 64
+
+
+@click.command()
+@click.argument("target_id", metavar="TARGET")
+@click.argument("snapshot", metavar="SNAPSHOT|best")
+@click.option(
+    "--root",
+    metavar="PATH",
+    type=click.Path(exists=True, file_okay=False),
+    help="Folder that the target is in.",
+)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@common.json_option
+@click.pass_context
+def command(ctx: click.Context, target_id: str, snapshot: str, root: str | None, yes: bool, as_json: bool) -> None:
+    """Write the sources of an earlier run back into TARGET's folder.
+
+    SNAPSHOT is the beginning of a snapshot's hash or of a run's id; `best` means the fastest version on the
+    device and case of the newest run. What stands in the folder is kept in the store first, and its snapshot
+    is named.
+
+    Exit status: 0; 1 not confirmed; 2 no such snapshot; 3 the engine could not do it.
+    """
+    roots = [root] if root else []
+    sent = common.engine_roots(roots)
+    target = common.find_target(common.load_catalog(roots), target_id)
+    run = _kept(snapshot) or choose(_stored_runs(target.id), target.id, snapshot)
+    facts = [
+        run.record.snapshot[:12],
+        f"run {run.id}" if run.id else "",
+        plain.local_time(run.record.wall) if run.record.wall else "",
+    ]
+    if run.id:
+        facts.append(run.record.state)
+    if run.best_ms is not None:
+        facts.append(f"{plain.number(run.best_ms)} ms")
+    described = clean_line(", ".join(fact for fact in facts if fact))
+    if not yes:
+        if as_json or not sys.stdin.isatty():
+            raise click.UsageError("this overwrites sources; give --yes where nobody can be asked")
+        common.note(f"{described}\ninto {clean_line(bytes(target.folder), limit=4096)}; what is there is kept")
+        if not click.confirm("Write it back?", err=True):
+            ctx.exit(1)
+    reply = asyncio.run(_restore(sent[0] if sent else "", target.id, run.record.snapshot))
+    if reply.error:
+        raise NotHereError(clean_line(reply.error, limit=2000))
+    if as_json:
+        common.say_document(
+            {"target": target.id, "restored": run.record.snapshot, "run_id": run.id, "kept": reply.detail or None}
+        )
+        return
+    common.say(f"restored {described}")
+    if reply.detail:
+        kept = clean_line(reply.detail)
+        common.say(f"what was there is kept; to bring it back: aisp restore {clean_line(target.id)} {kept}")
+
+
+def _kept(snapshot: str) -> Reading | None:
+    """A snapshot named by its whole hash: also one that no run has used, such as what an earlier restore
+    kept."""
+    if len(snapshot) != HASH_DIGITS:
+        return None
+    from aisp.tui.cli import stored  # the store and numpy
+
+    with stored.history() as opened:
+        try:
+            opened.snapshot(snapshot)
+        except LookupError:
+            return None
+    return Reading(unplanned("", snapshot=snapshot))
+
+
+def _stored_runs(target_id: str) -> list[Reading]:
+    from aisp.tui.cli import stored  # the store and numpy
+
+    with stored.history() as opened:
+        kept = stored.marks()
+        found = opened.newest(LOOK_BACK_RUNS, target_id, all_findings=False)
+        return [stored.view(record, kept) for record in found if record.snapshot]
+
+
+def choose(runs: Sequence[Reading], target_id: str, wanted: str) -> Reading:
+    """The run whose sources `wanted` means; `runs` are newest first. Wrong usage where there is none, or
+    more."""
+    if not runs:
+        raise click.UsageError(f"no run of {target_id} has kept its sources yet; `aisp bench run` makes one")
+    if wanted == "best":
+        newest = next((run for run in runs if run.record.state == State.OK), runs[0])
+        wants = (newest.record.device, newest.record.case)
+        alike = [run for run in runs if (run.record.device, run.record.case) == wants]
+        times = ((run, edits.believed(run.record.state, run.record.validity, run.lead, run.hidden)) for run in alike)
+        best = edits.best(times)
+        if best is None:
+            raise click.UsageError(
+                f"no version of {target_id} was timed yet; give a snapshot from `aisp bench history`"
+            )
+        return best
+    low = wanted.lower()
+    found = {
+        run.record.snapshot: run
+        for run in runs
+        if run.record.snapshot.startswith(low) or run.id.lower().startswith(low)
+    }
+    if len(found) == 1:
+        return next(iter(found.values()))
+    if not found:
+        newest = runs[0]
+        raise click.UsageError(
+            f"no snapshot of {target_id} begins with {wanted!r}; the newest is {newest.record.snapshot[:12]}, "
+            f"and `aisp bench history {target_id} --json` names all"
+        )
+    raise click.UsageError(
+        f"{len(found)} snapshots begin with {wanted!r}: {', '.join(s[:12] for s in found)}; give more"
+    )
+
+
+async def _restore(root: str, target_id: str, snapshot: str) -> Reply:
+    from aisp.engine.client import connect  # asyncio and msgspec, 50 ms
+    from aisp.engine.protocol import requests
+
+    async with await connect(tell=common.say_waiting) as engine:
+        return await engine.request(
+            requests.Restore(seq=engine.next_seq(), root=root, target=target_id, snapshot=snapshot)
+        )

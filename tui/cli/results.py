@@ -1,0 +1,426 @@
+"""`aisp bench results`: a page of everything that was measured on one kind of hardware, in Markdown, from the store.
+
+Of every target and case the newest full run counts. A page is made of the document that `--json` gives, and of nothing
+else: kept beside the page, the document shows that no figure was typed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from aisp.engine.speed_of_light import at_fast_host_ms
+from aisp.kernels.catalog.model import Goal, Role, by_others
+from aisp.store.chain import SHORT
+from aisp.store.outcomes import CHANGED_REASON, Limiter, State
+from aisp.store.results import standing
+from aisp.store.results.hardware import is_meant
+from aisp.store.results.hardware import names as hardware_names
+from aisp.store.results.prediction import LOOK_BACK_RUNS, answer, measured
+from aisp.store.results.reading import Reading
+from aisp.store.text import clean_line
+from aisp.tui import plain
+from aisp.tui.cli import common
+from aisp.tui.cli.expectations import times
+from aisp.tui.cli.tree import EXIT_NO
+
+if TYPE_CHECKING:
+    from aisp.kernels.catalog.model import Chapter, Target
+    from aisp.store import History
+    from aisp.store.record import Run
+    from aisp.tui.cli.quarantine import Marks
+
+BASELINE, OPTIMIZED = "baseline", "optimized"
+SUMMARY_HEADS = [
+    *("target", "goal", "own rung", "vs baseline", "vs best library", "of light", "peak memory", "predicted", "met"),
+]
+OLD_DOCUMENT = [
+    "This document was kept before a target could name a link or a rate of its own: its shares of light are those of"
+    " device memory and of the tensors' type, as stored with each run. What a launch cost its host was not kept.",
+    "",
+]
+VERSIONS = ("torch", "triton", "cuda", "driver")
+
+Document = dict[str, Any]
+
+
+@click.command()
+@click.option(
+    "--on", "hardware", metavar="NAME", help="Hardware whose runs count (H100, CPU); that of the newest else."
+)
+@click.option(
+    "--from",
+    "kept",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The page of this document, which an earlier --json gave.",
+)
+@common.roots_option
+@common.json_option
+@click.pass_context
+def command(ctx: click.Context, hardware: str | None, kept: Path | None, roots: tuple[str, ...], as_json: bool) -> None:
+    """Write a page of the newest full run of every target and case: times, speed-ups, predictions.
+
+    Exit status: 0; 1 no full run is stored; 2 the document cannot be read.
+    """
+    if kept is not None:
+        try:
+            document = json.loads(kept.read_text("utf-8"))
+            text = page(document)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise click.UsageError(
+                f"{clean_line(str(kept))} is no document of `bench results --json`: {error}"
+            ) from None
+    else:
+        from aisp.tui.cli import stored  # the store and numpy
+
+        catalog = common.load_catalog(roots)
+        with stored.history() as opened:
+            document = gather(opened, stored.marks(), catalog.chapters, catalog.targets, hardware)
+        text = page(document)
+    if as_json:
+        common.say_document(document)
+    elif document["targets"]:
+        common.say(text.rstrip("\n"))
+    else:
+        common.note("aisp: no full run is stored; `aisp bench run --targets all` makes some")
+    ctx.exit(0 if document["targets"] else EXIT_NO)
+
+
+# -- from the store ----------------------------------------------------------------------------------------------------
+
+
+def gather(
+    opened: History, kept: Marks, chapters: Sequence[Chapter], targets: Sequence[Target], hardware: str | None
+) -> Document:
+    """What the store knows of these targets on that hardware, as plain data."""
+    from aisp.tui.cli import stored
+
+    found: dict[str, list[tuple[list[str], Mapping[str, Any], Run]]] = {}
+    newest = ("", "")  # id, which sorts by creation, and hardware
+    for target in targets:
+        records = [
+            record
+            for record in opened.newest(LOOK_BACK_RUNS, target.id, all_findings=False)
+            if not record.quick and standing.is_result(record)
+        ]
+        environments = [stored.environment(opened, record) for record in records]
+        found[target.id] = [
+            (hardware_names(record.device, facts, on_host=target.on_host), facts, record)
+            for record, facts in zip(records, environments, strict=True)
+        ]
+        newest = max([newest, *((record.id, names[0]) for names, _, record in found[target.id])])
+    named = hardware or newest[1]
+    versions: dict[str, set[str]] = {}
+    told, missing = [], []
+    for target in targets:
+        by_case: dict[str, tuple[Mapping[str, Any], Run]] = {}
+        for names, facts, record in found[target.id]:
+            if names[0] == named if hardware is None else is_meant(hardware, names):
+                by_case.setdefault(record.case, (facts, record))
+        if not by_case:
+            missing.append(target.id)
+            continue
+        order = {case.name: place for place, case in enumerate(target.cases)}
+        chosen = sorted(by_case.values(), key=lambda pair: order.get(pair[1].case, len(order)))
+        for facts, _ in chosen:
+            given = facts.get("versions")
+            packages = {**(given if isinstance(given, Mapping) else {}), "driver": facts.get("driver")}
+            packages["cuda"] = facts.get("cuda")
+            for key in VERSIONS:
+                if packages.get(key):
+                    versions.setdefault(key, set()).add(clean_line(str(packages[key])))
+            if facts.get("gpu") and hardware is not None:
+                named = str(facts["gpu"])
+        told.append(_target(target, [stored.view(record, kept) for _, record in chosen], _met(target, chosen, kept)))
+    return {
+        "on": clean_line(named) or None,
+        "versions": {key: sorted(values) for key, values in versions.items()},
+        "chapters": [{"id": chapter.id, "title": chapter.title} for chapter in chapters],
+        "targets": told,
+        "without": missing,
+        "chain": head.plain() if (head := opened.head()) else None,
+    }
+
+
+def _met(target: Target, chosen: Sequence[tuple[Mapping[str, Any], Run]], kept: Marks) -> bool | None:
+    """What the page's own runs, each with its environment, say to the target's prediction."""
+    if target.expect is None:
+        return None
+    facts = {record.id: known for known, record in chosen}
+    marked = bool(kept.in_force(bytes(target.folder)))
+    return answer([record for _, record in chosen], target, lambda run: facts[run.id], quarantined=marked).met
+
+
+def _target(target: Target, runs: Sequence[Reading], met: bool | None) -> Document:
+    expect = target.expect
+    predicted = None
+    if expect is not None:
+        predicted = {
+            "speedup": list(expect.speedup),
+            "memory": list(expect.memory) if expect.memory else None,
+            "on": expect.on,
+            "why": expect.why,
+        }
+    summaries = {name: rung.summary for rung in target.rungs for name in (rung.formerly, rung.name) if name}
+    told = [_run(run, summaries, target) for run in runs]
+    if met is not None:  # this run speaks of the prediction, and so of each rung's
+        expected = {rung.name: rung.expect for rung in target.rungs if rung.expect}
+        for rung in told[0]["rungs"]:
+            if (own := expected.get(rung["rung"])) is not None:
+                judged = own.judged(ms=rung["median_ms"], limiter=rung["limiter"] if rung["median_ms"] else "")
+                rung["expect"] = {"ms": list(own.ms) if own.ms else None, "limiter": own.limiter, "met": judged}
+    return {
+        "target": target.id,
+        "chapter": target.chapter,
+        "title": target.title,
+        "goal": target.goal.value,
+        "predicted": predicted,
+        "met": met,
+        "runs": told,
+    }
+
+
+def _run(run: Reading, summaries: Mapping[str, str], target: Target) -> Document:
+    rungs = []
+    for known in run.record.arms:
+        if known.twin:
+            continue
+        against, mark = run.comparison(known.rung), run.bar(known.rung)
+        rungs.append(
+            {
+                "rung": known.rung,
+                "summary": summaries.get(known.rung, ""),
+                "state": known.state,
+                "timing": known.timing,
+                "median_ms": None if mark else known.median_ms,
+                "low_ms": None if mark else known.low_ms,
+                "high_ms": None if mark else known.high_ms,
+                "speedup": against.speedup if against else None,
+                "low": against.low if against else None,
+                "high": against.high if against else None,
+                "verdict": against.verdict if against else None,
+                "sol": None if mark else known.sol,
+                "limiter": (known.light.limiter or "") if known.light else "",
+                "launch_eager_ms": known.light.launch_eager_ms if known.light and not mark else None,
+                "fast_host_ms": None if mark else at_fast_host_ms(known.median_ms, known.light),
+                "peak_bytes": known.peak_bytes,
+                "note": mark.sentence if mark else clean_line(known.reason, limit=300),
+            }
+        )
+    found = measured(run.record.arms, run.comparisons, target.goal, run.hidden)
+    return {
+        "run_id": run.id,
+        "wall": run.record.wall,
+        "case": run.record.case,
+        "state": run.record.state,
+        "validity": run.record.validity,
+        "policy": run.record.policy,
+        "best": found.rung or None,
+        "speedup": found.speedup,
+        "memory": found.memory,
+        "rungs": rungs,
+    }
+
+
+# -- the page ----------------------------------------------------------------------------------------------------------
+
+
+def page(document: Document) -> str:
+    """The document as Markdown: predictions first, then every rung."""
+    targets: list[Document] = document["targets"]
+    titles = {chapter["id"]: chapter["title"] for chapter in document["chapters"]}
+    versions = ", ".join(f"{key} {' and '.join(values)}" for key, values in document["versions"].items())
+    every = [rung for target in targets for run in target["runs"] for rung in run["rungs"]]
+    answered = [target["met"] for target in targets if target["met"] is not None]
+    lines = [
+        f"# Results on {_cell(document['on'] or 'unknown hardware')}",
+        "",
+        "Generated by `aisp bench results` from the store, not edited by hand. Each row is a rung of the newest full"
+        " run: its median time with a 95 % interval, its speed-up over the first baseline with a 95 % interval and the"
+        " verdict beyond the noise floor, and its share of the speed of light. How all of it is measured:"
+        " [measurement.md](../measurement.md).",
+        "",
+        "The first table ranks each lesson's own rung: the fastest `optimized` one that is neither a compiler's nor a"
+        " library's, the leanest where memory is the lesson. `vs best library` is its speed over that of the fastest"
+        " rung of a library, of a compiler, or of any baseline. A prediction speaks of the fastest `optimized`"
+        " rung of all, which stands beside `met` where it is another one. Beside a rung that its host limits stands"
+        " what an eager launch costs that host (`launch eager`), and what is derived for a host that needs 5 us.",
+        "",
+        *(OLD_DOCUMENT if any("fast_host_ms" not in rung for rung in every) else []),
+        f"{len(targets)} targets, {sum(len(target['runs']) for target in targets)} runs; {versions}."
+        f" Of {len(answered)} predictions {sum(answered)} were met.",
+        "",
+        *_judged(every),
+        *_table(SUMMARY_HEADS, [_summary(target) for target in targets]),
+    ]
+    chapter = None
+    for target in targets:
+        if target["chapter"] != chapter:
+            chapter = target["chapter"]
+            lines += ["", f"## {_cell(titles.get(chapter) or chapter)}"]
+        lines += ["", f"### {_cell(target['target'])}", "", f"{_cell(target['title'])}."]
+        if target["predicted"]:
+            lines += ["", f"{_predicted(target)} Because {_cell(target['predicted']['why'])}."]
+        for run in target["runs"]:
+            lines += ["", *_run_lines(run)]
+    if document.get("chain"):  # a document of before there was one has none
+        kept = document["chain"]
+        lines += [
+            "",
+            f"The store's head was `{kept['head'][:SHORT]}`, with {plain.count(kept['entries'])} entries:"
+            f" `aisp store verify --head {kept['head'][:SHORT]}` says whether a store goes on from there.",
+        ]
+    if document["without"]:
+        lines += ["", f"No full run is stored of {', '.join(map(_cell, document['without']))}."]
+    return "\n".join(lines) + "\n"
+
+
+def _summary(target: Document) -> list[str]:
+    run = target["runs"][0]
+    own = _own(run, target["goal"])
+    library = _library(run, own)
+    predicted = target["predicted"]
+    met = {True: "yes", False: "no"}.get(target["met"], plain.DASH)
+    if target["met"] is not None and own is not None and run["best"] != own["rung"]:
+        met += f", {plain.speedup(run['speedup'])} `{_cell(run['best'])}`"
+    rival = plain.DASH
+    if own is not None and library is not None:
+        rival = f"{plain.speedup(library['median_ms'] / own['median_ms'])} `{_cell(library['rung'])}`"
+    against = plain.speedup(own["speedup"], own["low"], own["high"]) if own else plain.DASH
+    base = next((rung for rung in run["rungs"] if rung["rung"] == BASELINE), None)
+    against += _at_fast_host(base, own) if own else ""
+    peaks = [rung["peak_bytes"] for rung in (base, own) if rung is not None and rung["peak_bytes"]]
+    return [
+        f"`{_cell(target['target'])}`",
+        target["goal"],
+        f"`{_cell(own['rung'])}`" if own else plain.DASH,
+        against if run["state"] == State.OK else run["state"],
+        rival,
+        plain.percent(own["sol"]) if own else plain.DASH,
+        plain.saved(peaks[0] / peaks[1]) if len(peaks) == 2 else plain.DASH,
+        _range(predicted) if predicted else plain.DASH,
+        met,
+    ]
+
+
+def _own(run: Document, goal: str) -> Document | None:
+    """The timed rung that the lesson made itself and is about; None where it has none."""
+    rungs: dict[str, Document] = {rung["rung"]: rung for rung in run["rungs"] if rung["median_ms"] is not None}
+    own = [rung for name, rung in rungs.items() if standing.role(name) is Role.OPTIMIZED and not by_others(name)]
+    if goal == Goal.NULL and OPTIMIZED in rungs:
+        return rungs[OPTIMIZED]
+    if goal == Goal.MEMORY and (lean := [rung for rung in own if rung["peak_bytes"]]):
+        return min(lean, key=lambda rung: float(rung["peak_bytes"]))
+    # Of a refusal that was kept before its passing rung was called optimized, the best one speaks.
+    return min(own, key=lambda rung: float(rung["median_ms"]), default=rungs.get(run["best"]))
+
+
+def _library(run: Document, own: Document | None) -> Document | None:
+    """The fastest timed rung of a library, of a compiler or of a baseline, beside `own`; None where there is none."""
+    others = [rung for rung in run["rungs"] if by_others(rung["rung"]) and rung is not own]
+    timed: list[Document] = [rung for rung in others if rung["median_ms"] is not None]
+    return min(timed, key=lambda rung: float(rung["median_ms"]), default=None)
+
+
+def _range(predicted: Document) -> str:
+    also = f", {times(predicted['memory'])} less memory" if predicted["memory"] else ""
+    return f"{times(predicted['speedup'])}{also} on {_cell(predicted['on'])}"
+
+
+def _predicted(target: Document) -> str:
+    met = {True: "was met", False: "was missed"}.get(target["met"], "was not put to the test here")
+    return f"The prediction, {_range(target['predicted'])}, {met}."
+
+
+def _run_lines(run: Document) -> list[str]:
+    timings = sorted({rung["timing"] for rung in run["rungs"] if rung["median_ms"] is not None})
+    said = [f"Case `{_cell(run['case'])}`", *(f"timed {timing}" for timing in timings)]
+    said += [f"times {run['validity']}"] if run["validity"] != "valid" else []
+    said += [f"policy {run['policy']}"] if run["policy"] != "strict" else []
+    told = f"{', '.join(said)}; run {_cell(run['run_id'])}, {_cell(run['wall'][:10])}"
+    if run["state"] == State.CHANGED:
+        return [f"{told}: {run['state']}, {CHANGED_REASON}."]
+    predicted = any(rung.get("expect") for rung in run["rungs"])
+    rows = [
+        [
+            f"`{_cell(rung['rung'])}`",
+            plain.milliseconds(rung["median_ms"], rung["low_ms"], rung["high_ms"]),
+            plain.speedup(rung["speedup"], rung["low"], rung["high"]),
+            plain.percent(rung["sol"]),
+            *([_expected(rung)] if predicted else []),
+            _limiter(rung),
+            plain.size(rung["peak_bytes"]),
+            _verdict(rung),
+            _cell(rung["summary"]),
+        ]
+        for rung in run["rungs"]
+    ]
+    heads = ["rung", "ms [95 %]", "speed-up [95 %]", "of light", "limiter", "peak memory", "verdict", "what it changes"]
+    if predicted:
+        heads.insert(heads.index("limiter"), "predicted ms, limiter")
+    return [f"{told}.", "", *_table(heads, rows)]
+
+
+def _expected(rung: Document) -> str:
+    """What was predicted of a rung, and whether it was met."""
+    expect = rung.get("expect")
+    if not expect:
+        return plain.DASH
+    ends = "..".join(plain.number(end, 3) for end in expect["ms"] or [])
+    words = {True: " met", False: " missed", None: ""}
+    parts = [(ends, expect["met"].get("ms")), (expect["limiter"], expect["met"].get("limiter"))]
+    return ", ".join(f"{text}{words[met]}" for text, met in parts if text)
+
+
+def _judged(rungs: Sequence[Document]) -> list[str]:
+    """How many of the predicted times and limiters of rungs were met; nothing where none was predicted."""
+    met = [rung["expect"]["met"] for rung in rungs if rung.get("expect")]
+    times, limiters = ([one[key] for one in met if key in one] for key in ("ms", "limiter"))
+    if not met:
+        return []
+    return [
+        f"Of {len(times)} times that were predicted of a rung {sum(times)} lay in its range,"
+        f" and {sum(limiters)} of {len(limiters)} limiters.",
+        "",
+    ]
+
+
+def _limiter(rung: Document) -> str:
+    """What limits it; for the host also what a launch costs there, and the time with a host of 5 us, derived."""
+    if rung["limiter"] != Limiter.HOST or rung["median_ms"] is None:
+        return rung["limiter"] or plain.DASH
+    eager_ms = rung.get("launch_eager_ms")
+    if not eager_ms:
+        return f"host: {plain.DASH} a launch"
+    launch = plain.quantity(eager_ms / 1e3, "s")
+    return f"host: {launch} a launch, {plain.milliseconds(rung['fast_host_ms'])} ms with 5 us"
+
+
+def _at_fast_host(base: Document | None, own: Document) -> str:
+    """The speed-up with a host of 5 us a launch, derived; "" where the host limits neither, or its price is unknown."""
+    pair = [rung for rung in (base, own) if rung is not None]
+    times = [rung.get("fast_host_ms") or rung["median_ms"] for rung in pair]
+    if len(pair) < 2 or None in times or not any(rung.get("fast_host_ms") for rung in pair):
+        return ""
+    return f", {plain.speedup(times[0] / times[1])} with a 5 us host"
+
+
+def _verdict(rung: Document) -> str:
+    if rung["state"] != State.OK:
+        return f"{rung['state']}: {_cell(rung['note'])}" if rung["note"] else rung["state"]
+    if rung["verdict"] in (None, "none"):
+        return _cell(rung["note"]) or plain.DASH
+    return str(rung["verdict"])
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(cells)} |" for cells in (heads, ["---"] * len(heads), *rows)]
+
+
+def _cell(text: str) -> str:
+    """Text that stays in its cell."""
+    return clean_line(str(text), limit=400).replace("|", "\\|")

@@ -1,0 +1,246 @@
+"""A roofline as a PNG: log-log, measured roofs solid, the datasheet's dashed, every rung a labelled point with its
+interval. A case without arithmetic is drawn as bars of bandwidth instead.
+
+matplotlib is imported inside `picture` and nowhere else: it takes half a second, and only this command needs it.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aisp.store.text import clean_line
+from aisp.tui import plain
+from aisp.tui.cli.roofline import Chart, Point, Roof, labels_apart
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+INK, MUTED, GRID = "#1a1a1a", "#6b6b6b", "#d9d9d9"
+# Told apart with every kind of colour vision (Okabe and Ito's, the last two darker), and dark enough for text on white.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#8A6D00", "#5B4A9E")
+MARKERS = ("o", "s", "D", "^", "v", "P")
+LABEL_GAP = 15.0
+"""Points of 1/72 inch from one label's middle to the next."""
+
+
+def draw(chart: Chart, file: str) -> None:
+    """Write the picture. Raises ModuleNotFoundError without matplotlib, OSError where `file` cannot be written."""
+    drawn = picture(chart)
+    with Path(file).open("wb") as sink:
+        drawn.savefig(sink, format="png")
+
+
+def picture(chart: Chart) -> Figure:
+    """The picture as matplotlib knows it. Raises ModuleNotFoundError without matplotlib."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # half a second: see the module
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.0, 5.6), dpi=160, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_color(MUTED)
+    axes.tick_params(colors=MUTED, labelcolor=INK, which="both")
+    axes.set_axisbelow(True)
+    day = plain.local_time(chart.run.record.wall)[:10]
+    axes.text(
+        0, 1.075, clean_line(chart.target),
+        transform=axes.transAxes, fontsize=13, weight="bold", color=INK, va="bottom", parse_math=False,
+    )  # fmt: skip
+    facts = [chart.gpu, f"case {chart.case}", chart.precision, "quick run" if chart.run.record.quick else "", day]
+    axes.set_title(
+        clean_line("  ·  ".join(fact for fact in facts if fact)),
+        loc="left", fontsize=9.5, color=MUTED, pad=9, parse_math=False,
+    )  # fmt: skip
+    if chart.flops > 0:
+        _roofline(axes, chart)
+    else:
+        _bandwidth(axes, chart)
+    return figure
+
+
+def _roofline(axes: Axes, chart: Chart) -> None:
+    """Roofs over intensity, and the rungs above the case's."""
+    from matplotlib.ticker import FuncFormatter  # imported with the figure already
+
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    ridges = [roof.ridge for roof in chart.roofs if roof.ridge]
+    rates = [rate for point in chart.points for rate in (point.bounds or (point.rate or 0.0,))]
+    left, right = min(chart.intensity, *ridges, chart.intensity) / 6, max(chart.intensity, *ridges, chart.intensity) * 6
+    tops = [roof.flops_per_s for roof in chart.roofs if roof.flops_per_s]
+    tops += [roof.attainable(chart.intensity) or 0.0 for roof in chart.roofs]
+    bottom = min(rates) / 4
+    axes.set_xlim(left, right)
+    axes.set_ylim(bottom, max(*tops, *rates) * 2.5)
+    axes.grid(True, which="major", color=GRID, linewidth=0.6)
+    axes.set_xlabel("arithmetic intensity, flop/byte", color=INK)
+    axes.set_ylabel(f"achieved in {chart.precision}, FLOP/s", color=INK)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: plain.quantity(value, "flop/s", 1)))
+    axes.axvline(chart.intensity, color=MUTED, linewidth=0.9, linestyle=(0, (1, 2)), zorder=1)
+    axes.annotate(
+        f"{plain.number(chart.intensity, 3)} flop/byte", (chart.intensity, bottom),
+        xytext=(5, 5), textcoords="offset points", color=MUTED, fontsize=8.5,
+    )  # fmt: skip
+    for number, point in enumerate(chart.points):
+        _point(axes, point, chart.intensity, number)
+    _labels(axes, chart)  # may widen the picture, and the roofs' slopes on the paper with it
+    for roof in chart.roofs:
+        _roof(axes, roof, chart.intensity)
+
+
+def _style(roof: Roof) -> dict[str, Any]:
+    if roof.measured:
+        return {"color": INK, "linewidth": 1.8, "linestyle": "-", "zorder": 3}
+    return {"color": MUTED, "linewidth": 1.3, "linestyle": (0, (5, 3)), "zorder": 2}
+
+
+def _on_paper(axes: Axes, x: float, y: float) -> tuple[float, float]:
+    """Where a place of the plot lies in the picture, in points of 1/72 inch."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    across, up = axes.transData.transform((x, y)) * 72 / figure.dpi
+    return float(across), float(up)
+
+
+def _roof(axes: Axes, roof: Roof, intensity: float) -> None:
+    """One roof, its slope and its flat part labelled: the measured one below its lines, the datasheet's above."""
+    left, right = axes.get_xlim()
+    slope, top, ridge = roof.bandwidth_bytes_per_s, roof.flops_per_s, roof.ridge
+    text: dict[str, Any] = {"fontsize": 8.5, "color": _style(roof)["color"], "zorder": 4}
+    text["textcoords"] = "offset points"
+    if slope is not None:
+        end = right if ridge is None else ridge
+        axes.plot([left, end], [left * slope, end * slope], **_style(roof))
+        # Only what is inside of the picture has room for a label, and away from the rungs.
+        begin = max(left, axes.get_ylim()[0] / slope)
+        at = begin * (end / begin) ** (0.72 if intensity < math.sqrt(begin * end) else 0.3)
+        (x0, y0), (x1, y1) = _on_paper(axes, begin, begin * slope), _on_paper(axes, end, end * slope)
+        angle = math.atan2(y1 - y0, x1 - x0)
+        away = (8 if roof.measured else 7) * (-1 if roof.measured else 1)
+        axes.annotate(
+            f"{roof.name} {plain.quantity(slope, 'bytes/s')}", (at, at * slope),
+            xytext=(-math.sin(angle) * away, math.cos(angle) * away), rotation=math.degrees(angle),
+            rotation_mode="anchor", ha="center", va="center", **text,
+        )  # fmt: skip
+    if top is not None:
+        begin = left if ridge is None else ridge
+        axes.plot([begin, right], [top, top], **_style(roof))
+        axes.annotate(
+            f"{roof.name} {plain.quantity(top, 'flop/s')}", (right, top), xytext=(-3, -9 if roof.measured else 8),
+            ha="right", va="center", **text,
+        )  # fmt: skip
+
+
+def _point(axes: Axes, point: Point, intensity: float, number: int) -> None:
+    if point.rate is None:
+        return
+    colour = COLOURS[number % len(COLOURS)]
+    if point.bounds is not None:
+        axes.plot([intensity] * 2, point.bounds, color=colour, linewidth=2.4, solid_capstyle="butt", zorder=5)
+    axes.plot(
+        [intensity], [point.rate], MARKERS[number % len(MARKERS)], color=colour, markersize=7.5,
+        markeredgecolor="white", markeredgewidth=0.9, zorder=6,
+    )  # fmt: skip
+
+
+def _labels(axes: Axes, chart: Chart) -> None:
+    """A label beside each point, spread where they would overlap, below the roofs, with a thin line to its point."""
+    from matplotlib.text import Text
+
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    shown = [(number, point, point.rate) for number, point in enumerate(chart.points) if point.rate is not None]
+    labels = []
+    for number, point, rate in shown:
+        share, kind = _share(chart, point)
+        text = f"{point.rung}  {plain.quantity(rate, 'flop/s')}"
+        text += "" if share is None else f", {plain.percent(share)} of {kind}"
+        labels.append(
+            axes.annotate(
+                text, (chart.intensity, rate), xytext=(18, 0), textcoords="offset points",
+                ha="left", va="center", fontsize=9, parse_math=False, color=COLOURS[number % len(COLOURS)], zorder=7,
+                bbox={"boxstyle": "round,pad=0.12", "facecolor": "white", "edgecolor": "none", "alpha": 0.9},
+                arrowprops={
+                    "arrowstyle": "-", "color": COLOURS[number % len(COLOURS)], "linewidth": 0.7,
+                    "shrinkA": 0, "shrinkB": 3, "relpos": (0, 0.5),
+                },
+            )
+        )  # fmt: skip
+        labels[-1].set_in_layout(False)
+    figure.draw_without_rendering()  # the layout decides where a place lies on the paper
+    needed = max(Text.get_window_extent(label).width for label in labels) * 72 / figure.dpi + 24
+    left, right = axes.get_xlim()
+    across = [_on_paper(axes, x, 1.0)[0] for x in (left, chart.intensity, right)]
+    room = across[2] - across[1]
+    if room < needed:
+        # The part of the width behind the case's intensity must be as wide as its longest label.
+        part = min(0.75, needed / (across[2] - across[0]))
+        axes.set_xlim(left, chart.intensity * (chart.intensity / left) ** (part / (1 - part)))
+    heights = [_on_paper(axes, chart.intensity, rate)[1] for _, _, rate in shown]
+    # Below the roofs; where one is flat its own label hangs from it.
+    under = [
+        _on_paper(axes, chart.intensity, most)[1] - (24 if chart.intensity >= (roof.ridge or 0) else 8)
+        for roof in chart.roofs
+        if (most := roof.attainable(chart.intensity))
+    ]
+    for label, height, at in zip(
+        labels, heights, labels_apart(heights, LABEL_GAP, min(under, default=math.inf)), strict=True
+    ):
+        label.set_position((18, at - height))
+
+
+def _share(chart: Chart, point: Point) -> tuple[float | None, str]:
+    """What a point reaches, of the measured roof where it is known, else of the datasheet's."""
+    share = chart.share(point, measured=True)
+    return (share, "measured") if share is not None else (chart.share(point, measured=False), "datasheet")
+
+
+def _bandwidth(axes: Axes, chart: Chart) -> None:
+    """Bars of achieved bandwidth with the roofs as upright lines, for a case without arithmetic."""
+    from matplotlib.ticker import FuncFormatter
+
+    rates = [point.rate or 0.0 for point in chart.points]
+    roofs = [(roof, roof.bandwidth_bytes_per_s) for roof in chart.roofs if roof.bandwidth_bytes_per_s is not None]
+    most = max([*rates, *(rate for _, rate in roofs)])
+    axes.set_xlim(0, most * 1.22)
+    axes.set_ylim(len(rates) - 0.4, -0.9)
+    axes.set_xlabel("achieved bandwidth: least bytes of the case over the time", color=INK)
+    axes.xaxis.set_major_formatter(
+        FuncFormatter(lambda value, _: plain.quantity(value, "bytes/s", 2) if value else "0")
+    )
+    axes.grid(True, axis="x", color=GRID, linewidth=0.6)
+    axes.set_yticks(range(len(rates)), [clean_line(point.rung) for point in chart.points], parse_math=False)
+    axes.tick_params(axis="y", length=0)
+    for number, (point, rate) in enumerate(zip(chart.points, rates, strict=True)):
+        colour = COLOURS[number % len(COLOURS)]
+        axes.barh(number, rate, height=0.52, color=colour, zorder=2)
+        if point.bounds is not None:
+            axes.plot(point.bounds, [number] * 2, color=INK, linewidth=1.6, solid_capstyle="butt", zorder=3)
+        share, kind = _share(chart, point)
+        text = plain.quantity(point.rate, "bytes/s") + ("" if share is None else f", {plain.percent(share)} of {kind}")
+        inside = rate > 0.45 * most
+        edge = rate if point.bounds is None else point.bounds[0 if inside else 1]
+        axes.annotate(
+            text, (edge, number), xytext=(-8 if inside else 8, 0), textcoords="offset points", va="center",
+            ha="right" if inside else "left", fontsize=9, color="white" if inside else INK, zorder=4,
+        )  # fmt: skip
+    for roof, rate in roofs:
+        axes.axvline(rate, **_style(roof))
+    for (roof, rate), at in zip(roofs, _either_side([rate for _, rate in roofs]), strict=True):
+        axes.annotate(
+            f"{roof.name} {plain.quantity(rate, 'bytes/s')}", (rate, -0.72), xytext=(5 * at, 0),
+            textcoords="offset points", ha="left" if at > 0 else "right", va="center", fontsize=8.5,
+            color=_style(roof)["color"],
+        )  # fmt: skip
+
+
+def _either_side(rates: list[float]) -> list[int]:
+    """On which side of its line each label stands: the highest to the right, all others to the left."""
+    return [1 if rate == max(rates) else -1 for rate in rates]

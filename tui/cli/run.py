@@ -1,0 +1,312 @@
+"""`aisp bench run`: the engine checks and times targets while this prints where it is, then the tables.
+
+The run belongs to the engine. A dropped line, or a second Ctrl-C, leaves it going on there; the first Ctrl-C
+asks the engine to cancel it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from aisp.store.text import clean_line
+from aisp.tui import plain
+from aisp.tui.cli import common
+from aisp.tui.cli.follow import Followed, Follower, exit_status, progress_line, result_lines, run_json, summary
+from aisp.tui.cli.interruptible import Interruptible
+from aisp.tui.cli.tree import EXIT_INTERRUPTED, NotHereError
+
+if TYPE_CHECKING:
+    from aisp.engine.client import Connection
+    from aisp.engine.protocol import requests
+    from aisp.kernels.catalog.model import Catalog, Target
+
+
+@click.command()
+@click.option(
+    "--targets",
+    "selectors",
+    multiple=True,
+    required=True,
+    metavar="ID[,ID...]",
+    help="Target ids, a chapter (ch07), or all. Repeatable.",
+)
+@click.option("--rungs", metavar="A,B", help="Rungs to run beside the baseline; all honest ones by default.")
+@click.option("--quick", is_flag=True, help="One replica and fewer samples; says so in the result.")
+@click.option(
+    "--replicas",
+    type=click.IntRange(1, 100),
+    metavar="N",
+    help="Fresh processes per arm; the engine's default else.",
+)
+@click.option("--warm", is_flag=True, help="Time with warm caches: the same call runs just before, untimed.")
+@click.option("--no-interleave", is_flag=True, help="One arm after the other, where they share a resource.")
+@common.device_option
+@click.option("--case", metavar="NAME", help="Which case of the target; the device's timed one by default.")
+@click.option(
+    "--validity",
+    type=click.Choice(["strict", "portable"]),
+    default="strict",
+    show_default=True,
+    help="Whether an environment that is not fit for measuring refuses or warns.",
+)
+@click.option(
+    "--without",
+    "left_out",
+    multiple=True,
+    metavar="CHECK",
+    help="Leave this check out, to see what it is good for; such a run has no verdict. Repeatable.",
+)
+@click.option(
+    "--naive/--no-naive",
+    "naive",
+    default=None,
+    help="Also ask what a careless evaluator would say; by default in full runs.",
+)
+@common.roots_option
+@common.json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    selectors: tuple[str, ...],
+    rungs: str | None,
+    quick: bool,
+    replicas: int | None,
+    warm: bool,
+    no_interleave: bool,
+    device: str,
+    case: str | None,
+    validity: str,
+    left_out: tuple[str, ...],
+    naive: bool | None,
+    roots: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Check and time targets: correctness first, then time, then a verdict.
+
+    The engine is started by itself. Ctrl-C cancels the run; a second one leaves at once and the engine goes
+    on.
+
+    Exit status: 0 every run is good; 1 a run is wrong, failed, or its times are not to be believed; 3 a
+    target named by its id could not be run here, or none could; 130 left by Ctrl-C.
+    """
+    sent = common.engine_roots(roots)
+    catalog = common.load_catalog(roots)
+    targets, named = select(catalog, selectors)
+    wanted_rungs = [name.strip() for name in (rungs or "").split(",") if name.strip()]
+    for target in targets:
+        try:
+            for name in wanted_rungs:
+                target.rung(name)
+            if case is not None:
+                target.case(case)
+        except LookupError as error:
+            raise click.UsageError(str(error.args[0])) from None
+    without = check_ids(left_out)
+
+    from aisp.engine.protocol import requests  # msgspec: only once there is something to send
+
+    request = requests.StartRuns(
+        seq=0,  # the connection numbers it
+        roots=sent,
+        targets=[target.id for target in targets],
+        rungs=wanted_rungs,
+        device=device,
+        case=case or "",
+        quick=quick,
+        replicas=replicas or 0,
+        warm=warm,
+        interleave=not no_interleave,
+        trigger="cli",
+        validity=validity,
+        without=without,
+        naive=naive,
+    )
+    session = Session(request, as_json=as_json)
+    interrupted = asyncio.run(session.run())
+    if len(session.runs) > 1:
+        session.report_suite()
+    ctx.exit(EXIT_INTERRUPTED if interrupted else exit_status(session.runs, required=named, refused=session.refused))
+
+
+def check_ids(names: Sequence[str]) -> list[str]:
+    """The checks of these names, each once; wrong usage with the nearest ids where one is not there."""
+    if not names:
+        return []
+    from aisp.engine import trust  # the registry of checks: only where one is named
+
+    known = [check.id for check in trust.listing()]
+    for name in names:
+        if name not in known:
+            import difflib  # only on the error path
+
+            near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+            hint = f"did you mean {' or '.join(near)}?" if near else "`aisp bench checks` lists them"
+            raise click.UsageError(f"no check {clean_line(name)!r}; {hint}")
+    return list(dict.fromkeys(names))
+
+
+def select(catalog: Catalog, selectors: Sequence[str]) -> tuple[list[Target], list[str]]:
+    """The targets that `selectors` mean, each once, in the order given; and the ids that were given as ids.
+
+    Raises click.UsageError with a suggestion where a selector means nothing.
+    """
+    chosen: dict[str, Target] = {}
+    named: list[str] = []
+    words = [word.strip() for text in selectors for word in text.split(",") if word.strip()]
+    if not words:
+        raise click.UsageError("--targets is empty; give ids, a chapter such as ch07, or all")
+    for word in words:
+        group = [t for t in catalog.targets if word == "all" or t.chapter == word]
+        if not group:
+            if word == "all":
+                raise click.UsageError("there are no targets to run; `aisp new NAME` makes one")
+            if any(chapter.id == word for chapter in catalog.chapters):
+                raise click.UsageError(f"the chapter {word} has no targets that load")
+            group = [common.find_target(catalog, word)]
+            named.append(word)
+        for target in group:
+            chosen.setdefault(target.id, target)
+    return list(chosen.values()), named
+
+
+class Session(Interruptible):
+    """One `bench run` from the request to the last table."""
+
+    TICK_S = 0.25  # how often the live line's clock moves while nothing arrives
+    LEFT = "`aisp engine status` shows what still runs"
+
+    def __init__(self, request: requests.StartRuns, *, as_json: bool) -> None:
+        super().__init__()
+        self._request = request
+        self._as_json = as_json
+        self._follower = Follower([])
+        self.refused: dict[str, str] = {}  # targets that cannot run here, with the reason
+
+    @property
+    def runs(self) -> list[Followed]:
+        """The runs in the order in which they were planned."""
+        return list(self._follower.runs.values())
+
+    @property
+    def cancellable(self) -> bool:
+        """See Interruptible."""
+        return bool(self.runs)
+
+    def to_cancel(self) -> list[str]:
+        """See Interruptible."""
+        return [run.id for run in self.runs if not run.finished]
+
+    async def _work(self) -> None:
+        from msgspec import structs  # already imported with the request
+
+        self._progress.show("connecting to the engine", now=True)
+        self._engine = engine = await common.connect_from_now()
+        async with engine:
+            reply = await engine.request(structs.replace(self._request, seq=engine.next_seq()))
+            if reply.error:
+                raise NotHereError(clean_line(reply.error, limit=2000))
+            self.refused = reply.refused
+            for target, why in reply.refused.items():
+                common.note(f"aisp: {clean_line(target)}: not run: {clean_line(why, limit=2000)}")
+            self._follower = Follower(reply.run_ids)
+            started = time.monotonic()
+            ticker = asyncio.create_task(self._tick(started))
+            try:
+                async for batch in engine.batches():
+                    for event in batch:
+                        await self._take(event)
+                    if self._follower.gap:
+                        self._follower.gap = False
+                        await self._catch_up(engine)
+                    self._draw(started)
+                    if self._follower.done:
+                        break
+            finally:
+                ticker.cancel()
+        self._progress.clear()
+        if not self._follower.done:
+            raise NotHereError(
+                "the engine went away before the end; `aisp engine logs` may say why, "
+                "and `aisp bench history` shows what it had finished"
+            )
+        if self.interrupts:
+            common.note("aisp: cancelled")
+
+    async def _tick(self, started: float) -> None:
+        while True:
+            await asyncio.sleep(self.TICK_S)
+            if self._engine is not None and not self._engine.silent_since:  # else nobody knows what goes on
+                self._draw(started)
+
+    def _draw(self, started: float) -> None:
+        runs = self.runs
+        going = next((r for r in runs if not r.finished and r.record.state != "planned"), None)
+        going = going or next((r for r in runs if not r.finished), None)
+        if going is not None:
+            elapsed_s = time.monotonic() - started
+            number = runs.index(going) + 1
+            self._progress.show(progress_line(going, self._follower, number, len(runs), elapsed_s))
+
+    async def _take(self, event: object) -> None:
+        from aisp.engine.protocol import events  # already imported by the connection
+
+        assert isinstance(event, events.Event)
+        run = self._follower.apply(event)
+        if isinstance(event, events.Banner) and event.text:
+            self._progress.clear()
+            common.note(f"aisp: {event.severity}: {clean_line(event.text)}")
+        if run is None:
+            return
+        if isinstance(event, events.Step) and event.step.duration_ms is not None:
+            took = plain.duration(event.step.duration_ms / 1e3)
+            self._progress.step(f"{run.record.target}: {event.step.name} {event.step.arm}".rstrip() + f"  {took}")
+        elif isinstance(event, events.RunFinished):
+            self._report(run)
+
+    def _report(self, run: Followed) -> None:
+        self._progress.clear()
+        common.mark(run)
+        if self._as_json:
+            self._progress.step(f"{run.record.target}: {summary(run)}")
+            common.say_line(run_json(run))
+        else:
+            outcome: str = run.record.verdict if run.record.state == "ok" else run.record.state
+            if run.bars:
+                outcome = run.bars[0].word
+            for line in result_lines(run, width=common.terminal_width()):
+                if line.startswith("=> "):
+                    common.say_outcome(line, outcome)
+                else:
+                    common.say(line)
+            common.say()
+
+    def report_suite(self) -> None:
+        """The runs together, after the last of them: on stdout for people, beside the JSON else."""
+        from aisp.tui.cli import suite  # only where there are several targets
+
+        parts = suite.of_runs(self.runs)
+        score = suite.together(parts)
+        if not score.count:
+            return
+        mode = ", quick: one process each" if self._request.quick else ""
+        say = common.note if self._as_json else common.say
+        for line in [*suite.left_out_lines(parts, score), *suite.summary_lines(score, head="all: ", tail=mode)]:
+            say(line)
+
+    async def _catch_up(self, engine: Connection) -> None:
+        """After a gap: a run that the engine no longer has in its queue ended unheard, so the store is
+        asked."""
+        queued = {item.run_id for item in (await engine.status()).queue}
+        for run in self.runs:
+            if not run.finished and run.id not in queued:
+                from aisp.tui.cli.stored import finished_view  # the store and numpy: only after a gap
+
+                stored = finished_view(run.id)
+                if stored is not None:
+                    run.record, run.quarantined = stored.record, stored.quarantined
+                    self._report(run)

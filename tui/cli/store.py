@@ -1,0 +1,363 @@
+"""`aisp store ...`: where results are kept, whether they are what was written, copies of them, and their space.
+
+`info` reads with Python's own sqlite3 and `verify` with the store's reader, both beside a running engine; so does
+`backup`. `restore` and `vacuum` want the file to themselves: they hold the lock of the one engine meanwhile, so that
+none can start.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import sqlite3
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from aisp.engine import lock, paths
+from aisp.store import chain, migrations, upkeep
+from aisp.store.errors import StoreError
+from aisp.store.text import clean_line
+from aisp.tui import plain
+from aisp.tui.cli import common, quarantine
+from aisp.tui.cli.tree import NotHereError
+
+NAMED = 10
+"""So many ids are printed; --json has all."""
+SHOWN = 100
+"""Likewise lines of damage."""
+BAR_CELLS = 24
+
+
+@click.command()
+@common.json_option
+def info(as_json: bool) -> None:
+    """Show where results are kept: path, size, runs, schema version, SQLite, backups, files set aside.
+
+    Exit status: 0, also where nothing is stored yet; 3 the database cannot be read.
+    """
+    found = facts(paths.database_file())
+    if as_json:
+        common.say_document({**found, "chain": found["chain"].plain() if found["chain"] else None})
+        return
+    schema = plain.count(found["schema_version"])
+    if found["read_only"]:
+        schema += f", this aisp writes {found['known_schema_version']}: it can only be read until aisp is updated"
+    rows = [
+        ["path", _shown(found["path"]) + ("" if found["exists"] else " (nothing stored yet)")],
+        ["size", f"{plain.size(found['size_bytes'])}, of it unused {plain.size(found['unused_bytes'])}"],
+        ["free", f"{plain.size(found['free_bytes'])} on its disk"],
+        ["reserve", plain.size(found["ballast_bytes"])],
+        ["runs", plain.count(found["runs"])],
+        ["finished", plain.count(found["finished_runs"])],
+        ["targets", plain.count(found["targets"])],
+        ["sources", plain.count(found["sources"])],
+        ["newest", plain.local_time(found["newest"] or "")],
+        ["schema", schema],
+        ["chain", head_text(found["chain"])],
+        ["SQLite", found["sqlite_version"]],
+        ["lasting", "no: a temporary folder, gone after a reboot" if found["temporary"] else "yes"],
+    ]
+    rows += [
+        ["backup", f"{_shown(kept['path'])}, {plain.size(kept['size_bytes'])}, {plain.local_time(kept['wall'])}"]
+        for kept in found["backups"]
+    ]
+    rows += [["set aside", f"{_shown(kept['path'])}, {plain.size(kept['size_bytes'])}"] for kept in found["set_aside"]]
+    width = max(len(row[0]) for row in rows)
+    for name, value in rows:
+        common.say(f"{name:<{width}}  {value}")
+
+
+def _digits(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """A head, or its beginning, in lower case."""
+    digits = value.strip().lower() if value is not None else None
+    if digits is not None and not re.fullmatch(rf"[0-9a-f]{{{chain.SHORT},64}}", digits):
+        raise click.BadParameter(
+            f"{value!r} is no head: give {chain.SHORT} to 64 hex digits, as `aisp store info` has them"
+        )
+    return digits
+
+
+@click.command()
+@click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--head", metavar="HEX", callback=_digits, help="Whether the store goes on from this head, of a page.")
+@click.option("--anew", is_flag=True, help="Do not go on where an interrupted verify stopped.")
+@common.json_option
+@click.pass_context
+def verify(ctx: click.Context, file: Path | None, head: str | None, anew: bool, as_json: bool) -> None:
+    """Compare every stored run, sample, source and ceiling with the hash that was written with it, and all of them with
+    the chain.
+
+    FILE is a backup, or a file that was set aside; by default the store itself, also while runs are measured. A verify
+    that was interrupted goes on where it stopped.
+
+    Exit status: 0 all of it is what was written; 1 something is not, is missing or was added, or the head is not in the
+    chain; 2 no such file; 3 it cannot be read.
+    """
+    progress = common.Progress(quiet=as_json)
+    with told():
+        found = upkeep.verify(
+            file or paths.database_file(),
+            lambda kind, checked, count: progress.show(_progress_line(kind, checked, count)),
+            head=head or "",
+            anew=anew,
+        )
+    progress.clear()
+    lacking = head is not None and found.entry is None
+    if as_json:
+        common.say_document(
+            {
+                "path": str(found.path),
+                "schema_version": found.schema_version,
+                "whole": found.whole,
+                "checked": found.checked,
+                "damage": [{"kind": each.kind, "id": each.id, "reason": each.reason} for each in found.damage],
+                "chain": found.head.plain() if found.head else None,
+                "head": head,
+                "head_entry": found.entry,
+                "resumed_from": found.begun or None,
+            }
+        )
+    else:
+        for kind, checked in found.checked.items():
+            common.say(f"{kind:<11}  {plain.count(checked):>9}")
+        if found.begun:
+            when = plain.local_time(found.begun)
+            common.say(f"an interrupted verify had looked at part of it, from {when} on; --anew begins again")
+        for each in found.damage[:SHOWN]:
+            common.say_outcome(clean_line(f"{each.kind} {each.id or '-'}: {each.reason}", limit=500), "damaged")
+        if len(found.damage) > SHOWN:
+            common.say(f"and {plain.count(len(found.damage) - SHOWN)} more; --json has all")
+        common.say("\n".join(_known_lines(found, head)))
+    ctx.exit(0 if found.whole and not lacking else 1)
+
+
+def _progress_line(kind: str, checked: int, count: int) -> str:
+    """What is looked at now: "[#####     ] 1,000 of 2,000 of kind run"."""
+    if not count:
+        return "looking at the structure of the file"
+    done = BAR_CELLS * min(checked, count) // count
+    return f"[{'#' * done:<{BAR_CELLS}}] {plain.count(checked)} of {plain.count(count)} of kind {kind}"
+
+
+def _known_lines(found: upkeep.Verified, wanted: str | None) -> list[str]:
+    """What is known now of the whole store, and what is not."""
+    if not found.whole:
+        lines = [f"=> {plain.count(len(found.damage))} not what was written"]
+    elif found.head is None:
+        return [
+            "=> every record is what was written; whether one is missing or was added is not known: this file is from "
+            "before there was a chain"
+        ]
+    else:
+        lines = ["=> all of it is what was written, and nothing is missing, added or moved since the chain began"]
+    if found.head is None:
+        return lines
+    lines.append(f"   chain   {head_text(found.head)}")
+    if wanted is not None and found.entry is None:
+        lines.append(f"   head    {wanted} is not in this chain: it is another store, or one that was written anew")
+    elif wanted is not None and found.entry is not None:
+        since = found.head.entries - found.entry
+        lines.append(f"   head    {wanted} is entry {plain.count(found.entry)}: {plain.count(since)} came since")
+    else:
+        lines.append(
+            "   Who can write the file can write the whole chain anew, or cut off its end: compare the head with one "
+            "that was kept elsewhere (--head)"
+        )
+    return lines
+
+
+def head_text(head: chain.Head | None) -> str:
+    """The end of the chain in a line."""
+    if head is None:
+        return f"{plain.DASH} (begins when an engine opens this store)"
+    before = f", {plain.count(head.earlier)} entries for what was there before" if head.earlier else ""
+    return f"head {head.short}, {plain.count(head.entries)} entries since {plain.local_time(head.since)}{before}"
+
+
+@click.command()
+@click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
+@common.json_option
+def backup(file: Path | None, as_json: bool) -> None:
+    """Copy the store while it is in use, and examine the copy before it gets its name.
+
+    FILE must be new, and is kept for good: give one on another disk. Without it the copy lies beside the store, where a
+    damaged store is restored from, and the oldest of more than five such copies is deleted.
+
+    Exit status: 0; 2 the file exists; 3 nothing is stored yet, no room, or the store is damaged.
+    """
+    if file is not None and file.exists():
+        raise click.UsageError(f"{clean_line(bytes(file))} exists: name another file for the backup")
+    database = paths.database_file()
+    with told():
+        made = upkeep.copy_beside(database, file.absolute() if file else None)
+        gone = [] if file else upkeep.prune(database)
+    size_bytes = made.stat().st_size
+    if as_json:
+        common.say_document({"backup": str(made), "size_bytes": size_bytes, "deleted": [str(each) for each in gone]})
+        return
+    common.say(f"copied to {_shown(made)} ({plain.size(size_bytes)})")
+    for each in gone:
+        common.say(f"deleted {_shown(each)}")
+
+
+@click.command()
+@click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@common.json_option
+@click.pass_context
+def restore(ctx: click.Context, file: Path | None, yes: bool, as_json: bool) -> None:
+    """Put a backup into the place of the store, and name the runs that it lacks.
+
+    FILE is by default the newest whole backup beside the store. The store that is there is kept beside it and can be
+    restored in its turn. No engine may run.
+
+    Exit status: 0; 1 not confirmed; 2 no such file; 3 an engine runs, there is no whole backup, or FILE is none.
+    """
+    database = paths.database_file()
+    if not yes:
+        if as_json or not sys.stdin.isatty():
+            raise click.UsageError("this replaces the store; give --yes where nobody can be asked")
+        common.note(f"{_shown(file or 'the newest whole backup')}\ninto {_shown(database)}; what is there is kept")
+        if not click.confirm("Restore it?", err=True):
+            ctx.exit(1)
+    with told(), alone():
+        done = upkeep.restore(database, file.absolute() if file else None)
+    missing = done.missing
+    if as_json:
+        common.say_document(
+            {
+                "restored": str(done.backup),
+                "kept": str(done.aside) if done.aside else None,
+                "missing": list(missing.runs),
+                "missing_is_certain": missing.certain,
+            }
+        )
+        return
+    common.say(f"restored {_shown(done.backup)}")
+    if done.aside:
+        common.say(f"what was there is kept as {_shown(done.aside)}")
+    if missing.runs:
+        shown = ", ".join(clean_line(run_id) for run_id in missing.runs[-NAMED:][::-1])
+        more = f" and {len(missing.runs) - NAMED} more (--json names all)" if len(missing.runs) > NAMED else ""
+        common.say(f"{plain.count(len(missing.runs))} run(s) are missing now, the newest first: {shown}{more}")
+    if not missing.certain:
+        common.say("what was there could not be read to its end: more runs may be missing")
+
+
+@click.command()
+@common.json_option
+def vacuum(as_json: bool) -> None:
+    """Rewrite the store without unused room. Every result stays. No engine may run.
+
+    Exit status: 0; 3 an engine runs, nothing is stored yet, too little room on the disk, or the store is damaged.
+    """
+    database = paths.database_file()
+    with told(), alone():
+        before, after = upkeep.vacuum(database)
+    if as_json:
+        common.say_document({"path": str(database), "before_bytes": before, "after_bytes": after})
+        return
+    common.say(f"{_shown(database)}: {plain.size(before)} before, {plain.size(after)} now")
+
+
+@contextlib.contextmanager
+def told() -> Iterator[None]:
+    """What the store cannot do becomes a message with exit status 3."""
+    try:
+        yield
+    except LookupError as error:
+        if type(error) is not LookupError:  # KeyError and IndexError are ours to repair, not the person's
+            raise
+        raise NotHereError(str(error)) from None
+    except StoreError as error:
+        raise NotHereError(str(error)) from None
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Be what the one engine of this state directory would be. Raises NotHereError while there is one."""
+    try:
+        held = lock.take("`aisp store`")
+    except lock.LockRefusedError as error:
+        raise NotHereError(str(error)) from None
+    if held is None:
+        other = lock.holder()
+        if other is not None and not other.here:
+            raise NotHereError(other.sentence)
+        raise NotHereError("an engine uses the store; `aisp engine stop` ends it, then try again")
+    try:
+        yield
+    finally:
+        os.ftruncate(held, 0)
+        os.close(held)
+
+
+def _shown(path: object) -> str:
+    return clean_line(os.fsencode(str(path)), limit=4096)
+
+
+def facts(database: Path) -> dict[str, Any]:
+    """What is known of the database; None where it does not exist. Raises NotHereError where it cannot be
+    read."""
+    found: dict[str, Any] = {
+        "path": str(database),
+        "exists": database.exists(),
+        "size_bytes": None,
+        "runs": None,
+        "finished_runs": None,
+        "targets": None,
+        "sources": None,
+        "newest": None,
+        "schema_version": None,
+        "sqlite_version": sqlite3.sqlite_version,
+        "temporary": paths.state_is_temporary(),
+        "read_only": False,
+        "known_schema_version": migrations.LATEST,
+        "unused_bytes": None,
+        "free_bytes": shutil.disk_usage(database.parent).free,
+        "ballast_bytes": None,
+        "chain": None,
+        "backups": [_file(kept) for kept in reversed(upkeep.backups(database))],
+        "set_aside": [_file(kept) for kept in reversed(upkeep.asides(database))],
+    }
+    ballast = upkeep.ballast_file(database)
+    if ballast.exists():
+        found["ballast_bytes"] = ballast.stat().st_size
+    if not found["exists"]:
+        return found
+    found["size_bytes"] = upkeep.size_bytes(database)
+    try:
+        with closing(quarantine.open_read_only(database)) as connection:
+
+            def one(query: str) -> Any:
+                return connection.execute(query).fetchone()[0]
+
+            found["schema_version"] = one("PRAGMA user_version")
+            found["read_only"] = found["schema_version"] > migrations.LATEST
+            found["unused_bytes"] = one("PRAGMA freelist_count") * one("PRAGMA page_size")
+            found["runs"] = one("SELECT count(*) FROM runs")
+            found["finished_runs"] = one(
+                "SELECT count(*) FROM runs WHERE state NOT IN ('planned', 'starting', 'running')"
+            )
+            found["targets"] = one("SELECT count(DISTINCT target) FROM runs")
+            found["sources"] = one("SELECT count(*) FROM sources")
+            found["newest"] = one("SELECT max(wall) FROM runs")
+            found["chain"] = chain.head(connection)
+    except sqlite3.Error as error:
+        raise NotHereError(f"{database} cannot be read: {error}") from None
+    return found
+
+
+def _file(path: Path) -> dict[str, Any]:
+    """A backup or a file set aside, for JSON."""
+    status = path.stat()
+    wall = datetime.fromtimestamp(status.st_mtime, UTC).isoformat(timespec="milliseconds")
+    return {"path": str(path), "size_bytes": status.st_size, "wall": wall}

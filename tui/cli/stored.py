@@ -1,0 +1,79 @@
+"""Reading the store for commands: errors as messages, and runs with what is held against their rungs.
+
+Imports the store and with it numpy; commands import this module when they need an earlier run, not before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator, Mapping
+
+import click
+
+from aisp.engine import paths
+from aisp.store import History
+from aisp.store.errors import StoreError
+from aisp.store.record import ContradictionError, Run
+from aisp.store.results.reading import Reading
+from aisp.store.text import clean_line
+from aisp.tui.cli import common, quarantine
+from aisp.tui.cli.quarantine import Marks
+from aisp.tui.cli.tree import NotHereError
+from aisp.tui.earlier import environment as environment
+
+
+@contextlib.contextmanager
+def history() -> Iterator[History]:
+    """The store, open for reading; what it cannot do becomes a message with the right exit status."""
+    with History(paths.database_file()) as opened:
+        try:
+            yield opened
+        except LookupError as error:
+            # KeyError and IndexError are ours to repair, not the person's.
+            if type(error) is not LookupError:
+                raise
+            raise click.UsageError(clean_line(str(error), limit=2000)) from None
+        except (StoreError, ContradictionError) as error:
+            raise NotHereError(str(error)) from None
+    for run_id, why in opened.damaged.items():
+        common.note(f"aisp: warning: run {run_id} is damaged and left out: {clean_line(why)}")
+
+
+def marks() -> Marks:
+    """Every mark on a rung in the store. Raises NotHereError where it cannot be read."""
+    try:
+        return quarantine.read(paths.database_file())
+    except sqlite3.Error as error:
+        raise NotHereError(f"marks on rungs cannot be read from {paths.database_file()}: {error}") from None
+
+
+def view(record: Run, kept: Marks) -> Reading:
+    """A stored run as it is read. The reader has taken out the figures of rungs that are marked."""
+    rungs = {arm.rung for arm in record.arms}
+    found = kept.of_code(record.folder, record.manifest)
+    return Reading(record, {name: bar for name, bar in found.items() if name in rungs and bar.run_id != record.id})
+
+
+def finished_view(run_id: str) -> Reading | None:
+    """The stored run of that id as it is read, None where it has not ended or is not there."""
+    with history() as opened:
+        try:
+            record = opened.run(run_id)
+        except LookupError:
+            return None
+    return view(record, marks()) if record.state.final else None
+
+
+def flat(value: Mapping[str, object], prefix: str = "") -> dict[str, object]:
+    """A nested mapping with dotted keys; lists are numbered."""
+    found: dict[str, object] = {}
+    for key, item in value.items():
+        name = f"{prefix}{key}"
+        if isinstance(item, Mapping):
+            found |= flat(item, f"{name}.")
+        elif isinstance(item, (list, tuple)):
+            found |= flat({str(i): part for i, part in enumerate(item)}, f"{name}.")
+        else:
+            found[name] = item
+    return found

@@ -1,0 +1,272 @@
+"""`aisp watch`: the app's watch mode as a stream of lines, one per settled save.
+
+The engine watches and measures; this prints. A line compares the edit's time with the previous edit and with
+the best so far: ratios of medians without a verdict, because two runs at different times have no common noise
+floor, and with a "~" where their intervals overlap. The verdict on the line is the run's own, of its rung against
+its baseline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from aisp.store.record import Arm
+from aisp.store.results import edits
+from aisp.store.text import clean, clean_line
+from aisp.tui import plain
+from aisp.tui.cli import common
+from aisp.tui.cli.follow import Followed, Follower, failed, progress_line, run_json, summary
+from aisp.tui.cli.tree import EXIT_NOT_HERE, NotHereError
+
+if TYPE_CHECKING:
+    from aisp.engine.client import Connection
+    from aisp.engine.protocol import events
+
+
+UNCLAIMED_RUNS = 8
+
+
+@click.command()
+@click.argument("target_id", metavar="TARGET")
+@click.option(
+    "--root",
+    metavar="PATH",
+    type=click.Path(exists=True, file_okay=False),
+    help="Folder that the target is in.",
+)
+@common.device_option
+@common.json_option
+@click.pass_context
+def command(ctx: click.Context, target_id: str, root: str | None, device: str, as_json: bool) -> None:
+    """Check and time TARGET again after each save of any file in its folder, until Ctrl-C.
+
+    A syntax error or a wrong answer is shown as such and the watch goes on.
+
+    Exit status: 0 ended by Ctrl-C; 3 the engine refused the watch or went away.
+    """
+    roots = [root] if root else []
+    sent = common.engine_roots(roots)
+    target = common.find_target(common.load_catalog(roots), target_id)
+    watching = Watching(target.id, sent[0] if sent else "", device, as_json=as_json)
+    ctx.exit(asyncio.run(watching.run()))
+
+
+@dataclass(slots=True)
+class Edit:
+    """One settled save and what came of it."""
+
+    number: int
+    snapshot: str
+    files: list[str]
+    wall: str
+    error: str = ""
+    time: Arm | None = None  # the arm whose time is the edit's, where one can be believed
+
+    @property
+    def best_ms(self) -> float | None:
+        """Its time."""
+        return self.time.median_ms if self.time else None
+
+
+class Watching:
+    """One `aisp watch` from the request to Ctrl-C."""
+
+    TICK_S = 0.25
+
+    def __init__(self, target: str, root: str, device: str, *, as_json: bool) -> None:
+        self._target = target
+        self._root = root
+        self._device = device
+        self._as_json = as_json
+        self._follower = Follower()
+        self._edits: dict[str, Edit] = {}  # by run id
+        self._unclaimed: dict[str, Followed] = {}  # runs of this target that ended before their edit was told
+        self._previous: Arm | None = None
+        self._best: Arm | None = None
+        self._progress = common.Progress()
+        self._ours = True
+
+    async def run(self) -> int:
+        """Watch until SIGINT or SIGTERM; the exit status."""
+        loop = asyncio.get_running_loop()
+        work = asyncio.create_task(self._work())
+        ended = False
+
+        def end() -> None:
+            nonlocal ended
+            ended = True
+            work.cancel()
+
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, end)
+        try:
+            await work
+        except asyncio.CancelledError:
+            if not ended:
+                raise
+            return 0
+        finally:
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                loop.remove_signal_handler(number)
+            self._progress.clear()
+        return EXIT_NOT_HERE
+
+    async def _work(self) -> None:
+        from aisp.engine.protocol import requests  # msgspec, with the connection
+
+        engine = await common.connect_from_now()
+        async with engine:
+            # Somebody else may watch the same target already; then the watch is theirs to end.
+            self._ours = all(item.target != self._target for item in (await engine.status()).watches)
+            ticker: asyncio.Task[None] | None = None
+            try:
+                reply = await engine.request(
+                    requests.StartWatch(
+                        seq=engine.next_seq(), root=self._root, target=self._target, device=self._device
+                    )
+                )
+                if reply.error:
+                    self._ours = False  # there is none
+                    raise NotHereError(clean_line(reply.error, limit=2000))
+                for why in reply.refused.values():
+                    common.note(
+                        f"aisp: {self._target} cannot run here, its saves are kept: {clean_line(why, limit=2000)}"
+                    )
+                self._progress.step(f"watching {self._target}; Ctrl-C ends it")
+                ticker = asyncio.create_task(self._tick())
+                async for batch in engine.batches():
+                    for event in batch:
+                        self._take(event)
+            finally:
+                if ticker is not None:
+                    ticker.cancel()
+                # Left before the reply came, the engine may have begun to watch all the same.
+                if self._ours and not engine.closed:
+                    await self._stop(engine)
+        self._progress.clear()
+        raise NotHereError("the engine went away; `aisp engine logs` may say why, and `aisp watch` starts a new one")
+
+    async def _stop(self, engine: Connection) -> None:
+        from aisp.engine.client import EngineUnavailableError  # already imported with the connection
+        from aisp.engine.protocol import requests
+
+        with contextlib.suppress(EngineUnavailableError):
+            await engine.request(requests.StopWatch(seq=engine.next_seq(), target=self._target), patience_s=2.0)
+
+    async def _tick(self) -> None:
+        started = time.monotonic()
+        while True:
+            await asyncio.sleep(self.TICK_S)
+            run_id = next((i for i in self._edits if self._going(i)), None)
+            if run_id is None:
+                self._progress.show(f"watching {self._target}; Ctrl-C ends it")
+                started = time.monotonic()
+            else:
+                run = self._follower.runs[run_id]
+                self._progress.show(progress_line(run, self._follower, 1, 1, time.monotonic() - started))
+
+    def _going(self, run_id: str) -> bool:
+        run = self._follower.runs.get(run_id)
+        return run is not None and not run.finished
+
+    def _take(self, event: events.Event) -> None:
+        from aisp.engine.protocol import events  # already imported with the connection
+
+        run = self._follower.apply(event)
+        if isinstance(event, events.WatchEdit) and event.target == self._target:
+            self._edit(event)
+        elif isinstance(event, events.WatchChanged) and event.target == self._target:
+            if event.active and event.polling:
+                self._progress.clear()
+                common.note("aisp: saves are found by looking now and then; `aisp doctor` says why")
+            elif not event.active:
+                self._ours = False
+                raise NotHereError("the watch was ended by somebody else, or its folder is gone")
+        elif isinstance(event, events.Banner) and event.text:
+            self._progress.clear()
+            common.note(f"aisp: {event.severity}: {clean_line(event.text)}")
+        elif isinstance(event, events.RunFinished) and run is not None and run.record.target == self._target:
+            edit = self._edits.pop(run.id, None)
+            if edit is None:
+                self._unclaimed[run.id] = run
+            else:
+                self._result(edit, run)
+        if isinstance(event, events.RunFinished):
+            # A watch may last for days: an ended run is kept only until its edit is told, and few of those.
+            self._follower.runs.pop(event.run_id, None)
+            while len(self._unclaimed) > UNCLAIMED_RUNS:
+                del self._unclaimed[next(iter(self._unclaimed))]
+
+    def _edit(self, event: events.WatchEdit) -> None:
+        edit = Edit(event.number, event.snapshot, list(event.files), event.wall, event.error)
+        if not event.run_id:
+            self._result(edit, None)
+            return
+        ended = self._unclaimed.pop(event.run_id, None)
+        if ended is not None:
+            self._result(edit, ended)
+        else:
+            self._edits[event.run_id] = edit
+
+    def _result(self, edit: Edit, run: Followed | None) -> None:
+        if run is not None:
+            common.mark(run)
+            edit.time = edits.believed(run.record.state, run.record.validity, run.lead, run.hidden)
+        self._progress.clear()
+        if self._as_json:
+            common.say_line(edit_json(self._target, edit, run, self._previous, self._best))
+        else:
+            common.say(edit_lines(edit, run, self._previous, self._best))
+        if edit.time is not None:
+            self._previous = edit.time
+            self._best = edits.best((arm, arm) for arm in (self._best, edit.time))
+
+
+def edit_lines(edit: Edit, run: Followed | None, previous: Arm | None, best: Arm | None) -> str:
+    """An edit for people: one line, and below it what went wrong."""
+    head = f"#{edit.number}" if edit.number else "start"
+    files = clean_line(", ".join(edit.files), limit=200)
+    parts = [head]
+    below = ""
+    if run is None:
+        parts.append("not run")
+        below = clean(edit.error)
+    else:
+        parts.append(summary(run))
+        if edit.best_ms is not None:
+            parts.append(f"{plain.number(edit.best_ms)} ms")
+            parts.append(f"{plain.change(edits.change(edit.time, previous))} on the previous")
+            parts.append(f"{plain.change(edits.change(edit.time, best))} on the best")
+        details = [arm.detail for arm in run.record.arms if failed(arm) and arm.detail]
+        below = "\n".join(details)
+    if files:
+        parts.append(f"({files})")
+    parts.append(f"[{edit.snapshot[:12]}]" if edit.snapshot else "")
+    line = "  ".join(part for part in parts if part)
+    return f"{line}\n{plain.indent(below)}" if below else line
+
+
+def edit_json(target: str, edit: Edit, run: Followed | None, previous: Arm | None, best: Arm | None) -> dict[str, Any]:
+    """An edit for JSON; the schema is in docs/commands.md. The changes are ratios minus one."""
+    to_previous, to_best = (edits.change(edit.time, other) for other in (previous, best))
+    return {
+        "target": target,
+        "number": edit.number,
+        "snapshot": edit.snapshot,
+        "files": edit.files,
+        "wall": edit.wall,
+        "error": edit.error,
+        "best_ms": edit.best_ms,
+        "change_to_previous": to_previous.ratio if to_previous else None,
+        "differs_from_previous": to_previous.apart if to_previous else None,
+        "change_to_best": to_best.ratio if to_best else None,
+        "differs_from_best": to_best.apart if to_best else None,
+        "run": run_json(run) if run is not None else None,
+    }

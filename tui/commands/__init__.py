@@ -1,2 +1,0 @@
-"""One module per command of `aisp`, imported when the command is used and not before; the table is in
-`tui.cli`."""
