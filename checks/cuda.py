@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from aisp.checks.registry import (
     Issue,
     Need,
     RunFacts,
+    Sensed,
     Sensor,
     Site,
     Unavailable,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 SPIN_CYCLES = 20_000_000  # some 10 ms: time to launch a call of a thousand kernels
 MARK_CYCLES = 2_000
 SPIN_KERNEL = "spin_kernel"  # what torch.cuda._sleep launches
+NO_KERNEL = ("Memcpy", "Memset")  # how CUPTI names copies and fills begin, in torch's words
 SETTLE_S = 0.02  # for what still runs in a context that no synchronisation of ours reaches
 MOST_NAMED = 6
 SLACK_NS = 2_000  # two activities that follow one another may seem to overlap by the clock's step
@@ -70,6 +72,7 @@ class Traced(Facts, frozen=True, kw_only=True):
 
     Attributes:
         activities: kernels, copies and fills between spinning kernel and marker.
+        kernels: those that are neither copies nor fills.
         busy_ms: time in which the GPU was at work on any of them.
         streams: how many they were on.
         elsewhere: GPUs beside the timed stream's.
@@ -80,6 +83,7 @@ class Traced(Facts, frozen=True, kw_only=True):
     """
 
     activities: int
+    kernels: int
     busy_ms: float
     streams: int
     elsewhere: list[int]
@@ -119,6 +123,7 @@ def read_trace(activities: Sequence[Activity], *, cost_ms: float = 0.0) -> Trace
         reached = max(reached, each.end_ns)
     return Traced(
         activities=len(work),
+        kernels=sum(not each.name.startswith(NO_KERNEL) for each in work),
         busy_ms=busy_ns / 1e6,
         streams=len({(each.device, each.stream) for each in work}),
         elsewhere=sorted({each.device for each in work} - {hold.device}),
@@ -193,6 +198,12 @@ def _traces(arm: ArmFacts) -> list[Traced]:
     """The same for a check of another sensor: none where none was made."""
     told = (replica.of(Trace) for replica in arm.sensed)
     return [facts.traced for facts in told if facts is not None and facts.traced is not None]
+
+
+def launches(sensed: Iterable[Sensed]) -> int | None:
+    """Kernels in one call, the most of any replica and rank that was traced; None where none was."""
+    told = (facts.traced.kernels for each in sensed if (facts := each.of(Trace)) is not None and facts.traced)
+    return max(told, default=None)
 
 
 def streams(arm: ArmFacts, run: RunFacts) -> Answer:

@@ -12,6 +12,7 @@ from typing import Protocol
 import msgspec
 import numpy as np
 
+from aisp.checks.cuda import launches
 from aisp.engine import statistics
 from aisp.engine.arms import TWIN_SUFFIX, Arm
 from aisp.engine.contention import TELL
@@ -85,6 +86,7 @@ def arm_record(arm: Arm, *, source: bytes, light: Lamp | None, base_ms: float | 
         naive=arm.naive,
         max_error=arm.max_error,
         peak_bytes=arm.peak_bytes,
+        launches=launches(arm.sensed),
         exit_code=arm.exit_code,
         signal=arm.signal,
         signal_sent_by_us=arm.signal_sent_by_us,

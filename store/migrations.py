@@ -380,6 +380,11 @@ def _chain(db: Database) -> None:
     chain.begin(db.conn)
 
 
+def _launches(db: Database) -> None:
+    """v8: how many kernels one call of an arm launches."""
+    db.execute("ALTER TABLE arms ADD COLUMN launches INTEGER CHECK (launches >= 0)")
+
+
 STEPS: tuple[Callable[[Database], None], ...] = (
     _initial,
     _indices_and_folder_label,
@@ -388,6 +393,7 @@ STEPS: tuple[Callable[[Database], None], ...] = (
     _fuzzes_and_failures,
     _second_clock,
     _chain,
+    _launches,
 )
 LATEST = len(STEPS)
 """The schema version that this aisp writes."""

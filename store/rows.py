@@ -98,6 +98,7 @@ _SINCE: Mapping[str, tuple[tuple[int, frozenset[str]], ...]] = {
     "arms": (
         (3, frozenset({"calls", "sm_clock_mhz", "light", "quality"})),
         (4, frozenset({"naive"})),
+        (8, frozenset({"launches"})),
     ),
     "comparisons": ((3, frozenset({"cycles", "cycles_low", "cycles_high", "p_value"})),),
 }

@@ -711,6 +711,8 @@ def arm_lines(run: RunView, arm: Arm, ascii: bool) -> list[str]:
         lines += _labelled("SM clock", [clock])
     elif arm.timing is not Timing.HOST:
         lines += _labelled("SM clock", [f"{plain.DASH} (the GPU's counters gave none)"])
+    if arm.launches is not None:
+        lines += _labelled("launches", [f"{plain.count(arm.launches)} kernel{'' if arm.launches == 1 else 's'} a call"])
     lines += _light_lines(arm)
     if arm.max_error is not None:
         lines += _labelled("error", [f"worst {plain.number(arm.max_error, 2)} of the tolerance; above 1 is wrong"])

@@ -202,6 +202,7 @@ class Arm(msgspec.Struct, frozen=True):
     naive: Naive | None = None  # what a careless evaluator says; None where it was not asked (quick runs)
     max_error: float | None = None  # worst error in units of the tolerance; above 1 is wrong
     peak_bytes: int | None = None  # most device memory held during a call, beyond the inputs
+    launches: int | None = None  # kernels in one call, by a trace after the last sample; None where none was made
     exit_code: int | None = None
     signal: int | None = None
     signal_sent_by_us: bool = False
@@ -233,6 +234,8 @@ class Arm(msgspec.Struct, frozen=True):
                 raise ContradictionError(f"{self.rung}: a time for outputs that were not found correct")
         if self.calls is not None and self.calls < 1:
             raise ContradictionError(f"{self.rung}: {self.calls} calls in one sample")
+        if self.launches is not None and self.launches < 0:
+            raise ContradictionError(f"{self.rung}: {self.launches} kernels in one call")
         if self.sm_clock_mhz is not None and not (math.isfinite(self.sm_clock_mhz) and self.sm_clock_mhz > 0):
             raise ContradictionError(
                 f"{self.rung}: {self.sm_clock_mhz} MHz is no clock; None says that it is not known"

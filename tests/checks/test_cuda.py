@@ -11,7 +11,7 @@ import pytest
 
 from aisp.checks import cuda, timing
 from aisp.checks.cuda import Activity, TraceFacts, read_trace
-from aisp.checks.registry import ArmFacts, Call, Need, RunFacts, Site, Status, Sustained, Unavailable
+from aisp.checks.registry import ArmFacts, Call, Need, RunFacts, Sensed, Site, Status, Sustained, Unavailable
 from aisp.kernels import catalog
 from aisp.kernels import cuda as compiler
 from aisp.kernels.catalog.model import Needs, Target
@@ -68,6 +68,17 @@ def joined(*work: Activity) -> dict[str, Any]:
     """The same, with the marker behind everything."""
     done_ms = max(each.end_ns / MS for each in work)
     return {"trace": TraceFacts(traced=read_trace([spin(0, 10), *work, spin(done_ms + 0.003, done_ms + 0.004)]))}
+
+
+def test_launches_of_a_call_are_its_kernels_and_neither_copies_nor_fills() -> None:
+    one, three = (
+        Sensed(traced(at(10.01, 10.02, name="Memset (Device)"), at(10.03, 10.04, name="Memcpy DtoD"), *kernels))
+        for kernels in ([at(10.1, 10.2)], [at(10.1, 10.2), at(10.2, 10.3), at(10.3, 10.4)])
+    )
+    assert cuda.launches([one]) == 1
+    assert cuda.launches([one, three]) == 3  # a replica of three
+    assert cuda.launches([Sensed(traced())]) == 0
+    assert cuda.launches([Sensed({"trace": TraceFacts(traced=None)}), Sensed({})]) is None
 
 
 def test_a_call_on_the_timed_stream_lies_between_the_marks() -> None:

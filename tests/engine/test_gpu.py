@@ -119,3 +119,11 @@ async def test_peak_memory_is_what_the_rung_allocates_and_nothing_of_what_looks_
     output_bytes = 2 * 16777216
     assert result.arm("optimized").peak_bytes == output_bytes
     assert result.arm("baseline").peak_bytes == 2 * output_bytes  # the sum, and the product of it
+
+
+async def test_a_full_run_counts_the_kernels_of_a_call(own: Callable[..., EngineUnderTest], tmp_path: Path) -> None:
+    engine, quick = await doubled(own, tmp_path, LESSON)
+    assert [arm.launches for arm in quick.record.arms] == [None] * len(quick.record.arms)
+    full = await engine.run(tmp_path / "mine", "mine:double", quick=False, replicas=1, patience_s=300)
+    assert full.arm("baseline").launches == 2  # the sum, and the product of it
+    assert full.arm("optimized").launches == 1

@@ -434,6 +434,7 @@ def arm_records(draw: st.DrawFn, rung: str, states: tuple[State, ...]) -> Arm:
         naive=draw(_optional(_naives())),
         max_error=draw(_optional(_ANY_FLOAT)),
         peak_bytes=draw(_optional(_INT64)),
+        launches=draw(_optional(st.integers(0, 2**63 - 1))),
         exit_code=draw(_optional(st.integers(-255, 255))),
         signal=draw(st.integers(1, 64) if state is State.CRASHED else _optional(st.integers(1, 64))),
         signal_sent_by_us=draw(st.booleans()),

@@ -39,6 +39,7 @@ BROUGHT = [
     (5, "fuzzes", "content"),
     (6, "samples", "probe_ms"),
     (7, "chain", "link"),
+    (8, "arms", "launches"),
 ]
 """Steps of the schema, each with a column that it brought."""
 
@@ -57,7 +58,7 @@ def old(tmp_path: Path) -> Path:
     return kept(1, tmp_path / "aisp.db")
 
 
-@pytest.fixture(params=[1, 2, 3, 4, 5, 6])
+@pytest.fixture(params=[1, 2, 3, 4, 5, 6, 7])
 def older(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A file of every older schema version that there was, one after the other."""
     return kept(request.param, tmp_path / "aisp.db")
@@ -323,7 +324,7 @@ def test_a_migrated_store_and_a_new_one_have_the_same_schema(older: Path, tmp_pa
     assert not list(tmp_path.glob("new.db*.bak"))  # there was nothing to keep
 
 
-@pytest.mark.parametrize("version", [1, 2, 3, 4, 5, 6])
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5, 6, 7])
 def test_a_shipped_step_is_never_edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int) -> None:
     monkeypatch.setattr(migrations, "STEPS", migrations.STEPS[:version])
     monkeypatch.setattr(migrations, "LATEST", version)

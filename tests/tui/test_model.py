@@ -444,6 +444,9 @@ def test_an_arm_keeps_how_it_was_timed_its_light_and_its_quality() -> None:
     arm = model.runs["R1"].record.arms[0]
     assert (arm.timing, arm.calls, arm.sm_clock_mhz) == (Timing.WARM_GRAPH, 16, 1755.0)
     assert (arm.light, arm.quality) == (light, quality)
+    assert "  launches  2 kernels a call" in readings.arm_lines(model.runs["R1"], replace(arm, launches=2), ascii=False)
+    assert "  launches  1 kernel a call" in readings.arm_lines(model.runs["R1"], replace(arm, launches=1), ascii=False)
+    assert not [line for line in readings.arm_lines(model.runs["R1"], arm, ascii=False) if "launches" in line]
     (item,) = model.runs["R1"].comparisons
     assert (item.cycles, item.cycles_low, item.cycles_high, item.p_value) == (1.9, 1.8, 2.0, 0.001)
 
