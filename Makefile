@@ -47,7 +47,7 @@ lint: $(STAMP)
 	@$(BIN)/lint-imports
 
 bench: $(STAMP)
-	@$(BIN)/python -m tests.proofs bench
+	@$(BIN)/python -m tests.proofs bench --record docs/speed
 
 env: $(STAMP)
 

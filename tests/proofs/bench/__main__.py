@@ -3,7 +3,10 @@
     --only NAME     one group of rows (may be given again)
     --quick         fewer repetitions
     --json          plain data on stdout
+    --record FOLDER add the figures to the machine's file there; docs/speed/ is what docs/speed.md draws, and where the
+                    last sitting is looked for
     --write-docs    write the table into docs/speed.md too
+    --compare WHAT  measure this tree and a commit's or a folder's in turns
 
 Progress goes to stderr. The exit status is 0 once everything was measured, whatever the times were; 1 where a group
 failed, and its place in the table says why.
@@ -21,7 +24,7 @@ import traceback
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tests.proofs.bench import table
+from tests.proofs.bench import pairs, sittings, table
 from tests.proofs.bench.table import Machine, Row
 
 GROUPS = ("startup", "flood", "saves", "idle", "sampling", "storing")
@@ -55,14 +58,21 @@ def write_page(page: Path, machine: Machine, rows: Sequence[Row]) -> None:
     Raises:
         ValueError: the page has no such markers.
     """
-    kind = "gpu" if machine.gpu else "no-gpu"
-    begin, end = f"<!-- bench {kind}: begin -->", f"<!-- bench {kind}: end -->"
+    _put(page, f"bench {'gpu' if machine.gpu else 'no-gpu'}", table.markdown(machine, rows))
+
+
+def draw(page: Path, folder: Path) -> None:
+    """Put what that folder's files hold between the page's markers. Raises ValueError as write_page does."""
+    _put(page, "sittings", sittings.drawn(folder))
+
+
+def _put(page: Path, name: str, markdown: str) -> None:
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     text = page.read_text(encoding="utf-8")
     pattern = re.compile(re.escape(begin) + r".*?" + re.escape(end), re.DOTALL)
     if not pattern.search(text):
         raise ValueError(f"{page} has no {begin} ... {end}; put both where the table belongs")
-    made = f"{begin}\n\n{table.markdown(machine, rows)}\n\n{end}"
-    page.write_text(pattern.sub(lambda _: made, text), encoding="utf-8")
+    page.write_text(pattern.sub(lambda _: f"{begin}\n\n{markdown}\n\n{end}", text), encoding="utf-8")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -73,16 +83,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", action="append", choices=GROUPS, metavar="NAME", help=", ".join(GROUPS))
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
     parser.add_argument("--json", action="store_true", help="plain data on stdout")
+    parser.add_argument("--record", type=Path, metavar="FOLDER", help="add the figures to the machine's file there")
     parser.add_argument("--write-docs", action="store_true", help=f"write the table into {PAGE.name} too")
+    parser.add_argument("--compare", metavar="COMMIT|FOLDER", help="measure this tree and that one in turns")
     given = parser.parse_args(arguments)
     if given.write_docs and given.only:
         parser.error("--write-docs replaces the whole table; leave out --only")
+    if given.compare:
+        if given.write_docs or given.record or given.json:
+            parser.error("--compare prints a table of its own; leave out --json, --record and --write-docs")
+        words = [f"--only={name}" for name in given.only or ()] + ["--quick"] * given.quick
+        try:
+            with pairs.tree(given.compare) as folder:
+                print(pairs.text(pairs.compare(folder, words)))
+        except ValueError as error:
+            parser.error(str(error))
+        return 0
     machine = Machine.find()
+    earlier = sittings.read(sittings.file_of(machine, sittings.FOLDER))
     rows, whole = take(given.only or GROUPS, quick=given.quick)
+    rows = sittings.beside_last(rows, earlier)
     if given.json:
         print(json.dumps(table.document(machine, rows), indent=2, ensure_ascii=False))
     else:
         print(table.text(machine, rows))
+    if given.record is not None:
+        sittings.append(sittings.file_of(machine, given.record), machine, sittings.commit_of(), rows)
+        if given.record.resolve() == sittings.FOLDER:
+            draw(PAGE, sittings.FOLDER)
     if given.write_docs and whole:
         write_page(PAGE, machine, rows)
     return 0 if whole else 1

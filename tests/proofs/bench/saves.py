@@ -27,7 +27,7 @@ from aisp.engine.telemetry import Nvml
 from aisp.store.record import Step
 from tests.proofs.bench.engines import connected, real_engine, settled
 from tests.proofs.bench.table import Aim, Row
-from tests.proofs.bench.terminal import ROOT, Terminal, environment, program
+from tests.proofs.bench.terminal import Terminal, environment, program
 
 NAME = "saves"
 AIM_S = Aim(0.5, "p50")
@@ -257,7 +257,7 @@ def cold_s(folder: Path, device: str) -> float:
     """One cold script over the same pair, from its fork to its end."""
     start = time.monotonic()
     done = subprocess.run(
-        [sys.executable, str(ROOT / "tests" / "bench" / "cold_pair.py"), str(folder), device, str(SIZE)],
+        [sys.executable, str(Path(__file__).with_name("cold_pair.py")), str(folder), device, str(SIZE)],
         capture_output=True,
         text=True,
         check=False,

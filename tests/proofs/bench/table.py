@@ -53,6 +53,7 @@ class Row:
         samples: in the order taken; empty where nothing could be measured.
         aim: None where there is none.
         note: the reason for a dash, or what a reader must know.
+        before: the median of the last sitting on this kind of machine; None where there was none.
     """
 
     group: str
@@ -61,6 +62,7 @@ class Row:
     samples: tuple[float, ...] = ()
     aim: Aim | None = None
     note: str = ""
+    before: float | None = None
 
     @property
     def p50(self) -> float | None:
@@ -81,7 +83,7 @@ class Row:
         return value is not None and value <= self.aim.limit
 
     def cells(self) -> list[str]:
-        """what, p50, p95, n, aim, verdict, note."""
+        """What, p50, p95, n, p50 over that of the last sitting, aim, verdict, note."""
         aim = f"{self.aim.of} ≤ {number(self.aim.limit)}" if self.aim is not None else ""
         verdict = {None: DASH if self.aim is not None else "", True: "met", False: "MISSED"}[self.met]
         return [
@@ -89,6 +91,7 @@ class Row:
             _with_unit(self.p50, self.unit),
             _with_unit(self.p95, self.unit),
             str(len(self.samples)) if self.samples else DASH,
+            f"{self.p50 / self.before:.2f}x" if self.p50 is not None and self.before else "",
             aim,
             verdict,
             self.note,
@@ -107,10 +110,11 @@ class Row:
             "aim": None if self.aim is None else {"of": self.aim.of, "limit": self.aim.limit},
             "met": self.met,
             "note": self.note,
+            "before": self.before,
         }
 
 
-HEADS = ("what", "p50", "p95", "n", "aim", "", "note")
+HEADS = ("what", "p50", "p95", "n", "to last", "aim", "", "note")
 
 
 def number(value: float) -> str:
@@ -210,7 +214,7 @@ def text(machine: Machine, rows: Sequence[Row]) -> str:
 def markdown(machine: Machine, rows: Sequence[Row]) -> str:
     """The table for a page."""
     out = ["```text", *machine.lines(), "```", ""]
-    out += ["| what | p50 | p95 | n | aim | | note |", "|---|---|---|---|---|---|---|"]
+    out += ["| " + " | ".join(HEADS) + " |", "|---" * len(HEADS) + "|"]
     for row in rows:
         out.append("| " + " | ".join(cell.replace("|", "\\|") for cell in row.cells()) + " |")
     return "\n".join(out)

@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.proofs.bench import __main__ as bench
-from tests.proofs.bench import saves, table
+from tests.proofs.bench import pairs, saves, sittings, table
 from tests.proofs.bench.flood_engine import BATCH, MEDIAN_MS, SAMPLES_PER_S, times_ms
 from tests.proofs.bench.table import Aim, Machine, Row, percentile
 from tests.proofs.bench.terminal import ROOT, Terminal, environment
@@ -53,12 +54,12 @@ def test_percentiles_are_those_of_numpy() -> None:
 )
 def test_an_aim_is_met_missed_or_open(samples: tuple[float, ...], aim: Aim | None, met: bool | None, word: str) -> None:
     row = Row("g", "w", "ms", samples, aim)
-    assert (row.met, row.cells()[5]) == (met, word)
+    assert (row.met, row.cells()[6]) == (met, word)
 
 
 def test_what_could_not_be_measured_is_a_dash_with_the_reason() -> None:
     row = Row("sampling", "one NVML reading", "us", note="no GPU: NVML 12: not found")
-    assert row.cells() == ["one NVML reading", "–", "–", "–", "", "", "no GPU: NVML 12: not found"]
+    assert row.cells() == ["one NVML reading", "–", "–", "–", "", "", "", "no GPU: NVML 12: not found"]
     assert (row.document()["p50"], row.document()["count"]) == (None, 0)
 
 
@@ -77,11 +78,73 @@ def test_the_page_is_written_between_the_markers_of_the_machine_s_kind(tmp_path:
     bench.write_page(page, machine(gpu="1 x H100, driver 580"), [Row("flood", "c|d", "ms", (2.0,))])
     written = page.read_text(encoding="utf-8")
     inside = written.split("<!-- bench gpu: begin -->")[1].split("<!-- bench gpu: end -->")[0]
-    assert "| c\\|d | 2 ms | – | 1 |" in inside and "a\\|b" not in written and "1 x H100" in inside
+    assert "| c\\|d | 2 ms | – | 1 |  |" in inside and "a\\|b" not in written and "1 x H100" in inside
     assert written.split("<!-- bench gpu: begin -->")[0] == PAGE.split("<!-- bench gpu: begin -->")[0]
     page.write_text("no markers", encoding="utf-8")
     with pytest.raises(ValueError, match="no-gpu: begin"):
         bench.write_page(page, machine(), [])
+
+
+def test_a_sitting_is_told_beside_the_last_one_of_its_kind_of_machine(tmp_path: Path) -> None:
+    here, other = machine(gpu="1 x NVIDIA H100 80GB HBM3, driver 580"), machine()
+    file = sittings.file_of(here, tmp_path)
+    assert (
+        file.name == "nvidia_h100_80gb_hbm3.jsonl" and sittings.file_of(other, tmp_path).name == "a_cpu_4_cores.jsonl"
+    )
+    echo, missing = Row("flood", "key echo", "ms", (4.0, 4.0)), Row("saves", "save, GPU", "s", note="no GPU")
+    for commit, wall, value in (("abc", "2026-05-04", 2.0), ("def", "2026-05-05", 8.0)):
+        taken = [replace(echo, samples=(value, value)), missing, Row("idle", f"only {commit}", "MB", (1.0,))]
+        sittings.append(file, replace(here, wall=wall), commit, taken)
+    known = sittings.read(file)
+    assert [figure.figure for figure in known] == ["key echo", "only abc", "key echo", "only def"]
+    told, dash, fresh = sittings.beside_last([echo, missing, Row("idle", "key echo", "kB/s", (1.0,))], known)
+    assert (told.before, told.cells()[4]) == (8.0, "0.50x")
+    assert dash.cells()[4] == "" and fresh.cells()[4] == ""  # never measured before, or in another unit
+    drawn = sittings.history(known)
+    assert "| key echo | `▃█` | 2 ms | 8 ms | 4.00x |" in drawn
+    assert "| only def | ` █` | 1 MB | 1 MB | – |" in drawn
+    assert drawn.endswith("Sittings, oldest first: abc (2026-05-04), def (2026-05-05).")
+    assert sittings.read(sittings.file_of(other, tmp_path)) == []
+
+
+def test_the_page_draws_every_figure_that_was_recorded() -> None:
+    files = sorted(sittings.FOLDER.glob("*.jsonl"))
+    assert files
+    for file in files:
+        figures = sittings.read(file)
+        assert [figure.wall for figure in figures] == sorted(figure.wall for figure in figures), file
+        assert all(figure.p50 >= 0 and figure.n > 0 and figure.unit for figure in figures)
+    inside = PAGE.split("<!-- sittings: begin -->")[1].split("<!-- sittings: end -->")[0]
+    assert inside.strip() == sittings.drawn(sittings.FOLDER)
+
+
+def test_two_trees_are_measured_in_turns_and_apart_only_where_no_readings_mix(tmp_path: Path) -> None:
+    base = tmp_path / "base"
+    for name in ("bench", "proofs/bench"):  # an older tree and one of today: the newer place is asked first
+        (base / "tests" / name).mkdir(parents=True)
+        (base / "tests" / name / "__main__.py").touch()
+        assert pairs.module_of(base) == "tests." + name.replace("/", ".")
+    with pytest.raises(ValueError, match=r"has no tests\.proofs\.bench nor tests\.bench"):
+        pairs.module_of(tmp_path)
+    with pytest.raises(ValueError, match="neither a folder nor a commit"), pairs.tree("no-such-commit"):
+        pass
+    clear, mixed, gone = (
+        pairs.Pair("save", "s", (1.0, 1.2), (2.0, 2.4)),
+        pairs.Pair("echo", "ms", (1.0, 3.0), (2.0, 2.0)),
+        pairs.Pair("new", "ms", (1.0, 1.0), ()),
+    )
+    assert clear.cells() == ["save, s", "1, 1.2", "2, 2.4", "0.50x", "apart"]
+    assert mixed.cells()[3:] == ["1.00x", "overlap"]
+    assert gone.cells()[2:] == ["–", "–", "overlap"]
+
+
+def test_a_tree_is_compared_with_a_copy_of_its_commit(capfd: pytest.CaptureFixture[str]) -> None:
+    assert bench.main(["--compare", ".", "--only", "sampling", "--quick"]) == 0
+    out, err = capfd.readouterr()
+    assert [line for line in err.splitlines() if line in ("bench: here ...", "bench: there ...")] == [
+        f"bench: {place} ..." for place in ("here", "there", "there", "here")
+    ]
+    assert out.splitlines()[0].split() == ["what", "here", "there", "here", "/", "there"]
 
 
 @pytest.mark.parametrize("name", bench.GROUPS)
