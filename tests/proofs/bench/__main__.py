@@ -95,7 +95,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         words = [f"--only={name}" for name in given.only or ()] + ["--quick"] * given.quick
         try:
             with pairs.tree(given.compare) as folder:
-                print(pairs.text(pairs.compare(folder, words)))
+                for number, found in enumerate(pairs.compare(folder, words), start=1):
+                    print(f"after {number} of {len(pairs.ORDER)} sittings", pairs.text(found), sep="\n\n", flush=True)
         except ValueError as error:
             parser.error(str(error))
         return 0

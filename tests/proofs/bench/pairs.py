@@ -96,8 +96,8 @@ def sitting(folder: Path, words: Sequence[str]) -> list[dict[str, object]]:
     return rows
 
 
-def compare(folder: Path, words: Sequence[str]) -> list[Pair]:
-    """Every figure that one of the two trees has."""
+def compare(folder: Path, words: Sequence[str]) -> Iterator[list[Pair]]:
+    """Every figure that one of the two trees has, after each sitting: whoever is cut off has what was measured."""
     found: dict[tuple[str, str], dict[str, list[float]]] = {}
     for place in ORDER:
         print(f"bench: {place} ...", file=sys.stderr, flush=True)
@@ -105,7 +105,7 @@ def compare(folder: Path, words: Sequence[str]) -> list[Pair]:
             if isinstance(row["p50"], float | int):
                 name = str(row["what"]).strip(), str(row["unit"])
                 found.setdefault(name, {HERE: [], THERE: []})[place].append(float(row["p50"]))
-    return [Pair(what, unit, tuple(by[HERE]), tuple(by[THERE])) for (what, unit), by in found.items()]
+        yield [Pair(what, unit, tuple(by[HERE]), tuple(by[THERE])) for (what, unit), by in found.items()]
 
 
 def text(pairs: Sequence[Pair]) -> str:
