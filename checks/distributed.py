@@ -45,7 +45,7 @@ from aisp.store.outcomes import TWIN_SUFFIX, Timing
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Target
 
-MEETING_GROUP = "aisp.meeting"  # description of the group in which ranks wait for one another between calls
+RENDEZVOUS_GROUP = "aisp.rendezvous"  # description of the group in which ranks wait for one another between calls
 MOST_SAMPLES = 4096
 LESS = 0.75  # of the baseline's payload: what differs by less may be another algorithm
 WRONG_FACTOR = 2.0  # outputs within tolerance have an RMS error of at most sqrt(2) tolerances
@@ -251,7 +251,7 @@ class Ears:
         """Ranks of a group; None for the one in which ranks only wait for one another."""
         known = self._groups.get(id(group))
         if known is None:
-            ours = group.group_desc == MEETING_GROUP
+            ours = group.group_desc == RENDEZVOUS_GROUP
             try:
                 ranks = () if ours else tuple(self._dist.get_process_group_ranks(group))
             except (KeyError, ValueError):  # made past torch.distributed: its size is all there is to know
@@ -272,7 +272,7 @@ class Ears:
         """How many collectives the groups of this rank have counted so far, those of C++ among them."""
         total = 0
         for group in list(self._dist.distributed_c10d._world.pg_map):
-            if group.group_desc != MEETING_GROUP:
+            if group.group_desc != RENDEZVOUS_GROUP:
                 total += group._get_sequence_number_for_group()
         return total
 

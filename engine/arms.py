@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from aisp.checks.registry import Refusal, Sensed, Surprises, Sustained
+from aisp.checks.registry import HeldOut, Refusal, Sensed, Sustained
 from aisp.engine.contention import Waits
 from aisp.engine.environment import oom_kills
 from aisp.engine.fingerprints import NUMBERS, first_difference
@@ -164,7 +164,7 @@ class Arm:
     sensed: list[Sensed] = field(default_factory=list)  # per replica and rank
     compared: list[dict[str, float]] = field(default_factory=list)  # per full comparison
     sustained: list[Sustained] = field(default_factory=list)
-    surprises: list[Surprises] = field(default_factory=list)
+    held_out: list[HeldOut] = field(default_factory=list)
     shapes: list[str] = field(default_factory=list)  # drawn shapes that it got right
     families: list[str] = field(default_factory=list)  # other values at the timed shape that it got right
     doubt: Refusal | None = None  # what its declaration does not promise, and it got wrong

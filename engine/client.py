@@ -54,7 +54,7 @@ class EngineMismatchError(EngineUnavailableError):
 
 @cache
 def build_id() -> str:
-    """Hash of the installed engine sources: tells a face that the running engine is older than itself."""
+    """Hash of the installed engine sources: tells a client that the running engine is older than itself."""
     digest = hashlib.sha256()
     here = Path(__file__).parent
     for path in sorted(here.rglob("*.py")):

@@ -1,7 +1,7 @@
 """The GPU that runs are placed on, from the engine's side: is it there, is its memory back, who else is on it.
 
 A process that is gone may leave its memory on the GPU, and a GPU may fall off the bus: whoever uses it next waits for
-what is owed for 5 s and no longer, and then the GPU is set aside. Only what the driver says for certain counts against
+what is pending for 5 s and no longer; then the GPU is set aside. Only what the driver says for certain counts against
 it: in a container it may number processes as the host does, and then a leak cannot be told from a neighbour.
 """
 
@@ -25,8 +25,10 @@ SLOWDOWNS = {0x8: "slowed", 0x20: "hot", 0x40: "hot_hardware", 0x80: "power_brak
 """NVML's clocks-event reasons that make times unsteady, by bit, as the flag `unstable` names them."""
 
 
-class Custody:
-    """What is owed of one GPU. Every method asks the driver, which takes microseconds, or seconds if the GPU is lost.
+class GpuOwnership:
+    """Our use of one GPU, and the reclaim of its memory that is pending.
+
+    Every method asks the driver, which takes microseconds, or seconds if the GPU is lost.
 
     Args:
         nvml: the driver.
@@ -57,10 +59,14 @@ class Custody:
 
     async def lost(self) -> str:
         """Why the GPU does not come back by itself, in the driver's words; "" where it is there."""
-        return self.told_lost(await asyncio.to_thread(self._nvml.lost, self._gpu))
+        return self.why_lost(await asyncio.to_thread(self._nvml.lost, self._gpu))
 
-    def told_lost(self, words: str) -> str:
-        """The same from the driver's words."""
+    def why_lost(self, words: str) -> str:
+        """A sentence for a lost GPU.
+
+        Args:
+            words: the driver's error; "" where the GPU is there.
+        """
         return f"GPU {self._gpu} is lost ({words})" if words else ""
 
     async def _patiently(self, *, memory: bool) -> str:
@@ -68,12 +74,12 @@ class Custody:
         while True:
             if words := await self.lost():
                 return words
-            owed = await asyncio.to_thread(self._owed, memory=memory)
-            if not owed or time.monotonic() > deadline:
-                return owed
+            pending = await asyncio.to_thread(self._pending_reclaim, memory=memory)
+            if not pending or time.monotonic() > deadline:
+                return pending
             await asyncio.sleep(LOOK_S)
 
-    def _owed(self, *, memory: bool) -> str:
+    def _pending_reclaim(self, *, memory: bool) -> str:
         users = self._nvml.users(self._gpu)
         if users is None:
             return ""

@@ -29,7 +29,7 @@ log = logging.getLogger("aisp.guard")
 
 PERIOD_S = 0.25
 MOST_SHARE = 0.05  # of a core, for looking
-MEMORY_SHARE = 0.9  # of what there is: the rest is the engine's, the faces' and the files' in use
+MEMORY_SHARE = 0.9  # of what there is: the rest is the engine's, the clients' and the files' in use
 MEMORY_LIMIT_BYTES = int(positive_setting("AISP_MEMORY_LIMIT_BYTES", MEMORY_SHARE * (memory_bytes() or 1 << 62)))
 PROCESS_LIMIT = int(positive_setting("AISP_PROCESS_LIMIT", 512))  # a compiler's pool of workers is far below it
 MOST_HALT_S, HALT_PERIOD_S = 0.5, 0.001

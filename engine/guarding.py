@@ -1,7 +1,7 @@
 """The engine's part of looking after the installation: when to look, and what becomes of what is found.
 
 `engine.installed` knows what there is and what has changed. Here it is decided who hears of it: the pool (standing
-processes have imported what was there when they started), the faces (a banner), the run (facts for a check), the store
+processes have imported what was there when they started), clients (a banner), the run (facts for a check), the store
 (rungs leave quarantine when a person accepts).
 """
 

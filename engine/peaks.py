@@ -194,7 +194,7 @@ def _with_memory_clock(ceiling: Ceiling, clocks: list[float]) -> Ceiling:
 
 
 class _Clocks:
-    """The driver's telemetry while ceilings are measured: handed on to faces, and kept for the ceiling under way."""
+    """The driver's telemetry while ceilings are measured: handed on to clients, and kept for the ceiling under way."""
 
     def __init__(self, services: Services) -> None:
         self._services = services

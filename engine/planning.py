@@ -30,7 +30,7 @@ from aisp.store.text import clean_line
 from aisp.store.ulid import new_ulid
 
 MOST_CASES = 1_000_000  # of one fuzz
-FIRST_SURPRISE = 1 << 20  # above every number of a known set
+FIRST_HELD_OUT = 1 << 20  # above every number of a known set
 CPU_CASES = 16  # a named case on a CPU may be as large as this many of the target's `cpu` cases
 
 
@@ -145,7 +145,7 @@ def plan(
         raise PlanError(str(error.args[0])) from None
     # Arms that talk to other GPUs would wait for each other: a collective needs the links for itself.
     alone = chosen_device == "cuda" and target.needs.gpus > 1
-    surprise = FIRST_SURPRISE + (new_seed() >> 16)
+    held_out = FIRST_HELD_OUT + (new_seed() >> 16)
     rule = StopRule.of(quick=quick, replicas=replicas, warm=warm, interleaved=interleave and not alone)
     record = Run(
         id=new_ulid(),
@@ -171,7 +171,7 @@ def plan(
             "code": code_digest(files),
             "validity": validity,
             "without": sorted(without),
-            "surprise": surprise,
+            "surprise": held_out,
         },
     )
     obstacles = {
@@ -192,7 +192,7 @@ def plan(
         obstacles,
         frozenset(without),
         not quick if naive is None else naive,
-        surprise,
+        held_out,
     )
 
 

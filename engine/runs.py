@@ -31,7 +31,7 @@ from aisp.engine.arena import Arena
 from aisp.engine.arms import TWIN_SUFFIX, Arm, ArmEnd, Limits, ask, check_done, tail
 from aisp.engine.caches import Caches, RunCaches
 from aisp.engine.gate import Gate
-from aisp.engine.gpus import Custody, WallClock, conditions, neighbours
+from aisp.engine.gpus import GpuOwnership, WallClock, conditions, neighbours
 from aisp.engine.pool import Pool
 from aisp.engine.protocol import events, jobs, reports
 from aisp.engine.ranks import Process, Ranks
@@ -78,8 +78,8 @@ class Plan:
     problem: str = ""  # why it cannot run here ("needs sm_90")
     obstacles: Mapping[str, str] = field(default_factory=dict)  # by rung: why that rung cannot run here
     without: frozenset[str] = frozenset()  # checks that are left out on request
-    naive: bool = False  # ask what a careless evaluator would say
-    surprise: int = 1 << 32  # number of the first set that comes unforeseen; no worker is told it before
+    naive: bool = False  # ask what the naive harness would say
+    held_out: int = 1 << 32  # number of the first held-out set; no worker knows it before
 
     @property
     def seed(self) -> int:
@@ -108,7 +108,7 @@ class Services:
     limits: Limits = field(default_factory=Limits.from_environment)
     gpu: int = 0  # index of the GPU that runs are placed on
     on_lost_gpu: Callable[[str], None] = lambda reason: None
-    custody: Custody = field(init=False)  # of that GPU
+    ownership: GpuOwnership = field(init=False)  # of that GPU
     refuse_contended: bool = os.environ.get("AISP_REFUSE_CONTENDED", "") not in ("", "0")
     peak: Callable[[], records.Peak | None] = lambda: None  # what was measured of this GPU's ceilings
     # How many processes the next run in the queue will take, and how many of them use torch's compiler.
@@ -118,14 +118,14 @@ class Services:
     caches: Caches = field(default_factory=lambda: Caches(paths.compiled_dir(), paths.cache_links_dir()))
 
     def __post_init__(self) -> None:
-        self.custody = Custody(self.nvml, self.gpu)
+        self.ownership = GpuOwnership(self.nvml, self.gpu)
 
     async def look_at_gpu(self) -> str:
         """Wait until the GPU is as it was before it was last used. Where it is not, it is set aside: why, or ""."""
-        owed = await self.custody.settled()
-        if owed:
-            self.on_lost_gpu(owed)
-        return f"the GPU is set aside: {owed}" if owed else ""
+        pending = await self.ownership.settled()
+        if pending:
+            self.on_lost_gpu(pending)
+        return f"the GPU is set aside: {pending}" if pending else ""
 
 
 class Execution:
@@ -141,14 +141,14 @@ class Execution:
         self._arena = Arena()
         self._inputs: dict[tuple[str, int], jobs.Blob] = {}
         self._expected: asyncio.Task[None] | None = None
-        self._coming: dict[int, asyncio.Task[None]] = {}  # by replica: what makes its unforeseen sets
+        self._coming: dict[int, asyncio.Task[None]] = {}  # by replica: what makes its held-out sets
         self._folder: Path | None = None  # where the snapshot lies
         self._before: dict[str, Any] = {}  # engine.environment.observe
         self._after: dict[str, Any] = {}
         self._wall = WallClock()
         self._lost = ""  # what has become of the GPU
         self._task_facts: TaskFacts | None = None
-        self._meetings: list[Path] = []
+        self._rendezvous_folders: list[Path] = []
         self._steps: list[records.Step] = []
         self._readings = Readings()
         self._flags: list[str] = []
@@ -175,7 +175,7 @@ class Execution:
             device=self._device,
             seed=plan.seed,
             without=plan.without,
-            first_set=plan.surprise + gate.FIRST_SET,
+            first_set=plan.held_out + gate.FIRST_SET,
             ask_judge=self._ask_judge,
             blob=self._arena.blob,
         )
@@ -219,7 +219,7 @@ class Execution:
                 State.CANCELLED,
                 "cancelled on request; nothing is lost of earlier runs",
             )
-            self._lost = self._services.custody.told_lost(sampler.lost)
+            self._lost = self._services.ownership.why_lost(sampler.lost)
         except ArmEnd as end:
             self._state, self._reason = end.state, end.reason
             for arm in self._arms:
@@ -312,12 +312,12 @@ class Execution:
             await self._start_arms(taking_part, replica)
         if self._device == "cuda":
             processes = [self._judge, *(arm.child for arm in taking_part)]
-            await self._services.custody.begin({process.pid for process in processes if process is not None})
+            await self._services.ownership.begin({process.pid for process in processes if process is not None})
         if last:
             self._services.pool.expect(0)  # what comes next starts behind the last sample, or that would wait for it
         else:
             self._expect_processes(taking_part, max(1, plan.rule.replicas - replica - 1))
-        self._prepare_surprise(replica)
+        self._prepare_held_out(replica)
         # Compiling and verifying side by side: nothing is timed yet.
         await self._each(taking_part, lambda arm: self._verify(arm, gate=replica == 0))
         if self._expected is not None:
@@ -344,7 +344,7 @@ class Execution:
             self._expect_processes(taking_part, 0)
             self._services.pool.end_run()
         elif replica + 1 < plan.rule.replicas and any(arm.running for arm in timed):
-            self._prepare_surprise(replica + 1)
+            self._prepare_held_out(replica + 1)
         if replica == 0:
             # One after the other: what one process holds at the timed shape twice, several may not.
             for arm in taking_part:
@@ -388,7 +388,7 @@ class Execution:
 
         async def start(arm: Arm) -> None:
             compiler = self.plan.compiles(arm.rung)
-            child = await self._company(lambda: self._take(arm.name, compiler=compiler))
+            child = await self._for_all_ranks(lambda: self._take(arm.name, compiler=compiler))
             arm.begin_replica(child)
             arm.state = State.RUNNING
             self._listen(child, arm.name)
@@ -423,11 +423,11 @@ class Execution:
             without=sorted(plan.without),
             deep=plan.naive and replica == 0,
             ranks=plan.target.ranks if shared else 1,
-            meeting=self._meeting() if shared else "",
+            meeting=self._rendezvous() if shared else "",
             caches=list(caches),
         )
 
-    async def _company(self, take: Callable[[], Awaitable[Child]]) -> Process:
+    async def _for_all_ranks(self, take: Callable[[], Awaitable[Child]]) -> Process:
         """As many processes as a rung of this target has ranks, standing for one."""
         if self.plan.target.ranks == 1:
             return await take()
@@ -440,11 +440,11 @@ class Execution:
             raise
         return Ranks(taken)
 
-    def _meeting(self) -> str:
+    def _rendezvous(self) -> str:
         """A path that no file has, in a folder that the ranks share and that goes with the run."""
-        folder = self._services.snapshots_dir / f".meeting-{self._id}-{len(self._meetings)}"
+        folder = self._services.snapshots_dir / f".rendezvous-{self._id}-{len(self._rendezvous_folders)}"
         folder.mkdir(mode=0o700, parents=True)
-        self._meetings.append(folder)
+        self._rendezvous_folders.append(folder)
         return str(folder / "rendezvous")
 
     async def _describe(self) -> None:
@@ -475,34 +475,34 @@ class Execution:
             await self._ask_judge(jobs.Expect(case=case.name, set_index=number), reports.Expected, "reference.py")
         await self._beyond.pose([a.rung for a in self._arms if a.running])
 
-    def _prepare_surprise(self, replica: int) -> None:
-        """Let the verifier make what that replica will be surprised with, unless it does so already.
+    def _prepare_held_out(self, replica: int) -> None:
+        """Let the verifier make the held-out sets of that replica, unless it does so already.
 
         Beside what is not timed: what processes do before they are verified, or when all of their times are taken.
         """
         if replica not in self._coming:
-            self._coming[replica] = asyncio.create_task(self._make_surprises(replica))
+            self._coming[replica] = asyncio.create_task(self._make_held_out(replica))
 
-    async def _make_surprises(self, replica: int) -> None:
+    async def _make_held_out(self, replica: int) -> None:
         if self._expected is not None:
             await asyncio.shield(self._expected)  # the arms wait for that first
-        case, surprises = self.plan.case, self._surprises(replica)
-        if not surprises:
+        case, sets = self.plan.case, self._held_out_sets(replica)
+        if not sets:
             return
         async with self._step("inputs"):
-            for number, like in surprises:
+            for number, like in sets:
                 await self._make_set(case, number, like)
                 await self._ask_judge(jobs.Expect(case=case.name, set_index=number), reports.Expected, "reference.py")
 
-    def _surprises(self, replica: int) -> list[tuple[int, int | None]]:
-        """Sets that come unforeseen: wholly new values, or those of set 0 but for one element of every input.
+    def _held_out_sets(self, replica: int) -> list[tuple[int, int | None]]:
+        """Held-out sets: wholly new values, or those of set 0 but for one element of every input.
 
         One a replica, in turns; both where there is one replica only. None where no input is ever refilled.
         """
         if not any(not spec.made and Flag.STATIC not in spec.flags for spec in self.plan.target.inputs):
             return []
         which = [replica] if self.plan.rule.replicas > 1 else [0, 1]
-        return [(self.plan.surprise + number, None if number % 2 == 0 else 0) for number in which]
+        return [(self.plan.held_out + number, None if number % 2 == 0 else 0) for number in which]
 
     def _gate(self) -> list[Case]:
         """Cases that every arm must get right before the timed one: the untimed ones."""
@@ -573,12 +573,12 @@ class Execution:
             arm.reason = f"process {child.pid} cannot be killed: it is stopped in the kernel, with all that it holds"
             self._tell_arm(arm)
             self._services.on_lost_gpu(f"process {child.pid} cannot be killed")
-        elif self._device == "cuda" and (owed := await self._services.custody.ended(child.pid)):
-            self._services.on_lost_gpu(owed)
+        elif self._device == "cuda" and (pending := await self._services.ownership.ended(child.pid)):
+            self._services.on_lost_gpu(pending)
 
     async def _mourn(self) -> None:
         """If the GPU is lost, so is the run: what its processes said of themselves on the way down counts no more."""
-        self._lost = self._lost or await self._services.custody.lost()
+        self._lost = self._lost or await self._services.ownership.lost()
         if self._lost:
             self._state = State.INFRA_ERROR
             self._reason = f"{self._lost}; `nvidia-smi` and the kernel's log say more, a restart may bring it back"
@@ -720,13 +720,13 @@ class Execution:
             number += 1
 
     async def _challenge(self, arm: Arm, replica: int) -> None:
-        """What the last timed call left is judged in full; then come the engine's own clock, and unseen values."""
+        """What the last timed call left is judged in full; then come the engine's own clock, and held-out inputs."""
         await self._verify_last(arm)
         child, case, patience_s = self._child(arm), self.plan.case.name, self._services.limits.progress_s
         arm.sustained.append(await challenges.sustain(arm, child, case, replica, patience_s))
         found: list[reports.Surprised] = []
         crowding = 1.0
-        for position, (number, like) in enumerate(self._surprises(replica)):
+        for position, (number, like) in enumerate(self._held_out_sets(replica)):
             count = challenges.pairs(arm.per_sample_ms) + (like is not None) if position == 0 else 1
             job = jobs.Surprise(
                 case=case,
@@ -736,12 +736,12 @@ class Execution:
                 outputs=self._outputs_of(arm),
             )
             with contention.Crowd(child.pid) as crowd:
-                surprised = await ask(child, job, reports.Surprised, patience_s, arm.name)
+                answer = await ask(child, job, reports.Surprised, patience_s, arm.name)
             crowding = max(crowding, crowd.factor)
-            await self._judge_outputs(arm, case, number, surprised.outputs, "output.fresh_values")
-            found.append(challenges.without_first(surprised) if like is not None else surprised)
+            await self._judge_outputs(arm, case, number, answer.outputs, "output.fresh_values")
+            found.append(challenges.without_first(answer) if like is not None else answer)
         if found:
-            arm.surprises.append(challenges.together(found, len(found), crowding))
+            arm.held_out.append(challenges.together(found, len(found), crowding))
 
     async def _try_more(self, arm: Arm) -> None:
         """What the gate asks after the last sample."""
@@ -754,18 +754,16 @@ class Execution:
 
     async def _verify_last(self, arm: Arm) -> None:
         """What the last timed call left behind is judged in full."""
-        surrendered = await ask(
+        last = await ask(
             self._child(arm),
             jobs.Surrender(outputs=self._outputs_of(arm)),
             reports.Surrendered,
             self._services.limits.progress_s,
             arm.name,
         )
-        if surrendered.set_index < 0:
+        if last.set_index < 0:
             raise ArmEnd(State.INFRA_ERROR, f"{arm.name} took no sample")
-        await self._judge_outputs(
-            arm, self.plan.case.name, surrendered.set_index, surrendered.outputs, "output.last_call"
-        )
+        await self._judge_outputs(arm, self.plan.case.name, last.set_index, last.outputs, "output.last_call")
 
     async def _finish_process(self, arm: Arm) -> None:
         """The done frame, exit status 0, no signal: only then is the arm's part a success."""
@@ -790,7 +788,7 @@ class Execution:
     # -- beside the arms -------------------------------------------------------------------------------------------
 
     async def _ask_naively(self) -> None:
-        """What a careless evaluator would have said of every rung, each in a process of its own."""
+        """What the naive harness would have said of every rung, each in a process of its own."""
         base = self.plan.rungs[0]
         case = self.plan.case.name
         for arm in self._naively():
@@ -801,7 +799,7 @@ class Execution:
                 arm.naive = await self._naive(base, arm.rung, case)
 
     def _naively(self) -> list[Arm]:
-        """The arms that a careless evaluator is asked about."""
+        """The arms that the naive harness is asked about."""
         if not self.plan.naive or (self.plan.case.name, 0) not in self._inputs:
             return []
         asked = (Role.OPTIMIZED, Role.PEER, Role.CHEAT, Role.WRONG)
@@ -821,10 +819,10 @@ class Execution:
             baseline=base.name,
             rung=rung.name,
             ranks=self.plan.target.ranks,
-            meeting=self._meeting() if self.plan.target.ranks > 1 else "",
+            meeting=self._rendezvous() if self.plan.target.ranks > 1 else "",
         )
         try:
-            child = await self._company(lambda: self._services.pool.take(interpret=self._interpreted))
+            child = await self._for_all_ranks(lambda: self._services.pool.take(interpret=self._interpreted))
         except (ChildGoneError, ChildTimeoutError) as error:
             return records.Naive(note=clean_line(f"no process could be made ready: {error}"))
         try:
@@ -930,14 +928,14 @@ class Execution:
     # -- the verdict -----------------------------------------------------------------------------------------------
 
     def _arm_record(self, arm: Arm) -> records.Arm:
-        light: verdicts.Lamp | None = None
+        roofline: verdicts.RooflineBound | None = None
         if self._ready is not None and self._device == "cuda":
-            light = functools.partial(
+            roofline = functools.partial(
                 speed_of_light.light, self.plan.target, self.plan.case, self._ready.gpu_name, self._services.peak()
             )
         base = arm is self._arms[0]
         record = verdicts.arm_record(
-            arm, source=self.plan.source(arm.rung), light=light, base_ms=None if base else self._base_ms
+            arm, source=self.plan.source(arm.rung), roofline=roofline, base_ms=None if base else self._base_ms
         )
         if base:
             self._base_ms = record.median_ms
@@ -957,11 +955,11 @@ class Execution:
             judge, self._judge = self._judge, None
             if await asyncio.shield(judge.end(gently=False)) is None:
                 self._services.on_lost_gpu(f"process {judge.pid} cannot be killed")
-            elif self._device == "cuda" and (owed := await self._services.custody.ended(judge.pid)):
-                self._services.on_lost_gpu(owed)
+            elif self._device == "cuda" and (pending := await self._services.ownership.ended(judge.pid)):
+                self._services.on_lost_gpu(pending)
         self._arena.close()
-        for meeting in self._meetings:
-            shutil.rmtree(meeting, ignore_errors=True)
+        for folder in self._rendezvous_folders:
+            shutil.rmtree(folder, ignore_errors=True)
 
     async def _conclude(self) -> records.Run:
         start = time.monotonic_ns()

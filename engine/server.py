@@ -1,9 +1,9 @@
-"""The engine process, started by engine.client. One per user and state directory, and it survives its faces.
+"""The engine process, started by engine.client. One per user and state directory, and it survives its clients.
 
 It listens as soon as it has the lock, and says what it does until the store is known to be whole: nothing is written,
 and no process started, before that.
 
-One asyncio loop serves the faces, runs the queue (one run at a time: whatever runs beside a measurement disturbs it),
+One asyncio loop serves the clients, runs the queue (one run at a time: whatever runs beside a measurement disturbs it),
 watches folders and owns the one writer of the store. It never imports torch nor a lesson.
 """
 
@@ -36,7 +36,7 @@ from aisp.engine.client import build_id
 from aisp.engine.fuzzing import Fuzzing, FuzzPlan, unstarted
 from aisp.engine.guarding import Guarding
 from aisp.engine.installed import Installation, state_file
-from aisp.engine.journal import Journal, Viewer, ViewerGoneError
+from aisp.engine.journal import ClientGoneError, Journal, Outbox
 from aisp.engine.lease import leased
 from aisp.engine.lock import Lock, LockGoneError
 from aisp.engine.logfile import LogFile
@@ -75,7 +75,7 @@ PULSE_S = 2.0  # client.SILENCE_S is a few of them
 STARTING_PULSE_S = 0.1  # who waits for the start hears of its end
 LOCK_PAUSE_S = 0.5
 MOST_FOLLOWED = 3  # files at the store's path that one call may follow; then it waits as for a full disk
-MOST_UNREAD = 16  # answered requests of a face that does not read; the next one waits
+MOST_UNREAD = 16  # answered requests of a client that does not read; the next one waits
 UNREAD_LIMIT_S = 60.0
 
 
@@ -150,7 +150,7 @@ class Engine:
         self._watches: dict[str, tuple[Watch, asyncio.Task[None]]] = {}
         self._runs_planned = 0
         self._runs_done = 0
-        self._warm_faces = 0
+        self._warm_clients = 0
         self._last_activity = time.monotonic()
         self._replies: OrderedDict[tuple[str, int], asyncio.Future[events.Event]] = OrderedDict()
         self._stopping = asyncio.Event()
@@ -173,7 +173,7 @@ class Engine:
     async def serve(self) -> None:
         """Run until told to stop; leaves no process, socket or lock behind."""
         loop = asyncio.get_running_loop()
-        logging.getLogger().addHandler(_LogToFaces(self._publish_log))
+        logging.getLogger().addHandler(_LogToClients(self._publish_log))
         spawner.become_subreaper()
         await asyncio.to_thread(workplaces.sweep)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -194,7 +194,7 @@ class Engine:
             raise
         self._starting = ""
         self._ready.set()
-        if self._warm_faces:
+        if self._warm_clients:
             self._pool.keep(WARM_PROCESSES)
         log.info(
             "engine %s is up: pid %d, state %s, %s",
@@ -389,7 +389,7 @@ class Engine:
                 await self._bind_again()
             await self._guarding.between(lambda: self._busy)
             idle = time.monotonic() - self._last_activity
-            if not self._warm_faces and not self._busy and idle > WARM_IDLE_S and self._pool.target:
+            if not self._warm_clients and not self._busy and idle > WARM_IDLE_S and self._pool.target:
                 self._pool.keep(0)
             if not self._busy and not self._store_waits and chores.wanted(idle):
                 async with self._store_lock:  # a run that is asked for meanwhile begins when the disk is quiet again
@@ -862,7 +862,7 @@ class Engine:
     def _admit(self) -> bool:
         """Give the connection of this task a place among those that have said hello; False where there is none."""
         if len(self._clients) >= MOST_CONNECTIONS:
-            _warn_seldom(f"a connection was refused: {MOST_CONNECTIONS} are open; close a face that is not needed")
+            _warn_seldom(f"a connection was refused: {MOST_CONNECTIONS} are open; close a client that is not needed")
             return False
         task = asyncio.current_task()
         assert task is not None
@@ -871,8 +871,8 @@ class Engine:
         return True
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One face, from its handshake to its end: one request at a time. Its faults end its connection only."""
-        viewer = Viewer()
+        """One client, from its handshake to its end: one request at a time. Its faults end its connection only."""
+        outbox = Outbox()
         sender: asyncio.Task[None] | None = None
         warm = False
         stopping = False
@@ -918,37 +918,37 @@ class Engine:
                         hello = request
                         warm = request.warm and request.protocol == PROTOCOL
                         starting = self._starting
-                        await self._welcome(hello, viewer, writer)
+                        await self._welcome(hello, outbox, writer)
                         pulse = hello.protocol == PROTOCOL
-                        sender = asyncio.create_task(self._send(viewer, writer, pulse=pulse, starting=starting))
+                        sender = asyncio.create_task(self._send(outbox, writer, pulse=pulse, starting=starting))
                         if warm:
-                            self._warm_faces += 1
+                            self._warm_clients += 1
                             if self._ready.is_set():
                                 self._pool.keep(WARM_PROCESSES)
                     elif isinstance(request, requests.Hello):
                         raise FrameError("a second hello")
                     elif hello.protocol != PROTOCOL and not isinstance(request, requests.Shutdown):
-                        viewer.reply(
+                        outbox.reply(
                             events.Reply(
                                 to=request.seq,
                                 error=f"protocol {hello.protocol}; this engine speaks {PROTOCOL}",
                             )
                         )
                     else:
-                        await self._answer(request, hello.client, viewer)
+                        await self._answer(request, hello.client, outbox)
         except FrameError as error:
             log.warning("a connection was closed: %s", error)
-        except ViewerGoneError as error:
+        except ClientGoneError as error:
             log.warning("a connection was closed: %s", error)
         except (ConnectionError, TimeoutError):
-            log.debug("a face went away")
+            log.debug("a client went away")
         except asyncio.CancelledError:
             stopping = True
             raise
         finally:
-            self._journal.viewers.discard(viewer)
+            self._journal.outboxes.discard(outbox)
             if warm:
-                self._warm_faces -= 1
+                self._warm_clients -= 1
                 self._last_activity = time.monotonic()
             if sender is not None:
                 sender.cancel()
@@ -958,9 +958,9 @@ class Engine:
                 # A closed connection would stay until its last byte is read, which may be never.
                 writer.transport.abort()
 
-    async def _welcome(self, hello: requests.Hello, viewer: Viewer, writer: asyncio.StreamWriter) -> None:
+    async def _welcome(self, hello: requests.Hello, outbox: Outbox, writer: asyncio.StreamWriter) -> None:
         compatible = hello.protocol == PROTOCOL
-        viewer.reply(
+        outbox.reply(
             events.Welcome(
                 protocol=PROTOCOL,
                 build=build_id(),
@@ -975,7 +975,7 @@ class Engine:
         )
         if compatible and hello.subscribe_from is not None:
             first = hello.subscribe_from if hello.epoch in ("", self.epoch) else 0
-            writer.write(await viewer.next_bytes())
+            writer.write(await outbox.next_bytes())
             seq = max(first, 1)
             # Pieces of the past while the present goes on; joined without a hole or a double.
             while seq < self._journal.next_seq:
@@ -983,10 +983,10 @@ class Engine:
                 writer.write(data)
                 async with asyncio.timeout(30.0):
                     await writer.drain()
-            self._journal.viewers.add(viewer)
+            self._journal.outboxes.add(outbox)
 
-    async def _send(self, viewer: Viewer, writer: asyncio.StreamWriter, *, pulse: bool, starting: str) -> None:
-        """Hand a viewer's queue to its socket at the pace at which it is read.
+    async def _send(self, outbox: Outbox, writer: asyncio.StreamWriter, *, pulse: bool, starting: str) -> None:
+        """Hand a client's queue to its socket at the pace at which it is read.
 
         With `pulse` a Pulse where there is nothing in it, and one at the end of `starting`, which it was told.
         """
@@ -995,7 +995,7 @@ class Engine:
             while True:
                 try:
                     async with asyncio.timeout((STARTING_PULSE_S if self._starting else PULSE_S) if pulse else None):
-                        data = await viewer.next_bytes()
+                        data = await outbox.next_bytes()
                 except TimeoutError:
                     data = encoder.frame(events.Pulse(starting=self._starting))
                 if pulse and starting and not self._starting:
@@ -1006,15 +1006,15 @@ class Engine:
         except ConnectionError:
             writer.close()
 
-    async def _answer(self, request: requests.AnyRequest, client: str, viewer: Viewer) -> None:
+    async def _answer(self, request: requests.AnyRequest, client: str, outbox: Outbox) -> None:
         """Carry out a request once, however often it arrives."""
         assert not isinstance(request, requests.Hello)
         if isinstance(request, requests.GetStatus):
-            viewer.reply(self._status(request.seq))
+            outbox.reply(self._status(request.seq))
             return
         if isinstance(request, requests.GetLog):
             count = max(1, min(request.lines, LOG_LINES))
-            viewer.reply(events.EngineLog(to=request.seq, lines=list(self._log_lines)[-count:]))
+            outbox.reply(events.EngineLog(to=request.seq, lines=list(self._log_lines)[-count:]))
             return
         if not isinstance(request, requests.Shutdown):
             await self._ready.wait()
@@ -1022,7 +1022,7 @@ class Engine:
         known = self._replies.get(key)
         if known is not None:
             # It may still be under way, for a connection that has gone meanwhile.
-            viewer.reply(await asyncio.shield(known))
+            outbox.reply(await asyncio.shield(known))
             return
         answered: asyncio.Future[events.Event] = asyncio.get_running_loop().create_future()
         self._replies[key] = answered
@@ -1032,7 +1032,7 @@ class Engine:
             reply = events.Reply(to=request.seq, error=str(error))
         except LookupError as error:
             reply = events.Reply(to=request.seq, error=clean_line(str(error.args[0] if error.args else error)))
-        except Exception as error:  # whatever it is, the face hears of it and goes on
+        except Exception as error:  # whatever it is, the client hears of it and goes on
             log.exception("request %s failed", type(request).__name__)
             reply = events.Reply(to=request.seq, error=clean_line(f"{type(error).__name__}: {error}"))
         except BaseException:
@@ -1042,7 +1042,7 @@ class Engine:
         answered.set_result(reply)
         while len(self._replies) > REMEMBERED_REPLIES:
             self._replies.popitem(last=False)
-        viewer.reply(reply)
+        outbox.reply(reply)
 
     async def _carry_out(self, request: requests.AnyRequest) -> events.Reply:
         match request:
@@ -1271,7 +1271,7 @@ class Engine:
                 for name, (watch, _) in self._watches.items()
             ],
             warm_workers=self._pool.warm,
-            viewers=len(self._journal.viewers),
+            clients=len(self._journal.outboxes),
             runs_done=self._runs_done,
             starting=self._starting,
             store_note=self._store_note(),
@@ -1356,7 +1356,7 @@ def _rss_bytes() -> int:
         return 0
 
 
-class _LogToFaces(logging.Handler):
+class _LogToClients(logging.Handler):
     """Sends the engine's own log lines into the event stream."""
 
     def __init__(self, publish: Callable[[str, str], None]) -> None:

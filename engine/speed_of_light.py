@@ -10,7 +10,7 @@ Three bounds, each of which may be unknown (None, drawn as a dash):
   GPU keeps up per cycle under sustained load is what a short call gets, and a short call runs at a higher clock.
 
 A bound never assumes what it does not know: where a lesson counts operations and the rate of its type is unknown, there
-is no bound. Standard library only: faces import this.
+is no bound. Standard library only: frontends import this.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Taking the samples of one run: when measuring ends, how a sample is taken, who is next, and waiting for a hot GPU.
 
-The stop rule is written into the run's manifest before the first sample. Whether short calls are timed in company is
-decided once, in the first replica, from what the warm-up found, for all arms alike: what is timed in two ways is not
+The stop rule is written into the run's manifest before the first sample. Whether short calls are timed as launch
+batches is decided once, for all arms alike, from the warm-up of the first replica: what is timed in two ways is not
 compared.
 """
 
@@ -24,8 +24,8 @@ from aisp.store.outcomes import State, Timing
 from aisp.store.record import Step
 from aisp.store.text import clean_line
 
-SHORT_MS = 0.060  # a faster call is timed in company: an event pair around it is off by over 2 %
-COMPANY_BELOW_MS = 0.200  # so are its rivals, up to here; above, the way of timing makes under 1 % of difference
+SHORT_MS = 0.060  # a faster call is timed as launch batches: an event pair around it is off by over 2 %
+BATCH_BELOW_MS = 0.200  # so are its rivals, up to here; above, the way of timing makes under 1 % of difference
 SAMPLE_MS = 0.3  # what one sample of several calls should last
 KINDS = ("graph", "batch", "single")  # how calls are launched together, each weaker than the one before
 CALLS = (8, 32)  # least and most calls in it
@@ -79,7 +79,7 @@ class StopRule:
 
 
 def calls_for(per_call_ms: float) -> int:
-    """How many calls one sample should time: a power of two, so that rivals of like speed have like company."""
+    """How many calls one sample should time: a power of two, so that rivals of like speed have like batches."""
     least, most = CALLS
     wanted = math.ceil(SAMPLE_MS / max(per_call_ms, 1e-6))
     return min(max(1 << (wanted - 1).bit_length(), least), most)
@@ -168,16 +168,16 @@ class Turns:
         arm.timing = timing
 
     async def choose(self, arms: Sequence[Arm], child_of: Callable[[Arm], Process]) -> None:
-        """Let short calls be timed in company: as a graph, else one by one behind the hold, else alone.
+        """Let short calls be timed as launch batches: as a graph, else one by one behind the hold, else alone.
 
-        All arms under COMPANY_BELOW_MS are timed the same way, so one that cannot follow keeps the others back.
+        All arms under BATCH_BELOW_MS are timed the same way, so one that cannot follow keeps the others back.
         """
         if not self._rule.interleaved or any(not arm.timing.held for arm in arms):
             return
         if not self._kind:
             self._kind = "graph" if min(arm.per_call_ms for arm in arms) < SHORT_MS else "single"
             for arm in arms:
-                if arm.per_call_ms < COMPANY_BELOW_MS:
+                if arm.per_call_ms < BATCH_BELOW_MS:
                     self._calls[arm.rung.name] = calls_for(arm.per_call_ms)
         if self._kind == "single":
             return

@@ -24,7 +24,7 @@ from aisp.store.text import clean_line
 CLOCKS_DIFFER = 0.02  # median SM clocks of two arms that are further apart are named in the comparison
 
 
-class Lamp(Protocol):
+class RooflineBound(Protocol):
     """Holds an arm's time against the speed of light of its case; None where there is no bound."""
 
     def __call__(
@@ -38,18 +38,18 @@ class Lamp(Protocol):
     ) -> records.Light | None: ...
 
 
-def arm_record(arm: Arm, *, source: bytes, light: Lamp | None, base_ms: float | None) -> records.Arm:
+def arm_record(arm: Arm, *, source: bytes, roofline: RooflineBound | None, base_ms: float | None) -> records.Arm:
     """What is known of an arm, with its figures where they may be believed.
 
     Args:
         arm: so far, or at its end.
         source: the rung's own file as it ran.
-        light: the speed of light of the case, None where it is not known.
+        roofline: the roofline bound of the case, None where it is not known.
         base_ms: the first baseline's median, None where it has none or is this arm.
     """
     frozen = arm.samples.freeze()
     kept = frozen.discarded == 0
-    summary = quality = lit = clock = None
+    summary = quality = bound = clock = None
     if arm.believable and arm.timing is not Timing.NONE and len(frozen):
         quality = statistics.quality(frozen, resolution_ms=arm.resolution_ms, overhead_ms=arm.overhead_ms)
         quality = msgspec.structs.replace(quality, watch_us=sum(arm.cost_us.values()) if arm.cost_us else None)
@@ -58,16 +58,16 @@ def arm_record(arm: Arm, *, source: bytes, light: Lamp | None, base_ms: float | 
             summary = statistics.summarise(
                 frozen.device_ms[kept], frozen.replica[kept], frozen.round[kept], draws=_draws([arm])
             )
-    if summary is not None and light is not None:
+    if summary is not None and roofline is not None:
         host_ms = float(np.median(frozen.host_ms[kept]))
-        lit = light(
+        bound = roofline(
             time_ms=summary.median_ms,
             base_ms=base_ms,
             timing=arm.timing,
             host_ms=host_ms if math.isfinite(host_ms) else None,
             sm_clock_mhz=clock,
         )
-    bound_ms = lit.bound_ms if lit else None
+    bound_ms = bound.bound_ms if bound else None
     return records.Arm(
         rung=arm.name,
         state=arm.state,
@@ -80,7 +80,7 @@ def arm_record(arm: Arm, *, source: bytes, light: Lamp | None, base_ms: float | 
         calls=arm.calls if summary else None,
         sm_clock_mhz=clock,
         sol=bound_ms / summary.median_ms if summary and bound_ms is not None else None,
-        light=lit,
+        light=bound,
         quality=quality,
         naive=arm.naive,
         max_error=arm.max_error,

@@ -1,10 +1,10 @@
 """`History`: reading the store beside its writer, from any process, without ever blocking or changing it.
 
-Plain sqlite3, because a face opens the history before its first frame and sqlite-utils costs 0.2 s of import.
+Plain sqlite3, because a frontend opens the history before its first frame and sqlite-utils costs 0.2 s of import.
 Every call is one read transaction, so a record and its arms are of one moment. The file is opened at the
 first call, and again when another one has taken its place; where there is none, the history is empty.
 
-Safe from any thread: calls are serialised by a lock, so a face uses one worker thread and its event loop
+Safe from any thread: calls are serialised by a lock, so a frontend uses one worker thread and its event loop
 never waits.
 
 No figure of a quarantined rung leaves this module: its comparisons come without them, in the runs from before it was

@@ -1,8 +1,8 @@
-"""What the engine tells its faces: one ordered stream, the same for all of them, each with its `seq`.
+"""What the engine tells its clients: one ordered stream, the same for all of them, each with its `seq`.
 
 All texts are cleaned (no control or escape characters) before they are put into an event. `Reply`, `Welcome`, `Pulse`,
 `Status`, `EngineLog` and `Gap` belong to one connection and carry seq 0; all others are broadcast, kept in a
-journal on disk and replayed to a face that subscribes late.
+journal on disk and replayed to a client that subscribes late.
 
 Times ending in `_ns` are CLOCK_MONOTONIC, comparable on this host within one boot; NaN and -1 in telemetry mean
 "no answer", and are drawn as gaps.
@@ -116,7 +116,7 @@ class Status(Event, tag="status", kw_only=True):
     queue: list[QueueItem]
     watches: list[WatchItem]
     warm_workers: int
-    viewers: int
+    clients: int
     runs_done: int
     starting: str = ""  # as in Pulse
     store_note: str = ""  # "" for a store that keeps a write-ahead log; else what it keeps, and why
@@ -130,7 +130,7 @@ class EngineLog(Event, tag="engine_log", kw_only=True):
 
 
 class Gap(Event, tag="gap", kw_only=True):
-    """Events first..last are not coming: this face was too slow, or they are no longer kept."""
+    """Events first..last are not coming: this client was too slow, or they are no longer kept."""
 
     first: int
     last: int
@@ -142,7 +142,7 @@ class Gap(Event, tag="gap", kw_only=True):
 class RunPlanned(Event, tag="run_planned", kw_only=True):
     """A run was journalled; it will start when its device is free.
 
-    `run` has its arms in order, the baseline first, and neither its seed nor which sets will come unforeseen: nobody is
+    `run` has its arms in order, the baseline first, and neither its seed nor which sets are held out: nobody is
     to know them before its end.
     """
 

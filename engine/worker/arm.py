@@ -34,9 +34,9 @@ from aisp.engine.worker.timers import (
     CaptureError,
     CudaTimer,
     HostTimer,
+    LaunchBatch,
     Outputs,
     Sample,
-    Shot,
     Timer,
     WarmedUp,
     batch,
@@ -52,7 +52,7 @@ STREAM_EVERY_NS = 40_000_000  # samples leave the process at least this often wh
 THROTTLED = 1  # store.record.DISCARDED: the clock was low
 LEAST_GROUP = 4  # fewer calls in one sample gain nothing over one
 GROUP_MEMORY_SHARE = 0.25  # of the free device memory, for the buffers of a group
-ALIKE = 1e-2  # of a fingerprint's norm; the engine judges strictly, here only company is decided
+ALIKE = 1e-2  # of a fingerprint's norm; the engine judges strictly, here only how calls are batched is decided
 RANKS_WARM_UP_CALLS = 12
 MIXTURE = 4099  # a prime: the pattern of which elements come from which set repeats in no row
 GROUP_PREPARE_S = 2.0  # for prepare() on every set of buffers
@@ -146,10 +146,10 @@ class _Bound:
 
 
 class _Group:
-    """What one sample times: a shot, and the buffers that each of its calls reads."""
+    """What one sample times: a launches, and the buffers that each of its calls reads."""
 
-    def __init__(self, shot: Shot, buffers: list[list[object]], note: str = "") -> None:
-        self.shot = shot
+    def __init__(self, launches: LaunchBatch, buffers: list[list[object]], note: str = "") -> None:
+        self.launches = launches
         self.buffers = buffers  # per call, in the argument order of run(); with warm caches all calls share one
         self.note = note  # why it is less than was asked for
 
@@ -452,7 +452,7 @@ class Arm:
         if self._ranks.several:
             warmed = self._warm_up_together(timer, bound)
         else:
-            warmed = timer.warm_up(self._group.shot, lambda: self._refill(bound, 0), job.budget_ms)
+            warmed = timer.warm_up(self._group.launches, lambda: self._refill(bound, 0), job.budget_ms)
         return reports.WarmedUp(
             per_call_ms=warmed.per_call_ms,
             per_sample_ms=max(self._sample_wall_ms(bound), warmed.per_call_ms),
@@ -479,7 +479,7 @@ class Arm:
     def _sample_wall_ms(self, bound: _Bound) -> float:
         """Wall clock of one sample as the turns will take them, to know how many fit into one."""
         start = time.monotonic()
-        self._take(bound, [0] * self._grouped.shot.calls)
+        self._take(bound, [0] * self._grouped.launches.calls)
         return (time.monotonic() - start) * 1e3
 
     @property
@@ -501,10 +501,10 @@ class Arm:
             self._group = self._several(bound, timer, job)
         found = self._group
         # Also finds how long the stream must be held now.
-        timer.warm_up(found.shot, lambda: self._fill_all(bound, [0] * found.shot.calls), 0.0)
+        timer.warm_up(found.launches, lambda: self._fill_all(bound, [0] * found.launches.calls), 0.0)
         return reports.Grouped(
-            kind=found.shot.kind,
-            calls=found.shot.calls,
+            kind=found.launches.kind,
+            calls=found.launches.calls,
             per_sample_ms=self._sample_wall_ms(bound),
             timing=timer.timing,
             note=found.note,
@@ -618,7 +618,7 @@ class Arm:
         seen = registry.Call(stage, bound.case, self._grouped.buffers)
         self._poison_last()
         self._sensors.before(seen)
-        found = timer.sample(self._grouped.shot, lambda: self._fill_and_meet(bound, sets))
+        found = timer.sample(self._grouped.launches, lambda: self._fill_and_meet(bound, sets))
         outputs = [self._outputs(bound, returned) for returned in found.outputs]
         fingerprints = self._fingerprints(outputs)
         self._sensors.after(replace(seen, outputs=outputs, sample=found))
@@ -628,7 +628,7 @@ class Arm:
     def measure(self, job: jobs.Measure) -> Iterator[reports.Samples]:
         """Take samples until all sets are served or the budget is spent, sending them as they come."""
         bound = self._bound[job.case]
-        calls = self._grouped.shot.calls
+        calls = self._grouped.launches.calls
         if len(job.sets) % calls:
             raise RuntimeError(f"{len(job.sets)} sets for samples of {calls} calls")
         pending: list[tuple[list[int], Sample, int, list[float]]] = []
@@ -667,7 +667,7 @@ class Arm:
         self._digest.update(struct.pack(f"<{len(times)}d", *times))
         return reports.Samples(
             round=round_number,
-            calls=self._grouped.shot.calls,
+            calls=self._grouped.launches.calls,
             sets=[number for sets, _, _, _ in pending for number in sets],
             device_ms=times,
             host_ms=[found.host_ms for _, found, _, _ in pending],
@@ -692,10 +692,10 @@ class Arm:
         self._synchronize()
         return reports.Sustained(calls=job.calls)
 
-    def surprise(self, job: jobs.Surprise) -> reports.Surprised:
+    def held_out(self, job: jobs.Surprise) -> reports.Surprised:
         """Samples on values that were never here before, each after one on values that were."""
         bound = self._bound[job.case]
-        calls = self._grouped.shot.calls
+        calls = self._grouped.launches.calls
         seen_ms: list[float] = []
         unseen_ms: list[float] = []
         blob = job.outputs
@@ -703,10 +703,10 @@ class Arm:
         try:
             for number, known in enumerate(job.seen):
                 unseen = self._unseen(bound, job, number)  # made first: it leaves the caches alike for both
-                seen_ms.append(self._take(bound, [known] * calls, "surprise")[0].device_ms)
+                seen_ms.append(self._take(bound, [known] * calls, "held_out")[0].device_ms)
                 bound.sets.append(unseen)
                 try:
-                    found, outputs, _ = self._take(bound, [len(bound.sets) - 1] * calls, "surprise")
+                    found, outputs, _ = self._take(bound, [len(bound.sets) - 1] * calls, "held_out")
                 finally:
                     bound.sets.pop()
                 unseen_ms.append(found.device_ms)
@@ -756,7 +756,7 @@ class Arm:
         self._synchronize()
         return returned
 
-    def surrender(self, job: jobs.Surrender) -> reports.Surrendered:
+    def last_outputs(self, job: jobs.Surrender) -> reports.Surrendered:
         """Hand over what the last timed call left behind."""
         if self._last is None:
             return reports.Surrendered(outputs=job.outputs, set_index=-1)

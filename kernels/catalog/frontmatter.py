@@ -1,7 +1,7 @@
 """Front matter: TOML between two +++ lines at the head of lesson.md, checked key by key.
 
 `read` collects everything that is wrong with a file, each as a `Problem` with its key and fix, so that a
-lesson with three slips is repaired in one go. What a file may announce is bounded, because a face reads whatever lies
+lesson with three slips is repaired in one go. What a file may announce is bounded, because a frontend reads what lies
 in a folder: reading takes some milliseconds and a few megabytes, and at worst a second, whatever the file holds.
 """
 

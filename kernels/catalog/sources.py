@@ -241,7 +241,7 @@ def reason(error: OSError) -> str:
 
 def read_bytes(path: str) -> bytes:
     """What a regular file of at most MAX_FILE_BYTES holds. OSError where it is neither."""
-    # Not waiting: a pipe that carries a source's name must not hang the face that lists it.
+    # Not waiting: a pipe that carries a source's name must not hang the frontend that lists it.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         found = os.fstat(descriptor)

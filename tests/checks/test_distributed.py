@@ -38,7 +38,7 @@ from aisp.checks.registry import Call, Site
 from aisp.engine.worker.group import Ranks
 from aisp.kernels import catalog
 
-rank, meeting, folder = int(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
+rank, rendezvous, folder = int(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
 target = catalog.load_target(folder, root=folder.parent.parent, chapter="distributed")
 site = Site("cpu", folder, target, target.rung("optimized"), frozenset())
 case = target.case("cpu")
@@ -46,7 +46,7 @@ case = target.case("cpu")
 
 first = Collectives(site)
 first.before_import()
-ranks = Ranks(rank, 2, meeting, "cpu")  # as an arm does: between before_import and the import
+ranks = Ranks(rank, 2, rendezvous, "cpu")  # as an arm does: between before_import and the import
 from torch.distributed import all_reduce as bound_at_import
 
 N = 1000
@@ -179,7 +179,7 @@ def noted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, 
     fixture = GALLERY / "distributed" / "collective_short_circuit"
     processes = [
         subprocess.Popen(
-            [sys.executable, str(folder / "script.py"), str(rank), str(folder / "meeting"), str(fixture)],
+            [sys.executable, str(folder / "script.py"), str(rank), str(folder / "rendezvous"), str(fixture)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

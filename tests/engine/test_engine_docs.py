@@ -94,7 +94,7 @@ def test_the_stop_rule_is_the_codes(mode: str, quick: bool) -> None:
 
 def test_the_rules_for_short_calls_and_low_clocks_are_the_codes() -> None:
     section = " ".join(SECTIONS["What is measured, and how"].split())
-    short, company = f"{turns.SHORT_MS * 1e3:.0f} us", f"{turns.COMPANY_BELOW_MS * 1e3:.0f} us"
+    short, company = f"{turns.SHORT_MS * 1e3:.0f} us", f"{turns.BATCH_BELOW_MS * 1e3:.0f} us"
     assert f"under {short} a call, all arms under {company}" in section
     assert f"graph of {turns.CALLS[0]} to {turns.CALLS[1]} calls" in section
     assert f"below {turns.THROTTLED_BELOW * 100:.0f} % of it" in section
@@ -128,7 +128,7 @@ def test_the_limits_are_the_codes() -> None:
         "all compiled": f"{caches.MOST_ENTRIES} keys, and {caches.MOST_STORED_BYTES >> 30} GiB",
         "processes of": str(guard.PROCESS_LIMIT),
         "a frame": f"{framing.MAX_FRAME_BYTES >> 20} MiB",
-        "a face's": f"{journal.VIEWER_QUEUE_BYTES >> 20} MiB",
+        "a client's": f"{journal.CLIENT_QUEUE_BYTES >> 20} MiB",
         "a request": f"{framing.MAX_REQUEST_BYTES >> 10} KiB",
         "connections that have said": str(server.MOST_CONNECTIONS),
         "connections that have not": str(server.MOST_GREETING),

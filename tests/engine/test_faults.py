@@ -72,7 +72,7 @@ async def test_an_evil_rung_ends_in_its_own_state_and_leaves_its_siblings_alone(
     assert not row.caught or row.caught in caught
     if caught:
         assert all(c.speedup is None for c in result.record.comparisons if row.rung in (c.rung, c.baseline))
-    assert result.finished.arm(row.rung) == arm, "faces are told what is stored"
+    assert result.finished.arm(row.rung) == arm, "clients are told what is stored"
 
 
 @pytest.mark.parametrize("batch", BATCHES)

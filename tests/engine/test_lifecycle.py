@@ -40,7 +40,7 @@ async def test_sigterm_ends_runs_as_cancelled_and_leaves_nothing(own: Own, root:
         await stream.until(events.Step, lambda step: step.step.name == "verify")
         workers = engine.workers()
         assert engine.terminate() == 0
-        # Faces are told before the line goes.
+        # Clients are told before the line goes.
         assert (await stream.finish(running)).state == "cancelled"
         assert (await stream.finish(waiting)).reason == "cancelled: the engine was stopped"
     assert len(workers) > 0

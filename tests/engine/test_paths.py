@@ -95,7 +95,7 @@ def test_a_relative_aisp_state_is_made_absolute(bare: Path, monkeypatch: pytest.
 
 
 def test_a_relative_xdg_folder_is_ignored(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The face and its engine have different working folders; the XDG specification says to ignore such values."""
+    """The client and its engine have different working folders; the XDG specification says to ignore such values."""
     monkeypatch.chdir(bare)
     monkeypatch.setenv("XDG_STATE_HOME", "relative")
     monkeypatch.setenv("XDG_RUNTIME_DIR", "relative")

@@ -390,7 +390,7 @@ class FakeNvml:
 
 
 class Bed:
-    """Services of a fake engine, and what reached its faces and its store."""
+    """Services of a fake engine, and what reached its clients and its store."""
 
     def __init__(
         self,

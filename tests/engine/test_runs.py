@@ -107,7 +107,7 @@ async def test_the_verifier_makes_inputs_while_the_arms_start_and_what_comes_nex
 
 
 @pytest.mark.parametrize("replicas", [1, 3])
-async def test_unforeseen_values_are_made_once_for_every_replica_and_never_while_it_is_timed(
+async def test_held_out_values_are_made_once_for_every_replica_and_never_while_it_is_timed(
     tmp_path: Path, replicas: int
 ) -> None:
     record, told = await carried_out(tmp_path, replicas=replicas)

@@ -1,4 +1,4 @@
-"""What faces list of the checks: issues, proofs, what they said of a run, and the page that is written from them."""
+"""What frontends list of the checks: issues, proofs, what they said of a run, and the page written from them."""
 
 from __future__ import annotations
 
