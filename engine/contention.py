@@ -130,7 +130,7 @@ class Waits:
         shared = 1.0 + (min(others / self.cores, 1.0) if self.cores else 0.0)
         return max(1.0 / max(queue, 1.0 / MOST_FACTOR), shared)
 
-    def told(self) -> str:
+    def sentence(self) -> str:
         """In words, for a note."""
         parts = [] if self.share is None else [f"threads waited {self.share:.0%} of the time"]
         if self.others_cores is not None:

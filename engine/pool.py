@@ -51,8 +51,8 @@ class Pool:
         self._generation = 0  # those of an earlier one are not to be used
         self.last_ready: Child | None = None
         self.greet: Callable[[Child], Awaitable[None]] | None = None  # talks to whoever is taken, before anybody else
-        self.tell: Callable[[str], None] = lambda text: None  # what is waited for; "" when it is over
-        self._telling = False
+        self.report: Callable[[str], None] = lambda text: None  # what is waited for; "" when it is over
+        self._reports = False
 
     @property
     def warm(self) -> int:
@@ -130,7 +130,7 @@ class Pool:
     async def _made_ready(self, child: Child) -> Child:
         """The child, once it is ready; one that does not become so is ended. Raises as `take` does."""
         try:
-            async with self._told_of(child):
+            async with self._reporting(child):
                 await spawner.until_ready(child)
             if not child.alive:
                 raise ChildGoneError("it died while it stood by")
@@ -146,26 +146,26 @@ class Pool:
         return child
 
     @contextlib.asynccontextmanager
-    async def _told_of(self, child: Child) -> AsyncIterator[None]:
+    async def _reporting(self, child: Child) -> AsyncIterator[None]:
         """Whoever is waited for is told again and again, one at a time: an import may hang for as long as it likes."""
-        if self._telling or child.ready:
+        if self._reports or child.ready:
             yield
             return
-        self._telling = True
-        telling = asyncio.create_task(self._tell_again(child))
+        self._reports = True
+        reporting = asyncio.create_task(self._report_again(child))
         try:
             yield
         finally:
-            self._telling = False
-            telling.cancel()
-            self.tell("")
+            self._reports = False
+            reporting.cancel()
+            self.report("")
 
-    async def _tell_again(self, child: Child) -> None:
+    async def _report_again(self, child: Child) -> None:
         waited_s = 0.0
         while True:
             await asyncio.sleep(TELL_AFTER_S)
             waited_s += TELL_AFTER_S
-            self.tell(
+            self.report(
                 f"waiting for process {child.pid} to import torch, for {waited_s:.0f} s now of at most "
                 f"{spawner.READY_LIMIT_S:.0f}: {spawner.doing(child.pid)}"
             )

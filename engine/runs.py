@@ -52,9 +52,9 @@ log = logging.getLogger("aisp.runs")
 OUTPUT_LINES_PER_EVENT = 200
 DRAIN_S = 0.1
 NAIVE_PATIENCE_S = 60.0
-LAST_WORDS_S = 5.0
-TOLD_BYTES = 4 << 20  # of a run's record in one event: a frame may have twice as many
-TOLD_FINDINGS = 1000
+FINAL_REPORT_S = 5.0
+REPORTED_BYTES = 4 << 20  # of a run's record in one event: a frame may have twice as many
+REPORTED_FINDINGS = 1000
 CONTEXT_BYTES = 768 << 20  # of GPU memory, for a process that stands by
 
 
@@ -164,7 +164,7 @@ class Execution:
             plan.rule,
             random.Random(plan.seed),
             services.publish,
-            self._tell_step,
+            self._report_step,
             services.limits.progress_s,
         )
         self._reason = ""
@@ -241,7 +241,7 @@ class Execution:
 
     async def _end(self, sampler: Sampler) -> records.Run:
         if self._device == "cuda" and self._before:
-            await self._mourn()
+            await self._handle_lost_gpu()
         await self._clean_up()
         self._flush(sampler)
         try:
@@ -351,7 +351,7 @@ class Execution:
                 if arm.running:
                     await self._guarded(arm, self._try_more)
         await self._each(taking_part, self._finish_process)
-        await self._tell()
+        await self._report()
 
     def _expect_processes(self, arms: Sequence[Arm], replicas: int) -> None:
         """Let what so many further replicas of these take begin to start while those of now compile, or after the last
@@ -530,16 +530,16 @@ class Execution:
             await work(arm)
         except ArmEnd as end:
             self._end_arm(arm, end)
-            await self._hear_last_words(arm)
+            await self._final_sensor_report(arm)
             await self._end_process(arm)
 
-    async def _hear_last_words(self, arm: Arm) -> None:
+    async def _final_sensor_report(self, arm: Arm) -> None:
         """What the sensors of a refused arm noted, where its process can still tell."""
         child = arm.child
         if arm.correctness is not Correctness.WRONG or child is None or not child.alive:
             return
         with contextlib.suppress(ChildGoneError, ChildTimeoutError):
-            report = await child.ask(jobs.Inspect(), LAST_WORDS_S)
+            report = await child.ask(jobs.Inspect(), FINAL_REPORT_S)
             if isinstance(report, reports.Inspected):
                 arm.sensed += facts.sensed(report, self.plan.target.ranks)
 
@@ -555,7 +555,7 @@ class Execution:
             arm.max_error = end.max_error  # None where a wrong output has no finite error
         if end.check:
             arm.refusal = Refusal(end.check, clean_line(end.detail.splitlines()[0] if end.detail else end.reason))
-        self._tell_arm(arm)
+        self._report_arm(arm)
 
     async def _end_process(self, arm: Arm) -> None:
         child, arm.child = arm.child, None
@@ -571,12 +571,12 @@ class Execution:
         if code is None and child.alive:
             arm.state = State.INFRA_ERROR
             arm.reason = f"process {child.pid} cannot be killed: it is stopped in the kernel, with all that it holds"
-            self._tell_arm(arm)
+            self._report_arm(arm)
             self._services.on_lost_gpu(f"process {child.pid} cannot be killed")
         elif self._device == "cuda" and (pending := await self._services.ownership.ended(child.pid)):
             self._services.on_lost_gpu(pending)
 
-    async def _mourn(self) -> None:
+    async def _handle_lost_gpu(self) -> None:
         """If the GPU is lost, so is the run: what its processes said of themselves on the way down counts no more."""
         self._lost = self._lost or await self._services.ownership.lost()
         if self._lost:
@@ -641,7 +641,7 @@ class Execution:
         if gate and not self.plan.compiles(arm.rung):
             await self._enter(arm)
         arm.correctness = Correctness.CORRECT
-        self._tell_arm(arm)
+        self._report_arm(arm)
 
     async def _enter(self, arm: Arm, *, most: int | None = None) -> None:
         """The drawn shapes of the gate."""
@@ -716,7 +716,7 @@ class Execution:
             if not any(arm.running for arm in arms):
                 return
             if number == 0 or number % 2 == 1:
-                await self._tell()
+                await self._report()
             number += 1
 
     async def _challenge(self, arm: Arm, replica: int) -> None:
@@ -854,13 +854,13 @@ class Execution:
     async def _step(self, name: str, arm: Arm | None = None) -> AsyncIterator[None]:
         whose = arm.name if arm else ""
         start = time.monotonic_ns()
-        self._tell_step(records.Step(name, whose, start))
+        self._report_step(records.Step(name, whose, start))
         try:
             yield
         finally:
-            self._tell_step(records.Step(name, whose, start, (time.monotonic_ns() - start) / 1e6))
+            self._report_step(records.Step(name, whose, start, (time.monotonic_ns() - start) / 1e6))
 
-    def _tell_step(self, step: records.Step) -> None:
+    def _report_step(self, step: records.Step) -> None:
         if step.duration_ms is not None:
             self._steps.append(step)
         self._services.publish(events.Step(run_id=self._id, step=step))
@@ -905,10 +905,10 @@ class Execution:
                     events.Output(run_id=self._id, arm=whose, stream=stream, lines=shown, dropped=lost)
                 )
 
-    def _tell_arm(self, arm: Arm) -> None:
+    def _report_arm(self, arm: Arm) -> None:
         self._services.publish(events.ArmUpdate(run_id=self._id, arm=self._arm_record(arm)))
 
-    async def _tell(self) -> None:
+    async def _report(self) -> None:
         """Preliminary figures. They cost some 10 ms an arm: in a thread, while nothing is measured."""
         self._publish_figures(*await asyncio.to_thread(self._figures))
 
@@ -1010,7 +1010,7 @@ class Execution:
         )
         samples = {arm.name: arm.samples.freeze() for arm in self._arms if arm.samples.device_ms}
         await self._services.store("finish", record, samples, telemetry)
-        self._services.publish(events.RunFinished(run=told(record)))
+        self._services.publish(events.RunFinished(run=reported(record)))
         return record
 
     def _telemetry(self) -> Telemetry | None:
@@ -1087,18 +1087,18 @@ class Execution:
         return State.OK, ""
 
 
-def told(record: records.Run) -> records.Run:
+def reported(record: records.Run) -> records.Run:
     """The record as clients hear of it: whole, but for one that would hardly fit into a frame.
 
     Of that the long texts of arms are left out, and findings that nobody must see; a flag says so.
     """
-    if len(msgspec.msgpack.encode(record)) <= TOLD_BYTES:
+    if len(msgspec.msgpack.encode(record)) <= REPORTED_BYTES:
         return record
     grave = [found for found in record.findings if found.status in (FindingStatus.CAUGHT, FindingStatus.SUSPECT)]
     return msgspec.structs.replace(
         record,
         arms=tuple(msgspec.structs.replace(arm, detail="") for arm in record.arms),
-        findings=tuple(grave[:TOLD_FINDINGS]),
+        findings=tuple(grave[:REPORTED_FINDINGS]),
         flags=(*record.flags, f"told in part: `aisp bench history {record.id}` shows all of it"),
     )
 

@@ -136,8 +136,8 @@ class Engine:
         self._followed = False  # whether the store is another file than the one that was opened first
         self._environment: tuple[Any, ...] = ()  # what was put last
         self._pool = Pool(interpret=not self._hardware.gpus)
-        self._waits_told = False
-        self._pool.tell = self._tell_wait
+        self._waits_reported = False
+        self._pool.report = self._report_wait
         self._installation = Installation(state_file())
         self._guarding = Guarding(
             self._installation, self._pool, self._banner, lambda: self._call_store("release", INSTALLED_CHECK)
@@ -182,7 +182,7 @@ class Engine:
         try:
             await self._bind()
             await self._open_store()
-            lost = await self._greet_store()
+            lost = await self._report_store()
             await self._guarding.begin(lost)
             self._installation.read_in_background(lambda: self._busy)
             await self._recall_peak()
@@ -205,7 +205,7 @@ class Engine:
         )
         with contextlib.suppress(OSError), paths.log_file().open("ab") as sink:
             os.dup2(sink.fileno(), 2)  # until now the client that started us reads it, which may go away
-        jobs = [loop.create_task(work) for work in (self._work_queue(), self._keep_house(), guard.watch())]
+        jobs = [loop.create_task(work) for work in (self._work_queue(), self._housekeeping(), guard.watch())]
         try:
             await self._stopping.wait()
         finally:
@@ -243,14 +243,14 @@ class Engine:
             "write-ahead log needs memory that all of its readers share; AISP_STATE on a local disk is faster"
         )
 
-    async def _greet_store(self) -> list[str]:
+    async def _report_store(self) -> list[str]:
         """Say what the store was opened with; the runs in the middle of which the engine before was lost."""
-        self._tell_opened()
+        self._report_opened()
         lost: list[str] = await self._call_store("mark_lost", self.epoch)
-        self._tell_lost(lost)
+        self._report_lost(lost)
         return lost
 
-    def _tell_opened(self) -> None:
+    def _report_opened(self) -> None:
         opened = self._store.opened
         if opened.set_aside is not None:
             kept = clean_line(os.fsencode(opened.set_aside))
@@ -270,7 +270,7 @@ class Engine:
             kept = clean_line(os.fsencode(opened.log_kept))
             self._banner("log", f"a log without its database was kept as {kept}: put it beside that one, as NAME-wal")
 
-    def _tell_lost(self, lost: list[str]) -> None:
+    def _report_lost(self, lost: list[str]) -> None:
         if lost:
             log.warning("%d run(s) of an earlier engine ended as engine_lost: %s", len(lost), ", ".join(lost))
 
@@ -302,10 +302,10 @@ class Engine:
                 else:
                     queued.task.result()
             except Exception as error:  # the others still have to be told
-                self._tell_unstored(queued, error)
+                self._report_unstored(queued, error)
         for asked in fuzzes:
             if asked.task is None or asked.task.cancelled():
-                self._tell_unstarted(asked, "cancelled: the engine was stopped")
+                self._report_unstarted(asked, "cancelled: the engine was stopped")
         await self._pool.close()
         await spawner.sweep_orphans()
         await workplaces.cleared()
@@ -368,7 +368,7 @@ class Engine:
             if self._socket_path.stat().st_ino == self._socket_inode:
                 self._socket_path.unlink()
 
-    async def _keep_house(self) -> None:
+    async def _housekeeping(self) -> None:
         """Every few seconds: are lock, store and socket still ours? Are warm processes still wanted?
 
         Is the store backed up? And is there an orphan of a process that could not be killed at the time and has ended
@@ -416,10 +416,10 @@ class Engine:
             log.warning("%s", text)
         self._publish(events.Banner(key=key, text=text, severity=severity))
 
-    def _tell_wait(self, text: str) -> None:
-        if text or self._waits_told:
+    def _report_wait(self, text: str) -> None:
+        if text or self._waits_reported:
             self._banner("start", text)
-        self._waits_told = bool(text)
+        self._waits_reported = bool(text)
 
     def _publish_log(self, level: str, text: str) -> None:
         self._log_lines.append(f"{level:7} {text}")
@@ -443,12 +443,12 @@ class Engine:
                         continue
                     if not self._ready.is_set():
                         self._starting = clean_line(str(error))
-                    self._tell_waiting(error)
+                    self._report_waiting(error)
                     if self._stopping.is_set():
                         raise
                     await asyncio.sleep(2.0)
                 else:
-                    self._tell_waiting(None)
+                    self._report_waiting(None)
                     if name == "put_environment":
                         self._environment = arguments
                     return result
@@ -467,7 +467,7 @@ class Engine:
         finally:
             _answer_awaited.reset(token)
 
-    def _tell_waiting(self, error: StoreError | None) -> None:
+    def _report_waiting(self, error: StoreError | None) -> None:
         """Say once that nothing can be stored, and once that it can be again."""
         if error is not None and not self._store_waits:
             self._store_waits = f"{error}; results wait in memory and runs are paused"
@@ -482,9 +482,9 @@ class Engine:
             try:
                 await self._attempt("look")
             except StoreError as error:
-                self._tell_waiting(error)
+                self._report_waiting(error)
             else:
-                self._tell_waiting(None)
+                self._report_waiting(None)
 
     async def _attempt(self, name: str, *arguments: Any, **named: Any) -> Any:
         """One call of the writer, in the store that is at the path and under a lock that is ours.
@@ -579,8 +579,8 @@ class Engine:
             return
         text, self._store, lost = found
         self._followed = True
-        self._tell_opened()
-        self._tell_lost(lost)
+        self._report_opened()
+        self._report_lost(lost)
         text += ". `aisp engine stop` before files of its state are moved"
         self._banner("moved", clean_line(os.fsencode(text), limit=2000), "error")
 
@@ -655,15 +655,15 @@ class Engine:
                 if queued.task.cancelled():  # before its first step: it had no chance to conclude itself
                     await self._end_unstarted(queued, "cancelled before it began")
                 elif (error := queued.task.exception()) is not None:
-                    self._tell_unstored(queued, error)
+                    self._report_unstored(queued, error)
             finally:
                 if queued in self._queue:
                     self._queue.remove(queued)
                 self._runs_done += 1
                 self._last_activity = time.monotonic()
-            await self._tell_watch(queued.plan, execution)
+            await self._report_watch(queued.plan, execution)
 
-    def _tell_unstored(self, queued: Queued, error: BaseException) -> None:
+    def _report_unstored(self, queued: Queued, error: BaseException) -> None:
         """The end of a run that the store does not have as it was."""
         log.error("run %s could not be concluded: %s", queued.plan.record.id, error, exc_info=error)
         reason = clean_line(f"the result could not be stored: {error}")
@@ -679,16 +679,16 @@ class Engine:
         try:
             await asyncio.wait({asked.task})
             if asked.task.cancelled():  # before its first step
-                self._tell_unstarted(asked, "cancelled before it began")
+                self._report_unstarted(asked, "cancelled before it began")
             elif (error := asked.task.exception()) is not None:
                 log.error("fuzz %s could not be concluded: %s", asked.plan.id, error, exc_info=error)
-                self._tell_unstarted(asked, clean_line(f"the engine failed: {error}"))
+                self._report_unstarted(asked, clean_line(f"the engine failed: {error}"))
         finally:
             if asked in self._fuzzes:
                 self._fuzzes.remove(asked)
             self._last_activity = time.monotonic()
 
-    def _tell_unstarted(self, asked: QueuedFuzz, reason: str) -> None:
+    def _report_unstarted(self, asked: QueuedFuzz, reason: str) -> None:
         """The end of a fuzz that could not tell it itself; it is not stored."""
         if asked in self._fuzzes:
             self._fuzzes.remove(asked)
@@ -820,7 +820,7 @@ class Engine:
         await self._enqueue([plan], self._call_store)
         return snapshot, plan.record.id, ""
 
-    async def _tell_watch(self, ended: Plan, execution: Execution) -> None:
+    async def _report_watch(self, ended: Plan, execution: Execution) -> None:
         """Let the watch of a target know of a run's end, and drop what is planned for nothing but what that wrote."""
         found = self._watches.get(ended.record.target)
         if found is None:
@@ -1167,7 +1167,7 @@ class Engine:
         stopped = [asked for asked in self._fuzzes if request.run_id in ("", asked.plan.id)]
         for asked in stopped:
             if asked.task is None:
-                self._tell_unstarted(asked, "cancelled before it began")
+                self._report_unstarted(asked, "cancelled before it began")
             else:
                 asked.task.cancel()
         if request.run_id and stopped:

@@ -116,7 +116,7 @@ class Turns:
         rule: of the run.
         order: the run's own source of chance.
         publish: where events go.
-        tell_step: where a step goes that has ended.
+        report_step: where a step goes that has ended.
         patience_s: how long a process may give no sign.
     """
 
@@ -127,14 +127,14 @@ class Turns:
         rule: StopRule,
         order: random.Random,
         publish: Callable[[events.Event], None],
-        tell_step: Callable[[Step], None],
+        report_step: Callable[[Step], None],
         patience_s: float,
     ) -> None:
         self._run_id = run_id
         self._case = case
         self._rule = rule
         self._order = order
-        self._publish, self._tell_step = publish, tell_step
+        self._publish, self._report_step = publish, report_step
         self._patience_s = patience_s
         self._kind = ""  # "graph", "batch" or "single" once it is decided
         self._calls: dict[str, int] = {}
@@ -266,7 +266,7 @@ class Turns:
             await asyncio.sleep(pause_s)
             self._cooling_left_s -= pause_s
             took_ms = (time.monotonic_ns() - start) / 1e6
-            self._tell_step(Step("cooling", arm.name, start, took_ms, f"SM clock under {least_mhz:.0f} MHz"))
+            self._report_step(Step("cooling", arm.name, start, took_ms, f"SM clock under {least_mhz:.0f} MHz"))
             pause_s = min(2 * pause_s, 1.0)
 
     async def _samples(self, arm: Arm, child: Process, job: jobs.Measure, replica: int) -> tuple[int, bool]:

@@ -231,7 +231,7 @@ def _beside_neighbours(rung: Arm, base: Arm, rules: _Rules) -> tuple[float, list
     floor = worst.factor - 1.0
     if floor <= max(rules.floor, TELL):
         return rules.floor, []
-    told = [f"the machine was busy ({worst.told()})"]
+    told = [f"the machine was busy ({worst.sentence()})"]
     return (rules.floor if rules.measured else floor), told
 
 

@@ -106,16 +106,16 @@ class Watch:
                     async with contextlib.aclosing(self._hints()) as hints:
                         async for save_ns in hints:
                             await self._look(save_ns)
-                            self._tell("the watch itself", "")
+                            self._report("the watch itself", "")
                 except Exception as error:  # whatever it is: the next save is looked at again
                     told = f"a save of {self.target.id} could not be looked at: {_named(error)}"
-                    if self._tell("the watch itself", told):
+                    if self._report("the watch itself", told):
                         log.exception("%s", told)
                     await asyncio.sleep(SWEEP_S)
                 await asyncio.sleep(0.1)
         finally:
             for about in list(self._told):
-                self._tell(about, "")
+                self._report(about, "")
 
     async def _look(self, save_ns: int) -> None:
         """Take the state that stands there, where it is another one."""
@@ -131,7 +131,7 @@ class Watch:
                     self._ran = kept | {name: files[name] for name in changed & files.keys()}
                 return
             self._written = {name: rung for name, rung in self._written.items() if name not in changed}
-            self._tell_written()
+            self._report_written()
         await self._take(files, save_ns=save_ns)
 
     def run_ended(self, written: Mapping[str, str]) -> None:
@@ -139,12 +139,14 @@ class Watch:
         self._run_ended_s = time.monotonic()
         if not written.keys() <= self._written.keys():
             self._written |= written
-            self._tell_written()
+            self._report_written()
 
-    def _tell_written(self) -> None:
+    def _report_written(self) -> None:
         names = ", ".join(f"{self.target.folder / name} (by {rung})" for name, rung in sorted(self._written.items()))
         told = f"a run of {self.target.id} writes a source that is watched: {clean_line(os.fsencode(names))}"
-        self._tell("its own", f"{told}; no run starts of it until it changes while none is under way" if names else "")
+        self._report(
+            "its own", f"{told}; no run starts of it until it changes while none is under way" if names else ""
+        )
 
     async def _hints(self) -> AsyncGenerator[int, None]:
         """CLOCK_MONOTONIC of every moment worth a look. Ends when something else must be listened to."""
@@ -231,9 +233,9 @@ class Watch:
             elif before is not None:
                 held = f"its files have been changing for {LOCK_PATIENCE_S:g} s; it runs once they stand still"
             before = None
-        self._tell("held", held and f"{self.target.id} is not run: {held}")
+        self._report("held", held and f"{self.target.id} is not run: {held}")
         news = [problem for problem in self.target.left_out if problem not in self._left_out]
-        self._tell("what is left out", "; ".join(clean_line(str(problem)) for problem in news))
+        self._report("what is left out", "; ".join(clean_line(str(problem)) for problem in news))
         return before
 
     def _doubt(self, files: dict[str, bytes]) -> tuple[tuple[str, int], ...]:
@@ -251,7 +253,7 @@ class Watch:
                 found.append((name, changed_ns))
         return tuple(found)
 
-    def _tell(self, about: str, text: str) -> bool:
+    def _report(self, about: str, text: str) -> bool:
         """Say something once, and once that it is over; whether it was news."""
         news = self._told.get(about, "") != text
         if news:

@@ -291,7 +291,7 @@ def serve(channel: Channel, l2_bytes: int, place: Place) -> int:
 
                 if role is not None:
                     raise RuntimeError("TellImports after Load")
-                channel.send(imports.tell())
+                channel.send(imports.report())
             elif isinstance(job, jobs.Finish):
                 channel.send(role.done() if isinstance(role, Arm) else reports.Done(samples=0, sha256=""))
                 return 0

@@ -78,12 +78,12 @@ class _Sensors:
                 continue
             try:
                 self.all.append(kind(site))
-            except Exception as error:  # see _told
-                self._failed[kind.name] = _told(error)
+            except Exception as error:  # see _described
+                self._failed[kind.name] = _described(error)
         self._around = [s for s in self.all if _overrides(s, "before_call")]
         self._behind = [s for s in self.all if _overrides(s, "after_call")]
 
-    def tell(self, hook: str, *arguments: object) -> None:
+    def call(self, hook: str, *arguments: object) -> None:
         """Call one hook of every sensor."""
         for sensor in self.all:
             self._ask(sensor, hook, *arguments)
@@ -105,8 +105,8 @@ class _Sensors:
         start = time.perf_counter_ns()
         try:
             getattr(sensor, hook)(*arguments)
-        except Exception as error:  # see _told
-            self._failed[sensor.name] = f"{hook}: {_told(error)}"
+        except Exception as error:  # see _described
+            self._failed[sensor.name] = f"{hook}: {_described(error)}"
         if hook in ("before_call", "after_call"):
             self._spent_ns[sensor.name] = self._spent_ns.get(sensor.name, 0) + time.perf_counter_ns() - start
 
@@ -117,8 +117,8 @@ class _Sensors:
             if sensor.name not in self._failed:
                 try:
                     found[sensor.name] = packed(sensor.facts())
-                except Exception as error:  # see _told
-                    self._failed[sensor.name] = f"facts: {_told(error)}"
+                except Exception as error:  # see _described
+                    self._failed[sensor.name] = f"facts: {_described(error)}"
         return reports.Sensed(facts=found, failed=self._failed)
 
     def cost_us(self) -> dict[str, float]:
@@ -126,7 +126,7 @@ class _Sensors:
         return {name: spent / 1e3 / max(self._samples, 1) for name, spent in self._spent_ns.items()}
 
 
-def _told(error: Exception) -> str:
+def _described(error: Exception) -> str:
     """Whatever a sensor stumbles over must not end the run; its check becomes UNAVAILABLE and says this."""
     return f"{kind_of(error)}: {said(error)}"[:300]
 
@@ -189,10 +189,10 @@ class Arm:
         )
         self._ranks = Ranks(job.rank, job.ranks, job.meeting, job.device)  # decides which GPU is this process's
         self._sensors = _Sensors(self._site)
-        self._sensors.tell("before_import")
+        self._sensors.call("before_import")
         module = import_module(self._folder, job.module)
         self._run, self._prepare = entries_of(module)
-        self._sensors.tell("after_import")
+        self._sensors.call("after_import")
 
     # -- inputs ----------------------------------------------------------------------------------------------------
 
@@ -273,7 +273,7 @@ class Arm:
         start = time.perf_counter()
         self._check_arguments(len(bound.buffers))
         bound.call = self._prepared(bound.buffers)
-        self._sensors.tell("after_prepare", bound.case, bound.buffers)
+        self._sensors.call("after_prepare", bound.case, bound.buffers)
         self._refill(bound, 0)
         self._outputs(bound, bound.call(*bound.buffers))
         self._synchronize()
@@ -446,7 +446,7 @@ class Arm:
                 CudaTimer(self._l2_bytes, latency=latency, warm=job.warm) if self._device == "cuda" else HostTimer()
             )
         timer = self._timer
-        self._sensors.tell("before_timing")
+        self._sensors.call("before_timing")
         gc.freeze()  # a full collection takes 100 ms; it was done while standing by
         self._group = _Group(single(lambda: call(*bound.buffers)), [bound.buffers])
         if self._ranks.several:
@@ -746,7 +746,7 @@ class Arm:
             self._synchronize()
             self._site.call_once = functools.partial(self._call_once, timed)
             self._site.launch_once = functools.partial(self._callable(timed), *timed.buffers)
-            self._sensors.tell("after_timing")
+            self._sensors.call("after_timing")
         return reports.Inspected(sensed=[self._sensors.sensed()], cost_us=self._sensors.cost_us())
 
     def _call_once(self, bound: _Bound, number: int = 0) -> object:

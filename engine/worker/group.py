@@ -32,8 +32,8 @@ class Ranks:
         if device == "cuda":
             torch.cuda.set_device(rank)
             if rank:
-                # The torch handles were saved for the first GPU while this process stood by: events recorded there would
-                # time nothing of what this rank does.
+                # The torch handles were saved for the first GPU while this process stood by: events recorded
+                # there would time nothing of what this rank does.
                 timers.stand_ready(anew=True)
         dist.init_process_group(
             "nccl" if device == "cuda" else "gloo",

@@ -154,7 +154,7 @@ found = {}
 for scenario in (nothing, reduced, bound, in_two_halves, dropped, polled, of_a_future, gathered, told, halved,
                  barrier_dropped, one_way, answered, sent_and_left, batched, apart, paired, past_python):
     watching = Collectives(site)
-    watching.ears = first.ears
+    watching.listeners = first.listeners
     for number in range(3):
         scenario()  # outside of a timed call it does not count
         watching.before_call(Call("timed", case, [[]]))
@@ -164,8 +164,8 @@ for scenario in (nothing, reduced, bound, in_two_halves, dropped, polled, of_a_f
         watching.after_call(Call("timed", case, [[]], [()], sample))
         dist.barrier()
     found[scenario.__name__] = msgspec.to_builtins(watching.facts())
-first.ears.leave()
-found["left"] = {"restored": dist.ProcessGroup.allreduce.__name__ == "allreduce" and not first.ears._originals}
+first.listeners.leave()
+found["left"] = {"restored": dist.ProcessGroup.allreduce.__name__ == "allreduce" and not first.listeners._originals}
 print(json.dumps(found))
 ranks.leave()
 """
@@ -273,7 +273,7 @@ def test_a_lesson_of_one_rank_is_not_listened_to() -> None:
     target = target_of(MAIN / "kernels" / "ch07_memory_access" / "transpose", "ch07")
     sensor = distributed.Collectives(Site("cpu", target.folder, target, target.rung("optimized"), frozenset()))
     sensor.before_import()
-    assert sensor.ears is None
+    assert sensor.listeners is None
     assert sensor.facts().calls == 0
 
 

@@ -11,7 +11,7 @@ from aisp.engine import planning, spawner
 from aisp.engine.pool import Pool
 from aisp.engine.protocol import events
 from aisp.engine.protocol.framing import MAX_FRAME_BYTES, Decoder, Encoder
-from aisp.engine.runs import Execution, Services, told
+from aisp.engine.runs import Execution, Services, reported
 from aisp.engine.spawner import Child
 from aisp.engine.telemetry import Nvml
 from aisp.store.outcomes import State, Validity, Verdict
@@ -125,13 +125,13 @@ async def test_held_out_values_are_made_once_for_every_replica_and_never_while_i
 
 def test_a_record_that_would_hardly_fit_into_a_frame_is_told_without_what_is_long() -> None:
     record = examined(planned())
-    assert told(record) is record
+    assert reported(record) is record
     arms = tuple(
         replace(record.arms[1], rung=f"optimized_{number}", detail="x" * 60_000, naive=None) for number in range(200)
     )
     said = (finding("timing.score", "optimized_1", "suspect", "odd"), *(finding("a.b", "c") for _ in range(20_000)))
     long = replace(record, arms=(record.arms[0], *arms), findings=said, validity=Validity.SUSPECT, verdict=Verdict.NONE)
-    frame = Encoder().frame(events.RunFinished(run=told(long)))
+    frame = Encoder().frame(events.RunFinished(run=reported(long)))
     assert len(frame) < MAX_FRAME_BYTES
     (heard,) = Decoder(events.AnyEvent).feed(frame)
     assert [arm.rung for arm in heard.run.arms] == [arm.rung for arm in long.arms]

@@ -451,7 +451,7 @@ async def test_an_engine_says_what_its_damaged_store_cost(path: Path, monkeypatc
     engine.epoch, engine._lock, engine._store_waits = "EPOCH", SimpleNamespace(look=lambda: None), ""
     engine._store_lock, engine._stopping = asyncio.Lock(), asyncio.Event()
     with Store.open(path) as engine._store:
-        await engine._greet_store()
+        await engine._report_store()
     assert "was damaged and set aside" in told[0]
     assert "1 run(s) are missing, the log names them" in told[0]
     assert "more may be missing" not in told[0]
