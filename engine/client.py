@@ -57,7 +57,7 @@ def build_id() -> str:
     """Hash of the installed engine sources: tells a client that the running engine is older than itself."""
     digest = hashlib.sha256()
     here = Path(__file__).parent
-    for path in sorted(here.rglob("*.py")):
+    for path in sorted((*here.rglob("*.py"), *here.rglob("*.toml"))):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
 

@@ -190,7 +190,7 @@ def stats(files: Iterable[str]) -> dict[str, Stat]:
 
 
 def own_files() -> Iterator[str]:
-    """The source files that judge and measure."""
+    """The files that judge and measure: sources, and the data that they read."""
     root = Path(__file__).parent.parent
     for part in OWN_SOURCES:
         start = root / part
@@ -198,7 +198,7 @@ def own_files() -> Iterator[str]:
             yield str(start)
         for where, folders, names in os.walk(start):
             folders[:] = [name for name in folders if name not in (COMPILED, *LESSON_FOLDERS)]
-            yield from (os.path.join(where, name) for name in names if name.endswith(".py"))  # noqa: PTH118  hot path
+            yield from (os.path.join(where, name) for name in names if name.endswith((".py", ".toml")))  # noqa: PTH118  hot path
 
 
 def shadows(path: Sequence[str]) -> dict[str, str]:
