@@ -277,7 +277,8 @@ class Fuzzing:
         )
         kept = [failure for subject in self._subjects for failure in subject.failures]
         try:
-            await self._services.store("put_fuzz", record, kept)
+            stored = record
+            await self._services.store(lambda store: store.put_fuzz(stored, kept))
         except StoreError as error:
             told = clean_line(f"it ended {state}, but could not be stored: {error}")
             record = msgspec.structs.replace(record, state="failed", reason=told)
@@ -329,7 +330,7 @@ class Fuzzing:
             if judge.ready is not None and not self._environment:
                 self._versions = {**judge.ready.versions, "device": judge.ready.gpu_name or "cpu"}
                 described = environment.describe(judge.ready, self._services.nvml.driver, self.plan.target.folder)
-                self._environment = await self._services.store("put_environment", described)
+                self._environment = await self._services.store(lambda store: store.put_environment(described))
         return self._judge
 
     async def _drop_verifier(self) -> None:

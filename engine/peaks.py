@@ -82,10 +82,10 @@ async def measure(services: Services, peak_id: str) -> Peak | None:
             gpu=progress.gpu,
             gpu_uuid=progress.ready.gpu_uuid,
             wall=datetime.now(UTC).isoformat(timespec="milliseconds"),
-            environment=await services.store("put_environment", described),
+            environment=await services.store(lambda store: store.put_environment(described)),
             ceilings=tuple(progress.ceilings),
         )
-        await services.store("put_peak", peak)
+        await services.store(lambda store: store.put_peak(peak))
         return peak
     except TimeoutError:
         reason = f"it took longer than {services.limits.total_s:.0f} s; nothing was stored"

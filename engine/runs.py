@@ -18,7 +18,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 import numpy as np
@@ -47,7 +47,11 @@ from aisp.store.results import standing
 from aisp.store.samples import Telemetry
 from aisp.store.text import clean, clean_line
 
+if TYPE_CHECKING:
+    from aisp.store.writer import Store
+
 log = logging.getLogger("aisp.runs")
+T = TypeVar("T")
 
 OUTPUT_LINES_PER_EVENT = 200
 DRAIN_S = 0.1
@@ -82,6 +86,16 @@ class Plan:
     held_out: int = 1 << 32  # number of the first held-out set; no worker knows it before
 
     @property
+    def id(self) -> str:
+        """The run's."""
+        return self.record.id
+
+    @property
+    def device(self) -> str:
+        """ "cuda" or "cpu"."""
+        return self.record.device
+
+    @property
     def seed(self) -> int:
         """The master seed, from which all inputs are drawn."""
         assert self.record.seed is not None
@@ -96,12 +110,18 @@ class Plan:
         return catalog.compiles(self.source(rung))
 
 
+class StoreCall(Protocol):
+    """Lets the one writer of the store do some work, off the loop; what the work returns."""
+
+    async def __call__(self, work: Callable[[Store], T], /) -> T: ...
+
+
 @dataclass(slots=True)
 class Services:
     """What a run needs of the engine."""
 
     publish: Callable[[events.Event], None]
-    store: Callable[..., Awaitable[Any]]  # store("finish", record, samples, telemetry)
+    store: StoreCall
     pool: Pool
     nvml: Nvml
     snapshots_dir: Path
@@ -110,7 +130,7 @@ class Services:
     on_lost_gpu: Callable[[str], None] = lambda reason: None
     ownership: GpuOwnership = field(init=False)  # of that GPU
     refuse_contended: bool = os.environ.get("AISP_REFUSE_CONTENDED", "") not in ("", "0")
-    peak: Callable[[], records.Peak | None] = lambda: None  # what was measured of this GPU's ceilings
+    peak: records.Peak | None = None  # the newest ceilings of that GPU
     # How many processes the next run in the queue will take, and how many of them use torch's compiler.
     next_processes: Callable[[], tuple[int, int]] = lambda: (0, 0)
     # What has become of the installation since the run began; to be asked when none of its processes is left.
@@ -453,7 +473,7 @@ class Execution:
             return
         self._ready = judge.ready
         described = environment.describe(judge.ready, self._services.nvml.driver, self.plan.target.folder)
-        self._environment = await self._services.store("put_environment", described)
+        self._environment = await self._services.store(lambda store: store.put_environment(described))
 
     async def _make_inputs(self) -> None:
         """Inputs of the timed case's sets and of the gate's cases, once for all replicas.
@@ -847,7 +867,7 @@ class Execution:
     # -- telling ---------------------------------------------------------------------------------------------------
 
     async def _advance(self, state: State) -> None:
-        await self._services.store("advance", self._id, state, start_ns=self._started)
+        await self._services.store(lambda store: store.advance(self._id, state, start_ns=self._started))
         self._services.publish(events.RunState(run_id=self._id, state=state, at_ns=time.monotonic_ns()))
 
     @contextlib.asynccontextmanager
@@ -931,7 +951,7 @@ class Execution:
         roofline: verdicts.RooflineBound | None = None
         if self._ready is not None and self._device == "cuda":
             roofline = functools.partial(
-                speed_of_light.light, self.plan.target, self.plan.case, self._ready.gpu_name, self._services.peak()
+                speed_of_light.light, self.plan.target, self.plan.case, self._ready.gpu_name, self._services.peak
             )
         base = arm is self._arms[0]
         record = verdicts.arm_record(
@@ -979,7 +999,7 @@ class Execution:
         findings = await self._examine(arms, telemetry)
         validity = facts.overall(findings, arms, left_out=bool(self.plan.without))
         code = self.plan.record.code
-        quarantines = await self._services.store("quarantines", self.plan.record.folder, code)
+        quarantines = await self._services.store(lambda store: store.quarantines(self.plan.record.folder, code))
         self._doubted = facts.doubted(findings, quarantines, code)
         comparisons = facts.without_doubted(comparisons, self._doubted)
         if self.plan.without:
@@ -1009,7 +1029,7 @@ class Execution:
             findings=findings,
         )
         samples = {arm.name: arm.samples.freeze() for arm in self._arms if arm.samples.device_ms}
-        await self._services.store("finish", record, samples, telemetry)
+        await self._services.store(lambda store: store.finish(record, samples, telemetry))
         self._services.publish(events.RunFinished(run=reported(record)))
         return record
 
@@ -1050,8 +1070,7 @@ class Execution:
         """Ask every check. Nothing is asked of a run that never began."""
         if not self._before:
             return ()
-        history = await self._services.store("earlier", self.plan.record)
-
+        history = await self._services.store(lambda store: store.earlier(self.plan.record))
         self._after = await asyncio.to_thread(self._observe)
         if self._services.look_after is not None:
             self._after["installed"] = await self._services.look_after(self._id)

@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import contextvars
 import errno
+import functools
 import logging
 import math
 import os
@@ -22,18 +23,15 @@ import socket
 import sys
 import time
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-import msgspec
-
-from aisp.engine import corpus, filesystem, guard, lock, paths, peaks, planning, snapshots, spawner, workplaces
+from aisp.engine import corpus, filesystem, guard, lock, paths, planning, snapshots, spawner, workplaces
 from aisp.engine.affected import affected
 from aisp.engine.caches import Caches
 from aisp.engine.client import build_id
-from aisp.engine.fuzzing import Fuzzing, FuzzPlan, unstarted
+from aisp.engine.fuzzing import FuzzPlan
 from aisp.engine.guarding import Guarding
 from aisp.engine.installed import Installation, state_file
 from aisp.engine.journal import ClientGoneError, Journal, Outbox
@@ -44,7 +42,8 @@ from aisp.engine.planning import Hardware, PlanError
 from aisp.engine.pool import Pool
 from aisp.engine.protocol import PROTOCOL, events, requests
 from aisp.engine.protocol.framing import MAX_REQUEST_BYTES, Decoder, Encoder, FrameError
-from aisp.engine.runs import Execution, Plan, Services
+from aisp.engine.queue import AnyJob, FuzzJob, PeakJob, PeakPlan, RunJob
+from aisp.engine.runs import Plan, Services, StoreCall
 from aisp.engine.telemetry import Nvml
 from aisp.engine.watch import Watch
 from aisp.kernels import catalog
@@ -53,12 +52,13 @@ from aisp.kernels.catalog.sources import size_text
 from aisp.store import upkeep
 from aisp.store.errors import StoreError, StoreFullError, StoreGoneError, StoreLockedError
 from aisp.store.outcomes import State, Trigger
-from aisp.store.record import INSTALLED_CHECK, Arm, Peak
+from aisp.store.record import INSTALLED_CHECK, Arm
 from aisp.store.text import clean_line
 from aisp.store.ulid import new_ulid
 from aisp.store.writer import Store
 
 log = logging.getLogger("aisp.engine")
+T = TypeVar("T")
 
 WARM_PROCESSES = 3  # a baseline, a rung and the verifier
 WARM_IDLE_S = 600.0
@@ -83,43 +83,6 @@ _answer_awaited = contextvars.ContextVar("_answer_awaited", default=False)
 """Whether a call of the store is for somebody who waits for an answer, and not for a result that must not be lost."""
 
 
-@dataclass(slots=True)
-class Queued:
-    """A run that is planned or under way."""
-
-    plan: Plan
-    state: State
-    task: asyncio.Task[Any] | None = None
-
-
-@dataclass(slots=True)
-class QueuedPeak:
-    """A measurement of ceilings that is asked for or under way."""
-
-    id: str
-    task: asyncio.Task[Peak | None] | None = None
-
-
-@dataclass(slots=True)
-class QueuedFuzz:
-    """A fuzz, lint or replay that is asked for or under way."""
-
-    plan: FuzzPlan
-    task: asyncio.Task[None] | None = None
-
-    def item(self) -> events.QueueItem:
-        """As an entry of the queue: it has the slot of a run."""
-        return events.QueueItem(
-            run_id=self.plan.id,
-            target=self.plan.target.id,
-            title=f"{self.plan.what}: {clean_line(self.plan.target.title)}",
-            state=(State.PLANNED if self.task is None else State.RUNNING).value,
-            quick=False,
-            trigger=self.plan.trigger,
-            device=self.plan.device,
-        )
-
-
 class Engine:
     """Everything that one engine process is."""
 
@@ -134,18 +97,17 @@ class Engine:
         self._store_lock = asyncio.Lock()
         self._store_waits = ""  # why results wait in memory, as it was told
         self._followed = False  # whether the store is another file than the one that was opened first
-        self._environment: tuple[Any, ...] = ()  # what was put last
         self._pool = Pool(interpret=not self._hardware.gpus)
         self._waits_reported = False
         self._pool.report = self._report_wait
         self._installation = Installation(state_file())
         self._guarding = Guarding(
-            self._installation, self._pool, self._banner, lambda: self._call_store("release", INSTALLED_CHECK)
+            self._installation,
+            self._pool,
+            self._banner,
+            lambda: self._call_store(lambda store: store.release(INSTALLED_CHECK)),
         )
-        self._queue: list[Queued] = []
-        self._fuzzes: list[QueuedFuzz] = []
-        self._peak_asked: QueuedPeak | None = None
-        self._peak: Peak | None = None  # the newest one of the GPU that runs are placed on
+        self._queue: list[AnyJob] = []
         self._wake = asyncio.Event()
         self._watches: dict[str, tuple[Watch, asyncio.Task[None]]] = {}
         self._runs_planned = 0
@@ -205,11 +167,11 @@ class Engine:
         )
         with contextlib.suppress(OSError), paths.log_file().open("ab") as sink:
             os.dup2(sink.fileno(), 2)  # until now the client that started us reads it, which may go away
-        jobs = [loop.create_task(work) for work in (self._work_queue(), self._housekeeping(), guard.watch())]
+        loops = [loop.create_task(work) for work in (self._work_queue(), self._housekeeping(), guard.watch())]
         try:
             await self._stopping.wait()
         finally:
-            await self._shut_down(jobs)
+            await self._shut_down(loops)
 
     async def _open_store(self) -> None:
         """Open the store, and wait where another program has locked it. Raises StoreError."""
@@ -246,7 +208,7 @@ class Engine:
     async def _report_store(self) -> list[str]:
         """Say what the store was opened with; the runs in the middle of which the engine before was lost."""
         self._report_opened()
-        lost: list[str] = await self._call_store("mark_lost", self.epoch)
+        lost = await self._call_store(lambda store: store.mark_lost(self.epoch))
         self._report_lost(lost)
         return lost
 
@@ -274,38 +236,21 @@ class Engine:
         if lost:
             log.warning("%d run(s) of an earlier engine ended as engine_lost: %s", len(lost), ", ".join(lost))
 
-    async def _shut_down(self, jobs: list[asyncio.Task[None]]) -> None:
+    async def _shut_down(self, loops: list[asyncio.Task[None]]) -> None:
         log.info("engine %s is stopping", self.epoch)
         if self._server is not None:
             self._server.close()
         for _, task in self._watches.values():
             task.cancel()
-        for job in jobs:
-            job.cancel()
-        queue, fuzzes = list(self._queue), list(self._fuzzes)
-        running: list[asyncio.Task[Any]] = [queued.task for queued in queue if queued.task is not None]
-        running += [asked.task for asked in fuzzes if asked.task is not None]
-        if self._peak_asked is not None:
-            if self._peak_asked.task is None:
-                self._drop_peak("the engine was stopped before it began")
-            else:
-                running.append(self._peak_asked.task)
+        for loop in loops:
+            loop.cancel()
+        queue = sorted(self._queue, key=lambda job: job.order)
+        running = [job.task for job in queue if job.task is not None]
         for task in running:
             task.cancel()
-        await asyncio.gather(*running, *jobs, *(t for _, t in self._watches.values()), return_exceptions=True)
-        for queued in queue:
-            try:
-                if queued.task is None:
-                    await self._end_unstarted(queued, "cancelled: the engine was stopped")
-                elif queued.task.cancelled():  # it waited for a GPU
-                    await self._end_unstarted(queued, "cancelled before it began")
-                else:
-                    queued.task.result()
-            except Exception as error:  # the others still have to be told
-                self._report_unstored(queued, error)
-        for asked in fuzzes:
-            if asked.task is None or asked.task.cancelled():
-                self._report_unstarted(asked, "cancelled: the engine was stopped")
+        await asyncio.gather(*running, *loops, *(t for _, t in self._watches.values()), return_exceptions=True)
+        for job in queue:
+            await self._conclude(job, "cancelled: the engine was stopped")
         await self._pool.close()
         await spawner.sweep_orphans()
         await workplaces.cleared()
@@ -404,12 +349,12 @@ class Engine:
     def _publish(self, event: events.Event) -> None:
         self._journal.publish(event)
         if isinstance(event, events.RunState):
-            for queued in self._queue:
-                if queued.plan.record.id == event.run_id:
-                    queued.state = event.state
+            for job in self._queue:
+                if job.id == event.run_id:
+                    job.state = event.state
         elif isinstance(event, events.RunFinished):
             # Whoever has heard of the end must not find the run in the queue.
-            self._queue = [queued for queued in self._queue if queued.plan.record.id != event.run_id]
+            self._queue = [job for job in self._queue if job.id != event.run_id]
 
     def _banner(self, key: str, text: str, severity: str = "warning") -> None:
         if text:
@@ -427,13 +372,15 @@ class Engine:
 
     # -- store ---------------------------------------------------------------------------------------------------------
 
-    async def _call_store(self, name: str, *arguments: Any, **named: Any) -> Any:
-        """One call of the writer, off the loop, one at a time. Waits out a full disk, a foreign lock, and a store that
-        is not at its path and cannot be followed."""
+    async def _call_store(self, work: Callable[[Store], T]) -> T:
+        """Let the one writer do some work, off the loop, one piece at a time.
+
+        It waits out a full disk, a foreign lock, and a store that is not at its path and cannot be followed.
+        """
         async with self._store_lock:
             while True:
                 try:
-                    result = await self._attempt(name, *arguments, **named)
+                    result = await self._attempt(work)
                 except (StoreFullError, StoreLockedError, StoreGoneError) as error:
                     if _answer_awaited.get():
                         raise
@@ -449,19 +396,17 @@ class Engine:
                     await asyncio.sleep(2.0)
                 else:
                     self._report_waiting(None)
-                    if name == "put_environment":
-                        self._environment = arguments
                     return result
 
-    async def _ask_store(self, name: str, *arguments: Any) -> Any:
-        """One call of the writer for whoever waits for an answer: that nothing can be stored is said at once, and the
-        reserve is kept for results. Raises PlanError.
+    async def _ask_store(self, work: Callable[[Store], T]) -> T:
+        """`_call_store` for a client that waits for an answer. Where nothing can be stored it raises PlanError at once,
+        and the reserve is kept for results.
         """
         if self._store_waits:
             raise PlanError(f"{self._store_waits}; nothing was planned")
         token = _answer_awaited.set(True)
         try:
-            return await self._call_store(name, *arguments)
+            return await self._call_store(work)
         except (StoreFullError, StoreLockedError, StoreGoneError) as error:
             raise PlanError(clean_line(f"{error}; nothing was planned", limit=2000)) from None
         finally:
@@ -480,21 +425,21 @@ class Engine:
         """Whether lock and store are ours still; where they are not, what can be done about it, once."""
         async with self._store_lock:
             try:
-                await self._attempt("look")
+                await self._attempt(Store.look)
             except StoreError as error:
                 self._report_waiting(error)
             else:
                 self._report_waiting(None)
 
-    async def _attempt(self, name: str, *arguments: Any, **named: Any) -> Any:
-        """One call of the writer, in the store that is at the path and under a lock that is ours.
+    async def _attempt(self, work: Callable[[Store], T]) -> T:
+        """Let the writer do some work once, in the store that is at the path and under a lock that is ours.
 
         Raises StoreGoneError where there is none and none can be made now, and what the writer raises.
         """
 
-        def call() -> Any:
+        def call() -> T:
             self._lock.look()
-            return getattr(self._store, name)(*arguments, **named)
+            return work(self._store)
 
         for _ in range(MOST_FOLLOWED):
             try:
@@ -534,8 +479,8 @@ class Engine:
 
         Raises StoreFullError, StoreLockedError, StoreGoneError: not now; nothing is lost.
         """
-        plans = [(queued.plan, queued.state) for queued in self._queue]
-        files = [plan.files for plan, _ in plans] + [asked.plan.files for asked in self._fuzzes]
+        plans = [(job.plan, job.state) for job in self._runs]
+        files = [job.plan.files for job in self._queue if isinstance(job, (RunJob, FuzzJob))]
         old = self._store
 
         def follow() -> tuple[str, Store, list[str]] | None:
@@ -550,8 +495,8 @@ class Engine:
                 lost = [] if self._lock.lost else store.mark_lost(self.epoch)
                 for each in files:
                     store.put_snapshot(each)
-                if self._environment:
-                    store.put_environment(*self._environment)
+                if old.environment:
+                    store.put_environment(old.environment)
                 unknown = [(plan, state) for plan, state in plans if not store.knows(plan.record.id)]
                 store.plan([plan.record for plan, _ in unknown])
                 for plan, state in unknown:
@@ -595,21 +540,15 @@ class Engine:
 
     @property
     def _busy(self) -> bool:
-        return bool(self._queue) or bool(self._fuzzes) or self._peak_asked is not None
+        return bool(self._queue)
 
-    def _next_processes(self) -> tuple[int, int]:
-        """How many the run behind the one that is being carried out will take, its arms, the A/A arm and the verifier,
-        and how many of them use torch's compiler."""
-        waiting = next((queued.plan for queued in self._queue[1:2] if not queued.plan.problem), None)
-        if waiting is None:
-            return 0, 0
-        arms = (*waiting.rungs, *waiting.rungs[:1])
-        compilers = sum(map(waiting.compiles, arms))
-        return len(arms) * waiting.target.ranks + 1, compilers * waiting.target.ranks
+    @property
+    def _runs(self) -> list[RunJob]:
+        return [job for job in self._queue if isinstance(job, RunJob)]
 
-    async def _work_queue(self) -> None:
-        """Carry out one plan after the other. Nothing that a run does can end this loop."""
-        services = Services(
+    @functools.cached_property
+    def _services(self) -> Services:
+        return Services(
             publish=self._publish,
             store=self._call_store,
             pool=self._pool,
@@ -617,138 +556,93 @@ class Engine:
             snapshots_dir=paths.snapshots_dir(),
             gpu=self._hardware.index,
             on_lost_gpu=self._degrade,
-            peak=lambda: self._peak,
             next_processes=self._next_processes,
             look_after=self._guarding.after,
             caches=Caches(paths.compiled_dir(), paths.cache_links_dir()),
         )
+
+    def _next_processes(self) -> tuple[int, int]:
+        """How many processes the run behind the present one will take, and how many of them use torch's compiler.
+
+        They are those of its arms, of the A/A arm, and the verifier.
+        """
+        waiting = next((job.plan for job in self._runs[1:2] if not job.plan.problem), None)
+        if waiting is None:
+            return 0, 0
+        arms = (*waiting.rungs, *waiting.rungs[:1])
+        compilers = sum(map(waiting.compiles, arms))
+        return len(arms) * waiting.target.ranks + 1, compilers * waiting.target.ranks
+
+    async def _work_queue(self) -> None:
+        """Carry out one job after the other. Nothing that a job does can end this loop."""
         while True:
-            while not self._busy:
+            while not self._queue:
                 self._wake.clear()
                 await self._wake.wait()
-            if self._peak_asked is not None:
-                if problem := await self._guarding.before(""):
-                    self._drop_peak(problem)
-                else:
-                    await self._work_peak(self._peak_asked, services)
+            job = min(self._queue, key=lambda job: job.order)
+            job.refuse(await self._guarding.before(job.guarded))
+            if job not in self._queue:  # cancelled, or superseded, meanwhile
                 continue
-            if not self._queue:  # runs go first: somebody waits for the number after a save
-                asked = self._fuzzes[0]
-                problem = await self._guarding.before("" if asked.plan.problem else asked.plan.id)
-                if problem and not asked.plan.problem:
-                    asked.plan = replace(asked.plan, problem=problem)
-                if asked in self._fuzzes:  # nobody has cancelled it meanwhile
-                    await self._work_fuzz(asked, services)
-                continue
-            queued = self._queue[0]
-            problem = await self._guarding.before("" if queued.plan.problem else queued.plan.record.id)
-            if queued not in self._queue:  # cancelled, or superseded, meanwhile
-                continue
-            if problem and not queued.plan.problem:
-                queued.plan = replace(queued.plan, problem=problem)
-            if self._degraded and queued.plan.record.device == "cuda" and not queued.plan.problem:
-                queued.plan = replace(queued.plan, problem=f"the GPU is set aside: {self._degraded}")
-            execution = Execution(queued.plan, services)
-            queued.task = asyncio.create_task(self._on_leased_gpus(queued.plan, execution.run))
+            if self._degraded and job.plan.device == "cuda":
+                job.refuse(f"the GPU is set aside: {self._degraded}")
+            job.task = asyncio.create_task(self._in_slot(job))
             try:
-                await asyncio.wait({queued.task})
-                if queued.task.cancelled():  # before its first step: it had no chance to conclude itself
-                    await self._end_unstarted(queued, "cancelled before it began")
-                elif (error := queued.task.exception()) is not None:
-                    self._report_unstored(queued, error)
+                await asyncio.wait({job.task})
+                await self._conclude(job)
             finally:
-                if queued in self._queue:
-                    self._queue.remove(queued)
-                self._runs_done += 1
+                self._drop(job)
                 self._last_activity = time.monotonic()
-            await self._report_watch(queued.plan, execution)
+            if isinstance(job, RunJob):
+                self._runs_done += 1
+                await self._report_watch(job)
 
-    def _report_unstored(self, queued: Queued, error: BaseException) -> None:
-        """The end of a run that the store does not have as it was."""
-        log.error("run %s could not be concluded: %s", queued.plan.record.id, error, exc_info=error)
-        reason = clean_line(f"the result could not be stored: {error}")
-        self._publish(
-            events.RunFinished(run=msgspec.structs.replace(queued.plan.record, state=State.INFRA_ERROR, reason=reason))
-        )
-
-    async def _work_fuzz(self, asked: QueuedFuzz, services: Services) -> None:
-        """Carry out one fuzz, in the slot of a run."""
-        if self._degraded and asked.plan.device == "cuda" and not asked.plan.problem:
-            asked.plan = replace(asked.plan, problem=f"the GPU is set aside: {self._degraded}")
-        asked.task = asyncio.create_task(self._on_leased_gpus(asked.plan, Fuzzing(asked.plan, services).run))
-        try:
-            await asyncio.wait({asked.task})
-            if asked.task.cancelled():  # before its first step
-                self._report_unstarted(asked, "cancelled before it began")
-            elif (error := asked.task.exception()) is not None:
-                log.error("fuzz %s could not be concluded: %s", asked.plan.id, error, exc_info=error)
-                self._report_unstarted(asked, clean_line(f"the engine failed: {error}"))
-        finally:
-            if asked in self._fuzzes:
-                self._fuzzes.remove(asked)
-            self._last_activity = time.monotonic()
-
-    def _report_unstarted(self, asked: QueuedFuzz, reason: str) -> None:
-        """The end of a fuzz that could not tell it itself; it is not stored."""
-        if asked in self._fuzzes:
-            self._fuzzes.remove(asked)
-        for event in unstarted(asked.plan, reason):
-            self._publish(event)
-
-    async def _on_leased_gpus(self, plan: Plan | FuzzPlan, carry_out: Callable[[], Awaitable[Any]]) -> Any:
-        """Carry out a plan while no other engine of the machine uses the GPUs that it needs.
+    async def _in_slot(self, job: AnyJob) -> None:
+        """Carry out a job while no other engine of the machine uses the GPUs that it needs.
 
         Cancelled while it waits for them, it has not begun.
         """
-        device, whose = (plan.record.device, plan.record.id) if isinstance(plan, Plan) else (plan.device, plan.id)
-        if plan.problem:
-            return await carry_out()
+        whose = job.guarded
         try:
-            if device != "cuda":
-                return await carry_out()
-            async with leased(self._uuids(every=plan.target.ranks > 1), lambda text: self._banner("lease", text)):
+            if job.plan.problem or job.plan.device != "cuda":
+                await job.carry_out()
+                return
+            async with leased(self._uuids(every=job.every_gpu), lambda text: self._banner("lease", text)):
                 await self._guarding.before(whose)  # what was installed while it waited is none of its doing
-                return await carry_out()
+                await job.carry_out()
         finally:
-            await asyncio.shield(self._guarding.after(whose))
+            if whose:
+                await asyncio.shield(self._guarding.after(whose))
+
+    async def _conclude(self, job: AnyJob, reason: str = "cancelled before it began") -> None:
+        """Report the end of a job that could not report it itself; `reason` is for one that was never started."""
+        try:
+            if job.task is None:
+                await self._end_unstarted(job, reason)
+            elif job.task.cancelled():  # before its first step, or while it waited for a GPU
+                await self._end_unstarted(job, "cancelled before it began")
+            else:
+                job.task.result()
+        except Exception as error:  # whatever it is, the next job begins
+            await job.failed(error)
+
+    async def _end_unstarted(self, job: AnyJob, reason: str) -> None:
+        self._drop(job)
+        await job.unstarted(reason)
+
+    def _drop(self, job: AnyJob) -> None:
+        if job in self._queue:
+            self._queue.remove(job)
 
     def _uuids(self, *, every: bool = False) -> list[str]:
         """Of the GPU that runs are placed on, or of every one; without those whose driver does not tell."""
         wanted = [d for d in self._hardware.devices if every or d.index == self._hardware.index]
         return [device.uuid for device in wanted if device.uuid]
 
-    async def _work_peak(self, asked: QueuedPeak, services: Services) -> None:
-        """Measure the ceilings, in the slot of a run: before the next one, since runs are held against them."""
-
-        async def measure() -> Peak | None:
-            async with leased(self._uuids(), lambda text: self._banner("lease", text)):
-                return await peaks.measure(services, asked.id)
-
-        asked.task = asyncio.create_task(measure())
-        asked.task.add_done_callback(lambda task: self._peak_ended(asked, task))
-        await asyncio.wait({asked.task})
-
-    def _peak_ended(self, asked: QueuedPeak, task: asyncio.Task[Peak | None]) -> None:
-        if task.cancelled():
-            self._publish(events.PeakFinished(peak_id=asked.id, gpu="", reason="cancelled; nothing was stored"))
-        elif (error := task.exception()) is not None:
-            log.error("the ceilings could not be concluded: %s", error, exc_info=error)
-        elif (found := task.result()) is not None:
-            self._peak = found
-        self._peak_asked = None
-        self._last_activity = time.monotonic()
-
-    def _drop_peak(self, reason: str) -> None:
-        """End a measurement of ceilings that has not begun."""
-        if self._peak_asked is not None:
-            self._publish(events.PeakFinished(peak_id=self._peak_asked.id, gpu="", reason=reason))
-            self._peak_asked = None
-
     async def _recall_peak(self) -> None:
         """What was measured of this GPU in earlier lives."""
-        if self._hardware.gpus:
-            for uuid in self._uuids():
-                self._peak = await self._call_store("latest_peak", uuid)
+        uuids = self._uuids() if self._hardware.gpus else []
+        if uuids:
+            self._services.peak = await self._call_store(lambda store: store.latest_peak(uuids[0]))
 
     def _degrade(self, reason: str) -> None:
         if not self._hardware.gpus:
@@ -759,31 +653,23 @@ class Engine:
         self._degraded = reason
         self._banner("gpu", f"the GPU is set aside: {reason}; `aisp engine stop` and start looks again", "error")
 
-    async def _enqueue(self, plans: list[Plan], store: Callable[..., Awaitable[Any]]) -> None:
-        """Journal all by `store`, tell all, then let them start."""
-        await store("plan", [plan.record for plan in plans])
-        for plan in plans:
-            record = plan.record
-            self._queue.append(Queued(plan, State.PLANNED))
-            self._publish(
-                events.RunPlanned(
-                    run=record.announced(Arm(rung.name, State.PLANNED, role=rung.role) for rung in plan.rungs)
-                )
-            )
+    def _add(self, job: AnyJob, *, warm: bool = True) -> None:
+        """Let a job wait for its turn; `warm` keeps processes standing by for it."""
+        self._queue.append(job)
         self._last_activity = time.monotonic()
-        if any(not plan.problem for plan in plans):
+        if warm and not job.plan.problem:
             self._pool.keep(WARM_PROCESSES)
         self._wake.set()
-        if self._followed:  # their sources may be in the store before
-            for plan in plans:
-                await self._call_store("put_snapshot", plan.files)
 
-    async def _end_unstarted(self, queued: Queued, reason: str) -> None:
-        if queued in self._queue:
-            self._queue.remove(queued)
-        record = msgspec.structs.replace(queued.plan.record, state=State.CANCELLED, reason=reason)
-        await self._call_store("finish", record, {}, None)
-        self._publish(events.RunFinished(run=record))
+    async def _enqueue(self, plans: list[Plan], store: StoreCall) -> None:
+        """Journal all by `store`, report all, then let them start."""
+        await store(lambda writer: writer.plan([plan.record for plan in plans]))
+        for plan in plans:
+            self._add(RunJob(plan, self._services))
+            arms = (Arm(rung.name, State.PLANNED, role=rung.role) for rung in plan.rungs)
+            self._publish(events.RunPlanned(run=plan.record.announced(arms)))
+        if self._followed:  # their sources may be in the store before
+            await self._call_store(lambda writer: [writer.put_snapshot(plan.files) for plan in plans])
 
     # -- watches -------------------------------------------------------------------------------------------------------
 
@@ -794,17 +680,15 @@ class Engine:
 
         `changed`: see watch.RunIt. The run takes over the rungs of the one that it replaces.
         """
-        snapshot: str = await self._call_store("put_snapshot", files)
+        snapshot = await self._call_store(lambda store: store.put_snapshot(files))
         if changed is None:
             return snapshot, "", ""
         rungs = await asyncio.to_thread(affected, target, changed) if changed else ()
         known = {rung.name for rung in target.rungs}
-        for queued in list(self._queue):
-            record = queued.plan.record
-            if queued.task is None and record.target == target.id and record.trigger is Trigger.WATCH:
-                await self._end_unstarted(queued, "superseded by a later save")
-                if rungs:
-                    rungs += tuple(rung.name for rung in queued.plan.rungs if rung.name in known)
+        for job in self._unstarted_edits(target.id):
+            await self._end_unstarted(job, "superseded by a later save")
+            if rungs:
+                rungs += tuple(rung.name for rung in job.plan.rungs if rung.name in known)
         try:
             plan = self._plan(
                 target,
@@ -820,21 +704,24 @@ class Engine:
         await self._enqueue([plan], self._call_store)
         return snapshot, plan.record.id, ""
 
-    async def _report_watch(self, ended: Plan, execution: Execution) -> None:
+    def _unstarted_edits(self, target_id: str) -> list[RunJob]:
+        """Runs of a target that its watch has planned and that have not begun."""
+        ours = [job for job in self._runs if job.plan.record.target == target_id and job.task is None]
+        return [job for job in ours if job.plan.record.trigger is Trigger.WATCH]
+
+    async def _report_watch(self, ended: RunJob) -> None:
         """Let the watch of a target know of a run's end, and drop what is planned for nothing but what that wrote."""
-        found = self._watches.get(ended.record.target)
+        target_id, were = ended.plan.record.target, ended.plan.files
+        found = self._watches.get(target_id)
         if found is None:
             return
-        written = execution.written()
-        found[0].run_ended(written)
-        for queued in list(self._queue):
-            record, files = queued.plan.record, queued.plan.files
-            if queued.task is None and record.target == ended.record.target and record.trigger is Trigger.WATCH:
-                names = files.keys() | ended.files.keys()
-                changed = {name for name in names if files.get(name) != ended.files.get(name)}
-                if changed and changed <= written.keys():
-                    told = ", ".join(clean_line(os.fsencode(name)) for name in sorted(changed))
-                    await self._end_unstarted(queued, f"{told} was written by the run before, not by a save")
+        found[0].run_ended(ended.written)
+        for job in self._unstarted_edits(target_id):
+            files = job.plan.files
+            changed = {name for name in files.keys() | were.keys() if files.get(name) != were.get(name)}
+            if changed and changed <= ended.written.keys():
+                names = ", ".join(clean_line(os.fsencode(name)) for name in sorted(changed))
+                await self._end_unstarted(job, f"{names} was written by the run before, not by a save")
 
     def _plan(self, target: Target, files: dict[str, bytes], snapshot: str, **options: Any) -> Plan:
         self._runs_planned += 1
@@ -1067,7 +954,8 @@ class Engine:
             case requests.Shutdown():
                 if request.when_idle and self._busy:
                     self._stop_when_idle = True
-                    waiting = f"{len(self._queue)} run(s)" if self._queue else "the ceilings are measured"
+                    runs = len(self._runs)
+                    waiting = f"{runs} run(s)" if runs else self._queue[0].ends
                     return events.Reply(to=request.seq, detail=f"stops after {waiting}")
                 asyncio.get_running_loop().call_later(0.05, self._stopping.set)
                 return events.Reply(to=request.seq, detail="stopping")
@@ -1077,8 +965,9 @@ class Engine:
     async def _start_runs(self, request: requests.StartRuns) -> events.Reply:
         if not request.targets:
             raise PlanError("no targets were named; `aisp bench list-targets` shows them")
-        if len(self._queue) + len(request.targets) > MOST_PLANNED:
-            raise PlanError(f"{len(self._queue)} runs are planned already, {MOST_PLANNED} is the most")
+        runs = len(self._runs)
+        if runs + len(request.targets) > MOST_PLANNED:
+            raise PlanError(f"{runs} runs are planned already, {MOST_PLANNED} is the most")
         trigger = Trigger.TUI if request.trigger == "tui" else Trigger.CLI
         found = await asyncio.to_thread(planning.load_catalog, request.roots)
         plans: list[Plan] = []
@@ -1091,7 +980,7 @@ class Engine:
                 refused[target.id] = why
                 continue
             files = await asyncio.to_thread(catalog.read_sources, target)
-            snapshot = await self._ask_store("put_snapshot", files)
+            snapshot = await self._ask_store(functools.partial(Store.put_snapshot, files=files))
             plans.append(
                 self._plan(
                     target,
@@ -1121,25 +1010,22 @@ class Engine:
         found = await asyncio.to_thread(planning.load_catalog, [root] if root else [])
         target = found.find(request.target)
         files = await asyncio.to_thread(catalog.read_sources, target)
-        snapshot = await self._ask_store("put_snapshot", files)
+        snapshot = await self._ask_store(lambda store: store.put_snapshot(files))
         return self._ask_fuzz(planning.plan_fuzz(target, files, snapshot, self._hardware, request), request.seq)
 
     async def _start_replay(self, request: requests.ReplayFailure) -> events.Reply:
-        failure = await self._call_store("failure", request.failure)
-        files = await self._call_store("snapshot", failure.snapshot)
+        failure = await self._call_store(lambda store: store.failure(request.failure))
+        files = await self._call_store(lambda store: store.snapshot(failure.snapshot))
         name = failure.target.rpartition(":")[2]
         folder = await asyncio.to_thread(snapshots.lay_out, paths.snapshots_dir(), failure.snapshot, name, files)
         return self._ask_fuzz(planning.plan_replay(failure, files, folder, self._hardware), request.seq)
 
     def _ask_fuzz(self, plan: FuzzPlan, seq: int) -> events.Reply:
-        if len(self._fuzzes) >= MOST_FUZZES:
-            raise PlanError(f"{len(self._fuzzes)} fuzzes are planned already; wait, or cancel them")
-        self._fuzzes.append(QueuedFuzz(plan))
+        planned = sum(isinstance(job, FuzzJob) for job in self._queue)
+        if planned >= MOST_FUZZES:
+            raise PlanError(f"{planned} fuzzes are planned already; wait, or cancel them")
+        self._add(FuzzJob(plan, self._services))
         self._publish(plan.planned())
-        self._last_activity = time.monotonic()
-        if not plan.problem:
-            self._pool.keep(WARM_PROCESSES)
-        self._wake.set()
         return events.Reply(to=seq, run_ids=[plan.id])
 
     def _measure_peak(self, request: requests.MeasurePeak) -> events.Reply:
@@ -1148,39 +1034,23 @@ class Engine:
             raise PlanError(f"ceilings need a GPU: {self._hardware.note}")
         if self._degraded:
             raise PlanError(f"the GPU is set aside: {self._degraded}")
-        if self._peak_asked is not None:
-            return events.Reply(to=request.seq, run_ids=[self._peak_asked.id], detail="under way already")
-        self._peak_asked = QueuedPeak(new_ulid())
-        self._last_activity = time.monotonic()
-        self._wake.set()
-        return events.Reply(to=request.seq, run_ids=[self._peak_asked.id])
+        for job in self._queue:
+            if isinstance(job, PeakJob):
+                return events.Reply(to=request.seq, run_ids=[job.id], detail="under way already")
+        asked = PeakJob(PeakPlan(new_ulid()), self._services)
+        self._add(asked, warm=False)
+        return events.Reply(to=request.seq, run_ids=[asked.id])
 
     async def _cancel(self, request: requests.Cancel) -> events.Reply:
-        peak = self._peak_asked
-        if peak is not None and request.run_id in ("", peak.id):
-            if peak.task is None:
-                self._drop_peak("cancelled before it began")
-            else:
-                peak.task.cancel()
-            if request.run_id:
-                return events.Reply(to=request.seq, run_ids=[peak.id])
-        stopped = [asked for asked in self._fuzzes if request.run_id in ("", asked.plan.id)]
-        for asked in stopped:
-            if asked.task is None:
-                self._report_unstarted(asked, "cancelled before it began")
-            else:
-                asked.task.cancel()
-        if request.run_id and stopped:
-            return events.Reply(to=request.seq, run_ids=[request.run_id])
-        wanted = [q for q in self._queue if request.run_id in ("", q.plan.record.id)]
-        for queued in wanted:
-            if queued.task is None:
-                await self._end_unstarted(queued, "cancelled before it began")
-            else:
-                queued.task.cancel()
+        wanted = [job for job in self._queue if request.run_id in ("", job.id)]
         if request.run_id and not wanted:
             return events.Reply(to=request.seq, error=f"run {clean_line(request.run_id)} is not planned or running")
-        return events.Reply(to=request.seq, run_ids=[q.plan.record.id for q in wanted])
+        for job in wanted:
+            if job.task is None:
+                await self._end_unstarted(job, "cancelled before it began")
+            else:
+                job.task.cancel()
+        return events.Reply(to=request.seq, run_ids=[job.id for job in wanted])
 
     async def _start_watch(self, request: requests.StartWatch) -> events.Reply:
         if request.target in self._watches:
@@ -1201,7 +1071,7 @@ class Engine:
             return await self._run_edit(now, files, changed, request.device)
 
         def running() -> bool:
-            return any(q.task is not None and q.plan.record.target == target.id for q in self._queue)
+            return any(job.task is not None and job.plan.record.target == target.id for job in self._runs)
 
         watch = Watch(target, self._publish, run_it, running)
         task = asyncio.create_task(watch.run())
@@ -1230,8 +1100,8 @@ class Engine:
         found = await asyncio.to_thread(planning.load_catalog, roots)
         target = found.find(request.target)
         present = await asyncio.to_thread(catalog.read_sources, target)
-        kept = await self._call_store("put_snapshot", present)
-        wanted: dict[str, bytes] = await self._call_store("snapshot", request.snapshot)
+        kept = await self._call_store(lambda store: store.put_snapshot(present))
+        wanted = await self._call_store(lambda store: store.snapshot(request.snapshot))
         await asyncio.to_thread(_write_back, target.folder, wanted, present)
         return events.Reply(to=request.seq, detail=kept)
 
@@ -1245,22 +1115,7 @@ class Engine:
             rss_bytes=_rss_bytes(),
             devices=[*self._hardware.devices, cpu],
             gpu_note=note,
-            queue=[
-                *self._peak_item(),
-                *(
-                    events.QueueItem(
-                        run_id=q.plan.record.id,
-                        target=q.plan.record.target,
-                        title=q.plan.record.title,
-                        state=q.state.value,
-                        quick=q.plan.record.quick,
-                        trigger=q.plan.record.trigger.value,
-                        device=q.plan.record.device,
-                    )
-                    for q in self._queue
-                ),
-                *(asked.item() for asked in self._fuzzes),
-            ],
+            queue=[job.item() for job in sorted(self._queue, key=lambda job: job.order)],
             watches=[
                 events.WatchItem(
                     target=name,
@@ -1276,24 +1131,6 @@ class Engine:
             starting=self._starting,
             store_note=self._store_note(),
         )
-
-    def _peak_item(self) -> list[events.QueueItem]:
-        """The measurement of ceilings as an entry of the queue: it has the slot of a run."""
-        asked = self._peak_asked
-        if asked is None:
-            return []
-        state = State.PLANNED if asked.task is None else State.RUNNING
-        return [
-            events.QueueItem(
-                run_id=asked.id,
-                target="peak",
-                title="The ceilings of the GPU",
-                state=state.value,
-                quick=False,
-                trigger="",
-                device="cuda",
-            )
-        ]
 
 
 def _same_user(writer: asyncio.StreamWriter) -> bool:

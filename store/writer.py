@@ -99,6 +99,7 @@ class Store:
         self._place = place.Place(path, logged=mode == "wal")
         self._parted: place.Parted | None = None
         self.finished: list[str] = []  # ids of the runs whose end was written, for who follows the store elsewhere
+        self.environment: Mapping[str, object] = {}  # what was put last, for the same
 
     @classmethod
     def open(
@@ -521,6 +522,7 @@ class Store:
         digest = sha256(text.encode("ascii"))
         with self._transaction() as db:
             db["environments"].insert({"hash": digest, "content": text}, ignore=True)
+        self.environment = environment
         return digest
 
     # -- keeping ---------------------------------------------------------------------------------------------

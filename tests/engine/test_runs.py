@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -58,8 +60,8 @@ async def carried_out(
         if isinstance(event, events.Step):
             told.append((event.step.name, "begins" if event.step.duration_ms is None else "ends"))
 
-    async def store(name: str, *arguments: Any, **named: Any) -> Any:
-        return {"earlier": [], "quarantines": {}}.get(name, "")
+    async def store(work: Callable[[Any], Any]) -> Any:
+        return work(MagicMock(earlier=lambda run: [], quarantines=lambda *_: {}, put_environment=lambda seen: ""))
 
     pool = Telling(told)
     pool.keep(standbys)

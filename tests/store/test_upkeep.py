@@ -430,7 +430,7 @@ async def test_a_result_that_meets_a_full_disk_is_written_into_the_room_of_the_r
         pytest.fail(f"waited {seconds} s for somebody to make room")
 
     monkeypatch.setattr(asyncio, "sleep", waited)
-    assert await engine._call_store("plan", "a run") == "a run"
+    assert await engine._call_store(lambda store: store.plan("a run")) == "a run"
     assert [key for key, _ in told] == ["disk"]
     assert "a reserve of 16 MiB was given up" in told[0][1]
 
