@@ -178,11 +178,11 @@ class Arm:
 
     @property
     def believable(self) -> bool:
-        """Whether its times may be shown: so far so good, or ended well. A failed arm has no number."""
+        """Whether its times may be shown: it is well so far, or ended well. A failed arm has no number."""
         return self.correctness is Correctness.CORRECT and (self.running or self.state is State.OK)
 
     def take(self, batch: reports.Samples, replica: int) -> None:
-        """Keep a batch of samples, after checking what can be checked. Raises ArmEnd."""
+        """Keep a batch of samples after checking its form and its times. Raises ArmEnd."""
         count = len(batch.device_ms)
         lists = (batch.host_ms, batch.end_ns, batch.discarded, batch.sm_clock_mhz, batch.probe_ms, batch.cycles)
         whole = all(len(part) == count for part in lists) and len(batch.sets) == count * batch.calls
@@ -361,7 +361,7 @@ async def explain(child: Process, error: Exception, whose: str, oom_before: int)
 
 
 def impossible_time() -> ArmEnd:
-    """A process reported a time that none can be."""
+    """The end of an arm whose process reported a time that no clock can give."""
     return ArmEnd(
         State.INFRA_ERROR,
         "a time that is zero, negative or not a number was reported, which no clock gives; "

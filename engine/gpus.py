@@ -1,8 +1,8 @@
-"""The GPU that runs are placed on, from the engine's side: is it there, is its memory back, who else is on it.
+"""The GPU that runs are placed on, as the engine sees it: is it there, is its memory back, who else is on it.
 
-A process that is gone may leave its memory on the GPU, and a GPU may fall off the bus: whoever uses it next waits for
-what is pending for 5 s and no longer; then the GPU is set aside. Only what the driver says for certain counts against
-it: in a container it may number processes as the host does, and then a leak cannot be told from a neighbour.
+A process that is gone may leave its memory on the GPU, and a GPU may fall off the bus. The next user waits 5 s for the
+reclaim that is pending; then the GPU is set aside. Only what the driver says for certain counts against a GPU: in a
+container it may number processes as the host does, and then a leak cannot be told from a neighbour.
 """
 
 from __future__ import annotations
@@ -42,8 +42,10 @@ class GpuOwnership:
         self._nobodys_bytes: int | None = None  # memory that no process has, as it was when all was well
 
     async def begin(self, pids: Collection[int]) -> None:
-        """Processes of ours use the GPU from now on. Memory that is in nobody's name is noted, the first time that none
-        of them is taking any or giving it back."""
+        """Note that processes of ours use the GPU from now on, and once the memory that is in nobody's name.
+
+        It is noted the first time that none of them is taking memory or giving it back.
+        """
         self._gone.difference_update(pids)  # numbers come back
         if self._nobodys_bytes is None:
             self._nobodys_bytes = await asyncio.to_thread(self._note, pids)
@@ -95,8 +97,11 @@ class GpuOwnership:
         return f"{leaked} MiB of the GPU's memory were left behind: no process that runs has them"
 
     def _note(self, pids: Collection[int]) -> int | None:
-        """Memory in nobody's name; None where the driver does not count our processes by our numbers, or where what it
-        says of them and of all moves: two answers of different moments would make a leak of the difference."""
+        """Memory in nobody's name; None where it cannot be known.
+
+        That is where the driver does not count our processes by our numbers, and where its two answers (of them, and of
+        all) move: answers of different moments would make a leak of the difference.
+        """
         users = self._nvml.users(self._gpu)
         if users is None or not any(user.pid in pids for user in users):
             return None

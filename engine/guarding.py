@@ -1,8 +1,8 @@
-"""The engine's part of looking after the installation: when to look, and what becomes of what is found.
+"""The engine's part of guarding the installation: when to look, and what becomes of what is found.
 
-`engine.installed` knows what there is and what has changed. Here it is decided who hears of it: the pool (standing
-processes have imported what was there when they started), clients (a banner), the run (facts for a check), the store
-(rungs leave quarantine when a person accepts).
+`engine.installed` knows what there is and what has changed. This module decides who hears of it: the pool (standbys
+have imported what was there before), clients (a banner), the run (facts for a check), the store (rungs leave quarantine
+when a person accepts).
 """
 
 from __future__ import annotations

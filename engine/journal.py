@@ -1,7 +1,7 @@
-"""The event stream: numbered, kept on disk for those who come late, and offered to each client without waiting.
+"""The event stream: numbered, kept on disk for clients that come late, and offered to each client without waiting.
 
-Every broadcast event gets the next number of this engine's life and is appended, as the frame that clients receive,
-to a file. A client has a queue of bounded size; one that reads too slowly loses the oldest and is told which.
+Every broadcast event gets the next number of this engine's life and is appended to a file, as the frame that clients
+receive. A client has a queue of bounded size. One that reads too slowly loses the oldest events, and a Gap says which.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Outbox:
         self._encoder = Encoder()
 
     def offer(self, seq: int, frame: bytes) -> None:
-        """Queue an event's frame; the oldest go where there is no room, and are told as a Gap."""
+        """Queue an event's frame. The oldest are dropped where there is no room, and a Gap names them."""
         self._queue.append((seq, frame))
         self._queued_bytes += len(frame)
         while self._queued_bytes > CLIENT_QUEUE_BYTES and len(self._queue) > 1:

@@ -199,7 +199,7 @@ def plan(
 def cannot_run(
     target: Target, hardware: Hardware, *, rungs: Sequence[str] = (), device: str = "auto", case: str = ""
 ) -> str:
-    """Why nothing of such a run can take place on this machine, what is there and what would work; "" where it can.
+    """Why no part of such a run can take place on this machine, and what would work; "" where it can.
 
     Raises:
         PlanError: no such device.
@@ -320,7 +320,7 @@ def plan_replay(failure: Failure, files: Mapping[str, bytes], folder: Path, hard
 
 
 def code_digest(files: Mapping[str, bytes]) -> str:
-    """sha256 over everything in a snapshot but its prose: what a rung that was caught must change.
+    """sha256 over everything in a snapshot but its prose. A rung that was caught must change it.
 
     The front matter counts: it says what is run, and what is right.
     """
@@ -380,12 +380,12 @@ def _place(target: Target, hardware: Hardware, device: str, case: str) -> tuple[
 
 
 def _is_for_host(target: Target, case: Case) -> bool:
-    """Whether a CPU, which runs Triton's kernels in an interpreter, is done with a case in a few minutes at most.
+    """Whether a CPU, which runs Triton's kernels in an interpreter, finishes a case in a few minutes.
 
-    It is with an untimed one: a full run judges every one of them wherever it is. A timed one may be `CPU_CASES` times
-    what the author wrote for a CPU, which runs there in a second or so: how long the interpreter takes goes with the
-    elements and with what is done to each, and only the author knows how much that is. Where that case is tiny, one as
-    large as the oracle's for a CPU will do as well.
+    It does for an untimed case: a full run judges every one of them anywhere. A timed case may be `CPU_CASES` times
+    what the author wrote for a CPU, which takes a second or so there: the interpreter's time goes with the elements and
+    the work on each, and only the author knows that work. Where the author's case is tiny, one as large as the oracle's
+    for a CPU will do.
     """
     if not case.timed:
         return True
@@ -409,5 +409,5 @@ def _obstacle(rung: Rung, device: str, hardware: Hardware) -> str:
 
 
 def _lacking(needs: Needs, *, sm: int | None, gpus: int) -> str:
-    """What a run on the GPU lacks, "" where nothing: `sm` without `gpus` speaks of runs on the GPU too."""
+    """What a run on the GPU lacks, "" where nothing. `sm` without `gpus` speaks of runs on the GPU too."""
     return replace(needs, gpus=max(1, needs.gpus)).missing(sm=sm, gpus=gpus) or ""

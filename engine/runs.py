@@ -1,8 +1,8 @@
 """One run of one target, from the warm workers to the committed verdict.
 
-Every arm is a process of its own; the verifier is another. Nothing is timed before its outputs were found right, the
-outputs of timed calls are compared by fingerprint with the verified ones, and the last of them in full. Arms take
-turns in randomised order, each round reversed by the next (ABBA), so that drift falls on all alike.
+Every arm is a process of its own; the verifier is another. Nothing is timed before its outputs were found right. The
+outputs of timed calls are compared by fingerprint with the verified ones, and those of the last call in full. Arms take
+turns in random order, and each round is reversed by the next (ABBA), so that drift falls on all alike.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class Services:
         self.ownership = GpuOwnership(self.nvml, self.gpu)
 
     async def look_at_gpu(self) -> str:
-        """Wait until the GPU is as it was before it was last used. Where it is not, it is set aside: why, or ""."""
+        """Wait until the GPU is as it was before its last use. Returns why it is set aside, or ""."""
         pending = await self.ownership.settled()
         if pending:
             self.on_lost_gpu(pending)
@@ -334,7 +334,9 @@ class Execution:
             processes = [self._judge, *(arm.child for arm in taking_part)]
             await self._services.ownership.begin({process.pid for process in processes if process is not None})
         if last:
-            self._services.pool.expect(0)  # what comes next starts behind the last sample, or that would wait for it
+            self._services.pool.expect(
+                0
+            )  # the next job's processes start behind the last sample, which would wait for them
         else:
             self._expect_processes(taking_part, max(1, plan.rule.replicas - replica - 1))
         self._prepare_held_out(replica)
@@ -343,7 +345,7 @@ class Execution:
         if self._expected is not None:
             await self._expected  # a reference that failed ends the run, not only its arms
         for task in self._coming.values():
-            await task  # nor is the verifier at work while anything is timed
+            await task  # the verifier does not work while anything is timed
         timed = [arm for arm in taking_part if arm.running and arm.timed]
         if timed:
             with self._services.pool.quiet():
@@ -374,8 +376,11 @@ class Execution:
         await self._report()
 
     def _expect_processes(self, arms: Sequence[Arm], replicas: int) -> None:
-        """Let what so many further replicas of these take begin to start while those of now compile, or after the last
-        what comes next. Their contexts get a quarter of the GPU memory that is free: the lessons come first."""
+        """Start the processes of later replicas ahead, while the arms of this one compile.
+
+        After the last replica the processes of the next job follow. Their CUDA contexts may take a quarter of the GPU
+        memory that is free: the lessons come first.
+        """
         if replicas:
             each = replicas * self.plan.target.ranks
             count, compilers = each * len(arms), each * sum(self.plan.compiles(arm.rung) for arm in arms)
@@ -429,7 +434,7 @@ class Execution:
             ) from None
 
     def _load(self, module: str, replica: int, caches: Sequence[bytes] = ()) -> jobs.Load:
-        """What makes a process the arm, or the verifier, of that module of the snapshot."""
+        """The job that makes a process the arm, or the verifier, of a module of the snapshot."""
         plan, folder = self.plan, self._folder
         assert folder is not None  # laid out at the beginning of every replica
         shared = plan.target.ranks > 1 and module != "reference"
@@ -448,7 +453,7 @@ class Execution:
         )
 
     async def _for_all_ranks(self, take: Callable[[], Awaitable[Child]]) -> Process:
-        """As many processes as a rung of this target has ranks, standing for one."""
+        """Take one process for each rank of the target; several stand for one arm."""
         if self.plan.target.ranks == 1:
             return await take()
         taken: list[Child] = []
@@ -476,9 +481,9 @@ class Execution:
         self._environment = await self._services.store(lambda store: store.put_environment(described))
 
     async def _make_inputs(self) -> None:
-        """Inputs of the timed case's sets and of the gate's cases, once for all replicas.
+        """Make the inputs of the timed case's sets and of the gate's cases, once for all replicas.
 
-        The expected values are computed while the arms start and compile; who wants to compare waits for them.
+        The expected values are computed while the arms start and compile. A comparison waits for them.
         """
         async with self._step("inputs"):
             for case, number in self._sets(gate=True):
@@ -496,9 +501,9 @@ class Execution:
         await self._beyond.pose([a.rung for a in self._arms if a.running])
 
     def _prepare_held_out(self, replica: int) -> None:
-        """Let the verifier make the held-out sets of that replica, unless it does so already.
+        """Let the verifier make the held-out sets of a replica, unless it does so already.
 
-        Beside what is not timed: what processes do before they are verified, or when all of their times are taken.
+        It works while nothing is timed: before the arms are verified, or after all samples are taken.
         """
         if replica not in self._coming:
             self._coming[replica] = asyncio.create_task(self._make_held_out(replica))
@@ -515,9 +520,11 @@ class Execution:
                 await self._ask_judge(jobs.Expect(case=case.name, set_index=number), reports.Expected, "reference.py")
 
     def _held_out_sets(self, replica: int) -> list[tuple[int, int | None]]:
-        """Held-out sets: wholly new values, or those of set 0 but for one element of every input.
+        """Number and likeness of a replica's held-out sets: wholly new values, or those of set 0 but for one element of
+        every input.
 
-        One a replica, in turns; both where there is one replica only. None where no input is ever refilled.
+        A replica gets one of the two kinds in turn; a run of one replica gets both. There are none where no input is
+        refilled.
         """
         if not any(not spec.made and Flag.STATIC not in spec.flags for spec in self.plan.target.inputs):
             return []
@@ -545,7 +552,7 @@ class Execution:
         await _all(*(self._guarded(arm, work) for arm in arms if arm.running))
 
     async def _guarded(self, arm: Arm, work: Callable[[Arm], Awaitable[None]]) -> None:
-        """Do it; what goes wrong ends this arm and leaves its siblings alone."""
+        """Do some work of an arm. A failure ends this arm and leaves its siblings alone."""
         try:
             await work(arm)
         except ArmEnd as end:
@@ -554,7 +561,7 @@ class Execution:
             await self._end_process(arm)
 
     async def _final_sensor_report(self, arm: Arm) -> None:
-        """What the sensors of a refused arm noted, where its process can still tell."""
+        """Ask the process of a refused arm what its sensors noted, where it still answers."""
         child = arm.child
         if arm.correctness is not Correctness.WRONG or child is None or not child.alive:
             return
@@ -597,7 +604,7 @@ class Execution:
             self._services.on_lost_gpu(pending)
 
     async def _handle_lost_gpu(self) -> None:
-        """If the GPU is lost, so is the run: what its processes said of themselves on the way down counts no more."""
+        """If the GPU is lost, the run is lost too: what its processes said on the way down counts no more."""
         self._lost = self._lost or await self._services.ownership.lost()
         if self._lost:
             self._state = State.INFRA_ERROR
@@ -612,7 +619,7 @@ class Execution:
     async def _verify(self, arm: Arm, *, gate: bool) -> None:
         """Compile and check: the timed case on every set, then the gate's cases.
 
-        The gate is passed once: every further process runs the same sources, and its timed case is checked again.
+        The gate is passed once. Later processes run the same sources, and their timed case is checked again.
         """
         child, limits = self._child(arm), self._services.limits
         outputs = self._outputs_of(arm)
@@ -654,7 +661,7 @@ class Execution:
                         if executed.peak_bytes is not None:
                             arm.peak_bytes = max(arm.peak_bytes or 0, executed.peak_bytes)
                 if case_name == self.plan.case.name and gate and not prepared.for_buffers:
-                    # Not the set that lies in the old buffers: who looks there must be wrong.
+                    # Not the set that lies in the old buffers: a rung that reads those must be wrong.
                     job = jobs.Execute(case=case_name, set_index=numbers[0], outputs=outputs, moved=True)
                     moved = await ask(child, job, reports.Executed, limits.progress_s, arm.name)
                     await self._judge_outputs(arm, case_name, numbers[0], moved.outputs, "output.moved_buffers")
@@ -674,13 +681,13 @@ class Execution:
                 await self._beyond.enter(arm, child, self._outputs_of(arm), patience_s, most=most)
 
     def _outputs_of(self, arm: Arm) -> jobs.Blob:
-        """Where the arm's process hands over what it was asked for last: one file, that of no other process."""
+        """The shared file in which an arm's process hands over outputs. No other process has it."""
         if arm.outputs is None:
             arm.outputs = self._arena.blob()
         return arm.outputs
 
     async def _judge_outputs(self, arm: Arm, case_name: str, number: int, outputs: jobs.Blob, check: str) -> None:
-        """Judge one call's outputs in full; what is wrong ends the arm in the name of `check`."""
+        """Judge one call's outputs in full. Wrong outputs end the arm in the name of `check`."""
         if self._expected is not None:
             await asyncio.shield(self._expected)
         judged: reports.Compared = await self._ask_judge(
@@ -712,7 +719,9 @@ class Execution:
             await self._turns.warm_up(arm, self._child(arm))
 
     async def _choose(self, arms: list[Arm]) -> None:
-        """How samples are taken, alike for all. An arm that fails here takes the others along into one more try."""
+        """Choose how samples are taken, alike for all arms. If an arm fails here, the others get one more try without
+        it.
+        """
         while arms:
             try:
                 await self._turns.choose(arms, self._child)
@@ -740,7 +749,9 @@ class Execution:
             number += 1
 
     async def _challenge(self, arm: Arm, replica: int) -> None:
-        """What the last timed call left is judged in full; then come the engine's own clock, and held-out inputs."""
+        """Judge the last timed call's outputs in full, then challenge the arm: the engine's own clock, and held-out
+        inputs.
+        """
         await self._verify_last(arm)
         child, case, patience_s = self._child(arm), self.plan.case.name, self._services.limits.progress_s
         arm.sustained.append(await challenges.sustain(arm, child, case, replica, patience_s))
@@ -764,7 +775,7 @@ class Execution:
             arm.held_out.append(challenges.together(found, len(found), crowding))
 
     async def _try_more(self, arm: Arm) -> None:
-        """What the gate asks after the last sample."""
+        """Ask what the gate asks after the last sample."""
         if self.plan.compiles(arm.rung):
             await self._enter(arm, most=1)
         async with self._step("values", arm):
@@ -773,7 +784,7 @@ class Execution:
             )
 
     async def _verify_last(self, arm: Arm) -> None:
-        """What the last timed call left behind is judged in full."""
+        """Judge the outputs of the last timed call in full."""
         last = await ask(
             self._child(arm),
             jobs.Surrender(outputs=self._outputs_of(arm)),
@@ -786,7 +797,7 @@ class Execution:
         await self._judge_outputs(arm, self.plan.case.name, last.set_index, last.outputs, "output.last_call")
 
     async def _finish_process(self, arm: Arm) -> None:
-        """The done frame, exit status 0, no signal: only then is the arm's part a success."""
+        """Check the end of an arm's process: only a done frame, exit status 0 and no signal make it a success."""
         child = self._child(arm)
         async with self._step("inspect", arm):
             patience_s = self._services.limits.progress_s
@@ -864,7 +875,7 @@ class Execution:
         except ArmEnd:
             return None
 
-    # -- telling ---------------------------------------------------------------------------------------------------
+    # -- reporting -------------------------------------------------------------------------------------------------
 
     async def _advance(self, state: State) -> None:
         await self._services.store(lambda store: store.advance(self._id, state, start_ns=self._started))
@@ -1047,9 +1058,10 @@ class Execution:
         )
 
     def written(self) -> dict[str, str]:
-        """Sources in the target's own folder that a rung wrote itself, by relative name, with the rung.
+        """Sources in the target's own folder that a rung wrote, by relative name, with the rung.
 
-        As the sensors in its process heard of it: where the kernel confines that, the attempt was refused.
+        They are those that the sensors in its process noticed. A confined process was refused such writes, so there are
+        none.
         """
         if self._ready is None or self._ready.confined:
             return {}
@@ -1107,9 +1119,9 @@ class Execution:
 
 
 def reported(record: records.Run) -> records.Run:
-    """The record as clients hear of it: whole, but for one that would hardly fit into a frame.
+    """The record as clients hear of it: whole, unless it would hardly fit into a frame.
 
-    Of that the long texts of arms are left out, and findings that nobody must see; a flag says so.
+    Then the long texts of arms and minor findings are left out, and a flag says so.
     """
     if len(msgspec.msgpack.encode(record)) <= REPORTED_BYTES:
         return record
@@ -1123,7 +1135,7 @@ def reported(record: records.Run) -> records.Run:
 
 
 async def _all(*work: Awaitable[None]) -> None:
-    """Side by side, every one to its end; then the first of their errors, if any is raised."""
+    """Run these side by side, every one to its end. Raises the first of their errors."""
     for result in await asyncio.gather(*work, return_exceptions=True):
         if isinstance(result, BaseException):
             raise result

@@ -1,10 +1,10 @@
-"""The engine process, started by engine.client. One per user and state directory, and it survives its clients.
+"""The engine process, started by engine.client. One per user and state directory; it outlives its clients.
 
-It listens as soon as it has the lock, and says what it does until the store is known to be whole: nothing is written,
-and no process started, before that.
+It listens as soon as it has the lock. Until the store is known to be whole it only says what it is doing: it writes
+nothing and starts no process.
 
-One asyncio loop serves the clients, runs the queue (one run at a time: whatever runs beside a measurement disturbs it),
-watches folders and owns the one writer of the store. It never imports torch nor a lesson.
+One asyncio loop serves the clients, runs the queue, watches folders and owns the one writer of the store. One job runs
+at a time, because whatever runs beside a measurement disturbs it. The engine never imports torch nor a lesson.
 """
 
 from __future__ import annotations
@@ -71,16 +71,16 @@ MOST_WATCHES = 32  # each holds a thread that waits, of the 40 that the watcher 
 MOST_CONNECTIONS = 64  # of clients that have said hello; each may hold a frame of MAX_REQUEST_BYTES
 MOST_GREETING = 128  # of those that have not; more than are accepted at once, so that a hello is read first
 HANDSHAKE_LIMIT_S = 10.0
-PULSE_S = 2.0  # client.SILENCE_S is a few of them
-STARTING_PULSE_S = 0.1  # who waits for the start hears of its end
+PULSE_S = 2.0  # client.SILENCE_S is several of these
+STARTING_PULSE_S = 0.1  # a client that waits for the start hears of its end
 LOCK_PAUSE_S = 0.5
-MOST_FOLLOWED = 3  # files at the store's path that one call may follow; then it waits as for a full disk
+MOST_FOLLOWED = 3  # stores that one call may follow at the path; then it waits as for a full disk
 MOST_UNREAD = 16  # answered requests of a client that does not read; the next one waits
 UNREAD_LIMIT_S = 60.0
 
 
 _answer_awaited = contextvars.ContextVar("_answer_awaited", default=False)
-"""Whether a call of the store is for somebody who waits for an answer, and not for a result that must not be lost."""
+"""Whether a client waits for the answer of a store call; results, which must not be lost, wait out every trouble."""
 
 
 class Engine:
@@ -95,8 +95,8 @@ class Engine:
         self._journal = Journal(paths.journal_dir())
         self._store: Store
         self._store_lock = asyncio.Lock()
-        self._store_waits = ""  # why results wait in memory, as it was told
-        self._followed = False  # whether the store is another file than the one that was opened first
+        self._store_waits = ""  # why results wait in memory, as it was reported
+        self._followed = False  # whether the store is not the file that was opened first
         self._pool = Pool(interpret=not self._hardware.gpus)
         self._waits_reported = False
         self._pool.report = self._report_wait
@@ -120,7 +120,9 @@ class Engine:
         self._starting = "reading the store"
         self._ready = asyncio.Event()
         self._server: asyncio.Server | None = None
-        self._folder = os.open(paths.state_dir(), os.O_PATH | os.O_CLOEXEC)  # its inode goes to no other while we live
+        self._folder = os.open(
+            paths.state_dir(), os.O_PATH | os.O_CLOEXEC
+        )  # held, so that its inode goes to no other folder
         self._socket_path = paths.socket_file()
         self._socket_inode = 0
         self._log_lines: deque[str] = deque(maxlen=LOG_LINES)
@@ -166,7 +168,7 @@ class Engine:
             self._hardware.note or f"{self._hardware.gpus} GPU(s)",
         )
         with contextlib.suppress(OSError), paths.log_file().open("ab") as sink:
-            os.dup2(sink.fileno(), 2)  # until now the client that started us reads it, which may go away
+            os.dup2(sink.fileno(), 2)  # the client that started us read it until now, and may go away
         loops = [loop.create_task(work) for work in (self._work_queue(), self._housekeeping(), guard.watch())]
         try:
             await self._stopping.wait()
@@ -206,7 +208,7 @@ class Engine:
         )
 
     async def _report_store(self) -> list[str]:
-        """Say what the store was opened with; the runs in the middle of which the engine before was lost."""
+        """Report what opening the store took. Returns the runs that were under way when the engine before was lost."""
         self._report_opened()
         lost = await self._call_store(lambda store: store.mark_lost(self.epoch))
         self._report_lost(lost)
@@ -274,11 +276,11 @@ class Engine:
             paths.pointer_file().unlink(missing_ok=True)
 
     async def _bind(self) -> None:
-        """Listen on the socket. Whoever holds the lock may remove what lies at its path. Raises OSError."""
+        """Listen on the socket. The holder of the lock may remove what lies at its path. Raises OSError."""
         try:
             self._socket_path, pointer = paths.socket_file(paths.identity(self._folder)), paths.pointer_file()
         except paths.UnsafePathError as error:
-            raise OSError(str(error)) from None  # whoever binds again, later, goes on after an OSError
+            raise OSError(str(error)) from None  # _bind_again goes on after an OSError
         try:
             self._socket_path.unlink(missing_ok=True)
         except (IsADirectoryError, PermissionError):
@@ -296,7 +298,7 @@ class Engine:
         partial.rename(pointer)
 
     async def _bind_again(self) -> None:
-        """Listen on a socket of the folder that is at the path now; connections that there are go on."""
+        """Listen on a socket of the folder that is at the path now. Present connections go on."""
         if self._server is not None:
             self._server.close()
         self._unbind()
@@ -314,16 +316,15 @@ class Engine:
                 self._socket_path.unlink()
 
     async def _housekeeping(self) -> None:
-        """Every few seconds: are lock, store and socket still ours? Are warm processes still wanted?
+        """Look every few seconds after lock, store, socket, standbys, backups and orphans.
 
-        Is the store backed up? And is there an orphan of a process that could not be killed at the time and has ended
-        since?
+        An orphan is a process that could not be killed at the time and has ended since.
         """
         chores = upkeep.Upkeep()
         while True:
             await asyncio.sleep(HOUSEKEEPING_S)
             await spawner.sweep_orphans()
-            if not self._store_lock.locked():  # whoever has it looks itself
+            if not self._store_lock.locked():  # its holder looks itself
                 await self._look_at_store()
             try:
                 inode = self._socket_path.stat().st_ino
@@ -344,7 +345,7 @@ class Engine:
             if self._stop_when_idle and not self._busy:
                 self._stopping.set()
 
-    # -- telling -------------------------------------------------------------------------------------------------------
+    # -- reporting -----------------------------------------------------------------------------------------------------
 
     def _publish(self, event: events.Event) -> None:
         self._journal.publish(event)
@@ -353,7 +354,7 @@ class Engine:
                 if job.id == event.run_id:
                     job.state = event.state
         elif isinstance(event, events.RunFinished):
-            # Whoever has heard of the end must not find the run in the queue.
+            # A client that has heard of the end must not find the run in the queue.
             self._queue = [job for job in self._queue if job.id != event.run_id]
 
     def _banner(self, key: str, text: str, severity: str = "warning") -> None:
@@ -422,7 +423,7 @@ class Engine:
             self._banner("store", "")
 
     async def _look_at_store(self) -> None:
-        """Whether lock and store are ours still; where they are not, what can be done about it, once."""
+        """Check once that lock and store are still ours, and mend what can be mended."""
         async with self._store_lock:
             try:
                 await self._attempt(Store.look)
@@ -434,7 +435,7 @@ class Engine:
     async def _attempt(self, work: Callable[[Store], T]) -> T:
         """Let the writer do some work once, in the store that is at the path and under a lock that is ours.
 
-        Raises StoreGoneError where there is none and none can be made now, and what the writer raises.
+        Raises StoreGoneError where there is no store and none can be made now, and what the writer raises.
         """
 
         def call() -> T:
@@ -451,7 +452,7 @@ class Engine:
         raise StoreGoneError(f"{self._store.path} changes all the time: let nobody but the engine write there")
 
     async def _retake_lock(self) -> None:
-        """Make the state folder anew where it is not there, and lock it; an engine whose place was taken ends."""
+        """Lock the state folder again, made anew if need be. An engine whose place was taken ends."""
 
         def retake() -> bool:
             paths.make_private(paths.state_dir())
@@ -472,12 +473,13 @@ class Engine:
             return
         log.warning("the lock of %s was removed, or the folder with it; it is locked again", state)
         await self._bind_again()
-        self._pool.renew()  # whoever stands by may have lost its folder
+        self._pool.renew()  # a standby may have lost its folder
 
     async def _follow_store(self) -> None:
-        """Part with a store that is not at the path, open the one that is, and journal there what is on its way.
+        """Part with a store that is not at its path, open the one that is, and journal there the runs that are on their
+        way.
 
-        Raises StoreFullError, StoreLockedError, StoreGoneError: not now; nothing is lost.
+        Raises StoreFullError, StoreLockedError, StoreGoneError: it cannot be done now, and nothing is lost.
         """
         plans = [(job.plan, job.state) for job in self._runs]
         files = [job.plan.files for job in self._queue if isinstance(job, (RunJob, FuzzJob))]
@@ -491,7 +493,7 @@ class Engine:
             goes_on = "the one that is there now is used" if old.path.exists() else "a new store was begun there"
             store = Store.open(old.path, wal=not filesystem.network(old.path.parent))
             try:
-                # What is on its way for another engine is that one's affair.
+                # Runs that are on their way for another engine are that engine's affair.
                 lost = [] if self._lock.lost else store.mark_lost(self.epoch)
                 for each in files:
                     store.put_snapshot(each)
@@ -530,7 +532,7 @@ class Engine:
         self._banner("moved", clean_line(os.fsencode(text), limit=2000), "error")
 
     def _homeless(self, error: Exception) -> StoreGoneError:
-        """There is no place for results. Where it would not be safe to make one, the engine ends."""
+        """The error for a place without results. The engine ends where it would not be safe to make one."""
         if isinstance(error, paths.UnsafePathError) and not self._stopping.is_set():
             self._banner("lock", f"{error}; the engine ends", "error")
             self._stopping.set()
@@ -634,12 +636,12 @@ class Engine:
             self._queue.remove(job)
 
     def _uuids(self, *, every: bool = False) -> list[str]:
-        """Of the GPU that runs are placed on, or of every one; without those whose driver does not tell."""
+        """UUIDs of the GPU that runs are placed on, or of every GPU, where the driver tells them."""
         wanted = [d for d in self._hardware.devices if every or d.index == self._hardware.index]
         return [device.uuid for device in wanted if device.uuid]
 
     async def _recall_peak(self) -> None:
-        """What was measured of this GPU in earlier lives."""
+        """Read the newest ceilings that were measured of this GPU before."""
         uuids = self._uuids() if self._hardware.gpus else []
         if uuids:
             self._services.peak = await self._call_store(lambda store: store.latest_peak(uuids[0]))
@@ -668,7 +670,7 @@ class Engine:
             self._add(RunJob(plan, self._services))
             arms = (Arm(rung.name, State.PLANNED, role=rung.role) for rung in plan.rungs)
             self._publish(events.RunPlanned(run=plan.record.announced(arms)))
-        if self._followed:  # their sources may be in the store before
+        if self._followed:  # the store before may have their sources
             await self._call_store(lambda writer: [writer.put_snapshot(plan.files) for plan in plans])
 
     # -- watches -------------------------------------------------------------------------------------------------------
@@ -676,7 +678,7 @@ class Engine:
     async def _run_edit(
         self, target: Target, files: dict[str, bytes], changed: set[str] | None, device: str
     ) -> tuple[str, str, str]:
-        """Store an edit's sources and plan its run; what was planned for the same target and not begun is dropped.
+        """Store an edit's sources and plan its run. It replaces a run of the same target that has not begun.
 
         `changed`: see watch.RunIt. The run takes over the rungs of the one that it replaces.
         """
@@ -710,7 +712,9 @@ class Engine:
         return [job for job in ours if job.plan.record.trigger is Trigger.WATCH]
 
     async def _report_watch(self, ended: RunJob) -> None:
-        """Let the watch of a target know of a run's end, and drop what is planned for nothing but what that wrote."""
+        """Report a run's end to the watch of its target. Drops runs that were planned only for files that this run
+        wrote.
+        """
         target_id, were = ended.plan.record.target, ended.plan.files
         found = self._watches.get(target_id)
         if found is None:
@@ -733,7 +737,7 @@ class Engine:
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._greeting) >= MOST_GREETING:
-            # Whoever has something to say says it at once: the oldest has not for longest.
+            # A client says hello at once; the oldest connection has been silent longest.
             _warn_seldom(f"a connection was closed: {MOST_GREETING} others have not said hello either")
             self._greeting.pop(next(iter(self._greeting))).abort()
         task = asyncio.get_running_loop().create_task(self._converse(reader, writer))
@@ -758,7 +762,9 @@ class Engine:
         return True
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One client, from its handshake to its end: one request at a time. Its faults end its connection only."""
+        """Serve one client, one request at a time, from its handshake to its end. Its faults end its own connection
+        only.
+        """
         outbox = Outbox()
         sender: asyncio.Task[None] | None = None
         warm = False
@@ -768,7 +774,7 @@ class Engine:
                 _warn_seldom("a connection of another user was refused")
                 return
             if (pid := _started_by_us(writer)) is not None:
-                # What runs a kernel has nothing to ask of the engine: not to end, nor to cancel its rivals.
+                # A process that runs a kernel must not ask the engine to end, nor to cancel its rivals.
                 _warn_seldom(
                     f"a connection of process {pid} was refused: it was started by the engine or by a worker; "
                     "look for a rung that speaks to the engine's socket"
@@ -787,7 +793,7 @@ class Engine:
                 if not data:
                     break
                 for request in decoder.feed(data):
-                    # The sender has its turn after every request; what it could not hand on has not been read.
+                    # The sender gets its turn after every request. What it could not send, the client has not read.
                     await asyncio.sleep(0)
                     unread = unread + 1 if writer.transport.get_write_buffer_size() else 0
                     if unread > MOST_UNREAD:
@@ -864,7 +870,7 @@ class Engine:
             first = hello.subscribe_from if hello.epoch in ("", self.epoch) else 0
             writer.write(await outbox.next_bytes())
             seq = max(first, 1)
-            # Pieces of the past while the present goes on; joined without a hole or a double.
+            # The past in pieces, while new events go on; no event is missing or sent twice.
             while seq < self._journal.next_seq:
                 data, seq = self._journal.piece(seq)
                 writer.write(data)
@@ -875,7 +881,8 @@ class Engine:
     async def _send(self, outbox: Outbox, writer: asyncio.StreamWriter, *, pulse: bool, starting: str) -> None:
         """Hand a client's queue to its socket at the pace at which it is read.
 
-        With `pulse` a Pulse where there is nothing in it, and one at the end of `starting`, which it was told.
+        With `pulse` it sends a Pulse where the queue is empty, and one at the end of `starting`, of which the client
+        knows.
         """
         encoder = Encoder()
         try:
@@ -1029,7 +1036,7 @@ class Engine:
         return events.Reply(to=seq, run_ids=[plan.id])
 
     def _measure_peak(self, request: requests.MeasurePeak) -> events.Reply:
-        """Ask for it; whoever asks while it is asked for already follows the same one."""
+        """Queue a measurement of ceilings. A second request follows the one that is under way."""
         if not self._hardware.gpus:
             raise PlanError(f"ceilings need a GPU: {self._hardware.note}")
         if self._degraded:
@@ -1141,9 +1148,9 @@ def _same_user(writer: asyncio.StreamWriter) -> bool:
 
 
 def _started_by_us(writer: asyncio.StreamWriter) -> int | None:
-    """The pid of a client that this process started itself, or that was started by such; None for any other.
+    """PID of a client that descends from this process; None for any other.
 
-    Who is gone already counts as one: nobody is left to read an answer, and a lesson may ask and leave.
+    A client that is gone already counts as one: nobody is left to read an answer, and a lesson may ask and leave.
     """
     connection: socket.socket | None = writer.get_extra_info("socket")
     pid = 0 if connection is None else paths.peer_pid(connection)
@@ -1162,7 +1169,7 @@ _warned: dict[str, float] = {}
 
 
 def _warn_seldom(text: str) -> None:
-    """Log what a stranger can cause at will: at most once a second, so that the log keeps what else happened."""
+    """Log what a stranger can cause at will, at most once a second, so that the log keeps what else happened."""
     now = time.monotonic()
     if now - _warned.get(text, -math.inf) >= 1.0:
         _warned[text] = now
@@ -1170,7 +1177,7 @@ def _warn_seldom(text: str) -> None:
 
 
 def _write_back(folder: Path, wanted: dict[str, bytes], present: dict[str, bytes]) -> None:
-    """Replace what differs, file by file, each at once. Files that the snapshot does not know stay."""
+    """Replace the files that differ, each at once. Files that the snapshot does not know stay."""
     real = folder.resolve()
     for name, data in wanted.items():
         if present.get(name) == data:
@@ -1210,7 +1217,7 @@ class _LogToClients(logging.Handler):
 
 
 def _say_last(error: Exception) -> None:
-    """Tell whoever started us why there is no engine, whether or not the log could be written."""
+    """Tell the program that started us why there is no engine, even where the log could not be written."""
     told = str(error)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         with contextlib.suppress(paths.UnsafePathError):

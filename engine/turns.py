@@ -86,10 +86,10 @@ def calls_for(per_call_ms: float) -> int:
 
 
 def drawn_sets(order: random.Random, sets: int, calls: int) -> list[int]:
-    """Which set of values each of `calls` timed calls gets, of `sets` in all: mostly another than the call before.
+    """Which set of values each of `calls` timed calls gets, of `sets` in all: mostly not that of the call before.
 
-    Where nothing has changed since the last call a rung may save its work and be right, which is worth nothing to
-    whoever uses it. Repeats are kept seldom, and not left out, so that nobody can tell the next set from those before.
+    A rung may save its work where nothing has changed since the last call, which is worth nothing to its user. Repeats
+    are rare and not left out, so that nobody can foretell the next set from those before.
     """
     found = [order.randrange(sets)]
     while len(found) < calls:
@@ -245,7 +245,7 @@ class Turns:
         arm.waits.add(crowd)
 
     async def _turn(self, arm: Arm, child: Process, number: int, replica: int) -> None:
-        """A GPU whose clock has fallen is given time before the next sample."""
+        """Take the samples of a turn. A GPU whose clock has fallen is given time before the next sample."""
         rule = self._rule
         wanted = max(LEAST_SAMPLES, min(rule.turn_samples, int(rule.turn_ms / max(arm.per_sample_ms, 0.01))))
         sets = drawn_sets(self._order, rule.input_sets, wanted * arm.calls)

@@ -98,7 +98,7 @@ def arm_record(arm: Arm, *, source: bytes, roofline: RooflineBound | None, base_
 
 
 def _median_clock(samples: Samples) -> float | None:
-    """Of the kept samples, in MHz; None where no sample knows it."""
+    """Median SM clock of the kept samples, in MHz; None where no sample knows it."""
     known = samples.sm_clock_mhz[(samples.discarded == 0) & (samples.sm_clock_mhz > 0)]  # NaN is not above 0
     return float(np.median(known)) if len(known) else None
 
@@ -236,7 +236,7 @@ def _beside_neighbours(rung: Arm, base: Arm, rules: _Rules) -> tuple[float, list
 
 
 def _ways(rung: Arm, base: Arm) -> list[str]:
-    """That the two were timed in different ways, where they were."""
+    """A clause that the two were timed in different ways; "" where they were not."""
     if (rung.timing, rung.calls) == (base.timing, base.calls):
         return []
     rung_way, base_way = (f"{arm.timing}{_calls(arm)}" for arm in (rung, base))
@@ -248,7 +248,7 @@ def _calls(arm: Arm) -> str:
 
 
 def _clocks(rung: _Side, base: _Side) -> list[str]:
-    """That the two ran at different clocks, where they did."""
+    """A clause that the two ran at different clocks; "" where they did not."""
     if rung.clock_mhz is None or base.clock_mhz is None:
         return []
     low, high = sorted((rung.clock_mhz, base.clock_mhz))

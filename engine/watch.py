@@ -1,17 +1,17 @@
 """Watching a target's folder: each save becomes one run of the last state.
 
-What the kernel says about files is a hint, never a fact: whatever wakes the watch, the sources are read and compared.
-It also wakes by itself every `SWEEP_S` seconds, since a watch falls silent when its folder is replaced, and some file
-systems tell nothing at all. A save counts once it has settled: two readings in a row agree, no git command holds its
-lock, and no file is empty or does not compile, or it still is so a moment later and was not written again meanwhile.
-The first state settles too. Whatever goes wrong with a save is told as what it was, and ends that edit, not the watch.
+What the kernel says about files is a hint: the watch reads and compares the sources whenever it wakes. It also wakes by
+itself every `SWEEP_S` seconds, since a watch falls silent when its folder is replaced, and some file systems report
+nothing. A save counts once it has settled: two readings agree, no git command holds its lock, and every file is full
+and compiles, or stays as it is for a moment longer. The first state settles too. Whatever goes wrong with a save is
+reported as what it was, and ends that edit, not the watch.
 
-A rung may write a source beside itself (an autotuner its choice). Such a file is told, and changes of it while a run is
-under way are no edits: each would start the run that makes the next one.
+A rung may write a source beside itself (an autotuner its choice). Such a file is reported, and its changes during a run
+are no edits: each would start the run that makes the next one.
 
-Listened to are the folders that sources lie in and those where linked files really are, each by itself: a link to one
-file of a large tree costs one folder. Where the kernel has no more to give (inotify's limits), the watch says that it
-polls, looks every `POLL_S` seconds, and asks the kernel again every `RETRY_S`.
+The watch listens to the folders that sources lie in, and to the folder of each linked file by itself: a link to one
+file of a large tree costs one folder. Where inotify's limits leave nothing, the watch says that it polls, looks every
+`POLL_S` seconds, and asks the kernel again every `RETRY_S`.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class Places:
     """What one watch listens to, by real paths.
 
     Attributes:
-        folders: device and inode of every folder; another one under the same name must be listened to anew.
-        within: those where every name counts; of the others only `linked` does.
+        folders: device and inode of every folder; another folder under the same name must be listened to anew.
+        within: folders where every name counts; in the others only `linked` does.
         linked: where files that are links in the target's folder really are.
     """
 
@@ -95,7 +95,7 @@ class Watch:
         self._run_ended_s = -math.inf  # CLOCK_MONOTONIC
 
     async def run(self) -> None:
-        """Tell the state at the beginning as edit 0, then every edit."""
+        """Report the state at the beginning as edit 0, then every edit."""
         first = True
         try:
             while True:
@@ -118,7 +118,7 @@ class Watch:
                 self._report(about, "")
 
     async def _look(self, save_ns: int) -> None:
-        """Take the state that stands there, where it is another one."""
+        """Take the present state of the sources, if it is another one."""
         files = await self._settled()
         if files is None or files == self._files:
             return
@@ -135,7 +135,7 @@ class Watch:
         await self._take(files, save_ns=save_ns)
 
     def run_ended(self, written: Mapping[str, str]) -> None:
-        """A run of the target has ended; its rungs wrote these sources of the folder (name: rung) themselves."""
+        """Note that a run of the target has ended, and which sources of the folder its rungs wrote (name: rung)."""
         self._run_ended_s = time.monotonic()
         if not written.keys() <= self._written.keys():
             self._written |= written
@@ -149,7 +149,7 @@ class Watch:
         )
 
     async def _hints(self) -> AsyncGenerator[int, None]:
-        """CLOCK_MONOTONIC of every moment worth a look. Ends when something else must be listened to."""
+        """CLOCK_MONOTONIC of every moment worth a look. Ends when other folders must be listened to."""
         folder = self.target.folder
         places = await asyncio.to_thread(_places, folder, self.target.links)
         if places is None:
@@ -173,7 +173,7 @@ class Watch:
         yield time.monotonic_ns()
 
     def _set_polling(self, error: Exception | None) -> None:
-        """Tell whether the kernel's news can be had, where that has changed."""
+        """Report that the kernel's news cannot be had, or can be had again."""
         if error is not None:
             self._ask_again = time.monotonic() + RETRY_S
         if self.polling != (error is not None):
@@ -239,10 +239,7 @@ class Watch:
         return before
 
     def _doubt(self, files: dict[str, bytes]) -> tuple[tuple[str, int], ...]:
-        """Files that somebody may be in the middle of writing, each with the time of its last change.
-
-        They were emptied and are not filled yet, or cut off.
-        """
+        """Files that may be half written (emptied, or cut off), each with the time of its last change."""
         found = []
         for name in sorted(_differing(files, self._files) & files.keys()):
             emptied = not files[name] and not name.endswith("__init__.py")
@@ -254,7 +251,7 @@ class Watch:
         return tuple(found)
 
     def _report(self, about: str, text: str) -> bool:
-        """Say something once, and once that it is over; whether it was news."""
+        """Report something once, and once that it is over. Returns whether it was news."""
         news = self._told.get(about, "") != text
         if news:
             self._told[about] = text
@@ -295,7 +292,7 @@ class Watch:
         )
 
     def _broken(self, files: dict[str, bytes], names: Collection[str]) -> str:
-        """Which of these files does not compile, or what is wrong with the target as it stands; "" where nothing is."""
+        """Which of these files does not compile, or what is wrong with the target; "" where nothing is."""
         if told := _refused({name: files[name] for name in names if name in files}):
             return told
         fresh = catalog.load_target(self.target.folder, root=self.target.root, chapter=self.target.chapter)
@@ -351,7 +348,7 @@ def _places(folder: Path, links: Collection[str] = ()) -> Places | None:
 
 
 def _is_text(path: str) -> bool:
-    """Whether the watcher can be asked for it: it takes no name that is no UTF-8."""
+    """Whether the watcher accepts the path: it takes no name that is not UTF-8."""
     try:
         path.encode()
     except UnicodeEncodeError:
@@ -360,7 +357,7 @@ def _is_text(path: str) -> bool:
 
 
 def _git_lock(folder: Path) -> Path | None:
-    """The lock of a git command that is rewriting the checkout that holds the folder, wherever the folder really is."""
+    """The lock file of a git command that rewrites the checkout which really holds the folder."""
     real = Path(os.path.realpath(folder))
     for place in (real, *real.parents):
         with contextlib.suppress(OSError, ValueError):
@@ -380,5 +377,5 @@ def _refused(files: Mapping[str, bytes]) -> str:
 
 
 def _named(error: Exception) -> str:
-    """An exception that nobody foresaw, as what it was."""
+    """An unexpected exception, by type and message."""
     return clean_line(f"{type(error).__name__}: {error}".rstrip(": "))

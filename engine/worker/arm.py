@@ -127,7 +127,7 @@ class _Sensors:
 
 
 def _described(error: Exception) -> str:
-    """Whatever a sensor stumbles over must not end the run; its check becomes UNAVAILABLE and says this."""
+    """Why a sensor failed. No failure of a sensor ends the run; its check becomes UNAVAILABLE and says this."""
     return f"{kind_of(error)}: {said(error)}"[:300]
 
 
@@ -146,7 +146,7 @@ class _Bound:
 
 
 class _Group:
-    """What one sample times: a launches, and the buffers that each of its calls reads."""
+    """A launch batch, and the buffers that each of its calls reads."""
 
     def __init__(self, launches: LaunchBatch, buffers: list[list[object]], note: str = "") -> None:
         self.launches = launches
@@ -227,7 +227,7 @@ class Arm:
         return reports.Taken(nbytes=held)
 
     def _mine(self, blob: jobs.Blob) -> dict[str, torch.Tensor]:
-        """What lies in a blob by name; of several ranks, this one's slices."""
+        """What lies in a blob, by name; of several ranks, this one's slices."""
         names = (slot.name for slot in blob.slots)
         return {name: self._ranks.part(whole) for name, whole in zip(names, tensors.read(blob), strict=True)}
 
@@ -370,7 +370,7 @@ class Arm:
         return reports.Executed(outputs=blob, fingerprint=fingerprint, peak_bytes=peak)
 
     def _moved(self, bound: _Bound) -> list[object]:
-        """Other buffers with the same values: whoever goes by addresses takes them for others."""
+        """Other buffers with the same values: a rung that goes by addresses takes them for others."""
         moved: list[object] = []
         for spec, buffer in zip(self._target.inputs, bound.buffers, strict=True):
             if spec.made:
@@ -393,7 +393,7 @@ class Arm:
         self._poisonable = fresh
 
     def _poison_last(self) -> None:
-        """Overwrite what the call before returned. Who hands it back unwritten hands back poison."""
+        """Overwrite what the call before returned. A rung that hands it back unwritten hands back poison."""
         if not self._poisonable:
             return
         self._site.poisoned.calls += 1
@@ -466,7 +466,7 @@ class Arm:
         )
 
     def _warm_up_together(self, timer: Timer, bound: _Bound) -> WarmedUp:
-        """A fixed number of samples: ranks that stopped at different ones would wait for each other for ever."""
+        """Take a fixed number of samples: ranks that stop at different ones would wait for each other for ever."""
         times = [self._take(bound, [0])[0].device_ms for _ in range(RANKS_WARM_UP_CALLS)]
         if isinstance(timer, CudaTimer):
             timer.read_empty_pairs()
@@ -489,7 +489,7 @@ class Arm:
         return self._group
 
     def group(self, job: jobs.Group) -> reports.Grouped:
-        """Let one sample time several calls, or one again. What is impossible is left undone, with the reason."""
+        """Let one sample time several calls, or one again. The answer says why less than that is possible."""
         bound = self._bound[job.case]
         timer = self._timer
         if timer is None:
@@ -511,7 +511,7 @@ class Arm:
         )
 
     def _several(self, bound: _Bound, timer: Timer, job: jobs.Group) -> _Group:
-        """As many calls as are wanted and fit, captured where they can be."""
+        """A launch batch of as many calls as are wanted and fit, captured where they can be."""
         alone = self._grouped
         if not isinstance(timer, CudaTimer) or not timer.timing.held:
             alone.note = f"samples are taken {timer.timing}: one call each"
@@ -549,10 +549,10 @@ class Arm:
         return _Group(batch(calls), buffers)
 
     def _each_for_itself(self, bound: _Bound, launch: Callable[[], Sequence[Any]], buffers: list[list[object]]) -> bool:
-        """Whether calls made one after the other leave each its own outputs, those of its own inputs.
+        """Whether calls made one after the other each leave outputs of their own, from inputs of their own.
 
-        A rung may well keep one output buffer, or what prepare() made, in a global: alone it is right. So is one that
-        does a part on the host, which a replayed graph leaves out.
+        A rung may keep one output buffer, or what prepare() made, in a global: alone it is right. So is one that does a
+        part on the host, which a replayed graph leaves out.
         """
         own = self._callable(bound)
         wanted: list[list[float]] = []
@@ -649,7 +649,7 @@ class Arm:
                 self._last = (sets[-1], outputs[-1])
                 now = time.monotonic_ns()
                 last = start + calls >= len(job.sets)
-                if not self._ranks.several:  # they take the same samples and tell of them together
+                if not self._ranks.several:  # ranks take the same samples and report them together
                     last = last or now > deadline_ns or throttled
                 if last or (now - sent_ns > STREAM_EVERY_NS and not self._ranks.several):
                     yield self._batch(job.round, pending, last)
@@ -682,7 +682,7 @@ class Arm:
         )
 
     def sustain(self, job: jobs.Sustain) -> reports.Sustained:
-        """Call after call, and wait for the device; whoever asks has the clock."""
+        """Call again and again, then wait for the device; the engine has the clock."""
         bound = self._bound[job.case]
         call = self._callable(bound)
         self._refill(bound, 0)
@@ -693,7 +693,7 @@ class Arm:
         return reports.Sustained(calls=job.calls)
 
     def held_out(self, job: jobs.Surprise) -> reports.Surprised:
-        """Samples on values that were never here before, each after one on values that were."""
+        """Take samples on held-out values, each after one on known values."""
         bound = self._bound[job.case]
         calls = self._grouped.launches.calls
         seen_ms: list[float] = []
@@ -702,7 +702,7 @@ class Arm:
         gc.disable()
         try:
             for number, known in enumerate(job.seen):
-                unseen = self._unseen(bound, job, number)  # made first: it leaves the caches alike for both
+                unseen = self._unseen(bound, job, number)  # made first, so that the caches are alike for both
                 seen_ms.append(self._take(bound, [known] * calls, "held_out")[0].device_ms)
                 bound.sets.append(unseen)
                 try:
@@ -718,7 +718,9 @@ class Arm:
         return reports.Surprised(seen_ms=seen_ms, unseen_ms=unseen_ms, outputs=blob)
 
     def _unseen(self, bound: _Bound, job: jobs.Surprise, number: int) -> dict[int, torch.Tensor]:
-        """The blob's values first, then every element of one of two known sets; permutations are moved round."""
+        """The sets of values for the pairs: the blob's values first, then known sets mixed element by element and moved
+        round.
+        """
         if number:
             shift, first = job.shifts[number - 1], job.seen[number]
             second = bound.sets[(first + 1) % len(bound.sets)]
@@ -764,7 +766,7 @@ class Arm:
         return reports.Surrendered(outputs=self._hand_over(outputs, job.outputs.name), set_index=number)
 
     def done(self) -> reports.Done:
-        """What was sent in all. Compile helpers are sent home first: left alone, they keep the process for seconds."""
+        """Report what was sent in all, and end compile helpers first: left alone, they keep the process for seconds."""
         self._ranks.leave()
         inductor = sys.modules.get("torch._inductor.async_compile")
         if inductor is not None:
@@ -774,15 +776,15 @@ class Arm:
     # -- fingerprints ----------------------------------------------------------------------------------------------
 
     def _fingerprint(self, outputs: Outputs) -> list[float]:
-        """Of one call; see _fingerprints."""
+        """Fingerprint of one call; see _fingerprints."""
         return self._fingerprints([outputs])
 
     def _fingerprints(self, calls: Sequence[Outputs]) -> list[float]:
-        """Per call and output: two random projections and the sum of squares; computed on the outputs' device.
+        """Per call and output: two random projections and the sum of squares, computed on the outputs' device.
 
-        Bitwise the same for bitwise the same outputs; one wrong element among n moves a projection by about
-        its error over sqrt(n) RMS, far above rounding. The weights differ in size and not in sign alone, so that
-        elements and rows that changed places show as well.
+        Outputs that are the same bit for bit have the same fingerprint, bit for bit. One wrong element among n moves a
+        projection by about its error over sqrt(n) RMS, far above rounding. The weights differ in size and not in sign
+        alone, so elements and rows that changed places show as well.
         """
         outputs = [output for returned in calls for output in returned]
         parts = [self._project(output.detach().reshape(-1).to(self._torch.float32)) for output in outputs]

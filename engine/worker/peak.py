@@ -1,11 +1,10 @@
 """Measuring what a GPU can do at most: one ceiling a job, in a fresh process with no lesson loaded.
 
 Every ceiling is the best median over several ways of asking for it (kernels of our own, and PyTorch's), each of at
-least 20 repetitions behind a stream that is held, so that no host time is in them. Bandwidth is measured on two sets
-of buffers in turns, so that what lies in the L2 at the start, clean or dirty, is what the same work has left there:
-nothing is found in the cache that was not read from memory, and each written line costs the writing back of another.
-Matrix products run on random data: zeros switch fewer transistors and let the clock rise. Without tensor cores
-chains of multiply-adds in registers are asked as well.
+least 20 repetitions behind a stream that is held, so that no host time is in them. Bandwidth is measured on two sets of
+buffers in turns. The L2 then holds at the start, clean or dirty, what the same work has left there: everything is read
+from memory, and each written line costs the writing back of another. Matrix products run on random data: zeros switch
+fewer transistors and let the clock rise. Without tensor cores chains of multiply-adds in registers are tried as well.
 
 Clocks, power limits and every other setting of the GPU are left as they are.
 """
@@ -213,8 +212,10 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """The best way's time for one call, in seconds, the SM clock while it ran, out of how many ways it is the best,
-    and why none of them is a kernel of our own."""
+    """The best way's time for one call in seconds, and the SM clock while it ran.
+
+    Also how many ways were tried, and why none of them is a kernel of our own.
+    """
 
     name: str
     seconds: float
@@ -281,7 +282,7 @@ class Bench:
         self._torch.cuda.empty_cache()
 
     def measure(self, name: str, footprint_bytes: int | None) -> reports.CeilingMeasured:
-        """One ceiling by its name in CEILINGS. Raises NotHereError, or whatever the GPU makes of it."""
+        """Measure one ceiling by its name in CEILINGS. Raises NotHereError, or what the GPU raises."""
         kind, _, rest = name.partition(" ")
         if name == LAUNCH_EMPTY:
             return self._record(name, self._best(self._empty_ways()), lambda best: best.seconds)
@@ -347,7 +348,7 @@ class Bench:
         return Best(way.name, seconds, statistics.median(clocks) if clocks else None)
 
     def _best(self, ways: Iterator[Way]) -> Best:
-        """The fastest of several ways; one that this machine cannot go is left out, unless none is left."""
+        """The fastest of several ways. A way that does not work here is left out, unless none is left."""
         return self._best_of((way, functools.partial(self._median, way)) for way in ways)
 
     def _best_of(self, tries: Iterable[tuple[Way, Callable[[], Best]]]) -> Best:

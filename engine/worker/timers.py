@@ -1,17 +1,17 @@
 """Taking one sample. Everything that is not the call stands outside the two time stamps.
 
 On a GPU, cold: refill the inputs, flush the L2, hold the GPU until the host has launched everything, event, calls,
-event. The hold is a kernel that fills every SM for a while: the launch cost of a call that is all kernels never shows,
-and no kernel of any other stream can start before the clock does. A call that waits for the GPU itself outlasts any
-hold; that is noticed, and its samples say so. What an empty event pair reads is taken off (1.28 us on an H100; a pair
-around a kernel still reads some 1.2 us more than the profiler).
+event. The hold is a kernel that fills every SM for a while. So the launch cost of a call that is all kernels never
+shows, and no kernel of another stream can start before the clock does. A call that waits for the GPU itself outlasts
+any hold; that is noticed, and its samples say so. What an empty event pair reads is taken off (1.28 us on an H100; a
+pair around a kernel still reads some 1.2 us more than the profiler).
 
 Each sample has a second clock, which no event is part of: the counters of all SMs, read around the pair of events
 (engine.worker.probe), less what they read around an empty pair. They give the sample's SM cycles, and a time that must
 agree with that of the events.
 
-What ends after the second event is not in the time, so it is looked for: how long the whole device stays busy after
-the timed stream is done (lag), and whether Python threads go on working when the call has returned.
+Work that ends after the second event is not in the time, so the timer looks for it: how long the whole device stays
+busy after the timed stream is done (lag), and whether Python threads go on working when the call has returned.
 
 A call of a few microseconds is timed as a launch batch: a replayed graph of several calls between one event pair, each
 on buffers of its own, so that the data of every one is cold. Where capture is impossible, or a call has more than one
@@ -20,8 +20,8 @@ would shorten the gaps between the kernels of a call, which are the call's own.
 
 On a CPU: refill, monotonic clock, call, monotonic clock. The caches are as the refill left them.
 
-Clocks and events are called by references that were taken before any lesson was imported, those of torch below its
-Python classes: a lesson that replaces `time.perf_counter_ns` or `torch.cuda.Event.elapsed_time` changes no number.
+Clocks and events are called by handles that were saved before any lesson was imported, those of torch below its Python
+classes: a lesson that replaces `time.perf_counter_ns` or `torch.cuda.Event.elapsed_time` changes no number.
 """
 
 from __future__ import annotations
@@ -77,13 +77,13 @@ class CaptureError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LaunchBatch:
-    """What one sample times: one call, or several that stand for one.
+    """What one sample times: one call, or several calls together.
 
     Attributes:
         launch: makes all calls; their outputs, in order.
         calls: how many.
         kind: "single", "batch" (launched one by one) or "graph" (one replay).
-        held: what the launch reads without naming it, and what must therefore live as long: a graph knows addresses.
+        held: what the launch reads without naming it, kept alive as long: a graph knows only addresses.
     """
 
     launch: Callable[[], Sequence[Outputs]]
@@ -108,10 +108,10 @@ class Sample:
 
     Attributes:
         lag_ms: how long the whole device was busy after the timed stream was done; NaN on a CPU.
-        usual_lag_ms: the same where nothing was called: what asking takes on this machine; NaN before the warm-up.
+        usual_lag_ms: the lag where nothing was called, which is the cost of asking; NaN before the warm-up.
         beside_ms: processor time that other Python threads of this process took since the sample before, outside of
             timed regions; 0 for the first.
-        left_ms: how much longer the calls would have lasted at least had they waited for the threads which began in
+        left_ms: how much longer the calls would have lasted at least if they had waited for the threads that began in
             them, by the processor time that these went on to use; no further than LEFT_ENOUGH_MS.
         probe_ms, cycles: see store.Samples; NaN on a CPU and before the warm-up.
     """
@@ -169,8 +169,9 @@ class Timer(Protocol):
 class Beside:
     """Threads of this process that work while the call does not.
 
-    Of the threads that live on between calls those count that run Python; native ones of OpenMP spin for a while when
-    there is nothing left to do. Of threads that begin during a call all count: whoever is about to end does so at once.
+    Of the threads that live on between calls only those that run Python count, because native threads of OpenMP spin
+    for a while when nothing is left to do. All threads that begin during a call count: one that is about to end does so
+    at once.
     """
 
     def __init__(self) -> None:
@@ -180,7 +181,7 @@ class Beside:
 
     def look(self) -> dict[int, int]:
         """Processor time in ns of every Python thread but this one."""
-        alive = tuple(_current_frames())  # the numbers alone: the frames would hold on to this one, and to all outputs
+        alive = tuple(_current_frames())  # the numbers alone: the frames would keep this one and all outputs alive
         if len(alive) == 1:
             return {}
         found: dict[int, int] = {}
@@ -192,20 +193,20 @@ class Beside:
                 if ident not in self._clocks:
                     self._clocks[ident] = _thread_clock(ident)
                 found[ident] = _clock_ns(self._clocks[ident])
-            except OSError:  # it ended meanwhile, and its number may be another's one day
+            except OSError:  # it ended, and its number may be given to another one
                 self._clocks.pop(ident, None)
         return found
 
     def before(self) -> float:
-        """The calls come next; the time in ms that threads took since `after`."""
+        """Note the threads before the calls. Returns the time in ms that threads took since `after`."""
         self._known = _threads()
         now = self.look()
         return sum(max(0, ns - self._after.get(ident, ns)) for ident, ns in now.items()) / 1e6
 
     def after(self) -> float:
-        """The calls have returned; by how many ms threads which began meanwhile outlast them: see Sample.left_ms."""
+        """By how many ms threads that began during the calls outlast them: see Sample.left_ms."""
         used_ms = 0.0
-        # By number and not by count: one may have ended while another began.
+        # By number and not by count: one thread may have ended while another began.
         if begun := _threads() - self._known:
             start_ns = {name: ns for name in begun if (ns := _used_ns(name)) is not None}
             began_ns = _monotonic_ns()
@@ -213,7 +214,7 @@ class Beside:
                 _sleep(1e-4)  # they may need the interpreter to come to an end
                 waited_ns = _monotonic_ns() - began_ns
                 if waited_ns > LEFT_LINE_NS or (waited_ns > LEFT_WAIT_NS and not all(map(_in_line, start_ns))):
-                    used_ms = LEFT_ENOUGH_MS  # asleep or at work: whoever is about to end is gone by now
+                    used_ms = LEFT_ENOUGH_MS  # asleep or at work: a thread that was about to end is gone by now
                     break
                 used_ns = {name: ns for name in start_ns if (ns := _used_ns(name)) is not None}
                 went_on_ns = sorted(ns - start_ns[name] for name, ns in used_ns.items())
@@ -293,10 +294,10 @@ class HostTimer:
 
 
 class TorchHandles:
-    """What of torch a sample needs, as it was before any lesson was imported.
+    """The functions of torch that a sample needs, as they were before any lesson was imported.
 
-    The functions are those of the C extension: their Python wrappers can be given another body, these cannot. Events
-    go to one stream, the default one of one device, whatever a lesson makes the current stream or device.
+    They are those of the C extension: their Python wrappers can be given another body, these cannot. Events go to one
+    stream, the default one of one device, whatever stream or device a lesson makes the current one.
     """
 
     def __init__(self, torch: Any) -> None:
@@ -345,7 +346,7 @@ class TorchHandles:
 
 @dataclass(frozen=True, slots=True)
 class SavedHandles:
-    """Everything on a GPU that a lesson could tamper with, made before there is one."""
+    """Everything on a GPU that a lesson could tamper with, saved before there is a lesson."""
 
     torch: TorchHandles
     probe: ClockProbe
@@ -356,7 +357,7 @@ _saved: SavedHandles | None = None
 
 
 def stand_ready(*, anew: bool = False) -> SavedHandles:
-    """Make the handles of this process, once: call it before a lesson is imported. Needs a GPU.
+    """Save the handles of this process, once. Call it before a lesson is imported. Needs a GPU.
 
     Args:
         anew: another GPU has become the current one.
@@ -366,7 +367,7 @@ def stand_ready(*, anew: bool = False) -> SavedHandles:
         import torch  # a process without a GPU never needs it here
 
         _saved = SavedHandles(TorchHandles(torch), ClockProbe(), Hold())
-        with contextlib.suppress(CaptureError):  # told when a rung is to be captured
+        with contextlib.suppress(CaptureError):  # reported when a rung is captured
             node_count(capture(torch.zeros(1, device="cuda").zero_)[0])  # the first of a process takes some 25 ms
     return _saved
 
@@ -474,7 +475,7 @@ class CudaTimer:
         return result
 
     def read_empty_pairs(self) -> None:
-        """Find what all clocks read where nothing is called; again where the stream is no longer held as it was."""
+        """Find what all clocks read where nothing is called, and again where the stream is no longer held as it was."""
         if self._around_held is self._held:
             return
         self._around_held = self._held
@@ -606,7 +607,7 @@ class _Pair:
 
 
 def _least(spans: Iterable[Span]) -> Span:
-    """The least time and the least cycles: what comes in between makes a reading longer and never shorter."""
+    """The least time and the least cycles: whatever comes in between only lengthens a reading."""
     known = [span for span in spans if not math.isnan(span.ms)]
     if not known:
         return Span()
@@ -614,7 +615,7 @@ def _least(spans: Iterable[Span]) -> Span:
 
 
 def _at_least_one(cycles: float) -> float:
-    """A call that does nothing takes one cycle, so that it can be compared; what is unknown stays so."""
+    """The cycles, at least one, so that a call that does nothing can be compared. Unknown ones stay unknown."""
     return cycles if math.isnan(cycles) else max(cycles, 1.0)
 
 
@@ -651,7 +652,7 @@ def node_count(captured: torch.cuda.CUDAGraph) -> int:
 
 
 def _smallest_step(readings_ms: Iterable[float], rounding_ms: float) -> float | None:
-    """Smallest difference between two readings that differ by more than rounding; None where none do."""
+    """Smallest difference between two readings that is more than rounding; None where there is none."""
     ordered = sorted(set(readings_ms))
     steps = [b - a for a, b in itertools.pairwise(ordered) if b - a > rounding_ms]
     return min(steps, default=None)
