@@ -135,20 +135,6 @@ class Roofline:
     measured_bandwidth: float | None = None
     measured_flops: float | None = None
 
-    @property
-    def spec_ridge(self) -> float | None:
-        """Intensity from which operations are the limit, by the datasheet."""
-        return _ridge(self.spec_flops, self.spec_bandwidth)
-
-    @property
-    def measured_ridge(self) -> float | None:
-        """Intensity from which operations are the limit, by the measured ceilings."""
-        return _ridge(self.measured_flops, self.measured_bandwidth)
-
-
-def _ridge(flops_per_s: float | None, bytes_per_s: float | None) -> float | None:
-    return flops_per_s / bytes_per_s if flops_per_s and bytes_per_s else None
-
 
 def work(target: Target, case: Case) -> Work:
     """What a case must do. The precision is what the lesson states, else that of the first input, else output, whose
