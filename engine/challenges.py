@@ -76,13 +76,7 @@ def without_first(held_out: reports.Surprised) -> reports.Surprised:
 
 
 def together(found: Sequence[reports.Surprised], judged: int, crowding: float = 1.0) -> HeldOut:
-    """What one replica did on held-out inputs.
-
-    Args:
-        found: one report per held-out set.
-        judged: how many of these sets were compared in full.
-        crowding: the factor by which neighbours lengthened the time.
-    """
+    """What one replica did on held-out inputs; neighbours lengthened its time by the factor `crowding`."""
     return HeldOut(
         seen_ms=tuple(ms for some in found for ms in some.seen_ms),
         unseen_ms=tuple(ms for some in found for ms in some.unseen_ms),

@@ -64,11 +64,7 @@ class GpuOwnership:
         return self.why_lost(await asyncio.to_thread(self._nvml.lost, self._gpu))
 
     def why_lost(self, words: str) -> str:
-        """A sentence for a lost GPU.
-
-        Args:
-            words: the driver's error; "" where the GPU is there.
-        """
+        """A sentence with the driver's error for a lost GPU; "" where `words` is empty."""
         return f"GPU {self._gpu} is lost ({words})" if words else ""
 
     async def _patiently(self, *, memory: bool) -> str:

@@ -154,7 +154,8 @@ class Execution:
     def __init__(self, plan: Plan, services: Services) -> None:
         self.plan = plan
         self._services = services
-        self._id = plan.record.id
+        self._id = plan.id
+        self._device = plan.device
         self._arms: list[Arm] = []
         self._judge: Child | None = None
         self._judge_lock = asyncio.Lock()
@@ -206,10 +207,6 @@ class Execution:
     def _interpreted(self) -> bool:
         """Whether Triton's kernels go through its interpreter."""
         return self._device == "cpu" and any(rung.kind is Kind.TRITON for rung in self.plan.rungs)
-
-    @property
-    def _device(self) -> str:
-        return self.plan.record.device
 
     # -- the whole -------------------------------------------------------------------------------------------------
 
@@ -1045,17 +1042,11 @@ class Execution:
         return record
 
     def _telemetry(self) -> Telemetry | None:
-        readings = self._readings
-        if not readings.at_ns:
+        if not self._readings.at_ns:
             return None
-        return Telemetry(
-            at_ns=np.array(readings.at_ns, np.int64),
-            sm_clock_mhz=np.array(readings.sm_clock_mhz, np.float64),
-            memory_clock_mhz=np.array(readings.memory_clock_mhz, np.float64),
-            temperature_c=np.array(readings.temperature_c, np.float64),
-            power_w=np.array(readings.power_w, np.float64),
-            throttle=np.array(readings.throttle, np.int64),
-        )
+        whole = ("at_ns", "throttle")
+        kinds: dict[str, Any] = {name: np.int64 if name in whole else np.float64 for name in Readings.__slots__}
+        return Telemetry(**{name: np.array(getattr(self._readings, name), kind) for name, kind in kinds.items()})
 
     def written(self) -> dict[str, str]:
         """Sources in the target's own folder that a rung wrote, by relative name, with the rung.

@@ -36,15 +36,7 @@ class Readings:
 
     def event(self, gpu: int) -> events.TelemetryBatch:
         """The readings as an event."""
-        return events.TelemetryBatch(
-            gpu=gpu,
-            at_ns=self.at_ns,
-            sm_clock_mhz=self.sm_clock_mhz,
-            memory_clock_mhz=self.memory_clock_mhz,
-            temperature_c=self.temperature_c,
-            power_w=self.power_w,
-            throttle=self.throttle,
-        )
+        return events.TelemetryBatch(gpu=gpu, **{name: getattr(self, name) for name in self.__slots__})
 
     def extend(self, other: Readings) -> None:
         """Append later readings."""
