@@ -171,7 +171,7 @@ def plan(
             "code": code_digest(files),
             "validity": validity,
             "without": sorted(without),
-            "surprise": held_out,
+            "surprise": held_out,  # its name in manifests that are stored
         },
     )
     obstacles = {

@@ -432,7 +432,7 @@ async def test_closing_ends_a_reader_that_waits_and_may_be_done_twice(serve: Cal
 # -- a reader that is slow ---------------------------------------------------------------------------------------------
 
 
-async def test_a_face_that_does_not_read_loses_the_oldest_and_is_told_exactly_which(
+async def test_a_client_that_does_not_read_loses_the_oldest_and_is_told_exactly_which(
     serve: Callable[[Talk], Awaitable[None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client, "BUFFERED_EVENTS", 100)

@@ -132,7 +132,7 @@ def imposter() -> Iterator[Callable[[Path], subprocess.Popen[bytes]]]:
 
 
 @root_only
-async def test_a_face_tells_an_engine_of_another_user_nothing_and_says_what_to_remove(
+async def test_a_client_tells_an_engine_of_another_user_nothing_and_says_what_to_remove(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, imposter: Callable[[Path], subprocess.Popen[bytes]]
 ) -> None:
     monkeypatch.setenv("AISP_STATE", str(tmp_path / "state"))
@@ -223,7 +223,7 @@ async def test_a_hello_that_comes_byte_by_byte_is_not_in_time_for_ever(engine: E
     assert await asyncio.to_thread(drip) < len(HELLO)
 
 
-async def test_a_face_that_said_hello_may_be_quiet_for_as_long_as_it_likes(engine: EngineUnderTest) -> None:
+async def test_a_client_that_said_hello_may_be_quiet_for_as_long_as_it_likes(engine: EngineUnderTest) -> None:
     async with await connect(start=False) as connection:
         await asyncio.sleep(1.5)
         assert (await connection.status()).pid == connection.welcome.pid

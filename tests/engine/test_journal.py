@@ -227,7 +227,7 @@ async def test_answers_are_never_dropped_however_many_events_there_are(
     assert [event.to for event in found if isinstance(event, events.Reply)] == list(range(200))
 
 
-async def test_a_face_that_asks_without_ever_reading_is_let_go() -> None:
+async def test_a_client_that_asks_without_ever_reading_is_let_go() -> None:
     outbox = Outbox()
     for number in range(MOST_REPLIES):
         outbox.reply(events.Reply(to=number))

@@ -111,7 +111,7 @@ async def test_a_state_directory_that_all_users_share_is_refused_and_left_as_it_
 # -- the line ----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_face_that_asks_for_another_engines_events_gets_all_of_this_ones(
+async def test_a_client_that_asks_for_another_engines_events_gets_all_of_this_ones(
     shared: EngineUnderTest,
 ) -> None:
     async with await client.connect(start=False, subscribe_from=10**9, epoch="01ARZ3NDEKTSV4RRFFQ69G5FAV") as other:

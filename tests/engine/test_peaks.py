@@ -697,7 +697,7 @@ async def test_nothing_is_measured_beside_the_ceilings(monkeypatch: pytest.Monke
 
 
 @pytest.mark.skipif(NVML.count > 0, reason="there is a GPU here")
-async def test_a_face_is_told_why_there_are_no_ceilings_here(shared: EngineUnderTest) -> None:
+async def test_a_client_is_told_why_there_are_no_ceilings_here(shared: EngineUnderTest) -> None:
     async with await client.connect(start=False) as connection:
         reply = await connection.request(requests.MeasurePeak(seq=connection.next_seq()))
         status = await connection.status()

@@ -568,7 +568,7 @@ def test_a_datasheet_cannot_be_changed() -> None:
         DATASHEETS[0].power_w = 1.0  # type: ignore[misc]
 
 
-def test_faces_may_import_both_at_no_cost() -> None:
+def test_frontends_may_import_both_at_no_cost() -> None:
     code = (
         "import sys, aisp.engine.speed_of_light, aisp.engine.datasheets; "
         "print([m for m in ('numpy', 'torch', 'triton', 'msgspec', 'sqlite3', 'asyncio') if m in sys.modules])"

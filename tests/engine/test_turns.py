@@ -270,7 +270,7 @@ async def test_every_call_of_a_sample_has_a_set_of_its_own() -> None:
     assert scene.arms[0].samples.inputs == [-1] * 125
 
 
-async def test_faces_hear_of_every_sample_with_its_clock() -> None:
+async def test_clients_hear_of_every_sample_with_its_clock() -> None:
     scene = await Scene(Scripted(10.0)).warmed()
     scene.children[0].clocks = [1980.0, 1965.0]
     await scene.turn(4)
