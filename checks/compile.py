@@ -64,12 +64,12 @@ class Stages(Facts, frozen=True, kw_only=True):
     """Samples by stage."""
 
     timed: int
-    surprise: int
+    held_out: int
 
     @property
     def all(self) -> int:
         """Of both."""
-        return self.timed + self.surprise
+        return self.timed + self.held_out
 
 
 class NewCodeFacts(Facts, frozen=True, kw_only=True):
@@ -87,7 +87,7 @@ class NewCodeFacts(Facts, frozen=True, kw_only=True):
 
 
 class NewCode(Sensor[NewCodeFacts]):
-    """Counts what was compiled during each timed and surprise sample: TorchDynamo, Triton, NVRTC, Python source."""
+    """Counts what was compiled during each timed and held-out sample: TorchDynamo, Triton, NVRTC, Python source."""
 
     name = "new_code"
 
@@ -96,8 +96,8 @@ class NewCode(Sensor[NewCodeFacts]):
         self.sources = 0
         self._kernels: list[Any] = []
         self._before: dict[str, int] = {}
-        self._samples = {"timed": 0, "surprise": 0}
-        self._compiled = {"timed": 0, "surprise": 0}
+        self._samples = {"timed": 0, "held_out": 0}
+        self._compiled = {"timed": 0, "held_out": 0}
         self._by: dict[str, int] = {}
 
     def before_import(self) -> None:
@@ -143,8 +143,8 @@ class NewCode(Sensor[NewCodeFacts]):
     def facts(self) -> NewCodeFacts:
         """See NewCodeFacts."""
         return NewCodeFacts(
-            samples=Stages(timed=self._samples["timed"], surprise=self._samples["surprise"]),
-            compiled=Stages(timed=self._compiled["timed"], surprise=self._compiled["surprise"]),
+            samples=Stages(timed=self._samples["timed"], held_out=self._samples["held_out"]),
+            compiled=Stages(timed=self._compiled["timed"], held_out=self._compiled["held_out"]),
             by={name: count for name, count in self._by.items() if count},
         )
 
@@ -189,10 +189,10 @@ def new_code(arm: ArmFacts, run: RunFacts) -> Answer:
                 kinds[name] = kinds.get(name, 0) + count
         what = ", ".join(f"{count} {name}" for name, count in sorted(kinds.items()))
         timed = sum(facts.compiled.timed for facts in told)
-        surprised = sum(facts.compiled.surprise for facts in told)
+        held_out = sum(facts.compiled.held_out for facts in told)
         return caught(
             f"code was made anew for inputs of a shape that was verified: {what}, in {timed} timed samples and in"
-            f" {surprised} on values that were new; compiled code must follow shapes, never values"
+            f" {held_out} on values that were new; compiled code must follow shapes, never values"
         )
     return passed(
         f"nothing was compiled twice over {samples} samples" if not sum(compiled) else _rare(compiled, samples)

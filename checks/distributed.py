@@ -45,7 +45,7 @@ from aisp.store.outcomes import TWIN_SUFFIX, Timing
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Target
 
-MEETING_GROUP = "aisp.meeting"  # description of the group in which ranks wait for one another between calls
+RENDEZVOUS_GROUP = "aisp.rendezvous"  # description of the group in which ranks wait for one another between calls
 MOST_SAMPLES = 4096
 LESS = 0.75  # of the baseline's payload: what differs by less may be another algorithm
 WRONG_FACTOR = 2.0  # outputs within tolerance have an RMS error of at most sqrt(2) tolerances
@@ -125,7 +125,7 @@ class Said:
         return self.handle is not None and not self.awaited and not self.apart
 
 
-class Ears:
+class Listeners:
     """Stands in the methods of ProcessGroup and Work and notes what passes while it listens.
 
     It notes inside of timed calls, and who exchanges more often pays more often: so it does little there, and `said`
@@ -146,7 +146,7 @@ class Ears:
         self.listening = False
         self.symmetric = False
 
-    def listen_in(self) -> None:
+    def attach(self) -> None:
         """Take the methods' places."""
         group, work = self._c10d.ProcessGroup, self._c10d.Work
         for name, kind in _METHODS.items():
@@ -251,7 +251,7 @@ class Ears:
         """Ranks of a group; None for the one in which ranks only wait for one another."""
         known = self._groups.get(id(group))
         if known is None:
-            ours = group.group_desc == MEETING_GROUP
+            ours = group.group_desc == RENDEZVOUS_GROUP
             try:
                 ranks = () if ours else tuple(self._dist.get_process_group_ranks(group))
             except (KeyError, ValueError):  # made past torch.distributed: its size is all there is to know
@@ -272,7 +272,7 @@ class Ears:
         """How many collectives the groups of this rank have counted so far, those of C++ among them."""
         total = 0
         for group in list(self._dist.distributed_c10d._world.pg_map):
-            if group.group_desc != MEETING_GROUP:
+            if group.group_desc != RENDEZVOUS_GROUP:
                 total += group._get_sequence_number_for_group()
         return total
 
@@ -332,34 +332,34 @@ class Collectives(Sensor[CollectivesFacts]):
 
     def __init__(self, site: Site) -> None:
         super().__init__(site)
-        self.ears = Ears() if site.target.ranks > 1 else None
+        self.listeners = Listeners() if site.target.ranks > 1 else None
         self._tally = _Tally()
         self._sequence: int | None = None
 
     def before_import(self) -> None:
         """See Sensor."""
-        if self.ears is not None:
-            self.ears.listen_in()
+        if self.listeners is not None:
+            self.listeners.attach()
 
     def before_call(self, call: Call) -> None:
         """See Sensor."""
-        if self.ears is None or call.stage != "timed":
+        if self.listeners is None or call.stage != "timed":
             return
         try:
-            self._sequence = self.ears.sequence()
+            self._sequence = self.listeners.sequence()
         except RuntimeError:  # a backend that does not count
             self._sequence = None
-        self.ears.forget()
-        self.ears.listening = True
+        self.listeners.forget()
+        self.listeners.listening = True
 
     def after_call(self, call: Call) -> None:
         """See Sensor."""
-        ears, tally, sample = self.ears, self._tally, call.sample
-        if ears is None or not ears.listening:
+        listeners, tally, sample = self.listeners, self._tally, call.sample
+        if listeners is None or not listeners.listening:
             return
-        ears.listening = False
-        said = ears.said()
-        ears.forget()
+        listeners.listening = False
+        said = listeners.said()
+        listeners.forget()
         if sample is None or len(tally.wall_ms) >= MOST_SAMPLES:
             return
         tally.elements.append(sum(traffic(one.kind, one.elements, len(one.group)) for one in said))
@@ -371,7 +371,7 @@ class Collectives(Sensor[CollectivesFacts]):
         tally.open_calls += bool(left)
         tally.open_kinds.update(one.kind for one in left)
         if self._sequence is not None:
-            tally.unseen.append(max(0, ears.sequence() - self._sequence - len(said)))
+            tally.unseen.append(max(0, listeners.sequence() - self._sequence - len(said)))
         tally.wall_ms.append(sample.device_ms)
         tally.busy_ms.append(sample.host_ms if self.site.device == "cpu" else sample.device_ms)
 
@@ -398,7 +398,7 @@ class Collectives(Sensor[CollectivesFacts]):
             open_calls=tally.open_calls,
             left_open={kind: count / calls for kind, count in sorted(tally.open_kinds.items())},
             unseen=median(tally.unseen),
-            symmetric=self.ears is not None and self.ears.symmetric,
+            symmetric=self.listeners is not None and self.listeners.symmetric,
             wall_ms=median(tally.wall_ms),
             busy_ms=median(tally.busy_ms),
         )

@@ -774,7 +774,7 @@ def _number(path: str) -> str:
 
 # -- our own code ------------------------------------------------------------------------------------------------------
 
-# What careless evaluators compare and average with, and what our own reports go through.
+# What naive harnesses compare and average with, and what our own reports go through.
 GUARDED = (
     ("torch", ("allclose", "isclose", "equal", "all", "isfinite", "isnan", "testing.assert_close")),
     ("numpy", ("allclose", "median", "mean", "percentile", "quantile", "testing.assert_allclose")),
@@ -1151,7 +1151,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "evaluation.own_code",
         "code that judges was replaced",
-        "Functions that judge, time and report, and those that careless evaluators compare and average with, are "
+        "Functions that judge, time and report, and those that naive harnesses compare and average with, are "
         "compared with what they were before the lesson was imported.",
         ("evaluation.eval_code_exploitation", "evaluation.metric_definition_gaming"),
         When.AFTER_RUN,

@@ -105,11 +105,11 @@ LEAST_PAIRS = 3
 
 
 def _novelty(arm: ArmFacts, run: RunFacts) -> Answer:
-    replicas = [s for s in arm.surprises if len(s.seen_ms) == len(s.unseen_ms) >= LEAST_PAIRS]
-    if not arm.surprises:
+    replicas = [s for s in arm.held_out if len(s.seen_ms) == len(s.unseen_ms) >= LEAST_PAIRS]
+    if not arm.held_out:
         return not_applicable("it was not timed on unseen values")
     if not replicas:
-        most = max(len(s.seen_ms) for s in arm.surprises)
+        most = max(len(s.seen_ms) for s in arm.held_out)
         return unavailable(f"{most} pairs of samples a process; {LEAST_PAIRS} would do")
     seen = statistics.median(ms for s in replicas for ms in s.seen_ms)
     known = arm.median_ms or seen
@@ -117,12 +117,12 @@ def _novelty(arm: ArmFacts, run: RunFacts) -> Answer:
     pairs = sum(len(s.seen_ms) for s in replicas)
     told = f"{known:.3g} ms by its samples, {seen:.3g} ms later, {unseen:.3g} ms on new values ({pairs} pairs)"
     # Every process must show it: a neighbour that wakes up does not wait for the unseen half of each pair.
-    least = min(_slower(arm, number) for number in range(len(arm.surprises)))
+    least = min(_slower(arm, number) for number in range(len(arm.held_out)))
     if least < SLOWER or unseen - known < LEAST_MS:
         return passed(told)
     base = first_baseline(run)
-    if base is not None and base is not arm and base.surprises:
-        usual = statistics.median(_slower(base, number) for number in range(len(base.surprises)))
+    if base is not None and base is not arm and base.held_out:
+        usual = statistics.median(_slower(base, number) for number in range(len(base.held_out)))
         if least < SLOWER * max(usual, 1.0):
             return passed(f"{told}; the baseline is slower on new values too, {usual:.2g} times")
     return caught(f"{told}: it knows what it was measured on")
@@ -134,7 +134,7 @@ def _slower(arm: ArmFacts, number: int) -> float:
     Known are the samples before, and on a CPU, where a neighbour may have come meanwhile, the calls right before. The
     samples between the unseen ones are not: a rung that throws its table away when something new comes is slow in both.
     """
-    found = arm.surprises[number]
+    found = arm.held_out[number]
     known_ms = arm.median_ms or statistics.median(found.seen_ms or (0.0,))
     if arm.device == "cpu" and number < len(arm.sustained):
         known_ms = max(known_ms, arm.sustained[number].per_call_ms)

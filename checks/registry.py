@@ -207,14 +207,14 @@ class Sample(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One sample, seen from outside of its timed region: one call, or several in company.
+    """One sample, seen from outside of its timed region: one call, or a launch batch.
 
     Attributes:
-        stage: "verify", "timed" or "surprise".
+        stage: "verify", "timed" or "held_out".
         case: the case that it runs.
         buffers: of every call, in the argument order of run().
         outputs: of every call, as returned and checked for their form; empty before the call.
-        sample: of a timed or surprise call afterwards, else None.
+        sample: of a timed or held-out call afterwards, else None.
     """
 
     stage: str
@@ -374,7 +374,7 @@ class Sustained:
 
 
 @dataclass(frozen=True, slots=True)
-class Surprises:
+class HeldOut:
     """Samples on values that the process had never seen, each beside one on values that it had, in one replica.
 
     Attributes:
@@ -432,7 +432,7 @@ class ArmFacts:
     probe_overhead_ms: float | None = None
     compared: tuple[Mapping[str, float], ...] = ()
     sustained: tuple[Sustained, ...] = ()
-    surprises: tuple[Surprises, ...] = ()
+    held_out: tuple[HeldOut, ...] = ()
     waited_share: float | None = None
     others_cores: float | None = None
     pressure_share: float | None = None

@@ -1,1 +1,1 @@
-"""Measuring: the background process, its workers and verifier, and the client that faces use. No torch here."""
+"""Measuring: the background process, its workers and verifier, and the client that frontends use. No torch here."""

@@ -1,4 +1,4 @@
-"""Which rungs an edit touches: they are run again, and figures of all others stay good. Reads files, runs nothing."""
+"""Which rungs an edit touches: only these are run again. Reads files, runs nothing."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Shared memory files in which tensors travel between processes. They have no name in any file system and are gone
-with the engine.
+"""Shared memory files in which tensors travel between processes. They have no name in a file system and go with the
+engine.
 
-A message calls such a file by a name that only the engine can resolve; the descriptor goes with each job that names it
-(engine.spawner.Child.send) and is closed by the process once the job is done.
+A message calls such a file by a name that only the engine can resolve. The descriptor goes with each job that names it
+(engine.spawner.Child.send), and the process closes it once the job is done.
 """
 
 from __future__ import annotations

@@ -11,12 +11,12 @@ import math
 import signal
 import struct
 import time
-from dataclasses import dataclass, field
-from typing import TypeVar
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, TypeVar
 
 import numpy as np
 
-from aisp.checks.registry import Refusal, Sensed, Surprises, Sustained
+from aisp.checks.registry import HeldOut, Refusal, Sensed, Sustained
 from aisp.engine.contention import Waits
 from aisp.engine.environment import oom_kills
 from aisp.engine.fingerprints import NUMBERS, first_difference
@@ -66,32 +66,23 @@ class Limits:
         )
 
 
+@dataclass(eq=False)
 class ArmEnd(Exception):
     """An arm came to its end before its work was done; `check` names the check in whose name it was refused."""
 
-    def __init__(
-        self,
-        state: State,
-        reason: str,
-        detail: str = "",
-        *,
-        correctness: Correctness | None = None,
-        signal_number: int | None = None,
-        exit_code: int | None = None,
-        max_error: float | None = None,
-        check: str = "",
-        out_of_memory: bool = False,
-    ) -> None:
-        super().__init__(reason)
-        self.state = state
-        self.reason = reason
-        self.detail = detail
-        self.correctness = correctness
-        self.signal_number = signal_number
-        self.exit_code = exit_code
-        self.max_error = max_error
-        self.check = check
-        self.out_of_memory = out_of_memory
+    state: State
+    reason: str
+    detail: str = ""
+    _: KW_ONLY
+    correctness: Correctness | None = None
+    signal_number: int | None = None
+    exit_code: int | None = None
+    max_error: float | None = None
+    check: str = ""
+    out_of_memory: bool = False
+
+    def __str__(self) -> str:
+        return self.reason
 
 
 @dataclass(slots=True)
@@ -111,18 +102,9 @@ class SampleLog:
 
     def freeze(self) -> Samples:
         """As arrays."""
-        return Samples(
-            device_ms=np.array(self.device_ms, np.float64),
-            host_ms=np.array(self.host_ms, np.float64),
-            end_ns=np.array(self.end_ns, np.int64),
-            round=np.array(self.round, np.int64),
-            replica=np.array(self.replica, np.int64),
-            inputs=np.array(self.inputs, np.int64),
-            discarded=np.array(self.discarded, np.int64),
-            sm_clock_mhz=np.array(self.sm_clock_mhz, np.float64),
-            probe_ms=np.array(self.probe_ms, np.float64),
-            cycles=np.array(self.cycles, np.float64),
-        )
+        floats = {"device_ms", "host_ms", "sm_clock_mhz", "probe_ms", "cycles"}
+        kinds: dict[str, Any] = {name: np.float64 if name in floats else np.int64 for name in self.__slots__}
+        return Samples(**{name: np.array(getattr(self, name), kind) for name, kind in kinds.items()})
 
 
 @dataclass(slots=True)
@@ -164,7 +146,7 @@ class Arm:
     sensed: list[Sensed] = field(default_factory=list)  # per replica and rank
     compared: list[dict[str, float]] = field(default_factory=list)  # per full comparison
     sustained: list[Sustained] = field(default_factory=list)
-    surprises: list[Surprises] = field(default_factory=list)
+    held_out: list[HeldOut] = field(default_factory=list)
     shapes: list[str] = field(default_factory=list)  # drawn shapes that it got right
     families: list[str] = field(default_factory=list)  # other values at the timed shape that it got right
     doubt: Refusal | None = None  # what its declaration does not promise, and it got wrong
@@ -178,14 +160,14 @@ class Arm:
 
     @property
     def believable(self) -> bool:
-        """Whether its times may be shown: so far so good, or ended well. A failed arm has no number."""
+        """Whether its times may be shown: it is well so far, or ended well. A failed arm has no number."""
         return self.correctness is Correctness.CORRECT and (self.running or self.state is State.OK)
 
     def take(self, batch: reports.Samples, replica: int) -> None:
-        """Keep a batch of samples, after checking what can be checked. Raises ArmEnd."""
+        """Keep a batch of samples after checking its form and its times. Raises ArmEnd."""
         count = len(batch.device_ms)
-        lists = (batch.host_ms, batch.end_ns, batch.discarded, batch.sm_clock_mhz, batch.probe_ms, batch.cycles)
-        whole = all(len(part) == count for part in lists) and len(batch.sets) == count * batch.calls
+        columns = ("device_ms", "host_ms", "end_ns", "discarded", "sm_clock_mhz", "probe_ms", "cycles")
+        whole = all(len(getattr(batch, name)) == count for name in columns) and len(batch.sets) == count * batch.calls
         if not whole or batch.calls != self.calls or len(batch.fingerprints) != len(batch.sets) * batch.width:
             raise ArmEnd(State.INFRA_ERROR, "a batch of samples was torn", check="evaluation.result_channel")
         if not all(math.isfinite(ms) and ms > 0 for ms in batch.device_ms):
@@ -193,13 +175,8 @@ class Arm:
         self.digest.update(struct.pack(f"<{count}d", *batch.device_ms))
         self.sent += count
         log = self.samples
-        log.device_ms += batch.device_ms
-        log.host_ms += batch.host_ms
-        log.end_ns += batch.end_ns
-        log.discarded += batch.discarded
-        log.sm_clock_mhz += batch.sm_clock_mhz
-        log.probe_ms += batch.probe_ms
-        log.cycles += batch.cycles
+        for name in columns:
+            getattr(log, name).extend(getattr(batch, name))
         log.inputs += batch.sets if batch.calls == 1 else [-1] * count
         log.round += [batch.round] * count
         log.replica += [replica] * count
@@ -361,7 +338,7 @@ async def explain(child: Process, error: Exception, whose: str, oom_before: int)
 
 
 def impossible_time() -> ArmEnd:
-    """A process reported a time that none can be."""
+    """The end of an arm whose process reported a time that no clock can give."""
     return ArmEnd(
         State.INFRA_ERROR,
         "a time that is zero, negative or not a number was reported, which no clock gives; "

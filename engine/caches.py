@@ -79,9 +79,9 @@ class _Manifest(msgspec.Struct, frozen=True):
 
 
 def closure(files: Mapping[str, bytes], rung: str) -> dict[str, bytes]:
-    """The files of a snapshot that the rung's code is made of: its own and those that its imports name.
+    """The files of a snapshot that make up the rung's code: its own, and those that its imports name.
 
-    All but the prose where a source may load others in another way, or does not parse.
+    All files but the prose where a source may load others in another way, or does not parse.
     """
     everything = {name: content for name, content in files.items() if name != LESSON}
     by_word: dict[str, set[str]] = {}
@@ -116,7 +116,7 @@ def _imported(tree: ast.AST) -> Iterator[str]:
 
 @functools.cache
 def _processor() -> str:
-    """The CPU that code is compiled for: compilers use what the one at hand offers."""
+    """The CPU that code is compiled for: compilers use what it offers."""
     lines: set[str] = set()
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines():
@@ -132,7 +132,7 @@ def _own_sources() -> str:
 
 @functools.lru_cache(maxsize=1)
 def _digest_of(files: tuple[tuple[str, installed.Stat], ...]) -> str:
-    """Of files by content; they are read again only where stat() says that one may be another."""
+    """Digest of files by content. A file is read again only where stat() differs."""
     digest = hashlib.sha256()
     for path, _ in files:
         digest.update(f"{path}\0".encode("utf-8", "surrogateescape") + hashlib.sha256(Path(path).read_bytes()).digest())
@@ -180,7 +180,7 @@ class Caches:
     # -- before a lesson is loaded ---------------------------------------------------------------------------------
 
     def lend(self, key: str, child: Child) -> Path | None:
-        """Lead the key's path to the child's folder; None where another living process has it."""
+        """Lead the key's path to the child's folder; None where another living process has the path."""
         holder = self._holders.get(key)
         if holder is not None and holder is not child and holder.alive:
             return None
@@ -199,9 +199,9 @@ class Caches:
         (self._links / key).unlink(missing_ok=True)
 
     def seed(self, key: str, into: Path) -> int:
-        """Copy the entry's files into a process's folder; how many. What is there already stays.
+        """Copy the entry's files into a process's folder. Files that are there stay. Returns how many were copied.
 
-        An entry that is not as it was noted is removed, and counts as none.
+        An entry that differs from what was noted is removed, and counts as none.
         """
         start = time.perf_counter()
         manifest = self._read(key)
@@ -232,7 +232,7 @@ class Caches:
     # -- after the run ---------------------------------------------------------------------------------------------
 
     def take_over(self, key: str, source: Path, *, but: Collection[str] = ()) -> int:
-        """Make the entry what an ended process left in its folder, within bounds; how many files it has now.
+        """Make the entry what an ended process left in its folder, within bounds. Returns how many files it has now.
 
         Args:
             but: relative names of files that are of no use to another run.
@@ -419,7 +419,9 @@ class RunCaches:
     _left: dict[str, _Left] = field(default_factory=dict)  # by key
 
     async def prepare(self, process: Process, rung: str, arm: str) -> list[bytes]:
-        """Give each process of an arm its key's files, before its lesson is loaded: its folder, for every rank."""
+        """Give the processes of an arm their keys' files, before the lesson is loaded. Returns the folder of every
+        rank.
+        """
         return await asyncio.to_thread(self._prepare, process.children, rung, arm)
 
     def _prepare(self, children: Sequence[Child], rung: str, arm: str) -> list[bytes]:
@@ -442,9 +444,9 @@ class RunCaches:
 
     @contextlib.asynccontextmanager
     async def passing(self, process: Process) -> AsyncIterator[None]:
-        """What is compiled inside is for shapes that no other run has: it is not taken over.
+        """What is compiled inside is not taken over: it is for shapes that no other run has.
 
-        Else each run would add its files to the entry, and those that every run needs would be the first to fall out.
+        Otherwise each run would add its files to the entry and push out those that every run needs.
         """
         before = await asyncio.to_thread(self._names, process)
         try:
@@ -460,7 +462,7 @@ class RunCaches:
         return {child.pid: frozenset(file.name for file in _left_in(child.caches)) for child in children}
 
     def keep(self, process: Process) -> None:
-        """The arm's part is done and counts: what these processes leave may be taken over at the end of the run."""
+        """The arm's part is done and counts: files of these processes may be taken over at the end of the run."""
         for child in process.children:
             left = self._left.get(self._keys.get(child.pid, ""))
             if self.keeps and left is not None and left.folder is None:
@@ -469,8 +471,10 @@ class RunCaches:
                 child.keeps_folder = True
 
     async def settle(self, good: Collection[str]) -> None:
-        """Behind the run's last sample, when all processes have ended: take over what `good` arms left, forget the
-        entries of arms that had one and did not end well, give the folders back."""
+        """Take over what `good` arms left, forget the entries of arms that had one and failed, give the folders back.
+
+        It is called behind the run's last sample, when all processes have ended.
+        """
         await asyncio.to_thread(self._settle, frozenset(good))
         for left in self._left.values():
             if left.folder is not None:

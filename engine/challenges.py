@@ -2,7 +2,7 @@
 clock, and values that the process has never seen.
 
 Both cost some ten milliseconds a replica and stand outside of every sample. They are for the judges: see
-checks.registry.Sustained and Surprises.
+checks.registry.Sustained and HeldOut.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from aisp.checks.registry import Surprises, Sustained
+from aisp.checks.registry import HeldOut, Sustained
 from aisp.engine.arms import Arm, ask
 from aisp.engine.contention import Crowd
 from aisp.engine.protocol import jobs, reports
@@ -66,18 +66,18 @@ def pairs(per_sample_ms: float) -> int:
     return min(max(int(PAIRS_MS / max(2 * per_sample_ms, 1e-3)), least), most)
 
 
-def without_first(surprised: reports.Surprised) -> reports.Surprised:
+def without_first(held_out: reports.Surprised) -> reports.Surprised:
     """Without the pair whose new values are known ones but for one element of every input.
 
     They are judged and not timed: who computes only what changed since the last call is as quick on them as on known
     ones, and would seem to be quick on new values.
     """
-    return msgspec.structs.replace(surprised, seen_ms=surprised.seen_ms[1:], unseen_ms=surprised.unseen_ms[1:])
+    return msgspec.structs.replace(held_out, seen_ms=held_out.seen_ms[1:], unseen_ms=held_out.unseen_ms[1:])
 
 
-def together(found: Sequence[reports.Surprised], judged: int, crowding: float = 1.0) -> Surprises:
-    """What one replica was surprised with, and by what factor neighbours lengthened the time that it took."""
-    return Surprises(
+def together(found: Sequence[reports.Surprised], judged: int, crowding: float = 1.0) -> HeldOut:
+    """What one replica did on held-out inputs; neighbours lengthened its time by the factor `crowding`."""
+    return HeldOut(
         seen_ms=tuple(ms for some in found for ms in some.seen_ms),
         unseen_ms=tuple(ms for some in found for ms in some.unseen_ms),
         judged=judged,

@@ -5,12 +5,11 @@
         async for batch in engine.batches():      # a list of events: as many as have arrived, at least one
             ...
 
-Nothing here imports torch, numpy or the store; connecting to a running engine takes a few milliseconds.
-Events that arrive while nobody reads are kept up to `BUFFERED_EVENTS`; beyond that the oldest go first and the loss
-is told as a Gap.
+Nothing here imports torch, numpy or the store; connecting to a running engine takes a few milliseconds. Events that
+arrive while nobody reads are kept up to `BUFFERED_EVENTS`. Beyond that the oldest go first, and a Gap says which.
 
-An engine sends something every few seconds, were it only a Pulse. `silent_since` says since when it has not: it is
-halted, or hangs in a file system that does not answer.
+An engine sends something every few seconds, at least a Pulse. `silent_since` says since when it has not: it is halted,
+or hangs in a file system that does not answer.
 """
 
 from __future__ import annotations
@@ -54,10 +53,10 @@ class EngineMismatchError(EngineUnavailableError):
 
 @cache
 def build_id() -> str:
-    """Hash of the installed engine sources: tells a face that the running engine is older than itself."""
+    """Hash of the installed engine sources: tells a client that the running engine is older than itself."""
     digest = hashlib.sha256()
     here = Path(__file__).parent
-    for path in sorted(here.rglob("*.py")):
+    for path in sorted((*here.rglob("*.py"), *here.rglob("*.toml"))):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
 
@@ -71,7 +70,7 @@ class _StrangerError(Exception):
 
 
 def _tell_nobody(sentence: str) -> None:
-    """For whoever reads `Connection.silent_since` himself."""
+    """The listener of a program that reads `Connection.silent_since` itself."""
 
 
 class Connection:
@@ -234,7 +233,7 @@ class Connection:
         self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._listen())]
 
     async def begun(self) -> bool:
-        """Wait until the engine can carry out requests, and tell what it does meanwhile. Whether it came to that."""
+        """Wait until the engine can carry out requests, and report what it does meanwhile. Returns whether it can."""
         told = ""
         began_s = time.monotonic()
         while self.starting and not self._closed:
@@ -265,7 +264,7 @@ class Connection:
             self._arrived.set()
 
     async def _listen(self) -> None:
-        """Notice when nothing comes any more, and when something comes again."""
+        """Notice when the engine falls silent, and when it is heard again."""
         looked_s = time.monotonic()
         engine = f"the engine (pid {self.welcome.pid})"
         while not self._closed:
@@ -431,7 +430,7 @@ def _tell_once(told: set[str], tell: Tell, sentence: str) -> None:
 
 
 def _is_of_this_folder(welcome: events.Welcome) -> bool:
-    """Whether the engine that answered has our state directory; an older one tells no more of it than its path."""
+    """Whether the engine that answered has our state directory. An older engine reports only its path."""
     if welcome.folder:
         return welcome.folder == paths.identity()
     return welcome.state_dir == clean_line(os.fsencode(paths.state_dir()))
@@ -472,7 +471,7 @@ def start_engine() -> subprocess.Popen[bytes]:
 
 
 def _last_words(process: subprocess.Popen[bytes]) -> str:
-    """Why an engine that was started has ended, as the end of a sentence: in its words, else in those of its log."""
+    """Why an engine that was started has ended, as a clause: in its own words, else in those of its log."""
     said = process.stderr.read().decode(errors="backslashreplace").strip() if process.stderr else ""
     if said:
         return f": {said.removeprefix('aisp engine: ')}"

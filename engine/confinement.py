@@ -1,10 +1,10 @@
-"""What a process that runs a kernel may write to, held by the kernel of the machine: Landlock (Linux 5.13 and newer).
+"""What a process that runs a kernel may write to. The machine's kernel enforces it: Landlock (Linux 5.13 and newer).
 
-A confined process, and whatever it starts, can read and execute as before, and can write, make, rename and remove files
-in the folders that it was given and nowhere else. It needs no rights for that, and none can give it back. It also can
-no longer look into a process outside of the confinement through /proc or ptrace, and, from Linux 6.12 on, send it no
-signal. The confinement binds the thread that asked for it and what that thread starts from then on: a process asks
-before it has a second one. Asked for again, it can only become narrower.
+A confined process, and whatever it starts, can read and execute as before. It can write, make, rename and remove files
+in the folders that it was given and nowhere else. It needs no rights for that, and nobody can give it more. It can no
+longer look into a process outside of the confinement through /proc or ptrace, and from Linux 6.12 on it can send it no
+signal. The confinement binds the thread that asked for it and what that thread starts later, so a process asks before
+it has a second thread. A further one can only narrow it.
 
 Abstract sockets stay free: ranks of one arm find one another by them (NCCL).
 """
@@ -137,12 +137,12 @@ def confine_to(*folders: str | Path) -> int:
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """What a child process is told of its place, before it imports anything else.
+    """What a child process learns of its place before it imports anything else.
 
     Attributes:
         cwd, tmp: its working folder and its temporary one.
-        writable: the folders that it may write to whatever its role.
-        layouts: where sources are laid out, which it may write to until it has a role, and then its own alone.
+        writable: the folders that it may write to in every role.
+        layouts: where sources are laid out. It may write to all of it until it has a role, and then to its own layout.
         confine: hold it to them where the kernel can (engine.confinement).
         environment: variables that it sets for itself.
         compiler: import torch's compiler before it is ready.

@@ -1,11 +1,12 @@
 """How far other users of the processors can have moved the times of a run on a CPU.
 
-Asked around the turns of each arm: how long its threads stood in line for a processor (schedstat, in ns). Asked around
-all turns of a replica: how much processor time others took and what the hypervisor took (/proc/stat), and for how long
-anything on the machine stood in line (pressure stall information, in us). All of it lies outside of every sample.
+Around the turns of each arm it reads how long the arm's threads stood in line for a processor (schedstat, in ns).
+Around all turns of a replica it reads how much processor time others took and the hypervisor took (/proc/stat), and for
+how long anything on the machine stood in line (pressure stall information, in us). All of it lies outside of every
+sample.
 
 One process per arm cannot show what neighbours do to it: they come for seconds, and meet some turns and not others. So
-the noise floor of a comparison without an A/A arm is at least what the busier arm of the two can have lost to them.
+the noise floor of a comparison without an A/A arm is at least what the busier of its two arms can have lost to them.
 """
 
 from __future__ import annotations
@@ -48,8 +49,10 @@ class Scheduled:
         return cls(ran / 1e6, waited / 1e6)
 
     def alone_ms(self, later: Scheduled, wall_ms: float) -> float:
-        """What `wall_ms` that went by until `later` would have been without neighbours. Never less than the work of the
-        threads takes on all processors."""
+        """What the wall time until `later` would have been without neighbours, in ms.
+
+        It is never less than the work of the threads takes on all processors.
+        """
         ran_ms, waited_ms = max(later.ran_ms - self.ran_ms, 0.0), max(later.waited_ms - self.waited_ms, 0.0)
         return min(max(wall_ms - waited_ms, ran_ms / (os.cpu_count() or 1)), wall_ms)
 
@@ -110,7 +113,9 @@ class Waits:
 
     @property
     def share(self) -> float | None:
-        """Of the time of its turns, that in which its threads stood in line because of others. None where not told."""
+        """Share of the time of its turns in which its threads stood in line because of others. None where it is not
+        known.
+        """
         if not self.wall_ms:
             return None
         if self.others_cores is not None and self.others_cores < QUIET_CORES:
@@ -121,8 +126,11 @@ class Waits:
 
     @property
     def factor(self) -> float:
-        """How much longer neighbours can have made its turns: by the queue and the hypervisor, or by their share of
-        caches, memory and clock, which is taken to be that of the processors, and at most doubles a time."""
+        """How much longer neighbours can have made its turns.
+
+        They do so by the queue and the hypervisor, or by their share of caches, memory and clock. That share is taken
+        to be their share of the processors, and at most doubles a time.
+        """
         if not self.wall_ms:
             return 1.0  # a GPU's turns are not asked about
         queue = (1.0 - (self.share or 0.0)) * (1.0 - self.stolen_share)
@@ -130,7 +138,7 @@ class Waits:
         shared = 1.0 + (min(others / self.cores, 1.0) if self.cores else 0.0)
         return max(1.0 / max(queue, 1.0 / MOST_FACTOR), shared)
 
-    def told(self) -> str:
+    def sentence(self) -> str:
         """In words, for a note."""
         parts = [] if self.share is None else [f"threads waited {self.share:.0%} of the time"]
         if self.others_cores is not None:
@@ -142,7 +150,7 @@ class Waits:
 
 @contextlib.contextmanager
 def around(waits: Sequence[Waits]) -> Iterator[None]:
-    """The turns of one replica, of all arms: what the machine as a whole did meanwhile."""
+    """Note what the machine as a whole did during the turns of one replica."""
     before, pressed, ran_ms = processor_time(), pressure_s(), sum(each.ran_ms for each in waits)
     start_s, own_s = time.monotonic(), time.process_time()
     try:

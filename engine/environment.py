@@ -1,9 +1,9 @@
 """What a result depends on beside the sources.
 
-`describe` is what a run is remembered with: host, kernel, driver, libraries, git revision. `observe` is what can change
-while a run lasts: clocks, limits, load, counters; called before its first and after its last process, in a few
-milliseconds, and nothing is ever set. Names and versions only; of the environment variables, a fixed list of names
-with their values, and of the others that matter the bare names.
+`describe` gives what a run is remembered with: host, kernel, driver, libraries, git revision. `observe` gives what can
+change during a run: clocks, limits, load, counters. It is called before the run's first process and after its last,
+takes a few milliseconds and sets nothing. Names and versions only. Of the environment variables a fixed list is kept
+with values; of others that matter, only the names.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _is_hash(text: str) -> bool:
 
 
 def observe(nvml: Nvml, gpu_index: int, *, folder: Path | None = None, root: Path = ROOT) -> dict[str, object]:
-    """The machine as it is now, as plain data. What is not told is None or absent, never 0.
+    """The machine as it is now, as plain data. What is not known is None or absent, never 0.
 
     Counters (`*_s`, `swapped_*`, `throttled_*`) are raw: the difference of two observations is what happened between.
 
@@ -180,7 +180,7 @@ POLICIES = {0: "other", 1: "fifo", 2: "round robin", 3: "batch", 5: "idle", 6: "
 
 
 def descendants(pid: int, *, proc: Path = Path("/proc")) -> set[int]:
-    """This process and all that it started, and they."""
+    """This process and all below it."""
     found, ahead = {pid}, [pid]
     while ahead:
         tasks = proc / str(ahead.pop()) / "task"
@@ -194,8 +194,11 @@ def descendants(pid: int, *, proc: Path = Path("/proc")) -> set[int]:
 
 
 def _neighbour(proc: Path, user: User) -> dict[str, object]:
-    """A process on the GPU that is not ours. `here` is False where no such pid runs here: it may be ours after all,
-    under the number that the host of a container gives it."""
+    """A process on the GPU that is not known to be ours.
+
+    `here` is False where no such pid runs here. It may be ours after all, under the number that a container's host
+    gives it.
+    """
     return {
         "pid": user.pid,
         "here": (proc / str(user.pid)).exists(),
@@ -309,13 +312,15 @@ def _limits(root: Path) -> dict[str, object]:
 
 
 def memory_bytes(root: Path = Path("/")) -> int | None:
-    """What this process and all that it starts may fill: the machine's memory, or what a control group leaves of it."""
+    """Bytes that this process and all that it starts may fill: the machine's memory, or what a control group leaves of
+    it.
+    """
     known = (_memory(root / "proc")["memory_total_bytes"], _limits(root)["memory_bytes"])
     return min((value for value in known if isinstance(value, int)), default=None)
 
 
 def oom_kills(root: Path = Path("/")) -> int:
-    """How many processes of our control group the kernel killed for memory; of the machine where no group counts."""
+    """Processes of our control group that the kernel killed for memory; of the machine where no group counts them."""
     unified, by_name = _groups(root)
     base = root / "sys/fs/cgroup"
     files = [level / "memory.events" for level in _levels(base, unified)]

@@ -22,7 +22,7 @@ EVIDENCE_CHARACTERS = 500
 
 
 def sensed(report: reports.Inspected, ranks: int) -> list[registry.Sensed]:
-    """What the sensors of an arm's processes noted, in the order of ranks: what cannot be read is in it as such.
+    """What the sensors of an arm's processes noted, in the order of ranks; what cannot be read is marked as unreadable.
 
     A report of more or fewer processes than there are counts as one that says nothing of any.
     """
@@ -64,7 +64,7 @@ def arm_facts(arm: Arm, record: records.Arm, source: bytes) -> registry.ArmFacts
         probe_overhead_ms=arm.probe_overhead_ms,
         compared=tuple(arm.compared),
         sustained=tuple(arm.sustained),
-        surprises=tuple(arm.surprises),
+        held_out=tuple(arm.held_out),
         waited_share=arm.waits.share,
         others_cores=arm.waits.others_cores,
         pressure_share=arm.waits.pressure_share,
@@ -137,7 +137,7 @@ def overall(findings: Sequence[records.Finding], arms: Sequence[records.Arm], *,
 def doubted(
     findings: Sequence[records.Finding], quarantines: Mapping[str, records.Quarantine], code: str
 ) -> dict[str, str]:
-    """Arms of which no speed-up may be told, and why: those caught now, and those still in quarantine."""
+    """Arms whose speed-up may not be shown, and why: those caught now, and those still in quarantine."""
     found = {
         finding.arm: f"caught by {finding.check}: {finding.evidence}"
         for finding in findings
@@ -154,7 +154,7 @@ def doubted(
 def without_doubted(
     comparisons: Sequence[records.Comparison], doubted_arms: Mapping[str, str]
 ) -> tuple[records.Comparison, ...]:
-    """The comparisons, those of doubted arms without figures. What was caught in the run as a whole doubts all."""
+    """The comparisons, those of doubted arms without figures. A finding about the whole run doubts all of them."""
     found: list[records.Comparison] = []
     for comparison in comparisons:
         why = next((doubted_arms[arm] for arm in (comparison.rung, comparison.baseline, "") if arm in doubted_arms), "")

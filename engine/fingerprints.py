@@ -1,4 +1,4 @@
-"""What a fingerprint of outputs is compared by. The worker makes them (engine.worker.arm), the engine judges them.
+"""How fingerprints of outputs are compared. The worker makes them (engine.worker.arm), the engine judges them.
 
 Per output three numbers: two random projections and the sum of squares, all fp32 sums.
 """

@@ -1,4 +1,4 @@
-"""What a run's events make of its record, step by step, until the record itself comes with its end."""
+"""Turns a run's events into its record, step by step, until the record itself comes with its end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from aisp.store.record import Run
 
 
 def after(run: Run, event: events.Event) -> Run:
-    """The run as it is known after this event of it. What has ended does not change any more.
+    """The run as it is known after one of its events. A run that has ended does not change any more.
 
     Raises:
         ContradictionError: the event cannot be true of this run.

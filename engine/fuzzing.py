@@ -41,7 +41,7 @@ log = logging.getLogger("aisp.fuzzing")
 
 KEPT_FAILURES = 8  # of one rung, those with the smallest cases
 SHRINK_S = 30.0  # for one rung
-DEFAULT_CASE = 1 << 24  # number of the case that the careless oracle looks at: no fuzz has as many
+DEFAULT_CASE = 1 << 24  # number of the case that the naive oracle looks at: no fuzz has as many
 IN_VAIN = 12  # cases in a row that could not be posed before a fuzz gives up
 DEATHS = 12  # of one rung's processes before it is asked no more
 
@@ -77,7 +77,7 @@ class FuzzPlan:
     replay: Failure | None = None
 
     def planned(self) -> events.FuzzPlanned:
-        """As faces are told of it."""
+        """As clients are told of it."""
         return events.FuzzPlanned(
             fuzz_id=self.id,
             what=self.what,
@@ -277,7 +277,8 @@ class Fuzzing:
         )
         kept = [failure for subject in self._subjects for failure in subject.failures]
         try:
-            await self._services.store("put_fuzz", record, kept)
+            stored = record
+            await self._services.store(lambda store: store.put_fuzz(stored, kept))
         except StoreError as error:
             told = clean_line(f"it ended {state}, but could not be stored: {error}")
             record = msgspec.structs.replace(record, state="failed", reason=told)
@@ -329,7 +330,7 @@ class Fuzzing:
             if judge.ready is not None and not self._environment:
                 self._versions = {**judge.ready.versions, "device": judge.ready.gpu_name or "cpu"}
                 described = environment.describe(judge.ready, self._services.nvml.driver, self.plan.target.folder)
-                self._environment = await self._services.store("put_environment", described)
+                self._environment = await self._services.store(lambda store: store.put_environment(described))
         return self._judge
 
     async def _drop_verifier(self) -> None:
@@ -574,7 +575,7 @@ class Fuzzing:
         self._services.publish(events.FuzzFailure(fuzz_id=self.plan.id, failure=smallest, shrunk=True))
 
     async def _ask_naively(self, subject: _Subject) -> None:
-        """What a careless oracle says: the default case's shape, each dtype once."""
+        """What a naive oracle says: the default case's shape, each dtype once."""
         assert self._schema is not None
         target, said = self.plan.target, {"allclose": True, "assert_close": True}
         names = [case.name for case in target.cases]
@@ -657,7 +658,7 @@ def _smallness(failure: Failure) -> tuple[bool, float, int]:
 
 
 def unstarted(plan: FuzzPlan, reason: str) -> list[events.Event]:
-    """The end of a fuzz that never began, as faces are told of it."""
+    """The end of a fuzz that never began, as clients are told of it."""
     if plan.what == "lint":
         return [
             events.LintFinished(fuzz_id=plan.id, target=plan.target.id, device=plan.device, items=[], reason=reason)

@@ -24,7 +24,7 @@ from aisp.kernels.catalog.model import Rung, Target
 from aisp.store.outcomes import Correctness, State
 from aisp.store.text import clean, clean_line
 
-FIRST_SET = 1 << 16  # behind the run's unforeseen sets: number of the first set of another family
+FIRST_SET = 1 << 16  # behind the run's held-out sets: number of the first set of another family
 
 HELD_OUT = "evaluation.held_out"
 FAMILIES = "evaluation.value_families"

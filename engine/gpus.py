@@ -1,8 +1,8 @@
-"""The GPU that runs are placed on, from the engine's side: is it there, is its memory back, who else is on it.
+"""The GPU that runs are placed on, as the engine sees it: is it there, is its memory back, who else is on it.
 
-A process that is gone may leave its memory on the GPU, and a GPU may fall off the bus: whoever uses it next waits for
-what is owed for 5 s and no longer, and then the GPU is set aside. Only what the driver says for certain counts against
-it: in a container it may number processes as the host does, and then a leak cannot be told from a neighbour.
+A process that is gone may leave its memory on the GPU, and a GPU may fall off the bus. The next user waits 5 s for the
+reclaim that is pending; then the GPU is set aside. Only what the driver says for certain counts against a GPU: in a
+container it may number processes as the host does, and then a leak cannot be told from a neighbour.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ SLOWDOWNS = {0x8: "slowed", 0x20: "hot", 0x40: "hot_hardware", 0x80: "power_brak
 """NVML's clocks-event reasons that make times unsteady, by bit, as the flag `unstable` names them."""
 
 
-class Custody:
-    """What is owed of one GPU. Every method asks the driver, which takes microseconds, or seconds if the GPU is lost.
+class GpuOwnership:
+    """Our use of one GPU, and the reclaim of its memory that is pending.
+
+    Every method asks the driver, which takes microseconds, or seconds if the GPU is lost.
 
     Args:
         nvml: the driver.
@@ -40,8 +42,10 @@ class Custody:
         self._nobodys_bytes: int | None = None  # memory that no process has, as it was when all was well
 
     async def begin(self, pids: Collection[int]) -> None:
-        """Processes of ours use the GPU from now on. Memory that is in nobody's name is noted, the first time that none
-        of them is taking any or giving it back."""
+        """Note that processes of ours use the GPU from now on, and once the memory that is in nobody's name.
+
+        It is noted the first time that none of them is taking memory or giving it back.
+        """
         self._gone.difference_update(pids)  # numbers come back
         if self._nobodys_bytes is None:
             self._nobodys_bytes = await asyncio.to_thread(self._note, pids)
@@ -57,10 +61,10 @@ class Custody:
 
     async def lost(self) -> str:
         """Why the GPU does not come back by itself, in the driver's words; "" where it is there."""
-        return self.told_lost(await asyncio.to_thread(self._nvml.lost, self._gpu))
+        return self.why_lost(await asyncio.to_thread(self._nvml.lost, self._gpu))
 
-    def told_lost(self, words: str) -> str:
-        """The same from the driver's words."""
+    def why_lost(self, words: str) -> str:
+        """A sentence with the driver's error for a lost GPU; "" where `words` is empty."""
         return f"GPU {self._gpu} is lost ({words})" if words else ""
 
     async def _patiently(self, *, memory: bool) -> str:
@@ -68,12 +72,12 @@ class Custody:
         while True:
             if words := await self.lost():
                 return words
-            owed = await asyncio.to_thread(self._owed, memory=memory)
-            if not owed or time.monotonic() > deadline:
-                return owed
+            pending = await asyncio.to_thread(self._pending_reclaim, memory=memory)
+            if not pending or time.monotonic() > deadline:
+                return pending
             await asyncio.sleep(LOOK_S)
 
-    def _owed(self, *, memory: bool) -> str:
+    def _pending_reclaim(self, *, memory: bool) -> str:
         users = self._nvml.users(self._gpu)
         if users is None:
             return ""
@@ -89,8 +93,11 @@ class Custody:
         return f"{leaked} MiB of the GPU's memory were left behind: no process that runs has them"
 
     def _note(self, pids: Collection[int]) -> int | None:
-        """Memory in nobody's name; None where the driver does not count our processes by our numbers, or where what it
-        says of them and of all moves: two answers of different moments would make a leak of the difference."""
+        """Memory in nobody's name; None where it cannot be known.
+
+        That is where the driver does not count our processes by our numbers, and where its two answers (of them, and of
+        all) move: answers of different moments would make a leak of the difference.
+        """
         users = self._nvml.users(self._gpu)
         if users is None or not any(user.pid in pids for user in users):
             return None

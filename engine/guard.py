@@ -1,12 +1,12 @@
-"""What workers use of the machine, looked at from outside several times a second; who uses too much is ended.
+"""Watches memory and processes of workers from outside, several times a second, and ends a worker over a limit.
 
 Memory: when all workers together hold more than the limit, the one that holds most is ended with everything below it.
 The kernel would do so a little later, when nothing is left, and might choose somebody else's process.
 
-Processes: a worker with more processes below it than the limit is ended with all of them. They are halted first, since
-what doubles itself is not killed one by one.
+Processes: a worker with more processes below it than the limit is ended with all of them. They are halted first,
+because processes that multiply cannot be killed one by one.
 
-A look reads nothing but /proc: 0.2 ms for a worker that has started nothing, and never more than a twentieth of a core.
+A look reads /proc alone: 0.2 ms for a worker that has started nothing, and never more than a twentieth of a core.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ log = logging.getLogger("aisp.guard")
 
 PERIOD_S = 0.25
 MOST_SHARE = 0.05  # of a core, for looking
-MEMORY_SHARE = 0.9  # of what there is: the rest is the engine's, the faces' and the files' in use
+MEMORY_SHARE = 0.9  # of what there is: the rest is the engine's, the clients' and the files' in use
 MEMORY_LIMIT_BYTES = int(positive_setting("AISP_MEMORY_LIMIT_BYTES", MEMORY_SHARE * (memory_bytes() or 1 << 62)))
 PROCESS_LIMIT = int(positive_setting("AISP_PROCESS_LIMIT", 512))  # a compiler's pool of workers is far below it
 MOST_HALT_S, HALT_PERIOD_S = 0.5, 0.001
@@ -51,15 +51,15 @@ async def watch() -> None:
 
 
 async def look() -> None:
-    """One look at every worker and all below it; who is over a limit is ended."""
-    # Who is being ended gives its memory back in a moment, and no other is to blame for it.
+    """Look once at every worker and all below it, and end a worker over a limit."""
+    # A worker that is being ended gives its memory back in a moment: no other is to blame.
     families = {child: descendants(child.pid) for child in spawner.living() if child.limit is None}
     for child, family in list(families.items()):
         if len(family) - 1 > PROCESS_LIMIT:
             found = await asyncio.to_thread(halt, child.pid)
             _end(child, found, ProcessLimitError(f"had {len(found) - 1} processes, {PROCESS_LIMIT} are allowed"))
             del families[child]
-    # Pages that several share count for each of them here, which is cheap; if that is too much they are counted once.
+    # The cheap count has shared pages once for each process; over the limit they are counted once in all.
     if sum(held_bytes(family) for family in families.values()) <= MEMORY_LIMIT_BYTES:
         return
     held = {child: await asyncio.to_thread(held_bytes, family, shares=True) for child, family in families.items()}
@@ -80,10 +80,10 @@ def _end(child: Child, family: Iterable[int], limit: spawner.LimitError) -> None
 
 
 def halt(pid: int) -> set[int]:
-    """Stop a process of ours and all below it, so that they start no more; who they are.
+    """Stop a process of ours and all below it, so that they start no more. Returns their PIDs.
 
-    Who was told to stop may be about to start one more: nobody is missing only once all stood still *before* the look
-    that found nobody new. Waits for that, 0.5 s at most: some wait for a disk and cannot stop.
+    A process that was told to stop may be about to start one more. So looks go on until one that found nobody new began
+    when all stood still, 0.5 s at most: some wait for a disk and cannot stop.
     """
     halted: set[int] = set()
     still = False
@@ -114,11 +114,11 @@ def _stands_still(pid: int) -> bool:
 
 
 def held_bytes(family: Iterable[int], *, shares: bool = False) -> int:
-    """Memory and swap of these processes that is not a file's.
+    """Memory and swap of these processes that is not a file's, in bytes.
 
     Args:
-        shares: count a page once that several of them, or others, share. Takes some 10 ms for a GB, and may have to
-            wait for a process that is just changing its memory: not for the engine's own thread.
+        shares: count a shared page once. Takes some 10 ms for a GB, and may wait for a process that is changing its
+            memory: never call it so in the engine's own thread.
     """
     held_kib = 0
     for pid in family:
@@ -128,7 +128,7 @@ def held_bytes(family: Iterable[int], *, shares: bool = False) -> int:
 
 
 def _held_kib(pid: int, file: str, names: tuple[str, ...]) -> int:
-    """Sum of the lines that begin so; 0 where the kernel does not tell: it keeps the verifier's shares to itself."""
+    """Sum of the lines that begin so; 0 where the kernel does not show them, as those of the verifier's shares."""
     with contextlib.suppress(OSError):
         lines = Path(f"/proc/{pid}/{file}").read_text("ascii", "replace").splitlines()
         return sum(int(line.split()[1]) for line in lines if line.startswith(names))

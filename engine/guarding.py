@@ -1,8 +1,8 @@
-"""The engine's part of looking after the installation: when to look, and what becomes of what is found.
+"""The engine's part of guarding the installation: when to look, and what becomes of what is found.
 
-`engine.installed` knows what there is and what has changed. Here it is decided who hears of it: the pool (standing
-processes have imported what was there when they started), the faces (a banner), the run (facts for a check), the store
-(rungs leave quarantine when a person accepts).
+`engine.installed` knows what there is and what has changed. This module decides who hears of it: the pool (standbys
+have imported what was there before), clients (a banner), the run (facts for a check), the store (rungs leave quarantine
+when a person accepts).
 """
 
 from __future__ import annotations
@@ -51,19 +51,19 @@ class Guarding:
         if self._installation.accepted_before:
             await self._release()
             await asyncio.to_thread(self._installation.released)
-        self._tell(news)
+        self._report(news)
 
     async def before(self, whose: str) -> str:
         """Look before a run begins. Why it may not, or ""."""
         async with self._lock:
-            self._tell(await asyncio.to_thread(self._installation.before, whose))
+            self._report(await asyncio.to_thread(self._installation.before, whose))
             return self._installation.reason
 
     async def between(self, busy: Callable[[], bool]) -> None:
         """Look while nobody waits for anything."""
         async with self._lock:
             if not busy():
-                self._tell(await asyncio.to_thread(self._installation.glance))
+                self._report(await asyncio.to_thread(self._installation.glance))
 
     async def after(self, whose: str) -> Mapping[str, Any]:
         """Look after a run, once: its facts for the check. Its processes have ended."""
@@ -73,7 +73,7 @@ class Guarding:
                 self._looked_after, self._changes = whose, tuple(change.text for change in changes)
                 if changes:
                     log.warning("while run %s went on: %s", whose, listed(changes))
-                self._tell(News())  # forbids first: whoever would be started now would import it
+                self._report(News())  # forbids first: whoever would be started now would import it
                 if changes:
                     self._pool.renew()
             return {**self._installation.state(), "changes": list(self._changes)}
@@ -84,7 +84,7 @@ class Guarding:
             accepted = await asyncio.to_thread(self._installation.accept)
             await self._release()
             self._pool.renew()
-            self._tell(News())
+            self._report(News())
             if not accepted:
                 return "nothing was held against a run; rungs that were quarantined for it are free"
             log.warning("accepted: %s", listed(accepted))
@@ -100,7 +100,7 @@ class Guarding:
             path, files = ([os.fsdecode(name) for name in names] for names in (told.path, told.files))
             await asyncio.to_thread(self._installation.learn, kind, path, files)
 
-    def _tell(self, news: News) -> None:
+    def _report(self, news: News) -> None:
         reason = self._installation.reason
         if news.noted:
             log.info("processes start anew: %s", listed(news.noted))

@@ -91,8 +91,8 @@ class News(msgspec.Struct, frozen=True):
     """What a look found while no run went on.
 
     Attributes:
-        noted: entries that came, went or changed since the last look, and count as known from now on.
-        released: whether what kept processes from being started is gone.
+        noted: entries that came, went or changed since the last look; they count as known from now on.
+        released: whether the reason for starting no process is gone.
     """
 
     noted: tuple[Change, ...] = ()
@@ -178,7 +178,7 @@ def _take_in(entry: os.DirEntry[str], found: dict[str, Stat]) -> None:
 
 
 def stats(files: Iterable[str]) -> dict[str, Stat]:
-    """What stat() says of those that are there."""
+    """What stat() says of the files that exist."""
     found: dict[str, Stat] = {}
     for path in files:
         try:
@@ -190,7 +190,7 @@ def stats(files: Iterable[str]) -> dict[str, Stat]:
 
 
 def own_files() -> Iterator[str]:
-    """The source files that judge and measure."""
+    """The files that judge and measure: sources, and the data that they read."""
     root = Path(__file__).parent.parent
     for part in OWN_SOURCES:
         start = root / part
@@ -198,14 +198,14 @@ def own_files() -> Iterator[str]:
             yield str(start)
         for where, folders, names in os.walk(start):
             folders[:] = [name for name in folders if name not in (COMPILED, *LESSON_FOLDERS)]
-            yield from (os.path.join(where, name) for name in names if name.endswith(".py"))  # noqa: PTH118  hot path
+            yield from (os.path.join(where, name) for name in names if name.endswith((".py", ".toml")))  # noqa: PTH118  hot path
 
 
 def shadows(path: Sequence[str]) -> dict[str, str]:
-    """Files that are imported in the place of a module that lies further down the import path: file to that module.
+    """Files that are imported in the place of a module further down the import path, by file: that module.
 
-    A lone file in the place of a package is one, as is anything in the place of a module of the standard library. A
-    package that is installed twice is no shadow of itself.
+    A lone file in the place of a package is one, and so is anything in the place of a standard module. A package that
+    is installed twice is no shadow of itself.
     """
     first: dict[str, str] = {}
     found: dict[str, str] = {}
@@ -219,7 +219,7 @@ def shadows(path: Sequence[str]) -> dict[str, str]:
 
 
 def _modules(folder: str) -> dict[str, str]:
-    """What each name is imported from that a folder of the import path has; of a package and a file, the package."""
+    """The file that each name in a folder of the import path is imported from; a package goes before a lone file."""
     found: dict[str, str] = {}
     for path in top_level([folder]):
         where, name = os.path.split(path)
@@ -308,9 +308,9 @@ class Installation:
             return self._settle(whole=False)
 
     def after(self, whose: str) -> list[Change]:
-        """The look after a run, when none of its processes is left: what came, went or changed meanwhile.
+        """Look after a run, when all of its processes have ended. Returns what came, went or changed meanwhile.
 
-        From then on nothing may be started (`reason`), until it is gone or accepted.
+        Such a change forbids starting processes (`reason`) until it is gone or accepted.
         """
         with self._lock:
             changes = self._differences(self._now())
@@ -320,7 +320,7 @@ class Installation:
             return changes
 
     def accept(self) -> list[Change]:
-        """What kept processes from being started is known from now on."""
+        """Take for known what keeps processes from being started."""
         with self._lock:
             accepted, self._blocked, self._whose = list(self._blocked.values()), {}, ""
             if accepted:  # else a run may be going on, whose changes nobody has seen yet
@@ -340,7 +340,7 @@ class Installation:
         return blocked_text(list(self._blocked.values()), self._whose)
 
     def _settle(self, *, whole: bool = True) -> News:
-        """Take what is new for known, but for what is held against a run."""
+        """Take new entries for known, except those that are held against a run."""
         before = dict(self._blocked)
         fresh: list[Change] = []
         there: set[str] = set()
@@ -388,7 +388,7 @@ class Installation:
         return found
 
     def _differences(self, now: Mapping[str, Stat]) -> list[Change]:
-        """What is another than it was known to be. What only looks so by stat() is known as it is from here on."""
+        """Entries that differ from what was known. One that differs by stat() alone is known as it is from here on."""
         changes: list[Change] = []
         compiled: list[str] = []
         for path, at in now.items():
@@ -409,8 +409,11 @@ class Installation:
         return sorted(self._without_folders(changes, now), key=lambda change: change.path)
 
     def _without_folders(self, changes: list[Change], now: Mapping[str, Stat]) -> Iterator[Change]:
-        """A site folder's own time of change tells what came and went again. It tells nothing that its entries do not
-        tell where they have changed, or where Python made its folder for compiled files."""
+        """Leave out a site folder's time of change where its entries explain it, or Python's folder for compiled files
+        does.
+
+        Alone, that time tells of a file that came and went again.
+        """
         silent = {path for path in now.keys() | self._known.keys() if os.path.basename(path) == COMPILED}  # noqa: PTH119
         entries = [change.path for change in changes if not change.path.endswith(os.sep)]
         touched = {os.path.dirname(path) for path in entries}  # noqa: PTH120  hot path
@@ -431,7 +434,10 @@ class Installation:
         return kind in self._learned
 
     def learn(self, kind: str, path: Iterable[str], files: Iterable[str]) -> None:
-        """What a process of some kind, which has not seen a lesson, imports from, has imported and has mapped."""
+        """Learn what a ready process of some kind imports from, has imported and has mapped.
+
+        It has not seen a lesson.
+        """
         with self._lock:
             self._learned.add(kind)
             new = [entry for entry in dict.fromkeys(path) if os.path.isabs(entry) and entry not in self._path]  # noqa: PTH117
@@ -564,7 +570,7 @@ def keep(file: Path, remembered: Remembered) -> None:
 
 
 def accept_without_engine(file: Path) -> list[Change]:
-    """Accept what is held against a run, for the next engine to find accepted. What was accepted."""
+    """Accept what is held against a run, so that the next engine finds it accepted. Returns what that was."""
     remembered = recall(file)
     if remembered is None or not remembered.blocked:
         return []
@@ -585,7 +591,7 @@ def accept_without_engine(file: Path) -> list[Change]:
 
 
 def _sha256(path: str, goes_on: Callable[[], bool] = lambda: True) -> str:
-    """Of a file's content; "" where it cannot be read, or the reading was given up."""
+    """SHA-256 of a file's content; "" where it cannot be read or the reading was given up."""
     digest = hashlib.sha256()
     try:
         with Path(path).open("rb") as file:
@@ -619,11 +625,11 @@ for path in json.load(sys.stdin):
 
 
 def faithful(compiled: Sequence[str]) -> list[str]:
-    """Those compiled files that hold what their source compiles to.
+    """The compiled files that hold what their source compiles to.
 
-    Python writes such a file whenever some process imports a source for the first time, and takes it for the source
-    from then on: who writes one himself needs to change no source. They are read by a process that is thrown away, as
-    what a stranger wrote there can crash whoever reads it.
+    Python writes such a file when a process first imports a source, and takes it for the source from then on: whoever
+    writes one needs to change no source. A process that is thrown away reads them, because a forged one can crash its
+    reader.
     """
     if not compiled:
         return []

@@ -1,7 +1,7 @@
-"""The event stream: numbered, kept on disk for those who come late, and offered to each viewer without waiting.
+"""The event stream: numbered, kept on disk for clients that come late, and offered to each client without waiting.
 
-Every broadcast event gets the next number of this engine's life and is appended, as the frame that faces receive,
-to a file. A viewer has a queue of bounded size; one that reads too slowly loses the oldest and is told which.
+Every broadcast event gets the next number of this engine's life and is appended to a file, as the frame that clients
+receive. A client has a queue of bounded size. One that reads too slowly loses the oldest events, and a Gap says which.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from aisp.engine.protocol import events
 from aisp.engine.protocol.framing import Encoder
 
 KEPT_BYTES = 64 * 1024 * 1024  # per file; the file before it is kept as well
-VIEWER_QUEUE_BYTES = 4 * 1024 * 1024
+CLIENT_QUEUE_BYTES = 4 * 1024 * 1024
 MOST_REPLIES = 1000
 
 
-class ViewerGoneError(Exception):
-    """This viewer asks without ever reading; its connection is of no use."""
+class ClientGoneError(Exception):
+    """This client asks without ever reading; its connection is of no use."""
 
 
-class Viewer:
-    """One face's share of the stream, and the answers to its own requests."""
+class Outbox:
+    """One client's share of the stream, and the answers to its own requests."""
 
     def __init__(self) -> None:
         self._queue: deque[tuple[int, bytes]] = deque()
@@ -38,19 +38,19 @@ class Viewer:
         self._encoder = Encoder()
 
     def offer(self, seq: int, frame: bytes) -> None:
-        """Queue an event's frame; the oldest go where there is no room, and are told as a Gap."""
+        """Queue an event's frame. The oldest are dropped where there is no room, and a Gap names them."""
         self._queue.append((seq, frame))
         self._queued_bytes += len(frame)
-        while self._queued_bytes > VIEWER_QUEUE_BYTES and len(self._queue) > 1:
+        while self._queued_bytes > CLIENT_QUEUE_BYTES and len(self._queue) > 1:
             old, gone = self._queue.popleft()
             self._queued_bytes -= len(gone)
             self._lost = (self._lost[0] if self._lost else old, old)
         self._filled.set()
 
     def reply(self, event: events.Event) -> None:
-        """Queue an answer; none is ever dropped. Raises ViewerGoneError where too many were never read."""
+        """Queue an answer; none is ever dropped. Raises ClientGoneError where too many were never read."""
         if len(self._replies) >= MOST_REPLIES:
-            raise ViewerGoneError(f"{MOST_REPLIES} answers are waiting to be read")
+            raise ClientGoneError(f"{MOST_REPLIES} answers are waiting to be read")
         self._replies.append(self._encoder.frame(event))
         self._filled.set()
 
@@ -125,7 +125,7 @@ class Journal:
             old.unlink()
         self._encoder = Encoder()
         self._files: list[_File] = [_File(folder / "1.events", 1)]
-        self.viewers: set[Viewer] = set()
+        self.outboxes: set[Outbox] = set()
 
     @property
     def next_seq(self) -> int:
@@ -133,7 +133,7 @@ class Journal:
         return self._files[-1].next
 
     def publish(self, event: events.Event) -> None:
-        """Number an event, keep it, and offer it to every viewer."""
+        """Number an event, keep it, and offer it to every client."""
         current = self._files[-1]
         event.seq = current.next
         frame = self._encoder.frame(event)
@@ -148,8 +148,8 @@ class Journal:
         except OSError:
             # A full disk must not stop the live stream: latecomers miss this part and are told so.
             current.starts.append(current.size)
-        for viewer in self.viewers:
-            viewer.offer(event.seq, frame)
+        for outbox in self.outboxes:
+            outbox.offer(event.seq, frame)
 
     def piece(self, seq: int) -> tuple[bytes, int]:
         """Frames from number `seq` on, some 256 KB of them, and the number after the last.

@@ -1,13 +1,13 @@
-"""A GPU is used by one engine of the machine at a time, whatever their state folders and whoever their users are.
+"""One engine of the machine uses a GPU at a time, whatever their state folders and users.
 
-For each GPU there is a lock file in /tmp, named after the GPU's uuid. Whoever uses the GPU holds it with flock, which
-the kernel releases when the process ends, however it ends; the file itself stays and holds the last holder's pid. A
-second file is the turn: who waits for a GPU holds the GPU's turn meanwhile, so that an engine with a long queue cannot
+For each GPU there is a lock file in /tmp, named after the GPU's uuid. The user of the GPU holds it with flock, which
+the kernel releases when the process ends, however it ends. The file stays and holds the last holder's pid. A second
+file is the turn: an engine that waits for a GPU holds its turn meanwhile, so that an engine with a long queue cannot
 pass by one that waits for a single run.
 
 Anybody may write to /tmp, so a file is used only if it is a plain one with a single name, and never through a link.
-Where there is no such file the GPU is used without a lease, and the reason is told: another user can take the warning
-away from us, but not the GPU. Engines that do not share a /tmp (containers) do not see each other's leases.
+Where there is no such file the GPU is used without a lease, and the reason is reported: another user can take the
+warning away from us, but not the GPU. Engines that do not share a /tmp (containers) do not see each other's leases.
 """
 
 from __future__ import annotations

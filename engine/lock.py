@@ -1,12 +1,12 @@
 """The lock of a state directory: one process on one host may use it. And who holds it, in words.
 
-A lock is on a file and not on a name. Whoever removes the file, or moves the folder away, leaves the engine with a lock
-that keeps nobody out; so it is looked at like the store (store.place), and taken anew.
+A lock is on a file and not on a name. After the file is removed, or the folder moved away, the engine's lock keeps
+nobody out. So the engine looks at it as at the store (store.place), and takes it anew.
 
-The kernel keeps the lock (flock) and drops it with the process. What the file says, in one line, is for people and for
-other programs: process number, boot id, time, host name, and what the process is. It proves nothing by itself, since it
-outlives its process; `holder` believes it only of a process that the kernel says has the lock, and otherwise says no
-more than that somebody holds it whom this program cannot see: on another host of a shared home, or in a container.
+The kernel keeps the lock (flock) and drops it with the process. The line in the file is for people and other programs:
+process number, boot id, time, host name, and what the process is. It proves nothing by itself, since it outlives its
+process. `holder` believes it only of a process that the kernel says has the lock. Otherwise somebody holds it whom this
+program cannot see: on another host of a shared home, or in a container.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Holder:
 
     @property
     def sentence(self) -> str:
-        """Why nothing can be done here, and the next move. For one that is not here."""
+        """Why nothing can be done here, and the next move; for a holder that is not here."""
         who = f"{self.what} with pid {self.pid}" if self.pid else "a process that has not said which it is"
         if self.host:
             who += f" on {self.host} since {self.since}"
@@ -85,7 +85,7 @@ class Lock:
         self._path = paths.lock_file()
 
     def look(self) -> None:
-        """Raise LockGoneError where the file at the path is not the one that is locked, unless that is known."""
+        """Raise LockGoneError where the file at the path is not the locked one, unless that is known."""
         if self.lost:
             return
         if not paths.is_at(self._path, self._descriptor):

@@ -12,7 +12,7 @@ LOG_BYTES = 4_000_000
 
 
 class LogFile(logging.handlers.RotatingFileHandler):
-    """A log that is begun anew where its file was removed or moved, in a folder that is ours; else lines are lost."""
+    """A log that is begun anew where its file was removed or moved. Lines are lost where the folder is not ours."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, maxBytes=LOG_BYTES, backupCount=1)

@@ -78,9 +78,9 @@ def state_is_temporary() -> bool:
 
 
 def identity(descriptor: int | None = None) -> str:
-    """What tells the state directory, or an open folder, from every other one of this host, whatever its name.
+    """Tells the state directory, or an open folder, from every other one of this host, whatever its name.
 
-    No other folder gets that of an open one, not even when it is removed. Raises OSError.
+    No other folder gets the identity of an open one, not even when that is removed. Raises OSError.
     """
     found = state_dir().stat() if descriptor is None else os.fstat(descriptor)
     return f"{found.st_dev:x}-{found.st_ino:x}"
@@ -249,9 +249,10 @@ def named_for_us(socket: Path) -> bool:
 
 
 def sockets() -> Iterator[Path]:
-    """Where this state directory's engine may listen, the likeliest first: where the pointer says, and the usual place.
+    """Where this state directory's engine may listen, the likeliest first: where the pointer says, then the usual
+    place.
 
-    One that is not `named_for_us` is of another folder, or of an engine of an older build.
+    A socket that is not `named_for_us` is of another folder, or of an engine of an older build.
     """
     pointed = None
     with contextlib.suppress(OSError, ValueError):

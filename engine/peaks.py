@@ -1,7 +1,7 @@
-"""Measuring a GPU's ceilings, from the engine's side: one process, one job a ceiling, told as it comes, stored whole.
+"""Measuring a GPU's ceilings, as the engine does it: one process, one job a ceiling, reported one by one, stored whole.
 
-A ceiling that fails is a ceiling without a value and with the reason; where the process did not survive it, the rest is
-measured in a fresh one. Nothing else is measured meanwhile: the engine's queue starts this as it starts a run.
+A ceiling that fails has no value and a reason. Where its process did not survive, the rest is measured in a fresh one.
+Nothing else is measured meanwhile: the engine's queue starts this as it starts a run.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ class PeakError(Exception):
 
 
 async def measure(services: Services, peak_id: str) -> Peak | None:
-    """Measure, tell and store the ceilings of the GPU that runs are placed on; the peak, or None with the reason told.
+    """Measure, report and store the ceilings of the GPU that runs are placed on. Returns the peak, or None.
 
-    Cancelling it ends the process and stores nothing; that it ended is then the caller's to tell.
+    The reason of a failure is reported. Cancelling ends the process and stores nothing; the caller reports that end.
     """
     name = next((d.name for d in services.nvml.devices() if d.index == services.gpu), "")
     clocks = _Clocks(services)
@@ -82,10 +82,10 @@ async def measure(services: Services, peak_id: str) -> Peak | None:
             gpu=progress.gpu,
             gpu_uuid=progress.ready.gpu_uuid,
             wall=datetime.now(UTC).isoformat(timespec="milliseconds"),
-            environment=await services.store("put_environment", described),
+            environment=await services.store(lambda store: store.put_environment(described)),
             ceilings=tuple(progress.ceilings),
         )
-        await services.store("put_peak", peak)
+        await services.store(lambda store: store.put_peak(peak))
         return peak
     except TimeoutError:
         reason = f"it took longer than {services.limits.total_s:.0f} s; nothing was stored"
@@ -158,7 +158,7 @@ async def _fresh(services: Services) -> Child:
 
 
 async def _measure_one(services: Services, child: Child, item: reports.PeakItem) -> tuple[Ceiling, bool]:
-    """One ceiling, and whether its process must not be asked again."""
+    """Measure one ceiling. Also returns whether its process must not be asked again."""
     job = jobs.MeasureCeiling(name=item.name, footprint_bytes=item.footprint_bytes)
     try:
         found = await ask(child, job, reports.CeilingMeasured, services.limits.progress_s, WHOSE)
@@ -186,7 +186,7 @@ def _without_value(item: reports.PeakItem, note: str) -> Ceiling:
 
 
 def _with_memory_clock(ceiling: Ceiling, clocks: list[float]) -> Ceiling:
-    """The same with the median memory clock that the driver told meanwhile, where it told one."""
+    """The ceiling with the median memory clock that the driver gave meanwhile, where it gave one."""
     known = [clock for clock in clocks if math.isfinite(clock) and clock > 0]
     if ceiling.value is None or not known:
         return ceiling
@@ -194,7 +194,7 @@ def _with_memory_clock(ceiling: Ceiling, clocks: list[float]) -> Ceiling:
 
 
 class _Clocks:
-    """The driver's telemetry while ceilings are measured: handed on to faces, and kept for the ceiling under way."""
+    """The driver's telemetry while ceilings are measured: handed on to clients, and kept for the ceiling under way."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -218,7 +218,7 @@ class _Clocks:
         self._readings = Readings()
 
     def memory_mhz(self) -> list[float]:
-        """Memory clocks since then; a ceiling that took less than a period has one reading, taken now."""
+        """Memory clocks since then. A ceiling that took less than a period has one reading, taken now."""
         self._flush()
         if not self._readings.at_ns:
             self._services.nvml.read(self._services.gpu, self._readings)

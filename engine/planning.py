@@ -30,7 +30,7 @@ from aisp.store.text import clean_line
 from aisp.store.ulid import new_ulid
 
 MOST_CASES = 1_000_000  # of one fuzz
-FIRST_SURPRISE = 1 << 20  # above every number of a known set
+FIRST_HELD_OUT = 1 << 20  # above every number of a known set
 CPU_CASES = 16  # a named case on a CPU may be as large as this many of the target's `cpu` cases
 
 
@@ -145,7 +145,7 @@ def plan(
         raise PlanError(str(error.args[0])) from None
     # Arms that talk to other GPUs would wait for each other: a collective needs the links for itself.
     alone = chosen_device == "cuda" and target.needs.gpus > 1
-    surprise = FIRST_SURPRISE + (new_seed() >> 16)
+    held_out = FIRST_HELD_OUT + (new_seed() >> 16)
     rule = StopRule.of(quick=quick, replicas=replicas, warm=warm, interleaved=interleave and not alone)
     record = Run(
         id=new_ulid(),
@@ -171,7 +171,7 @@ def plan(
             "code": code_digest(files),
             "validity": validity,
             "without": sorted(without),
-            "surprise": surprise,
+            "surprise": held_out,  # its name in manifests that are stored
         },
     )
     obstacles = {
@@ -192,14 +192,14 @@ def plan(
         obstacles,
         frozenset(without),
         not quick if naive is None else naive,
-        surprise,
+        held_out,
     )
 
 
 def cannot_run(
     target: Target, hardware: Hardware, *, rungs: Sequence[str] = (), device: str = "auto", case: str = ""
 ) -> str:
-    """Why nothing of such a run can take place on this machine, what is there and what would work; "" where it can.
+    """Why no part of such a run can take place on this machine, and what would work; "" where it can.
 
     Raises:
         PlanError: no such device.
@@ -320,7 +320,7 @@ def plan_replay(failure: Failure, files: Mapping[str, bytes], folder: Path, hard
 
 
 def code_digest(files: Mapping[str, bytes]) -> str:
-    """sha256 over everything in a snapshot but its prose: what a rung that was caught must change.
+    """sha256 over everything in a snapshot but its prose. A rung that was caught must change it.
 
     The front matter counts: it says what is run, and what is right.
     """
@@ -380,12 +380,12 @@ def _place(target: Target, hardware: Hardware, device: str, case: str) -> tuple[
 
 
 def _is_for_host(target: Target, case: Case) -> bool:
-    """Whether a CPU, which runs Triton's kernels in an interpreter, is done with a case in a few minutes at most.
+    """Whether a CPU, which runs Triton's kernels in an interpreter, finishes a case in a few minutes.
 
-    It is with an untimed one: a full run judges every one of them wherever it is. A timed one may be `CPU_CASES` times
-    what the author wrote for a CPU, which runs there in a second or so: how long the interpreter takes goes with the
-    elements and with what is done to each, and only the author knows how much that is. Where that case is tiny, one as
-    large as the oracle's for a CPU will do as well.
+    It does for an untimed case: a full run judges every one of them anywhere. A timed case may be `CPU_CASES` times
+    what the author wrote for a CPU, which takes a second or so there: the interpreter's time goes with the elements and
+    the work on each, and only the author knows that work. Where the author's case is tiny, one as large as the oracle's
+    for a CPU will do.
     """
     if not case.timed:
         return True
@@ -409,5 +409,5 @@ def _obstacle(rung: Rung, device: str, hardware: Hardware) -> str:
 
 
 def _lacking(needs: Needs, *, sm: int | None, gpus: int) -> str:
-    """What a run on the GPU lacks, "" where nothing: `sm` without `gpus` speaks of runs on the GPU too."""
+    """What a run on the GPU lacks, "" where nothing. `sm` without `gpus` speaks of runs on the GPU too."""
     return replace(needs, gpus=max(1, needs.gpus)).missing(sm=sm, gpus=gpus) or ""

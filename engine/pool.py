@@ -1,10 +1,9 @@
 """Standby processes: a run should never wait for `import torch`.
 
-A standby has torch imported and a CUDA context, and no role. It serves one run and is thrown away. Starting one takes
-two CPU-seconds, so between a run's plan and its last sample nothing is started but what that run takes: those for its
-later replicas start while the arms of the first compile and are verified, as many as the processors can start in that
-time. Standbys for whatever comes next start behind the last sample; some of them have torch's compiler imported too,
-for the rungs that use it.
+A standby has torch imported and a CUDA context, and no role. It serves one run and is thrown away. A start takes two
+CPU-seconds, so between a run's plan and its last sample only that run's processes are started. Those of its later
+replicas start while the arms of the first compile and are verified, as many as the processors can start in that time.
+Standbys for the next job start behind the last sample. Some of them import torch's compiler too, for rungs that use it.
 """
 
 from __future__ import annotations
@@ -22,15 +21,17 @@ from aisp.store.text import clean
 log = logging.getLogger("aisp.pool")
 
 MOST_FAILED_STARTS = 2  # in a row
-TELL_AFTER_S = paths.positive_setting("AISP_TELL_AFTER_S", 15.0)  # that a process is not ready, and so often
+TELL_AFTER_S = paths.positive_setting(
+    "AISP_TELL_AFTER_S", 15.0
+)  # after which a slow start is reported, and between reports
 AHEAD_EACH = 2  # processes that each spare processor starts ahead: in about the time that the arms of a replica compile
 
 
 class Pool:
     """Keeps `target` processes standing by.
 
-    Triton decides when it is imported whether kernels are compiled or interpreted. A machine without a GPU has
-    interpreting standbys, any other has compiling ones; the rare run that wants what is not in stock starts its own.
+    Triton decides at its import whether kernels are compiled or interpreted. Standbys interpret on a machine without a
+    GPU and compile on any other. A run that needs the other kind starts its own processes.
     """
 
     def __init__(self, *, interpret: bool) -> None:
@@ -48,11 +49,11 @@ class Pool:
         self._closed = False
         self._failed_starts = 0  # in a row
         self._forbidden = ""  # why none may be started
-        self._generation = 0  # those of an earlier one are not to be used
+        self._generation = 0  # standbys of an earlier one are not used
         self.last_ready: Child | None = None
-        self.greet: Callable[[Child], Awaitable[None]] | None = None  # talks to whoever is taken, before anybody else
-        self.tell: Callable[[str], None] = lambda text: None  # what is waited for; "" when it is over
-        self._telling = False
+        self.greet: Callable[[Child], Awaitable[None]] | None = None  # talks to a taken process before anybody else
+        self.report: Callable[[str], None] = lambda text: None  # what is waited for; "" when it is over
+        self._reports = False
 
     @property
     def warm(self) -> int:
@@ -65,28 +66,30 @@ class Pool:
         self._fill()
 
     def begin_run(self) -> None:
-        """Until `end_run`, start nothing but what is expected and end no standby: somebody waits for a sample."""
+        """Until `end_run`, start only what is expected and end no standby: somebody waits for a sample."""
         self._serving = True
 
     def end_run(self) -> None:
-        """The last sample is taken: standbys are made good again. To say it twice does no harm."""
+        """The last sample is taken: replace the standbys that were used. It may be called twice."""
         self._serving = False
         self._fill()
 
     def expect(self, count: int, compilers: int = 0) -> None:
-        """Say how many will be taken soon, standbys among them. They start now, as far as processors are to spare, and
-        stand by until fewer are expected. Two processors are left to the engine and its clients.
+        """Say how many processes will be taken soon, standbys included.
+
+        Missing ones start now, two for each spare processor, and stand by until fewer are expected. Two processors are
+        left to the engine and its clients.
 
         Args:
             count: how many.
-            compilers: how many of them for a rung that uses torch's compiler.
+            compilers: how many of them are for a rung that uses torch's compiler.
         """
         self._expected_compilers = compilers
         self._expected = min(count, AHEAD_EACH * max(0, (os.cpu_count() or 1) - 2))
         self._fill()
 
     def renew(self) -> None:
-        """End whoever stands by, and start others: what they imported is not what lies on disk now."""
+        """Replace all standbys: what they imported is not what lies on disk now."""
         self._generation += 1
         idle, self._idle = self._idle, []
         for child in idle:
@@ -94,25 +97,25 @@ class Pool:
         self._fill()
 
     def forbid(self, reason: str) -> None:
-        """Start no process, and end whoever stands by, until there is no `reason` ("") any more."""
+        """Start no process and end all standbys while there is a `reason`; "" allows them again."""
         if reason != self._forbidden:
             self._forbidden = reason
             self.renew()
 
     async def settled(self) -> None:
-        """Wait until none is on its way: what starts disturbs what is measured."""
+        """Wait until no process is starting: a start disturbs what is measured."""
         while self._starting:
             await asyncio.wait(self._starting)
 
     async def take(self, *, interpret: bool, compiler: bool = False) -> Child:
-        """A ready process; waits for one that is on its way, else starts one. The caller ends it.
+        """A ready process: a standby, one that is starting, or a new one. The caller ends it.
 
-        One that dies, or is stopped, while it stands by is nobody's fault: a fresh one is started in its place, once.
-        For one that was not ready in time none is: what it waited for, the next one would.
+        A standby that died or was stopped is replaced by a fresh process, once. One that was not ready in time is not:
+        the next one would wait for the same thing.
 
         Args:
             interpret: Triton kernels will run in its interpreter (a run on the CPU that has such kernels).
-            compiler: rather one that has torch's compiler imported; any other imports it with its rung.
+            compiler: prefer one that has imported torch's compiler; any other imports it with its rung.
 
         Raises:
             ChildGoneError, ChildTimeoutError: it could not be made ready.
@@ -128,9 +131,9 @@ class Pool:
         return await self._made_ready(await spawner.spawn(interpret=interpret or self.interpret))
 
     async def _made_ready(self, child: Child) -> Child:
-        """The child, once it is ready; one that does not become so is ended. Raises as `take` does."""
+        """The child, once it is ready; it is ended where it does not become so. Raises as `take` does."""
         try:
-            async with self._told_of(child):
+            async with self._reporting(child):
                 await spawner.until_ready(child)
             if not child.alive:
                 raise ChildGoneError("it died while it stood by")
@@ -146,26 +149,26 @@ class Pool:
         return child
 
     @contextlib.asynccontextmanager
-    async def _told_of(self, child: Child) -> AsyncIterator[None]:
-        """Whoever is waited for is told again and again, one at a time: an import may hang for as long as it likes."""
-        if self._telling or child.ready:
+    async def _reporting(self, child: Child) -> AsyncIterator[None]:
+        """Report now and then that a child is waited for, one child at a time: an import may hang for any time."""
+        if self._reports or child.ready:
             yield
             return
-        self._telling = True
-        telling = asyncio.create_task(self._tell_again(child))
+        self._reports = True
+        reporting = asyncio.create_task(self._report_again(child))
         try:
             yield
         finally:
-            self._telling = False
-            telling.cancel()
-            self.tell("")
+            self._reports = False
+            reporting.cancel()
+            self.report("")
 
-    async def _tell_again(self, child: Child) -> None:
+    async def _report_again(self, child: Child) -> None:
         waited_s = 0.0
         while True:
             await asyncio.sleep(TELL_AFTER_S)
             waited_s += TELL_AFTER_S
-            self.tell(
+            self.report(
                 f"waiting for process {child.pid} to import torch, for {waited_s:.0f} s now of at most "
                 f"{spawner.READY_LIMIT_S:.0f}: {spawner.doing(child.pid)}"
             )
@@ -195,7 +198,7 @@ class Pool:
             self._begin(self._end(self._idle.pop()), self._ending)
 
     def _drop_dead(self) -> None:
-        """Forget who died while standing by, and give back what it held here."""
+        """Forget standbys that died, and give back what they held here."""
         for child in self._idle:
             if not child.alive:
                 log.warning("standby process %d died (%s): %s", child.pid, child.exited.result(), _last_words(child))
@@ -226,7 +229,7 @@ class Pool:
             self._failed_starts = 0
         except (ChildGoneError, ChildTimeoutError) as error:
             if child not in self._idle:
-                return  # taken: whoever took it ends it
+                return  # taken: its user ends it
             self._idle.remove(child)
             await child.end(gently=False)
             log.warning("a standby process did not come up (%s): %s", error, _last_words(child))

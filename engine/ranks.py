@@ -1,13 +1,13 @@
 """Several processes that are one arm: the ranks of a distributed lesson, driven in step.
 
 A target that says `ranks = 2` runs every rung in two processes with a torch.distributed group between them (NCCL on
-GPUs, one each; gloo on a CPU). Every input and output has a leading dimension of that size, of which each rank gets,
-and must give, its slice. So the verifier sees the outputs of all ranks, the time of a sample is the slowest rank's, and
-a rank that does nothing is as wrong as any other wrong output.
+GPUs, one each; gloo on a CPU). Every input and output has a leading dimension of that size, and each rank gets, and
+gives, its slice. So the verifier sees the outputs of all ranks, the time of a sample is the slowest rank's, and a rank
+that does nothing is as wrong as any other wrong output.
 
-Each rank takes the same jobs at the same time; their reports are merged into one. Where one fails the others, which may
-wait for it, are ended. What is told of the arm then is what happened to the rank that failed: where one dies, others
-raise errors about it, and these come first as often as not.
+Each rank takes the same jobs at the same time, and their reports are merged into one. Where one fails, the others,
+which may wait for it, are ended. The arm then ends with what happened to the rank that failed first: where one dies,
+others raise errors about it, and often these errors arrive earlier.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import msgspec
 from aisp.engine.protocol import jobs, reports
 from aisp.engine.spawner import Child, ForgedReportError, Ring
 
-AFTERWARDS_S = 0.5  # that a failed rank's siblings get to tell of something worse
+AFTERWARDS_S = 0.5  # in which a failed rank's siblings may report something worse
 
 
 class Ranks:
@@ -45,22 +45,22 @@ class Ranks:
 
     @property
     def pid(self) -> int:
-        """Of rank 0."""
+        """PID of rank 0."""
         return self._children[0].pid
 
     @property
     def ready(self) -> reports.Ready | None:
-        """What rank 0 found."""
+        """The Ready report of rank 0."""
         return self._children[0].ready
 
     @property
     def stderr(self) -> Ring:
-        """Of the rank that failed, else of rank 0."""
+        """Stderr of the rank that failed, else of rank 0."""
         return (self._blamed or self._children[0]).stderr
 
     @property
     def signal_sent_by_us(self) -> bool:
-        """Whether the rank that failed was ended by us; any of them where none has failed."""
+        """Whether we ended the rank that failed, or any of them where none has failed."""
         if self._blamed is not None:
             return self._blamed.signal_sent_by_us
         return any(child.signal_sent_by_us for child in self._children)
@@ -72,7 +72,7 @@ class Ranks:
 
     @property
     def on_output(self) -> Callable[[str, bytes], None] | None:
-        """Who listens to what they print."""
+        """The listener to what they print."""
         return self._children[0].on_output
 
     @on_output.setter
@@ -81,7 +81,7 @@ class Ranks:
             child.on_output = heard
 
     async def ask(self, job: jobs.AnyJob, patience_s: float) -> reports.AnyReport:
-        """The same job to every rank; their reports as one."""
+        """Send the same job to every rank, and merge their reports into one."""
         return await self._together(
             [child.ask(_for_rank(job, rank), patience_s) for rank, child in enumerate(self._children)]
         )
@@ -114,7 +114,7 @@ class Ranks:
         return self._merge([task.result() for task in tasks])
 
     def _merge(self, found: Sequence[Any]) -> reports.AnyReport:
-        """One report of several of one kind: times are the slowest rank's."""
+        """Merge several reports of one kind: times are the slowest rank's."""
         first = found[0]
         if any(type(report) is not type(first) for report in found):
             raise ForgedReportError(f"the ranks answered {', '.join(type(report).__name__ for report in found)}")
@@ -166,7 +166,7 @@ class Ranks:
             end_ns=[max(ends) for ends in zip(*(report.end_ns for report in found), strict=True)],
             discarded=[max(codes) for codes in zip(*(report.discarded for report in found), strict=True)],
             sm_clock_mhz=[min(clocks) for clocks in zip(*(report.sm_clock_mhz for report in found), strict=True)],
-            # As the times: where two clocks agree on every rank, the slowest by one is the slowest by the other.
+            # Like the times: where two clocks agree on every rank, they agree on the slowest.
             probe_ms=_slowest(report.probe_ms for report in found),
             cycles=_slowest(report.cycles for report in found),
             fingerprints=[

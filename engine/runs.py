@@ -1,8 +1,8 @@
 """One run of one target, from the warm workers to the committed verdict.
 
-Every arm is a process of its own; the verifier is another. Nothing is timed before its outputs were found right, the
-outputs of timed calls are compared by fingerprint with the verified ones, and the last of them in full. Arms take
-turns in randomised order, each round reversed by the next (ABBA), so that drift falls on all alike.
+Every arm is a process of its own; the verifier is another. Nothing is timed before its outputs were found right. The
+outputs of timed calls are compared by fingerprint with the verified ones, and those of the last call in full. Arms take
+turns in random order, and each round is reversed by the next (ABBA), so that drift falls on all alike.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 import numpy as np
@@ -31,7 +31,7 @@ from aisp.engine.arena import Arena
 from aisp.engine.arms import TWIN_SUFFIX, Arm, ArmEnd, Limits, ask, check_done, tail
 from aisp.engine.caches import Caches, RunCaches
 from aisp.engine.gate import Gate
-from aisp.engine.gpus import Custody, WallClock, conditions, neighbours
+from aisp.engine.gpus import GpuOwnership, WallClock, conditions, neighbours
 from aisp.engine.pool import Pool
 from aisp.engine.protocol import events, jobs, reports
 from aisp.engine.ranks import Process, Ranks
@@ -47,14 +47,18 @@ from aisp.store.results import standing
 from aisp.store.samples import Telemetry
 from aisp.store.text import clean, clean_line
 
+if TYPE_CHECKING:
+    from aisp.store.writer import Store
+
 log = logging.getLogger("aisp.runs")
+T = TypeVar("T")
 
 OUTPUT_LINES_PER_EVENT = 200
 DRAIN_S = 0.1
 NAIVE_PATIENCE_S = 60.0
-LAST_WORDS_S = 5.0
-TOLD_BYTES = 4 << 20  # of a run's record in one event: a frame may have twice as many
-TOLD_FINDINGS = 1000
+FINAL_REPORT_S = 5.0
+REPORTED_BYTES = 4 << 20  # of a run's record in one event: a frame may have twice as many
+REPORTED_FINDINGS = 1000
 CONTEXT_BYTES = 768 << 20  # of GPU memory, for a process that stands by
 
 
@@ -78,8 +82,18 @@ class Plan:
     problem: str = ""  # why it cannot run here ("needs sm_90")
     obstacles: Mapping[str, str] = field(default_factory=dict)  # by rung: why that rung cannot run here
     without: frozenset[str] = frozenset()  # checks that are left out on request
-    naive: bool = False  # ask what a careless evaluator would say
-    surprise: int = 1 << 32  # number of the first set that comes unforeseen; no worker is told it before
+    naive: bool = False  # ask what the naive harness would say
+    held_out: int = 1 << 32  # number of the first held-out set; no worker knows it before
+
+    @property
+    def id(self) -> str:
+        """The run's."""
+        return self.record.id
+
+    @property
+    def device(self) -> str:
+        """ "cuda" or "cpu"."""
+        return self.record.device
 
     @property
     def seed(self) -> int:
@@ -96,21 +110,27 @@ class Plan:
         return catalog.compiles(self.source(rung))
 
 
+class StoreCall(Protocol):
+    """Lets the one writer of the store do some work, off the loop; what the work returns."""
+
+    async def __call__(self, work: Callable[[Store], T], /) -> T: ...
+
+
 @dataclass(slots=True)
 class Services:
     """What a run needs of the engine."""
 
     publish: Callable[[events.Event], None]
-    store: Callable[..., Awaitable[Any]]  # store("finish", record, samples, telemetry)
+    store: StoreCall
     pool: Pool
     nvml: Nvml
     snapshots_dir: Path
     limits: Limits = field(default_factory=Limits.from_environment)
     gpu: int = 0  # index of the GPU that runs are placed on
     on_lost_gpu: Callable[[str], None] = lambda reason: None
-    custody: Custody = field(init=False)  # of that GPU
+    ownership: GpuOwnership = field(init=False)  # of that GPU
     refuse_contended: bool = os.environ.get("AISP_REFUSE_CONTENDED", "") not in ("", "0")
-    peak: Callable[[], records.Peak | None] = lambda: None  # what was measured of this GPU's ceilings
+    peak: records.Peak | None = None  # the newest ceilings of that GPU
     # How many processes the next run in the queue will take, and how many of them use torch's compiler.
     next_processes: Callable[[], tuple[int, int]] = lambda: (0, 0)
     # What has become of the installation since the run began; to be asked when none of its processes is left.
@@ -118,14 +138,14 @@ class Services:
     caches: Caches = field(default_factory=lambda: Caches(paths.compiled_dir(), paths.cache_links_dir()))
 
     def __post_init__(self) -> None:
-        self.custody = Custody(self.nvml, self.gpu)
+        self.ownership = GpuOwnership(self.nvml, self.gpu)
 
     async def look_at_gpu(self) -> str:
-        """Wait until the GPU is as it was before it was last used. Where it is not, it is set aside: why, or ""."""
-        owed = await self.custody.settled()
-        if owed:
-            self.on_lost_gpu(owed)
-        return f"the GPU is set aside: {owed}" if owed else ""
+        """Wait until the GPU is as it was before its last use. Returns why it is set aside, or ""."""
+        pending = await self.ownership.settled()
+        if pending:
+            self.on_lost_gpu(pending)
+        return f"the GPU is set aside: {pending}" if pending else ""
 
 
 class Execution:
@@ -134,21 +154,22 @@ class Execution:
     def __init__(self, plan: Plan, services: Services) -> None:
         self.plan = plan
         self._services = services
-        self._id = plan.record.id
+        self._id = plan.id
+        self._device = plan.device
         self._arms: list[Arm] = []
         self._judge: Child | None = None
         self._judge_lock = asyncio.Lock()
         self._arena = Arena()
         self._inputs: dict[tuple[str, int], jobs.Blob] = {}
         self._expected: asyncio.Task[None] | None = None
-        self._coming: dict[int, asyncio.Task[None]] = {}  # by replica: what makes its unforeseen sets
+        self._coming: dict[int, asyncio.Task[None]] = {}  # by replica: what makes its held-out sets
         self._folder: Path | None = None  # where the snapshot lies
         self._before: dict[str, Any] = {}  # engine.environment.observe
         self._after: dict[str, Any] = {}
         self._wall = WallClock()
         self._lost = ""  # what has become of the GPU
         self._task_facts: TaskFacts | None = None
-        self._meetings: list[Path] = []
+        self._rendezvous_folders: list[Path] = []
         self._steps: list[records.Step] = []
         self._readings = Readings()
         self._flags: list[str] = []
@@ -164,7 +185,7 @@ class Execution:
             plan.rule,
             random.Random(plan.seed),
             services.publish,
-            self._tell_step,
+            self._report_step,
             services.limits.progress_s,
         )
         self._reason = ""
@@ -175,7 +196,7 @@ class Execution:
             device=self._device,
             seed=plan.seed,
             without=plan.without,
-            first_set=plan.surprise + gate.FIRST_SET,
+            first_set=plan.held_out + gate.FIRST_SET,
             ask_judge=self._ask_judge,
             blob=self._arena.blob,
         )
@@ -186,10 +207,6 @@ class Execution:
     def _interpreted(self) -> bool:
         """Whether Triton's kernels go through its interpreter."""
         return self._device == "cpu" and any(rung.kind is Kind.TRITON for rung in self.plan.rungs)
-
-    @property
-    def _device(self) -> str:
-        return self.plan.record.device
 
     # -- the whole -------------------------------------------------------------------------------------------------
 
@@ -219,7 +236,7 @@ class Execution:
                 State.CANCELLED,
                 "cancelled on request; nothing is lost of earlier runs",
             )
-            self._lost = self._services.custody.told_lost(sampler.lost)
+            self._lost = self._services.ownership.why_lost(sampler.lost)
         except ArmEnd as end:
             self._state, self._reason = end.state, end.reason
             for arm in self._arms:
@@ -241,7 +258,7 @@ class Execution:
 
     async def _end(self, sampler: Sampler) -> records.Run:
         if self._device == "cuda" and self._before:
-            await self._mourn()
+            await self._handle_lost_gpu()
         await self._clean_up()
         self._flush(sampler)
         try:
@@ -312,18 +329,20 @@ class Execution:
             await self._start_arms(taking_part, replica)
         if self._device == "cuda":
             processes = [self._judge, *(arm.child for arm in taking_part)]
-            await self._services.custody.begin({process.pid for process in processes if process is not None})
+            await self._services.ownership.begin({process.pid for process in processes if process is not None})
         if last:
-            self._services.pool.expect(0)  # what comes next starts behind the last sample, or that would wait for it
+            self._services.pool.expect(
+                0
+            )  # the next job's processes start behind the last sample, which would wait for them
         else:
             self._expect_processes(taking_part, max(1, plan.rule.replicas - replica - 1))
-        self._prepare_surprise(replica)
+        self._prepare_held_out(replica)
         # Compiling and verifying side by side: nothing is timed yet.
         await self._each(taking_part, lambda arm: self._verify(arm, gate=replica == 0))
         if self._expected is not None:
             await self._expected  # a reference that failed ends the run, not only its arms
         for task in self._coming.values():
-            await task  # nor is the verifier at work while anything is timed
+            await task  # the verifier does not work while anything is timed
         timed = [arm for arm in taking_part if arm.running and arm.timed]
         if timed:
             with self._services.pool.quiet():
@@ -344,18 +363,21 @@ class Execution:
             self._expect_processes(taking_part, 0)
             self._services.pool.end_run()
         elif replica + 1 < plan.rule.replicas and any(arm.running for arm in timed):
-            self._prepare_surprise(replica + 1)
+            self._prepare_held_out(replica + 1)
         if replica == 0:
             # One after the other: what one process holds at the timed shape twice, several may not.
             for arm in taking_part:
                 if arm.running:
                     await self._guarded(arm, self._try_more)
         await self._each(taking_part, self._finish_process)
-        await self._tell()
+        await self._report()
 
     def _expect_processes(self, arms: Sequence[Arm], replicas: int) -> None:
-        """Let what so many further replicas of these take begin to start while those of now compile, or after the last
-        what comes next. Their contexts get a quarter of the GPU memory that is free: the lessons come first."""
+        """Start the processes of later replicas ahead, while the arms of this one compile.
+
+        After the last replica the processes of the next job follow. Their CUDA contexts may take a quarter of the GPU
+        memory that is free: the lessons come first.
+        """
         if replicas:
             each = replicas * self.plan.target.ranks
             count, compilers = each * len(arms), each * sum(self.plan.compiles(arm.rung) for arm in arms)
@@ -388,7 +410,7 @@ class Execution:
 
         async def start(arm: Arm) -> None:
             compiler = self.plan.compiles(arm.rung)
-            child = await self._company(lambda: self._take(arm.name, compiler=compiler))
+            child = await self._for_all_ranks(lambda: self._take(arm.name, compiler=compiler))
             arm.begin_replica(child)
             arm.state = State.RUNNING
             self._listen(child, arm.name)
@@ -409,7 +431,7 @@ class Execution:
             ) from None
 
     def _load(self, module: str, replica: int, caches: Sequence[bytes] = ()) -> jobs.Load:
-        """What makes a process the arm, or the verifier, of that module of the snapshot."""
+        """The job that makes a process the arm, or the verifier, of a module of the snapshot."""
         plan, folder = self.plan, self._folder
         assert folder is not None  # laid out at the beginning of every replica
         shared = plan.target.ranks > 1 and module != "reference"
@@ -423,12 +445,12 @@ class Execution:
             without=sorted(plan.without),
             deep=plan.naive and replica == 0,
             ranks=plan.target.ranks if shared else 1,
-            meeting=self._meeting() if shared else "",
+            meeting=self._rendezvous() if shared else "",
             caches=list(caches),
         )
 
-    async def _company(self, take: Callable[[], Awaitable[Child]]) -> Process:
-        """As many processes as a rung of this target has ranks, standing for one."""
+    async def _for_all_ranks(self, take: Callable[[], Awaitable[Child]]) -> Process:
+        """Take one process for each rank of the target; several stand for one arm."""
         if self.plan.target.ranks == 1:
             return await take()
         taken: list[Child] = []
@@ -440,11 +462,11 @@ class Execution:
             raise
         return Ranks(taken)
 
-    def _meeting(self) -> str:
+    def _rendezvous(self) -> str:
         """A path that no file has, in a folder that the ranks share and that goes with the run."""
-        folder = self._services.snapshots_dir / f".meeting-{self._id}-{len(self._meetings)}"
+        folder = self._services.snapshots_dir / f".rendezvous-{self._id}-{len(self._rendezvous_folders)}"
         folder.mkdir(mode=0o700, parents=True)
-        self._meetings.append(folder)
+        self._rendezvous_folders.append(folder)
         return str(folder / "rendezvous")
 
     async def _describe(self) -> None:
@@ -453,12 +475,12 @@ class Execution:
             return
         self._ready = judge.ready
         described = environment.describe(judge.ready, self._services.nvml.driver, self.plan.target.folder)
-        self._environment = await self._services.store("put_environment", described)
+        self._environment = await self._services.store(lambda store: store.put_environment(described))
 
     async def _make_inputs(self) -> None:
-        """Inputs of the timed case's sets and of the gate's cases, once for all replicas.
+        """Make the inputs of the timed case's sets and of the gate's cases, once for all replicas.
 
-        The expected values are computed while the arms start and compile; who wants to compare waits for them.
+        The expected values are computed while the arms start and compile. A comparison waits for them.
         """
         async with self._step("inputs"):
             for case, number in self._sets(gate=True):
@@ -475,34 +497,36 @@ class Execution:
             await self._ask_judge(jobs.Expect(case=case.name, set_index=number), reports.Expected, "reference.py")
         await self._beyond.pose([a.rung for a in self._arms if a.running])
 
-    def _prepare_surprise(self, replica: int) -> None:
-        """Let the verifier make what that replica will be surprised with, unless it does so already.
+    def _prepare_held_out(self, replica: int) -> None:
+        """Let the verifier make the held-out sets of a replica, unless it does so already.
 
-        Beside what is not timed: what processes do before they are verified, or when all of their times are taken.
+        It works while nothing is timed: before the arms are verified, or after all samples are taken.
         """
         if replica not in self._coming:
-            self._coming[replica] = asyncio.create_task(self._make_surprises(replica))
+            self._coming[replica] = asyncio.create_task(self._make_held_out(replica))
 
-    async def _make_surprises(self, replica: int) -> None:
+    async def _make_held_out(self, replica: int) -> None:
         if self._expected is not None:
             await asyncio.shield(self._expected)  # the arms wait for that first
-        case, surprises = self.plan.case, self._surprises(replica)
-        if not surprises:
+        case, sets = self.plan.case, self._held_out_sets(replica)
+        if not sets:
             return
         async with self._step("inputs"):
-            for number, like in surprises:
+            for number, like in sets:
                 await self._make_set(case, number, like)
                 await self._ask_judge(jobs.Expect(case=case.name, set_index=number), reports.Expected, "reference.py")
 
-    def _surprises(self, replica: int) -> list[tuple[int, int | None]]:
-        """Sets that come unforeseen: wholly new values, or those of set 0 but for one element of every input.
+    def _held_out_sets(self, replica: int) -> list[tuple[int, int | None]]:
+        """Number and likeness of a replica's held-out sets: wholly new values, or those of set 0 but for one element of
+        every input.
 
-        One a replica, in turns; both where there is one replica only. None where no input is ever refilled.
+        A replica gets one of the two kinds in turn; a run of one replica gets both. There are none where no input is
+        refilled.
         """
         if not any(not spec.made and Flag.STATIC not in spec.flags for spec in self.plan.target.inputs):
             return []
         which = [replica] if self.plan.rule.replicas > 1 else [0, 1]
-        return [(self.plan.surprise + number, None if number % 2 == 0 else 0) for number in which]
+        return [(self.plan.held_out + number, None if number % 2 == 0 else 0) for number in which]
 
     def _gate(self) -> list[Case]:
         """Cases that every arm must get right before the timed one: the untimed ones."""
@@ -525,21 +549,21 @@ class Execution:
         await _all(*(self._guarded(arm, work) for arm in arms if arm.running))
 
     async def _guarded(self, arm: Arm, work: Callable[[Arm], Awaitable[None]]) -> None:
-        """Do it; what goes wrong ends this arm and leaves its siblings alone."""
+        """Do some work of an arm. A failure ends this arm and leaves its siblings alone."""
         try:
             await work(arm)
         except ArmEnd as end:
             self._end_arm(arm, end)
-            await self._hear_last_words(arm)
+            await self._final_sensor_report(arm)
             await self._end_process(arm)
 
-    async def _hear_last_words(self, arm: Arm) -> None:
-        """What the sensors of a refused arm noted, where its process can still tell."""
+    async def _final_sensor_report(self, arm: Arm) -> None:
+        """Ask the process of a refused arm what its sensors noted, where it still answers."""
         child = arm.child
         if arm.correctness is not Correctness.WRONG or child is None or not child.alive:
             return
         with contextlib.suppress(ChildGoneError, ChildTimeoutError):
-            report = await child.ask(jobs.Inspect(), LAST_WORDS_S)
+            report = await child.ask(jobs.Inspect(), FINAL_REPORT_S)
             if isinstance(report, reports.Inspected):
                 arm.sensed += facts.sensed(report, self.plan.target.ranks)
 
@@ -555,7 +579,7 @@ class Execution:
             arm.max_error = end.max_error  # None where a wrong output has no finite error
         if end.check:
             arm.refusal = Refusal(end.check, clean_line(end.detail.splitlines()[0] if end.detail else end.reason))
-        self._tell_arm(arm)
+        self._report_arm(arm)
 
     async def _end_process(self, arm: Arm) -> None:
         child, arm.child = arm.child, None
@@ -571,14 +595,14 @@ class Execution:
         if code is None and child.alive:
             arm.state = State.INFRA_ERROR
             arm.reason = f"process {child.pid} cannot be killed: it is stopped in the kernel, with all that it holds"
-            self._tell_arm(arm)
+            self._report_arm(arm)
             self._services.on_lost_gpu(f"process {child.pid} cannot be killed")
-        elif self._device == "cuda" and (owed := await self._services.custody.ended(child.pid)):
-            self._services.on_lost_gpu(owed)
+        elif self._device == "cuda" and (pending := await self._services.ownership.ended(child.pid)):
+            self._services.on_lost_gpu(pending)
 
-    async def _mourn(self) -> None:
-        """If the GPU is lost, so is the run: what its processes said of themselves on the way down counts no more."""
-        self._lost = self._lost or await self._services.custody.lost()
+    async def _handle_lost_gpu(self) -> None:
+        """If the GPU is lost, the run is lost too: what its processes said on the way down counts no more."""
+        self._lost = self._lost or await self._services.ownership.lost()
         if self._lost:
             self._state = State.INFRA_ERROR
             self._reason = f"{self._lost}; `nvidia-smi` and the kernel's log say more, a restart may bring it back"
@@ -592,7 +616,7 @@ class Execution:
     async def _verify(self, arm: Arm, *, gate: bool) -> None:
         """Compile and check: the timed case on every set, then the gate's cases.
 
-        The gate is passed once: every further process runs the same sources, and its timed case is checked again.
+        The gate is passed once. Later processes run the same sources, and their timed case is checked again.
         """
         child, limits = self._child(arm), self._services.limits
         outputs = self._outputs_of(arm)
@@ -634,14 +658,14 @@ class Execution:
                         if executed.peak_bytes is not None:
                             arm.peak_bytes = max(arm.peak_bytes or 0, executed.peak_bytes)
                 if case_name == self.plan.case.name and gate and not prepared.for_buffers:
-                    # Not the set that lies in the old buffers: who looks there must be wrong.
+                    # Not the set that lies in the old buffers: a rung that reads those must be wrong.
                     job = jobs.Execute(case=case_name, set_index=numbers[0], outputs=outputs, moved=True)
                     moved = await ask(child, job, reports.Executed, limits.progress_s, arm.name)
                     await self._judge_outputs(arm, case_name, numbers[0], moved.outputs, "output.moved_buffers")
         if gate and not self.plan.compiles(arm.rung):
             await self._enter(arm)
         arm.correctness = Correctness.CORRECT
-        self._tell_arm(arm)
+        self._report_arm(arm)
 
     async def _enter(self, arm: Arm, *, most: int | None = None) -> None:
         """The drawn shapes of the gate."""
@@ -654,13 +678,13 @@ class Execution:
                 await self._beyond.enter(arm, child, self._outputs_of(arm), patience_s, most=most)
 
     def _outputs_of(self, arm: Arm) -> jobs.Blob:
-        """Where the arm's process hands over what it was asked for last: one file, that of no other process."""
+        """The shared file in which an arm's process hands over outputs. No other process has it."""
         if arm.outputs is None:
             arm.outputs = self._arena.blob()
         return arm.outputs
 
     async def _judge_outputs(self, arm: Arm, case_name: str, number: int, outputs: jobs.Blob, check: str) -> None:
-        """Judge one call's outputs in full; what is wrong ends the arm in the name of `check`."""
+        """Judge one call's outputs in full. Wrong outputs end the arm in the name of `check`."""
         if self._expected is not None:
             await asyncio.shield(self._expected)
         judged: reports.Compared = await self._ask_judge(
@@ -692,7 +716,9 @@ class Execution:
             await self._turns.warm_up(arm, self._child(arm))
 
     async def _choose(self, arms: list[Arm]) -> None:
-        """How samples are taken, alike for all. An arm that fails here takes the others along into one more try."""
+        """Choose how samples are taken, alike for all arms. If an arm fails here, the others get one more try without
+        it.
+        """
         while arms:
             try:
                 await self._turns.choose(arms, self._child)
@@ -716,17 +742,19 @@ class Execution:
             if not any(arm.running for arm in arms):
                 return
             if number == 0 or number % 2 == 1:
-                await self._tell()
+                await self._report()
             number += 1
 
     async def _challenge(self, arm: Arm, replica: int) -> None:
-        """What the last timed call left is judged in full; then come the engine's own clock, and unseen values."""
+        """Judge the last timed call's outputs in full, then challenge the arm: the engine's own clock, and held-out
+        inputs.
+        """
         await self._verify_last(arm)
         child, case, patience_s = self._child(arm), self.plan.case.name, self._services.limits.progress_s
         arm.sustained.append(await challenges.sustain(arm, child, case, replica, patience_s))
         found: list[reports.Surprised] = []
         crowding = 1.0
-        for position, (number, like) in enumerate(self._surprises(replica)):
+        for position, (number, like) in enumerate(self._held_out_sets(replica)):
             count = challenges.pairs(arm.per_sample_ms) + (like is not None) if position == 0 else 1
             job = jobs.Surprise(
                 case=case,
@@ -736,15 +764,15 @@ class Execution:
                 outputs=self._outputs_of(arm),
             )
             with contention.Crowd(child.pid) as crowd:
-                surprised = await ask(child, job, reports.Surprised, patience_s, arm.name)
+                answer = await ask(child, job, reports.Surprised, patience_s, arm.name)
             crowding = max(crowding, crowd.factor)
-            await self._judge_outputs(arm, case, number, surprised.outputs, "output.fresh_values")
-            found.append(challenges.without_first(surprised) if like is not None else surprised)
+            await self._judge_outputs(arm, case, number, answer.outputs, "output.fresh_values")
+            found.append(challenges.without_first(answer) if like is not None else answer)
         if found:
-            arm.surprises.append(challenges.together(found, len(found), crowding))
+            arm.held_out.append(challenges.together(found, len(found), crowding))
 
     async def _try_more(self, arm: Arm) -> None:
-        """What the gate asks after the last sample."""
+        """Ask what the gate asks after the last sample."""
         if self.plan.compiles(arm.rung):
             await self._enter(arm, most=1)
         async with self._step("values", arm):
@@ -753,22 +781,20 @@ class Execution:
             )
 
     async def _verify_last(self, arm: Arm) -> None:
-        """What the last timed call left behind is judged in full."""
-        surrendered = await ask(
+        """Judge the outputs of the last timed call in full."""
+        last = await ask(
             self._child(arm),
             jobs.Surrender(outputs=self._outputs_of(arm)),
             reports.Surrendered,
             self._services.limits.progress_s,
             arm.name,
         )
-        if surrendered.set_index < 0:
+        if last.set_index < 0:
             raise ArmEnd(State.INFRA_ERROR, f"{arm.name} took no sample")
-        await self._judge_outputs(
-            arm, self.plan.case.name, surrendered.set_index, surrendered.outputs, "output.last_call"
-        )
+        await self._judge_outputs(arm, self.plan.case.name, last.set_index, last.outputs, "output.last_call")
 
     async def _finish_process(self, arm: Arm) -> None:
-        """The done frame, exit status 0, no signal: only then is the arm's part a success."""
+        """Check the end of an arm's process: only a done frame, exit status 0 and no signal make it a success."""
         child = self._child(arm)
         async with self._step("inspect", arm):
             patience_s = self._services.limits.progress_s
@@ -790,7 +816,7 @@ class Execution:
     # -- beside the arms -------------------------------------------------------------------------------------------
 
     async def _ask_naively(self) -> None:
-        """What a careless evaluator would have said of every rung, each in a process of its own."""
+        """What the naive harness would have said of every rung, each in a process of its own."""
         base = self.plan.rungs[0]
         case = self.plan.case.name
         for arm in self._naively():
@@ -801,7 +827,7 @@ class Execution:
                 arm.naive = await self._naive(base, arm.rung, case)
 
     def _naively(self) -> list[Arm]:
-        """The arms that a careless evaluator is asked about."""
+        """The arms that the naive harness is asked about."""
         if not self.plan.naive or (self.plan.case.name, 0) not in self._inputs:
             return []
         asked = (Role.OPTIMIZED, Role.PEER, Role.CHEAT, Role.WRONG)
@@ -821,10 +847,10 @@ class Execution:
             baseline=base.name,
             rung=rung.name,
             ranks=self.plan.target.ranks,
-            meeting=self._meeting() if self.plan.target.ranks > 1 else "",
+            meeting=self._rendezvous() if self.plan.target.ranks > 1 else "",
         )
         try:
-            child = await self._company(lambda: self._services.pool.take(interpret=self._interpreted))
+            child = await self._for_all_ranks(lambda: self._services.pool.take(interpret=self._interpreted))
         except (ChildGoneError, ChildTimeoutError) as error:
             return records.Naive(note=clean_line(f"no process could be made ready: {error}"))
         try:
@@ -846,23 +872,23 @@ class Execution:
         except ArmEnd:
             return None
 
-    # -- telling ---------------------------------------------------------------------------------------------------
+    # -- reporting -------------------------------------------------------------------------------------------------
 
     async def _advance(self, state: State) -> None:
-        await self._services.store("advance", self._id, state, start_ns=self._started)
+        await self._services.store(lambda store: store.advance(self._id, state, start_ns=self._started))
         self._services.publish(events.RunState(run_id=self._id, state=state, at_ns=time.monotonic_ns()))
 
     @contextlib.asynccontextmanager
     async def _step(self, name: str, arm: Arm | None = None) -> AsyncIterator[None]:
         whose = arm.name if arm else ""
         start = time.monotonic_ns()
-        self._tell_step(records.Step(name, whose, start))
+        self._report_step(records.Step(name, whose, start))
         try:
             yield
         finally:
-            self._tell_step(records.Step(name, whose, start, (time.monotonic_ns() - start) / 1e6))
+            self._report_step(records.Step(name, whose, start, (time.monotonic_ns() - start) / 1e6))
 
-    def _tell_step(self, step: records.Step) -> None:
+    def _report_step(self, step: records.Step) -> None:
         if step.duration_ms is not None:
             self._steps.append(step)
         self._services.publish(events.Step(run_id=self._id, step=step))
@@ -907,10 +933,10 @@ class Execution:
                     events.Output(run_id=self._id, arm=whose, stream=stream, lines=shown, dropped=lost)
                 )
 
-    def _tell_arm(self, arm: Arm) -> None:
+    def _report_arm(self, arm: Arm) -> None:
         self._services.publish(events.ArmUpdate(run_id=self._id, arm=self._arm_record(arm)))
 
-    async def _tell(self) -> None:
+    async def _report(self) -> None:
         """Preliminary figures. They cost some 10 ms an arm: in a thread, while nothing is measured."""
         self._publish_figures(*await asyncio.to_thread(self._figures))
 
@@ -930,14 +956,14 @@ class Execution:
     # -- the verdict -----------------------------------------------------------------------------------------------
 
     def _arm_record(self, arm: Arm) -> records.Arm:
-        light: verdicts.Lamp | None = None
+        roofline: verdicts.RooflineBound | None = None
         if self._ready is not None and self._device == "cuda":
-            light = functools.partial(
-                speed_of_light.light, self.plan.target, self.plan.case, self._ready.gpu_name, self._services.peak()
+            roofline = functools.partial(
+                speed_of_light.light, self.plan.target, self.plan.case, self._ready.gpu_name, self._services.peak
             )
         base = arm is self._arms[0]
         record = verdicts.arm_record(
-            arm, source=self.plan.source(arm.rung), light=light, base_ms=None if base else self._base_ms
+            arm, source=self.plan.source(arm.rung), roofline=roofline, base_ms=None if base else self._base_ms
         )
         if base:
             self._base_ms = record.median_ms
@@ -957,11 +983,11 @@ class Execution:
             judge, self._judge = self._judge, None
             if await asyncio.shield(judge.end(gently=False)) is None:
                 self._services.on_lost_gpu(f"process {judge.pid} cannot be killed")
-            elif self._device == "cuda" and (owed := await self._services.custody.ended(judge.pid)):
-                self._services.on_lost_gpu(owed)
+            elif self._device == "cuda" and (pending := await self._services.ownership.ended(judge.pid)):
+                self._services.on_lost_gpu(pending)
         self._arena.close()
-        for meeting in self._meetings:
-            shutil.rmtree(meeting, ignore_errors=True)
+        for folder in self._rendezvous_folders:
+            shutil.rmtree(folder, ignore_errors=True)
 
     async def _conclude(self) -> records.Run:
         start = time.monotonic_ns()
@@ -981,7 +1007,7 @@ class Execution:
         findings = await self._examine(arms, telemetry)
         validity = facts.overall(findings, arms, left_out=bool(self.plan.without))
         code = self.plan.record.code
-        quarantines = await self._services.store("quarantines", self.plan.record.folder, code)
+        quarantines = await self._services.store(lambda store: store.quarantines(self.plan.record.folder, code))
         self._doubted = facts.doubted(findings, quarantines, code)
         comparisons = facts.without_doubted(comparisons, self._doubted)
         if self.plan.without:
@@ -1011,27 +1037,22 @@ class Execution:
             findings=findings,
         )
         samples = {arm.name: arm.samples.freeze() for arm in self._arms if arm.samples.device_ms}
-        await self._services.store("finish", record, samples, telemetry)
-        self._services.publish(events.RunFinished(run=told(record)))
+        await self._services.store(lambda store: store.finish(record, samples, telemetry))
+        self._services.publish(events.RunFinished(run=reported(record)))
         return record
 
     def _telemetry(self) -> Telemetry | None:
-        readings = self._readings
-        if not readings.at_ns:
+        if not self._readings.at_ns:
             return None
-        return Telemetry(
-            at_ns=np.array(readings.at_ns, np.int64),
-            sm_clock_mhz=np.array(readings.sm_clock_mhz, np.float64),
-            memory_clock_mhz=np.array(readings.memory_clock_mhz, np.float64),
-            temperature_c=np.array(readings.temperature_c, np.float64),
-            power_w=np.array(readings.power_w, np.float64),
-            throttle=np.array(readings.throttle, np.int64),
-        )
+        whole = ("at_ns", "throttle")
+        kinds: dict[str, Any] = {name: np.int64 if name in whole else np.float64 for name in Readings.__slots__}
+        return Telemetry(**{name: np.array(getattr(self._readings, name), kind) for name, kind in kinds.items()})
 
     def written(self) -> dict[str, str]:
-        """Sources in the target's own folder that a rung wrote itself, by relative name, with the rung.
+        """Sources in the target's own folder that a rung wrote, by relative name, with the rung.
 
-        As the sensors in its process heard of it: where the kernel confines that, the attempt was refused.
+        They are those that the sensors in its process noticed. A confined process was refused such writes, so there are
+        none.
         """
         if self._ready is None or self._ready.confined:
             return {}
@@ -1052,8 +1073,7 @@ class Execution:
         """Ask every check. Nothing is asked of a run that never began."""
         if not self._before:
             return ()
-        history = await self._services.store("earlier", self.plan.record)
-
+        history = await self._services.store(lambda store: store.earlier(self.plan.record))
         self._after = await asyncio.to_thread(self._observe)
         if self._services.look_after is not None:
             self._after["installed"] = await self._services.look_after(self._id)
@@ -1089,24 +1109,24 @@ class Execution:
         return State.OK, ""
 
 
-def told(record: records.Run) -> records.Run:
-    """The record as clients hear of it: whole, but for one that would hardly fit into a frame.
+def reported(record: records.Run) -> records.Run:
+    """The record as clients hear of it: whole, unless it would hardly fit into a frame.
 
-    Of that the long texts of arms are left out, and findings that nobody must see; a flag says so.
+    Then the long texts of arms and minor findings are left out, and a flag says so.
     """
-    if len(msgspec.msgpack.encode(record)) <= TOLD_BYTES:
+    if len(msgspec.msgpack.encode(record)) <= REPORTED_BYTES:
         return record
     grave = [found for found in record.findings if found.status in (FindingStatus.CAUGHT, FindingStatus.SUSPECT)]
     return msgspec.structs.replace(
         record,
         arms=tuple(msgspec.structs.replace(arm, detail="") for arm in record.arms),
-        findings=tuple(grave[:TOLD_FINDINGS]),
+        findings=tuple(grave[:REPORTED_FINDINGS]),
         flags=(*record.flags, f"told in part: `aisp bench history {record.id}` shows all of it"),
     )
 
 
 async def _all(*work: Awaitable[None]) -> None:
-    """Side by side, every one to its end; then the first of their errors, if any is raised."""
+    """Run these side by side, every one to its end. Raises the first of their errors."""
     for result in await asyncio.gather(*work, return_exceptions=True):
         if isinstance(result, BaseException):
             raise result

@@ -1,10 +1,10 @@
-"""The engine process, started by engine.client. One per user and state directory, and it survives its faces.
+"""The engine process, started by engine.client. One per user and state directory; it outlives its clients.
 
-It listens as soon as it has the lock, and says what it does until the store is known to be whole: nothing is written,
-and no process started, before that.
+It listens as soon as it has the lock. Until the store is known to be whole it only says what it is doing: it writes
+nothing and starts no process.
 
-One asyncio loop serves the faces, runs the queue (one run at a time: whatever runs beside a measurement disturbs it),
-watches folders and owns the one writer of the store. It never imports torch nor a lesson.
+One asyncio loop serves the clients, runs the queue, watches folders and owns the one writer of the store. One job runs
+at a time, because whatever runs beside a measurement disturbs it. The engine never imports torch nor a lesson.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import contextvars
 import errno
+import functools
 import logging
 import math
 import os
@@ -22,21 +23,18 @@ import socket
 import sys
 import time
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-import msgspec
-
-from aisp.engine import corpus, filesystem, guard, lock, paths, peaks, planning, snapshots, spawner, workplaces
+from aisp.engine import corpus, filesystem, guard, lock, paths, planning, snapshots, spawner, workplaces
 from aisp.engine.affected import affected
 from aisp.engine.caches import Caches
 from aisp.engine.client import build_id
-from aisp.engine.fuzzing import Fuzzing, FuzzPlan, unstarted
+from aisp.engine.fuzzing import FuzzPlan
 from aisp.engine.guarding import Guarding
 from aisp.engine.installed import Installation, state_file
-from aisp.engine.journal import Journal, Viewer, ViewerGoneError
+from aisp.engine.journal import ClientGoneError, Journal, Outbox
 from aisp.engine.lease import leased
 from aisp.engine.lock import Lock, LockGoneError
 from aisp.engine.logfile import LogFile
@@ -44,7 +42,8 @@ from aisp.engine.planning import Hardware, PlanError
 from aisp.engine.pool import Pool
 from aisp.engine.protocol import PROTOCOL, events, requests
 from aisp.engine.protocol.framing import MAX_REQUEST_BYTES, Decoder, Encoder, FrameError
-from aisp.engine.runs import Execution, Plan, Services
+from aisp.engine.queue import AnyJob, FuzzJob, PeakJob, PeakPlan, RunJob
+from aisp.engine.runs import Plan, Services, StoreCall
 from aisp.engine.telemetry import Nvml
 from aisp.engine.watch import Watch
 from aisp.kernels import catalog
@@ -53,12 +52,13 @@ from aisp.kernels.catalog.sources import size_text
 from aisp.store import upkeep
 from aisp.store.errors import StoreError, StoreFullError, StoreGoneError, StoreLockedError
 from aisp.store.outcomes import State, Trigger
-from aisp.store.record import INSTALLED_CHECK, Arm, Peak
+from aisp.store.record import INSTALLED_CHECK, Arm
 from aisp.store.text import clean_line
 from aisp.store.ulid import new_ulid
 from aisp.store.writer import Store
 
 log = logging.getLogger("aisp.engine")
+T = TypeVar("T")
 
 WARM_PROCESSES = 3  # a baseline, a rung and the verifier
 WARM_IDLE_S = 600.0
@@ -71,53 +71,16 @@ MOST_WATCHES = 32  # each holds a thread that waits, of the 40 that the watcher 
 MOST_CONNECTIONS = 64  # of clients that have said hello; each may hold a frame of MAX_REQUEST_BYTES
 MOST_GREETING = 128  # of those that have not; more than are accepted at once, so that a hello is read first
 HANDSHAKE_LIMIT_S = 10.0
-PULSE_S = 2.0  # client.SILENCE_S is a few of them
-STARTING_PULSE_S = 0.1  # who waits for the start hears of its end
+PULSE_S = 2.0  # client.SILENCE_S is several of these
+STARTING_PULSE_S = 0.1  # a client that waits for the start hears of its end
 LOCK_PAUSE_S = 0.5
-MOST_FOLLOWED = 3  # files at the store's path that one call may follow; then it waits as for a full disk
-MOST_UNREAD = 16  # answered requests of a face that does not read; the next one waits
+MOST_FOLLOWED = 3  # stores that one call may follow at the path; then it waits as for a full disk
+MOST_UNREAD = 16  # answered requests of a client that does not read; the next one waits
 UNREAD_LIMIT_S = 60.0
 
 
 _answer_awaited = contextvars.ContextVar("_answer_awaited", default=False)
-"""Whether a call of the store is for somebody who waits for an answer, and not for a result that must not be lost."""
-
-
-@dataclass(slots=True)
-class Queued:
-    """A run that is planned or under way."""
-
-    plan: Plan
-    state: State
-    task: asyncio.Task[Any] | None = None
-
-
-@dataclass(slots=True)
-class QueuedPeak:
-    """A measurement of ceilings that is asked for or under way."""
-
-    id: str
-    task: asyncio.Task[Peak | None] | None = None
-
-
-@dataclass(slots=True)
-class QueuedFuzz:
-    """A fuzz, lint or replay that is asked for or under way."""
-
-    plan: FuzzPlan
-    task: asyncio.Task[None] | None = None
-
-    def item(self) -> events.QueueItem:
-        """As an entry of the queue: it has the slot of a run."""
-        return events.QueueItem(
-            run_id=self.plan.id,
-            target=self.plan.target.id,
-            title=f"{self.plan.what}: {clean_line(self.plan.target.title)}",
-            state=(State.PLANNED if self.task is None else State.RUNNING).value,
-            quick=False,
-            trigger=self.plan.trigger,
-            device=self.plan.device,
-        )
+"""Whether a client waits for the answer of a store call; results, which must not be lost, wait out every trouble."""
 
 
 class Engine:
@@ -132,25 +95,24 @@ class Engine:
         self._journal = Journal(paths.journal_dir())
         self._store: Store
         self._store_lock = asyncio.Lock()
-        self._store_waits = ""  # why results wait in memory, as it was told
-        self._followed = False  # whether the store is another file than the one that was opened first
-        self._environment: tuple[Any, ...] = ()  # what was put last
+        self._store_waits = ""  # why results wait in memory, as it was reported
+        self._followed = False  # whether the store is not the file that was opened first
         self._pool = Pool(interpret=not self._hardware.gpus)
-        self._waits_told = False
-        self._pool.tell = self._tell_wait
+        self._waits_reported = False
+        self._pool.report = self._report_wait
         self._installation = Installation(state_file())
         self._guarding = Guarding(
-            self._installation, self._pool, self._banner, lambda: self._call_store("release", INSTALLED_CHECK)
+            self._installation,
+            self._pool,
+            self._banner,
+            lambda: self._call_store(lambda store: store.release(INSTALLED_CHECK)),
         )
-        self._queue: list[Queued] = []
-        self._fuzzes: list[QueuedFuzz] = []
-        self._peak_asked: QueuedPeak | None = None
-        self._peak: Peak | None = None  # the newest one of the GPU that runs are placed on
+        self._queue: list[AnyJob] = []
         self._wake = asyncio.Event()
         self._watches: dict[str, tuple[Watch, asyncio.Task[None]]] = {}
         self._runs_planned = 0
         self._runs_done = 0
-        self._warm_faces = 0
+        self._warm_clients = 0
         self._last_activity = time.monotonic()
         self._replies: OrderedDict[tuple[str, int], asyncio.Future[events.Event]] = OrderedDict()
         self._stopping = asyncio.Event()
@@ -158,7 +120,9 @@ class Engine:
         self._starting = "reading the store"
         self._ready = asyncio.Event()
         self._server: asyncio.Server | None = None
-        self._folder = os.open(paths.state_dir(), os.O_PATH | os.O_CLOEXEC)  # its inode goes to no other while we live
+        self._folder = os.open(
+            paths.state_dir(), os.O_PATH | os.O_CLOEXEC
+        )  # held, so that its inode goes to no other folder
         self._socket_path = paths.socket_file()
         self._socket_inode = 0
         self._log_lines: deque[str] = deque(maxlen=LOG_LINES)
@@ -173,7 +137,7 @@ class Engine:
     async def serve(self) -> None:
         """Run until told to stop; leaves no process, socket or lock behind."""
         loop = asyncio.get_running_loop()
-        logging.getLogger().addHandler(_LogToFaces(self._publish_log))
+        logging.getLogger().addHandler(_LogToClients(self._publish_log))
         spawner.become_subreaper()
         await asyncio.to_thread(workplaces.sweep)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -182,7 +146,7 @@ class Engine:
         try:
             await self._bind()
             await self._open_store()
-            lost = await self._greet_store()
+            lost = await self._report_store()
             await self._guarding.begin(lost)
             self._installation.read_in_background(lambda: self._busy)
             await self._recall_peak()
@@ -194,7 +158,7 @@ class Engine:
             raise
         self._starting = ""
         self._ready.set()
-        if self._warm_faces:
+        if self._warm_clients:
             self._pool.keep(WARM_PROCESSES)
         log.info(
             "engine %s is up: pid %d, state %s, %s",
@@ -204,12 +168,12 @@ class Engine:
             self._hardware.note or f"{self._hardware.gpus} GPU(s)",
         )
         with contextlib.suppress(OSError), paths.log_file().open("ab") as sink:
-            os.dup2(sink.fileno(), 2)  # until now the client that started us reads it, which may go away
-        jobs = [loop.create_task(work) for work in (self._work_queue(), self._keep_house(), guard.watch())]
+            os.dup2(sink.fileno(), 2)  # the client that started us read it until now, and may go away
+        loops = [loop.create_task(work) for work in (self._work_queue(), self._housekeeping(), guard.watch())]
         try:
             await self._stopping.wait()
         finally:
-            await self._shut_down(jobs)
+            await self._shut_down(loops)
 
     async def _open_store(self) -> None:
         """Open the store, and wait where another program has locked it. Raises StoreError."""
@@ -243,14 +207,14 @@ class Engine:
             "write-ahead log needs memory that all of its readers share; AISP_STATE on a local disk is faster"
         )
 
-    async def _greet_store(self) -> list[str]:
-        """Say what the store was opened with; the runs in the middle of which the engine before was lost."""
-        self._tell_opened()
-        lost: list[str] = await self._call_store("mark_lost", self.epoch)
-        self._tell_lost(lost)
+    async def _report_store(self) -> list[str]:
+        """Report what opening the store took. Returns the runs that were under way when the engine before was lost."""
+        self._report_opened()
+        lost = await self._call_store(lambda store: store.mark_lost(self.epoch))
+        self._report_lost(lost)
         return lost
 
-    def _tell_opened(self) -> None:
+    def _report_opened(self) -> None:
         opened = self._store.opened
         if opened.set_aside is not None:
             kept = clean_line(os.fsencode(opened.set_aside))
@@ -270,42 +234,25 @@ class Engine:
             kept = clean_line(os.fsencode(opened.log_kept))
             self._banner("log", f"a log without its database was kept as {kept}: put it beside that one, as NAME-wal")
 
-    def _tell_lost(self, lost: list[str]) -> None:
+    def _report_lost(self, lost: list[str]) -> None:
         if lost:
             log.warning("%d run(s) of an earlier engine ended as engine_lost: %s", len(lost), ", ".join(lost))
 
-    async def _shut_down(self, jobs: list[asyncio.Task[None]]) -> None:
+    async def _shut_down(self, loops: list[asyncio.Task[None]]) -> None:
         log.info("engine %s is stopping", self.epoch)
         if self._server is not None:
             self._server.close()
         for _, task in self._watches.values():
             task.cancel()
-        for job in jobs:
-            job.cancel()
-        queue, fuzzes = list(self._queue), list(self._fuzzes)
-        running: list[asyncio.Task[Any]] = [queued.task for queued in queue if queued.task is not None]
-        running += [asked.task for asked in fuzzes if asked.task is not None]
-        if self._peak_asked is not None:
-            if self._peak_asked.task is None:
-                self._drop_peak("the engine was stopped before it began")
-            else:
-                running.append(self._peak_asked.task)
+        for loop in loops:
+            loop.cancel()
+        queue = sorted(self._queue, key=lambda job: job.order)
+        running = [job.task for job in queue if job.task is not None]
         for task in running:
             task.cancel()
-        await asyncio.gather(*running, *jobs, *(t for _, t in self._watches.values()), return_exceptions=True)
-        for queued in queue:
-            try:
-                if queued.task is None:
-                    await self._end_unstarted(queued, "cancelled: the engine was stopped")
-                elif queued.task.cancelled():  # it waited for a GPU
-                    await self._end_unstarted(queued, "cancelled before it began")
-                else:
-                    queued.task.result()
-            except Exception as error:  # the others still have to be told
-                self._tell_unstored(queued, error)
-        for asked in fuzzes:
-            if asked.task is None or asked.task.cancelled():
-                self._tell_unstarted(asked, "cancelled: the engine was stopped")
+        await asyncio.gather(*running, *loops, *(t for _, t in self._watches.values()), return_exceptions=True)
+        for job in queue:
+            await self._conclude(job, "cancelled: the engine was stopped")
         await self._pool.close()
         await spawner.sweep_orphans()
         await workplaces.cleared()
@@ -329,11 +276,11 @@ class Engine:
             paths.pointer_file().unlink(missing_ok=True)
 
     async def _bind(self) -> None:
-        """Listen on the socket. Whoever holds the lock may remove what lies at its path. Raises OSError."""
+        """Listen on the socket. The holder of the lock may remove what lies at its path. Raises OSError."""
         try:
             self._socket_path, pointer = paths.socket_file(paths.identity(self._folder)), paths.pointer_file()
         except paths.UnsafePathError as error:
-            raise OSError(str(error)) from None  # whoever binds again, later, goes on after an OSError
+            raise OSError(str(error)) from None  # _bind_again goes on after an OSError
         try:
             self._socket_path.unlink(missing_ok=True)
         except (IsADirectoryError, PermissionError):
@@ -351,7 +298,7 @@ class Engine:
         partial.rename(pointer)
 
     async def _bind_again(self) -> None:
-        """Listen on a socket of the folder that is at the path now; connections that there are go on."""
+        """Listen on a socket of the folder that is at the path now. Present connections go on."""
         if self._server is not None:
             self._server.close()
         self._unbind()
@@ -368,17 +315,16 @@ class Engine:
             if self._socket_path.stat().st_ino == self._socket_inode:
                 self._socket_path.unlink()
 
-    async def _keep_house(self) -> None:
-        """Every few seconds: are lock, store and socket still ours? Are warm processes still wanted?
+    async def _housekeeping(self) -> None:
+        """Look every few seconds after lock, store, socket, standbys, backups and orphans.
 
-        Is the store backed up? And is there an orphan of a process that could not be killed at the time and has ended
-        since?
+        An orphan is a process that could not be killed at the time and has ended since.
         """
         chores = upkeep.Upkeep()
         while True:
             await asyncio.sleep(HOUSEKEEPING_S)
             await spawner.sweep_orphans()
-            if not self._store_lock.locked():  # whoever has it looks itself
+            if not self._store_lock.locked():  # its holder looks itself
                 await self._look_at_store()
             try:
                 inode = self._socket_path.stat().st_ino
@@ -389,7 +335,7 @@ class Engine:
                 await self._bind_again()
             await self._guarding.between(lambda: self._busy)
             idle = time.monotonic() - self._last_activity
-            if not self._warm_faces and not self._busy and idle > WARM_IDLE_S and self._pool.target:
+            if not self._warm_clients and not self._busy and idle > WARM_IDLE_S and self._pool.target:
                 self._pool.keep(0)
             if not self._busy and not self._store_waits and chores.wanted(idle):
                 async with self._store_lock:  # a run that is asked for meanwhile begins when the disk is quiet again
@@ -399,27 +345,27 @@ class Engine:
             if self._stop_when_idle and not self._busy:
                 self._stopping.set()
 
-    # -- telling -------------------------------------------------------------------------------------------------------
+    # -- reporting -----------------------------------------------------------------------------------------------------
 
     def _publish(self, event: events.Event) -> None:
         self._journal.publish(event)
         if isinstance(event, events.RunState):
-            for queued in self._queue:
-                if queued.plan.record.id == event.run_id:
-                    queued.state = event.state
+            for job in self._queue:
+                if job.id == event.run_id:
+                    job.state = event.state
         elif isinstance(event, events.RunFinished):
-            # Whoever has heard of the end must not find the run in the queue.
-            self._queue = [queued for queued in self._queue if queued.plan.record.id != event.run_id]
+            # A client that has heard of the end must not find the run in the queue.
+            self._queue = [job for job in self._queue if job.id != event.run_id]
 
     def _banner(self, key: str, text: str, severity: str = "warning") -> None:
         if text:
             log.warning("%s", text)
         self._publish(events.Banner(key=key, text=text, severity=severity))
 
-    def _tell_wait(self, text: str) -> None:
-        if text or self._waits_told:
+    def _report_wait(self, text: str) -> None:
+        if text or self._waits_reported:
             self._banner("start", text)
-        self._waits_told = bool(text)
+        self._waits_reported = bool(text)
 
     def _publish_log(self, level: str, text: str) -> None:
         self._log_lines.append(f"{level:7} {text}")
@@ -427,13 +373,15 @@ class Engine:
 
     # -- store ---------------------------------------------------------------------------------------------------------
 
-    async def _call_store(self, name: str, *arguments: Any, **named: Any) -> Any:
-        """One call of the writer, off the loop, one at a time. Waits out a full disk, a foreign lock, and a store that
-        is not at its path and cannot be followed."""
+    async def _call_store(self, work: Callable[[Store], T]) -> T:
+        """Let the one writer do some work, off the loop, one piece at a time.
+
+        It waits out a full disk, a foreign lock, and a store that is not at its path and cannot be followed.
+        """
         async with self._store_lock:
             while True:
                 try:
-                    result = await self._attempt(name, *arguments, **named)
+                    result = await self._attempt(work)
                 except (StoreFullError, StoreLockedError, StoreGoneError) as error:
                     if _answer_awaited.get():
                         raise
@@ -443,31 +391,29 @@ class Engine:
                         continue
                     if not self._ready.is_set():
                         self._starting = clean_line(str(error))
-                    self._tell_waiting(error)
+                    self._report_waiting(error)
                     if self._stopping.is_set():
                         raise
                     await asyncio.sleep(2.0)
                 else:
-                    self._tell_waiting(None)
-                    if name == "put_environment":
-                        self._environment = arguments
+                    self._report_waiting(None)
                     return result
 
-    async def _ask_store(self, name: str, *arguments: Any) -> Any:
-        """One call of the writer for whoever waits for an answer: that nothing can be stored is said at once, and the
-        reserve is kept for results. Raises PlanError.
+    async def _ask_store(self, work: Callable[[Store], T]) -> T:
+        """`_call_store` for a client that waits for an answer. Where nothing can be stored it raises PlanError at once,
+        and the reserve is kept for results.
         """
         if self._store_waits:
             raise PlanError(f"{self._store_waits}; nothing was planned")
         token = _answer_awaited.set(True)
         try:
-            return await self._call_store(name, *arguments)
+            return await self._call_store(work)
         except (StoreFullError, StoreLockedError, StoreGoneError) as error:
             raise PlanError(clean_line(f"{error}; nothing was planned", limit=2000)) from None
         finally:
             _answer_awaited.reset(token)
 
-    def _tell_waiting(self, error: StoreError | None) -> None:
+    def _report_waiting(self, error: StoreError | None) -> None:
         """Say once that nothing can be stored, and once that it can be again."""
         if error is not None and not self._store_waits:
             self._store_waits = f"{error}; results wait in memory and runs are paused"
@@ -477,24 +423,24 @@ class Engine:
             self._banner("store", "")
 
     async def _look_at_store(self) -> None:
-        """Whether lock and store are ours still; where they are not, what can be done about it, once."""
+        """Check once that lock and store are still ours, and mend what can be mended."""
         async with self._store_lock:
             try:
-                await self._attempt("look")
+                await self._attempt(Store.look)
             except StoreError as error:
-                self._tell_waiting(error)
+                self._report_waiting(error)
             else:
-                self._tell_waiting(None)
+                self._report_waiting(None)
 
-    async def _attempt(self, name: str, *arguments: Any, **named: Any) -> Any:
-        """One call of the writer, in the store that is at the path and under a lock that is ours.
+    async def _attempt(self, work: Callable[[Store], T]) -> T:
+        """Let the writer do some work once, in the store that is at the path and under a lock that is ours.
 
-        Raises StoreGoneError where there is none and none can be made now, and what the writer raises.
+        Raises StoreGoneError where there is no store and none can be made now, and what the writer raises.
         """
 
-        def call() -> Any:
+        def call() -> T:
             self._lock.look()
-            return getattr(self._store, name)(*arguments, **named)
+            return work(self._store)
 
         for _ in range(MOST_FOLLOWED):
             try:
@@ -506,7 +452,7 @@ class Engine:
         raise StoreGoneError(f"{self._store.path} changes all the time: let nobody but the engine write there")
 
     async def _retake_lock(self) -> None:
-        """Make the state folder anew where it is not there, and lock it; an engine whose place was taken ends."""
+        """Lock the state folder again, made anew if need be. An engine whose place was taken ends."""
 
         def retake() -> bool:
             paths.make_private(paths.state_dir())
@@ -527,15 +473,16 @@ class Engine:
             return
         log.warning("the lock of %s was removed, or the folder with it; it is locked again", state)
         await self._bind_again()
-        self._pool.renew()  # whoever stands by may have lost its folder
+        self._pool.renew()  # a standby may have lost its folder
 
     async def _follow_store(self) -> None:
-        """Part with a store that is not at the path, open the one that is, and journal there what is on its way.
+        """Part with a store that is not at its path, open the one that is, and journal there the runs that are on their
+        way.
 
-        Raises StoreFullError, StoreLockedError, StoreGoneError: not now; nothing is lost.
+        Raises StoreFullError, StoreLockedError, StoreGoneError: it cannot be done now, and nothing is lost.
         """
-        plans = [(queued.plan, queued.state) for queued in self._queue]
-        files = [plan.files for plan, _ in plans] + [asked.plan.files for asked in self._fuzzes]
+        plans = [(job.plan, job.state) for job in self._runs]
+        files = [job.plan.files for job in self._queue if isinstance(job, (RunJob, FuzzJob))]
         old = self._store
 
         def follow() -> tuple[str, Store, list[str]] | None:
@@ -546,12 +493,12 @@ class Engine:
             goes_on = "the one that is there now is used" if old.path.exists() else "a new store was begun there"
             store = Store.open(old.path, wal=not filesystem.network(old.path.parent))
             try:
-                # What is on its way for another engine is that one's affair.
+                # Runs that are on their way for another engine are that engine's affair.
                 lost = [] if self._lock.lost else store.mark_lost(self.epoch)
                 for each in files:
                     store.put_snapshot(each)
-                if self._environment:
-                    store.put_environment(*self._environment)
+                if old.environment:
+                    store.put_environment(old.environment)
                 unknown = [(plan, state) for plan, state in plans if not store.knows(plan.record.id)]
                 store.plan([plan.record for plan, _ in unknown])
                 for plan, state in unknown:
@@ -579,13 +526,13 @@ class Engine:
             return
         text, self._store, lost = found
         self._followed = True
-        self._tell_opened()
-        self._tell_lost(lost)
+        self._report_opened()
+        self._report_lost(lost)
         text += ". `aisp engine stop` before files of its state are moved"
         self._banner("moved", clean_line(os.fsencode(text), limit=2000), "error")
 
     def _homeless(self, error: Exception) -> StoreGoneError:
-        """There is no place for results. Where it would not be safe to make one, the engine ends."""
+        """The error for a place without results. The engine ends where it would not be safe to make one."""
         if isinstance(error, paths.UnsafePathError) and not self._stopping.is_set():
             self._banner("lock", f"{error}; the engine ends", "error")
             self._stopping.set()
@@ -595,21 +542,15 @@ class Engine:
 
     @property
     def _busy(self) -> bool:
-        return bool(self._queue) or bool(self._fuzzes) or self._peak_asked is not None
+        return bool(self._queue)
 
-    def _next_processes(self) -> tuple[int, int]:
-        """How many the run behind the one that is being carried out will take, its arms, the A/A arm and the verifier,
-        and how many of them use torch's compiler."""
-        waiting = next((queued.plan for queued in self._queue[1:2] if not queued.plan.problem), None)
-        if waiting is None:
-            return 0, 0
-        arms = (*waiting.rungs, *waiting.rungs[:1])
-        compilers = sum(map(waiting.compiles, arms))
-        return len(arms) * waiting.target.ranks + 1, compilers * waiting.target.ranks
+    @property
+    def _runs(self) -> list[RunJob]:
+        return [job for job in self._queue if isinstance(job, RunJob)]
 
-    async def _work_queue(self) -> None:
-        """Carry out one plan after the other. Nothing that a run does can end this loop."""
-        services = Services(
+    @functools.cached_property
+    def _services(self) -> Services:
+        return Services(
             publish=self._publish,
             store=self._call_store,
             pool=self._pool,
@@ -617,138 +558,93 @@ class Engine:
             snapshots_dir=paths.snapshots_dir(),
             gpu=self._hardware.index,
             on_lost_gpu=self._degrade,
-            peak=lambda: self._peak,
             next_processes=self._next_processes,
             look_after=self._guarding.after,
             caches=Caches(paths.compiled_dir(), paths.cache_links_dir()),
         )
+
+    def _next_processes(self) -> tuple[int, int]:
+        """How many processes the run behind the present one will take, and how many of them use torch's compiler.
+
+        They are those of its arms, of the A/A arm, and the verifier.
+        """
+        waiting = next((job.plan for job in self._runs[1:2] if not job.plan.problem), None)
+        if waiting is None:
+            return 0, 0
+        arms = (*waiting.rungs, *waiting.rungs[:1])
+        compilers = sum(map(waiting.compiles, arms))
+        return len(arms) * waiting.target.ranks + 1, compilers * waiting.target.ranks
+
+    async def _work_queue(self) -> None:
+        """Carry out one job after the other. Nothing that a job does can end this loop."""
         while True:
-            while not self._busy:
+            while not self._queue:
                 self._wake.clear()
                 await self._wake.wait()
-            if self._peak_asked is not None:
-                if problem := await self._guarding.before(""):
-                    self._drop_peak(problem)
-                else:
-                    await self._work_peak(self._peak_asked, services)
+            job = min(self._queue, key=lambda job: job.order)
+            job.refuse(await self._guarding.before(job.guarded))
+            if job not in self._queue:  # cancelled, or superseded, meanwhile
                 continue
-            if not self._queue:  # runs go first: somebody waits for the number after a save
-                asked = self._fuzzes[0]
-                problem = await self._guarding.before("" if asked.plan.problem else asked.plan.id)
-                if problem and not asked.plan.problem:
-                    asked.plan = replace(asked.plan, problem=problem)
-                if asked in self._fuzzes:  # nobody has cancelled it meanwhile
-                    await self._work_fuzz(asked, services)
-                continue
-            queued = self._queue[0]
-            problem = await self._guarding.before("" if queued.plan.problem else queued.plan.record.id)
-            if queued not in self._queue:  # cancelled, or superseded, meanwhile
-                continue
-            if problem and not queued.plan.problem:
-                queued.plan = replace(queued.plan, problem=problem)
-            if self._degraded and queued.plan.record.device == "cuda" and not queued.plan.problem:
-                queued.plan = replace(queued.plan, problem=f"the GPU is set aside: {self._degraded}")
-            execution = Execution(queued.plan, services)
-            queued.task = asyncio.create_task(self._on_leased_gpus(queued.plan, execution.run))
+            if self._degraded and job.plan.device == "cuda":
+                job.refuse(f"the GPU is set aside: {self._degraded}")
+            job.task = asyncio.create_task(self._in_slot(job))
             try:
-                await asyncio.wait({queued.task})
-                if queued.task.cancelled():  # before its first step: it had no chance to conclude itself
-                    await self._end_unstarted(queued, "cancelled before it began")
-                elif (error := queued.task.exception()) is not None:
-                    self._tell_unstored(queued, error)
+                await asyncio.wait({job.task})
+                await self._conclude(job)
             finally:
-                if queued in self._queue:
-                    self._queue.remove(queued)
-                self._runs_done += 1
+                self._drop(job)
                 self._last_activity = time.monotonic()
-            await self._tell_watch(queued.plan, execution)
+            if isinstance(job, RunJob):
+                self._runs_done += 1
+                await self._report_watch(job)
 
-    def _tell_unstored(self, queued: Queued, error: BaseException) -> None:
-        """The end of a run that the store does not have as it was."""
-        log.error("run %s could not be concluded: %s", queued.plan.record.id, error, exc_info=error)
-        reason = clean_line(f"the result could not be stored: {error}")
-        self._publish(
-            events.RunFinished(run=msgspec.structs.replace(queued.plan.record, state=State.INFRA_ERROR, reason=reason))
-        )
-
-    async def _work_fuzz(self, asked: QueuedFuzz, services: Services) -> None:
-        """Carry out one fuzz, in the slot of a run."""
-        if self._degraded and asked.plan.device == "cuda" and not asked.plan.problem:
-            asked.plan = replace(asked.plan, problem=f"the GPU is set aside: {self._degraded}")
-        asked.task = asyncio.create_task(self._on_leased_gpus(asked.plan, Fuzzing(asked.plan, services).run))
-        try:
-            await asyncio.wait({asked.task})
-            if asked.task.cancelled():  # before its first step
-                self._tell_unstarted(asked, "cancelled before it began")
-            elif (error := asked.task.exception()) is not None:
-                log.error("fuzz %s could not be concluded: %s", asked.plan.id, error, exc_info=error)
-                self._tell_unstarted(asked, clean_line(f"the engine failed: {error}"))
-        finally:
-            if asked in self._fuzzes:
-                self._fuzzes.remove(asked)
-            self._last_activity = time.monotonic()
-
-    def _tell_unstarted(self, asked: QueuedFuzz, reason: str) -> None:
-        """The end of a fuzz that could not tell it itself; it is not stored."""
-        if asked in self._fuzzes:
-            self._fuzzes.remove(asked)
-        for event in unstarted(asked.plan, reason):
-            self._publish(event)
-
-    async def _on_leased_gpus(self, plan: Plan | FuzzPlan, carry_out: Callable[[], Awaitable[Any]]) -> Any:
-        """Carry out a plan while no other engine of the machine uses the GPUs that it needs.
+    async def _in_slot(self, job: AnyJob) -> None:
+        """Carry out a job while no other engine of the machine uses the GPUs that it needs.
 
         Cancelled while it waits for them, it has not begun.
         """
-        device, whose = (plan.record.device, plan.record.id) if isinstance(plan, Plan) else (plan.device, plan.id)
-        if plan.problem:
-            return await carry_out()
+        whose = job.guarded
         try:
-            if device != "cuda":
-                return await carry_out()
-            async with leased(self._uuids(every=plan.target.ranks > 1), lambda text: self._banner("lease", text)):
+            if job.plan.problem or job.plan.device != "cuda":
+                await job.carry_out()
+                return
+            async with leased(self._uuids(every=job.every_gpu), lambda text: self._banner("lease", text)):
                 await self._guarding.before(whose)  # what was installed while it waited is none of its doing
-                return await carry_out()
+                await job.carry_out()
         finally:
-            await asyncio.shield(self._guarding.after(whose))
+            if whose:
+                await asyncio.shield(self._guarding.after(whose))
+
+    async def _conclude(self, job: AnyJob, reason: str = "cancelled before it began") -> None:
+        """Report the end of a job that could not report it itself; `reason` is for one that was never started."""
+        try:
+            if job.task is None:
+                await self._end_unstarted(job, reason)
+            elif job.task.cancelled():  # before its first step, or while it waited for a GPU
+                await self._end_unstarted(job, "cancelled before it began")
+            else:
+                job.task.result()
+        except Exception as error:  # whatever it is, the next job begins
+            await job.failed(error)
+
+    async def _end_unstarted(self, job: AnyJob, reason: str) -> None:
+        self._drop(job)
+        await job.unstarted(reason)
+
+    def _drop(self, job: AnyJob) -> None:
+        if job in self._queue:
+            self._queue.remove(job)
 
     def _uuids(self, *, every: bool = False) -> list[str]:
-        """Of the GPU that runs are placed on, or of every one; without those whose driver does not tell."""
+        """UUIDs of the GPU that runs are placed on, or of every GPU, where the driver tells them."""
         wanted = [d for d in self._hardware.devices if every or d.index == self._hardware.index]
         return [device.uuid for device in wanted if device.uuid]
 
-    async def _work_peak(self, asked: QueuedPeak, services: Services) -> None:
-        """Measure the ceilings, in the slot of a run: before the next one, since runs are held against them."""
-
-        async def measure() -> Peak | None:
-            async with leased(self._uuids(), lambda text: self._banner("lease", text)):
-                return await peaks.measure(services, asked.id)
-
-        asked.task = asyncio.create_task(measure())
-        asked.task.add_done_callback(lambda task: self._peak_ended(asked, task))
-        await asyncio.wait({asked.task})
-
-    def _peak_ended(self, asked: QueuedPeak, task: asyncio.Task[Peak | None]) -> None:
-        if task.cancelled():
-            self._publish(events.PeakFinished(peak_id=asked.id, gpu="", reason="cancelled; nothing was stored"))
-        elif (error := task.exception()) is not None:
-            log.error("the ceilings could not be concluded: %s", error, exc_info=error)
-        elif (found := task.result()) is not None:
-            self._peak = found
-        self._peak_asked = None
-        self._last_activity = time.monotonic()
-
-    def _drop_peak(self, reason: str) -> None:
-        """End a measurement of ceilings that has not begun."""
-        if self._peak_asked is not None:
-            self._publish(events.PeakFinished(peak_id=self._peak_asked.id, gpu="", reason=reason))
-            self._peak_asked = None
-
     async def _recall_peak(self) -> None:
-        """What was measured of this GPU in earlier lives."""
-        if self._hardware.gpus:
-            for uuid in self._uuids():
-                self._peak = await self._call_store("latest_peak", uuid)
+        """Read the newest ceilings that were measured of this GPU before."""
+        uuids = self._uuids() if self._hardware.gpus else []
+        if uuids:
+            self._services.peak = await self._call_store(lambda store: store.latest_peak(uuids[0]))
 
     def _degrade(self, reason: str) -> None:
         if not self._hardware.gpus:
@@ -759,52 +655,42 @@ class Engine:
         self._degraded = reason
         self._banner("gpu", f"the GPU is set aside: {reason}; `aisp engine stop` and start looks again", "error")
 
-    async def _enqueue(self, plans: list[Plan], store: Callable[..., Awaitable[Any]]) -> None:
-        """Journal all by `store`, tell all, then let them start."""
-        await store("plan", [plan.record for plan in plans])
-        for plan in plans:
-            record = plan.record
-            self._queue.append(Queued(plan, State.PLANNED))
-            self._publish(
-                events.RunPlanned(
-                    run=record.announced(Arm(rung.name, State.PLANNED, role=rung.role) for rung in plan.rungs)
-                )
-            )
+    def _add(self, job: AnyJob, *, warm: bool = True) -> None:
+        """Let a job wait for its turn; `warm` keeps processes standing by for it."""
+        self._queue.append(job)
         self._last_activity = time.monotonic()
-        if any(not plan.problem for plan in plans):
+        if warm and not job.plan.problem:
             self._pool.keep(WARM_PROCESSES)
         self._wake.set()
-        if self._followed:  # their sources may be in the store before
-            for plan in plans:
-                await self._call_store("put_snapshot", plan.files)
 
-    async def _end_unstarted(self, queued: Queued, reason: str) -> None:
-        if queued in self._queue:
-            self._queue.remove(queued)
-        record = msgspec.structs.replace(queued.plan.record, state=State.CANCELLED, reason=reason)
-        await self._call_store("finish", record, {}, None)
-        self._publish(events.RunFinished(run=record))
+    async def _enqueue(self, plans: list[Plan], store: StoreCall) -> None:
+        """Journal all by `store`, report all, then let them start."""
+        await store(lambda writer: writer.plan([plan.record for plan in plans]))
+        for plan in plans:
+            self._add(RunJob(plan, self._services))
+            arms = (Arm(rung.name, State.PLANNED, role=rung.role) for rung in plan.rungs)
+            self._publish(events.RunPlanned(run=plan.record.announced(arms)))
+        if self._followed:  # the store before may have their sources
+            await self._call_store(lambda writer: [writer.put_snapshot(plan.files) for plan in plans])
 
     # -- watches -------------------------------------------------------------------------------------------------------
 
     async def _run_edit(
         self, target: Target, files: dict[str, bytes], changed: set[str] | None, device: str
     ) -> tuple[str, str, str]:
-        """Store an edit's sources and plan its run; what was planned for the same target and not begun is dropped.
+        """Store an edit's sources and plan its run. It replaces a run of the same target that has not begun.
 
         `changed`: see watch.RunIt. The run takes over the rungs of the one that it replaces.
         """
-        snapshot: str = await self._call_store("put_snapshot", files)
+        snapshot = await self._call_store(lambda store: store.put_snapshot(files))
         if changed is None:
             return snapshot, "", ""
         rungs = await asyncio.to_thread(affected, target, changed) if changed else ()
         known = {rung.name for rung in target.rungs}
-        for queued in list(self._queue):
-            record = queued.plan.record
-            if queued.task is None and record.target == target.id and record.trigger is Trigger.WATCH:
-                await self._end_unstarted(queued, "superseded by a later save")
-                if rungs:
-                    rungs += tuple(rung.name for rung in queued.plan.rungs if rung.name in known)
+        for job in self._unstarted_edits(target.id):
+            await self._end_unstarted(job, "superseded by a later save")
+            if rungs:
+                rungs += tuple(rung.name for rung in job.plan.rungs if rung.name in known)
         try:
             plan = self._plan(
                 target,
@@ -820,21 +706,26 @@ class Engine:
         await self._enqueue([plan], self._call_store)
         return snapshot, plan.record.id, ""
 
-    async def _tell_watch(self, ended: Plan, execution: Execution) -> None:
-        """Let the watch of a target know of a run's end, and drop what is planned for nothing but what that wrote."""
-        found = self._watches.get(ended.record.target)
+    def _unstarted_edits(self, target_id: str) -> list[RunJob]:
+        """Runs of a target that its watch has planned and that have not begun."""
+        ours = [job for job in self._runs if job.plan.record.target == target_id and job.task is None]
+        return [job for job in ours if job.plan.record.trigger is Trigger.WATCH]
+
+    async def _report_watch(self, ended: RunJob) -> None:
+        """Report a run's end to the watch of its target. Drops runs that were planned only for files that this run
+        wrote.
+        """
+        target_id, were = ended.plan.record.target, ended.plan.files
+        found = self._watches.get(target_id)
         if found is None:
             return
-        written = execution.written()
-        found[0].run_ended(written)
-        for queued in list(self._queue):
-            record, files = queued.plan.record, queued.plan.files
-            if queued.task is None and record.target == ended.record.target and record.trigger is Trigger.WATCH:
-                names = files.keys() | ended.files.keys()
-                changed = {name for name in names if files.get(name) != ended.files.get(name)}
-                if changed and changed <= written.keys():
-                    told = ", ".join(clean_line(os.fsencode(name)) for name in sorted(changed))
-                    await self._end_unstarted(queued, f"{told} was written by the run before, not by a save")
+        found[0].run_ended(ended.written)
+        for job in self._unstarted_edits(target_id):
+            files = job.plan.files
+            changed = {name for name in files.keys() | were.keys() if files.get(name) != were.get(name)}
+            if changed and changed <= ended.written.keys():
+                names = ", ".join(clean_line(os.fsencode(name)) for name in sorted(changed))
+                await self._end_unstarted(job, f"{names} was written by the run before, not by a save")
 
     def _plan(self, target: Target, files: dict[str, bytes], snapshot: str, **options: Any) -> Plan:
         self._runs_planned += 1
@@ -846,7 +737,7 @@ class Engine:
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._greeting) >= MOST_GREETING:
-            # Whoever has something to say says it at once: the oldest has not for longest.
+            # A client says hello at once; the oldest connection has been silent longest.
             _warn_seldom(f"a connection was closed: {MOST_GREETING} others have not said hello either")
             self._greeting.pop(next(iter(self._greeting))).abort()
         task = asyncio.get_running_loop().create_task(self._converse(reader, writer))
@@ -862,7 +753,7 @@ class Engine:
     def _admit(self) -> bool:
         """Give the connection of this task a place among those that have said hello; False where there is none."""
         if len(self._clients) >= MOST_CONNECTIONS:
-            _warn_seldom(f"a connection was refused: {MOST_CONNECTIONS} are open; close a face that is not needed")
+            _warn_seldom(f"a connection was refused: {MOST_CONNECTIONS} are open; close a client that is not needed")
             return False
         task = asyncio.current_task()
         assert task is not None
@@ -871,8 +762,10 @@ class Engine:
         return True
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One face, from its handshake to its end: one request at a time. Its faults end its connection only."""
-        viewer = Viewer()
+        """Serve one client, one request at a time, from its handshake to its end. Its faults end its own connection
+        only.
+        """
+        outbox = Outbox()
         sender: asyncio.Task[None] | None = None
         warm = False
         stopping = False
@@ -881,7 +774,7 @@ class Engine:
                 _warn_seldom("a connection of another user was refused")
                 return
             if (pid := _started_by_us(writer)) is not None:
-                # What runs a kernel has nothing to ask of the engine: not to end, nor to cancel its rivals.
+                # A process that runs a kernel must not ask the engine to end, nor to cancel its rivals.
                 _warn_seldom(
                     f"a connection of process {pid} was refused: it was started by the engine or by a worker; "
                     "look for a rung that speaks to the engine's socket"
@@ -900,7 +793,7 @@ class Engine:
                 if not data:
                     break
                 for request in decoder.feed(data):
-                    # The sender has its turn after every request; what it could not hand on has not been read.
+                    # The sender gets its turn after every request. What it could not send, the client has not read.
                     await asyncio.sleep(0)
                     unread = unread + 1 if writer.transport.get_write_buffer_size() else 0
                     if unread > MOST_UNREAD:
@@ -918,37 +811,37 @@ class Engine:
                         hello = request
                         warm = request.warm and request.protocol == PROTOCOL
                         starting = self._starting
-                        await self._welcome(hello, viewer, writer)
+                        await self._welcome(hello, outbox, writer)
                         pulse = hello.protocol == PROTOCOL
-                        sender = asyncio.create_task(self._send(viewer, writer, pulse=pulse, starting=starting))
+                        sender = asyncio.create_task(self._send(outbox, writer, pulse=pulse, starting=starting))
                         if warm:
-                            self._warm_faces += 1
+                            self._warm_clients += 1
                             if self._ready.is_set():
                                 self._pool.keep(WARM_PROCESSES)
                     elif isinstance(request, requests.Hello):
                         raise FrameError("a second hello")
                     elif hello.protocol != PROTOCOL and not isinstance(request, requests.Shutdown):
-                        viewer.reply(
+                        outbox.reply(
                             events.Reply(
                                 to=request.seq,
                                 error=f"protocol {hello.protocol}; this engine speaks {PROTOCOL}",
                             )
                         )
                     else:
-                        await self._answer(request, hello.client, viewer)
+                        await self._answer(request, hello.client, outbox)
         except FrameError as error:
             log.warning("a connection was closed: %s", error)
-        except ViewerGoneError as error:
+        except ClientGoneError as error:
             log.warning("a connection was closed: %s", error)
         except (ConnectionError, TimeoutError):
-            log.debug("a face went away")
+            log.debug("a client went away")
         except asyncio.CancelledError:
             stopping = True
             raise
         finally:
-            self._journal.viewers.discard(viewer)
+            self._journal.outboxes.discard(outbox)
             if warm:
-                self._warm_faces -= 1
+                self._warm_clients -= 1
                 self._last_activity = time.monotonic()
             if sender is not None:
                 sender.cancel()
@@ -958,9 +851,9 @@ class Engine:
                 # A closed connection would stay until its last byte is read, which may be never.
                 writer.transport.abort()
 
-    async def _welcome(self, hello: requests.Hello, viewer: Viewer, writer: asyncio.StreamWriter) -> None:
+    async def _welcome(self, hello: requests.Hello, outbox: Outbox, writer: asyncio.StreamWriter) -> None:
         compatible = hello.protocol == PROTOCOL
-        viewer.reply(
+        outbox.reply(
             events.Welcome(
                 protocol=PROTOCOL,
                 build=build_id(),
@@ -975,27 +868,28 @@ class Engine:
         )
         if compatible and hello.subscribe_from is not None:
             first = hello.subscribe_from if hello.epoch in ("", self.epoch) else 0
-            writer.write(await viewer.next_bytes())
+            writer.write(await outbox.next_bytes())
             seq = max(first, 1)
-            # Pieces of the past while the present goes on; joined without a hole or a double.
+            # The past in pieces, while new events go on; no event is missing or sent twice.
             while seq < self._journal.next_seq:
                 data, seq = self._journal.piece(seq)
                 writer.write(data)
                 async with asyncio.timeout(30.0):
                     await writer.drain()
-            self._journal.viewers.add(viewer)
+            self._journal.outboxes.add(outbox)
 
-    async def _send(self, viewer: Viewer, writer: asyncio.StreamWriter, *, pulse: bool, starting: str) -> None:
-        """Hand a viewer's queue to its socket at the pace at which it is read.
+    async def _send(self, outbox: Outbox, writer: asyncio.StreamWriter, *, pulse: bool, starting: str) -> None:
+        """Hand a client's queue to its socket at the pace at which it is read.
 
-        With `pulse` a Pulse where there is nothing in it, and one at the end of `starting`, which it was told.
+        With `pulse` it sends a Pulse where the queue is empty, and one at the end of `starting`, of which the client
+        knows.
         """
         encoder = Encoder()
         try:
             while True:
                 try:
                     async with asyncio.timeout((STARTING_PULSE_S if self._starting else PULSE_S) if pulse else None):
-                        data = await viewer.next_bytes()
+                        data = await outbox.next_bytes()
                 except TimeoutError:
                     data = encoder.frame(events.Pulse(starting=self._starting))
                 if pulse and starting and not self._starting:
@@ -1006,15 +900,15 @@ class Engine:
         except ConnectionError:
             writer.close()
 
-    async def _answer(self, request: requests.AnyRequest, client: str, viewer: Viewer) -> None:
+    async def _answer(self, request: requests.AnyRequest, client: str, outbox: Outbox) -> None:
         """Carry out a request once, however often it arrives."""
         assert not isinstance(request, requests.Hello)
         if isinstance(request, requests.GetStatus):
-            viewer.reply(self._status(request.seq))
+            outbox.reply(self._status(request.seq))
             return
         if isinstance(request, requests.GetLog):
             count = max(1, min(request.lines, LOG_LINES))
-            viewer.reply(events.EngineLog(to=request.seq, lines=list(self._log_lines)[-count:]))
+            outbox.reply(events.EngineLog(to=request.seq, lines=list(self._log_lines)[-count:]))
             return
         if not isinstance(request, requests.Shutdown):
             await self._ready.wait()
@@ -1022,7 +916,7 @@ class Engine:
         known = self._replies.get(key)
         if known is not None:
             # It may still be under way, for a connection that has gone meanwhile.
-            viewer.reply(await asyncio.shield(known))
+            outbox.reply(await asyncio.shield(known))
             return
         answered: asyncio.Future[events.Event] = asyncio.get_running_loop().create_future()
         self._replies[key] = answered
@@ -1032,7 +926,7 @@ class Engine:
             reply = events.Reply(to=request.seq, error=str(error))
         except LookupError as error:
             reply = events.Reply(to=request.seq, error=clean_line(str(error.args[0] if error.args else error)))
-        except Exception as error:  # whatever it is, the face hears of it and goes on
+        except Exception as error:  # whatever it is, the client hears of it and goes on
             log.exception("request %s failed", type(request).__name__)
             reply = events.Reply(to=request.seq, error=clean_line(f"{type(error).__name__}: {error}"))
         except BaseException:
@@ -1042,7 +936,7 @@ class Engine:
         answered.set_result(reply)
         while len(self._replies) > REMEMBERED_REPLIES:
             self._replies.popitem(last=False)
-        viewer.reply(reply)
+        outbox.reply(reply)
 
     async def _carry_out(self, request: requests.AnyRequest) -> events.Reply:
         match request:
@@ -1067,7 +961,8 @@ class Engine:
             case requests.Shutdown():
                 if request.when_idle and self._busy:
                     self._stop_when_idle = True
-                    waiting = f"{len(self._queue)} run(s)" if self._queue else "the ceilings are measured"
+                    runs = len(self._runs)
+                    waiting = f"{runs} run(s)" if runs else self._queue[0].ends
                     return events.Reply(to=request.seq, detail=f"stops after {waiting}")
                 asyncio.get_running_loop().call_later(0.05, self._stopping.set)
                 return events.Reply(to=request.seq, detail="stopping")
@@ -1077,8 +972,9 @@ class Engine:
     async def _start_runs(self, request: requests.StartRuns) -> events.Reply:
         if not request.targets:
             raise PlanError("no targets were named; `aisp bench list-targets` shows them")
-        if len(self._queue) + len(request.targets) > MOST_PLANNED:
-            raise PlanError(f"{len(self._queue)} runs are planned already, {MOST_PLANNED} is the most")
+        runs = len(self._runs)
+        if runs + len(request.targets) > MOST_PLANNED:
+            raise PlanError(f"{runs} runs are planned already, {MOST_PLANNED} is the most")
         trigger = Trigger.TUI if request.trigger == "tui" else Trigger.CLI
         found = await asyncio.to_thread(planning.load_catalog, request.roots)
         plans: list[Plan] = []
@@ -1091,7 +987,7 @@ class Engine:
                 refused[target.id] = why
                 continue
             files = await asyncio.to_thread(catalog.read_sources, target)
-            snapshot = await self._ask_store("put_snapshot", files)
+            snapshot = await self._ask_store(functools.partial(Store.put_snapshot, files=files))
             plans.append(
                 self._plan(
                     target,
@@ -1121,66 +1017,47 @@ class Engine:
         found = await asyncio.to_thread(planning.load_catalog, [root] if root else [])
         target = found.find(request.target)
         files = await asyncio.to_thread(catalog.read_sources, target)
-        snapshot = await self._ask_store("put_snapshot", files)
+        snapshot = await self._ask_store(lambda store: store.put_snapshot(files))
         return self._ask_fuzz(planning.plan_fuzz(target, files, snapshot, self._hardware, request), request.seq)
 
     async def _start_replay(self, request: requests.ReplayFailure) -> events.Reply:
-        failure = await self._call_store("failure", request.failure)
-        files = await self._call_store("snapshot", failure.snapshot)
+        failure = await self._call_store(lambda store: store.failure(request.failure))
+        files = await self._call_store(lambda store: store.snapshot(failure.snapshot))
         name = failure.target.rpartition(":")[2]
         folder = await asyncio.to_thread(snapshots.lay_out, paths.snapshots_dir(), failure.snapshot, name, files)
         return self._ask_fuzz(planning.plan_replay(failure, files, folder, self._hardware), request.seq)
 
     def _ask_fuzz(self, plan: FuzzPlan, seq: int) -> events.Reply:
-        if len(self._fuzzes) >= MOST_FUZZES:
-            raise PlanError(f"{len(self._fuzzes)} fuzzes are planned already; wait, or cancel them")
-        self._fuzzes.append(QueuedFuzz(plan))
+        planned = sum(isinstance(job, FuzzJob) for job in self._queue)
+        if planned >= MOST_FUZZES:
+            raise PlanError(f"{planned} fuzzes are planned already; wait, or cancel them")
+        self._add(FuzzJob(plan, self._services))
         self._publish(plan.planned())
-        self._last_activity = time.monotonic()
-        if not plan.problem:
-            self._pool.keep(WARM_PROCESSES)
-        self._wake.set()
         return events.Reply(to=seq, run_ids=[plan.id])
 
     def _measure_peak(self, request: requests.MeasurePeak) -> events.Reply:
-        """Ask for it; whoever asks while it is asked for already follows the same one."""
+        """Queue a measurement of ceilings. A second request follows the one that is under way."""
         if not self._hardware.gpus:
             raise PlanError(f"ceilings need a GPU: {self._hardware.note}")
         if self._degraded:
             raise PlanError(f"the GPU is set aside: {self._degraded}")
-        if self._peak_asked is not None:
-            return events.Reply(to=request.seq, run_ids=[self._peak_asked.id], detail="under way already")
-        self._peak_asked = QueuedPeak(new_ulid())
-        self._last_activity = time.monotonic()
-        self._wake.set()
-        return events.Reply(to=request.seq, run_ids=[self._peak_asked.id])
+        for job in self._queue:
+            if isinstance(job, PeakJob):
+                return events.Reply(to=request.seq, run_ids=[job.id], detail="under way already")
+        asked = PeakJob(PeakPlan(new_ulid()), self._services)
+        self._add(asked, warm=False)
+        return events.Reply(to=request.seq, run_ids=[asked.id])
 
     async def _cancel(self, request: requests.Cancel) -> events.Reply:
-        peak = self._peak_asked
-        if peak is not None and request.run_id in ("", peak.id):
-            if peak.task is None:
-                self._drop_peak("cancelled before it began")
-            else:
-                peak.task.cancel()
-            if request.run_id:
-                return events.Reply(to=request.seq, run_ids=[peak.id])
-        stopped = [asked for asked in self._fuzzes if request.run_id in ("", asked.plan.id)]
-        for asked in stopped:
-            if asked.task is None:
-                self._tell_unstarted(asked, "cancelled before it began")
-            else:
-                asked.task.cancel()
-        if request.run_id and stopped:
-            return events.Reply(to=request.seq, run_ids=[request.run_id])
-        wanted = [q for q in self._queue if request.run_id in ("", q.plan.record.id)]
-        for queued in wanted:
-            if queued.task is None:
-                await self._end_unstarted(queued, "cancelled before it began")
-            else:
-                queued.task.cancel()
+        wanted = [job for job in self._queue if request.run_id in ("", job.id)]
         if request.run_id and not wanted:
             return events.Reply(to=request.seq, error=f"run {clean_line(request.run_id)} is not planned or running")
-        return events.Reply(to=request.seq, run_ids=[q.plan.record.id for q in wanted])
+        for job in wanted:
+            if job.task is None:
+                await self._end_unstarted(job, "cancelled before it began")
+            else:
+                job.task.cancel()
+        return events.Reply(to=request.seq, run_ids=[job.id for job in wanted])
 
     async def _start_watch(self, request: requests.StartWatch) -> events.Reply:
         if request.target in self._watches:
@@ -1201,7 +1078,7 @@ class Engine:
             return await self._run_edit(now, files, changed, request.device)
 
         def running() -> bool:
-            return any(q.task is not None and q.plan.record.target == target.id for q in self._queue)
+            return any(job.task is not None and job.plan.record.target == target.id for job in self._runs)
 
         watch = Watch(target, self._publish, run_it, running)
         task = asyncio.create_task(watch.run())
@@ -1230,8 +1107,8 @@ class Engine:
         found = await asyncio.to_thread(planning.load_catalog, roots)
         target = found.find(request.target)
         present = await asyncio.to_thread(catalog.read_sources, target)
-        kept = await self._call_store("put_snapshot", present)
-        wanted: dict[str, bytes] = await self._call_store("snapshot", request.snapshot)
+        kept = await self._call_store(lambda store: store.put_snapshot(present))
+        wanted = await self._call_store(lambda store: store.snapshot(request.snapshot))
         await asyncio.to_thread(_write_back, target.folder, wanted, present)
         return events.Reply(to=request.seq, detail=kept)
 
@@ -1245,22 +1122,7 @@ class Engine:
             rss_bytes=_rss_bytes(),
             devices=[*self._hardware.devices, cpu],
             gpu_note=note,
-            queue=[
-                *self._peak_item(),
-                *(
-                    events.QueueItem(
-                        run_id=q.plan.record.id,
-                        target=q.plan.record.target,
-                        title=q.plan.record.title,
-                        state=q.state.value,
-                        quick=q.plan.record.quick,
-                        trigger=q.plan.record.trigger.value,
-                        device=q.plan.record.device,
-                    )
-                    for q in self._queue
-                ),
-                *(asked.item() for asked in self._fuzzes),
-            ],
+            queue=[job.item() for job in sorted(self._queue, key=lambda job: job.order)],
             watches=[
                 events.WatchItem(
                     target=name,
@@ -1271,29 +1133,11 @@ class Engine:
                 for name, (watch, _) in self._watches.items()
             ],
             warm_workers=self._pool.warm,
-            viewers=len(self._journal.viewers),
+            clients=len(self._journal.outboxes),
             runs_done=self._runs_done,
             starting=self._starting,
             store_note=self._store_note(),
         )
-
-    def _peak_item(self) -> list[events.QueueItem]:
-        """The measurement of ceilings as an entry of the queue: it has the slot of a run."""
-        asked = self._peak_asked
-        if asked is None:
-            return []
-        state = State.PLANNED if asked.task is None else State.RUNNING
-        return [
-            events.QueueItem(
-                run_id=asked.id,
-                target="peak",
-                title="The ceilings of the GPU",
-                state=state.value,
-                quick=False,
-                trigger="",
-                device="cuda",
-            )
-        ]
 
 
 def _same_user(writer: asyncio.StreamWriter) -> bool:
@@ -1304,9 +1148,9 @@ def _same_user(writer: asyncio.StreamWriter) -> bool:
 
 
 def _started_by_us(writer: asyncio.StreamWriter) -> int | None:
-    """The pid of a client that this process started itself, or that was started by such; None for any other.
+    """PID of a client that descends from this process; None for any other.
 
-    Who is gone already counts as one: nobody is left to read an answer, and a lesson may ask and leave.
+    A client that is gone already counts as one: nobody is left to read an answer, and a lesson may ask and leave.
     """
     connection: socket.socket | None = writer.get_extra_info("socket")
     pid = 0 if connection is None else paths.peer_pid(connection)
@@ -1325,7 +1169,7 @@ _warned: dict[str, float] = {}
 
 
 def _warn_seldom(text: str) -> None:
-    """Log what a stranger can cause at will: at most once a second, so that the log keeps what else happened."""
+    """Log what a stranger can cause at will, at most once a second, so that the log keeps what else happened."""
     now = time.monotonic()
     if now - _warned.get(text, -math.inf) >= 1.0:
         _warned[text] = now
@@ -1333,7 +1177,7 @@ def _warn_seldom(text: str) -> None:
 
 
 def _write_back(folder: Path, wanted: dict[str, bytes], present: dict[str, bytes]) -> None:
-    """Replace what differs, file by file, each at once. Files that the snapshot does not know stay."""
+    """Replace the files that differ, each at once. Files that the snapshot does not know stay."""
     real = folder.resolve()
     for name, data in wanted.items():
         if present.get(name) == data:
@@ -1356,7 +1200,7 @@ def _rss_bytes() -> int:
         return 0
 
 
-class _LogToFaces(logging.Handler):
+class _LogToClients(logging.Handler):
     """Sends the engine's own log lines into the event stream."""
 
     def __init__(self, publish: Callable[[str, str], None]) -> None:
@@ -1373,7 +1217,7 @@ class _LogToFaces(logging.Handler):
 
 
 def _say_last(error: Exception) -> None:
-    """Tell whoever started us why there is no engine, whether or not the log could be written."""
+    """Tell the program that started us why there is no engine, even where the log could not be written."""
     told = str(error)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         with contextlib.suppress(paths.UnsafePathError):

@@ -28,7 +28,7 @@ COMPILED = "__pycache__"  # Python's own, in processes that a lesson starts; a l
 
 
 def lay_out(base: Path, snapshot: str, name: str, files: Mapping[str, bytes]) -> Path:
-    """Write the files below `base`/`snapshot`/`name` unless exactly they are there already; the folder."""
+    """Write the files below `base`/`snapshot`/`name` unless exactly these are there already. Returns the folder."""
     home = base / snapshot[:24]
     folder = home / name
     if _holds(folder, files):
@@ -57,7 +57,7 @@ def lay_out(base: Path, snapshot: str, name: str, files: Mapping[str, bytes]) ->
 
 
 def _put(whole: Path, folder: Path, was: Path, files: Mapping[str, bytes]) -> None:
-    """Move the layout to its place. Whoever else laid out the same files is as good; what differs makes room."""
+    """Move the layout to its place. A layout with the same files may be there already; another one makes room."""
     for _ in range(3):
         try:
             whole.rename(folder)
@@ -99,7 +99,7 @@ def intact(folder: Path, files: Mapping[str, bytes]) -> bool:
 
 
 def _found(folder: Path) -> dict[str, os.stat_result] | None:
-    """Everything below a folder that is not a folder itself, by relative name; None where it is not one."""
+    """Everything below a folder but folders, by relative name; None where it is not a folder."""
     found: dict[str, os.stat_result] = {}
     pending = [(folder, "")]
     try:

@@ -1,10 +1,10 @@
 """Child processes of the engine: started, listened to, and always brought to an end.
 
-Shape of a child: its own session, killed by the kernel when the engine dies, first in line when memory runs out,
-stdout and stderr drained into rings of bounded size, its reports sealed (engine.protocol.framing) on a socket of its
-own, so that nothing that a kernel prints, writes to a descriptor or leaves as a status counts as one. All are
-started from the engine's one main thread (the parent-death signal is tied to the thread that forked). The engine is
-subreaper: what a child leaves behind becomes the engine's child, and is swept.
+A child has its own session, is killed by the kernel when the engine dies, and is first in line when memory runs out.
+Its stdout and stderr are drained into rings of bounded size. Its reports are sealed (engine.protocol.framing) and come
+on a socket of their own, so that nothing that a kernel prints, writes to a descriptor or leaves as a status counts as a
+report. The engine's one main thread starts all children, because the parent-death signal is tied to the thread that
+forked. The engine is subreaper: what a child leaves behind becomes the engine's child, and is swept.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class ChildTimeoutError(Exception):
 
 
 class LimitError(ChildGoneError):
-    """The child is ended by us, because it used more than it may. The message is a clause: "printed over 1 MiB"."""
+    """We end the child because it used more than it may. The message is a clause: "printed over 1 MiB"."""
 
 
 class OutputLimitError(LimitError):
@@ -140,7 +140,7 @@ class ProcessLimitError(LimitError):
 
 
 class StoppedError(LimitError):
-    """It stood still because somebody had sent it SIGSTOP, or the like, and nobody let it go on."""
+    """A signal that we did not send stopped it (SIGSTOP or the like), and nobody let it go on."""
 
 
 def progress_limit_s() -> float:
@@ -219,7 +219,7 @@ class Child:
             raise (self.limit or ChildGoneError(str(error))) from None
 
     async def _send_files(self, frame: bytes, files: Sequence[int]) -> int:
-        """Send descriptors with as much of the frame as the line takes at once; how much it took."""
+        """Send descriptors with as much of the frame as the line takes at once. Returns how much that was."""
         while True:
             try:
                 return socket.send_fds(self._line, [frame], files)
@@ -291,7 +291,7 @@ class Child:
         self.ready = report
         return report
 
-    # -- what the loop tells ---------------------------------------------------------------------------------------
+    # -- called by the loop ----------------------------------------------------------------------------------------
 
     def _on_output(self, name: str) -> None:
         pipe = getattr(self._process, name)
@@ -326,7 +326,7 @@ class Child:
         self._collect()
 
     def _collect(self) -> None:
-        """Its status. What another process traces has none before that one lets go: never wait for it."""
+        """Collect its exit status. A traced process has none before its tracer lets go: never wait for it."""
         code = self._process.poll()
         if code is None:
             self._loop.call_later(COLLECT_S, self._collect)
@@ -349,7 +349,7 @@ class Child:
             return None
 
     async def end(self, *, gently: bool = True) -> int | None:
-        """Bring it to an end: SIGTERM to its group, SIGKILL after a while; its exit status, None if unkillable."""
+        """End it: SIGTERM to its group, SIGKILL after a while. Returns its exit status, None if it cannot be killed."""
         if self._unkillable:
             return await self.wait(0.0)
         if self.alive:
@@ -376,7 +376,7 @@ class Child:
         return code
 
     def cut_off(self, limit: LimitError, family: Iterable[int]) -> None:
-        """End it and `family`, the processes below it, at once; whoever waits for a report is told why."""
+        """End it and `family`, the processes below it, at once, and say why to the caller that waits for a report."""
         self.limit = limit
         self.signal_sent_by_us = True
         for pid in {self.pid, *family}:
@@ -389,7 +389,7 @@ class Child:
             os.killpg(self.pid, number)
 
     def close(self) -> None:
-        """Give back descriptors; whatever was printed so far has been read."""
+        """Give back its descriptors, once all that it printed has been read."""
         for name in ("stdout", "stderr"):
             pipe = getattr(self._process, name)
             if not pipe.closed:
@@ -475,7 +475,7 @@ def _state(pid: int) -> str:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a process was told to stand still (SIGSTOP, SIGTSTP) and nobody has let it go on."""
+    """Whether a signal stopped a process (SIGSTOP, SIGTSTP) and nobody has let it go on."""
     return _state(pid) == "T"
 
 
@@ -486,12 +486,12 @@ def doing(pid: int) -> str:
 
 
 async def until_ready(child: Child) -> reports.Ready:
-    """Wait for the Ready report; any number may wait. Raises as Child.receive does."""
+    """Wait for the Ready report. Several may wait at once. Raises as Child.receive does."""
     return await asyncio.shield(child.becoming_ready)
 
 
 async def sweep_orphans() -> int:
-    """Kill and reap every child of ours that we did not start ourselves: what a worker left behind. How many."""
+    """Kill and reap the children that we did not start: what workers left behind. Returns how many there were."""
     swept = 0
     for _ in range(500):
         strays = [pid for pid in _child_pids() if pid not in _children]

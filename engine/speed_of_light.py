@@ -10,7 +10,7 @@ Three bounds, each of which may be unknown (None, drawn as a dash):
   GPU keeps up per cycle under sustained load is what a short call gets, and a short call runs at a higher clock.
 
 A bound never assumes what it does not know: where a lesson counts operations and the rate of its type is unknown, there
-is no bound. Standard library only: faces import this.
+is no bound. Standard library only: frontends import this.
 """
 
 from __future__ import annotations
@@ -134,20 +134,6 @@ class Roofline:
     spec_flops: float | None = None
     measured_bandwidth: float | None = None
     measured_flops: float | None = None
-
-    @property
-    def spec_ridge(self) -> float | None:
-        """Intensity from which operations are the limit, by the datasheet."""
-        return _ridge(self.spec_flops, self.spec_bandwidth)
-
-    @property
-    def measured_ridge(self) -> float | None:
-        """Intensity from which operations are the limit, by the measured ceilings."""
-        return _ridge(self.measured_flops, self.measured_bandwidth)
-
-
-def _ridge(flops_per_s: float | None, bytes_per_s: float | None) -> float | None:
-    return flops_per_s / bytes_per_s if flops_per_s and bytes_per_s else None
 
 
 def work(target: Target, case: Case) -> Work:

@@ -2,11 +2,11 @@
 
     python -I engine/start.py MODULE WORDS...
 
-Isolated (-I), the interpreter heeds no PYTHON* variable, no folder of the user's own packages, and neither the working
-folder nor the script's is on its import path: the standard library comes first, then site-packages. Our package comes
-from where this file lies, before anything else that bears its name, in a checkout as in an installed wheel; the folder
-that holds it is not on the path, so nothing else in it can be imported. This file must import nothing but
-the standard library: it is executed by its path.
+Isolated (-I), the interpreter heeds no PYTHON* variable and no packages of the user's own, and has neither the working
+folder nor the script's on its import path: the standard library comes first, then site-packages. Our package comes from
+where this file lies, before anything else of its name, in a checkout as in a wheel. The folder that holds it is not on
+the path, so nothing else in it can be imported. This file imports only the standard library: it is executed by its
+path.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def command(module: str, *words: str) -> list[str]:
 
 
 def import_failure(error: ImportError) -> str:
-    """What is missing, as a sentence: the line of ours that asked for it, and what Python said."""
+    """What is missing, as a sentence: the line of ours that needed it, and what Python said."""
     ours = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(str(FOLDER))]
     asked = next(
         (f"`{frame.line}` failed" for frame in reversed(ours) if "import" in (frame.line or "")), "an import failed"

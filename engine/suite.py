@@ -1,6 +1,6 @@
 """Many targets at once: the geometric mean of their speed-ups, and which verdicts stay when so many are asked for.
 
-Standard library only: faces import this.
+Standard library only: frontends import this.
 """
 
 from __future__ import annotations

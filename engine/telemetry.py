@@ -35,16 +35,8 @@ class Readings:
     throttle: list[int] = field(default_factory=list)
 
     def event(self, gpu: int) -> events.TelemetryBatch:
-        """The same as an event."""
-        return events.TelemetryBatch(
-            gpu=gpu,
-            at_ns=self.at_ns,
-            sm_clock_mhz=self.sm_clock_mhz,
-            memory_clock_mhz=self.memory_clock_mhz,
-            temperature_c=self.temperature_c,
-            power_w=self.power_w,
-            throttle=self.throttle,
-        )
+        """The readings as an event."""
+        return events.TelemetryBatch(gpu=gpu, **{name: getattr(self, name) for name in self.__slots__})
 
     def extend(self, other: Readings) -> None:
         """Append later readings."""
@@ -97,7 +89,7 @@ class Nvml:
             self.note = _words(error)
 
     def _handle(self, index: int) -> Any:
-        """A GPU's handle, or None and a note why it has none: one that is lost takes no other along."""
+        """A GPU's handle, or None with a note why it has none. A lost GPU takes no other along."""
         try:
             return self._nvml.nvmlDeviceGetHandleByIndex(index)
         except self._nvml.NVMLError as error:
@@ -180,7 +172,7 @@ class Nvml:
         return ""
 
     def state(self, gpu: int) -> dict[str, object]:
-        """What of the GPU can change and what it is set to: settings, limits, clocks. None where it is not told.
+        """The state and settings of the GPU that can change: clocks, limits, modes. None where the driver does not say.
 
         Some 25 questions of some us each; an empty mapping where there is no such GPU.
         """

@@ -1,4 +1,4 @@
-"""The registry of checks as plain data: what faces list, and the page docs/validity.md. Pure; imports no torch.
+"""The registry of checks as plain data: what frontends list, and the page docs/validity.md. Pure; imports no torch.
 
     python -m aisp.engine.trust            writes docs/validity.md anew
 

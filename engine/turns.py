@@ -1,7 +1,7 @@
 """Taking the samples of one run: when measuring ends, how a sample is taken, who is next, and waiting for a hot GPU.
 
-The stop rule is written into the run's manifest before the first sample. Whether short calls are timed in company is
-decided once, in the first replica, from what the warm-up found, for all arms alike: what is timed in two ways is not
+The stop rule is written into the run's manifest before the first sample. Whether short calls are timed as launch
+batches is decided once, for all arms alike, from the warm-up of the first replica: what is timed in two ways is not
 compared.
 """
 
@@ -24,8 +24,8 @@ from aisp.store.outcomes import State, Timing
 from aisp.store.record import Step
 from aisp.store.text import clean_line
 
-SHORT_MS = 0.060  # a faster call is timed in company: an event pair around it is off by over 2 %
-COMPANY_BELOW_MS = 0.200  # so are its rivals, up to here; above, the way of timing makes under 1 % of difference
+SHORT_MS = 0.060  # a faster call is timed as launch batches: an event pair around it is off by over 2 %
+BATCH_BELOW_MS = 0.200  # so are its rivals, up to here; above, the way of timing makes under 1 % of difference
 SAMPLE_MS = 0.3  # what one sample of several calls should last
 KINDS = ("graph", "batch", "single")  # how calls are launched together, each weaker than the one before
 CALLS = (8, 32)  # least and most calls in it
@@ -79,17 +79,17 @@ class StopRule:
 
 
 def calls_for(per_call_ms: float) -> int:
-    """How many calls one sample should time: a power of two, so that rivals of like speed have like company."""
+    """How many calls one sample should time: a power of two, so that rivals of like speed have like batches."""
     least, most = CALLS
     wanted = math.ceil(SAMPLE_MS / max(per_call_ms, 1e-6))
     return min(max(1 << (wanted - 1).bit_length(), least), most)
 
 
 def drawn_sets(order: random.Random, sets: int, calls: int) -> list[int]:
-    """Which set of values each of `calls` timed calls gets, of `sets` in all: mostly another than the call before.
+    """Which set of values each of `calls` timed calls gets, of `sets` in all: mostly not that of the call before.
 
-    Where nothing has changed since the last call a rung may save its work and be right, which is worth nothing to
-    whoever uses it. Repeats are kept seldom, and not left out, so that nobody can tell the next set from those before.
+    A rung may save its work where nothing has changed since the last call, which is worth nothing to its user. Repeats
+    are rare and not left out, so that nobody can foretell the next set from those before.
     """
     found = [order.randrange(sets)]
     while len(found) < calls:
@@ -116,7 +116,7 @@ class Turns:
         rule: of the run.
         order: the run's own source of chance.
         publish: where events go.
-        tell_step: where a step goes that has ended.
+        report_step: where a step goes that has ended.
         patience_s: how long a process may give no sign.
     """
 
@@ -127,14 +127,14 @@ class Turns:
         rule: StopRule,
         order: random.Random,
         publish: Callable[[events.Event], None],
-        tell_step: Callable[[Step], None],
+        report_step: Callable[[Step], None],
         patience_s: float,
     ) -> None:
         self._run_id = run_id
         self._case = case
         self._rule = rule
         self._order = order
-        self._publish, self._tell_step = publish, tell_step
+        self._publish, self._report_step = publish, report_step
         self._patience_s = patience_s
         self._kind = ""  # "graph", "batch" or "single" once it is decided
         self._calls: dict[str, int] = {}
@@ -168,16 +168,16 @@ class Turns:
         arm.timing = timing
 
     async def choose(self, arms: Sequence[Arm], child_of: Callable[[Arm], Process]) -> None:
-        """Let short calls be timed in company: as a graph, else one by one behind the hold, else alone.
+        """Let short calls be timed as launch batches: as a graph, else one by one behind the hold, else alone.
 
-        All arms under COMPANY_BELOW_MS are timed the same way, so one that cannot follow keeps the others back.
+        All arms under BATCH_BELOW_MS are timed the same way, so one that cannot follow keeps the others back.
         """
         if not self._rule.interleaved or any(not arm.timing.held for arm in arms):
             return
         if not self._kind:
             self._kind = "graph" if min(arm.per_call_ms for arm in arms) < SHORT_MS else "single"
             for arm in arms:
-                if arm.per_call_ms < COMPANY_BELOW_MS:
+                if arm.per_call_ms < BATCH_BELOW_MS:
                     self._calls[arm.rung.name] = calls_for(arm.per_call_ms)
         if self._kind == "single":
             return
@@ -245,7 +245,7 @@ class Turns:
         arm.waits.add(crowd)
 
     async def _turn(self, arm: Arm, child: Process, number: int, replica: int) -> None:
-        """A GPU whose clock has fallen is given time before the next sample."""
+        """Take the samples of a turn. A GPU whose clock has fallen is given time before the next sample."""
         rule = self._rule
         wanted = max(LEAST_SAMPLES, min(rule.turn_samples, int(rule.turn_ms / max(arm.per_sample_ms, 0.01))))
         sets = drawn_sets(self._order, rule.input_sets, wanted * arm.calls)
@@ -266,7 +266,7 @@ class Turns:
             await asyncio.sleep(pause_s)
             self._cooling_left_s -= pause_s
             took_ms = (time.monotonic_ns() - start) / 1e6
-            self._tell_step(Step("cooling", arm.name, start, took_ms, f"SM clock under {least_mhz:.0f} MHz"))
+            self._report_step(Step("cooling", arm.name, start, took_ms, f"SM clock under {least_mhz:.0f} MHz"))
             pause_s = min(2 * pause_s, 1.0)
 
     async def _samples(self, arm: Arm, child: Process, job: jobs.Measure, replica: int) -> tuple[int, bool]:

@@ -25,7 +25,7 @@ from aisp.store.text import clean_line
 CLOCKS_DIFFER = 0.02  # median SM clocks of two arms that are further apart are named in the comparison
 
 
-class Lamp(Protocol):
+class RooflineBound(Protocol):
     """Holds an arm's time against the speed of light of its case; None where there is no bound."""
 
     def __call__(
@@ -39,18 +39,18 @@ class Lamp(Protocol):
     ) -> records.Light | None: ...
 
 
-def arm_record(arm: Arm, *, source: bytes, light: Lamp | None, base_ms: float | None) -> records.Arm:
+def arm_record(arm: Arm, *, source: bytes, roofline: RooflineBound | None, base_ms: float | None) -> records.Arm:
     """What is known of an arm, with its figures where they may be believed.
 
     Args:
         arm: so far, or at its end.
         source: the rung's own file as it ran.
-        light: the speed of light of the case, None where it is not known.
+        roofline: the roofline bound of the case, None where it is not known.
         base_ms: the first baseline's median, None where it has none or is this arm.
     """
     frozen = arm.samples.freeze()
     kept = frozen.discarded == 0
-    summary = quality = lit = clock = None
+    summary = quality = bound = clock = None
     if arm.believable and arm.timing is not Timing.NONE and len(frozen):
         quality = statistics.quality(frozen, resolution_ms=arm.resolution_ms, overhead_ms=arm.overhead_ms)
         quality = msgspec.structs.replace(quality, watch_us=sum(arm.cost_us.values()) if arm.cost_us else None)
@@ -59,16 +59,16 @@ def arm_record(arm: Arm, *, source: bytes, light: Lamp | None, base_ms: float | 
             summary = statistics.summarise(
                 frozen.device_ms[kept], frozen.replica[kept], frozen.round[kept], draws=_draws([arm])
             )
-    if summary is not None and light is not None:
+    if summary is not None and roofline is not None:
         host_ms = float(np.median(frozen.host_ms[kept]))
-        lit = light(
+        bound = roofline(
             time_ms=summary.median_ms,
             base_ms=base_ms,
             timing=arm.timing,
             host_ms=host_ms if math.isfinite(host_ms) else None,
             sm_clock_mhz=clock,
         )
-    bound_ms = lit.bound_ms if lit else None
+    bound_ms = bound.bound_ms if bound else None
     return records.Arm(
         rung=arm.name,
         state=arm.state,
@@ -81,7 +81,7 @@ def arm_record(arm: Arm, *, source: bytes, light: Lamp | None, base_ms: float | 
         calls=arm.calls if summary else None,
         sm_clock_mhz=clock,
         sol=bound_ms / summary.median_ms if summary and bound_ms is not None else None,
-        light=lit,
+        light=bound,
         quality=quality,
         naive=arm.naive,
         max_error=arm.max_error,
@@ -100,7 +100,7 @@ def arm_record(arm: Arm, *, source: bytes, light: Lamp | None, base_ms: float | 
 
 
 def _median_clock(samples: Samples) -> float | None:
-    """Of the kept samples, in MHz; None where no sample knows it."""
+    """Median SM clock of the kept samples, in MHz; None where no sample knows it."""
     known = samples.sm_clock_mhz[(samples.discarded == 0) & (samples.sm_clock_mhz > 0)]  # NaN is not above 0
     return float(np.median(known)) if len(known) else None
 
@@ -233,12 +233,12 @@ def _beside_neighbours(rung: Arm, base: Arm, rules: _Rules) -> tuple[float, list
     floor = worst.factor - 1.0
     if floor <= max(rules.floor, TELL):
         return rules.floor, []
-    told = [f"the machine was busy ({worst.told()})"]
+    told = [f"the machine was busy ({worst.sentence()})"]
     return (rules.floor if rules.measured else floor), told
 
 
 def _ways(rung: Arm, base: Arm) -> list[str]:
-    """That the two were timed in different ways, where they were."""
+    """A clause that the two were timed in different ways; "" where they were not."""
     if (rung.timing, rung.calls) == (base.timing, base.calls):
         return []
     rung_way, base_way = (f"{arm.timing}{_calls(arm)}" for arm in (rung, base))
@@ -250,7 +250,7 @@ def _calls(arm: Arm) -> str:
 
 
 def _clocks(rung: _Side, base: _Side) -> list[str]:
-    """That the two ran at different clocks, where they did."""
+    """A clause that the two ran at different clocks; "" where they did not."""
     if rung.clock_mhz is None or base.clock_mhz is None:
         return []
     low, high = sorted((rung.clock_mhz, base.clock_mhz))

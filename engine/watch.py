@@ -1,17 +1,17 @@
 """Watching a target's folder: each save becomes one run of the last state.
 
-What the kernel says about files is a hint, never a fact: whatever wakes the watch, the sources are read and compared.
-It also wakes by itself every `SWEEP_S` seconds, since a watch falls silent when its folder is replaced, and some file
-systems tell nothing at all. A save counts once it has settled: two readings in a row agree, no git command holds its
-lock, and no file is empty or does not compile, or it still is so a moment later and was not written again meanwhile.
-The first state settles too. Whatever goes wrong with a save is told as what it was, and ends that edit, not the watch.
+What the kernel says about files is a hint: the watch reads and compares the sources whenever it wakes. It also wakes by
+itself every `SWEEP_S` seconds, since a watch falls silent when its folder is replaced, and some file systems report
+nothing. A save counts once it has settled: two readings agree, no git command holds its lock, and every file is full
+and compiles, or stays as it is for a moment longer. The first state settles too. Whatever goes wrong with a save is
+reported as what it was, and ends that edit, not the watch.
 
-A rung may write a source beside itself (an autotuner its choice). Such a file is told, and changes of it while a run is
-under way are no edits: each would start the run that makes the next one.
+A rung may write a source beside itself (an autotuner its choice). Such a file is reported, and its changes during a run
+are no edits: each would start the run that makes the next one.
 
-Listened to are the folders that sources lie in and those where linked files really are, each by itself: a link to one
-file of a large tree costs one folder. Where the kernel has no more to give (inotify's limits), the watch says that it
-polls, looks every `POLL_S` seconds, and asks the kernel again every `RETRY_S`.
+The watch listens to the folders that sources lie in, and to the folder of each linked file by itself: a link to one
+file of a large tree costs one folder. Where inotify's limits leave nothing, the watch says that it polls, looks every
+`POLL_S` seconds, and asks the kernel again every `RETRY_S`.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class Places:
     """What one watch listens to, by real paths.
 
     Attributes:
-        folders: device and inode of every folder; another one under the same name must be listened to anew.
-        within: those where every name counts; of the others only `linked` does.
+        folders: device and inode of every folder; another folder under the same name must be listened to anew.
+        within: folders where every name counts; in the others only `linked` does.
         linked: where files that are links in the target's folder really are.
     """
 
@@ -95,7 +95,7 @@ class Watch:
         self._run_ended_s = -math.inf  # CLOCK_MONOTONIC
 
     async def run(self) -> None:
-        """Tell the state at the beginning as edit 0, then every edit."""
+        """Report the state at the beginning as edit 0, then every edit."""
         first = True
         try:
             while True:
@@ -106,19 +106,19 @@ class Watch:
                     async with contextlib.aclosing(self._hints()) as hints:
                         async for save_ns in hints:
                             await self._look(save_ns)
-                            self._tell("the watch itself", "")
+                            self._report("the watch itself", "")
                 except Exception as error:  # whatever it is: the next save is looked at again
                     told = f"a save of {self.target.id} could not be looked at: {_named(error)}"
-                    if self._tell("the watch itself", told):
+                    if self._report("the watch itself", told):
                         log.exception("%s", told)
                     await asyncio.sleep(SWEEP_S)
                 await asyncio.sleep(0.1)
         finally:
             for about in list(self._told):
-                self._tell(about, "")
+                self._report(about, "")
 
     async def _look(self, save_ns: int) -> None:
-        """Take the state that stands there, where it is another one."""
+        """Take the present state of the sources, if it is another one."""
         files = await self._settled()
         if files is None or files == self._files:
             return
@@ -131,23 +131,25 @@ class Watch:
                     self._ran = kept | {name: files[name] for name in changed & files.keys()}
                 return
             self._written = {name: rung for name, rung in self._written.items() if name not in changed}
-            self._tell_written()
+            self._report_written()
         await self._take(files, save_ns=save_ns)
 
     def run_ended(self, written: Mapping[str, str]) -> None:
-        """A run of the target has ended; its rungs wrote these sources of the folder (name: rung) themselves."""
+        """Note that a run of the target has ended, and which sources of the folder its rungs wrote (name: rung)."""
         self._run_ended_s = time.monotonic()
         if not written.keys() <= self._written.keys():
             self._written |= written
-            self._tell_written()
+            self._report_written()
 
-    def _tell_written(self) -> None:
+    def _report_written(self) -> None:
         names = ", ".join(f"{self.target.folder / name} (by {rung})" for name, rung in sorted(self._written.items()))
         told = f"a run of {self.target.id} writes a source that is watched: {clean_line(os.fsencode(names))}"
-        self._tell("its own", f"{told}; no run starts of it until it changes while none is under way" if names else "")
+        self._report(
+            "its own", f"{told}; no run starts of it until it changes while none is under way" if names else ""
+        )
 
     async def _hints(self) -> AsyncGenerator[int, None]:
-        """CLOCK_MONOTONIC of every moment worth a look. Ends when something else must be listened to."""
+        """CLOCK_MONOTONIC of every moment worth a look. Ends when other folders must be listened to."""
         folder = self.target.folder
         places = await asyncio.to_thread(_places, folder, self.target.links)
         if places is None:
@@ -171,7 +173,7 @@ class Watch:
         yield time.monotonic_ns()
 
     def _set_polling(self, error: Exception | None) -> None:
-        """Tell whether the kernel's news can be had, where that has changed."""
+        """Report that the kernel's news cannot be had, or can be had again."""
         if error is not None:
             self._ask_again = time.monotonic() + RETRY_S
         if self.polling != (error is not None):
@@ -231,16 +233,13 @@ class Watch:
             elif before is not None:
                 held = f"its files have been changing for {LOCK_PATIENCE_S:g} s; it runs once they stand still"
             before = None
-        self._tell("held", held and f"{self.target.id} is not run: {held}")
+        self._report("held", held and f"{self.target.id} is not run: {held}")
         news = [problem for problem in self.target.left_out if problem not in self._left_out]
-        self._tell("what is left out", "; ".join(clean_line(str(problem)) for problem in news))
+        self._report("what is left out", "; ".join(clean_line(str(problem)) for problem in news))
         return before
 
     def _doubt(self, files: dict[str, bytes]) -> tuple[tuple[str, int], ...]:
-        """Files that somebody may be in the middle of writing, each with the time of its last change.
-
-        They were emptied and are not filled yet, or cut off.
-        """
+        """Files that may be half written (emptied, or cut off), each with the time of its last change."""
         found = []
         for name in sorted(_differing(files, self._files) & files.keys()):
             emptied = not files[name] and not name.endswith("__init__.py")
@@ -251,8 +250,8 @@ class Watch:
                 found.append((name, changed_ns))
         return tuple(found)
 
-    def _tell(self, about: str, text: str) -> bool:
-        """Say something once, and once that it is over; whether it was news."""
+    def _report(self, about: str, text: str) -> bool:
+        """Report something once, and once that it is over. Returns whether it was news."""
         news = self._told.get(about, "") != text
         if news:
             self._told[about] = text
@@ -293,7 +292,7 @@ class Watch:
         )
 
     def _broken(self, files: dict[str, bytes], names: Collection[str]) -> str:
-        """Which of these files does not compile, or what is wrong with the target as it stands; "" where nothing is."""
+        """Which of these files does not compile, or what is wrong with the target; "" where nothing is."""
         if told := _refused({name: files[name] for name in names if name in files}):
             return told
         fresh = catalog.load_target(self.target.folder, root=self.target.root, chapter=self.target.chapter)
@@ -349,7 +348,7 @@ def _places(folder: Path, links: Collection[str] = ()) -> Places | None:
 
 
 def _is_text(path: str) -> bool:
-    """Whether the watcher can be asked for it: it takes no name that is no UTF-8."""
+    """Whether the watcher accepts the path: it takes no name that is not UTF-8."""
     try:
         path.encode()
     except UnicodeEncodeError:
@@ -358,7 +357,7 @@ def _is_text(path: str) -> bool:
 
 
 def _git_lock(folder: Path) -> Path | None:
-    """The lock of a git command that is rewriting the checkout that holds the folder, wherever the folder really is."""
+    """The lock file of a git command that rewrites the checkout which really holds the folder."""
     real = Path(os.path.realpath(folder))
     for place in (real, *real.parents):
         with contextlib.suppress(OSError, ValueError):
@@ -378,5 +377,5 @@ def _refused(files: Mapping[str, bytes]) -> str:
 
 
 def _named(error: Exception) -> str:
-    """An exception that nobody foresaw, as what it was."""
+    """An unexpected exception, by type and message."""
     return clean_line(f"{type(error).__name__}: {error}".rstrip(": "))

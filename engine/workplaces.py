@@ -30,8 +30,10 @@ log = logging.getLogger("aisp.workplaces")
 
 
 def _devices_made() -> bool:
-    """Whether the driver's device files are all there. The last one may be made only when the first program uses CUDA,
-    by a helper that needs rights which a confined process has not; so it is run here, where nothing is confined.
+    """Whether the driver's device files are all there.
+
+    The last one may be made only when the first program uses CUDA, by a helper that needs rights which a confined
+    process has not. So it is run here, where nothing is confined.
     """
     if not Path("/dev/nvidiactl").exists() or UNIFIED_MEMORY.exists():
         return True
@@ -44,7 +46,7 @@ def _devices_made() -> bool:
 
 
 def place(folder: Path, *, compiler: bool) -> Place:
-    """What the process whose folder this is has to know: where its temporary files and what it compiles go."""
+    """What a process has to know of its folder: where its temporary files and what it compiles go."""
     return Place(
         cwd=str(folder / "cwd"),
         tmp=str(folder / "tmp"),
@@ -118,7 +120,7 @@ async def _remove_all() -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Whatever a kernel made of it, folders without permissions among it."""
+    """Remove the folder, whatever a kernel made of it, folders without permissions included."""
 
     def again(function: Callable[[str], Any], path: str, _: Any) -> None:
         with contextlib.suppress(OSError):

@@ -1,8 +1,8 @@
 """Memory: every run, sample and source, in SQLite, through one writer. Imports nothing of ours; `store.results`, which
 reads what is remembered, knows the catalogue too.
 
-`Store` writes (the engine alone), `History` reads (any face). Names are fetched from their modules when first
-used: `import store` costs nothing, reading costs numpy, and only writing costs sqlite-utils (0.2 s).
+`Store` writes (the engine alone), `History` reads (any frontend). Names are fetched from their modules at their first
+use: `import store` costs nothing, reading costs numpy, and only writing costs sqlite-utils (0.2 s).
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 A finished run, a peak, a fuzz, a failing case and every change of a quarantine has an entry, written by the transaction
 that writes the thing itself. Its link is a sha256 over the link before, the kind, the number and id of the row, and the
 row's own digest. So the last link, the head, stands for all that was taken in: nothing of it can be removed, added,
-changed or moved without another head, as long as links are not computed anew. Whoever can write the file can do that:
-a head that was noted elsewhere shows it, and nothing in the file can. A head noted earlier is found as the link of an
-entry, with what came since behind it.
+changed or moved without another head, unless links are computed anew. Whoever can write the file can do that. A head
+that was noted elsewhere shows it, and nothing in the file can. A head noted earlier is found as the link of an entry,
+with later entries behind it.
 
 Imports neither numpy nor sqlite-utils.
 """
@@ -101,7 +101,7 @@ def head(connection: sqlite3.Connection) -> Head | None:
 
 
 def find(connection: sqlite3.Connection, link: str) -> int | None:
-    """Which entry has the link that begins so; None where none has, and in a file from before there was a chain."""
+    """The entry whose link begins so; None where there is none, and in a file from before there was a chain."""
     if version(connection) < CHAIN_SINCE:
         return None
     sql = "SELECT seq FROM chain WHERE substr(link, 1, ?) = ? ORDER BY seq DESC LIMIT 1"
@@ -154,7 +154,7 @@ def begin(connection: sqlite3.Connection) -> None:
 
 
 def append_restored(connection: sqlite3.Connection, replaced: Head | None) -> None:
-    """Say that this store, a backup, takes the place of one with that head; None where it is not known."""
+    """Note that this store, a backup, takes the place of one with that head; None where the head is not known."""
     entries, link = (replaced.entries, replaced.link) if replaced else (0, "")
     append(connection, Kind.RESTORED, entries, wall(), link)
 

@@ -35,7 +35,7 @@ TELEMETRY_INTS = ("at_ns", "throttle")
 
 
 def label(text: str) -> str:
-    """`text` with what SQLite cannot hold as UTF-8 (half of a surrogate pair, from a path) as an escape."""
+    """`text`, with an escape for what SQLite cannot hold as UTF-8 (half of a surrogate pair, from a path)."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 

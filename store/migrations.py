@@ -358,7 +358,7 @@ def _clocks_quality_and_peaks(db: Database) -> None:
 
 
 def _findings_and_quarantines(db: Database) -> None:
-    """v4: what every check said of a run, what a careless evaluator says of an arm, and rungs that were caught."""
+    """v4: what every check said of a run, what a naive harness says of an arm, and rungs that were caught."""
     db.executescript(_V4)
 
 

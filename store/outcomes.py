@@ -1,4 +1,4 @@
-"""The vocabulary of outcomes: every way a run can end, as values. Nothing is ever told by a message's text."""
+"""The vocabulary of outcomes: every way a run can end, as values. No meaning is ever read from a message's text."""
 
 from __future__ import annotations
 

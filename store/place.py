@@ -2,15 +2,15 @@
 
 SQLite holds descriptors, not names: a database that is moved, removed or overwritten goes on being written, and nobody
 finds what was committed. What is committed lies in the log (`-wal`) until it is folded in, and the log keeps its old
-name: beside another file it would be replayed into that one. So a writer looks before and after each commit, and one
-that finds another file at the path parts with its own: the log is folded into it wherever it lies, nothing of it is
-left beside the stranger, and of a file without a name a copy is made first.
+name: beside another file it would be replayed into that one. So a writer looks before and after each commit. One that
+finds another file at the path parts with its own: it folds the log into it wherever it lies, leaves nothing of it
+beside the stranger, and first makes a copy of a file that has no name.
 
 With a log nothing but folding writes to the file itself. The writer folds by its own hand (`Place.fold`), so any other
-change of the file's size or time of writing is somebody else's: a program that has overwritten it, such as `cp`. What
-is not seen: a file overwritten within the same tick of the file system's clock as a fold, or while one goes on, and
-one that was given back its size and time of writing on purpose. Without a log, as on a network file system, every
-transaction writes to the file, and what somebody else writes during one is not seen.
+change of the file's size or time of writing is somebody else's: a program that has overwritten it, such as `cp`. Some
+changes are not seen: a file overwritten within the same tick of the file system's clock as a fold, or during one, and a
+file that was given back its size and time of writing on purpose. Without a log, as on a network file system, every
+transaction writes to the file, and another program's writes during one are not seen.
 
 A look is a stat() of the file, its log and its shared memory: some microseconds.
 """
@@ -96,7 +96,7 @@ class Place:
             self.note()
 
     def note(self) -> None:
-        """What the file is now is our own doing."""
+        """Take the file as it is now for our own doing."""
         found = _file(self.path)
         if found is not None and self._seen.same(found):
             self._seen = found
@@ -191,7 +191,7 @@ class Place:
 
 
 def keep_orphan(path: Path) -> Path | None:
-    """Give the log of a database that is not there another name, which is returned: SQLite would delete it."""
+    """Give the log of a missing database another name, and return it: SQLite would delete the log."""
     log = Path(f"{os.path.realpath(path)}-wal")
     found = _file(log)
     if found is None or not found.size_bytes or path.exists():

@@ -1,18 +1,18 @@
 """`History`: reading the store beside its writer, from any process, without ever blocking or changing it.
 
-Plain sqlite3, because a face opens the history before its first frame and sqlite-utils costs 0.2 s of import.
-Every call is one read transaction, so a record and its arms are of one moment. The file is opened at the
-first call, and again when another one has taken its place; where there is none, the history is empty.
+Plain sqlite3, because a frontend opens the history before its first frame and sqlite-utils costs 0.2 s of import. Every
+call is one read transaction, so a record and its arms are of one moment. The file is opened at the first call, and
+again when another one has taken its place; where there is none, the history is empty.
 
-Safe from any thread: calls are serialised by a lock, so a face uses one worker thread and its event loop
-never waits.
+Safe from any thread: calls are serialised by a lock, so a frontend uses one worker thread and its event loop never
+waits.
 
-No figure of a quarantined rung leaves this module: its comparisons come without them, in the runs from before it was
-caught too, where the same code ran. What is sealed, and verified, is what was written.
+No figure of a quarantined rung leaves this module: its comparisons come without figures, also in runs of the same code
+from before it was caught. What is sealed, and verified, is what was written.
 
 A run whose digest does not fit was changed since it was written: it comes as `State.CHANGED`, under its name and
-without a figure, a verdict or a sample. A run whose rows contradict each other is never returned. The lists leave it
-out and name it in `damaged`; `run()` raises; so it is with fuzzes and their failures. Runs, sample and telemetry
+without a figure, a verdict or a sample. A run whose rows contradict each other is never returned: lists leave it out
+and name it in `damaged`, and `run()` raises. The same holds for fuzzes and their failures. Runs, sample and telemetry
 arrays, the ceilings of a peak, fuzzes and failures are checked against their hash whenever they are read.
 """
 
@@ -477,7 +477,7 @@ class History:
     def _shown(
         self, rows: RunRows, hashes: tuple[dict[str, str], str], hidden: Mapping[int, str], *, all_findings: bool
     ) -> Run:
-        """What anybody may see of a run. Raises ContradictionError where its rows cannot all be true."""
+        """What a reader may see of a run. Raises ContradictionError where its rows cannot all be true."""
         record = rows.record(all_findings=all_findings)
         newer = self._version is not None and self._version > migrations.LATEST  # what that seals is not known here
         return masked(record, hidden) if newer or rows.fits(*hashes) else without_figures(record)

@@ -418,7 +418,7 @@ def load_runs(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[in
 
 
 def load_hidden(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, dict[int, str]]:
-    """Comparisons whose figures nobody may be shown: by run and position, with what to say instead."""
+    """Comparisons whose figures may not be shown: by run and position, with what to say instead."""
     found: dict[int, dict[int, str]] = {}
     if schema_version(connection) < FINDINGS_SINCE or not fetch(connection, "SELECT 1 FROM quarantines LIMIT 1"):
         return found
@@ -431,7 +431,7 @@ def load_hidden(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict[
 
 
 def without_figures(record: Run) -> Run:
-    """What may be shown of a run that is not what was written: what it is called, and that it was changed."""
+    """What may be shown of a run that is not what was written: its name, and that it was changed."""
     return msgspec.structs.replace(
         record,
         state=State.CHANGED,
@@ -450,7 +450,7 @@ def without_figures(record: Run) -> Run:
 
 
 def masked(record: Run, hidden: Mapping[int, str]) -> Run:
-    """The record without the figures that nobody may be shown, and then without a verdict of its own.
+    """The record without the figures that may not be shown, and then without a verdict.
 
     Args:
         record: as it was written.

@@ -1,6 +1,6 @@
 """What the store keeps of a run beside its record: samples and telemetry, as parallel arrays.
 
-None of a face's start needs numpy, so they stand apart from the record.
+None of a frontend's start needs numpy, so they stand apart from the record.
 """
 
 from __future__ import annotations

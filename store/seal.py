@@ -138,9 +138,7 @@ def array_hashes(connection: sqlite3.Connection, numbers: Sequence[int]) -> dict
     """What the rows of each run say of its samples, by rung, and of its telemetry; the arrays are not looked at."""
     found: dict[int, tuple[dict[str, str], str]] = {number: ({}, "") for number in numbers}
     for chunk, marks in chunks(numbers):
-        for run, rung, sha in connection.execute(
-            f"SELECT run, rung, sha256 FROM samples WHERE run IN ({marks})", chunk
-        ):
+        for run, rung, sha in connection.execute(SAMPLES_SQL.format(marks=marks), chunk):
             found[run][0][rung] = sha
         for run, sha in connection.execute(f"SELECT run, sha256 FROM telemetry WHERE run IN ({marks})", chunk):
             found[run] = (found[run][0], sha)

@@ -59,16 +59,3 @@ _maker = UlidMaker()
 def new_ulid() -> str:
     """A ULID that sorts after every other one of this process."""
     return _maker.new()
-
-
-def ulid_wall_ms(ulid: str) -> int:
-    """Milliseconds since 1970 at which `ulid` was made. Raises ValueError for what is no ULID."""
-    value = 0
-    for letter in ulid.upper():
-        digit = ALPHABET.find(letter)
-        if digit < 0:
-            raise ValueError(f"{ulid!r} is no ULID: {letter!r} is not in {ALPHABET}")
-        value = value << 5 | digit
-    if len(ulid) != LENGTH or value >> (_TIME_BITS + _RANDOM_BITS):
-        raise ValueError(f"{ulid!r} is no ULID: it must have {LENGTH} characters and begin with 0 to 7")
-    return value >> _RANDOM_BITS

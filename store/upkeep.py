@@ -1,12 +1,11 @@
-"""Keeping the store: copies of it, what becomes of a damaged file, whether it is what was written, a reserve for a
-full disk.
+"""Keeping the store: copies, damaged files, whether it is what was written, and a reserve for a full disk.
 
-A copy, a restored file and a reserve get their names when they are whole and on the disk, so a process killed
-anywhere leaves the old state or the new one. Nothing that a person may still want is deleted: a file that gives way
-to a backup is kept beside it, and which of its runs the backup lacks is told by their ids.
+A copy, a restored file and a reserve get their names when they are whole and on the disk, so a process killed anywhere
+leaves the old state or the new one. Nothing that a person may still want is deleted: a file that gives way to a backup
+is kept beside it, and the ids of runs that the backup lacks are reported.
 
-SQLite's own check sees broken structure, not a flipped bit inside a value; `verify` recomputes every hash there is.
-On a full disk SQLite can neither delete nor fold its log in, so `make_ballast` keeps 16 MiB that can be given back.
+SQLite's own check sees broken structure, not a flipped bit inside a value; `verify` recomputes every hash there is. On
+a full disk SQLite can neither delete nor fold its log in, so `make_ballast` keeps 16 MiB that can be given back.
 
 `copy`, `tend` and the ballast are for the engine beside its writer, `copy_beside` and `verify` for any process beside
 it; `restore` and `vacuum` want the store to themselves. Imports neither numpy nor sqlite-utils; `verify` reads through
@@ -99,12 +98,12 @@ def ballast_file(path: Path) -> Path:
 
 
 def size_bytes(path: Path) -> int:
-    """Of the database with its write-ahead log, which is part of it until it is folded in."""
+    """Size of the database with its write-ahead log, which is part of it until it is folded in."""
     return sum(part.stat().st_size for part in (path, Path(f"{path}-wal")) if part.exists())
 
 
 def closed_file(path: Path) -> Path:
-    """Says which file the last writer of the store at `path` closed; there is none while one has it open."""
+    """The file that says which store the last writer at `path` closed. There is none while a writer has it open."""
     return path.with_name(f"{path.name}.closed")
 
 
@@ -162,7 +161,7 @@ def _read_only(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def quick_check(connection: sqlite3.Connection, path: Path) -> None:
-    """Raise StoreCorruptError where SQLite finds the structure of the file broken. Reads all of it."""
+    """Read the whole file. Raises StoreCorruptError where SQLite finds its structure broken."""
     # All of it is fetched: a statement that is under way would keep the file open, and its log beside it.
     ((found,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
     if found != "ok":
@@ -269,8 +268,8 @@ class Replaced:
 
     Attributes:
         aside: where the file is now that was there; None where there was none.
-        backup: whose copy is in use now; None where a fresh store will be begun.
-        missing: what the one has and the other lacks.
+        backup: the backup whose copy is in use now; None where a fresh store will be begun.
+        missing: runs that the old file has and the new one lacks.
     """
 
     aside: Path | None
@@ -671,8 +670,10 @@ def _cores() -> int:
 
 
 def _begun(pool: ProcessPoolExecutor | None, work: Callable[[], _Result]) -> Callable[[], _Result]:
-    """Have `work` done by a process. What is returned waits for its result; it works here where there is no process, or
-    it died."""
+    """Let a process do `work`. The function that is returned waits for its result.
+
+    It works here where there is no process, or the process died.
+    """
     if pool is None:
         return work
     from concurrent.futures import BrokenExecutor
@@ -705,7 +706,7 @@ def _portions(path: Path, after: int, pool: ProcessPoolExecutor) -> Iterator[_Pa
 
 
 def _in_the_background(parent: int) -> None:
-    """Leave Ctrl-C to the parent, give way to whatever else runs, and do not outlive the parent."""
+    """Leave Ctrl-C to the parent, give way to whatever else runs, and end with the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(5)
 
@@ -753,7 +754,7 @@ class _Bookmark:
                 found.damage += damage
 
     def keep(self, kind: str, after: int, found: Verified) -> None:
-        """All of a kind up to that number was looked at."""
+        """Note that all of a kind up to that number was looked at."""
         if self._known is None:
             return
         self.done[kind], self.checked[kind] = after, found.checked[kind]
@@ -772,7 +773,7 @@ class _Bookmark:
             partial.replace(self._file)
 
     def drop(self) -> None:
-        """Forget it."""
+        """Remove it."""
         with contextlib.suppress(OSError):
             self._file.unlink(missing_ok=True)
 
@@ -789,7 +790,7 @@ def _verify_content(connection: sqlite3.Connection, kind: str, key: str, table: 
 
 
 def vacuum(path: Path) -> tuple[int, int]:
-    """Rewrite the store without the room that is no longer used. No engine may use it. Returns bytes before and after.
+    """Rewrite the store without its unused room. No engine may use it. Returns bytes before and after.
 
     Raises:
         LookupError: there is no store.

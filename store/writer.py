@@ -98,7 +98,8 @@ class Store:
         (mode,) = db.execute("PRAGMA journal_mode").fetchone()
         self._place = place.Place(path, logged=mode == "wal")
         self._parted: place.Parted | None = None
-        self.finished: list[str] = []  # ids of the runs whose end was written, for who follows the store elsewhere
+        self.finished: list[str] = []  # ids of the runs whose end was written, for an engine that follows the store
+        self.environment: Mapping[str, object] = {}  # what was put last, for the same engine
 
     @classmethod
     def open(
@@ -345,7 +346,9 @@ class Store:
         return by_rung
 
     def release(self, check: str) -> int:
-        """Forget the quarantines that this check has caused: a person says that it was no rung's doing. How many."""
+        """Forget the quarantines that this check has caused: a person says that it was no rung's doing. Returns how
+        many.
+        """
         with self._transaction() as db:
             sql = 'DELETE FROM quarantines WHERE "check" = ? RETURNING number, target, rung'
             gone = db.execute(sql, [check]).fetchall()
@@ -402,7 +405,8 @@ class Store:
     # -- ceilings --------------------------------------------------------------------------------------------
 
     def put_peak(self, peak: Peak) -> None:
-        """Write a measurement of a GPU's ceilings, with the hash over it. Again with equal content changes nothing.
+        """Write a measurement of a GPU's ceilings, with the hash over it. Repeating it with equal content changes
+        nothing.
 
         Raises:
             ContradictionError: another peak has that id; values that the schema refuses.
@@ -521,6 +525,7 @@ class Store:
         digest = sha256(text.encode("ascii"))
         with self._transaction() as db:
             db["environments"].insert({"hash": digest, "content": text}, ignore=True)
+        self.environment = environment
         return digest
 
     # -- keeping ---------------------------------------------------------------------------------------------
@@ -554,7 +559,7 @@ class Store:
                 connection.execute("COMMIT")
             except sqlite3.DatabaseError as error:
                 if isinstance(typed(error, self.path), StoreCorruptError):
-                    self._whole = False  # whoever opens it next examines it
+                    self._whole = False  # the next to open it examines it
                 raise
             finally:
                 # SQLite has ended it itself where the disk is full; a second failure would hide the first.
@@ -659,7 +664,7 @@ def _caught(findings: Sequence[Sequence[str]]) -> dict[str, tuple[str, str]]:
 
 
 def _suspected(run: Run, findings: Sequence[Sequence[str]]) -> dict[str, tuple[str, str]]:
-    """All rungs that ran, where something outlasts the run and none of them is known to have left it."""
+    """All rungs that ran, where a change outlasts the run and no known rung has caused it."""
     why = next(
         (evidence for check, _, status, evidence in findings if check == INSTALLED_CHECK and status == _SUSPECT), None
     )
@@ -671,7 +676,9 @@ def _suspected(run: Run, findings: Sequence[Sequence[str]]) -> dict[str, tuple[s
 
 
 def _clears(run: Run, rung: str, findings: Sequence[Sequence[str]], check: str, device: str) -> bool:
-    """Whether a run of other code lets a rung out that this check has caught on this device: asked there, and well."""
+    """Whether a run of other code releases a rung that this check caught on this device: the check was asked there, and
+    passed.
+    """
     names = (rung, rung + TWIN_SUFFIX)
     said = {(name, status) for name, arm, status, _ in findings if arm in names}
     statuses = {status for _, status in said}

@@ -80,7 +80,7 @@ def light(*, limiter: str = "", **fields: Any) -> Light:
 
 
 def naive(*, speedup: float | None = None, **fields: Any) -> Naive:
-    """What a careless evaluator says; `speedup` stands for times that come to it."""
+    """What a naive harness says; `speedup` stands for times that come to it."""
     times = {"base_ms": speedup, "time_ms": 1.0} if speedup is not None else {}
     return Naive(**{**times, **fields})
 

@@ -1,8 +1,8 @@
-"""What the engine tells its faces: one ordered stream, the same for all of them, each with its `seq`.
+"""What the engine tells its clients: one ordered stream, the same for all of them, each with its `seq`.
 
 All texts are cleaned (no control or escape characters) before they are put into an event. `Reply`, `Welcome`, `Pulse`,
 `Status`, `EngineLog` and `Gap` belong to one connection and carry seq 0; all others are broadcast, kept in a
-journal on disk and replayed to a face that subscribes late.
+journal on disk and replayed to a client that subscribes late.
 
 Times ending in `_ns` are CLOCK_MONOTONIC, comparable on this host within one boot; NaN and -1 in telemetry mean
 "no answer", and are drawn as gaps.
@@ -60,8 +60,8 @@ class Pulse(Event, tag="pulse", kw_only=True):
 class Reply(Event, tag="reply", kw_only=True):
     """Answer to the request `to`. `error` is empty on success, else what was wrong and the next move.
 
-    `refused` are targets that cannot run on this machine, each with the reason: of several to run, where the others are
-    planned, and of one to watch, whose saves are looked at all the same.
+    `refused` names targets that cannot run on this machine, each with the reason. Other targets of the request are
+    planned. A target to watch is watched all the same.
     """
 
     to: int
@@ -116,7 +116,7 @@ class Status(Event, tag="status", kw_only=True):
     queue: list[QueueItem]
     watches: list[WatchItem]
     warm_workers: int
-    viewers: int
+    clients: int
     runs_done: int
     starting: str = ""  # as in Pulse
     store_note: str = ""  # "" for a store that keeps a write-ahead log; else what it keeps, and why
@@ -130,7 +130,7 @@ class EngineLog(Event, tag="engine_log", kw_only=True):
 
 
 class Gap(Event, tag="gap", kw_only=True):
-    """Events first..last are not coming: this face was too slow, or they are no longer kept."""
+    """Events first..last are not coming: this client was too slow, or they are no longer kept."""
 
     first: int
     last: int
@@ -142,20 +142,20 @@ class Gap(Event, tag="gap", kw_only=True):
 class RunPlanned(Event, tag="run_planned", kw_only=True):
     """A run was journalled; it will start when its device is free.
 
-    `run` has its arms in order, the baseline first, and neither its seed nor which sets will come unforeseen: nobody is
-    to know them before its end.
+    `run` has its arms in order, the baseline first. It has neither its seed nor the numbers of its held-out sets:
+    nobody may know these before its end.
     """
 
     run: Run
 
     @property
     def run_id(self) -> str:
-        """Of the run."""
+        """Id of the run."""
         return self.run.id
 
 
 class RunState(Event, tag="run_state", kw_only=True):
-    """A run moved on; its end is told by RunFinished alone."""
+    """A run moved on. RunFinished alone reports its end."""
 
     run_id: str
     state: State
@@ -284,7 +284,7 @@ class FuzzFinished(Event, tag="fuzz_finished", kw_only=True):
 
     @property
     def fuzz_id(self) -> str:
-        """Of the fuzz."""
+        """Id of the fuzz."""
         return self.fuzz.id
 
 
@@ -304,7 +304,7 @@ class ReplayFinished(Event, tag="replay_finished", kw_only=True):
     Attributes:
         outcome: "reproduced" (same inputs, same wrong output, byte for byte), "fails_otherwise" (same inputs, still
             wrong, other bytes), "passes", "other_inputs" (the inputs' bytes differ) or "impossible".
-        differs: what is not as it was: "torch 2.13.0, was 2.11.0".
+        differs: versions that changed since: "torch 2.13.0, was 2.11.0".
     """
 
     fuzz_id: str
@@ -315,13 +315,13 @@ class ReplayFinished(Event, tag="replay_finished", kw_only=True):
 
 
 class RunFinished(Event, tag="run_finished", kw_only=True):
-    """A run's end, after it was committed to the store: the record that was."""
+    """A run's end, with the record that was committed to the store."""
 
     run: Run
 
     @property
     def run_id(self) -> str:
-        """Of the run."""
+        """Id of the run."""
         return self.run.id
 
 
@@ -361,7 +361,7 @@ class WatchEdit(Event, tag="watch_edit", kw_only=True):
 
 
 class Banner(Event, tag="banner", kw_only=True):
-    """Something that the person must know: a full disk, a locked database, a lost GPU. "" clears it."""
+    """Something that the person must know: a full disk, a locked database, a lost GPU. An empty text clears it."""
 
     key: str
     text: str

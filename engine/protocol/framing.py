@@ -21,7 +21,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 MAX_FRAME_BYTES = 8 * 1024 * 1024
-MAX_REQUEST_BYTES = 256 * 1024  # of what a face sends: a thousand targets with their roots are less than half of it
+MAX_REQUEST_BYTES = 256 * 1024  # of what a client sends: a thousand targets with their roots are less than half of it
 _LENGTH = struct.Struct(">I")
 _NUMBER = struct.Struct(">Q")
 DIGEST_BYTES = 16

@@ -1,4 +1,4 @@
-"""What a face may ask of the engine. Every request but `Hello` carries `seq`, a number that the face counts up.
+"""What a client may ask of the engine. Every request but `Hello` carries `seq`, a number that the client counts up.
 
 The engine answers each request with `events.Reply(seq=...)`; a request repeated with the same client and seq
 (after a reconnect) is answered again but not carried out twice.
@@ -19,12 +19,12 @@ class Hello(Request, tag="hello", frozen=True, kw_only=True):
     """First frame of a connection.
 
     Attributes:
-        protocol: PROTOCOL of the face; where it differs the engine sends Welcome and accepts only Shutdown.
+        protocol: PROTOCOL of the client; where it differs the engine sends Welcome and accepts only Shutdown.
         build: hash of the installed sources, shown when it differs from the engine's.
-        client: a random id that the face keeps over reconnects.
+        client: a random id that the client keeps over reconnects.
         subscribe_from: send events from this seq on (of `epoch`), 0 for all that is kept; None for none.
         epoch: the engine's life that subscribe_from counts in; another epoch starts with a snapshot.
-        warm: keep workers warm as long as this face is connected.
+        warm: keep workers warm as long as this client is connected.
     """
 
     protocol: int
@@ -51,7 +51,7 @@ class StartRuns(Request, tag="start_runs", frozen=True, kw_only=True):
         trigger: "cli" or "tui".
         validity: "strict" or "portable": what an environment that is not fit for measuring does (checks.environment).
         without: ids of checks to leave out, to see what they are good for; such a run is SUSPECT and has no verdict.
-        naive: also ask what a careless evaluator would say; None for "in full runs".
+        naive: also ask what the naive harness would say; None for "in full runs".
     """
 
     seq: int
@@ -88,7 +88,7 @@ class FuzzTarget(Request, tag="fuzz", frozen=True, kw_only=True):
         seed: master seed; None for one that nobody can foresee.
         strategies: checks.oracle.schema.Strategy names; empty for the usual ones.
         case_s: patience with one case, 0 for the usual.
-        naive: also ask what a careless oracle would say (one shape, allclose).
+        naive: also ask what a naive oracle would say (one shape, allclose).
         lint: lint the task instead: cases measure how good right implementations are. `cases` still counts.
     """
 

@@ -280,7 +280,7 @@ def serve(channel: Channel, l2_bytes: int, place: Place) -> int:
 
                 channel.send(answer(job))
             elif isinstance(job, jobs.Naive):
-                from aisp.engine.worker import naive  # only the process that plays the careless evaluator needs it
+                from aisp.engine.worker import naive  # only the process that plays the naive harness needs it
 
                 folder = Path(os.fsdecode(job.folder))
                 take_caches(job)
@@ -291,7 +291,7 @@ def serve(channel: Channel, l2_bytes: int, place: Place) -> int:
 
                 if role is not None:
                     raise RuntimeError("TellImports after Load")
-                channel.send(imports.tell())
+                channel.send(imports.report())
             elif isinstance(job, jobs.Finish):
                 channel.send(role.done() if isinstance(role, Arm) else reports.Done(samples=0, sha256=""))
                 return 0
@@ -327,11 +327,11 @@ def answer_arm(channel: Channel, arm: Arm, job: jobs.AnyJob) -> None:
             for batch in arm.measure(job):
                 channel.send(batch)
         case jobs.Surrender():
-            channel.send(arm.surrender(job))
+            channel.send(arm.last_outputs(job))
         case jobs.Sustain():
             channel.send(arm.sustain(job))
         case jobs.Surprise():
-            channel.send(arm.surprise(job))
+            channel.send(arm.held_out(job))
         case jobs.Inspect():
             channel.send(arm.inspect())
         case jobs.Try():

@@ -34,9 +34,9 @@ from aisp.engine.worker.timers import (
     CaptureError,
     CudaTimer,
     HostTimer,
+    LaunchBatch,
     Outputs,
     Sample,
-    Shot,
     Timer,
     WarmedUp,
     batch,
@@ -52,7 +52,7 @@ STREAM_EVERY_NS = 40_000_000  # samples leave the process at least this often wh
 THROTTLED = 1  # store.record.DISCARDED: the clock was low
 LEAST_GROUP = 4  # fewer calls in one sample gain nothing over one
 GROUP_MEMORY_SHARE = 0.25  # of the free device memory, for the buffers of a group
-ALIKE = 1e-2  # of a fingerprint's norm; the engine judges strictly, here only company is decided
+ALIKE = 1e-2  # of a fingerprint's norm; the engine judges strictly, here only how calls are batched is decided
 RANKS_WARM_UP_CALLS = 12
 MIXTURE = 4099  # a prime: the pattern of which elements come from which set repeats in no row
 GROUP_PREPARE_S = 2.0  # for prepare() on every set of buffers
@@ -78,12 +78,12 @@ class _Sensors:
                 continue
             try:
                 self.all.append(kind(site))
-            except Exception as error:  # see _told
-                self._failed[kind.name] = _told(error)
+            except Exception as error:  # see _described
+                self._failed[kind.name] = _described(error)
         self._around = [s for s in self.all if _overrides(s, "before_call")]
         self._behind = [s for s in self.all if _overrides(s, "after_call")]
 
-    def tell(self, hook: str, *arguments: object) -> None:
+    def call(self, hook: str, *arguments: object) -> None:
         """Call one hook of every sensor."""
         for sensor in self.all:
             self._ask(sensor, hook, *arguments)
@@ -105,8 +105,8 @@ class _Sensors:
         start = time.perf_counter_ns()
         try:
             getattr(sensor, hook)(*arguments)
-        except Exception as error:  # see _told
-            self._failed[sensor.name] = f"{hook}: {_told(error)}"
+        except Exception as error:  # see _described
+            self._failed[sensor.name] = f"{hook}: {_described(error)}"
         if hook in ("before_call", "after_call"):
             self._spent_ns[sensor.name] = self._spent_ns.get(sensor.name, 0) + time.perf_counter_ns() - start
 
@@ -117,8 +117,8 @@ class _Sensors:
             if sensor.name not in self._failed:
                 try:
                     found[sensor.name] = packed(sensor.facts())
-                except Exception as error:  # see _told
-                    self._failed[sensor.name] = f"facts: {_told(error)}"
+                except Exception as error:  # see _described
+                    self._failed[sensor.name] = f"facts: {_described(error)}"
         return reports.Sensed(facts=found, failed=self._failed)
 
     def cost_us(self) -> dict[str, float]:
@@ -126,8 +126,8 @@ class _Sensors:
         return {name: spent / 1e3 / max(self._samples, 1) for name, spent in self._spent_ns.items()}
 
 
-def _told(error: Exception) -> str:
-    """Whatever a sensor stumbles over must not end the run; its check becomes UNAVAILABLE and says this."""
+def _described(error: Exception) -> str:
+    """Why a sensor failed. No failure of a sensor ends the run; its check becomes UNAVAILABLE and says this."""
     return f"{kind_of(error)}: {said(error)}"[:300]
 
 
@@ -146,10 +146,10 @@ class _Bound:
 
 
 class _Group:
-    """What one sample times: a shot, and the buffers that each of its calls reads."""
+    """A launch batch, and the buffers that each of its calls reads."""
 
-    def __init__(self, shot: Shot, buffers: list[list[object]], note: str = "") -> None:
-        self.shot = shot
+    def __init__(self, launches: LaunchBatch, buffers: list[list[object]], note: str = "") -> None:
+        self.launches = launches
         self.buffers = buffers  # per call, in the argument order of run(); with warm caches all calls share one
         self.note = note  # why it is less than was asked for
 
@@ -189,10 +189,10 @@ class Arm:
         )
         self._ranks = Ranks(job.rank, job.ranks, job.meeting, job.device)  # decides which GPU is this process's
         self._sensors = _Sensors(self._site)
-        self._sensors.tell("before_import")
+        self._sensors.call("before_import")
         module = import_module(self._folder, job.module)
         self._run, self._prepare = entries_of(module)
-        self._sensors.tell("after_import")
+        self._sensors.call("after_import")
 
     # -- inputs ----------------------------------------------------------------------------------------------------
 
@@ -227,7 +227,7 @@ class Arm:
         return reports.Taken(nbytes=held)
 
     def _mine(self, blob: jobs.Blob) -> dict[str, torch.Tensor]:
-        """What lies in a blob by name; of several ranks, this one's slices."""
+        """What lies in a blob, by name; of several ranks, this one's slices."""
         names = (slot.name for slot in blob.slots)
         return {name: self._ranks.part(whole) for name, whole in zip(names, tensors.read(blob), strict=True)}
 
@@ -273,7 +273,7 @@ class Arm:
         start = time.perf_counter()
         self._check_arguments(len(bound.buffers))
         bound.call = self._prepared(bound.buffers)
-        self._sensors.tell("after_prepare", bound.case, bound.buffers)
+        self._sensors.call("after_prepare", bound.case, bound.buffers)
         self._refill(bound, 0)
         self._outputs(bound, bound.call(*bound.buffers))
         self._synchronize()
@@ -370,7 +370,7 @@ class Arm:
         return reports.Executed(outputs=blob, fingerprint=fingerprint, peak_bytes=peak)
 
     def _moved(self, bound: _Bound) -> list[object]:
-        """Other buffers with the same values: whoever goes by addresses takes them for others."""
+        """Other buffers with the same values: a rung that goes by addresses takes them for others."""
         moved: list[object] = []
         for spec, buffer in zip(self._target.inputs, bound.buffers, strict=True):
             if spec.made:
@@ -393,7 +393,7 @@ class Arm:
         self._poisonable = fresh
 
     def _poison_last(self) -> None:
-        """Overwrite what the call before returned. Who hands it back unwritten hands back poison."""
+        """Overwrite what the call before returned. A rung that hands it back unwritten hands back poison."""
         if not self._poisonable:
             return
         self._site.poisoned.calls += 1
@@ -446,13 +446,13 @@ class Arm:
                 CudaTimer(self._l2_bytes, latency=latency, warm=job.warm) if self._device == "cuda" else HostTimer()
             )
         timer = self._timer
-        self._sensors.tell("before_timing")
+        self._sensors.call("before_timing")
         gc.freeze()  # a full collection takes 100 ms; it was done while standing by
         self._group = _Group(single(lambda: call(*bound.buffers)), [bound.buffers])
         if self._ranks.several:
             warmed = self._warm_up_together(timer, bound)
         else:
-            warmed = timer.warm_up(self._group.shot, lambda: self._refill(bound, 0), job.budget_ms)
+            warmed = timer.warm_up(self._group.launches, lambda: self._refill(bound, 0), job.budget_ms)
         return reports.WarmedUp(
             per_call_ms=warmed.per_call_ms,
             per_sample_ms=max(self._sample_wall_ms(bound), warmed.per_call_ms),
@@ -466,7 +466,7 @@ class Arm:
         )
 
     def _warm_up_together(self, timer: Timer, bound: _Bound) -> WarmedUp:
-        """A fixed number of samples: ranks that stopped at different ones would wait for each other for ever."""
+        """Take a fixed number of samples: ranks that stop at different ones would wait for each other for ever."""
         times = [self._take(bound, [0])[0].device_ms for _ in range(RANKS_WARM_UP_CALLS)]
         if isinstance(timer, CudaTimer):
             timer.read_empty_pairs()
@@ -479,7 +479,7 @@ class Arm:
     def _sample_wall_ms(self, bound: _Bound) -> float:
         """Wall clock of one sample as the turns will take them, to know how many fit into one."""
         start = time.monotonic()
-        self._take(bound, [0] * self._grouped.shot.calls)
+        self._take(bound, [0] * self._grouped.launches.calls)
         return (time.monotonic() - start) * 1e3
 
     @property
@@ -489,7 +489,7 @@ class Arm:
         return self._group
 
     def group(self, job: jobs.Group) -> reports.Grouped:
-        """Let one sample time several calls, or one again. What is impossible is left undone, with the reason."""
+        """Let one sample time several calls, or one again. The answer says why less than that is possible."""
         bound = self._bound[job.case]
         timer = self._timer
         if timer is None:
@@ -501,17 +501,17 @@ class Arm:
             self._group = self._several(bound, timer, job)
         found = self._group
         # Also finds how long the stream must be held now.
-        timer.warm_up(found.shot, lambda: self._fill_all(bound, [0] * found.shot.calls), 0.0)
+        timer.warm_up(found.launches, lambda: self._fill_all(bound, [0] * found.launches.calls), 0.0)
         return reports.Grouped(
-            kind=found.shot.kind,
-            calls=found.shot.calls,
+            kind=found.launches.kind,
+            calls=found.launches.calls,
             per_sample_ms=self._sample_wall_ms(bound),
             timing=timer.timing,
             note=found.note,
         )
 
     def _several(self, bound: _Bound, timer: Timer, job: jobs.Group) -> _Group:
-        """As many calls as are wanted and fit, captured where they can be."""
+        """A launch batch of as many calls as are wanted and fit, captured where they can be."""
         alone = self._grouped
         if not isinstance(timer, CudaTimer) or not timer.timing.held:
             alone.note = f"samples are taken {timer.timing}: one call each"
@@ -549,10 +549,10 @@ class Arm:
         return _Group(batch(calls), buffers)
 
     def _each_for_itself(self, bound: _Bound, launch: Callable[[], Sequence[Any]], buffers: list[list[object]]) -> bool:
-        """Whether calls made one after the other leave each its own outputs, those of its own inputs.
+        """Whether calls made one after the other each leave outputs of their own, from inputs of their own.
 
-        A rung may well keep one output buffer, or what prepare() made, in a global: alone it is right. So is one that
-        does a part on the host, which a replayed graph leaves out.
+        A rung may keep one output buffer, or what prepare() made, in a global: alone it is right. So is one that does a
+        part on the host, which a replayed graph leaves out.
         """
         own = self._callable(bound)
         wanted: list[list[float]] = []
@@ -618,7 +618,7 @@ class Arm:
         seen = registry.Call(stage, bound.case, self._grouped.buffers)
         self._poison_last()
         self._sensors.before(seen)
-        found = timer.sample(self._grouped.shot, lambda: self._fill_and_meet(bound, sets))
+        found = timer.sample(self._grouped.launches, lambda: self._fill_and_meet(bound, sets))
         outputs = [self._outputs(bound, returned) for returned in found.outputs]
         fingerprints = self._fingerprints(outputs)
         self._sensors.after(replace(seen, outputs=outputs, sample=found))
@@ -628,7 +628,7 @@ class Arm:
     def measure(self, job: jobs.Measure) -> Iterator[reports.Samples]:
         """Take samples until all sets are served or the budget is spent, sending them as they come."""
         bound = self._bound[job.case]
-        calls = self._grouped.shot.calls
+        calls = self._grouped.launches.calls
         if len(job.sets) % calls:
             raise RuntimeError(f"{len(job.sets)} sets for samples of {calls} calls")
         pending: list[tuple[list[int], Sample, int, list[float]]] = []
@@ -649,7 +649,7 @@ class Arm:
                 self._last = (sets[-1], outputs[-1])
                 now = time.monotonic_ns()
                 last = start + calls >= len(job.sets)
-                if not self._ranks.several:  # they take the same samples and tell of them together
+                if not self._ranks.several:  # ranks take the same samples and report them together
                     last = last or now > deadline_ns or throttled
                 if last or (now - sent_ns > STREAM_EVERY_NS and not self._ranks.several):
                     yield self._batch(job.round, pending, last)
@@ -667,7 +667,7 @@ class Arm:
         self._digest.update(struct.pack(f"<{len(times)}d", *times))
         return reports.Samples(
             round=round_number,
-            calls=self._grouped.shot.calls,
+            calls=self._grouped.launches.calls,
             sets=[number for sets, _, _, _ in pending for number in sets],
             device_ms=times,
             host_ms=[found.host_ms for _, found, _, _ in pending],
@@ -682,7 +682,7 @@ class Arm:
         )
 
     def sustain(self, job: jobs.Sustain) -> reports.Sustained:
-        """Call after call, and wait for the device; whoever asks has the clock."""
+        """Call again and again, then wait for the device; the engine has the clock."""
         bound = self._bound[job.case]
         call = self._callable(bound)
         self._refill(bound, 0)
@@ -692,21 +692,21 @@ class Arm:
         self._synchronize()
         return reports.Sustained(calls=job.calls)
 
-    def surprise(self, job: jobs.Surprise) -> reports.Surprised:
-        """Samples on values that were never here before, each after one on values that were."""
+    def held_out(self, job: jobs.Surprise) -> reports.Surprised:
+        """Take samples on held-out values, each after one on known values."""
         bound = self._bound[job.case]
-        calls = self._grouped.shot.calls
+        calls = self._grouped.launches.calls
         seen_ms: list[float] = []
         unseen_ms: list[float] = []
         blob = job.outputs
         gc.disable()
         try:
             for number, known in enumerate(job.seen):
-                unseen = self._unseen(bound, job, number)  # made first: it leaves the caches alike for both
-                seen_ms.append(self._take(bound, [known] * calls, "surprise")[0].device_ms)
+                unseen = self._unseen(bound, job, number)  # made first, so that the caches are alike for both
+                seen_ms.append(self._take(bound, [known] * calls, "held_out")[0].device_ms)
                 bound.sets.append(unseen)
                 try:
-                    found, outputs, _ = self._take(bound, [len(bound.sets) - 1] * calls, "surprise")
+                    found, outputs, _ = self._take(bound, [len(bound.sets) - 1] * calls, "held_out")
                 finally:
                     bound.sets.pop()
                 unseen_ms.append(found.device_ms)
@@ -718,7 +718,9 @@ class Arm:
         return reports.Surprised(seen_ms=seen_ms, unseen_ms=unseen_ms, outputs=blob)
 
     def _unseen(self, bound: _Bound, job: jobs.Surprise, number: int) -> dict[int, torch.Tensor]:
-        """The blob's values first, then every element of one of two known sets; permutations are moved round."""
+        """The sets of values for the pairs: the blob's values first, then known sets mixed element by element and moved
+        round.
+        """
         if number:
             shift, first = job.shifts[number - 1], job.seen[number]
             second = bound.sets[(first + 1) % len(bound.sets)]
@@ -746,7 +748,7 @@ class Arm:
             self._synchronize()
             self._site.call_once = functools.partial(self._call_once, timed)
             self._site.launch_once = functools.partial(self._callable(timed), *timed.buffers)
-            self._sensors.tell("after_timing")
+            self._sensors.call("after_timing")
         return reports.Inspected(sensed=[self._sensors.sensed()], cost_us=self._sensors.cost_us())
 
     def _call_once(self, bound: _Bound, number: int = 0) -> object:
@@ -756,7 +758,7 @@ class Arm:
         self._synchronize()
         return returned
 
-    def surrender(self, job: jobs.Surrender) -> reports.Surrendered:
+    def last_outputs(self, job: jobs.Surrender) -> reports.Surrendered:
         """Hand over what the last timed call left behind."""
         if self._last is None:
             return reports.Surrendered(outputs=job.outputs, set_index=-1)
@@ -764,7 +766,7 @@ class Arm:
         return reports.Surrendered(outputs=self._hand_over(outputs, job.outputs.name), set_index=number)
 
     def done(self) -> reports.Done:
-        """What was sent in all. Compile helpers are sent home first: left alone, they keep the process for seconds."""
+        """Report what was sent in all, and end compile helpers first: left alone, they keep the process for seconds."""
         self._ranks.leave()
         inductor = sys.modules.get("torch._inductor.async_compile")
         if inductor is not None:
@@ -774,15 +776,15 @@ class Arm:
     # -- fingerprints ----------------------------------------------------------------------------------------------
 
     def _fingerprint(self, outputs: Outputs) -> list[float]:
-        """Of one call; see _fingerprints."""
+        """Fingerprint of one call; see _fingerprints."""
         return self._fingerprints([outputs])
 
     def _fingerprints(self, calls: Sequence[Outputs]) -> list[float]:
-        """Per call and output: two random projections and the sum of squares; computed on the outputs' device.
+        """Per call and output: two random projections and the sum of squares, computed on the outputs' device.
 
-        Bitwise the same for bitwise the same outputs; one wrong element among n moves a projection by about
-        its error over sqrt(n) RMS, far above rounding. The weights differ in size and not in sign alone, so that
-        elements and rows that changed places show as well.
+        Outputs that are the same bit for bit have the same fingerprint, bit for bit. One wrong element among n moves a
+        projection by about its error over sqrt(n) RMS, far above rounding. The weights differ in size and not in sign
+        alone, so elements and rows that changed places show as well.
         """
         outputs = [output for returned in calls for output in returned]
         parts = [self._project(output.detach().reshape(-1).to(self._torch.float32)) for output in outputs]

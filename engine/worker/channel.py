@@ -50,7 +50,7 @@ class Channel:
         return key
 
     def receive(self) -> jobs.AnyJob | None:
-        """The next job, or None when the engine has closed the line. The shared files of the one before are given back.
+        """The next job, or None when the engine has closed the line. Gives back the shared files of the job before.
 
         Raises:
             FrameError: somebody else read from the line, so that a part of it is missing here.
@@ -68,7 +68,7 @@ class Channel:
         return job
 
     def send(self, report: reports.AnyReport) -> None:
-        """Send one report whole. Text in it may be of the lesson's making: what is no UTF-8 goes as its escape."""
+        """Send one report whole. Text of a lesson's making may be no UTF-8: it goes as its escape."""
         try:
             frame = self._encoder.frame(report)
         except UnicodeEncodeError:
@@ -87,7 +87,7 @@ def packed(value: msgspec.Struct) -> msgspec.Raw:
 
 
 def _sendable(value: Any) -> Any:
-    """The same with lone surrogates escaped: file names, compilers' output and JSON bring such."""
+    """The value with lone surrogates escaped: file names, compilers' output and JSON bring them."""
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, msgspec.Struct):

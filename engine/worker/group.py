@@ -5,10 +5,10 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from aisp.checks.distributed import MEETING_GROUP
+from aisp.checks.distributed import RENDEZVOUS_GROUP
 from aisp.engine.worker import timers
 
-MEETING_PATIENCE = datetime.timedelta(seconds=60)
+RENDEZVOUS_PATIENCE = datetime.timedelta(seconds=60)
 
 
 class Ranks:
@@ -16,11 +16,11 @@ class Ranks:
 
     Args:
         rank, ranks: which of how many.
-        meeting: a path that no file has yet, the same for all.
+        rendezvous: a path that no file has yet, the same for all.
         device: "cuda" (NCCL, a GPU each) or "cpu" (gloo).
     """
 
-    def __init__(self, rank: int, ranks: int, meeting: str, device: str) -> None:
+    def __init__(self, rank: int, ranks: int, rendezvous: str, device: str) -> None:
         self.rank = rank
         self.ranks = ranks
         self._ours: Any = None
@@ -32,19 +32,19 @@ class Ranks:
         if device == "cuda":
             torch.cuda.set_device(rank)
             if rank:
-                # The instruments were made for the first GPU while this process stood by: events recorded there would
-                # time nothing of what this rank does.
+                # The torch handles were saved for the first GPU while this process stood by: events recorded
+                # there would time nothing of what this rank does.
                 timers.stand_ready(anew=True)
         dist.init_process_group(
             "nccl" if device == "cuda" else "gloo",
-            init_method=f"file://{meeting}",
+            init_method=f"file://{rendezvous}",
             rank=rank,
             world_size=ranks,
-            timeout=MEETING_PATIENCE,
+            timeout=RENDEZVOUS_PATIENCE,
             device_id=torch.device("cuda", rank) if device == "cuda" else None,
         )
         # The lesson's collectives cannot be mixed up with ours.
-        self._ours = dist.new_group(backend="gloo", timeout=MEETING_PATIENCE, group_desc=MEETING_GROUP)
+        self._ours = dist.new_group(backend="gloo", timeout=RENDEZVOUS_PATIENCE, group_desc=RENDEZVOUS_GROUP)
         self._barrier = dist.barrier  # as it is before the lesson is loaded
 
     @property

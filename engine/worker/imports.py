@@ -11,7 +11,7 @@ from aisp.engine.protocol import reports
 _NOT_FILES = ("/dev/", "/proc/", "/sys/", "/memfd:", "/SYSV")
 
 
-def tell() -> reports.ImportsTold:
+def report() -> reports.ImportsTold:
     """The import path, the files of all modules with those that Python has compiled them to, and all that is mapped."""
     files: set[str] = set()
     for module in list(sys.modules.values()):

@@ -1,4 +1,4 @@
-"""Importing a lesson's module from its snapshot, and telling what went wrong in the words of its author's files."""
+"""Importing a lesson's module from its snapshot, and reporting its errors in the words of its author's files."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def callable_of(module: ModuleType, name: str) -> object:
 
 
 def entries_of(module: ModuleType) -> tuple[Any, Any]:
-    """A rung's run and prepare, None for the one that it does without; what prepare returns is timed instead of run.
+    """A rung's run and prepare; None for the one that it does without. What prepare returns is timed instead of run.
 
     Raises LessonError where there is neither, and where prepare is no function.
     """
@@ -122,7 +122,7 @@ def kind_of(error: BaseException) -> str:
 
 
 def said(error: BaseException) -> str:
-    """What an exception says, cut in its middle to MAX_MESSAGE_CHARACTERS; where it cannot say it, why."""
+    """What an exception says, cut in its middle to MAX_MESSAGE_CHARACTERS; why, where it cannot say it."""
     try:
         return _cut(str(error), MAX_MESSAGE_CHARACTERS)
     except BaseException as other:  # __str__ is the lesson's code, and may leave as well as raise
@@ -130,7 +130,7 @@ def said(error: BaseException) -> str:
 
 
 def _cut(text: str, most: int) -> str:
-    """Its beginning and its end: where an error holds the trace of another process, the reason comes last.
+    """The text's beginning and end: where an error holds the trace of another process, the reason comes last.
 
     A subclass of str may have methods of its own; a slice by str's is plain text.
     """

@@ -1,4 +1,4 @@
-"""The careless evaluator: what most harnesses do, kept here as the yardstick of how far it can be fooled.
+"""The naive harness: what most harnesses do, kept here as the yardstick of how far it can be fooled.
 
 One process imports baseline and rung. Both get the same tensors, never refilled. Right is what torch.allclose takes for
 the baseline's (rtol = atol = 1e-2), on one shape. Time is that of ten calls between one pair of events on the current
@@ -37,7 +37,7 @@ def answer(job: jobs.Naive) -> reports.NaiveMeasured:
     try:
         return _evaluate(job)
     except Exception as error:
-        # A rung may raise anything; what a careless harness says of it is then just that.
+        # A rung may raise anything; what a naive harness says of it is then just that.
         return reports.NaiveMeasured(base_ms=None, time_ms=None, accepts=None, note=summary(error))
 
 

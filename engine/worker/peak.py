@@ -1,11 +1,10 @@
 """Measuring what a GPU can do at most: one ceiling a job, in a fresh process with no lesson loaded.
 
 Every ceiling is the best median over several ways of asking for it (kernels of our own, and PyTorch's), each of at
-least 20 repetitions behind a stream that is held, so that no host time is in them. Bandwidth is measured on two sets
-of buffers in turns, so that what lies in the L2 at the start, clean or dirty, is what the same work has left there:
-nothing is found in the cache that was not read from memory, and each written line costs the writing back of another.
-Matrix products run on random data: zeros switch fewer transistors and let the clock rise. Without tensor cores
-chains of multiply-adds in registers are asked as well.
+least 20 repetitions behind a stream that is held, so that no host time is in them. Bandwidth is measured on two sets of
+buffers in turns. The L2 then holds at the start, clean or dirty, what the same work has left there: everything is read
+from memory, and each written line costs the writing back of another. Matrix products run on random data: zeros switch
+fewer transistors and let the clock rise. Without tensor cores chains of multiply-adds in registers are tried as well.
 
 Clocks, power limits and every other setting of the GPU are left as they are.
 """
@@ -213,8 +212,10 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """The best way's time for one call, in seconds, the SM clock while it ran, out of how many ways it is the best,
-    and why none of them is a kernel of our own."""
+    """The best way's time for one call in seconds, and the SM clock while it ran.
+
+    Also how many ways were tried, and why none of them is a kernel of our own.
+    """
 
     name: str
     seconds: float
@@ -281,17 +282,17 @@ class Bench:
         self._torch.cuda.empty_cache()
 
     def measure(self, name: str, footprint_bytes: int | None) -> reports.CeilingMeasured:
-        """One ceiling by its name in CEILINGS. Raises NotHereError, or whatever the GPU makes of it."""
+        """Measure one ceiling by its name in CEILINGS. Raises NotHereError, or what the GPU raises."""
         kind, _, rest = name.partition(" ")
         if name == LAUNCH_EMPTY:
-            return self._told(name, self._best(self._empty_ways()), lambda best: best.seconds)
+            return self._record(name, self._best(self._empty_ways()), lambda best: best.seconds)
         if name == LAUNCH_GRAPH_NODE:
             return self._graph_node()
         if name == LAUNCH_EAGER:
             return self._eager()
         if kind == "dram" and footprint_bytes:
             best = self._best(self._memory_ways(rest, footprint_bytes))
-            return self._told(name, best, lambda best: footprint_bytes / best.seconds, footprint_bytes)
+            return self._record(name, best, lambda best: footprint_bytes / best.seconds, footprint_bytes)
         if name == L2_READ and footprint_bytes:
             return self._l2(footprint_bytes)
         if rest == "dense" and kind in DENSE:
@@ -302,7 +303,7 @@ class Bench:
             return self._peer_copy()
         raise NotHereError(f"{name!r} is not a ceiling; there are {', '.join(CEILINGS)}")
 
-    def _told(
+    def _record(
         self, name: str, best: Best, value: Callable[[Best], float], footprint_bytes: int | None = None
     ) -> reports.CeilingMeasured:
         note = f"best of {best.ways}: {best.name}" if best.ways > 1 else best.name
@@ -347,7 +348,7 @@ class Bench:
         return Best(way.name, seconds, statistics.median(clocks) if clocks else None)
 
     def _best(self, ways: Iterator[Way]) -> Best:
-        """The fastest of several ways; one that this machine cannot go is left out, unless none is left."""
+        """The fastest of several ways. A way that does not work here is left out, unless none is left."""
         return self._best_of((way, functools.partial(self._median, way)) for way in ways)
 
     def _best_of(self, tries: Iterable[tuple[Way, Callable[[], Best]]]) -> Best:
@@ -408,7 +409,7 @@ class Bench:
             return replace(long, seconds=seconds)
 
         best = self._best_of((way, functools.partial(per_node, way)) for way in self._empty_ways())
-        return self._told(LAUNCH_GRAPH_NODE, best, lambda b: b.seconds)
+        return self._record(LAUNCH_GRAPH_NODE, best, lambda b: b.seconds)
 
     def _eager(self) -> reports.CeilingMeasured:
         """Host time of one small PyTorch operation, launched again and again."""
@@ -490,7 +491,9 @@ class Bench:
 
                     yield Way(f"{OWN}{unroll} vectors a thread, {blocks} blocks an SM", own, own)
 
-        return self._told(L2_READ, self._best(ways()), lambda b: footprint_bytes * passes / b.seconds, footprint_bytes)
+        return self._record(
+            L2_READ, self._best(ways()), lambda b: footprint_bytes * passes / b.seconds, footprint_bytes
+        )
 
     # -- arithmetic ------------------------------------------------------------------------------------------------
 
@@ -516,7 +519,7 @@ class Bench:
         finally:
             torch.set_float32_matmul_precision(before)
         named = replace(best, name=f"{n}³, {best.name}")
-        return self._told(f"{precision} dense", named, lambda b: 2.0 * n**3 / b.seconds)
+        return self._record(f"{precision} dense", named, lambda b: 2.0 * n**3 / b.seconds)
 
     def _product_ways(self, precision: str, n: int) -> Iterator[Way]:
         """The right operand stored by rows and by columns: which is faster differs by GPU and type."""
@@ -599,7 +602,7 @@ class Bench:
             best = Best(
                 "one copy of pageable memory, by the host's clock", statistics.median(times[WARM_UPS:]), None, 1
             )
-        return self._told(name, best, lambda b: LINK_BYTES / b.seconds, LINK_BYTES)
+        return self._record(name, best, lambda b: LINK_BYTES / b.seconds, LINK_BYTES)
 
     def _peer_copy(self) -> reports.CeilingMeasured:
         """From the first GPU's memory into the second's, over NVLink where there is one."""
@@ -611,4 +614,4 @@ class Bench:
             goal.copy_(source, non_blocking=True)
 
         best = self._median(Way("one copy from GPU 0 to GPU 1", copy, copy))
-        return self._told("peer copy", best, lambda b: LINK_BYTES / b.seconds, LINK_BYTES)
+        return self._record("peer copy", best, lambda b: LINK_BYTES / b.seconds, LINK_BYTES)

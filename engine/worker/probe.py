@@ -1,7 +1,7 @@
 """What stands around a sample on the GPU: a hold over all of its SMs, a second clock of their own, a free cache.
 
 Before and after the timed region one block per SM notes that SM's cycle counter and the nanosecond timer that all SMs
-share. From these readings come three figures, and no event is in any of them:
+share. Three figures come from these readings, and no event is in any of them:
 
 - the time between the last SM's reading before and the first SM's after, which bounds the time between the two events:
   the first event waits for all blocks of the reading before, and no block of the reading after begins before the second
@@ -13,13 +13,13 @@ share. From these readings come three figures, and no event is in any of them:
 Cycle counters are compared with those of the same SM, since each counts from a start of its own; the timer is one for
 all. On GPUs before Hopper it steps in about 1 us, on some in 1 ms, so its step is measured when the process stands by.
 
-Readings are cleared and fetched through the driver, by functions that were taken before a lesson was imported: torch's
-copies and fills pass every mode that a lesson may have entered.
+The driver clears and fetches the readings, by functions that were saved before a lesson was imported: torch's copies
+and fills pass every mode that a lesson may have entered.
 
-The hold takes every thread slot of every SM: two blocks of half an SM's threads each, of which one thread looks at the
-timer now and then and all others wait for it. Beside such blocks no block of another kernel fits, so that work on other
-streams starts after the hold as well. It uses no shared memory, hence the caches are split as they were. Copies are
-not kept from running: the engines that make them are no SMs.
+The hold takes every thread slot of every SM: two blocks of half an SM's threads each. One thread of a block looks at
+the timer now and then and all others wait for it. No block of another kernel fits beside such blocks, so work on other
+streams starts after the hold as well. It uses no shared memory, so the caches stay split as they were. Copies may run
+meanwhile: the engines that make them are no SMs.
 """
 
 from __future__ import annotations

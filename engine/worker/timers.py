@@ -1,27 +1,27 @@
 """Taking one sample. Everything that is not the call stands outside the two time stamps.
 
 On a GPU, cold: refill the inputs, flush the L2, hold the GPU until the host has launched everything, event, calls,
-event. The hold is a kernel that fills every SM for a while: the launch cost of a call that is all kernels never shows,
-and no kernel of any other stream can start before the clock does. A call that waits for the GPU itself outlasts any
-hold; that is noticed, and its samples say so. What an empty event pair reads is taken off (1.28 us on an H100; a pair
-around a kernel still reads some 1.2 us more than the profiler).
+event. The hold is a kernel that fills every SM for a while. So the launch cost of a call that is all kernels never
+shows, and no kernel of another stream can start before the clock does. A call that waits for the GPU itself outlasts
+any hold; that is noticed, and its samples say so. What an empty event pair reads is taken off (1.28 us on an H100; a
+pair around a kernel still reads some 1.2 us more than the profiler).
 
 Each sample has a second clock, which no event is part of: the counters of all SMs, read around the pair of events
 (engine.worker.probe), less what they read around an empty pair. They give the sample's SM cycles, and a time that must
 agree with that of the events.
 
-What ends after the second event is not in the time, so it is looked for: how long the whole device stays busy after
-the timed stream is done (lag), and whether Python threads go on working when the call has returned.
+Work that ends after the second event is not in the time, so the timer looks for it: how long the whole device stays
+busy after the timed stream is done (lag), and whether Python threads go on working when the call has returned.
 
-A call of a few microseconds is timed in company: a replayed graph of several calls between one pair of events, each
+A call of a few microseconds is timed as a launch batch: a replayed graph of several calls between one event pair, each
 on buffers of its own, so that the data of every one is cold. Where capture is impossible, or a call has more than one
 kernel, they are launched one by one behind the hold (some 0.7 us more per call than in a graph, on an H100): a graph
 would shorten the gaps between the kernels of a call, which are the call's own.
 
 On a CPU: refill, monotonic clock, call, monotonic clock. The caches are as the refill left them.
 
-Clocks and events are called by references that were taken before any lesson was imported, those of torch below its
-Python classes: a lesson that replaces `time.perf_counter_ns` or `torch.cuda.Event.elapsed_time` changes no number.
+Clocks and events are called by handles that were saved before any lesson was imported, those of torch below its Python
+classes: a lesson that replaces `time.perf_counter_ns` or `torch.cuda.Event.elapsed_time` changes no number.
 """
 
 from __future__ import annotations
@@ -76,14 +76,14 @@ class CaptureError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Shot:
-    """What one sample times: one call, or several that stand for one.
+class LaunchBatch:
+    """What one sample times: one call, or several calls together.
 
     Attributes:
         launch: makes all calls; their outputs, in order.
         calls: how many.
         kind: "single", "batch" (launched one by one) or "graph" (one replay).
-        held: what the launch reads without naming it, and what must therefore live as long: a graph knows addresses.
+        held: what the launch reads without naming it, kept alive as long: a graph knows only addresses.
     """
 
     launch: Callable[[], Sequence[Outputs]]
@@ -92,14 +92,14 @@ class Shot:
     held: object = None
 
 
-def single(call: Callable[[], Outputs]) -> Shot:
+def single(call: Callable[[], Outputs]) -> LaunchBatch:
     """One call."""
-    return Shot(lambda: (call(),))
+    return LaunchBatch(lambda: (call(),))
 
 
-def batch(calls: Sequence[Callable[[], Outputs]]) -> Shot:
+def batch(calls: Sequence[Callable[[], Outputs]]) -> LaunchBatch:
     """Several calls, one after the other."""
-    return Shot(lambda: [call() for call in calls], len(calls), "batch")
+    return LaunchBatch(lambda: [call() for call in calls], len(calls), "batch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +108,10 @@ class Sample:
 
     Attributes:
         lag_ms: how long the whole device was busy after the timed stream was done; NaN on a CPU.
-        usual_lag_ms: the same where nothing was called: what asking takes on this machine; NaN before the warm-up.
+        usual_lag_ms: the lag where nothing was called, which is the cost of asking; NaN before the warm-up.
         beside_ms: processor time that other Python threads of this process took since the sample before, outside of
             timed regions; 0 for the first.
-        left_ms: how much longer the calls would have lasted at least had they waited for the threads which began in
+        left_ms: how much longer the calls would have lasted at least if they had waited for the threads that began in
             them, by the processor time that these went on to use; no further than LEFT_ENOUGH_MS.
         probe_ms, cycles: see store.Samples; NaN on a CPU and before the warm-up.
     """
@@ -139,7 +139,7 @@ class WarmedUp:
 
 
 class Timer(Protocol):
-    """Takes samples of a shot.
+    """Takes samples of a launch batch.
 
     Attributes:
         timing: how the last samples were taken.
@@ -157,11 +157,11 @@ class Timer(Protocol):
     probe_step_ms: float | None
     probe_overhead_ms: float | None
 
-    def warm_up(self, shot: Shot, refill: Callable[[], None], budget_ms: float) -> WarmedUp:
+    def warm_up(self, launches: LaunchBatch, refill: Callable[[], None], budget_ms: float) -> WarmedUp:
         """Sample until the time per call is steady or the budget is spent."""
         ...
 
-    def sample(self, shot: Shot, refill: Callable[[], None]) -> Sample:
+    def sample(self, launches: LaunchBatch, refill: Callable[[], None]) -> Sample:
         """Take one sample."""
         ...
 
@@ -169,8 +169,9 @@ class Timer(Protocol):
 class Beside:
     """Threads of this process that work while the call does not.
 
-    Of the threads that live on between calls those count that run Python; native ones of OpenMP spin for a while when
-    there is nothing left to do. Of threads that begin during a call all count: whoever is about to end does so at once.
+    Of the threads that live on between calls only those that run Python count, because native threads of OpenMP spin
+    for a while when nothing is left to do. All threads that begin during a call count: one that is about to end does so
+    at once.
     """
 
     def __init__(self) -> None:
@@ -180,7 +181,7 @@ class Beside:
 
     def look(self) -> dict[int, int]:
         """Processor time in ns of every Python thread but this one."""
-        alive = tuple(_current_frames())  # the numbers alone: the frames would hold on to this one, and to all outputs
+        alive = tuple(_current_frames())  # the numbers alone: the frames would keep this one and all outputs alive
         if len(alive) == 1:
             return {}
         found: dict[int, int] = {}
@@ -192,20 +193,20 @@ class Beside:
                 if ident not in self._clocks:
                     self._clocks[ident] = _thread_clock(ident)
                 found[ident] = _clock_ns(self._clocks[ident])
-            except OSError:  # it ended meanwhile, and its number may be another's one day
+            except OSError:  # it ended, and its number may be given to another one
                 self._clocks.pop(ident, None)
         return found
 
     def before(self) -> float:
-        """The calls come next; the time in ms that threads took since `after`."""
+        """Note the threads before the calls. Returns the time in ms that threads took since `after`."""
         self._known = _threads()
         now = self.look()
         return sum(max(0, ns - self._after.get(ident, ns)) for ident, ns in now.items()) / 1e6
 
     def after(self) -> float:
-        """The calls have returned; by how many ms threads which began meanwhile outlast them: see Sample.left_ms."""
+        """By how many ms threads that began during the calls outlast them: see Sample.left_ms."""
         used_ms = 0.0
-        # By number and not by count: one may have ended while another began.
+        # By number and not by count: one thread may have ended while another began.
         if begun := _threads() - self._known:
             start_ns = {name: ns for name in begun if (ns := _used_ns(name)) is not None}
             began_ns = _monotonic_ns()
@@ -213,7 +214,7 @@ class Beside:
                 _sleep(1e-4)  # they may need the interpreter to come to an end
                 waited_ns = _monotonic_ns() - began_ns
                 if waited_ns > LEFT_LINE_NS or (waited_ns > LEFT_WAIT_NS and not all(map(_in_line, start_ns))):
-                    used_ms = LEFT_ENOUGH_MS  # asleep or at work: whoever is about to end is gone by now
+                    used_ms = LEFT_ENOUGH_MS  # asleep or at work: a thread that was about to end is gone by now
                     break
                 used_ns = {name: ns for name in start_ns if (ns := _used_ns(name)) is not None}
                 went_on_ns = sorted(ns - start_ns[name] for name, ns in used_ns.items())
@@ -272,31 +273,31 @@ class HostTimer:
         self.resolution_ms: float | None = _smallest_step([_perf_counter_ns() / 1e6 for _ in range(1000)], 0.0)
         self._beside = Beside()
 
-    def warm_up(self, shot: Shot, refill: Callable[[], None], budget_ms: float) -> WarmedUp:
+    def warm_up(self, launches: LaunchBatch, refill: Callable[[], None], budget_ms: float) -> WarmedUp:
         """See Timer."""
-        return _until_steady(lambda: self.sample(shot, refill).device_ms, budget_ms)
+        return _until_steady(lambda: self.sample(launches, refill).device_ms, budget_ms)
 
-    def sample(self, shot: Shot, refill: Callable[[], None]) -> Sample:
+    def sample(self, launches: LaunchBatch, refill: Callable[[], None]) -> Sample:
         """See Timer. `host_ms` is the CPU time of the whole process, all threads together."""
         refill()
         beside_ms = self._beside.before()
         cpu_start = _process_time_ns()
         start = _perf_counter_ns()
-        outputs = shot.launch()
+        outputs = launches.launch()
         end = _perf_counter_ns()
         cpu_end = _process_time_ns()
         left_ms = self._beside.after()
         # A clock that does not advance is the engine's to refuse, not ours to mend.
-        elapsed_ms = (end - start) / 1e6 / shot.calls
-        cpu_ms = (cpu_end - cpu_start) / 1e6 / shot.calls
+        elapsed_ms = (end - start) / 1e6 / launches.calls
+        cpu_ms = (cpu_end - cpu_start) / 1e6 / launches.calls
         return Sample(elapsed_ms, cpu_ms, _monotonic_ns(), 0, math.nan, outputs, beside_ms=beside_ms, left_ms=left_ms)
 
 
-class Grip:
-    """What of torch a sample needs, as it was before any lesson was imported.
+class TorchHandles:
+    """The functions of torch that a sample needs, as they were before any lesson was imported.
 
-    The functions are those of the C extension: their Python wrappers can be given another body, these cannot. Events
-    go to one stream, the default one of one device, whatever a lesson makes the current stream or device.
+    They are those of the C extension: their Python wrappers can be given another body, these cannot. Events go to one
+    stream, the default one of one device, whatever stream or device a lesson makes the current one.
     """
 
     def __init__(self, torch: Any) -> None:
@@ -344,31 +345,31 @@ class Grip:
 
 
 @dataclass(frozen=True, slots=True)
-class Instruments:
-    """Everything on a GPU that a lesson could tamper with, made before there is one."""
+class SavedHandles:
+    """Everything on a GPU that a lesson could tamper with, saved before there is a lesson."""
 
-    grip: Grip
+    torch: TorchHandles
     probe: ClockProbe
     hold: Hold
 
 
-_instruments: Instruments | None = None
+_saved: SavedHandles | None = None
 
 
-def stand_ready(*, anew: bool = False) -> Instruments:
-    """Make the instruments of this process, once: call it before a lesson is imported. Needs a GPU.
+def stand_ready(*, anew: bool = False) -> SavedHandles:
+    """Save the handles of this process, once. Call it before a lesson is imported. Needs a GPU.
 
     Args:
         anew: another GPU has become the current one.
     """
-    global _instruments
-    if _instruments is None or anew:
+    global _saved
+    if _saved is None or anew:
         import torch  # a process without a GPU never needs it here
 
-        _instruments = Instruments(Grip(torch), ClockProbe(), Hold())
-        with contextlib.suppress(CaptureError):  # told when a rung is to be captured
+        _saved = SavedHandles(TorchHandles(torch), ClockProbe(), Hold())
+        with contextlib.suppress(CaptureError):  # reported when a rung is captured
             node_count(capture(torch.zeros(1, device="cuda").zero_)[0])  # the first of a process takes some 25 ms
-    return _instruments
+    return _saved
 
 
 class CudaTimer:
@@ -377,24 +378,24 @@ class CudaTimer:
     Args:
         l2_bytes: size of the cache to flush.
         latency: never hold the stream: what the host takes to launch is what the lesson is about.
-        warm: do not flush; the same shot runs just before, untimed.
-        instruments: this process's by default.
+        warm: do not flush; the same launches run just before, untimed.
+        handles: this process's by default.
     """
 
     def __init__(
-        self, l2_bytes: int, *, latency: bool = False, warm: bool = False, instruments: Instruments | None = None
+        self, l2_bytes: int, *, latency: bool = False, warm: bool = False, handles: SavedHandles | None = None
     ) -> None:
         import torch
 
-        found = instruments or stand_ready()
-        self._grip, self._probe, self._hold = found.grip, found.probe, found.hold
+        found = handles or stand_ready()
+        self._torch, self._probe, self._hold = found.torch, found.probe, found.hold
         self._beside = Beside()
         self._warm = warm
-        self._grip.settle()
+        self._torch.settle()
         self._flush = torch.empty(max(2 * l2_bytes, 64 << 20) // 4, dtype=torch.int32, device="cuda")
-        self._start = self._grip.event(enable_timing=True)
-        self._end = self._grip.event(enable_timing=True)
-        self._done = self._grip.event(enable_timing=True)
+        self._start = self._torch.event(enable_timing=True)
+        self._end = self._torch.event(enable_timing=True)
+        self._done = self._torch.event(enable_timing=True)
         self._usual_lag_ms = math.nan
         self._held = not latency
         self._hold_ms = 0.3
@@ -417,21 +418,21 @@ class CudaTimer:
 
     def _calibrate(self) -> float:
         """Spin cycles in a millisecond at the clock that runs now, which is also the clock under light load."""
-        grip, cycles = self._grip, 2_000_000
-        grip.settle()
-        grip.sleep(cycles)
+        saved, cycles = self._torch, 2_000_000
+        saved.settle()
+        saved.sleep(cycles)
         self._probe.before()
-        grip.record(self._start)
-        grip.sleep(cycles)
-        grip.record(self._end)
+        saved.record(self._start)
+        saved.sleep(cycles)
+        saved.record(self._end)
         self._probe.after()
-        grip.synchronize()
+        saved.synchronize()
         found = self._probe.read().mhz
         if not found <= self.reference_mhz:  # either may be NaN
             self.reference_mhz = found
-        return cycles / max(float(grip.elapsed_ms(self._start, self._end)), 1e-3)
+        return cycles / max(float(saved.elapsed_ms(self._start, self._end)), 1e-3)
 
-    def graph(self, calls: Sequence[Callable[[], Outputs]]) -> Shot:
+    def graph(self, calls: Sequence[Callable[[], Outputs]]) -> LaunchBatch:
         """Several calls as one graph. Their outputs lie at the same addresses after every replay.
 
         Raises:
@@ -447,26 +448,26 @@ class CudaTimer:
             captured.replay()
             return outputs
 
-        return Shot(replay, len(calls), "graph", held=tuple(calls))
+        return LaunchBatch(replay, len(calls), "graph", held=tuple(calls))
 
-    def warm_up(self, shot: Shot, refill: Callable[[], None], budget_ms: float) -> WarmedUp:
+    def warm_up(self, launches: LaunchBatch, refill: Callable[[], None], budget_ms: float) -> WarmedUp:
         """See Timer. Also finds how long the stream must be held, and whether the call waits for the GPU."""
-        self.sample(shot, refill)
+        self.sample(launches, refill)
         leaks = 0
         for _ in range(8 if self._held else 0):
-            found = self.sample(shot, refill)
+            found = self.sample(launches, refill)
             if not found.discarded:
                 leaks = 0
                 break
             leaks += 1
-            self._hold_ms = min(MAX_HOLD_MS, max(2 * self._hold_ms, 2 * found.host_ms * shot.calls))
+            self._hold_ms = min(MAX_HOLD_MS, max(2 * self._hold_ms, 2 * found.host_ms * launches.calls))
         if leaks >= 8:
             self._held = False
         self.read_empty_pairs()
         self._usual_lag_ms = self._empty_lag_ms
-        result = _until_steady(lambda: self.sample(shot, refill).device_ms, budget_ms)
+        result = _until_steady(lambda: self.sample(launches, refill).device_ms, budget_ms)
         if self._held:
-            typical_ms = min(self.sample(shot, refill).host_ms for _ in range(3)) * shot.calls
+            typical_ms = min(self.sample(launches, refill).host_ms for _ in range(3)) * launches.calls
             self._hold_ms = min(MAX_HOLD_MS, 3 * typical_ms + 0.1)
         self._cycles_per_ms = self._calibrate()
         if len(self._readings_ms) >= FEWEST_READINGS:  # a few long samples lie far apart, and say nothing of the clock
@@ -474,11 +475,11 @@ class CudaTimer:
         return result
 
     def read_empty_pairs(self) -> None:
-        """Find what all clocks read where nothing is called; again where the stream is no longer held as it was."""
+        """Find what all clocks read where nothing is called, and again where the stream is no longer held as it was."""
         if self._around_held is self._held:
             return
         self._around_held = self._held
-        empty = Shot(lambda: ())
+        empty = LaunchBatch(lambda: ())
         pairs = [self._pair(empty) for _ in range(EMPTY_PAIRS)]
         self._empty_lag_ms = sorted(pair.lag_ms for pair in pairs)[EMPTY_PAIRS // 2]
         readings_ms = sorted(pair.ms for pair in pairs)
@@ -502,35 +503,35 @@ class CudaTimer:
         """
 
         def spin() -> Sequence[Outputs]:
-            self._grip.sleep(BUSY_CYCLES)
+            self._torch.sleep(BUSY_CYCLES)
             return ()
 
-        spans = [self._pair(Shot(spin)).span for _ in range(EMPTY_PAIRS)]
+        spans = [self._pair(LaunchBatch(spin)).span for _ in range(EMPTY_PAIRS)]
         least = _least(Span(s.ms - BUSY_CYCLES / (s.mhz * 1e3), s.cycles - BUSY_CYCLES) for s in spans)
         return Span(min(max(least.ms, 0.0), most.ms), min(max(least.cycles, 0.0), most.cycles))
 
-    def sample(self, shot: Shot, refill: Callable[[], None]) -> Sample:
+    def sample(self, launches: LaunchBatch, refill: Callable[[], None]) -> Sample:
         """See Timer."""
-        self._grip.settle()
+        self._torch.settle()
         refill()
         if self._warm:
-            shot.launch()
+            launches.launch()
         else:
             free_persisting_lines()
-            self._grip.zero(self._flush)
+            self._torch.zero(self._flush)
         beside_ms = self._beside.before()
-        found = self._pair(shot)
+        found = self._pair(launches)
         self._readings_ms.append(found.ms)
         net_ms = found.ms
         if self._held and self.overhead_ms is not None and found.ms > 0:  # else it is the engine's to refuse
             net_ms = max(found.ms - self.overhead_ms, self.resolution_ms or EVENT_ROUNDING_MS)
         if found.leaked:
             self._hold_ms = min(MAX_HOLD_MS, self._hold_ms * 1.5)
-        self.timing = self._timing(shot.kind)
+        self.timing = self._timing(launches.kind)
         span = self._without_readings(found)
         return Sample(
-            net_ms / shot.calls,
-            found.host_ms / shot.calls,
+            net_ms / launches.calls,
+            found.host_ms / launches.calls,
             _monotonic_ns(),
             LEAKED if found.leaked else 0,
             found.span.mhz,
@@ -539,8 +540,8 @@ class CudaTimer:
             usual_lag_ms=self._usual_lag_ms,
             beside_ms=beside_ms,
             left_ms=found.left_ms,
-            probe_ms=span.ms / shot.calls,
-            cycles=_at_least_one(span.cycles) / shot.calls,
+            probe_ms=span.ms / launches.calls,
+            cycles=_at_least_one(span.cycles) / launches.calls,
         )
 
     def _without_readings(self, found: _Pair) -> Span:
@@ -557,32 +558,32 @@ class CudaTimer:
             around = Span(around.ms + waited_ms, around.cycles + waited_ms * span.mhz * 1e3)
         return Span(span.ms - around.ms, span.cycles - around.cycles, span.mhz)
 
-    def _pair(self, shot: Shot) -> _Pair:
-        grip = self._grip
+    def _pair(self, launches: LaunchBatch) -> _Pair:
+        saved = self._torch
         if not self._held:
-            grip.synchronize()  # else the flush would hide the first launches
+            saved.synchronize()  # else the flush would hide the first launches
         elif not self._hold.launch(self._hold_ms):
-            grip.sleep(int(self._hold_ms * self._cycles_per_ms))
+            saved.sleep(int(self._hold_ms * self._cycles_per_ms))
         first = _perf_counter_ns()
         self._probe.before()
-        grip.record(self._start)
+        saved.record(self._start)
         before = _perf_counter_ns()
-        outputs = shot.launch()
+        outputs = launches.launch()
         after = _perf_counter_ns()
-        grip.record(self._end)
-        grip.settle()  # the call may have left another stream or device
+        saved.record(self._end)
+        saved.settle()  # the call may have left another stream or device
         self._probe.after()
         host_ms, launching_ms = (after - before) / 1e6, (before - first + _perf_counter_ns() - after) / 1e6
         # The start event has passed although the host has only now finished launching: the hold was too short.
-        leaked = self._held and bool(grip.query(self._start))
-        busy = self._held or not grip.query(self._end)
-        grip.record(self._done)
-        grip.wait(self._done)
+        leaked = self._held and bool(saved.query(self._start))
+        busy = self._held or not saved.query(self._end)
+        saved.record(self._done)
+        saved.wait(self._done)
         done = _perf_counter_ns()
-        grip.synchronize()
+        saved.synchronize()
         lag_ms = (_perf_counter_ns() - done) / 1e6
         left_ms = self._beside.after()
-        ms, span = float(grip.elapsed_ms(self._start, self._end)), self._probe.read()
+        ms, span = float(saved.elapsed_ms(self._start, self._end)), self._probe.read()
         return _Pair(ms, host_ms, launching_ms, leaked, busy, lag_ms, left_ms, outputs, span)
 
 
@@ -606,7 +607,7 @@ class _Pair:
 
 
 def _least(spans: Iterable[Span]) -> Span:
-    """The least time and the least cycles: what comes in between makes a reading longer and never shorter."""
+    """The least time and the least cycles: whatever comes in between only lengthens a reading."""
     known = [span for span in spans if not math.isnan(span.ms)]
     if not known:
         return Span()
@@ -614,7 +615,7 @@ def _least(spans: Iterable[Span]) -> Span:
 
 
 def _at_least_one(cycles: float) -> float:
-    """A call that does nothing takes one cycle, so that it can be compared; what is unknown stays so."""
+    """The cycles, at least one, so that a call that does nothing can be compared. Unknown ones stay unknown."""
     return cycles if math.isnan(cycles) else max(cycles, 1.0)
 
 
@@ -651,7 +652,7 @@ def node_count(captured: torch.cuda.CUDAGraph) -> int:
 
 
 def _smallest_step(readings_ms: Iterable[float], rounding_ms: float) -> float | None:
-    """Smallest difference between two readings that differ by more than rounding; None where none do."""
+    """Smallest difference between two readings that is more than rounding; None where there is none."""
     ordered = sorted(set(readings_ms))
     steps = [b - a for a, b in itertools.pairwise(ordered) if b - a > rounding_ms]
     return min(steps, default=None)

@@ -6,7 +6,7 @@
     target = found.find("ch07:transpose")
     catalog.shape(target.inputs[0], target.case("default").axes)
 
-Everything here is plain Python over files, so that a face may list a thousand targets without torch. Names
+Everything here is plain Python over files, so that a frontend may list a thousand targets without torch. Names
 are looked up in their module when first used, so that importing the package costs next to nothing.
 """
 

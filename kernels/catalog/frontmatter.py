@@ -1,7 +1,7 @@
 """Front matter: TOML between two +++ lines at the head of lesson.md, checked key by key.
 
 `read` collects everything that is wrong with a file, each as a `Problem` with its key and fix, so that a
-lesson with three slips is repaired in one go. What a file may announce is bounded, because a face reads whatever lies
+lesson with three slips is repaired in one go. What a file may announce is bounded, because a frontend reads what lies
 in a folder: reading takes some milliseconds and a few megabytes, and at worst a second, whatever the file holds.
 """
 
@@ -38,7 +38,7 @@ from .tensors import DEFAULT_TOLERANCE, check_values, parse_tensor, shape
 MAX_LESSON_BYTES = 2**20
 MAX_MATTER = 64 * 1024  # characters between the two fences; the largest lesson that is shipped has 2 400
 MAX_DOTS = 100  # in one line: the TOML parser's memory grows with the square of a dotted key's parts
-MAX_PROBLEMS = 100  # told of one file; each may look for the nearest of many names
+MAX_PROBLEMS = 100  # reported of one file; each may look for the nearest of many names
 MAX_WORDS = 2000  # characters of one problem's message or fix
 MAX_AXIS = 2**48
 MAX_AXES = 64  # every case holds all of them
@@ -127,7 +127,7 @@ class _Reader:
         self.problems: list[Problem] = []
 
     def wrong(self, key: str, message: str, fix: str) -> None:
-        """Collect a problem. Raises _EnoughError at the last one that is told."""
+        """Collect a problem. Raises _EnoughError after the last one that is reported."""
         self.problems.append(Problem(self.path, _cut(key, 200), _cut(message, MAX_WORDS), _cut(fix, MAX_WORDS)))
         if len(self.problems) >= MAX_PROBLEMS:
             self.problems.append(Problem(self.path, "", "there is more", "repair these first, then look again"))
@@ -165,7 +165,7 @@ class _Reader:
         axes = self._axes(content.get("axes", {}), "axes")
         axes_hold = len(self.problems) == before
         matter.cases = self._cases(content, axes, axes_hold)
-        # Without its axes no expression has a value: one slip is then told once, not once per tensor.
+        # Without its axes no expression has a value: one slip is then reported once, not once per tensor.
         cases = matter.cases if axes_hold else ()
         matter.inputs = self._tensors(content, "inputs", cases)
         matter.outputs = self._tensors(content, "outputs", cases)
@@ -652,8 +652,11 @@ def read(path: Path, data: bytes) -> tuple[FrontMatter | None, tuple[Problem, ..
 
 
 def definition(data: bytes) -> bytes:
-    """What says what is run and how it is judged, of a lesson.md that holds `data`: its front matter, or all of it
-    where that is not closed. Without a byte-order mark, which an editor may put before it."""
+    """The part of a lesson.md that says what is run and how it is judged: the front matter of `data`.
+
+    It is all of `data` where the front matter is not closed. A byte-order mark, which an editor may put before it, is
+    left out.
+    """
     data = data.removeprefix(codecs.BOM_UTF8)
     fences = _first_two(data.decode("latin-1"))  # a character for each byte
     return data[: fences[1].end()] if len(fences) == 2 else data

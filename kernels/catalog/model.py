@@ -44,8 +44,10 @@ BY_OTHERS = ("compile", "max_autotune", "scaled_mm", "flex", "varlen", "index_se
 
 
 def by_others(rung: str) -> bool:
-    """Whether a rung of this name is there for the lesson's own to be held against: a peer, a baseline, or an optimized
-    rung that a compiler or a library made (BY_OTHERS)."""
+    """Whether a rung of this name stands beside the lesson's own for comparison.
+
+    It is a peer, a baseline, or an optimized rung that a compiler or a library made (BY_OTHERS).
+    """
     return rung.startswith(("peer_", "baseline")) or any(word in rung for word in BY_OTHERS)
 
 
@@ -229,7 +231,7 @@ LIMITERS = ("bytes", "flops", "pcie", "nvlink", "launch", "host")
 
 @dataclass(frozen=True, slots=True)
 class RungExpectation:
-    """What was predicted of one rung before it was measured: in the usual case, on the hardware of the target's own
+    """What was predicted of one rung before it was measured, in the usual case, on the hardware of the target's
     prediction.
 
     Attributes:
@@ -280,7 +282,7 @@ class Rung:
     expect: RungExpectation | None = None
 
     def unsupported(self, axes: Mapping[str, int]) -> str:
-        """Why it need not get a case with these axes right: what it declares; "" where it must."""
+        """Why the rung need not get a case with these axes right, as it declares; "" where it must."""
         for name, extent in self.supports.items():
             if not extent.admits(axes[name]):
                 return f"{self.name} supports {name} {extent}, not {name} = {axes[name]}"

@@ -72,7 +72,7 @@ def list_files(folder: Path, links: Collection[str] = ()) -> Listing:
     if walk.full:
         part = walk.heaviest()
         files = [name for name in files if name == LESSON or _part(name) != part]
-        excess = walk.told(part)
+        excess = walk.sentence(part)
     return Listing(
         tuple(sorted(files)),
         tuple(walk.folders),
@@ -201,8 +201,8 @@ class _Walk:
         by = 0 if len(self.files) > MAX_FILES else 1 if self.nbytes > MAX_BYTES else 2
         return max(self._parts, key=lambda part: self._parts[part][by])
 
-    def told(self, part: str) -> Problem:
-        """That it is too much, and which part of it."""
+    def sentence(self, part: str) -> Problem:
+        """A sentence that it is too much, and which part of it."""
         count, nbytes, names = self._parts[part]
         most = f"a target has at most {MAX_FILES:,} sources, {size_text(MAX_BYTES)} and {MAX_ENTRIES:,} names"
         path = os.path.join(self.top, part)  # noqa: PTH118
@@ -226,7 +226,7 @@ def _held(count: int, nbytes: int) -> str:
 
 
 def size_text(nbytes: int) -> str:
-    """In the largest unit that leaves at least 1: "8 MiB", "3.2 GiB"."""
+    """The size in the largest unit that leaves at least 1: "8 MiB", "3.2 GiB"."""
     for shift, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
         if nbytes >= 1 << shift:
             return f"{nbytes / (1 << shift):.3g} {unit}"
@@ -241,7 +241,7 @@ def reason(error: OSError) -> str:
 
 def read_bytes(path: str) -> bytes:
     """What a regular file of at most MAX_FILE_BYTES holds. OSError where it is neither."""
-    # Not waiting: a pipe that carries a source's name must not hang the face that lists it.
+    # Not waiting: a pipe that carries a source's name must not hang the frontend that lists it.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         found = os.fstat(descriptor)
@@ -282,10 +282,9 @@ def compiles(source: bytes) -> bool:
 def find_kinds(folder: Path, files: tuple[str, ...], rungs: list[str]) -> dict[str, Kind]:
     """How each of `rungs` (file names without .py) reaches the hardware, by the imports of its file.
 
-    `triton` makes TRITON. `cuda`, `kernels.cuda` and its like, and a string that names a .cu file make CUDA,
-    which wins. Imports of other files of the folder count as the rung's own. A file that does not parse is
-    TORCH as far as its head does not say otherwise: it still is a rung, and running it shows the syntax
-    error.
+    `triton` makes TRITON. `cuda`, `kernels.cuda` and the like, and a string that names a .cu file make CUDA, which
+    wins. Imports of other files of the folder count as the rung's own. A file that does not parse is TORCH unless its
+    head says otherwise: it is still a rung, and running it shows the syntax error.
     """
     siblings = frozenset(name[:-3] for name in files if name.endswith(".py") and "/" not in name)
     known: dict[str, tuple[Kind, frozenset[str]]] = {}

@@ -1,7 +1,7 @@
 """`aisp new my_kernel`: a small, complete target that runs with and without a GPU, to be made one's own.
 
-What it starts as is the sum of squares of each row, where the naive way writes the squares to memory and
-reads them back. The lesson says what to replace.
+It starts as the sum of squares of each row; the naive way writes the squares to memory and reads them back. The lesson
+says what to replace.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class Tally(msgspec.Struct, frozen=True):
 
 
 class NaiveOpinion(msgspec.Struct, frozen=True):
-    """What a careless oracle says of a rung: one shape, each dtype once. None where it could not be asked."""
+    """What a naive oracle says of a rung: one shape, each dtype once. None where it could not be asked."""
 
     allclose: bool | None = None  # 1e-4 for fp32, 1e-2 for fp16 and bf16, against eager PyTorch
     assert_close: bool | None = None  # torch.testing.assert_close as it comes

@@ -113,7 +113,7 @@ class Light(msgspec.Struct, frozen=True):
 
 
 class Naive(msgspec.Struct, frozen=True):
-    """What a careless evaluator would have said of a rung: baseline and rung in one process, the same inputs for every
+    """What a naive harness would have said of a rung: baseline and rung in one process, the same inputs for every
     call, one pair of events around ten calls, torch.allclose with rtol = atol = 1e-2 on one shape.
 
     Attributes:
@@ -199,7 +199,7 @@ class Arm(msgspec.Struct, frozen=True):
     sol: float | None = None  # share of the speed of light, light.bound_ms / median_ms (above 1.05 is a finding)
     light: Light | None = None
     quality: Quality | None = None
-    naive: Naive | None = None  # what a careless evaluator says; None where it was not asked (quick runs)
+    naive: Naive | None = None  # what a naive harness says; None where it was not asked (quick runs)
     max_error: float | None = None  # worst error in units of the tolerance; above 1 is wrong
     peak_bytes: int | None = None  # most device memory held during a call, beyond the inputs
     launches: int | None = None  # kernels in one call, by a trace after the last sample; None where none was made

@@ -68,7 +68,7 @@ def test_every_row_has_a_fixture_or_says_which_test_proves_its_answer() -> None:
 # -- new code ----------------------------------------------------------------------------------------------------------
 
 
-def sampled(work: Any, stages: tuple[str, ...] = ("timed",) * 3 + ("surprise",) * 2) -> dict[str, Any]:
+def sampled(work: Any, stages: tuple[str, ...] = ("timed",) * 3 + ("held_out",) * 2) -> dict[str, Any]:
     """What the sensor counts around samples that do `work`."""
     sensor = compiling.NewCode(SITE)
     sensor.before_import()
@@ -85,7 +85,7 @@ def sampled(work: Any, stages: tuple[str, ...] = ("timed",) * 3 + ("surprise",) 
 
 def test_python_source_that_is_compiled_while_samples_are_taken_is_counted_and_caught() -> None:
     facts = sampled(lambda number: compile(f"x = {number}", "<made>", "exec"))
-    assert facts["samples"] == {"timed": 3, "surprise": 2} and facts["compiled"] == {"timed": 3, "surprise": 2}
+    assert facts["samples"] == {"timed": 3, "held_out": 2} and facts["compiled"] == {"timed": 3, "held_out": 2}
     assert facts["by"] == {"Python sources": 5}
     status, evidence = compiling.new_code(arm("new_code", facts), RUN)
     assert status is Status.CAUGHT and "5 Python sources" in evidence
@@ -93,13 +93,13 @@ def test_python_source_that_is_compiled_while_samples_are_taken_is_counted_and_c
 
 def test_code_that_was_there_before_is_nothing_new() -> None:
     facts = sampled(lambda number: [number] * 3)
-    assert facts["compiled"] == {"timed": 0, "surprise": 0}
+    assert facts["compiled"] == {"timed": 0, "held_out": 0}
     assert compiling.new_code(arm("new_code", facts), RUN)[0] is Status.PASSED
 
 
 def test_one_sample_that_compiled_is_a_first_meeting_and_so_is_one_replica_of_two() -> None:
     once = sampled(lambda number: compile("x = 1", "<made>", "exec") if number == 0 else None)
-    assert once["compiled"] == {"timed": 1, "surprise": 0}
+    assert once["compiled"] == {"timed": 1, "held_out": 0}
     assert compiling.new_code(arm("new_code", once), RUN)[0] is Status.PASSED
     always = sampled(lambda number: compile("x = 1", "<made>", "exec"))
     assert compiling.new_code(arm("new_code", always, once), RUN)[0] is Status.PASSED
@@ -107,7 +107,7 @@ def test_one_sample_that_compiled_is_a_first_meeting_and_so_is_one_replica_of_tw
 
 def test_verified_calls_may_compile_what_they_like() -> None:
     facts = sampled(lambda number: compile("x = 1", "<made>", "exec"), ("verify", "verify", "timed"))
-    assert facts["samples"] == {"timed": 1, "surprise": 0} and facts["by"] == {"Python sources": 1}
+    assert facts["samples"] == {"timed": 1, "held_out": 0} and facts["by"] == {"Python sources": 1}
 
 
 def test_torch_compile_is_counted_by_its_own_frames(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +118,7 @@ def test_torch_compile_is_counted_by_its_own_frames(monkeypatch: pytest.MonkeyPa
         counters["frames"]["total"] += number % 2
 
     facts = sampled(work)
-    assert facts["by"] == {"TorchDynamo frames": 2} and facts["compiled"] == {"timed": 1, "surprise": 1}
+    assert facts["by"] == {"TorchDynamo frames": 2} and facts["compiled"] == {"timed": 1, "held_out": 1}
 
 
 def test_variants_of_triton_kernels_are_found_under_their_autotuner(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,7 +38,7 @@ from aisp.checks.registry import Call, Site
 from aisp.engine.worker.group import Ranks
 from aisp.kernels import catalog
 
-rank, meeting, folder = int(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
+rank, rendezvous, folder = int(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
 target = catalog.load_target(folder, root=folder.parent.parent, chapter="distributed")
 site = Site("cpu", folder, target, target.rung("optimized"), frozenset())
 case = target.case("cpu")
@@ -46,7 +46,7 @@ case = target.case("cpu")
 
 first = Collectives(site)
 first.before_import()
-ranks = Ranks(rank, 2, meeting, "cpu")  # as an arm does: between before_import and the import
+ranks = Ranks(rank, 2, rendezvous, "cpu")  # as an arm does: between before_import and the import
 from torch.distributed import all_reduce as bound_at_import
 
 N = 1000
@@ -154,7 +154,7 @@ found = {}
 for scenario in (nothing, reduced, bound, in_two_halves, dropped, polled, of_a_future, gathered, told, halved,
                  barrier_dropped, one_way, answered, sent_and_left, batched, apart, paired, past_python):
     watching = Collectives(site)
-    watching.ears = first.ears
+    watching.listeners = first.listeners
     for number in range(3):
         scenario()  # outside of a timed call it does not count
         watching.before_call(Call("timed", case, [[]]))
@@ -164,8 +164,8 @@ for scenario in (nothing, reduced, bound, in_two_halves, dropped, polled, of_a_f
         watching.after_call(Call("timed", case, [[]], [()], sample))
         dist.barrier()
     found[scenario.__name__] = msgspec.to_builtins(watching.facts())
-first.ears.leave()
-found["left"] = {"restored": dist.ProcessGroup.allreduce.__name__ == "allreduce" and not first.ears._originals}
+first.listeners.leave()
+found["left"] = {"restored": dist.ProcessGroup.allreduce.__name__ == "allreduce" and not first.listeners._originals}
 print(json.dumps(found))
 ranks.leave()
 """
@@ -179,7 +179,7 @@ def noted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, 
     fixture = GALLERY / "distributed" / "collective_short_circuit"
     processes = [
         subprocess.Popen(
-            [sys.executable, str(folder / "script.py"), str(rank), str(folder / "meeting"), str(fixture)],
+            [sys.executable, str(folder / "script.py"), str(rank), str(folder / "rendezvous"), str(fixture)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -273,7 +273,7 @@ def test_a_lesson_of_one_rank_is_not_listened_to() -> None:
     target = target_of(MAIN / "kernels" / "ch07_memory_access" / "transpose", "ch07")
     sensor = distributed.Collectives(Site("cpu", target.folder, target, target.rung("optimized"), frozenset()))
     sensor.before_import()
-    assert sensor.ears is None
+    assert sensor.listeners is None
     assert sensor.facts().calls == 0
 
 

@@ -170,7 +170,7 @@ def replace_site(target: Target) -> Site:
 
 def around(work: Any, buffer: torch.Tensor) -> dict[str, Any]:
     sensor = memory.Canaries(SITE)
-    for stage in ("verify", "timed", "surprise"):
+    for stage in ("verify", "timed", "held_out"):
         sensor.before_call(call(stage, buffer))
         work(buffer)
         sensor.after_call(call(stage, buffer))
@@ -314,8 +314,8 @@ def test_the_flush_is_at_least_twice_the_l2(monkeypatch: pytest.MonkeyPatch, l2_
 
     monkeypatch.setattr(torch, "empty", empty)
     probe = SimpleNamespace(before=lambda: None, after=lambda: None, read=Span, step_ms=None)
-    instruments: Any = SimpleNamespace(grip=Nothing(), probe=probe, hold=Nothing())
-    timers.CudaTimer(l2_bytes, instruments=instruments)
+    handles: Any = SimpleNamespace(torch=Nothing(), probe=probe, hold=Nothing())
+    timers.CudaTimer(l2_bytes, handles=handles)
     assert asked[0] >= least
 
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from aisp.checks import output, registry
-from aisp.checks.registry import ArmFacts, RunFacts, Status, Surprises, TaskFacts
+from aisp.checks.registry import ArmFacts, HeldOut, RunFacts, Status, TaskFacts
 from aisp.engine.worker.judge import LOOKED_AT, figures
 from aisp.kernels.catalog.model import Target
 from aisp.store.outcomes import State, Timing
@@ -215,16 +215,16 @@ def test_memory_that_was_never_written_shows_the_poison_of_the_call_before(targe
     assert ask("output.poison", run(target, arm(target, sensed=never)))[0] is Status.NOT_APPLICABLE
 
 
-def surprised(seen: list[float], unseen: list[float]) -> Surprises:
-    return Surprises(tuple(seen), tuple(unseen), 1)
+def held_out(seen: list[float], unseen: list[float]) -> HeldOut:
+    return HeldOut(tuple(seen), tuple(unseen), 1)
 
 
-TABLE = surprised([0.1, 0.12, 0.11, 0.1], [1.0, 1.1, 0.9, 1.2])
-STEADY = surprised([1.0, 1.1, 0.9, 1.0], [1.0, 1.2, 1.0, 0.9])
+TABLE = held_out([0.1, 0.12, 0.11, 0.1], [1.0, 1.1, 0.9, 1.2])
+STEADY = held_out([1.0, 1.1, 0.9, 1.0], [1.0, 1.2, 1.0, 0.9])
 
 
 def test_a_table_of_known_inputs_is_caught_by_its_speed_on_them(target: Target) -> None:
-    found = run(target, arm(target, "baseline", surprises=(STEADY,)), arm(target, surprises=(TABLE, TABLE, TABLE)))
+    found = run(target, arm(target, "baseline", held_out=(STEADY,)), arm(target, held_out=(TABLE, TABLE, TABLE)))
     status, evidence = ask("output.novelty", found)
     assert status is Status.CAUGHT
     assert "0.105 ms later, 1.05 ms on new values (12 pairs)" in evidence
@@ -235,32 +235,32 @@ def test_a_table_of_known_inputs_is_caught_by_its_speed_on_them(target: Target) 
     [
         (STEADY,),
         (TABLE, STEADY, TABLE),  # a busy neighbour in two processes of three
-        (surprised([1.0] * 4, [1.4, 1.3, 1.6, 1.4]),),
-        (surprised([1.0] * 4, [9.0, 1.0, 1.0, 9.0]),),  # half of the pairs
-        (surprised([0.001] * 4, [0.004] * 4),),  # microseconds
-        (Surprises((1.0,) * 4, (6.0,) * 4, 1, crowding=5.0),),  # it stood in line for most of the time
+        (held_out([1.0] * 4, [1.4, 1.3, 1.6, 1.4]),),
+        (held_out([1.0] * 4, [9.0, 1.0, 1.0, 9.0]),),  # half of the pairs
+        (held_out([0.001] * 4, [0.004] * 4),),  # microseconds
+        (HeldOut((1.0,) * 4, (6.0,) * 4, 1, crowding=5.0),),  # it stood in line for most of the time
     ],
 )
-def test_noise_is_not_taken_for_a_table(target: Target, honest: tuple[Surprises, ...]) -> None:
-    assert ask("output.novelty", run(target, arm(target, surprises=honest)))[0] is Status.PASSED
+def test_noise_is_not_taken_for_a_table(target: Target, honest: tuple[HeldOut, ...]) -> None:
+    assert ask("output.novelty", run(target, arm(target, held_out=honest)))[0] is Status.PASSED
 
 
 def test_values_that_were_seen_faster_than_claimed_are_no_table(target: Target) -> None:
     """A machine that was busy while samples were taken, and for the unseen half of the pairs."""
-    lucky = surprised([3.2, 3.3, 3.2], [19.0, 19.4, 19.5])
-    assert ask("output.novelty", run(target, arm(target, median_ms=19.2, surprises=(lucky,))))[0] is Status.PASSED
-    assert ask("output.novelty", run(target, arm(target, median_ms=3.2, surprises=(lucky,))))[0] is Status.CAUGHT
+    lucky = held_out([3.2, 3.3, 3.2], [19.0, 19.4, 19.5])
+    assert ask("output.novelty", run(target, arm(target, median_ms=19.2, held_out=(lucky,))))[0] is Status.PASSED
+    assert ask("output.novelty", run(target, arm(target, median_ms=3.2, held_out=(lucky,))))[0] is Status.CAUGHT
 
 
 def test_new_values_that_slow_down_the_baseline_as_well_prove_nothing(target: Target) -> None:
-    found = run(target, arm(target, "baseline", surprises=(TABLE,)), arm(target, surprises=(TABLE,)))
+    found = run(target, arm(target, "baseline", held_out=(TABLE,)), arm(target, held_out=(TABLE,)))
     status, evidence = ask("output.novelty", found)
     assert (status, "the baseline is slower on new values too" in evidence) == (Status.PASSED, True)
 
 
 def test_too_few_pairs_prove_nothing(target: Target) -> None:
-    few = surprised([0.1], [1.0])
-    assert ask("output.novelty", run(target, arm(target, surprises=(few,))))[0] is Status.UNAVAILABLE
+    few = held_out([0.1], [1.0])
+    assert ask("output.novelty", run(target, arm(target, held_out=(few,))))[0] is Status.UNAVAILABLE
     assert ask("output.novelty", run(target, arm(target)))[0] is Status.NOT_APPLICABLE
 
 
@@ -329,8 +329,8 @@ def test_the_engines_refusals_are_told_in_the_name_of_their_check(target: Target
 
 def test_a_table_that_is_thrown_away_when_something_new_comes_is_caught_all_the_same(target: Target) -> None:
     """From the first unseen value on, calls on known ones are as slow."""
-    late = Surprises(seen_ms=(0.1, 1.0, 1.0, 1.0), unseen_ms=(1.0, 1.0, 1.0, 1.0), judged=1)
+    late = HeldOut(seen_ms=(0.1, 1.0, 1.0, 1.0), unseen_ms=(1.0, 1.0, 1.0, 1.0), judged=1)
     found = run(
-        target, arm(target, "baseline", surprises=(STEADY,)), arm(target, median_ms=0.1, surprises=(late, late, late))
+        target, arm(target, "baseline", held_out=(STEADY,)), arm(target, median_ms=0.1, held_out=(late, late, late))
     )
     assert ask("output.novelty", found)[0] is Status.CAUGHT

@@ -2,7 +2,7 @@
 
 `shared` is one engine for all tests that do not kill it, whose workers are forked instead of started anew (forked.py
 says how and why; AISP_TESTS_EXECUTE=1 has them started anew). `own` makes as many as a test wants: each start warms
-three torch processes, some eight CPU-seconds. Both are started as a face starts them, by `engine.client`, with state,
+three torch processes, some eight CPU-seconds. Both are started as a client starts them, by `engine.client`, with state,
 runtime and temporary directories of their own. The temporary one is below a folder that is the test's alone, in every
 process of theirs; by that strays are found wherever they end up in the process tree.
 """
@@ -55,7 +55,7 @@ class Result:
 
     record: Run
     told: list[events.Event]
-    finished: Run  # as faces were told
+    finished: Run  # as clients were told
 
     def arm(self, rung: str) -> Arm:
         """The record of one arm."""
@@ -66,7 +66,7 @@ class Result:
         return [event for event in self.told if isinstance(event, kind)]
 
     def printed(self, arm: str) -> list[str]:
-        """Lines that an arm printed, as faces get them."""
+        """Lines that an arm printed, as clients get them."""
         return [line for event in self.of(events.Output) if event.arm == arm for line in event.lines]
 
 
@@ -103,7 +103,7 @@ class Stream:
         return [event for event in self.seen if getattr(event, "run_id", "") == run_id]
 
     async def finish(self, run_id: str, *, patience_s: float = PATIENCE_S) -> Run:
-        """The run at its end, as faces are told of it, which may have been seen already."""
+        """The run at its end, as clients are told of it, which may have been seen already."""
         for event in self.seen:
             if isinstance(event, events.RunFinished) and event.run_id == run_id:
                 return event.run
@@ -159,7 +159,7 @@ class EngineUnderTest:
     # -- life --------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Start it as a face does, and wait until it answers."""
+        """Start it as a client does, and wait until it answers."""
         with self.use(), self._started():
             self.process = client.start_engine()
         await self.answers()
@@ -290,7 +290,7 @@ class EngineUnderTest:
             return history.run(run_id)
 
     def history(self) -> History:
-        """The store, read as a face reads it."""
+        """The store, read as a client reads it."""
         return History(Path(self.environment["AISP_STATE"]) / "aisp.db")
 
     async def steady(self) -> tuple[int, int]:

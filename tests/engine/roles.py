@@ -32,7 +32,7 @@ from aisp.engine.worker.__main__ import failed
 from aisp.engine.worker.arm import Arm
 from aisp.engine.worker.judge import Judge
 from aisp.engine.worker.loading import user_traceback
-from aisp.engine.worker.timers import CaptureError, CudaTimer, Sample, Shot, WarmedUp
+from aisp.engine.worker.timers import CaptureError, CudaTimer, LaunchBatch, Sample, WarmedUp
 from aisp.kernels.catalog.model import Kind, Needs, Role, Rung, Target
 from aisp.store.outcomes import Timing
 from tests.engine.targets import write_target
@@ -408,7 +408,7 @@ def tell_several_cases(root: Path) -> dict[str, Any]:
     }
 
 
-class Company(CudaTimer):
+class BatchTimer(CudaTimer):
     """Times several calls as on a GPU, without one: what is asked here is which calls on which buffers."""
 
     def __init__(self, *, warm: bool = False, captures: bool = True) -> None:
@@ -418,23 +418,23 @@ class Company(CudaTimer):
         self.resolution_ms = self.overhead_ms = self.probe_step_ms = self.probe_overhead_ms = None
         self.reference_mhz = math.nan
 
-    def warm_up(self, shot: Shot, refill: Callable[[], None], budget_ms: float) -> WarmedUp:
-        self.sample(shot, refill)
+    def warm_up(self, launches: LaunchBatch, refill: Callable[[], None], budget_ms: float) -> WarmedUp:
+        self.sample(launches, refill)
         return WarmedUp(0.01, 1)
 
-    def graph(self, calls: Sequence[Callable[[], Any]]) -> Shot:
+    def graph(self, calls: Sequence[Callable[[], Any]]) -> LaunchBatch:
         if not self._captures:
             raise CaptureError("not while capturing")
-        return Shot(lambda: [call() for call in calls], len(calls), "graph")
+        return LaunchBatch(lambda: [call() for call in calls], len(calls), "graph")
 
-    def sample(self, shot: Shot, refill: Callable[[], None]) -> Sample:
+    def sample(self, launches: LaunchBatch, refill: Callable[[], None]) -> Sample:
         refill()
-        outputs = shot.launch()
-        self.timing = Timing(self.timing.value.split()[0] + ("" if shot.kind == "single" else f" {shot.kind}"))
+        outputs = launches.launch()
+        self.timing = Timing(self.timing.value.split()[0] + ("" if launches.kind == "single" else f" {launches.kind}"))
         return Sample(0.01, 0.01, time.monotonic_ns(), 0, 1000.0, outputs)
 
 
-def tell_company(root: Path) -> dict[str, Any]:
+def tell_batches(root: Path) -> dict[str, Any]:
     """Several calls in one sample."""
     scale = "def prepare(x, w):\n    kept = w * 2\n    return lambda x, w: x * kept\n\n\ndef run(x, w):\n    return x\n"
     sleeper = scale.replace("    kept", "    import time\n    time.sleep(0.7)\n    kept", 1)
@@ -450,7 +450,7 @@ def tell_company(root: Path) -> dict[str, Any]:
 
     def ready(rung: str, **timer: bool) -> Arm:
         arm = play.arm(rung)
-        arm._timer = Company(**timer)
+        arm._timer = BatchTimer(**timer)
         play.warm(arm)
         return arm
 
@@ -482,7 +482,7 @@ def tell_company(root: Path) -> dict[str, Any]:
         "small": told(ready("optimized"), free_bytes=room_for_three),
         "alone_again": told(graph, "single"),
     }
-    result["surrendered"] = play.verdict(prepared.surrender(jobs.Surrender(outputs=blob())).outputs, 0).right
+    result["last_right"] = play.verdict(prepared.last_outputs(jobs.Surrender(outputs=blob())).outputs, 0).right
     on_cpu = play.arm("optimized")
     play.warm(on_cpu)
     result["cpu"] = told(on_cpu)
@@ -582,7 +582,7 @@ def tell_samples(root: Path) -> dict[str, Any]:
             book.take(batch, replica=7)
     done = arm.done()
     arms.check_done(book, done, wall_ms=1e6)
-    surrendered = arm.surrender(jobs.Surrender(outputs=blob()))
+    last = arm.last_outputs(jobs.Surrender(outputs=blob()))
     log = book.samples
     return {
         "early": early["summary"],
@@ -596,8 +596,8 @@ def tell_samples(root: Path) -> dict[str, Any]:
         "replicas": set(log.replica) == {7},
         "in_order": log.end_ns == sorted(log.end_ns),
         "discarded": sum(log.discarded),
-        "last_set": surrendered.set_index,
-        "last_right": play.verdict(surrendered.outputs, surrendered.set_index).right,
+        "last_set": last.set_index,
+        "last_right": play.verdict(last.outputs, last.set_index).right,
         "collecting": __import__("gc").isenabled(),
     }
 
@@ -606,11 +606,11 @@ def tell_nothing_timed(root: Path) -> dict[str, Any]:
     play = Play(root, {})
     arm = play.arm()
     done = arm.done()
-    return {"set": arm.surrender(jobs.Surrender(outputs=blob())).set_index, "samples": done.samples}
+    return {"set": arm.last_outputs(jobs.Surrender(outputs=blob())).set_index, "samples": done.samples}
 
 
 def tell_the_last_output_as_it_is_now(root: Path) -> dict[str, Any]:
-    """A rung that spoils its last output afterwards is found out by what it surrenders."""
+    """A rung that spoils its last output afterwards is found out by its last outputs."""
     code = """
 kept = []
 
@@ -630,8 +630,8 @@ def spoil():
     play.warm(arm)
     play.measure(arm, [0, 1])
     arm._run.__globals__["spoil"]()
-    surrendered = arm.surrender(jobs.Surrender(outputs=blob()))
-    return {"set": surrendered.set_index, "right": play.verdict(surrendered.outputs, 1).right}
+    last = arm.last_outputs(jobs.Surrender(outputs=blob()))
+    return {"set": last.set_index, "right": play.verdict(last.outputs, 1).right}
 
 
 def tell_a_budget(root: Path) -> dict[str, Any]:
@@ -823,7 +823,7 @@ def tell_poison(root: Path) -> dict[str, Any]:
     return told
 
 
-def tell_surprise(root: Path) -> dict[str, Any]:
+def tell_held_out(root: Path) -> dict[str, Any]:
     told: dict[str, Any] = {}
     for name, code in (("honest", "def run(x):\n    return x * 2\n"), ("by_content", BY_CONTENT)):
         play = Play(root / name, {"optimized.py": code})
@@ -838,7 +838,7 @@ def tell_surprise(root: Path) -> dict[str, Any]:
         play.warm(arm)
         play.measure(arm, [0, 1])
         job = jobs.Surprise(case="default", blob=made, seen=[0, 1, 0], shifts=[3, 5], outputs=blob())
-        found = arm.surprise(job)
+        found = arm.held_out(job)
         told[name] = {
             "right": play.verdict(found.outputs, 7).right,
             "of_another_set": play.verdict(found.outputs, 0).right,

@@ -116,7 +116,7 @@ def test_as_many_pairs_as_fit_into_their_time() -> None:
     assert challenges.pairs(500.0) == 3
 
 
-def test_pairs_of_several_surprises_are_one_replicas() -> None:
+def test_pairs_of_several_held_out_sets_are_one_replicas() -> None:
     one = reports.Surprised(seen_ms=[1.0, 2.0], unseen_ms=[3.0, 4.0], outputs=jobs.Blob(name=""))
     other = reports.Surprised(seen_ms=[5.0], unseen_ms=[6.0], outputs=jobs.Blob(name=""))
     found = challenges.together([one, other], 2)

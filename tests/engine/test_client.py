@@ -1,4 +1,4 @@
-"""A face's connection, against engines that are not there, not ours, too new, too slow, or gone in the middle."""
+"""A client's connection, against engines that are not there, not ours, too new, too slow, or gone in the middle."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Line:
         return self._arrived.pop(0)
 
     async def ended(self) -> None:
-        """Wait until the face has closed its end."""
+        """Wait until the client has closed its end."""
         while await self.reader.read(1 << 16):
             continue
 
@@ -432,7 +432,7 @@ async def test_closing_ends_a_reader_that_waits_and_may_be_done_twice(serve: Cal
 # -- a reader that is slow ---------------------------------------------------------------------------------------------
 
 
-async def test_a_face_that_does_not_read_loses_the_oldest_and_is_told_exactly_which(
+async def test_a_client_that_does_not_read_loses_the_oldest_and_is_told_exactly_which(
     serve: Callable[[Talk], Awaitable[None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client, "BUFFERED_EVENTS", 100)
@@ -655,7 +655,7 @@ async def test_an_engine_is_started_once_and_waited_for(
         nonlocal starts
         starts += 1
         loop.call_later(0.2, lambda: asyncio.ensure_future(serve(talk)))
-        # What a second start does where another face was quicker: it leaves with this status.
+        # What a second start does where another client was quicker: it leaves with this status.
         return subprocess.Popen([sys.executable, "-c", f"import sys; sys.exit({paths.EXIT_ALREADY_RUNNING})"])
 
     monkeypatch.setattr(client, "start_engine", start)

@@ -70,7 +70,7 @@ def test_every_state_verdict_and_way_of_timing_is_explained() -> None:
     assert {timing.value for timing in Timing} - {"none"} <= named("What is measured, and how")
 
 
-def test_every_step_that_faces_show_is_named() -> None:
+def test_every_step_that_frontends_show_is_named() -> None:
     source = "".join(path.read_text("utf-8") for path in (MAIN / "engine").glob("*.py"))
     steps = set(re.findall(r'_step\(\s*"([^"]+)"', source)) | set(re.findall(r'Step\("([^"]+)"', source))
     assert {"warm worker", "measure", "verdict"} <= steps
@@ -94,8 +94,8 @@ def test_the_stop_rule_is_the_codes(mode: str, quick: bool) -> None:
 
 def test_the_rules_for_short_calls_and_low_clocks_are_the_codes() -> None:
     section = " ".join(SECTIONS["What is measured, and how"].split())
-    short, company = f"{turns.SHORT_MS * 1e3:.0f} us", f"{turns.COMPANY_BELOW_MS * 1e3:.0f} us"
-    assert f"under {short} a call, all arms under {company}" in section
+    short, batched = f"{turns.SHORT_MS * 1e3:.0f} us", f"{turns.BATCH_BELOW_MS * 1e3:.0f} us"
+    assert f"under {short} a call, all arms under {batched}" in section
     assert f"graph of {turns.CALLS[0]} to {turns.CALLS[1]} calls" in section
     assert f"below {turns.THROTTLED_BELOW * 100:.0f} % of it" in section
     assert f"no wider than {turns.StopRule.of(quick=False, replicas=0).half_width * 100:.0f} %" in section
@@ -128,7 +128,7 @@ def test_the_limits_are_the_codes() -> None:
         "all compiled": f"{caches.MOST_ENTRIES} keys, and {caches.MOST_STORED_BYTES >> 30} GiB",
         "processes of": str(guard.PROCESS_LIMIT),
         "a frame": f"{framing.MAX_FRAME_BYTES >> 20} MiB",
-        "a face's": f"{journal.VIEWER_QUEUE_BYTES >> 20} MiB",
+        "a client's": f"{journal.CLIENT_QUEUE_BYTES >> 20} MiB",
         "a request": f"{framing.MAX_REQUEST_BYTES >> 10} KiB",
         "connections that have said": str(server.MOST_CONNECTIONS),
         "connections that have not": str(server.MOST_GREETING),

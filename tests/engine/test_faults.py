@@ -72,7 +72,7 @@ async def test_an_evil_rung_ends_in_its_own_state_and_leaves_its_siblings_alone(
     assert not row.caught or row.caught in caught
     if caught:
         assert all(c.speedup is None for c in result.record.comparisons if row.rung in (c.rung, c.baseline))
-    assert result.finished.arm(row.rung) == arm, "faces are told what is stored"
+    assert result.finished.arm(row.rung) == arm, "clients are told what is stored"
 
 
 @pytest.mark.parametrize("batch", BATCHES)
@@ -139,7 +139,7 @@ async def test_a_flood_of_output_is_thinned_and_says_by_how_much(stage: Stage) -
     assert sum(len(e.lines) for e in result.of(events.Output)) < 100_000
 
 
-async def test_no_byte_that_a_terminal_would_act_upon_reaches_a_face(stage: Stage) -> None:
+async def test_no_byte_that_a_terminal_would_act_upon_reaches_a_client(stage: Stage) -> None:
     result = await stage.batch("floods")
     printed = result.printed("optimized_garbage")
     assert len(printed) > 10

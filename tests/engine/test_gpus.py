@@ -1,4 +1,4 @@
-"""What is owed of a GPU, and the flags that say under which conditions numbers came about."""
+"""What is pending of a GPU, and the flags that say under which conditions numbers came about."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from unittest import mock
 import pytest
 
 from aisp.engine import gpus
-from aisp.engine.gpus import LEAK_BYTES, Custody, WallClock, conditions, neighbours
+from aisp.engine.gpus import LEAK_BYTES, GpuOwnership, WallClock, conditions, neighbours
 from aisp.engine.telemetry import User
 
 CONTEXT = 500 << 20
@@ -40,8 +40,8 @@ class Driver:
         return self.words
 
 
-def custody(driver: Driver) -> Custody:
-    return Custody(driver, 0)  # type: ignore[arg-type]
+def ownership(driver: Driver) -> GpuOwnership:
+    return GpuOwnership(driver, 0)  # type: ignore[arg-type]
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +51,7 @@ def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_a_process_that_the_driver_does_not_forget_is_owed() -> None:
     driver = Driver(User(HERE, CONTEXT), User(GONE, CONTEXT))
-    keeper = custody(driver)
+    keeper = ownership(driver)
     words = f"the GPU still holds memory of process {GONE}, which is gone"
     assert await keeper.ended(GONE) == words
     assert await keeper.settled() == words
@@ -64,7 +64,7 @@ async def test_a_process_that_the_driver_does_not_forget_is_owed() -> None:
 @pytest.mark.parametrize("more", [0, LEAK_BYTES])
 async def test_memory_within_the_allowance_is_no_leak(more: int) -> None:
     driver = Driver(User(HERE, CONTEXT))
-    keeper = custody(driver)
+    keeper = ownership(driver)
     await keeper.begin({HERE})
     driver.nobodys = BASE + more
     driver.listed = [User(HERE, 3 * CONTEXT), User(os.getppid(), CONTEXT)]  # what living processes have is theirs
@@ -73,7 +73,7 @@ async def test_memory_within_the_allowance_is_no_leak(more: int) -> None:
 
 async def test_memory_in_nobodys_name_is_a_leak_also_where_a_dead_process_is_listed_with_it() -> None:
     driver = Driver(User(HERE, CONTEXT))
-    keeper = custody(driver)
+    keeper = ownership(driver)
     await keeper.begin({HERE})
     driver.nobodys = BASE + LEAK_BYTES + (1 << 20)
     assert await keeper.settled() == "65 MiB of the GPU's memory were left behind: no process that runs has them"
@@ -86,7 +86,7 @@ async def test_memory_in_nobodys_name_is_a_leak_also_where_a_dead_process_is_lis
 async def test_memory_that_moves_while_it_is_noted_is_noted_another_time() -> None:
     """A process that takes memory between two answers of the driver would hide a leak of as much, or make one."""
     driver = Driver(User(HERE, CONTEXT))
-    keeper = custody(driver)
+    keeper = ownership(driver)
     amounts = iter([BASE + (2 << 30), BASE])
     with mock.patch.object(driver, "used_bytes", lambda gpu: next(amounts) + CONTEXT):
         await keeper.begin({HERE})
@@ -107,7 +107,7 @@ async def test_memory_that_moves_while_it_is_noted_is_noted_another_time() -> No
     ],
 )
 async def test_where_the_driver_does_not_tell_enough_nothing_is_taken_for_a_leak(seen: Driver) -> None:
-    keeper = custody(seen)
+    keeper = ownership(seen)
     await keeper.begin({HERE})
     seen.nobodys = 100 * BASE
     assert await keeper.settled() == ""
@@ -116,7 +116,7 @@ async def test_where_the_driver_does_not_tell_enough_nothing_is_taken_for_a_leak
 async def test_a_driver_that_lists_nobody_and_tells_nothing_owes_nothing() -> None:
     driver = Driver()
     driver.listed = None
-    keeper = custody(driver)
+    keeper = ownership(driver)
     await keeper.begin({HERE})
     assert await keeper.ended(GONE) == ""
     assert await keeper.settled() == ""
@@ -125,7 +125,7 @@ async def test_a_driver_that_lists_nobody_and_tells_nothing_owes_nothing() -> No
 async def test_a_lost_gpu_is_told_at_once_in_the_drivers_words() -> None:
     driver = Driver(User(GONE, CONTEXT))
     driver.words = "NVML 15: GPU is lost"
-    assert await custody(driver).ended(GONE) == "GPU 0 is lost (NVML 15: GPU is lost)"
+    assert await ownership(driver).ended(GONE) == "GPU 0 is lost (NVML 15: GPU is lost)"
 
 
 def seen(pids: Sequence[int] = (), *, here: bool = True, **gpu: Any) -> dict[str, Any]:

@@ -54,8 +54,8 @@ async def engine(
     await made.start()
     with made.use():
         yield made
-        async with await connect(start=False) as face:
-            assert (await face.status()).queue == []
+        async with await connect(start=False) as connection:
+            assert (await connection.status()).queue == []
 
 
 def dialled() -> socket.socket:
@@ -95,8 +95,8 @@ def wait_for(holds: Callable[[], bool]) -> None:
 
 async def log_says(text: str) -> None:
     """The engine's log tells of it."""
-    async with await connect(start=False) as face:
-        assert any(text in line for line in await face.log(2000)), await face.log(50)
+    async with await connect(start=False) as connection:
+        assert any(text in line for line in await connection.log(2000)), await connection.log(50)
 
 
 # -- another user at either end ----------------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ def imposter() -> Iterator[Callable[[Path], subprocess.Popen[bytes]]]:
 
 
 @root_only
-async def test_a_face_tells_an_engine_of_another_user_nothing_and_says_what_to_remove(
+async def test_a_client_tells_an_engine_of_another_user_nothing_and_says_what_to_remove(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, imposter: Callable[[Path], subprocess.Popen[bytes]]
 ) -> None:
     monkeypatch.setenv("AISP_STATE", str(tmp_path / "state"))
@@ -223,10 +223,10 @@ async def test_a_hello_that_comes_byte_by_byte_is_not_in_time_for_ever(engine: E
     assert await asyncio.to_thread(drip) < len(HELLO)
 
 
-async def test_a_face_that_said_hello_may_be_quiet_for_as_long_as_it_likes(engine: EngineUnderTest) -> None:
-    async with await connect(start=False) as face:
+async def test_a_client_that_said_hello_may_be_quiet_for_as_long_as_it_likes(engine: EngineUnderTest) -> None:
+    async with await connect(start=False) as connection:
         await asyncio.sleep(1.5)
-        assert (await face.status()).pid == face.welcome.pid
+        assert (await connection.status()).pid == connection.welcome.pid
 
 
 async def test_more_connections_than_there_is_room_for_are_refused_until_some_end(engine: EngineUnderTest) -> None:
@@ -247,7 +247,7 @@ async def test_more_connections_than_there_is_room_for_are_refused_until_some_en
     let_in, refused = await asyncio.to_thread(crowd)
     assert (let_in, refused) == (server.MOST_CONNECTIONS, 20)
     await asyncio.to_thread(wait_for, lambda: engine.ps.num_fds() <= before)
-    await log_says(f"a connection was refused: {server.MOST_CONNECTIONS} are open; close a face that is not needed")
+    await log_says(f"a connection was refused: {server.MOST_CONNECTIONS} are open; close a client that is not needed")
 
 
 async def test_whoever_asks_and_never_reads_costs_little_memory_and_then_its_connection(
@@ -273,13 +273,13 @@ async def test_whoever_asks_and_never_reads_costs_little_memory_and_then_its_con
         pytest.fail(f"{sent} questions were taken without one answer being read")
 
     await asyncio.to_thread(fill_the_log)
-    async with await connect(start=False) as face:
-        before = (await face.status()).rss_bytes
+    async with await connect(start=False) as connection:
+        before = (await connection.status()).rss_bytes
         asking = asyncio.create_task(asyncio.to_thread(asks))
         answers = 0
         while not asking.done():
             async with asyncio.timeout(PATIENCE_S):
-                status = await face.status()
+                status = await connection.status()
             answers += not asking.done()
             assert status.rss_bytes < before + (48 << 20)
             await asyncio.sleep(0.02)
@@ -306,9 +306,9 @@ async def test_a_flood_of_requests_that_are_read_leaves_room_for_everybody_else(
 
     floods = [asyncio.create_task(asyncio.to_thread(flood)) for _ in range(3)]
     try:
-        async with asyncio.timeout(PATIENCE_S), await connect(start=False) as face:
+        async with asyncio.timeout(PATIENCE_S), await connect(start=False) as connection:
             for _ in range(20):
-                await face.status()
+                await connection.status()
                 assert not any(flood.done() for flood in floods)
                 await asyncio.sleep(0.02)
     finally:

@@ -429,8 +429,8 @@ def test_the_own_files_are_what_judges_measures_and_stores() -> None:
     root = Path(installed.__file__).parents[1]
     covered = {str(Path(path).relative_to(root)) for path in installed.own_files()}
     wanted = {"engine/worker/arm.py", "checks/compare.py", "kernels/cuda.py", "kernels/catalog/loader.py"}
-    assert wanted | {"store/writer.py", "engine/verdicts.py"} <= covered
-    assert not [name for name in covered if "gallery" in name or not name.endswith(".py")]
+    assert wanted | {"store/writer.py", "engine/verdicts.py", "engine/datasheets.toml"} <= covered
+    assert not [name for name in covered if "gallery" in name or not name.endswith((".py", ".toml"))]
 
 
 def test_what_a_full_disk_cut_off_is_not_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

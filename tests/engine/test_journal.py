@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from aisp.engine import journal as journal_module
-from aisp.engine.journal import MOST_REPLIES, Journal, Viewer, ViewerGoneError
+from aisp.engine.journal import MOST_REPLIES, ClientGoneError, Journal, Outbox
 from aisp.engine.protocol import events
 from aisp.engine.protocol.framing import Decoder
 
@@ -33,7 +33,7 @@ def decoded(data: bytes) -> list[Any]:
 
 
 def replay(journal: Journal, seq: int = 1) -> list[Any]:
-    """What a face that comes late receives, piece by piece."""
+    """What a client that comes late receives, piece by piece."""
     found: list[Any] = []
     while seq < journal.next_seq:
         data, following = journal.piece(seq)
@@ -51,12 +51,12 @@ def numbers(found: list[Any]) -> list[int]:
     return seen
 
 
-async def drained(viewer: Viewer) -> list[Any]:
-    """Everything that is queued for a viewer now."""
+async def drained(outbox: Outbox) -> list[Any]:
+    """Everything that is queued for a client now."""
     found: list[Any] = []
     while True:
         try:
-            found += decoded(await asyncio.wait_for(viewer.next_bytes(), 0.05))
+            found += decoded(await asyncio.wait_for(outbox.next_bytes(), 0.05))
         except TimeoutError:
             return found
 
@@ -65,22 +65,22 @@ async def drained(viewer: Viewer) -> list[Any]:
 
 
 async def test_events_are_numbered_from_one_without_a_hole_in_the_order_of_publishing(journal: Journal) -> None:
-    viewer = Viewer()
-    journal.viewers.add(viewer)
+    outbox = Outbox()
+    journal.outboxes.add(outbox)
     for number in range(1, 501):
         assert journal.next_seq == number
         journal.publish(log_line(number))
-    found = await drained(viewer)
+    found = await drained(outbox)
     assert [event.seq for event in found] == list(range(1, 501))
     assert [int(event.text.split()[0]) for event in found] == list(range(1, 501))
 
 
-async def test_all_viewers_see_the_same_stream(journal: Journal) -> None:
-    viewers = [Viewer(), Viewer()]
-    journal.viewers.update(viewers)
+async def test_all_clients_see_the_same_stream(journal: Journal) -> None:
+    outboxes = [Outbox(), Outbox()]
+    journal.outboxes.update(outboxes)
     for number in range(100):
         journal.publish(log_line(number))
-    first, second = [await drained(viewer) for viewer in viewers]
+    first, second = [await drained(outbox) for outbox in outboxes]
     assert first == second
     assert len(first) == 100
 
@@ -118,11 +118,11 @@ async def test_replay_and_the_live_stream_join_without_a_hole_or_a_double(journa
         found += decoded(data)
         if len(found) < 30:
             journal.publish(log_line(99))  # the present goes on
-    viewer = Viewer()
-    journal.viewers.add(viewer)
+    outbox = Outbox()
+    journal.outboxes.add(outbox)
     for number in range(5):
         journal.publish(log_line(number))
-    found += await drained(viewer)
+    found += await drained(outbox)
     assert [event.seq for event in found] == list(range(1, journal.next_seq))
 
 
@@ -168,15 +168,15 @@ def test_closing_gives_every_descriptor_back(tmp_path: Path, monkeypatch: pytest
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
-# -- slow viewers ------------------------------------------------------------------------------------------------------
+# -- slow clients ------------------------------------------------------------------------------------------------------
 
 
-async def test_a_viewer_that_never_reads_loses_the_oldest_and_is_told_exactly_which(
+async def test_a_client_that_never_reads_loses_the_oldest_and_is_told_exactly_which(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal_module, "VIEWER_QUEUE_BYTES", 50_000)
-    slow, quick = Viewer(), Viewer()
-    journal.viewers.update({slow, quick})
+    monkeypatch.setattr(journal_module, "CLIENT_QUEUE_BYTES", 50_000)
+    slow, quick = Outbox(), Outbox()
+    journal.outboxes.update({slow, quick})
     seen: list[Any] = []
     for number in range(1, 1001):
         journal.publish(log_line(number, size=500))
@@ -190,58 +190,58 @@ async def test_a_viewer_that_never_reads_loses_the_oldest_and_is_told_exactly_wh
     assert 80 < len(found) < 100  # what fits into the queue was kept
 
 
-async def test_a_viewer_that_reads_now_and_then_can_account_for_every_number(
+async def test_a_client_that_reads_now_and_then_can_account_for_every_number(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal_module, "VIEWER_QUEUE_BYTES", 20_000)
-    viewer = Viewer()
-    journal.viewers.add(viewer)
+    monkeypatch.setattr(journal_module, "CLIENT_QUEUE_BYTES", 20_000)
+    outbox = Outbox()
+    journal.outboxes.add(outbox)
     found: list[Any] = []
     for number in range(1, 2001):
         journal.publish(log_line(number, size=300))
         if number % 150 == 0:
-            found += decoded(await viewer.next_bytes())
-    found += await drained(viewer)
+            found += decoded(await outbox.next_bytes())
+    found += await drained(outbox)
     assert sum(isinstance(event, events.Gap) for event in found) >= 10
     assert numbers(found) == list(range(1, 2001))
 
 
 async def test_one_event_larger_than_the_queue_still_arrives(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal_module, "VIEWER_QUEUE_BYTES", 1_000)
-    viewer = Viewer()
-    journal.viewers.add(viewer)
+    monkeypatch.setattr(journal_module, "CLIENT_QUEUE_BYTES", 1_000)
+    outbox = Outbox()
+    journal.outboxes.add(outbox)
     journal.publish(log_line(1, size=5_000))
-    assert numbers(await drained(viewer)) == [1]
+    assert numbers(await drained(outbox)) == [1]
 
 
 async def test_answers_are_never_dropped_however_many_events_there_are(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal_module, "VIEWER_QUEUE_BYTES", 1_000)
-    viewer = Viewer()
-    journal.viewers.add(viewer)
+    monkeypatch.setattr(journal_module, "CLIENT_QUEUE_BYTES", 1_000)
+    outbox = Outbox()
+    journal.outboxes.add(outbox)
     for number in range(200):
-        viewer.reply(events.Reply(to=number))
+        outbox.reply(events.Reply(to=number))
         journal.publish(log_line(number, size=500))
-    found = await drained(viewer)
+    found = await drained(outbox)
     assert [event.to for event in found if isinstance(event, events.Reply)] == list(range(200))
 
 
-async def test_a_face_that_asks_without_ever_reading_is_let_go() -> None:
-    viewer = Viewer()
+async def test_a_client_that_asks_without_ever_reading_is_let_go() -> None:
+    outbox = Outbox()
     for number in range(MOST_REPLIES):
-        viewer.reply(events.Reply(to=number))
-    with pytest.raises(ViewerGoneError, match=f"{MOST_REPLIES} answers are waiting to be read"):
-        viewer.reply(events.Reply(to=MOST_REPLIES))
-    assert len(await drained(viewer)) == MOST_REPLIES
-    viewer.reply(events.Reply(to=7))  # one that reads may go on
-    assert [event.to for event in await drained(viewer)] == [7]
+        outbox.reply(events.Reply(to=number))
+    with pytest.raises(ClientGoneError, match=f"{MOST_REPLIES} answers are waiting to be read"):
+        outbox.reply(events.Reply(to=MOST_REPLIES))
+    assert len(await drained(outbox)) == MOST_REPLIES
+    outbox.reply(events.Reply(to=7))  # one that reads may go on
+    assert [event.to for event in await drained(outbox)] == [7]
 
 
 async def test_waiting_for_events_ends_with_the_first_one(journal: Journal) -> None:
-    viewer = Viewer()
-    journal.viewers.add(viewer)
-    waiting = asyncio.create_task(viewer.next_bytes())
+    outbox = Outbox()
+    journal.outboxes.add(outbox)
+    waiting = asyncio.create_task(outbox.next_bytes())
     await asyncio.sleep(0)
     assert not waiting.done()
     journal.publish(log_line(1))
@@ -272,12 +272,12 @@ async def test_on_a_full_disk_the_live_stream_goes_on(
     journal: Journal, monkeypatch: pytest.MonkeyPatch, room: int
 ) -> None:
     disk = FullDisk(monkeypatch)
-    viewer = Viewer()
-    journal.viewers.add(viewer)
+    outbox = Outbox()
+    journal.outboxes.add(outbox)
     for number in range(1, 31):
         disk.room = room if 11 <= number <= 20 else None
         journal.publish(log_line(number))
-    assert numbers(await drained(viewer)) == list(range(1, 31))
+    assert numbers(await drained(outbox)) == list(range(1, 31))
 
 
 @pytest.mark.parametrize("room", [0, 5])

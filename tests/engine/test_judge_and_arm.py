@@ -142,28 +142,28 @@ def test_each_case_has_buffers_and_a_callable_of_its_own(told: Told) -> None:
 
 
 def test_several_calls_in_a_sample_have_buffers_of_their_own_and_are_checked_one_by_one(told: Told) -> None:
-    found = told["company"]
+    found = told["batches"]
     assert found["graph"] == [["graph", 6, "cold graph", ""], [6, 2, True, [0, 1, 1, 0, 1, 0] * 2]]
     assert found["own_buffers"] == 6 * 2  # static inputs too: they would be warm for the second call
     assert found["prepared"] == [["graph", 6, "cold graph", ""], [6, 1, True, [0, 1, 1, 0, 1, 0]]]
-    assert found["surrendered"] is True
+    assert found["last_right"] is True
     assert found["alone_again"] == ["single", 1, "cold", ""]
 
 
 def test_with_warm_caches_all_calls_of_a_sample_read_the_same_values(told: Told) -> None:
-    assert told["company"]["warm"] == [["graph", 6, "warm graph", ""], [6, 1, True, [1] * 6]]
+    assert told["batches"]["warm"] == [["graph", 6, "warm graph", ""], [6, 1, True, [1] * 6]]
 
 
 @pytest.mark.parametrize("kind", ["keeps", "once"])
 def test_a_rung_that_keeps_one_output_or_one_preparation_is_right_alone_and_left_alone(told: Told, kind: str) -> None:
-    right, *found = told["company"][kind]
+    right, *found = told["batches"][kind]
     assert right
     assert found[:3] == ["single", 1, "cold"]
     assert "share memory" in found[3]
 
 
-def test_what_cannot_be_timed_in_company_says_why(told: Told) -> None:
-    found = told["company"]
+def test_what_cannot_be_batched_says_why(told: Told) -> None:
+    found = told["batches"]
     assert found["batch"] == ["batch", 6, "cold batch", "not while capturing"]
     assert found["slow"][::3] == ["single", "there is not enough time for prepare() for 4 sets of buffers"]
     assert found["small"][::3] == ["single", "there is not enough memory for 4 sets of buffers"]
@@ -225,16 +225,16 @@ def test_measuring_before_warming_up_is_refused(told: Told) -> None:
     assert told["samples"]["early"] == "RuntimeError: measuring before warm-up"
 
 
-def test_what_is_surrendered_is_the_last_calls_output(told: Told) -> None:
+def test_what_is_fetched_is_the_last_calls_output(told: Told) -> None:
     assert told["samples"]["last_set"] == 1
     assert told["samples"]["last_right"] is True
 
 
-def test_what_is_surrendered_is_the_output_as_it_is_now(told: Told) -> None:
+def test_what_is_fetched_is_the_output_as_it_is_now(told: Told) -> None:
     assert told["the_last_output_as_it_is_now"] == {"set": 1, "right": False}
 
 
-def test_an_arm_that_timed_nothing_has_nothing_to_surrender(told: Told) -> None:
+def test_an_arm_that_timed_nothing_has_nothing_to_fetch(told: Told) -> None:
     assert told["nothing_timed"] == {"set": -1, "samples": 0}
 
 
@@ -374,18 +374,18 @@ def test_what_a_call_returned_is_overwritten_before_the_next(told: Told) -> None
     assert found["kept_facts"] == {"calls": 1, "kept": 1}
 
 
-def test_a_surprise_has_one_element_changed_and_is_judged_for_what_it_is(told: Told) -> None:
-    found = told["surprise"]
+def test_a_held_out_set_has_one_element_changed_and_is_judged_for_what_it_is(told: Told) -> None:
+    found = told["held_out"]
     assert found["differing"] == 1
     assert found["honest"]["right"] is True
     assert found["honest"]["of_another_set"] is False
     assert found["honest"]["pairs"] == [3, 3]
-    assert found["honest"]["sets"] == 2  # the process keeps nothing of what it was surprised with
+    assert found["honest"]["sets"] == 2  # the process keeps nothing of what was held out
     assert found["honest_sustained"] == 4
 
 
 def test_a_table_of_known_values_is_slow_on_new_ones(told: Told) -> None:
-    found = told["surprise"]["by_content"]
+    found = told["held_out"]["by_content"]
     assert found["right"] is True
     assert found["slower"] is True
 

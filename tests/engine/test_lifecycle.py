@@ -40,7 +40,7 @@ async def test_sigterm_ends_runs_as_cancelled_and_leaves_nothing(own: Own, root:
         await stream.until(events.Step, lambda step: step.step.name == "verify")
         workers = engine.workers()
         assert engine.terminate() == 0
-        # Faces are told before the line goes.
+        # Clients are told before the line goes.
         assert (await stream.finish(running)).state == "cancelled"
         assert (await stream.finish(waiting)).reason == "cancelled: the engine was stopped"
     assert len(workers) > 0
@@ -111,7 +111,7 @@ async def test_a_state_directory_that_all_users_share_is_refused_and_left_as_it_
 # -- the line ----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_face_that_asks_for_another_engines_events_gets_all_of_this_ones(
+async def test_a_client_that_asks_for_another_engines_events_gets_all_of_this_ones(
     shared: EngineUnderTest,
 ) -> None:
     async with await client.connect(start=False, subscribe_from=10**9, epoch="01ARZ3NDEKTSV4RRFFQ69G5FAV") as other:

@@ -95,7 +95,7 @@ def test_a_relative_aisp_state_is_made_absolute(bare: Path, monkeypatch: pytest.
 
 
 def test_a_relative_xdg_folder_is_ignored(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The face and its engine have different working folders; the XDG specification says to ignore such values."""
+    """The client and its engine have different working folders; the XDG specification says to ignore such values."""
     monkeypatch.chdir(bare)
     monkeypatch.setenv("XDG_STATE_HOME", "relative")
     monkeypatch.setenv("XDG_RUNTIME_DIR", "relative")
@@ -105,7 +105,7 @@ def test_a_relative_xdg_folder_is_ignored(bare: Path, monkeypatch: pytest.Monkey
     assert not (bare / "relative").exists()
 
 
-def test_a_face_and_the_engine_that_it_starts_agree_on_a_relative_state(
+def test_a_client_and_the_engine_that_it_starts_agree_on_a_relative_state(
     bare: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The engine's working folder is the root, so what is handed on must not be relative."""

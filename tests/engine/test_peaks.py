@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from aisp.engine import client, lock, peaks, server, spawner
+from aisp.engine import client, lock, peaks, queue, server, spawner
 from aisp.engine.arms import Limits
 from aisp.engine.datasheets import datasheet
 from aisp.engine.planning import Hardware, PlanError
@@ -26,6 +26,7 @@ from aisp.engine.telemetry import Nvml, Readings
 from aisp.engine.worker import peak as worker
 from aisp.kernels.cuda import CudaCompileError, compile_cubin
 from aisp.store.errors import StoreError
+from aisp.store.outcomes import Trigger
 from aisp.store.record import Ceiling, Peak
 from tests.engine.harness import EngineUnderTest
 
@@ -217,7 +218,7 @@ def test_the_best_of_several_ways_is_the_ceiling_and_says_which(monkeypatch: pyt
     found = gpu.best(gpu.way("slow", 3.0), gpu.way("fast", 2.0), gpu.way("fast once", 9.0, 9.0, 9.0, 0.1))
     assert (found.name, found.ways) == ("fast", 3)
     assert found.seconds == pytest.approx(2.0e-3)
-    told = gpu.bench._told("dram read", found, lambda best: 6e9 / best.seconds, 6_000_000_000)
+    told = gpu.bench._record("dram read", found, lambda best: 6e9 / best.seconds, 6_000_000_000)
     assert told.value == pytest.approx(3.0e12)
     assert told.footprint_bytes == 6_000_000_000
     assert told.note == "best of 3: fast"
@@ -228,9 +229,9 @@ def test_a_way_that_is_closed_here_is_left_out_and_said(monkeypatch: pytest.Monk
     no_compiler = broken(f"{worker.OWN}x", CudaCompileError("NVRTC is missing"))
     found = gpu.best(no_compiler, gpu.way("torch.sum", 2.0))
     assert (found.name, found.ways) == ("torch.sum", 1)
-    told = gpu.bench._told("dram read", found, lambda best: 1 / best.seconds)
+    told = gpu.bench._record("dram read", found, lambda best: 1 / best.seconds)
     assert "our own kernels could not be used" in told.note and "NVRTC is missing" in told.note
-    assert "own" not in gpu.bench._told("bf16 dense", gpu.best(gpu.way("matmul", 1.0)), lambda best: 1.0).note
+    assert "own" not in gpu.bench._record("bf16 dense", gpu.best(gpu.way("matmul", 1.0)), lambda best: 1.0).note
     with pytest.raises(CudaCompileError):
         gpu.best(no_compiler)
     gpu.lost = True
@@ -390,7 +391,7 @@ class FakeNvml:
 
 
 class Bed:
-    """Services of a fake engine, and what reached its faces and its store."""
+    """Services of a fake engine, and what reached its clients and its store."""
 
     def __init__(
         self,
@@ -411,15 +412,17 @@ class Bed:
             limits=Limits(progress_s=1.0),
         )
 
-    async def _store(self, name: str, *arguments: Any) -> Any:
-        if name == "put_environment":
-            assert arguments[0]["gpu"] == "NVIDIA H100 80GB HBM3"
-            return "environment's hash"
-        assert name == "put_peak"
+    async def _store(self, work: Callable[[Any], Any]) -> Any:
+        return work(self)
+
+    def put_environment(self, described: dict[str, object]) -> str:
+        assert described["gpu"] == "NVIDIA H100 80GB HBM3"
+        return "environment's hash"
+
+    def put_peak(self, peak: Peak) -> None:
         if self._store_error is not None:
             raise self._store_error
-        self.stored.append(arguments[0])
-        return None
+        self.stored.append(peak)
 
     async def measure(self) -> Peak | None:
         found = await peaks.measure(self.services, "01PEAK")
@@ -616,10 +619,10 @@ async def test_a_measurement_is_in_the_queue_once_and_reaches_later_runs(
         assert (again.run_ids, again.detail) == ([peak_id], "under way already")
         stop = await engine._carry_out(requests.Shutdown(seq=3, when_idle=True))
         assert stop.detail == "stops after the ceilings are measured"
-        assert given[0].peak() is None
+        assert given[0].peak is None
         go_on.set()
         await until(lambda: not engine._busy)
-        assert given[0].peak() == a_peak(peak_id)
+        assert given[0].peak == a_peak(peak_id)
         assert len(given) == 1
         assert engine._status(1).queue == []
 
@@ -645,7 +648,7 @@ async def test_a_measurement_can_be_cancelled_before_and_while_it_runs(
         await until(lambda: not engine._busy)
         (end,) = (event for event in told if isinstance(event, events.PeakFinished))
         assert end.peak_id == peak_id and end.reason.startswith("cancelled")
-        assert engine._peak is None
+        assert engine._services.peak is None
         assert under_way.is_set() == begun
 
 
@@ -656,10 +659,13 @@ async def test_nothing_is_measured_beside_the_ceilings(monkeypatch: pytest.Monke
 
     class Execution:
         def __init__(self, plan: Any, services: Services) -> None:
-            self.name = plan.name
+            self.name = plan.id
 
         async def run(self) -> None:
             await alone(self.name)
+
+        def written(self) -> dict[str, str]:
+            return {}
 
     async def alone(name: str) -> None:
         nonlocal busy
@@ -673,18 +679,17 @@ async def test_nothing_is_measured_beside_the_ceilings(monkeypatch: pytest.Monke
         await alone("peak")
         return a_peak(peak_id)
 
-    class Planned:
-        def __init__(self, name: str) -> None:
-            record = SimpleNamespace(id=name, device="cpu", target="w:scaled")
-            self.plan: Any = SimpleNamespace(id=name, name=name, record=record, device="cpu", problem="")
-            self.task: asyncio.Task[Any] | None = None
+    def planned(name: str) -> Any:
+        record = SimpleNamespace(target="w:scaled", title="", trigger=Trigger.CLI, quick=True)
+        return SimpleNamespace(
+            id=name, record=record, device="cpu", problem="", files={}, target=SimpleNamespace(ranks=1)
+        )
 
     monkeypatch.setattr(peaks, "measure", measure)
-    monkeypatch.setattr(server, "Execution", Execution)
+    monkeypatch.setattr(queue, "Execution", Execution)
     async with an_engine(monkeypatch, tmp_path, gpus=1) as (engine, _):
-        first, second = Planned("first run"), Planned("second run")
-        engine._queue += [first, second]  # type: ignore[list-item]
-        engine._wake.set()
+        for name in ("first run", "second run"):
+            engine._add(queue.RunJob(planned(name), engine._services), warm=False)
         await until(lambda: bool(order))
         await engine._carry_out(requests.MeasurePeak(seq=1))
         await until(lambda: not engine._busy)
@@ -692,7 +697,7 @@ async def test_nothing_is_measured_beside_the_ceilings(monkeypatch: pytest.Monke
 
 
 @pytest.mark.skipif(NVML.count > 0, reason="there is a GPU here")
-async def test_a_face_is_told_why_there_are_no_ceilings_here(shared: EngineUnderTest) -> None:
+async def test_a_client_is_told_why_there_are_no_ceilings_here(shared: EngineUnderTest) -> None:
     async with await client.connect(start=False) as connection:
         reply = await connection.request(requests.MeasurePeak(seq=connection.next_seq()))
         status = await connection.status()

@@ -69,13 +69,13 @@ class Scripted:
         return self.code
 
 
-def company(*scripted: Scripted) -> Ranks:
+def ranks_of(*scripted: Scripted) -> Ranks:
     return Ranks(cast("Sequence[Child]", scripted))
 
 
 async def together(*said: object) -> Any:
     """What reports of rank 0, 1, ... become."""
-    return await company(*(Scripted(report) for report in said)).receive(PATIENCE_S)
+    return await ranks_of(*(Scripted(report) for report in said)).receive(PATIENCE_S)
 
 
 def samples(*times_ms: float, sets: Sequence[int] = (), **given: Any) -> reports.Samples:
@@ -152,11 +152,11 @@ async def test_memory_and_waiting_are_those_of_the_rank_with_most() -> None:
     assert executed.peak_bytes == 30
     prepared = await together(*(reports.Prepared(prepare_ms=ms, for_buffers=False) for ms in (900.0, 20.0)))
     assert prepared.prepare_ms == 900.0
-    surprised = await together(
+    held_out = await together(
         reports.Surprised(seen_ms=[1.0, 4.0], unseen_ms=[2.0, 2.0], outputs=BLOB),
         reports.Surprised(seen_ms=[3.0, 2.0], unseen_ms=[1.0, 9.0], outputs=BLOB),
     )
-    assert (surprised.seen_ms, surprised.unseen_ms) == ([3.0, 4.0], [2.0, 9.0])
+    assert (held_out.seen_ms, held_out.unseen_ms) == ([3.0, 4.0], [2.0, 9.0])
     warmed = [
         reports.WarmedUp(
             per_call_ms=a, per_sample_ms=b, calls=12, timing="host", reference_mhz=1.0, resolution_ms=None,
@@ -183,7 +183,7 @@ async def test_facts_of_further_ranks_stand_beside_those_of_the_first() -> None:
 async def test_every_rank_gets_the_same_job_and_loads_as_the_rank_that_it_is() -> None:
     loaded = reports.Loaded(import_ms=1.0)
     scripted = [Scripted(loaded, reports.Sustained(calls=2)) for _ in range(3)]
-    ranks = company(*scripted)
+    ranks = ranks_of(*scripted)
     load = jobs.Load(folder=b"f", root=b"r", chapter="c", target_id="t", module="m", device="cpu", ranks=3, meeting="p")
     assert await ranks.ask(load, PATIENCE_S) == loaded
     assert await ranks.ask(jobs.Sustain(case="cpu", calls=2), PATIENCE_S) == reports.Sustained(calls=2)
@@ -198,14 +198,14 @@ async def test_every_rank_gets_the_same_job_and_loads_as_the_rank_that_it_is() -
 
 
 async def test_done_holds_for_the_merged_samples_where_each_rank_sent_what_arrived() -> None:
-    ranks = company(Scripted(samples(1.0, 5.0), done(1.0, 5.0)), Scripted(samples(4.0, 2.0), done(4.0, 2.0)))
+    ranks = ranks_of(Scripted(samples(1.0, 5.0), done(1.0, 5.0)), Scripted(samples(4.0, 2.0), done(4.0, 2.0)))
     await ranks.receive(PATIENCE_S)
     assert await ranks.receive(PATIENCE_S) == done(4.0, 5.0)
 
 
 @pytest.mark.parametrize("lie", [done(4.0), done(4.0, 2.5), reports.Done(samples=2, sha256="")])
 async def test_a_rank_that_claims_other_samples_than_arrived_is_found(lie: reports.Done) -> None:
-    ranks = company(Scripted(samples(1.0, 5.0), done(1.0, 5.0)), Scripted(samples(4.0, 2.0), lie))
+    ranks = ranks_of(Scripted(samples(1.0, 5.0), done(1.0, 5.0)), Scripted(samples(4.0, 2.0), lie))
     await ranks.receive(PATIENCE_S)
     with pytest.raises(ForgedReportError, match="rank 1 sent other samples than arrived"):
         await ranks.receive(PATIENCE_S)
@@ -236,7 +236,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("impatient")
 async def test_what_one_rank_says_of_its_failure_is_told_while_the_other_still_waits() -> None:
     waiting, failing = Scripted(NEVER, pid=7), Scripted(FAILED, pid=8)
-    ranks = company(waiting, failing)
+    ranks = ranks_of(waiting, failing)
     assert await ranks.receive(600.0) is FAILED
     assert waiting.cancelled == 1
     assert ranks.stderr.text() == b"rank 8 was here"
@@ -248,7 +248,7 @@ async def test_a_rank_that_died_is_the_reason_and_not_what_the_others_say_about_
     for order in (0, 1):
         complaining, dead = Scripted(FAILED, code=None, pid=7), Scripted(died, code=-11, pid=8)
         dead.alive = False
-        ranks = company(*((complaining, dead) if order else (dead, complaining)))
+        ranks = ranks_of(*((complaining, dead) if order else (dead, complaining)))
         with pytest.raises(ChildGoneError, match="closed"):
             await ranks.receive(PATIENCE_S)
         assert await ranks.wait(0.0) == -11, "the other rank's being alive says nothing of the one that died"
@@ -260,21 +260,21 @@ async def test_a_rank_that_died_is_the_reason_and_not_what_the_others_say_about_
 
 
 async def test_a_rank_that_gives_no_sign_is_the_one_that_is_shown() -> None:
-    ranks = company(Scripted(reports.Sustained(calls=1), pid=7), Scripted(NEVER, pid=8))
+    ranks = ranks_of(Scripted(reports.Sustained(calls=1), pid=7), Scripted(NEVER, pid=8))
     with pytest.raises(ChildTimeoutError):
         await ranks.receive(SHORT_S)
     assert ranks.stderr.text() == b"rank 8 was here"
 
 
 async def test_ranks_that_end_well_have_ended_when_the_last_has() -> None:
-    assert await company(Scripted(), Scripted()).wait(0.0) == 0
-    assert await company(Scripted(), Scripted(code=None)).wait(0.0) is None
-    assert await company(Scripted(), Scripted(code=3), Scripted(code=4)).end() == 3
+    assert await ranks_of(Scripted(), Scripted()).wait(0.0) == 0
+    assert await ranks_of(Scripted(), Scripted(code=None)).wait(0.0) is None
+    assert await ranks_of(Scripted(), Scripted(code=3), Scripted(code=4)).end() == 3
 
 
 async def test_one_ear_hears_all_ranks() -> None:
     scripted = [Scripted(), Scripted()]
-    ranks = company(*scripted)
+    ranks = ranks_of(*scripted)
     heard: list[bytes] = []
     ranks.on_output = lambda _, data: heard.append(data)
     for number, one in enumerate(scripted):
@@ -394,6 +394,6 @@ async def nothing_is_left(engine: EngineUnderTest) -> None:
     await engine.steady()
     # Folders of processes that have ended go meanwhile: os.walk passes over what is gone.
     names = [name for _, folders, files in os.walk(engine.environment["AISP_STATE"]) for name in (*folders, *files)]
-    assert [name for name in names if name.startswith(".meeting-")] == []
+    assert [name for name in names if name.startswith(".rendezvous-")] == []
     standing_by = {process.pid for process in engine.workers()}
     assert [process.pid for process in engine.strays() if process.pid not in standing_by] == []

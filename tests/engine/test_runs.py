@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -11,7 +13,7 @@ from aisp.engine import planning, spawner
 from aisp.engine.pool import Pool
 from aisp.engine.protocol import events
 from aisp.engine.protocol.framing import MAX_FRAME_BYTES, Decoder, Encoder
-from aisp.engine.runs import Execution, Services, told
+from aisp.engine.runs import Execution, Services, reported
 from aisp.engine.spawner import Child
 from aisp.engine.telemetry import Nvml
 from aisp.store.outcomes import State, Validity, Verdict
@@ -58,8 +60,8 @@ async def carried_out(
         if isinstance(event, events.Step):
             told.append((event.step.name, "begins" if event.step.duration_ms is None else "ends"))
 
-    async def store(name: str, *arguments: Any, **named: Any) -> Any:
-        return {"earlier": [], "quarantines": {}}.get(name, "")
+    async def store(work: Callable[[Any], Any]) -> Any:
+        return work(MagicMock(earlier=lambda run: [], quarantines=lambda *_: {}, put_environment=lambda seen: ""))
 
     pool = Telling(told)
     pool.keep(standbys)
@@ -107,7 +109,7 @@ async def test_the_verifier_makes_inputs_while_the_arms_start_and_what_comes_nex
 
 
 @pytest.mark.parametrize("replicas", [1, 3])
-async def test_unforeseen_values_are_made_once_for_every_replica_and_never_while_it_is_timed(
+async def test_held_out_values_are_made_once_for_every_replica_and_never_while_it_is_timed(
     tmp_path: Path, replicas: int
 ) -> None:
     record, told = await carried_out(tmp_path, replicas=replicas)
@@ -125,13 +127,13 @@ async def test_unforeseen_values_are_made_once_for_every_replica_and_never_while
 
 def test_a_record_that_would_hardly_fit_into_a_frame_is_told_without_what_is_long() -> None:
     record = examined(planned())
-    assert told(record) is record
+    assert reported(record) is record
     arms = tuple(
         replace(record.arms[1], rung=f"optimized_{number}", detail="x" * 60_000, naive=None) for number in range(200)
     )
     said = (finding("timing.score", "optimized_1", "suspect", "odd"), *(finding("a.b", "c") for _ in range(20_000)))
     long = replace(record, arms=(record.arms[0], *arms), findings=said, validity=Validity.SUSPECT, verdict=Verdict.NONE)
-    frame = Encoder().frame(events.RunFinished(run=told(long)))
+    frame = Encoder().frame(events.RunFinished(run=reported(long)))
     assert len(frame) < MAX_FRAME_BYTES
     (heard,) = Decoder(events.AnyEvent).feed(frame)
     assert [arm.rung for arm in heard.run.arms] == [arm.rung for arm in long.arms]

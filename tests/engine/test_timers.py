@@ -25,10 +25,10 @@ from aisp.engine.worker.timers import (
     MAX_HOLD_MS,
     CaptureError,
     CudaTimer,
-    Grip,
     HostTimer,
-    Instruments,
-    Shot,
+    LaunchBatch,
+    SavedHandles,
+    TorchHandles,
     WarmedUp,
     _smallest_step,
     _until_steady,
@@ -256,12 +256,12 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
     return made
 
 
-def instruments_of(gpu: Gpu) -> Instruments:
-    return Instruments(Grip(gpu), Probe(gpu), WholeHold(gpu))
+def handles_of(gpu: Gpu) -> SavedHandles:
+    return SavedHandles(TorchHandles(gpu), Probe(gpu), WholeHold(gpu))
 
 
 def timer_on(gpu: Gpu, l2_bytes: int = 0, **options: bool) -> CudaTimer:
-    made = CudaTimer(l2_bytes, instruments=instruments_of(gpu), **options)
+    made = CudaTimer(l2_bytes, handles=handles_of(gpu), **options)
     gpu.log.clear()
     return made
 
@@ -328,7 +328,7 @@ def test_a_time_that_no_clock_gives_is_handed_on_for_the_engine_to_refuse(gpu: G
     """Mended here, a patched elapsed_time would look like the fastest kernel of all."""
     timer = timer_on(gpu)
     timer.warm_up(single(gpu.call), gpu.refill, budget_ms=1000)
-    timer._grip.elapsed_ms = lambda start, end: impossible
+    timer._torch.elapsed_ms = lambda start, end: impossible
     assert repr(timer.sample(single(gpu.call), gpu.refill).device_ms) == repr(impossible)
 
 
@@ -391,13 +391,13 @@ def test_a_latency_lesson_is_never_held(gpu: Gpu) -> None:
 )
 def test_every_number_says_how_it_was_taken(gpu: Gpu, options: dict[str, bool], kind: str, timing: Timing) -> None:
     timer = timer_on(gpu, **options)
-    timer.sample(Shot(lambda: [gpu.call()], 1, kind), gpu.refill)
+    timer.sample(LaunchBatch(lambda: [gpu.call()], 1, kind), gpu.refill)
     assert timer.timing is timing
 
 
 def test_the_clock_under_light_load_is_the_reference(gpu: Gpu) -> None:
-    given = instruments_of(gpu)
-    timer = CudaTimer(0, instruments=given)
+    given = handles_of(gpu)
+    timer = CudaTimer(0, handles=given)
     assert timer.reference_mhz == 1980.0
     given.probe.mhz = 1200.0  # type: ignore[attr-defined]  # the GPU is hot by now
     timer.warm_up(single(gpu.call), gpu.refill, budget_ms=1000)
@@ -505,10 +505,10 @@ def test_a_graph_of_eight_calls_tells_the_time_of_one(gpu: Gpu) -> None:
     timer = timer_on(gpu)
     gpu.device_ms = 0.004
     timer.warm_up(single(gpu.call), gpu.refill, budget_ms=1000)
-    shot = timer.graph([gpu.call] * 8)
+    launches = timer.graph([gpu.call] * 8)
     gpu.log.clear()
-    found = timer.sample(shot, gpu.refill)
-    assert (shot.kind, shot.calls, gpu.log.count("replay"), gpu.log.count("call")) == ("graph", 8, 1, 0)
+    found = timer.sample(launches, gpu.refill)
+    assert (launches.kind, launches.calls, gpu.log.count("replay"), gpu.log.count("call")) == ("graph", 8, 1, 0)
     assert found.device_ms == pytest.approx(0.004)
     assert found.host_ms == pytest.approx(0.01 / 8)
     assert list(found.outputs) == [("output",)] * 8
@@ -529,11 +529,11 @@ def test_a_graph_keeps_what_its_calls_read(gpu: Gpu) -> None:
 
     buffer = Buffer()
     alive = weakref.ref(buffer)
-    shot = timer_on(gpu).graph([functools.partial(lambda kept: gpu.call(), buffer)])
+    launches = timer_on(gpu).graph([functools.partial(lambda kept: gpu.call(), buffer)])
     del buffer
     gc.collect()
     assert alive() is not None
-    del shot
+    del launches
     gc.collect()
     assert alive() is None
 
@@ -591,7 +591,7 @@ def test_a_lesson_that_leaves_another_device_behind_is_timed_on_ours(gpu: Gpu) -
         gpu.current_device_set = 3
         return (gpu.call(),)
 
-    timer.sample(Shot(wander), gpu.refill)
+    timer.sample(LaunchBatch(wander), gpu.refill)
     assert gpu.log[-1] == "synchronize"  # and not "synchronize 3"
 
 

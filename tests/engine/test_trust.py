@@ -1,4 +1,4 @@
-"""What faces list of the checks: issues, proofs, what they said of a run, and the page that is written from them."""
+"""What frontends list of the checks: issues, proofs, what they said of a run, and the page written from them."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def test_every_real_check_stands_on_the_page() -> None:
     assert [issue.id for issue in registry.issues() if f"| `{issue.id}`" not in page] == []
 
 
-def test_a_face_may_import_it() -> None:
+def test_a_frontend_may_import_it() -> None:
     code = "from aisp.engine import trust\ntrust.listing(), trust.issues(), trust.fixtures(), trust.last([])\n"
     code += "import json, sys\nprint(json.dumps(sorted(sys.modules)))"
     done = subprocess.run(

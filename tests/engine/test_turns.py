@@ -15,7 +15,7 @@ import pytest
 
 from aisp.engine.arms import Arm, ArmEnd
 from aisp.engine.protocol import events, jobs, reports
-from aisp.engine.turns import AGAIN, CALLS, COMPANY_BELOW_MS, KINDS, SHORT_MS, ArmFailure, StopRule, Turns, drawn_sets
+from aisp.engine.turns import AGAIN, BATCH_BELOW_MS, CALLS, KINDS, SHORT_MS, ArmFailure, StopRule, Turns, drawn_sets
 from aisp.kernels.catalog.model import Kind, Needs, Role, Rung
 from aisp.store.outcomes import State, Timing
 from aisp.store.record import DISCARDED, Step
@@ -26,7 +26,7 @@ class Scripted:
 
     Attributes:
         ms: per call.
-        strongest: the best kind of company it can be timed in.
+        strongest: the best kind of launch batch it can be timed as.
         always: the kind that it makes whatever it is asked for, "" for what it is asked for.
         clocks: SM clock of the samples to come, in MHz; the last one for ever.
     """
@@ -167,7 +167,7 @@ async def test_calls_that_are_long_enough_are_timed_alone_and_nothing_is_asked()
 
 
 async def test_a_long_rival_of_a_short_call_stays_alone() -> None:
-    found = await Scene(Scripted(COMPANY_BELOW_MS), Scripted(0.01), Scripted(0.19)).chosen()
+    found = await Scene(Scripted(BATCH_BELOW_MS), Scripted(0.01), Scripted(0.19)).chosen()
     assert found == [(Timing.COLD, 1), (Timing.COLD_GRAPH, 32), (Timing.COLD_GRAPH, 8)]
 
 
@@ -270,7 +270,7 @@ async def test_every_call_of_a_sample_has_a_set_of_its_own() -> None:
     assert scene.arms[0].samples.inputs == [-1] * 125
 
 
-async def test_faces_hear_of_every_sample_with_its_clock() -> None:
+async def test_clients_hear_of_every_sample_with_its_clock() -> None:
     scene = await Scene(Scripted(10.0)).warmed()
     scene.children[0].clocks = [1980.0, 1965.0]
     await scene.turn(4)

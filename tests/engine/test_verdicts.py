@@ -68,9 +68,12 @@ def mixed(first: Arm, second: Arm) -> Arm:
 
 
 def record_of(arm: Arm, *, bound_ms: float | None = None) -> records.Arm:
-    """Its record, under a lamp that knows one bound."""
+    """Its record, under a roofline that knows one bound."""
     return verdicts.arm_record(
-        arm, source=b"", light=None if bound_ms is None else lambda **_: records.Light(spec_ms=bound_ms), base_ms=None
+        arm,
+        source=b"",
+        roofline=None if bound_ms is None else lambda **_: records.Light(spec_ms=bound_ms),
+        base_ms=None,
     )
 
 
@@ -85,7 +88,9 @@ def verdict_of(arms: list[Arm], name: str, *, quick: bool = False, interleaved: 
 
 def test_a_correct_arm_has_its_median_interval_and_share_of_the_speed_of_light() -> None:
     light = records.Light(spec_ms=1.2, measured_ms=1.5)
-    found = verdicts.arm_record(arm("optimized", 2.0), source=b"def run(): ...", light=lambda **_: light, base_ms=3.0)
+    found = verdicts.arm_record(
+        arm("optimized", 2.0), source=b"def run(): ...", roofline=lambda **_: light, base_ms=3.0
+    )
     assert found.median_ms == pytest.approx(2.0, rel=2e-3)
     assert found.low_ms is not None
     assert found.high_ms is not None
@@ -97,15 +102,15 @@ def test_a_correct_arm_has_its_median_interval_and_share_of_the_speed_of_light()
     assert found.sources == hashlib.sha256(b"def run(): ...").hexdigest()
 
 
-def test_the_lamp_is_given_what_the_arm_measured() -> None:
+def test_the_roofline_bound_is_given_what_the_arm_measured() -> None:
     asked: list[dict[str, object]] = []
 
-    def lamp(**given: object) -> None:
+    def bound(**given: object) -> None:
         asked.append(given)
 
     measured = arm("optimized", 2.0, clock_mhz=1755.0, timing=Timing.COLD_GRAPH)
     measured.calls = 16
-    found = verdicts.arm_record(measured, source=b"", light=lamp, base_ms=3.0)
+    found = verdicts.arm_record(measured, source=b"", roofline=bound, base_ms=3.0)
     assert (found.light, found.sol, found.calls) == (None, None, 16)
     assert found.sm_clock_mhz == pytest.approx(1755.0, rel=1e-3)
     (given,) = asked
@@ -118,9 +123,11 @@ def test_the_lamp_is_given_what_the_arm_measured() -> None:
     }
 
 
-def test_an_arm_without_a_clock_has_none_and_the_lamp_is_told_so() -> None:
+def test_an_arm_without_a_clock_has_none_and_the_roofline_bound_knows() -> None:
     asked: list[dict[str, object]] = []
-    found = verdicts.arm_record(arm("optimized"), source=b"", light=lambda **given: asked.append(given), base_ms=None)
+    found = verdicts.arm_record(
+        arm("optimized"), source=b"", roofline=lambda **given: asked.append(given), base_ms=None
+    )
     assert found.sm_clock_mhz is None
     assert (asked[0]["sm_clock_mhz"], asked[0]["base_ms"]) == (None, None)
 

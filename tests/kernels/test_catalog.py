@@ -554,7 +554,7 @@ def test_a_target_has_the_same_id_from_wherever_it_is_opened(
     write_target(tmp_path / place)
     target = only_target(tmp_path / root)
     assert target.id == target_id
-    # What a face hands to the engine (root and id) leads back to the target.
+    # What a frontend hands to the engine (root and id) leads back to the target.
     assert catalog.load([target.root]).find(target.id) == target
 
 

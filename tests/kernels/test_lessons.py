@@ -250,10 +250,10 @@ def judged(target_id: str, device: str) -> list[dict[str, Any]]:
     ranks = FOUND.find(target_id).ranks
     with tempfile.TemporaryDirectory() as folder:
         answers = [f"{folder}/verdicts_{rank}.json" for rank in range(ranks)]
-        meeting = f"{folder}/meeting" if ranks > 1 else ""
+        rendezvous = f"{folder}/rendezvous" if ranks > 1 else ""
         # Compilers tune for minutes on a GPU.
         _judges(device).ask(
-            [[target_id, answer, str(rank), meeting] for rank, answer in enumerate(answers)],
+            [[target_id, answer, str(rank), rendezvous] for rank, answer in enumerate(answers)],
             patience_s=170 if device == "cpu" else 590,
         )
         return whole([json.loads(Path(answer).read_text()) for answer in answers])
@@ -333,17 +333,17 @@ def serve(device: str) -> None:
         print(json.dumps([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]), flush=True)
 
 
-def judge_alone(device: str, target_id: str, answer: str, rank: str, meeting: str) -> None:
+def judge_alone(device: str, target_id: str, answer: str, rank: str, rendezvous: str) -> None:
     """Judge one lesson, or one rank's slice of it, in this process."""
     target = FOUND.find(target_id)
-    if meeting:
+    if rendezvous:
         import datetime
 
         import torch.distributed as dist
 
         dist.init_process_group(
             "gloo",
-            init_method=f"file://{meeting}",
+            init_method=f"file://{rendezvous}",
             rank=int(rank),
             world_size=target.ranks,
             timeout=datetime.timedelta(seconds=60),

@@ -1,4 +1,4 @@
-"""What every check said of a run, and what a careless evaluator said of an arm: kept whole, small and sealed."""
+"""What every check said of a run, and what a naive harness said of an arm: kept whole, small and sealed."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_a_small_row_cannot_fill_the_memory(store: Store, history: History, monk
         history.run(run.id)
 
 
-def test_what_a_careless_evaluator_says_comes_back(store: Store, history: History) -> None:
+def test_what_the_naive_harness_says_comes_back(store: Store, history: History) -> None:
     said = [
         Naive(base_ms=1.5, time_ms=0.1 + 0.2, accepts=True),
         Naive(base_ms=1.5, time_ms=None, accepts=False, note="the rung raised: é\udcff"),

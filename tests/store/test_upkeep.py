@@ -430,7 +430,7 @@ async def test_a_result_that_meets_a_full_disk_is_written_into_the_room_of_the_r
         pytest.fail(f"waited {seconds} s for somebody to make room")
 
     monkeypatch.setattr(asyncio, "sleep", waited)
-    assert await engine._call_store("plan", "a run") == "a run"
+    assert await engine._call_store(lambda store: store.plan("a run")) == "a run"
     assert [key for key, _ in told] == ["disk"]
     assert "a reserve of 16 MiB was given up" in told[0][1]
 
@@ -451,7 +451,7 @@ async def test_an_engine_says_what_its_damaged_store_cost(path: Path, monkeypatc
     engine.epoch, engine._lock, engine._store_waits = "EPOCH", SimpleNamespace(look=lambda: None), ""
     engine._store_lock, engine._stopping = asyncio.Lock(), asyncio.Event()
     with Store.open(path) as engine._store:
-        await engine._greet_store()
+        await engine._report_store()
     assert "was damaged and set aside" in told[0]
     assert "1 run(s) are missing, the log names them" in told[0]
     assert "more may be missing" not in told[0]

@@ -5,7 +5,7 @@ In a test, as a context manager with its loop in a thread:
     with FakeEngine() as engine:
         engine.outcomes["mine:one"] = "wrong"
         ...
-    engine.requests        # what the faces asked
+    engine.requests        # what the clients asked
 
 As a process of its own, which holds the engine's lock and can be stopped and killed:
 
@@ -426,7 +426,7 @@ class FakeEngine:
         not_here: targets that cannot run here, with the reason.
         drop_after: close all connections after so many broadcast events.
         lose_end: leave out RunFinished and PeakFinished and send a Gap in their place.
-        peak_from: number of the first ceiling that a viewer still hears of.
+        peak_from: number of the first ceiling that a client still hears of.
         peak_reason: why ceilings could not be measured to the end.
         fuzzes: how the fuzz of a target ends, see `fuzzed`, or "hang"; others end "right".
         refuse_fuzz: targets whose fuzz is refused, with the error.
@@ -756,7 +756,7 @@ class FakeEngine:
             ],
             watches=[events.WatchItem(target=t, folder=f, edits=3) for t, f in self.watched.items()],
             warm_workers=1,
-            viewers=len(self._viewers),
+            clients=len(self._viewers),
             runs_done=7,
         )
 

@@ -177,7 +177,7 @@ def status_event(*, gpu: bool = False, queue: Sequence[events.QueueItem] = (), *
         "queue": list(queue),
         "watches": [],
         "warm_workers": 2,
-        "viewers": 1,
+        "clients": 1,
         "runs_done": 17,
     }
     return events.Status(**{**fields, **changes})

@@ -1,4 +1,4 @@
-"""A fuzz as the faces know it: events and records in, views and words out, bounded and exact."""
+"""A fuzz as the frontends know it: events and records in, views and words out, bounded and exact."""
 
 from __future__ import annotations
 

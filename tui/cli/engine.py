@@ -131,7 +131,7 @@ def _status_json(answer: Status) -> dict[str, Any]:
         "queue": [structs.asdict(item) for item in answer.queue],
         "watches": [structs.asdict(item) for item in answer.watches],
         "warm_workers": answer.warm_workers,
-        "viewers": answer.viewers,
+        "viewers": answer.clients,
         "runs_done": answer.runs_done,
         "starting": answer.starting,
         "store_note": answer.store_note,
@@ -156,7 +156,7 @@ def status_lines(head: dict[str, Any], answer: Status | None) -> list[str]:
         lines.append(clean_line(answer.store_note))
     lines.append(
         f"up {plain.duration(answer.uptime_s)}, {plain.size(answer.rss_bytes)}, "
-        f"{answer.warm_workers} warm workers, {answer.viewers} viewers, {answer.runs_done} runs done"
+        f"{answer.warm_workers} warm workers, {answer.clients} viewers, {answer.runs_done} runs done"
     )
     for device in answer.devices:
         facts = [

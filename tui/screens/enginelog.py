@@ -55,7 +55,7 @@ def status_rows(model: Model, connected: bool) -> list[Text]:
             ("work    ", "dim"),
             f"{status.runs_done} {'run' if status.runs_done == 1 else 'runs'} done, "
             f"{len(status.queue)} in the queue, {status.warm_workers} warm, "
-            f"{status.viewers} viewing, {len(status.watches)} watched",
+            f"{status.clients} viewing, {len(status.watches)} watched",
         )
     )
     for device in status.devices:

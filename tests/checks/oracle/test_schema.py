@@ -73,7 +73,7 @@ assert "torch" not in sys.modules
 
 
 def test_another_process_draws_the_same_case_and_needs_no_torch() -> None:
-    """Neither hash randomization nor the order of a set may reach a case; a face may draw one to show it."""
+    """Neither hash randomization nor the order of a set may reach a case; a frontend may draw one to show it."""
     folder = ROOT / "checks" / "oracle" / "corpus" / "rows" / "softmax"
     softmax = catalog.load_target(folder, root=folder.parent, chapter="rows")
     assert isinstance(softmax, Target)

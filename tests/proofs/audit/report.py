@@ -115,7 +115,7 @@ def _times(value: float | None) -> str:
 
 
 def _cheats(rows: Sequence[dict[str, Any]]) -> list[str]:
-    lines = ["| fixture | cheat | outcome | by | careless timer says | accepts |", "|---|---|---|---|---:|---|"]
+    lines = ["| fixture | cheat | outcome | by | naive harness says | accepts |", "|---|---|---|---|---:|---|"]
     for row in rows:
         if row["kind"] == "cheat" and row["outcome"] != "unavailable":
             accepts = {True: "yes", False: "no", None: "–"}[row["accepts"]]
@@ -149,7 +149,7 @@ def page() -> str:
         "This page is written by `python -m tests.proofs audit` from the files in `docs/audit/`, which the commands",
         "named below have left. A cheat is *caught* where a finding or the arm's end says so, *useless* where it",
         "passes and is no faster than its twin deserves, by its verdict or by its ratio, *missed* otherwise; a twin is",
-        "*passed* or *flagged*. The careless timer is one pair of events around ten calls in one process, with",
+        "*passed* or *flagged*. The naive harness is one pair of events around ten calls in one process, with",
         "`torch.allclose` at 1e-2 on one shape.",
         "",
     ]

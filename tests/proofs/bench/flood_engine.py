@@ -1,6 +1,6 @@
 """A fake engine whose every run is a flood: `python -m tests.proofs.bench.flood_engine`. Ends at SIGTERM.
 
-It speaks the real protocol on the real socket. From the moment that a face starts a run until that face cancels it,
+It speaks the real protocol on the real socket. From the moment that a client starts a run until that client cancels it,
 SAMPLES_PER_S samples of two arms arrive in batches of BATCH, as well as GPU readings at 20 Hz and the arms' figures
 twice a second: what a real engine tells during a run of the fastest kernels.
 """

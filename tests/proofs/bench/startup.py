@@ -39,7 +39,7 @@ def spied(function: str, report: Path, *words: str) -> list[str]:
 
 
 def heavy(report: Path) -> str:
-    """Which of the modules that no face may import were imported; "" for none."""
+    """Which of the modules that no frontend may import were imported; "" for none."""
     imported = set(report.read_text(encoding="utf-8").split())
     return ", ".join(sorted({"torch", "triton"} & imported))
 

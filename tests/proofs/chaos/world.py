@@ -53,7 +53,7 @@ class World:
         ledger: what was told.
         light: whether workers are stand-ins; to be changed only while no engine and no app runs.
         heard: how many events have arrived.
-        slow_starts: how often an engine did not answer within the time that faces give it.
+        slow_starts: how often an engine did not answer within the time that clients give it.
         last: what the newest event was, in a word: where a run stood when something was killed.
     """
 
@@ -101,7 +101,7 @@ class World:
                 try:
                     self._connection = await client.connect(subscribe_from=0)
                 except EngineUnavailableError as error:
-                    self.slow_starts += 1  # a busy machine; a face would say so and try again as we do
+                    self.slow_starts += 1  # a busy machine; a client would say so and try again as we do
                     if time.monotonic() > deadline:
                         raise TimeoutError(f"{error}: {paths.log_tail(20)}") from None
         welcome = self._connection.welcome

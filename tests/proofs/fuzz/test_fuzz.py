@@ -146,7 +146,7 @@ def test_a_broken_promise_is_the_exit_status(
 # -- frames: what was found --------------------------------------------------------------------------------------------
 
 
-def test_a_face_may_name_a_thousand_targets_and_no_request_costs_more_than_a_few_megabytes() -> None:
+def test_a_client_may_name_a_thousand_targets_and_no_request_costs_more_than_a_few_megabytes() -> None:
     names = [f"ch{n % 20:02d}:a_target_with_quite_a_long_name_{n}" for n in range(1000)]
     many = requests.StartRuns(seq=1, roots=["/home/somebody/kernels"] * 20, targets=names)
     frame = Encoder(limit=MAX_REQUEST_BYTES).frame(many)

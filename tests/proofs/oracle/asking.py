@@ -25,7 +25,7 @@ from aisp.checks.oracle.shrink import Shrinker
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Target
 
-DEFAULT_CASE = 1 << 24  # number of the case that a careless oracle looks at, as in engine.fuzzing
+DEFAULT_CASE = 1 << 24  # number of the case that a naive oracle looks at, as in engine.fuzzing
 SHRINK_S = 60.0
 FAILING = ("wrong", "error", "crashed", "timeout")
 
@@ -40,7 +40,7 @@ class Job:
         seeds, cases: that many cases of each seed, strategies in turn.
         replay: failures to do again: {"seed", "case", "hashes", "sha256"}.
         shrink: the failure to make smaller, likewise; None for none.
-        naive: ask the careless oracle as well.
+        naive: ask the naive oracle as well.
         skip: questions that an earlier process came to.
         budget_s: no new case after that; 0 for no limit.
         strategy: draw in this way alone; "" for all in turn.
@@ -125,7 +125,7 @@ class Subject:
         return told
 
     def naive(self) -> dict[str, dict[str, bool]]:
-        """A careless oracle's word on the default case's shape, by dtype, the operator's own first; "" for that alone.
+        """A naive oracle's word on the default case's shape, by dtype, the operator's own first; "" for that alone.
 
         A dtype where it has nothing to go by is left out.
         """

@@ -231,7 +231,7 @@ async def another_engine_on_the_gpu(stage: Stage) -> str:
     return f"{banner.text!r}, the run stayed planned; the holder was killed and the run went on at once"
 
 
-@fault(36, "a killed engine's socket lies in the way", "the next engine replaces it; faces are told", own=True)
+@fault(36, "a killed engine's socket lies in the way", "the next engine replaces it; clients are told", own=True)
 async def stale_socket(stage: Stage) -> str:
     engine = await stage.started()
     with engine.use():
@@ -249,13 +249,13 @@ async def stale_socket(stage: Stage) -> str:
         async with await client.connect(start=False) as connection:
             assert engine.process is not None
             assert connection.welcome.pid == engine.process.pid
-    return "a face heard 'nothing listens on' it; the next engine bound the same path"
+    return "a client heard 'nothing listens on' it; the next engine bound the same path"
 
 
 @fault(
     37,
     "the runtime folder is wiped, as at a logout",
-    "the engine binds its socket again; faces with another runtime folder find it by the pointer in the state folder",
+    "the engine binds its socket again; clients with another runtime folder find it by the pointer in the state folder",
 )
 async def socket_taken_away(stage: Stage) -> str:
     engine = stage.engine
@@ -288,7 +288,7 @@ NAMES = {
 @fault(
     44,
     "collections, targets and files with names that are not UTF-8, turn the text around or break the line",
-    "they run; bytes are stored as they are, faces get clean labels",
+    "they run; bytes are stored as they are, clients get clean labels",
 )
 async def names(stage: Stage) -> str:
     root = stage.home / "mine\u202e\n"
@@ -316,7 +316,7 @@ async def names(stage: Stage) -> str:
         (told,) = result.of(events.RunPlanned)
         for text in (told.run.target, told.run.title):
             assert text == clean(text) and "\n" not in text
-    return f"{len(results)} targets ran; faces read {', '.join(targets)}"
+    return f"{len(results)} targets ran; clients read {', '.join(targets)}"
 
 
 CACHES = corpus.Row(

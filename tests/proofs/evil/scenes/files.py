@@ -325,7 +325,7 @@ if "aisp.engine.server" in sys.orig_argv:
 @fault(
     33,
     "there is no inotify instance left for a watch",
-    "it looks now and then instead, faces say so, and saves still run",
+    "it looks now and then instead, clients say so, and saves still run",
     own=True,
 )
 async def no_inotify(stage: Stage) -> str:

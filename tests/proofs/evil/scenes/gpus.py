@@ -315,7 +315,7 @@ async def clocks_not_locked(stage: Stage) -> str:
     assert (result.record.state, result.record.device) == (State.OK, "cuda"), result.record.reason
     assert_timed(result, "optimized")
     assert flag(result, "clocks") == "unlocked"
-    assert "clocks=unlocked" in result.finished.flags, "faces are told of it"
+    assert "clocks=unlocked" in result.finished.flags, "clients are told of it"
     assert not driver.control.with_name("control.set").exists(), "somebody has set a clock"
     return f"flags {', '.join(result.record.flags)}; no clock was set"
 

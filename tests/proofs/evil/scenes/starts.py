@@ -28,8 +28,8 @@ from aisp.tui.cli.facts import Facts, Verdict
 from tests.engine.harness import EngineUnderTest
 from tests.proofs.evil import corpus
 from tests.proofs.evil.matrix import fault
+from tests.proofs.evil.scenes.clients import Raw, environment
 from tests.proofs.evil.scenes.engines import refused, started_by
-from tests.proofs.evil.scenes.faces import Raw, environment
 from tests.proofs.evil.stage import Stage, eventually
 from tests.store.examples import finished, planned, samples_of
 

@@ -95,7 +95,7 @@ with History(sys.argv[2]) as history:
 
 
 async def read_there(engine: EngineUnderTest, run_id: str) -> str:
-    """What a face that sees the engine's disk reads of a run."""
+    """What a client that sees the engine's disk reads of a run."""
     done = await asyncio.to_thread(
         subprocess.run,
         [sys.executable, "-c", READ_THERE, str(engine.ps.pid), f"{engine.environment['AISP_STATE']}/aisp.db", run_id],
@@ -266,7 +266,7 @@ async def migration_killed(stage: Stage) -> str:
 @fault(
     52,
     "the database is of a newer aisp",
-    "the engine ends with a sentence and leaves it as it is; faces go on reading it",
+    "the engine ends with a sentence and leaves it as it is; clients go on reading it",
     own=True,
 )
 async def newer_schema(stage: Stage) -> str:

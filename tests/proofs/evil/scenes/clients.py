@@ -1,4 +1,4 @@
-"""Rows 15 to 17, 34, 38 to 41, 47 and 48: what happens to a face, and what a face or a stranger does to the engine."""
+"""Rows 15 to 17, 34, 38 to 41, 47 and 48: what happens to a client, and what clients and strangers do."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ import msgspec
 
 from aisp.engine import client, paths
 from aisp.engine.client import EngineMismatchError, EngineUnavailableError
-from aisp.engine.journal import VIEWER_QUEUE_BYTES
+from aisp.engine.journal import CLIENT_QUEUE_BYTES
 from aisp.engine.protocol import PROTOCOL, events, requests
 from aisp.engine.protocol.framing import MAX_REQUEST_BYTES, Decoder, Encoder, FrameError
 from aisp.engine.spawner import PR_SET_CHILD_SUBREAPER
@@ -50,7 +50,7 @@ NAPS = corpus.Row(
 
 
 def environment(engine: EngineUnderTest, **more: str) -> dict[str, str]:
-    """What a face of this engine sees."""
+    """What a client of this engine sees."""
     terminal = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8"}
     given = os.environ | engine.environment | terminal | more
     given["AISP_CONFIG"] = str(engine.home / "settings.toml")
@@ -114,7 +114,7 @@ def adopting() -> Iterator[None]:
 
 
 async def _outlived(stage: Stage, end: Callable[[Terminal], None]) -> str:
-    """An app starts an engine, a run begins, and the app is gone; the run and what a later face learns of it."""
+    """An app starts an engine, a run begins, and the app is gone; the run and what a later client learns of it."""
     engine = stage.own()
     root = stage.target("slow", NAPS)
     with engine.use(), on_terminal([*APP, "--no-mouse", str(root)], environment(engine)) as terminal:
@@ -139,12 +139,12 @@ async def _outlived(stage: Stage, end: Callable[[Terminal], None]) -> str:
         assert sum(isinstance(event, events.RunPlanned) for event in told) == 1
         assert engine.record(run_id).state is State.OK
     return (
-        f"the app ended with {terminal.status}; the run ended ok, and a face that came later got all its {len(told)} "
+        f"the app ended with {terminal.status}; the run ended ok, and a client that came later got all its {len(told)} "
         "events"
     )
 
 
-@fault(15, "kill -9 of the app during a run", "the run goes on; a later face gets all of it", own=True)
+@fault(15, "kill -9 of the app during a run", "the run goes on; a later client gets all of it", own=True)
 async def app_killed(stage: Stage) -> str:
     return await _outlived(stage, lambda terminal: os.kill(terminal.pid, signal.SIGKILL))
 
@@ -173,7 +173,7 @@ async def app_terminated(stage: Stage) -> str:
     assert all(wanted in last for wanted in (ALTERNATE_OFF, MOUSE_OFF, CURSOR_ON)), last
     assert ALTERNATE_ON not in last
     async with await client.connect(start=False) as connection:
-        assert (await connection.status()).viewers == 0
+        assert (await connection.status()).clients == 0
     return f"its last {len(last)} bytes leave the alternate screen and the mouse; status {status}"
 
 
@@ -200,7 +200,7 @@ async def suspended(stage: Stage) -> str:
             pids.append(int(log.read_text().split()[1]))
             left = terminal.raw[start:]
             assert ALTERNATE_OFF in left and MOUSE_OFF in left
-            # A face that stands still holds nobody up.
+            # A client that stands still holds nobody up.
             async with engine.stream() as stream:
                 (run_id,) = await stream.plan(root, "mine:honest", rungs=["baseline"])
                 assert (await stream.finish(run_id)).state == State.OK.value
@@ -256,11 +256,11 @@ async def nowhere_to_draw(stage: Stage) -> str:
     return f"status 3 and no escape in the first three; with NO_COLOR {len(colours)} greys"
 
 
-# -- several faces -----------------------------------------------------------------------------------------------------
+# -- several clients ---------------------------------------------------------------------------------------------------
 
 
 class Raw:
-    """A face that says whatever a scene wants, frame by frame."""
+    """A client that says whatever a scene wants, frame by frame."""
 
     def __init__(self) -> None:
         self.socket = socket.socket(socket.AF_UNIX)
@@ -308,10 +308,10 @@ NOISY = corpus.Row(
 
 @fault(
     34,
-    "several faces at once: one never reads, one comes late, one asks twice",
+    "several clients at once: one never reads, one comes late, one asks twice",
     "all see one ordered stream; the slow one is told what it missed, a repeated request is carried out once",
 )
-async def several_faces(stage: Stage) -> str:
+async def several_clients(stage: Stage) -> str:
     root = stage.target("noisy", NOISY)
 
     def ask_twice() -> list[events.Event | None]:
@@ -348,9 +348,9 @@ async def several_faces(stage: Stage) -> str:
             assert [e.run_id for e in one.seen if isinstance(e, events.RunPlanned)] == [run_id], "carried out once"
             told = [event for event in one.of_run(run_id) if isinstance(event, events.Output)]
             told_bytes = sum(len(line) for event in told for line in event.lines)
-            assert told_bytes > VIEWER_QUEUE_BYTES + (1 << 20), "more than a face's queue may hold"
+            assert told_bytes > CLIENT_QUEUE_BYTES + (1 << 20), "more than a client's queue may hold"
             status = await one.connection.status()
-            assert status.viewers == 3
+            assert status.clients == 3
             assert status.rss_bytes < before_bytes + (64 << 20)
             async with stage.engine.stream(start_at=started) as late:
                 await late.finish(run_id)
@@ -367,7 +367,7 @@ async def several_faces(stage: Stage) -> str:
                 heard: list[events.Event] = []
                 while not heard or heard[-1].seq < last:
                     event = asleep.hear()
-                    assert event is not None, "the engine hung up on a slow face"
+                    assert event is not None, "the engine hung up on a slow client"
                     heard.append(event)
                 return heard
 
@@ -380,7 +380,8 @@ async def several_faces(stage: Stage) -> str:
     assert missing.isdisjoint(received)
     assert missing | set(received) >= set(range(started, last + 1)), "every number is accounted for"
     return (
-        f"{len(numbers)} events, the same for two faces and a late one; the one that never read missed {len(missing)} "
+        f"{len(numbers)} events, the same for two clients and a late one; "
+        f"the one that never read missed {len(missing)} "
         f"and was told which; 3 equal requests made 1 run"
     )
 
@@ -516,12 +517,12 @@ async def malicious_messages(stage: Stage) -> str:
         for said in itertools.islice(itertools.filterfalse(ends_the_engine, made), FUZZED):
             await asyncio.to_thread(fuzz, said)
         status = await stream.connection.status()
-    assert (status.viewers, status.queue, status.watches) == (1, [], [])
+    assert (status.clients, status.queue, status.watches) == (1, [], [])
     tried = f"{len(NO_MESSAGES)} before a hello, {len(wrong)} after one, {FUZZED} fuzzed"
     return f"{tried}: each cost its own connection alone"
 
 
-@fault(40, "over-long messages", "refused at the announced length, by the engine and before they are sent by a face")
+@fault(40, "over-long messages", "refused at the announced length, by the engine and before they are sent by a client")
 async def over_long(stage: Stage) -> str:
     def talk(said: bytes) -> object:
         with Raw() as raw:
@@ -566,7 +567,7 @@ OTHER_APP = [
 
 @fault(
     41,
-    "a face of another version",
+    "a client of another version",
     "it is told, offers to restart the engine when idle, and can do nothing else",
     own=True,
 )

@@ -1,0 +1,164 @@
+"""The engine's queue: what waits for the one slot, and what has it. Runs, fuzzes and ceilings are all jobs.
+
+A job that has begun reports its own end. The end of a job that has not begun, or that failed in the engine, is
+reported from here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Generic, TypeVar
+
+import msgspec
+
+from aisp.engine import peaks
+from aisp.engine.fuzzing import Fuzzing, FuzzPlan, unstarted
+from aisp.engine.protocol import events
+from aisp.engine.runs import Execution, Plan, Services
+from aisp.store.outcomes import State
+from aisp.store.text import clean_line
+
+log = logging.getLogger("aisp.engine")
+
+
+@dataclass(frozen=True, slots=True)
+class PeakPlan:
+    """A measurement of the ceilings of the GPU that runs are placed on."""
+
+    id: str
+    device: str = "cuda"
+    problem: str = ""  # why it cannot be made
+
+
+P = TypeVar("P", Plan, FuzzPlan, PeakPlan)
+
+
+class Job(ABC, Generic[P]):
+    """One entry of the queue.
+
+    Attributes:
+        order: jobs of a lower order go first.
+        ends: what somebody waits for who waits for its end.
+        task: what carries it out; None before it begins.
+        state: as clients see it in the queue.
+        every_gpu: whether it needs all GPUs, and not only the one that runs are placed on.
+    """
+
+    order: ClassVar[int]
+    ends: ClassVar[str] = "the run has ended"
+    every_gpu = False
+
+    def __init__(self, plan: P, services: Services, **named: Any) -> None:
+        """`named`: what clients read of it in the queue."""
+        self.id = plan.id
+        self.plan: P = plan
+        self.task: asyncio.Task[None] | None = None
+        self.state = State.PLANNED
+        self._services, self._named = services, named
+
+    @property
+    def guarded(self) -> str:
+        """The id under which the installation is watched while it lasts; "" where no code of a lesson runs."""
+        return "" if self.plan.problem else self.id
+
+    def refuse(self, problem: str) -> None:
+        """Let it end with this problem, unless that is "" or there is one already."""
+        if problem and not self.plan.problem:
+            self.plan = replace(self.plan, problem=problem)
+
+    def item(self) -> events.QueueItem:
+        """As clients see it."""
+        return events.QueueItem(run_id=self.id, state=self.state.value, device=self.plan.device, **self._named)
+
+    @abstractmethod
+    async def carry_out(self) -> None:
+        """Do it, and report its end. Cancelling this reports that end too."""
+
+    @abstractmethod
+    async def unstarted(self, reason: str) -> None:
+        """Report the end of a job that has not begun."""
+
+    async def failed(self, error: BaseException) -> None:
+        """Report the end of a job that raised."""
+        log.error("%s could not be concluded: %s", self.id, error, exc_info=error)
+        await self.unstarted(clean_line(f"the engine failed: {error}"))
+
+
+class PeakJob(Job[PeakPlan]):
+    """Measures ceilings: before the next run, since runs are held against them."""
+
+    order = 0
+    ends = "the ceilings are measured"
+    guarded = ""
+
+    def __init__(self, plan: PeakPlan, services: Services) -> None:
+        super().__init__(plan, services, target="peak", title="The ceilings of the GPU", trigger="", quick=False)
+
+    async def carry_out(self) -> None:
+        if self.plan.problem:
+            await self.unstarted(self.plan.problem)
+            return
+        self.state = State.RUNNING
+        try:
+            self._services.peak = await peaks.measure(self._services, self.id) or self._services.peak
+        except asyncio.CancelledError:
+            await self.unstarted("cancelled; nothing was stored")
+
+    async def unstarted(self, reason: str) -> None:
+        self._services.publish(events.PeakFinished(peak_id=self.id, gpu="", reason=reason))
+
+
+class RunJob(Job[Plan]):
+    """A run: before fuzzes, since somebody waits for its number after a save."""
+
+    order = 1
+
+    def __init__(self, plan: Plan, services: Services) -> None:
+        run = plan.record
+        super().__init__(plan, services, target=run.target, title=run.title, trigger=run.trigger.value, quick=run.quick)
+        self.every_gpu = plan.target.ranks > 1
+        self.written: dict[str, str] = {}  # see Execution.written; known when it has ended
+
+    async def carry_out(self) -> None:
+        execution = Execution(self.plan, self._services)
+        try:
+            await execution.run()
+        finally:
+            self.written = execution.written()
+
+    async def unstarted(self, reason: str) -> None:
+        record = msgspec.structs.replace(self.plan.record, state=State.CANCELLED, reason=reason)
+        await self._services.store(lambda store: store.finish(record, {}))
+        self._services.publish(events.RunFinished(run=record))
+
+    async def failed(self, error: BaseException) -> None:
+        log.error("run %s could not be concluded: %s", self.id, error, exc_info=error)
+        reason = clean_line(f"the result could not be stored: {error}")
+        record = msgspec.structs.replace(self.plan.record, state=State.INFRA_ERROR, reason=reason)
+        self._services.publish(events.RunFinished(run=record))
+
+
+class FuzzJob(Job[FuzzPlan]):
+    """A fuzz, lint or replay."""
+
+    order = 2
+    ends = "the fuzz has ended"
+
+    def __init__(self, plan: FuzzPlan, services: Services) -> None:
+        title = f"{plan.what}: {clean_line(plan.target.title)}"
+        super().__init__(plan, services, target=plan.target.id, title=title, trigger=plan.trigger, quick=False)
+        self.every_gpu = plan.target.ranks > 1
+
+    async def carry_out(self) -> None:
+        self.state = State.RUNNING
+        await Fuzzing(self.plan, self._services).run()
+
+    async def unstarted(self, reason: str) -> None:
+        for event in unstarted(self.plan, reason):
+            self._services.publish(event)
+
+
+AnyJob = Job[Any]
