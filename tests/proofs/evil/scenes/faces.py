@@ -559,8 +559,7 @@ async def over_long(stage: Stage) -> str:
 OTHER_APP = [
     sys.executable,
     "-c",
-    "import aisp.engine.protocol as protocol\nprotocol.PROTOCOL += 1\n"
-    "from aisp.tui.start import main\nmain()",
+    "import aisp.engine.protocol as protocol\nprotocol.PROTOCOL += 1\nfrom aisp.tui.start import main\nmain()",
 ]
 
 
