@@ -18,11 +18,11 @@ from itertools import pairwise
 from rich.text import Text
 
 from aisp.engine.protocol import events
-from aisp.engine.speed_of_light import at_fast_host_ms
 from aisp.store.outcomes import Correctness, FindingStatus, Limiter, State, Timing, Validity, Verdict
 from aisp.store.record import Arm, Comparison
 from aisp.store.results import edits
 from aisp.store.results.reading import Bar
+from aisp.store.results.speed_of_light import at_fast_host_ms
 from aisp.tui import plain
 from aisp.tui.findings import bar_sentence, bar_text, missed_text
 from aisp.tui.model import (

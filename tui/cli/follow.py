@@ -15,11 +15,11 @@ import msgspec
 
 from aisp.engine import following
 from aisp.engine.protocol import events
-from aisp.engine.speed_of_light import at_fast_host_ms
 from aisp.store.outcomes import Correctness, FindingStatus, Limiter, State, Validity, Verdict
 from aisp.store.record import Arm, Finding, unplanned
 from aisp.store.results.prediction import PORTABLE
 from aisp.store.results.reading import Reading, of_quarantine
+from aisp.store.results.speed_of_light import at_fast_host_ms
 from aisp.store.text import clean, clean_line
 from aisp.tui import plain
 from aisp.tui.results import clocks_differ, quality_notes, timing_words

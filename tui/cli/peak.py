@@ -187,7 +187,7 @@ def _now() -> str:
 
 def lines(view: PeakView, *, width: int | None) -> list[str]:
     """The table for people."""
-    from aisp.engine.datasheets import ceiling_value  # data of fifteen GPUs, only where there is a table to fill
+    from aisp.store.results.datasheets import ceiling_value  # data of fifteen GPUs, only where there is a table to fill
 
     rows = []
     for ceiling in view.ceilings:
@@ -229,7 +229,7 @@ def as_document(view: PeakView) -> dict[str, Any]:
 
 def ceiling_json(gpu: str, ceiling: Ceiling) -> dict[str, Any]:
     """One ceiling for JSON."""
-    from aisp.engine.datasheets import ceiling_value  # see lines()
+    from aisp.store.results.datasheets import ceiling_value  # see lines()
 
     return {
         "name": ceiling.name,

@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aisp.engine.speed_of_light import at_fast_host_ms
 from aisp.kernels.catalog.model import Goal, Role, by_others
 from aisp.store.chain import SHORT
 from aisp.store.outcomes import CHANGED_REASON, Limiter, State
 from aisp.store.results import standing
-from aisp.store.results.hardware import is_meant
-from aisp.store.results.hardware import names as hardware_names
 from aisp.store.results.prediction import LOOK_BACK_RUNS, answer, measured
 from aisp.store.results.reading import Reading
+from aisp.store.results.speed_of_light import at_fast_host_ms
+from aisp.store.results.suite import Full, full_runs, newest_hardware, on_hardware
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
@@ -31,7 +30,6 @@ from aisp.tui.cli.tree import EXIT_NO
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Chapter, Target
     from aisp.store import History
-    from aisp.store.record import Run
     from aisp.tui.cli.quarantine import Marks
 
 BASELINE, OPTIMIZED = "baseline", "optimized"
@@ -99,34 +97,28 @@ def gather(
     """What the store knows of these targets on that hardware, as plain data."""
     from aisp.tui.cli import stored
 
-    found: dict[str, list[tuple[list[str], Mapping[str, Any], Run]]] = {}
-    newest = ("", "")  # id, which sorts by creation, and hardware
-    for target in targets:
-        records = [
-            record
-            for record in opened.newest(LOOK_BACK_RUNS, target.id, all_findings=False)
-            if not record.quick and standing.is_result(record)
-        ]
-        environments = [stored.environment(opened, record) for record in records]
-        found[target.id] = [
-            (hardware_names(record.device, facts, on_host=target.on_host), facts, record)
-            for record, facts in zip(records, environments, strict=True)
-        ]
-        newest = max([newest, *((record.id, names[0]) for names, _, record in found[target.id])])
-    named = hardware or newest[1]
+    found = {
+        target.id: full_runs(
+            opened.newest(LOOK_BACK_RUNS, target.id, all_findings=False),
+            lambda record: stored.view(record, kept),
+            lambda record: stored.environment(opened, record),
+            on_host=target.on_host,
+        )
+        for target in targets
+    }
+    named = hardware or newest_hardware(one for runs in found.values() for one in runs)
     versions: dict[str, set[str]] = {}
     told, missing = [], []
     for target in targets:
-        by_case: dict[str, tuple[Mapping[str, Any], Run]] = {}
-        for names, facts, record in found[target.id]:
-            if names[0] == named if hardware is None else is_meant(hardware, names):
-                by_case.setdefault(record.case, (facts, record))
+        by_case: dict[str, Full] = {}
+        for one in on_hardware(found[target.id], hardware, named):
+            by_case.setdefault(one.run.record.case, one)
         if not by_case:
             missing.append(target.id)
             continue
         order = {case.name: place for place, case in enumerate(target.cases)}
-        chosen = sorted(by_case.values(), key=lambda pair: order.get(pair[1].case, len(order)))
-        for facts, _ in chosen:
+        chosen = [by_case[case] for case in sorted(by_case, key=lambda case: order.get(case, len(order)))]
+        for facts in (one.facts for one in chosen):
             given = facts.get("versions")
             packages = {**(given if isinstance(given, Mapping) else {}), "driver": facts.get("driver")}
             packages["cuda"] = facts.get("cuda")
@@ -135,7 +127,7 @@ def gather(
                     versions.setdefault(key, set()).add(clean_line(str(packages[key])))
             if facts.get("gpu") and hardware is not None:
                 named = str(facts["gpu"])
-        told.append(_target(target, [stored.view(record, kept) for _, record in chosen], _met(target, chosen, kept)))
+        told.append(_target(target, [one.run for one in chosen], _met(target, chosen, kept)))
     return {
         "on": clean_line(named) or None,
         "versions": {key: sorted(values) for key, values in versions.items()},
@@ -146,13 +138,13 @@ def gather(
     }
 
 
-def _met(target: Target, chosen: Sequence[tuple[Mapping[str, Any], Run]], kept: Marks) -> bool | None:
-    """What the page's own runs, each with its environment, say to the target's prediction."""
+def _met(target: Target, chosen: Sequence[Full], kept: Marks) -> bool | None:
+    """What the page's own runs say to the target's prediction."""
     if target.expect is None:
         return None
-    facts = {record.id: known for known, record in chosen}
+    facts = {one.run.id: one.facts for one in chosen}
     marked = bool(kept.in_force(bytes(target.folder)))
-    return answer([record for _, record in chosen], target, lambda run: facts[run.id], quarantined=marked).met
+    return answer([one.run.record for one in chosen], target, lambda run: facts[run.id], quarantined=marked).met
 
 
 def _target(target: Target, runs: Sequence[Reading], met: bool | None) -> Document:

@@ -287,10 +287,11 @@ class Session(Interruptible):
 
     def report_suite(self) -> None:
         """The runs together, after the last of them: on stdout for people, beside the JSON else."""
-        from aisp.tui.cli import suite  # only where there are several targets
+        from aisp.store.results.suite import part_of, together  # only where there are several targets
+        from aisp.tui.cli import suite
 
-        parts = suite.of_runs(self.runs)
-        score = suite.together(parts)
+        parts = [part_of(run) for run in self.runs]
+        score = together(parts)
         if not score.count:
             return
         mode = ", quick: one process each" if self._request.quick else ""

@@ -103,7 +103,7 @@ class CeilingsScreen(WorkScreen):
         except Exception as error:
             self._problem = clean_line(f"{error}")
         self._looked = True
-        from aisp.engine.datasheets import ceiling_value, datasheet  # data of fifteen GPUs, for this screen only
+        from aisp.store.results.datasheets import ceiling_value, datasheet  # data of fifteen GPUs, for this screen only
 
         self._sheet = ceiling_value
         peak = self.peak
