@@ -23,6 +23,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from aisp.checks import registry
 from aisp.checks.compare import Finding
 from aisp.checks.evaluation import Elsewhere
 from aisp.checks.registry import Refusal, TaskFacts
@@ -1072,7 +1073,7 @@ class Execution:
                 drawn=self._beyond.facts(),
                 history=history,
             )
-            return facts.examine(known, self.plan.without)
+            return tuple(registry.examine(known, without=self.plan.without))
 
         return await asyncio.to_thread(work)
 

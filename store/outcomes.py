@@ -75,6 +75,16 @@ class FindingStatus(enum.StrEnum):
     UNAVAILABLE = "unavailable"
 
 
+GRAVEST_FIRST = (
+    FindingStatus.CAUGHT,
+    FindingStatus.SUSPECT,
+    FindingStatus.UNAVAILABLE,
+    FindingStatus.PASSED,
+    FindingStatus.NOT_APPLICABLE,
+)
+"""What several answers of one check come down to is the first of these that is among them."""
+
+
 class CaseVerdict(enum.StrEnum):
     """What one case of a fuzz says of a rung."""
 

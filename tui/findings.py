@@ -6,7 +6,7 @@ looks at and what proves it comes from the registry (`Book`), which is read in a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from aisp.kernels.catalog.model import Role
-from aisp.store.outcomes import Correctness, FindingStatus, State, Validity, Verdict
-from aisp.store.record import Arm, Finding
+from aisp.store.outcomes import GRAVEST_FIRST, Correctness, FindingStatus, State, Validity, Verdict
+from aisp.store.record import Arm
 from aisp.store.results.reading import Bar, Reading
+from aisp.store.results.trust import TOLD_FIRST, Category, Said, counts
 from aisp.tui import plain
 from aisp.tui.model import AA_ARM, BASELINE, RunView
 from aisp.tui.results import STATE_WORDS, state_words
@@ -26,14 +27,6 @@ from aisp.tui.widgets.table import Cell, Column
 if TYPE_CHECKING:
     from aisp.engine.trust import CheckView, IssueView
 
-WORST_FIRST = (
-    FindingStatus.CAUGHT,
-    FindingStatus.SUSPECT,
-    FindingStatus.UNAVAILABLE,
-    FindingStatus.PASSED,
-    FindingStatus.NOT_APPLICABLE,
-)
-TOLD_FIRST = (FindingStatus.CAUGHT, FindingStatus.SUSPECT)  # what nobody must overlook
 STATUS_WORDS: Mapping[FindingStatus, str] = {
     FindingStatus.CAUGHT: "caught",
     FindingStatus.SUSPECT: "suspect",
@@ -60,81 +53,17 @@ class Only:
 
 
 FILTERS = (
-    Only("all", WORST_FIRST),
-    Only("only what is not passed", tuple(s for s in WORST_FIRST if s is not FindingStatus.PASSED)),
+    Only("all", GRAVEST_FIRST),
+    Only("only what is not passed", tuple(s for s in GRAVEST_FIRST if s is not FindingStatus.PASSED)),
     Only("only caught and suspect", TOLD_FIRST),
 )
 
 
-# -- grouping ----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What one check said of all arms, the worst first."""
-
-    check: str
-    findings: tuple[Finding, ...]
-
-    @property
-    def status(self) -> FindingStatus:
-        """The worst."""
-        return self.findings[0].status
-
-    @property
-    def worst(self) -> list[Finding]:
-        """The findings of the worst status."""
-        return [item for item in self.findings if item.status is self.status]
-
-
-@dataclass(frozen=True, slots=True)
-class Category:
-    """The checks of one category, the worst first."""
-
-    name: str
-    checks: tuple[Said, ...]
-
-    def count(self, status: FindingStatus) -> int:
-        """How many checks said at worst this."""
-        return sum(1 for said in self.checks if said.status is status)
-
-    @property
-    def status(self) -> FindingStatus:
-        """The worst."""
-        return self.checks[0].status
-
-
-def category_of(check: str) -> str:
-    """The part of an id before the dot."""
-    return check.partition(".")[0]
-
-
-def by_category(findings: Iterable[Finding]) -> list[Category]:
-    """The findings by category and check. Categories in which something was caught come first, then those with
-    something suspect, then the others as the registry has them."""
-    checks: dict[str, list[Finding]] = {}
-    for item in findings:
-        checks.setdefault(item.check, []).append(item)
-    rank = WORST_FIRST.index
-    groups: dict[str, list[Said]] = {}
-    for check, items in checks.items():
-        items.sort(key=lambda item: rank(item.status))
-        groups.setdefault(category_of(check), []).append(Said(check, tuple(items)))
-    categories = [
-        Category(name, tuple(sorted(found, key=lambda said: rank(said.status)))) for name, found in groups.items()
-    ]
-    return sorted(categories, key=lambda one: min(rank(one.status), len(TOLD_FIRST)))
-
-
 def counts_text(categories: Sequence[Category]) -> str:
     """ "1 caught, 12 passed, 3 n/a, 1 unavailable": what is none is left out."""
+    counted = counts(said for one in categories for said in one.checks)
     order = (*TOLD_FIRST, FindingStatus.PASSED, FindingStatus.UNAVAILABLE, FindingStatus.NOT_APPLICABLE)
-    parts = []
-    for status in order:
-        count = sum(one.count(status) for one in categories)
-        if count:
-            parts.append(f"{count} {STATUS_WORDS[status]}")
-    return ", ".join(parts)
+    return ", ".join(f"{counted[status]} {STATUS_WORDS[status]}" for status in order if counted[status])
 
 
 # -- words -------------------------------------------------------------------------------------------------------------

@@ -20,8 +20,9 @@ from aisp.store import Store, new_ulid
 from aisp.store import record as records
 from aisp.store.outcomes import Correctness, FindingStatus, State, Timing, Trigger, Validity, Verdict
 from aisp.store.results.reading import Bar, Reading
+from aisp.store.results.trust import by_check, counts
 from aisp.tui.cli import audit, quarantine
-from aisp.tui.cli.follow import Followed, Follower, check_counts, result_lines, run_json, summary
+from aisp.tui.cli.follow import Followed, Follower, result_lines, run_json, summary
 from aisp.tui.cli.restore import choose
 from aisp.tui.cli.stored import history, marks, view
 from aisp.tui.cli.tree import cli
@@ -694,8 +695,8 @@ def test_checks_are_counted_once_each_by_the_gravest_thing_they_said() -> None:
         ("environment.numa", "", "passed", ""),
         ("environment.governor", "", "unavailable", "nothing to be seen"),
     )
-    counts = check_counts(run.record.findings)
-    assert counts == {"caught": 0, "suspect": 1, "unavailable": 1, "passed": 1, "not_applicable": 1}
+    counted = counts(by_check(run.record.findings).values())
+    assert counted == {"caught": 0, "suspect": 1, "unavailable": 1, "passed": 1, "not_applicable": 1}
     lines = result_lines(run)
     assert "checks: 1 suspect, 1 unavailable, 1 passed, 1 not applicable" in lines
     assert "optimized: suspect by timing.wall_clock: 1.4 times as long" in lines

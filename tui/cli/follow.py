@@ -16,10 +16,11 @@ import msgspec
 from aisp.engine import following
 from aisp.engine.protocol import events
 from aisp.store.outcomes import Correctness, FindingStatus, Limiter, State, Validity, Verdict
-from aisp.store.record import Arm, Finding, unplanned
+from aisp.store.record import Arm, unplanned
 from aisp.store.results.prediction import PORTABLE
 from aisp.store.results.reading import Reading, of_quarantine
 from aisp.store.results.speed_of_light import at_fast_host_ms
+from aisp.store.results.trust import TOLD_FIRST, by_check, counts
 from aisp.store.text import clean, clean_line
 from aisp.tui import plain
 from aisp.tui.results import clocks_differ, quality_notes, timing_words
@@ -265,30 +266,12 @@ def naive_lines(run: Reading, arms: Sequence[Arm], *, width: int | None = None) 
     return [*plain.table(heads, rows, width=width, shrink="rung"), *notes]
 
 
-_WORST_FIRST = (
-    FindingStatus.CAUGHT,
-    FindingStatus.SUSPECT,
-    FindingStatus.UNAVAILABLE,
-    FindingStatus.PASSED,
-    FindingStatus.NOT_APPLICABLE,
-)
-
-
-def check_counts(findings: Iterable[Finding]) -> dict[str, int]:
-    """How many checks came to which status; a check counts once, with the worst that it said of any arm."""
-    worst: dict[str, int] = {}
-    for finding in findings:
-        rank = _WORST_FIRST.index(finding.status)
-        worst[finding.check] = min(rank, worst.get(finding.check, rank))
-    return {status.value: sum(found == rank for found in worst.values()) for rank, status in enumerate(_WORST_FIRST)}
-
-
 def trust_lines(run: Reading) -> list[str]:
     """What checks found in a run: every CAUGHT and SUSPECT with its evidence, marks from earlier runs, and how many
     passed, had nothing to ask, or could not be asked."""
     lines = []
     findings = run.record.findings
-    for status in (FindingStatus.CAUGHT, FindingStatus.SUSPECT):
+    for status in TOLD_FIRST:
         lines += [
             f"{f.arm or 'the run'}: {status.value} by {f.check}: {f.evidence}" for f in findings if f.status == status
         ]
@@ -296,8 +279,8 @@ def trust_lines(run: Reading) -> list[str]:
     if run.record.without:
         lines.append(f"left out on request, so without a verdict: {', '.join(run.record.without)}")
     if findings:
-        counts = check_counts(findings)
-        told = [f"{number} {status.replace('_', ' ')}" for status, number in counts.items() if number]
+        counted = counts(by_check(findings).values())
+        told = [f"{number} {status.replace('_', ' ')}" for status, number in counted.items() if number]
         lines.append(f"checks: {', '.join(told)}")
     return [clean_line(line, limit=2000) for line in lines]
 

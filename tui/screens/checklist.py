@@ -13,6 +13,7 @@ from textual import events
 from textual.app import ComposeResult
 from textual.containers import Container
 
+from aisp.store.results.trust import category_of
 from aisp.store.text import clean_line
 from aisp.tui import findings
 from aisp.tui.aside import aside, begin
@@ -170,7 +171,7 @@ class ChecklistScreen(WorkScreen):
 
     def _category(self) -> str:
         kind, name = self.highlighted
-        return name if kind == "category" else findings.category_of(name)
+        return name if kind == "category" else category_of(name)
 
     def action_toggle_fold(self) -> None:
         """Fold or unfold the category."""

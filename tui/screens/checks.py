@@ -9,6 +9,7 @@ from rich.text import Text
 from textual.binding import BindingType
 
 from aisp.store.outcomes import FindingStatus
+from aisp.store.results import trust
 from aisp.store.text import clean_line
 from aisp.tui import findings, plain
 from aisp.tui.aside import begin
@@ -70,7 +71,7 @@ class ChecksScreen(ChecklistScreen):
             def read(history: History) -> RunView | None:
                 if run_id:
                     return stored_run(history.run(run_id), {})
-                found = next((run for run in history.newest(50) if run.findings), None)
+                found = trust.newest_checked(history.newest(trust.LOOK_BACK_RUNS))
                 return stored_run(found, {}) if found is not None else None
 
             try:
@@ -93,9 +94,8 @@ class ChecksScreen(ChecklistScreen):
 
     # -- drawing ----------------------------------------------------------------------------------------
 
-    def _said(self) -> dict[str, findings.Said]:
-        found = findings.by_category(self._run.record.findings) if self._run is not None else []
-        return {said.check: said for one in found for said in one.checks}
+    def _said(self) -> dict[str, trust.Said]:
+        return trust.by_check(self._run.record.findings) if self._run is not None else {}
 
     def draw(self) -> None:
         """Draw everything."""
@@ -123,7 +123,7 @@ class ChecksScreen(ChecklistScreen):
         if run is None:
             say(state, Text(f"last run: {self._why}"))
         else:
-            counted = findings.counts_text(findings.by_category(run.record.findings)) or "it has no findings"
+            counted = findings.counts_text(trust.by_category(run.record.findings)) or "it has no findings"
             dot = "|" if self.workbench.ascii else "·"
             say(state, Text(f"last run {run.record.target}: {counted} {dot} {plain.local_time(run.record.wall)}"))
         table.border_title = ("Issues" if self._issues else "Checks") + f": {only.words}"
@@ -153,7 +153,7 @@ class ChecksScreen(ChecklistScreen):
             table.show(self._check_rows(book, only, wide))
         self.tell()
 
-    def _last(self, said: findings.Said | None) -> Text:
+    def _last(self, said: trust.Said | None) -> Text:
         if said is None:
             return Text(plain.DASH, "dim")
         return findings.status_text(said.status, self.workbench.ascii)
@@ -171,7 +171,7 @@ class ChecksScreen(ChecklistScreen):
             if not shown:
                 continue
             found = [said[view.id] for view in views if view.id in said]
-            counted = findings.counts_text([findings.Category(category, tuple(found))]) if found else ""
+            counted = findings.counts_text([trust.Category(category, tuple(found))]) if found else ""
             asked = f"{len(views)} check{'' if len(views) == 1 else 's'}"
             rows.append(self._heading(category, f"{asked}{': ' + counted if counted else ''}"))
             if category in self.folded and not self._only:
@@ -208,13 +208,12 @@ class ChecksScreen(ChecklistScreen):
                 rows.append((f"issue {view.id}", [name, view.how, last, Text(view.what)]))
         return rows
 
-    def _worst(self, issue: IssueView, said: dict[str, findings.Said]) -> findings.Said | None:
+    def _worst(self, issue: IssueView, said: dict[str, trust.Said]) -> trust.Said | None:
         """What the checks that answer an issue came to in the last run, the worst of them."""
-        found = [said[check] for check in issue.checks if check in said]
-        return min(found, key=lambda one: findings.WORST_FIRST.index(one.status), default=None)
+        return trust.worst(said[check] for check in issue.checks if check in said)
 
     @staticmethod
-    def _wanted(said: findings.Said | None, only: findings.Only) -> bool:
+    def _wanted(said: trust.Said | None, only: findings.Only) -> bool:
         return FindingStatus.PASSED in only.statuses if said is None else said.status in only.statuses
 
     def about(self, kind: str, name: str) -> tuple[str, Sequence[str]]:
@@ -236,7 +235,7 @@ class ChecksScreen(ChecklistScreen):
             lines += ["in the last run:", *findings.evidence_lines(said[name], self._run)]
         return name, [*lines, *findings.check_lines(name, book)]
 
-    def _about_category(self, book: findings.Book, name: str, said: dict[str, findings.Said]) -> list[str]:
+    def _about_category(self, book: findings.Book, name: str, said: dict[str, trust.Said]) -> list[str]:
         if self._issues:
             listed = [issue for issue in book.issues.values() if issue.category == name]
             return [f"{issue.id} ({issue.how}): {issue.what}" for issue in listed]
