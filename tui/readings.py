@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-import textwrap
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -648,26 +647,6 @@ def _throttle_flags(bits: Sequence[int], times: Sequence[float]) -> list[Series]
 
 
 # -- text of a run --------------------------------------------------------------------------------------
-
-
-LABEL_COLUMNS = 12  # of the labelled lines of `sample_lines`: what belongs to a label stands below itself
-
-
-def wrapped(lines: Sequence[str], width: int, *, labelled: bool = False) -> list[str]:
-    """Lines cut at `width` cells between words, the rest indented below: for panes that wrap nothing.
-
-    Args:
-        labelled: whether the rest of an indented line goes below the text behind its label.
-    """
-    out: list[str] = []
-    for line in lines:
-        if plain.cells(line) <= width or width < 20:
-            out.append(line)
-            continue
-        own = len(line) - len(line.lstrip())
-        indent = " " * (min(LABEL_COLUMNS, width // 2) if labelled and own else min(own + 2, width // 2))
-        out += textwrap.wrap(line, width, subsequent_indent=indent, drop_whitespace=True) or [""]
-    return out
 
 
 def sample_lines(run: RunView, ascii: bool, chosen: str | None = None) -> list[str]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -578,15 +576,6 @@ def test_every_ceiling_is_explained_in_the_documentation() -> None:
 def test_a_datasheet_cannot_be_changed() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         DATASHEETS[0].power_w = 1.0  # type: ignore[misc]
-
-
-def test_faces_may_import_both_at_no_cost() -> None:
-    code = (
-        "import sys, aisp.store.results.speed_of_light, aisp.store.results.roofline, aisp.store.results.suite; "
-        "print([m for m in ('numpy', 'torch', 'triton', 'msgspec', 'sqlite3', 'asyncio') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize(

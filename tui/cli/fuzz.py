@@ -12,19 +12,33 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from aisp.store.outcomes import CaseVerdict, FuzzVerdict
+from aisp.store.outcomes import FuzzVerdict
+from aisp.store.results.fuzz import (
+    FUZZ_CASES,
+    RIGHT,
+    WRONG,
+    Judged,
+    Operator,
+    careless,
+    case_text,
+    flagged,
+    overall,
+    smallest,
+)
+from aisp.store.results.fuzz import (
+    judged as judged_rungs,
+)
 from aisp.store.text import clean, clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
 from aisp.tui.cli.interruptible import Interruptible
 from aisp.tui.cli.tree import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_HERE, NotHereError
-from aisp.tui.fuzzes import FUZZ_CASES, case_text
 
 if TYPE_CHECKING:
     from aisp.engine.client import Connection
@@ -38,7 +52,6 @@ STRATEGIES = ("boundary", "regular", "mixed", "adversarial", "nonfinite", "huge"
 """Names of checks.oracle.schema.Strategy, which a face does not import; a test holds the two together."""
 STEPS = 10
 """How many lines of progress a fuzz writes where stderr is no terminal, beside those of its failures."""
-RIGHT, WRONG = "right", "wrong"
 
 
 @click.command()
@@ -122,7 +135,7 @@ def command(
             ]
         )
         interrupted = asyncio.run(following.run())
-        judged = [Judged.of(operator, ask) for operator, ask in zip(operators, following.asks, strict=True)]
+        judged = [as_judged(operator, ask) for operator, ask in zip(operators, following.asks, strict=True)]
         if as_json:
             common.say_document(corpus_document(following.seed, cases, judged))
         else:
@@ -169,7 +182,7 @@ def find_target(target_id: str, root: str | None) -> Target:
     if root is None and is_operator(target_id):
         from aisp.engine import corpus  # the oracle's schema and numpy: only where the corpus is meant
 
-        operators = {short_name(target.id): target for target in corpus.load().targets}
+        operators = {target.id.rpartition(":")[2]: target for target in corpus.load().targets}
         name = target_id.removeprefix(f"{CORPUS}:")
         if name not in operators:
             import difflib  # only on the error path
@@ -180,24 +193,12 @@ def find_target(target_id: str, root: str | None) -> Target:
     return common.find_target(common.load_catalog([root] if root else []), target_id)
 
 
-def short_name(target_id: str) -> str:
-    """An operator's name without its group: "softmax" of "rows:softmax"."""
-    return target_id.rpartition(":")[2]
-
-
-def overall(rungs: Iterable[RungFuzz]) -> FuzzVerdict:
-    """The gravest verdict; UNDECIDED where no rung was judged."""
-    found = {rung.verdict for rung in rungs}
-    order = (FuzzVerdict.WRONG, FuzzVerdict.DOUBTED, FuzzVerdict.RIGHT)
-    return next((verdict for verdict in order if verdict in found), FuzzVerdict.UNDECIDED)
-
-
 def exit_status(record: Fuzz, *, named: Sequence[str] = ()) -> int:
     """What a fuzz means as an exit status; see the command."""
     verdict = overall(record.rungs)
     if verdict is FuzzVerdict.WRONG:
         return EXIT_NO
-    judged = {rung.rung for rung in record.rungs if rung.verdict is not FuzzVerdict.UNDECIDED}
+    judged = judged_rungs(record)
     return EXIT_GOOD if record.state == "done" and judged and judged >= set(named) else EXIT_NOT_HERE
 
 
@@ -336,7 +337,7 @@ class Following(Interruptible):
             self.seed = event.seed if self.seed is None else self.seed
         elif isinstance(event, events.FuzzCase):
             before, ask.case = ask.case, max(ask.case, event.number + 1)
-            ask.failing += CaseVerdict(event.verdict).failing
+            ask.failing += event.verdict.failing
             if ask.cases and ask.case * STEPS // ask.cases > before * STEPS // ask.cases:
                 self._progress.step(f"{self._place(ask)}{_counted(ask)}")
         elif isinstance(event, events.FuzzFailure):
@@ -412,11 +413,6 @@ def by_strategy_text(tallies: Mapping[str, Tally]) -> str:
     """Strategies of which a case failed: "boundary 12/40, mixed 3/40"; a dash where none did."""
     failing = [f"{name} {tally.failing}/{tally.cases}" for name, tally in tallies.items() if tally.failing]
     return clean_line(", ".join(failing)) or plain.DASH
-
-
-def smallest(rung: RungFuzz, failures: Mapping[str, Failure]) -> Failure | None:
-    """The smallest failing case of a rung; None where it has none, or it could not be read."""
-    return next((failures[name] for name in rung.failures if name in failures), None)
 
 
 def naive_words(naive: NaiveOpinion | None) -> list[str]:
@@ -566,50 +562,14 @@ def naive_json(naive: NaiveOpinion | None) -> dict[str, bool | None] | None:
 # -- the corpus --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Operator:
-    """One operator of the corpus: `truth` is RIGHT or WRONG, as the name of its file says."""
-
-    target: str
-    rung: str
-    truth: str
-
-    @property
-    def name(self) -> str:
-        """See short_name."""
-        return short_name(self.target)
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """An operator, and what the oracle made of it; `fuzz` is None where it said nothing, and `reason` why."""
-
-    operator: Operator
-    fuzz: RungFuzz | None = None
-    failures: Mapping[str, Failure] = field(default_factory=dict)
-    device: str = ""
-    fuzz_id: str = ""
-    reason: str = ""
-
-    @classmethod
-    def of(cls, operator: Operator, ask: Ask) -> Judged:
-        """What came of asking for an operator."""
-        record = ask.record
-        if record is None:
-            return cls(operator, reason=ask.refused or "it was not reached")
-        rung = next((rung for rung in record.rungs if rung.rung == operator.rung), None)
-        reason = (rung.reason if rung else "") or record.reason
-        return cls(operator, rung, ask.failures, record.device, record.id, reason)
-
-    @property
-    def verdict(self) -> FuzzVerdict:
-        """The oracle's; UNDECIDED where it said nothing."""
-        return self.fuzz.verdict if self.fuzz else FuzzVerdict.UNDECIDED
-
-    @property
-    def as_it_is(self) -> bool:
-        """Whether the verdict is the truth. A doubt is neither."""
-        return self.verdict == self.operator.truth
+def as_judged(operator: Operator, ask: Ask) -> Judged:
+    """What came of asking for an operator."""
+    record = ask.record
+    if record is None:
+        return Judged(operator, reason=ask.refused or "it was not reached")
+    rung = next((rung for rung in record.rungs if rung.rung == operator.rung), None)
+    reason = (rung.reason if rung else "") or record.reason
+    return Judged(operator, rung, ask.failures, record.device, record.id, reason)
 
 
 def corpus_operators() -> list[Operator]:
@@ -635,24 +595,6 @@ def corpus_status(judged: Sequence[Judged]) -> int:
     if not all(each.as_it_is for each in decided):
         return EXIT_NO
     return EXIT_GOOD if len(decided) == len(judged) else EXIT_NOT_HERE
-
-
-def flagged(judged: Iterable[Judged], truth: str) -> dict[str, tuple[int, int]]:
-    """(failing, judged) cases by strategy, of all operators of that truth: found where they are wrong, false alarms
-    where they are right."""
-    found: dict[str, tuple[int, int]] = {}
-    for each in judged:
-        if each.fuzz is None or each.operator.truth != truth:
-            continue
-        for name, tally in each.fuzz.by_strategy.items():
-            failing, cases = found.get(name, (0, 0))
-            found[name] = (failing + tally.failing, cases + tally.cases - tally.unsupported)
-    return found
-
-
-def _share(found: Mapping[str, tuple[int, int]], strategy: str) -> float | None:
-    failing, cases = found.get(strategy, (0, 0))
-    return failing / cases if cases else None
 
 
 def corpus_lines(seed: int | None, judged: Sequence[Judged], *, width: int | None) -> list[str]:
@@ -686,7 +628,7 @@ def corpus_lines(seed: int | None, judged: Sequence[Judged], *, width: int | Non
     hits, alarms = flagged(judged, WRONG), flagged(judged, RIGHT)
     names = list(dict.fromkeys([*hits, *alarms]))
     if names:
-        shares = [[clean_line(n), plain.percent(_share(hits, n)), plain.percent(_share(alarms, n), 1)] for n in names]
+        shares = [[clean_line(n), plain.percent(hits.get(n)), plain.percent(alarms.get(n), 1)] for n in names]
         heads = ["strategy", "cases that find a wrong one", "false alarms"]
         found += ["", *plain.table(heads, shares, right=heads[1:])]
     return [*found, "", *corpus_summary(judged)]
@@ -699,12 +641,8 @@ def corpus_summary(judged: Sequence[Judged]) -> list[str]:
         of = [each for each in judged if each.operator.truth == truth]
         told.append(f"{sum(each.as_it_is for each in of)} of {len(of)} {truth} operators {verb}")
     found = [f"=> {', '.join(told)}"]
-    for name, position in (("allclose", 0), ("assert_close", 1)):
-        said: dict[str, list[bool]] = {WRONG: [], RIGHT: []}
-        for each in judged:
-            if each.fuzz is not None and each.fuzz.naive is not None:
-                answer = (each.fuzz.naive.allclose, each.fuzz.naive.assert_close)[position]
-                said[each.operator.truth] += [] if answer is None else [answer]
+    for name in ("allclose", "assert_close"):
+        said = {truth: careless(judged, truth, name) for truth in (WRONG, RIGHT)}
         accepts, refuses = said[WRONG].count(True), said[RIGHT].count(False)
         if said[WRONG] or said[RIGHT]:
             found.append(
@@ -741,7 +679,7 @@ def corpus_document(seed: int | None, cases: int, judged: Sequence[Judged]) -> d
             for each in judged
         ],
         "strategies": [
-            {"strategy": name, "found": _share(hits, name), "false_alarms": _share(alarms, name)}
+            {"strategy": name, "found": hits.get(name), "false_alarms": alarms.get(name)}
             for name in dict.fromkeys([*hits, *alarms])
         ],
     }

@@ -15,9 +15,8 @@ from textual.containers import Container
 
 from aisp.store.results.trust import category_of
 from aisp.store.text import clean_line
-from aisp.tui import findings
+from aisp.tui import findings, plain
 from aisp.tui.aside import aside, begin
-from aisp.tui.readings import wrapped
 from aisp.tui.screens.base import WorkScreen, entitle
 from aisp.tui.widgets.lines import Refitted
 from aisp.tui.widgets.logpane import LogPane
@@ -121,7 +120,7 @@ class ChecklistScreen(WorkScreen):
             top = pane.top
             self._told = told
             pane.clear()
-            pane.extend(wrapped(lines, width, labelled=True))
+            pane.extend(plain.wrapped(lines, width, labelled=True))
             pane.go_to(top) if same else pane.action_oldest()
         entitle(pane, title)
 
