@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+from rich.style import Style
 from rich.text import Text
 
 from aisp.kernels.catalog.model import Role
-from aisp.store.outcomes import GRAVEST_FIRST, Correctness, FindingStatus, State, Validity, Verdict
+from aisp.store.outcomes import GRAVEST_FIRST, FindingStatus, State, Validity
 from aisp.store.record import Arm
 from aisp.store.results.reading import Bar, Reading
 from aisp.store.results.trust import TOLD_FIRST, Category, Said, counts
@@ -51,10 +52,14 @@ class Only:
     words: str
     statuses: tuple[FindingStatus, ...]
 
+    def wants(self, said: Said | None) -> bool:
+        """Whether what a check said is shown; None of one that was not asked, which is shown among all alone."""
+        return set(self.statuses) >= set(GRAVEST_FIRST) if said is None else said.status in self.statuses
+
 
 FILTERS = (
     Only("all", GRAVEST_FIRST),
-    Only("only what is not passed", tuple(s for s in GRAVEST_FIRST if s is not FindingStatus.PASSED)),
+    Only("only what is not passed", (*TOLD_FIRST, FindingStatus.UNAVAILABLE, FindingStatus.NOT_APPLICABLE)),
     Only("only caught and suspect", TOLD_FIRST),
 )
 
@@ -72,11 +77,12 @@ def counts_text(categories: Sequence[Category]) -> str:
 def status_text(status: FindingStatus, ascii: bool) -> Text:
     """A status as sign and word, so that nothing is lost without colour."""
     sign = _SIGNS[status][ascii]
-    style = {
+    styles: dict[FindingStatus, str | Style] = {
         FindingStatus.CAUGHT: verdict_style("slower"),
         FindingStatus.SUSPECT: verdict_style("undecided"),
-    }.get(status, "dim" if status is FindingStatus.NOT_APPLICABLE else "")
-    return Text(f"{sign} {STATUS_WORDS[status]}", style)
+        FindingStatus.NOT_APPLICABLE: "dim",
+    }
+    return Text(f"{sign} {STATUS_WORDS[status]}", styles.get(status, ""))
 
 
 def bar_sign(ascii: bool) -> str:
@@ -94,8 +100,7 @@ def bar_text(bar: Bar, rung: str, ascii: bool, *, with_check: bool = True) -> Te
 
 def missed_text(run: RunView, rung: str, ascii: bool) -> Text:
     """What stands in the place of the speed-up of a cheat that was not caught."""
-    doubted = any(found.status is FindingStatus.SUSPECT and found.arm in (rung, "") for found in run.record.findings)
-    if doubted:
+    if run.doubts(rung):
         return status_text(FindingStatus.SUSPECT, ascii)
     return Text("! not caught" if run.record.findings else plain.DASH, "bold", no_wrap=True, end="")
 
@@ -194,11 +199,11 @@ def our_text(run: RunView, rung: str, ascii: bool) -> Text:
     if run.missed(rung):
         text = missed_text(run, rung, ascii)
         return text.append(f", it came to {plain.speedup(item.speedup)}") if item and item.speedup else text
-    if arm.correctness is Correctness.WRONG:
+    if arm.correctness.wrong:
         return Text("wrong outputs", "bold")
     if arm.state.final and arm.state is not State.OK:
         return Text(STATE_WORDS.get(arm.state, arm.state.value), "bold")
-    if item is None or item.verdict is Verdict.NONE:
+    if item is None or not item.verdict.known:
         note = item.note if item is not None else ""
         if not note:
             note = "no verdict" if run.record.state.final else "nothing yet"
@@ -208,7 +213,7 @@ def our_text(run: RunView, rung: str, ascii: bool) -> Text:
         low, high = (speedup_text(value, True).removesuffix("x") for value in (item.low, item.high))
         text.append(f" [{low}..{high}]", "not bold")
     text.append(f" {item.verdict.value}" if run.record.state.final else " so far", "not bold")
-    if run.record.state.final and run.record.validity is Validity.SUSPECT:
+    if run.record.state.final and run.record.validity.suspect:
         text.append(", suspect", "bold")
     return text
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from aisp.engine.protocol import events
 from aisp.store.outcomes import CaseVerdict, FuzzVerdict
 from aisp.store.record import ERROR_BINS, Failure, Fuzz, Tally
-from aisp.store.results.fuzz import REPLAY_WORDS, FuzzReading, FuzzState, RungReading, case_text, total
+from aisp.store.results.fuzz import REPLAY_WORDS, FuzzReading, FuzzState, RungReading, case_text
 from aisp.store.text import clean_line
 from aisp.tui import plain
 
@@ -59,18 +59,11 @@ class FuzzView(FuzzReading):
 
     def take_case(self, event: events.FuzzCase, now_ns: int) -> None:
         """One more case was judged."""
-        verdict, error = event.verdict, event.max_error
         if not self.state.final:
             self.state = FuzzState.RUNNING
-        view = self.rung(event.rung)
         if event.strategy not in self.strategies:
             self.strategies.append(event.strategy)
-        one = Tally(1, int(verdict.failing), int(verdict is CaseVerdict.UNSUPPORTED))
-        view.tallies[event.strategy] = total([view.tallies.get(event.strategy, Tally()), one])
-        if verdict.failing and event.stage != "triage":
-            view.gate_failing += 1
-        if verdict is CaseVerdict.RIGHT and error is not None and math.isfinite(error):
-            view.worst = max(error, view.worst or 0.0)
+        self.rung(event.rung).take(event.strategy, event.stage, event.verdict, event.max_error)
         self.cases.append(event)
         self.case_count += 1
         if self.marks and now_ns - self.marks[-1][0] < RATE_STEP_NS:
@@ -156,9 +149,9 @@ def case_style(verdict: CaseVerdict) -> str:
 
 def error_word(verdict: CaseVerdict, max_error: float | None) -> str:
     """A case's worst error in units of what is allowed; the verdict itself where it has none."""
-    if verdict in (CaseVerdict.RIGHT, CaseVerdict.WRONG) and max_error is not None:
+    if verdict.compared and max_error is not None:
         return plain.number(max_error, 3)
-    return "n/a" if verdict is CaseVerdict.UNSUPPORTED else verdict.value
+    return {CaseVerdict.UNSUPPORTED: "n/a"}.get(verdict, verdict.value)
 
 
 def case_line(case: events.FuzzCase, ascii: bool, *, with_rung: bool) -> str:
@@ -174,9 +167,8 @@ def verdict_word(rung: RungReading, state: FuzzState, ascii: bool) -> tuple[str,
     verdict, cases = rung.certain, rung.total.cases
     if verdict is None:
         return ("right so far", "") if cases and not state.final else (plain.DASH, "")
-    stopped = verdict is FuzzVerdict.UNDECIDED and state is not FuzzState.DONE and cases
     style = {FuzzVerdict.RIGHT: RIGHT_STYLE, FuzzVerdict.WRONG: WRONG_STYLE}.get(verdict, DOUBT_STYLE)
-    return f"{_FUZZ_SIGNS[verdict][ascii]} {'stopped' if stopped else verdict.value}", style
+    return f"{_FUZZ_SIGNS[verdict][ascii]} {'stopped' if rung.stopped(state) else verdict.value}", style
 
 
 def tally_word(tally: Tally | None) -> str:

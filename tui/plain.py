@@ -71,11 +71,6 @@ def speedup(value: float | None, low: float | None = None, high: float | None = 
     return f"{number(value, 3)}x" + _bounds(number(low, 3), number(high, 3))
 
 
-def run_mode(quick: bool) -> str:
-    """In which of the two modes a run was made."""
-    return "quick: one replica" if quick else "full run"
-
-
 def saved(factor: float | None) -> str:
     """How much less is needed, of memory for instance: 3.7 -> "3.70x less", 0.25 -> "4.00x more", 1 -> "the same"."""
     if factor is None or math.isnan(factor) or factor <= 0:

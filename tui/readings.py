@@ -17,7 +17,7 @@ from itertools import pairwise
 from rich.text import Text
 
 from aisp.engine.protocol import events
-from aisp.store.outcomes import Correctness, FindingStatus, Limiter, State, Timing, Validity, Verdict
+from aisp.store.outcomes import Correctness, FindingStatus, Limiter, State, Timing, Verdict
 from aisp.store.record import Arm, Comparison
 from aisp.store.results import edits
 from aisp.store.results.reading import Bar
@@ -99,7 +99,7 @@ def title_text(run: RunView, now_ns: int, *, paused: bool = False) -> Text:
         if run.record.case and run.record.case != "default"
         else run.record.device
     )
-    parts = [plain.run_mode(run.record.quick), device or plain.DASH]
+    parts = [run.mode, device or plain.DASH]
     if paused:
         parts.append("drawing paused: p goes on")
     parts.append(STATE_WORDS.get(run.record.state, run.record.state.value))
@@ -128,7 +128,7 @@ def comparison_text(item: Comparison, ascii: bool, *, with_note: bool = True, ba
     text = Text(f"{item.rung} ", style="bold")
     if bar is not None:
         return text.append_text(bar_text(bar, item.rung, ascii))
-    if item.verdict is Verdict.NONE:
+    if not item.verdict.known:
         text.append_text(verdict_text("none", None, ascii))
         text.append(f" no verdict{': ' + item.note if item.note and with_note else ''}")
         return text
@@ -165,7 +165,7 @@ def _verdict(run: RunView, ascii: bool, *, with_note: bool) -> Text:
     item = run.headline
     bars = run.bars
     bar = run.barred(item) if item is not None else None
-    if bar is not None or (bars and (item is None or run.record.validity is Validity.CAUGHT)):
+    if bar is not None or (bars and (item is None or run.record.validity.caught)):
         alone = len(bars) == 1
         text = Text(" | " if ascii else " \u00b7 ", style="bold").join(
             Text(f"{one.rung or 'the run'} ", style="bold").append_text(
@@ -179,7 +179,7 @@ def _verdict(run: RunView, ascii: bool, *, with_note: bool) -> Text:
             return text if run.record.state.final else text.append("; judged anew when this run ends", "not bold")
         rest = comparison_text(item, ascii, with_note=False)
         return rest.append(" | " if ascii else " \u00b7 ", "not bold").append_text(text)
-    if run.record.validity is Validity.CAUGHT:
+    if run.record.validity.caught:
         return Text(f"caught: {run.record.reason or 'a check refused the times'}; there is no verdict", style="bold")
     if run.record.state.final and run.record.state is not State.OK:
         return Text.assemble((f"{state_words(run.record.state)}: ", "bold"), run.record.reason or "no reason was given")
@@ -193,11 +193,11 @@ def _verdict(run: RunView, ascii: bool, *, with_note: bool) -> Text:
     lead = run.lead
     if lead is not None and lead.rung == item.rung and lead.sol is not None:
         text.append(f", SOL {plain.percent(lead.sol)}")
-    if item.note and with_note and item.verdict is not Verdict.NONE:
-        text.append(f": {item.note}" if item.verdict is Verdict.UNDECIDED else f", {item.note}")
+    if item.note and with_note and item.verdict.known:
+        text.append(f", {item.note}" if item.verdict.decided else f": {item.note}")
     if not run.record.state.final:
         text = Text("so far: ").append_text(text)
-    elif run.record.validity is Validity.SUSPECT:
+    elif run.record.validity.suspect:
         text = Text("suspect, not a verdict: ", style="bold").append_text(text)
     return text
 
@@ -212,7 +212,7 @@ def note_row(run: RunView) -> Text:
     flags = [flag for flag in run.record.flags if flag != "quick"]
     if flags:
         parts.append("flags: " + ", ".join(flags))
-    suspects = sorted({found.check for found in run.record.findings if found.status is FindingStatus.SUSPECT})
+    suspects = sorted({found.check for found in run.found(FindingStatus.SUSPECT)})
     if suspects:
         more = f" and {len(suspects) - 2} more" if len(suspects) > 2 else ""
         parts.append(f"suspect: {', '.join(suspects[:2])}{more}; v says why")
@@ -349,11 +349,11 @@ def arm_rows(run: RunView, width: int, unit: Unit, ascii: bool) -> list[tuple[st
             speed = Text("a cheat", "dim")
         elif run.missed(rung):
             speed = missed_text(run, rung, ascii)
-        elif rung != BASELINE and item is not None and item.verdict is not Verdict.NONE:
+        elif rung != BASELINE and item is not None and item.verdict.known:
             speed = verdict_text(item.verdict.value, item.speedup, ascii)
             speed.append(_interval(item), style="not bold")
         count = max(arm.sample_count, run.samples(rung).points.count)
-        bad = arm.correctness is Correctness.WRONG
+        bad = arm.correctness.wrong
         word, correct = arm_word(run, arm), CORRECT_WORDS[arm.correctness]
         failed = arm.state.final and arm.state is not State.OK
         cells: dict[str, Cell] = {
@@ -919,7 +919,7 @@ def edit_note(model: Model, edit: EditView) -> str:
     if bar is not None:
         return bar_sentence(bar)
     if run.record.state is State.OK:
-        return "correct" if run.record.validity is not Validity.SUSPECT else "correct, but the times are suspect"
+        return "correct, but the times are suspect" if run.record.validity.suspect else "correct"
     word = STATE_WORDS.get(run.record.state, run.record.state.value)
     return f"{word}: {run.record.reason}"
 

@@ -6,12 +6,13 @@ Errors of cases are in units of what is allowed: above 1 is wrong.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from aisp.store.outcomes import FuzzVerdict
+from aisp.store.outcomes import CaseVerdict, FuzzVerdict
 from aisp.store.text import clean_line
 
 if TYPE_CHECKING:
@@ -95,6 +96,22 @@ class RungReading:
         if self.record is not None:
             return self.record.verdict
         return FuzzVerdict.WRONG if self.gate_failing else FuzzVerdict.DOUBTED if self.total.failing else None
+
+    def stopped(self, state: FuzzState) -> bool:
+        """Whether nothing is said because the fuzz did not come to its end."""
+        undecided = self.certain is FuzzVerdict.UNDECIDED
+        return undecided and state is not FuzzState.DONE and self.total.cases > 0
+
+    def take(self, strategy: str, stage: str, verdict: CaseVerdict, max_error: float | None) -> None:
+        """One more case was judged."""
+        from aisp.store.record import Tally  # msgspec
+
+        one = Tally(1, int(verdict.failing), int(verdict is CaseVerdict.UNSUPPORTED))
+        self.tallies[strategy] = total([self.tallies.get(strategy, Tally()), one])
+        if verdict.failing and stage != "triage":
+            self.gate_failing += 1
+        if verdict is CaseVerdict.RIGHT and max_error is not None and math.isfinite(max_error):
+            self.worst = max(max_error, self.worst or 0.0)
 
     def ended(self, record: RungFuzz) -> None:
         """Its counts are whole, also where some cases were not heard of."""
@@ -217,6 +234,11 @@ class Judged:
     def verdict(self) -> FuzzVerdict:
         """The oracle's; UNDECIDED where it said nothing."""
         return self.fuzz.verdict if self.fuzz else FuzzVerdict.UNDECIDED
+
+    @property
+    def decided(self) -> bool:
+        """Whether it said something."""
+        return self.verdict is not FuzzVerdict.UNDECIDED
 
     @property
     def as_it_is(self) -> bool:

@@ -19,6 +19,7 @@ from aisp.kernels import catalog
 from aisp.store import Store, new_ulid
 from aisp.store import record as records
 from aisp.store.outcomes import Correctness, FindingStatus, State, Timing, Trigger, Validity, Verdict
+from aisp.store.results.audit import Kind, Outcome, Row
 from aisp.store.results.reading import Bar, Reading
 from aisp.store.results.trust import by_check, counts
 from aisp.tui.cli import audit, quarantine
@@ -857,11 +858,11 @@ def test_a_rung_that_was_caught_stands_nowhere_under_a_roof(tmp_path: Path, stat
 
 def test_an_audit_fits_80_columns(gallery: list[FixtureView]) -> None:
     rows = [
-        audit.Row(
-            "evaluation:self_modifying_tests", "evaluation", "cheat_environment", "cheat", outcome,
+        Row(
+            "evaluation:self_modifying_tests", "evaluation", "cheat_environment", Kind.CHEAT, outcome,
             ("evaluation.result_channel",), "it did", 78.7, True, 1.234, 1.1, 1.3,
         )
-        for outcome in ("caught", "unavailable")
+        for outcome in (Outcome.CAUGHT, Outcome.UNAVAILABLE)
     ]  # fmt: skip
     tables = [
         line for line in audit.lines("cpu", rows, width=80) if line.startswith("evaluat") and "it did" not in line

@@ -1,4 +1,4 @@
-"""The words of `aisp doctor`: what a check says (`Check`, `Verdict`), and where checks look (`Facts`, `run`)."""
+"""The words of `aisp doctor`: what a check says (`Check`, `Health`), and where checks look (`Facts`, `run`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COMMAND_PATIENCE_S = 3.0
 CAP_SYS_ADMIN = 21
 
 
-class Verdict(enum.StrEnum):
+class Health(enum.StrEnum):
     """How a check went."""
 
     OK = "ok"
@@ -29,7 +29,7 @@ class Check:
 
     id: str
     title: str
-    verdict: Verdict
+    verdict: Health
     value: str
     fix: str = ""
 

@@ -195,8 +195,7 @@ def find_target(target_id: str, root: str | None) -> Target:
 
 def exit_status(record: Fuzz, *, named: Sequence[str] = ()) -> int:
     """What a fuzz means as an exit status; see the command."""
-    verdict = overall(record.rungs)
-    if verdict is FuzzVerdict.WRONG:
+    if overall(record.rungs).wrong:
         return EXIT_NO
     judged = judged_rungs(record)
     return EXIT_GOOD if record.state == "done" and judged and judged >= set(named) else EXIT_NOT_HERE
@@ -491,14 +490,16 @@ def _figure(value: float) -> str:
     return plain.count(int(value)) if whole else plain.number(value, 3)
 
 
+_HINTS = {FuzzVerdict.DOUBTED: " (only triage cases failed: look at them first)"}
+
+
 def summary(record: Fuzz) -> str:
     """The outcome on one line: the rungs of each verdict, and why it ended before its end."""
     told = []
     for verdict in (FuzzVerdict.WRONG, FuzzVerdict.DOUBTED, FuzzVerdict.UNDECIDED, FuzzVerdict.RIGHT):
         named = [rung.rung for rung in record.rungs if rung.verdict is verdict]
         if named:
-            hint = " (only triage cases failed: look at them first)" if verdict is FuzzVerdict.DOUBTED else ""
-            told.append(f"{verdict}: {', '.join(named)}{hint}")
+            told.append(f"{verdict}: {', '.join(named)}{_HINTS.get(verdict, '')}")
     if record.state != "done":
         told.append(f"{record.state}: {record.reason}")
     return clean_line(f"=> {'; '.join(told) or 'no rung was tried'}", limit=2000)
@@ -591,7 +592,7 @@ def corpus_operators() -> list[Operator]:
 
 def corpus_status(judged: Sequence[Judged]) -> int:
     """1 where an operator was judged and not as its file says, else 3 where one was not judged, else 0."""
-    decided = [each for each in judged if each.verdict is not FuzzVerdict.UNDECIDED]
+    decided = [each for each in judged if each.decided]
     if not all(each.as_it_is for each in decided):
         return EXIT_NO
     return EXIT_GOOD if len(decided) == len(judged) else EXIT_NOT_HERE

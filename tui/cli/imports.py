@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 
 from aisp.store.text import clean_line
-from aisp.tui.cli.facts import Check, Facts, Verdict
+from aisp.tui.cli.facts import Check, Facts, Health
 
 FIX = "look at it: remove it, or accept it if you put it there: aisp doctor --accept"
 
@@ -26,16 +26,16 @@ def import_path(facts: Facts) -> Iterator[Check]:
         file, module = next(iter(shadows.items()))
         more = f", and {len(shadows) - 1} more" if len(shadows) > 1 else ""
         value = f"{file} is imported in the place of {module}{more}"
-        yield Check("imports", "import path", Verdict.PROBLEM, value, f"remove or rename {clean_line(file)}")
+        yield Check("imports", "import path", Health.PROBLEM, value, f"remove or rename {clean_line(file)}")
     else:
         value = f"{len(there)} entries in {len(path)} folders, {len(startup)} run at every start ({took_ms:.0f} ms)"
-        yield Check("imports", "import path", Verdict.OK, value)
+        yield Check("imports", "import path", Health.OK, value)
     remembered = installed.recall(installed.state_file())
     if remembered is not None and remembered.blocked:
         value = f"{installed.listed(remembered.blocked)} while {remembered.whose} went on; no process is started"
-        yield Check("installed", "what was installed", Verdict.PROBLEM, value, FIX)
+        yield Check("installed", "what was installed", Health.PROBLEM, value, FIX)
     else:
-        yield Check("installed", "what was installed", Verdict.OK, "nothing appeared there while a run went on")
+        yield Check("installed", "what was installed", Health.OK, "nothing appeared there while a run went on")
 
 
 def accept() -> str:

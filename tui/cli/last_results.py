@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from aisp.store import seal
-from aisp.store.outcomes import CHANGED_REASON, TWIN_SUFFIX, Correctness, State, Validity, Verdict
+from aisp.store.outcomes import CHANGED_REASON, Correctness, State, Validity, Verdict
 from aisp.store.results import standing
 from aisp.tui.cli import quarantine
 from aisp.tui.cli.quarantine import Marks, open_read_only
@@ -159,6 +159,4 @@ def _said(connection: sqlite3.Connection, run: _Run, changed: Container[int], *,
             median_ms=lead.median_ms,
             sol=lead.sol,
         )
-    told = [c for c in ratios if c.speedup is not None or c.verdict != Verdict.NONE]
-    masked = {name.removesuffix(TWIN_SUFFIX) for c in told for name in (c.rung, c.baseline)} & hidden
-    return replace(last, verdict=Verdict.NONE) if masked else last
+    return replace(last, verdict=standing.shown(run.verdict, ratios, hidden))

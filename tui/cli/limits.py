@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from aisp.tui import plain
-from aisp.tui.cli.facts import COMMAND_PATIENCE_S, Check, Facts, Verdict, run
+from aisp.tui.cli.facts import COMMAND_PATIENCE_S, Check, Facts, Health, run
 
 DRIFT_SPAN_S = 0.25
 # A worker holds 0.2 GiB once torch is imported and some GiB of the host's memory once a lesson has its inputs.
@@ -34,7 +34,7 @@ def cgroups(facts: Facts) -> Iterator[Check]:
     if facts.text("proc/self/cgroup") is None:
         for name in ("memory", "processes", "cpu"):
             why = f"{plain.DASH} (/proc/self/cgroup cannot be read)"
-            yield Check(f"cgroup_{name}", f"cgroup {name}", Verdict.UNKNOWN, why)
+            yield Check(f"cgroup_{name}", f"cgroup {name}", Health.UNKNOWN, why)
         return
     yield memory_check(*_tightest(facts, "memory", ("memory.max", "memory.current"), _OLD_MEMORY))
     yield processes_check(*_tightest(facts, "pids", ("pids.max", "pids.current"), ("pids.max", "pids.current")))
@@ -48,30 +48,28 @@ def memory_check(limit_bytes: int | None, used_bytes: int | None) -> Check:
     """Host memory: None for `limit_bytes` is no limit, None for `used_bytes` not told."""
     title = "cgroup memory"
     if limit_bytes is None:
-        return Check("cgroup_memory", title, Verdict.OK, "no limit")
+        return Check("cgroup_memory", title, Health.OK, "no limit")
     value = f"{plain.size(used_bytes)} used of {plain.size(limit_bytes)}"
     if limit_bytes >= LEAST_MEMORY_BYTES:
-        return Check("cgroup_memory", title, Verdict.OK, value)
+        return Check("cgroup_memory", title, Health.OK, value)
     poor = limit_bytes < POOR_MEMORY_BYTES
     fix = "start the container with --memory=8g, or the engine with: systemd-run --user --scope -p MemoryMax=8G"
-    return Check(
-        "cgroup_memory", title, Verdict.PROBLEM if poor else Verdict.WARNING, value, f"{fix} aisp engine start"
-    )
+    return Check("cgroup_memory", title, Health.PROBLEM if poor else Health.WARNING, value, f"{fix} aisp engine start")
 
 
 def processes_check(limit: int | None, used: int | None) -> Check:
     """How many processes and threads may still be started: None for `limit` is no limit, None for `used` not told."""
     title = "cgroup processes"
     if limit is None:
-        return Check("cgroup_processes", title, Verdict.OK, "no limit")
+        return Check("cgroup_processes", title, Health.OK, "no limit")
     value = f"{plain.count(used)} used of {plain.count(limit)} processes and threads"
     left = limit - (used or 0)
     if left >= LEAST_PROCESSES:
-        return Check("cgroup_processes", title, Verdict.OK, value)
+        return Check("cgroup_processes", title, Health.OK, value)
     fix = (
         "start the container with --pids-limit=4096, or: systemd-run --user --scope -p TasksMax=4096 aisp engine start"
     )
-    return Check("cgroup_processes", title, Verdict.PROBLEM if left < POOR_PROCESSES else Verdict.WARNING, value, fix)
+    return Check("cgroup_processes", title, Health.PROBLEM if left < POOR_PROCESSES else Health.WARNING, value, fix)
 
 
 def cpu_check(cpus: float | None, cores: int) -> Check:
@@ -79,11 +77,11 @@ def cpu_check(cpus: float | None, cores: int) -> Check:
     title = "cgroup cpu"
     if cpus is None or cpus >= cores:
         quota = "no quota" if cpus is None else f"a quota of {cpus:g} cores"
-        return Check("cgroup_cpu", title, Verdict.OK, f"{quota}, {cores} cores to run on")
+        return Check("cgroup_cpu", title, Health.OK, f"{quota}, {cores} cores to run on")
     fix = (
         "a quota stops processes in the middle of a measurement: give whole cores, docker --cpuset-cpus or AllowedCPUs="
     )
-    return Check("cgroup_cpu", title, Verdict.WARNING, f"a quota of {cpus:g} cores, {cores} cores to run on", fix)
+    return Check("cgroup_cpu", title, Health.WARNING, f"a quota of {cpus:g} cores, {cores} cores to run on", fix)
 
 
 def _groups(facts: Facts, controller: str) -> tuple[bool, list[Path]]:
@@ -150,12 +148,12 @@ def inotify(facts: Facts) -> Iterator[Check]:
         title = f"inotify {noun}"
         if found is None:
             why = f"{plain.DASH} (/{path} cannot be read)"
-            yield Check(f"inotify_{name}", title, Verdict.UNKNOWN, why)
+            yield Check(f"inotify_{name}", title, Health.UNKNOWN, why)
         elif found < least:
             fix = f"sudo sysctl fs.inotify.{name}={least * 4}; else saves may be found late, by looking"
-            yield Check(f"inotify_{name}", title, Verdict.WARNING, f"{plain.count(found)} {noun}", fix)
+            yield Check(f"inotify_{name}", title, Health.WARNING, f"{plain.count(found)} {noun}", fix)
         else:
-            yield Check(f"inotify_{name}", title, Verdict.OK, f"{plain.count(found)} {noun}")
+            yield Check(f"inotify_{name}", title, Health.OK, f"{plain.count(found)} {noun}")
 
 
 # -- clocks ------------------------------------------------------------------------------------------------------------
@@ -177,8 +175,8 @@ def drift_check(wall_ns: int, steady_ns: int) -> Check:
     value = f"wall clock {apart_ms:+.3f} ms in {plain.duration(steady_ns / 1e9)}"
     if share > 0.01:
         fix = "the wall clock is being stepped: see `timedatectl`; times are right, their dates may not be"
-        return Check("clock", "clocks", Verdict.WARNING, value, fix)
-    return Check("clock", "clocks", Verdict.OK, value)
+        return Check("clock", "clocks", Health.WARNING, value, fix)
+    return Check("clock", "clocks", Health.OK, value)
 
 
 def sync_check(told: tuple[int, int, int] | None) -> Check:
@@ -189,15 +187,15 @@ def sync_check(told: tuple[int, int, int] | None) -> Check:
     title = "clock kept"
     if told is None:
         return Check(
-            "clock_sync", title, Verdict.UNKNOWN, f"{plain.DASH} (the kernel does not say)", "see `timedatectl`"
+            "clock_sync", title, Health.UNKNOWN, f"{plain.DASH} (the kernel does not say)", "see `timedatectl`"
         )
     state, speed, error_us = told
     value = f"within {plain.duration(error_us / 1e6)}, speed corrected by {speed / 65536:+.1f} ppm"
     if state == _NOT_SYNCHRONISED:
         # chrony without `rtcsync` keeps the clock and does not say so: no proof that nobody does.
         fix = "sudo timedatectl set-ntp true; in a container, on its host. Only dates depend on it, no measured time"
-        return Check("clock_sync", title, Verdict.UNKNOWN, "nobody told the kernel that the wall clock is kept", fix)
-    return Check("clock_sync", title, Verdict.OK, value)
+        return Check("clock_sync", title, Health.UNKNOWN, "nobody told the kernel that the wall clock is kept", fix)
+    return Check("clock_sync", title, Health.OK, value)
 
 
 _NOT_SYNCHRONISED = 5
@@ -224,24 +222,24 @@ def logind(facts: Facts) -> Iterator[Check]:
     """Whether an engine survives the end of an SSH login: logind may kill what a user leaves behind."""
     title = "after logout"
     if not (facts.env.get("SSH_CONNECTION") or facts.env.get("SSH_TTY")):
-        yield Check("logind", title, Verdict.OK, "not an SSH session")
+        yield Check("logind", title, Health.OK, "not an SSH session")
         return
     if not (facts.root / "run/systemd/system").exists():
-        yield Check("logind", title, Verdict.OK, "no logind on this machine: the engine stays")
+        yield Check("logind", title, Health.OK, "no logind on this machine: the engine stays")
         return
     user = facts.env.get("USER") or str(os.getuid())
     if (facts.root / "var/lib/systemd/linger" / user).exists():
-        yield Check("logind", title, Verdict.OK, f"{user} lingers: the engine stays")
+        yield Check("logind", title, Health.OK, f"{user} lingers: the engine stays")
         return
     kills = kill_user_processes(facts)
     if kills is None:
         value = "whether logind kills the engine cannot be read"
-        yield Check("logind", title, Verdict.UNKNOWN, value, "loginctl enable-linger makes sure that it stays")
+        yield Check("logind", title, Health.UNKNOWN, value, "loginctl enable-linger makes sure that it stays")
     elif kills:
         fix = "loginctl enable-linger, then start it with: systemd-run --user --scope aisp engine start"
-        yield Check("logind", title, Verdict.WARNING, "logind kills the engine (KillUserProcesses=yes)", fix)
+        yield Check("logind", title, Health.WARNING, "logind kills the engine (KillUserProcesses=yes)", fix)
     else:
-        yield Check("logind", title, Verdict.OK, "KillUserProcesses=no: the engine stays")
+        yield Check("logind", title, Health.OK, "KillUserProcesses=no: the engine stays")
 
 
 def kill_user_processes(facts: Facts) -> bool | None:

@@ -91,7 +91,7 @@ def last_text(found: Standing, *, quarantined: bool = False) -> str:
         text = "correct" if last.median_ms is None else f"{plain.number(last.median_ms)} ms"
     else:
         text = f"{last.verdict} {plain.speedup(last.speedup)}"
-    notes = [last.validity] if last and last.validity in (Validity.SUSPECT, Validity.CAUGHT) else []
+    notes = [last.validity] if last and Validity(last.validity).doubted else []
     notes += ["quick"] if last and last.quick and last.speedup is not None else []
     notes += ["quarantined"] if quarantined else []
     notes += [f"last try: {attempt.state}"] if attempt else []

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from aisp.kernels.catalog.model import Goal, Role, by_others
+from aisp.kernels.catalog.model import Goal
 from aisp.store.chain import SHORT
 from aisp.store.outcomes import CHANGED_REASON, Limiter, State
 from aisp.store.results import standing
@@ -273,8 +273,7 @@ def page(document: Document) -> str:
 
 def _summary(target: Document) -> list[str]:
     run = target["runs"][0]
-    own = _own(run, target["goal"])
-    library = _library(run, own)
+    own, library = _ranked(run, target["goal"])
     predicted = target["predicted"]
     met = {True: "yes", False: "no"}.get(target["met"], plain.DASH)
     if target["met"] is not None and own is not None and run["best"] != own["rung"]:
@@ -299,23 +298,20 @@ def _summary(target: Document) -> list[str]:
     ]
 
 
-def _own(run: Document, goal: str) -> Document | None:
-    """The timed rung that the lesson made itself and is about; None where it has none."""
-    rungs: dict[str, Document] = {rung["rung"]: rung for rung in run["rungs"] if rung["median_ms"] is not None}
-    own = [rung for name, rung in rungs.items() if standing.role(name) is Role.OPTIMIZED and not by_others(name)]
-    if goal == Goal.NULL and OPTIMIZED in rungs:
-        return rungs[OPTIMIZED]
-    if goal == Goal.MEMORY and (lean := [rung for rung in own if rung["peak_bytes"]]):
-        return min(lean, key=lambda rung: float(rung["peak_bytes"]))
+class _Rung(NamedTuple):
+    rung: str
+    median_ms: float | None
+    peak_bytes: int | None
+
+
+def _ranked(run: Document, goal: str) -> tuple[Document | None, Document | None]:
+    """The rung that the lesson made itself and is about, and the fastest one of others; None where there is none."""
+    rungs = {rung["rung"]: rung for rung in run["rungs"]}
+    arms = [_Rung(name, rung["median_ms"], rung["peak_bytes"]) for name, rung in rungs.items()]
     # Of a refusal that was kept before its passing rung was called optimized, the best one speaks.
-    return min(own, key=lambda rung: float(rung["median_ms"]), default=rungs.get(run["best"]))
-
-
-def _library(run: Document, own: Document | None) -> Document | None:
-    """The fastest timed rung of a library, of a compiler or of a baseline, beside `own`; None where there is none."""
-    others = [rung for rung in run["rungs"] if by_others(rung["rung"]) and rung is not own]
-    timed: list[Document] = [rung for rung in others if rung["median_ms"] is not None]
-    return min(timed, key=lambda rung: float(rung["median_ms"]), default=None)
+    own = standing.own(arms, Goal(goal), run["best"])
+    library = standing.library(arms, own.rung if own else "")
+    return rungs[own.rung] if own else None, rungs[library.rung] if library else None
 
 
 def _range(predicted: Document) -> str:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aisp.store.outcomes import Validity
 from aisp.store.results.roofline import LOOK_BACK_RUNS, MEMORY, Roofline, newest, of_case, timed
 from aisp.store.text import clean_line
 from aisp.tui import plain
@@ -132,7 +131,7 @@ def lines(chart: Chart, *, width: int | None) -> list[str]:
         "",
         f"run {clean_line(run.id)} of {plain.local_time(run.wall)}"
         + (", quick" if run.quick else "")
-        + (f", times {run.validity}" if run.validity in (Validity.SUSPECT, Validity.CAUGHT) else ""),
+        + (f", times {run.validity}" if run.validity.doubted else ""),
     ]
     found += [clean_line(mark.sentence, limit=2000) for mark in chart.run.bars]
     if not roofs.peak_wall:

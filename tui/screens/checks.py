@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, ClassVar
 from rich.text import Text
 from textual.binding import BindingType
 
-from aisp.store.outcomes import FindingStatus
 from aisp.store.results import trust
 from aisp.store.text import clean_line
 from aisp.tui import findings, plain
@@ -167,7 +166,7 @@ class ChecksScreen(ChecklistScreen):
         rows: list[tuple[str, list[Cell]]] = []
         for category in self.folding():
             views = [view for view in book.checks.values() if view.category == category]
-            shown = [view for view in views if self._wanted(said.get(view.id), only)]
+            shown = [view for view in views if only.wants(said.get(view.id))]
             if not shown:
                 continue
             found = [said[view.id] for view in views if view.id in said]
@@ -191,7 +190,7 @@ class ChecksScreen(ChecklistScreen):
         rows: list[tuple[str, list[Cell]]] = []
         for category in self.folding():
             views = [view for view in book.issues.values() if view.category == category]
-            shown = [view for view in views if self._wanted(self._worst(view, said), only)]
+            shown = [view for view in views if only.wants(self._worst(view, said))]
             if not shown:
                 continue
             hows = [view.how for view in views]
@@ -211,10 +210,6 @@ class ChecksScreen(ChecklistScreen):
     def _worst(self, issue: IssueView, said: dict[str, trust.Said]) -> trust.Said | None:
         """What the checks that answer an issue came to in the last run, the worst of them."""
         return trust.worst(said[check] for check in issue.checks if check in said)
-
-    @staticmethod
-    def _wanted(said: trust.Said | None, only: findings.Only) -> bool:
-        return FindingStatus.PASSED in only.statuses if said is None else said.status in only.statuses
 
     def about(self, kind: str, name: str) -> tuple[str, Sequence[str]]:
         book, said = self.book, self._said()

@@ -18,7 +18,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.timer import Timer
 
-from aisp.store.outcomes import Validity
 from aisp.store.record import Arm
 from aisp.store.results import roofline
 from aisp.store.results.roofline import MEMORY, Roofline
@@ -233,13 +232,13 @@ class RooflineScreen(WorkScreen):
         run = chart.run
         if run is None:
             return Text(f"{self._target_id}  no timed run on a GPU yet: r runs it")
-        parts = [plain.run_mode(run.record.quick), f"case {chart.roofs.case}" if chart.roofs else ""]
+        parts = [run.mode, f"case {chart.roofs.case}" if chart.roofs else ""]
         parts += [
             chart.gpu,
             STATE_WORDS.get(run.record.state, run.record.state.value),
             plain.local_time(run.record.wall),
         ]
-        if run.record.validity in (Validity.SUSPECT, Validity.CAUGHT):
+        if run.record.validity.doubted:
             parts.append(f"times {run.record.validity}")
         return Text(f"{self._target_id}  " + " \u00b7 ".join(part for part in parts if part and part != plain.DASH))
 
