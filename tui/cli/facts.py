@@ -34,6 +34,23 @@ class Check:
     fix: str = ""
 
 
+def check(
+    id: str,
+    title: str,
+    value: str,
+    fix: str = "",
+    *,
+    problem: bool = False,
+    warning: bool = False,
+    unknown: bool = False,
+) -> Check:
+    """A check that went as the first of these that is true says, well where none is; the fix stands where one is
+    needed."""
+    told = ((problem, Health.PROBLEM), (warning, Health.WARNING), (unknown, Health.UNKNOWN))
+    health = next((health for is_so, health in told if is_so), Health.OK)
+    return Check(id, title, health, value, fix if health is not Health.OK else "")
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """Where to look. `root` stands before /proc, /etc, /run and /var."""
