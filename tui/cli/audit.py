@@ -10,7 +10,6 @@ The engine runs the fixtures; this asks for a few at a time, so that Ctrl-C leav
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -38,7 +37,7 @@ from aisp.tui import plain
 from aisp.tui.cli import common
 from aisp.tui.cli.follow import Followed, Follower, progress_line
 from aisp.tui.cli.interruptible import Interruptible
-from aisp.tui.cli.tree import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_HERE, NotHereError
+from aisp.tui.cli.tree import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_HERE
 
 if TYPE_CHECKING:
     from aisp.engine.client import Connection
@@ -114,12 +113,9 @@ def choose(fixtures: Sequence[FixtureView], selectors: Iterable[str]) -> list[Fi
         name = word.replace("/", ":").replace(".", ":")
         found = [fixture for fixture in fixtures if name in (fixture.category, fixture.target_id)]
         if not found:
-            import difflib  # only on the error path
-
             names = [*dict.fromkeys(f.category for f in fixtures), *(f.target_id for f in fixtures)]
-            near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
-            hint = f"did you mean {' or '.join(near)}?" if near else "`aisp bench checks` lists what proves each check"
-            raise click.UsageError(f"no fixture or category {clean_line(word)!r} in the gallery; {hint}")
+            what = f"no fixture or category {clean_line(word)!r} in the gallery"
+            raise common.unknown(what, name, names, "`aisp bench checks` lists what proves each check", most=3)
         chosen |= {fixture.target_id: fixture for fixture in found}
     return list(chosen.values()) if wanted else list(fixtures)
 
@@ -141,7 +137,6 @@ class Audit(Interruptible):
         rows: what came of each rung, fixture by fixture in the order given; of those that have ended so far.
     """
 
-    TICK_S = 0.25
     LEFT = "`aisp engine status` shows what still runs"
 
     def __init__(self, fixtures: Sequence[FixtureView], root: str, *, device: str, keep_going: bool) -> None:
@@ -183,41 +178,29 @@ class Audit(Interruptible):
         self._drop_waiting()
         return list(self._going)
 
-    async def _work(self) -> None:
-        self._progress.show("connecting to the engine", now=True)
-        self._engine = engine = await common.connect_from_now()
-        async with engine:
-            started = time.monotonic()
-            ticker = asyncio.create_task(self._tick(started))
-            try:
-                await self._fill(engine)
-                if self._going:
-                    await self._listen(engine, started)
-            finally:
-                ticker.cancel()
-        self._progress.clear()
-        if self._going:
-            raise NotHereError("the engine went away before the end; `aisp engine logs` may say why")
-        if self.interrupts:
-            common.note("aisp: cancelled")
+    @property
+    def done(self) -> bool:
+        """See Interruptible."""
+        return not self._going
 
-    async def _listen(self, engine: Connection, started: float) -> None:
+    async def _follow(self, engine: Connection) -> None:
         from aisp.engine.protocol import events  # already imported by the connection
 
+        await self._fill(engine)
+        if not self._going:
+            return
         async for batch in engine.batches():
             for event in batch:
                 run = self._follower.apply(event)
-                if isinstance(event, events.Banner) and event.text:
-                    self._progress.clear()
-                    common.note(f"aisp: {event.severity}: {clean_line(event.text)}")
+                self.banner(event)
                 if run is not None and isinstance(event, events.RunFinished):
                     self._finished(run)
             if self._follower.gap:
                 self._follower.gap = False
                 await self._catch_up(engine)
-            self._draw(started)
+            self._draw()
             await self._fill(engine)
-            if not self._going:
+            if self.done:
                 return
 
     async def _fill(self, engine: Connection) -> None:
@@ -295,18 +278,12 @@ class Audit(Interruptible):
                 self._follower.runs[run_id] = Followed(stored.record, stored.quarantined)
                 self._finished(self._follower.runs[run_id])
 
-    async def _tick(self, started: float) -> None:
-        while True:
-            await asyncio.sleep(self.TICK_S)
-            self._draw(started)
-
-    def _draw(self, started: float) -> None:
+    def _draw(self) -> None:
         going = [self._follower.runs[run_id] for run_id in self._going]
         run = next((r for r in going if r.record.state is not State.PLANNED), going[0] if going else None)
         if run is not None:
             number = min(len(self._judged) + 1, len(self._order))
-            elapsed_s = time.monotonic() - started
-            self._progress.show(progress_line(run, self._follower, number, len(self._order), elapsed_s))
+            self._progress.show(progress_line(run, self._follower, number, len(self._order), self.elapsed_s))
 
 
 # -- telling -----------------------------------------------------------------------------------------------------------
@@ -380,6 +357,9 @@ def summary(rows: Sequence[Row]) -> str:
     return "; ".join(parts)
 
 
+_FIGURES = ("naive_speedup", "naive_accepts", "speedup", "low", "high")
+
+
 def as_document(device: str, rows: Sequence[Row]) -> dict[str, Any]:
     """The audit for JSON; the schema is in docs/commands.md."""
     return {
@@ -388,18 +368,11 @@ def as_document(device: str, rows: Sequence[Row]) -> dict[str, Any]:
         "fixtures": [
             {
                 "id": row.fixture,
-                "category": row.category,
-                "rung": row.rung,
-                "kind": row.kind,
-                "outcome": row.outcome,
+                **{name: getattr(row, name) for name in ("category", "rung", "kind", "outcome")},
                 "finding": row.findings[0] if row.findings else None,
                 "findings": list(row.findings),
                 "evidence": evidence(row),
-                "naive_speedup": row.naive_speedup,
-                "naive_accepts": row.naive_accepts,
-                "speedup": row.speedup,
-                "low": row.low,
-                "high": row.high,
+                **{name: getattr(row, name) for name in _FIGURES},
                 "run_id": row.run_id or None,
             }
             for row in rows

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -153,19 +154,7 @@ def check_json(check: CheckView, run: Reading | None) -> dict[str, Any]:
                 if f.check == check.id
             ],
         }
-    return {
-        "id": check.id,
-        "category": check.category,
-        "title": check.title,
-        "about": check.about,
-        "issues": list(check.issues),
-        "when": str(check.when),
-        "needs": [str(need) for need in check.needs],
-        "how": str(check.how),
-        "cheats": list(check.cheats),
-        "twins": list(check.twins),
-        "last": last,
-    }
+    return {**asdict(check), "last": last}
 
 
 def issue_lines(issues: Sequence[IssueView], *, width: int | None) -> list[str]:
@@ -195,13 +184,4 @@ def issue_lines(issues: Sequence[IssueView], *, width: int | None) -> list[str]:
 
 def issue_json(issue: IssueView) -> dict[str, Any]:
     """An issue for JSON; the schema is in docs/commands.md."""
-    return {
-        "id": issue.id,
-        "category": issue.category,
-        "what": issue.what,
-        "how": str(issue.how),
-        "answer": issue.answer,
-        "checks": list(issue.checks),
-        "fixture": issue.fixture or None,
-        "listed": issue.listed,
-    }
+    return {**asdict(issue), "fixture": issue.fixture or None}

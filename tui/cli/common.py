@@ -75,6 +75,15 @@ def find_target(catalog: Catalog, target_id: str) -> Target:
         raise click.UsageError(str(error.args[0])) from None
 
 
+def unknown(what: str, word: str, names: Sequence[str], otherwise: str, *, most: int = 2) -> click.UsageError:
+    """Wrong usage: there is no such thing; the names that come nearest, or what else to do."""
+    import difflib  # only on the error path
+
+    near = difflib.get_close_matches(word, names, n=most, cutoff=0.4)
+    hint = f"did you mean {' or '.join(near)}?" if near else otherwise
+    return click.UsageError(f"{what}; {hint}")
+
+
 def needs_text(needs: Needs) -> str:
     """The hardware that something needs, on one line: "sm_90", "2 GPUs, sm_80", "GPU", or a dash for none."""
     parts = []

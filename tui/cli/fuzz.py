@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from aisp.store.outcomes import FuzzVerdict
 from aisp.store.results.fuzz import (
@@ -249,7 +249,6 @@ class Following(Interruptible):
         seed: of the first fuzz; the others are asked for with it, where they name none.
     """
 
-    TICK_S = 0.25
     LEFT = "`aisp engine status` shows what still runs; what a fuzz finds is stored"
 
     def __init__(self, asks: Sequence[Ask]) -> None:
@@ -258,7 +257,6 @@ class Following(Interruptible):
         self.seed: int | None = None
         self._waiting = deque(self.asks)
         self._going: Ask | None = None
-        self._started = 0.0
 
     @property
     def cancellable(self) -> bool:
@@ -270,28 +268,18 @@ class Following(Interruptible):
         self._waiting.clear()
         return [self._going.id] if self._going is not None else []
 
-    async def _work(self) -> None:
-        self._progress.show("connecting to the engine", now=True)
-        self._engine = engine = await common.connect_from_now()
-        self._started = time.monotonic()
-        async with engine:
-            ticker = asyncio.create_task(self._tick())
-            try:
-                if await self._next(engine):
-                    await self._listen(engine)
-            finally:
-                ticker.cancel()
-        self._progress.clear()
-        if self._going is not None:
-            raise NotHereError("the engine went away before the end; `aisp engine logs` may say why")
-        if self.interrupts:
-            common.note("aisp: cancelled")
+    @property
+    def done(self) -> bool:
+        """See Interruptible."""
+        return self._going is None
+
+    async def _follow(self, engine: Connection) -> None:
+        if await self._next(engine):
+            await self._listen(engine)
 
     async def _next(self, engine: Connection) -> bool:
         """Ask for what comes next; False where nothing is left. Where there is but one thing to ask for, a refusal ends
         the command."""
-        import msgspec  # already imported by the connection
-
         self._going = None
         while self._waiting:
             ask = self._waiting.popleft()
@@ -314,10 +302,8 @@ class Following(Interruptible):
 
         async for batch in engine.batches():
             for event in batch:
-                if isinstance(event, events.Banner) and event.text:
-                    self._progress.clear()
-                    common.note(f"aisp: {event.severity}: {clean_line(event.text)}")
-                elif isinstance(event, events.Gap) and self._going is not None:
+                self.banner(event)
+                if isinstance(event, events.Gap) and self._going is not None:
                     self._going.deaf = True
                     await self._catch_up(engine, self._going)
                 elif self._going is not None and getattr(event, "fuzz_id", "") == self._going.id:
@@ -380,14 +366,9 @@ class Following(Interruptible):
             self._going = None
             raise NotHereError("the end was lost on the way from the engine; ask again")
 
-    async def _tick(self) -> None:
-        while True:
-            await asyncio.sleep(self.TICK_S)
-            self._draw()
-
     def _draw(self) -> None:
         if self._going is not None:
-            elapsed = plain.duration(time.monotonic() - self._started)
+            elapsed = plain.duration(self.elapsed_s)
             self._progress.show(f"{self._place(self._going)}{_counted(self._going)}  {elapsed}")
 
     def _place(self, ask: Ask) -> str:
@@ -507,35 +488,19 @@ def summary(record: Fuzz) -> str:
 
 def as_document(record: Fuzz, failures: Mapping[str, Failure]) -> dict[str, Any]:
     """A fuzz for JSON; the schema is in docs/commands.md."""
+    told = record.plain()
+    kept = ("target", "device", "seed", "cases", "strategies", "snapshot", "wall", "reason", "duration_ms", "notes")
     return {
         "fuzz_id": record.id,
-        "target": record.target,
-        "device": record.device,
-        "seed": record.seed,
-        "cases": record.cases,
-        "strategies": list(record.strategies),
-        "snapshot": record.snapshot,
-        "wall": record.wall,
         "status": record.state,
-        "reason": record.reason,
-        "duration_ms": record.duration_ms,
-        "notes": list(record.notes),
+        **{name: told[name] for name in kept},
         "rungs": [
             {
-                "rung": rung.rung,
-                "verdict": rung.verdict,
-                "cases": rung.cases,
-                "failing": rung.failing,
-                "unsupported": rung.unsupported,
+                **of,
                 "by_strategy": tallies_json(rung.by_strategy),
                 "smallest": smallest_json(rung, failures),
-                "failures": list(rung.failures),
-                "naive": naive_json(rung.naive),
-                "max_error": rung.max_error,
-                "took_ms": rung.took_ms,
-                "reason": rung.reason,
             }
-            for rung in record.rungs
+            for of, rung in zip(told["rungs"], record.rungs, strict=True)
         ],
         "failures": [failures[name].plain() for rung in record.rungs for name in rung.failures if name in failures],
     }
@@ -543,10 +508,7 @@ def as_document(record: Fuzz, failures: Mapping[str, Failure]) -> dict[str, Any]
 
 def tallies_json(tallies: Mapping[str, Tally]) -> list[dict[str, Any]]:
     """Cases by strategy for JSON."""
-    return [
-        {"strategy": name, "cases": tally.cases, "failing": tally.failing, "unsupported": tally.unsupported}
-        for name, tally in tallies.items()
-    ]
+    return [{"strategy": name, **msgspec.structs.asdict(tally)} for name, tally in tallies.items()]
 
 
 def smallest_json(rung: RungFuzz, failures: Mapping[str, Failure]) -> dict[str, str] | None:
@@ -557,7 +519,7 @@ def smallest_json(rung: RungFuzz, failures: Mapping[str, Failure]) -> dict[str, 
 
 def naive_json(naive: NaiveOpinion | None) -> dict[str, bool | None] | None:
     """What a careless oracle says, for JSON."""
-    return None if naive is None else {"allclose": naive.allclose, "assert_close": naive.assert_close}
+    return None if naive is None else msgspec.structs.asdict(naive)
 
 
 # -- the corpus --------------------------------------------------------------------------------------------------------
@@ -667,9 +629,7 @@ def corpus_document(seed: int | None, cases: int, judged: Sequence[Judged]) -> d
                 "rung": each.operator.rung,
                 "truth": each.operator.truth,
                 "verdict": each.verdict,
-                "cases": each.fuzz.cases if each.fuzz else 0,
-                "failing": each.fuzz.failing if each.fuzz else 0,
-                "unsupported": each.fuzz.unsupported if each.fuzz else 0,
+                **{name: getattr(each.fuzz, name) if each.fuzz else 0 for name in ("cases", "failing", "unsupported")},
                 "by_strategy": tallies_json(each.fuzz.by_strategy) if each.fuzz else [],
                 "smallest": smallest_json(each.fuzz, each.failures) if each.fuzz else None,
                 "naive": naive_json(each.fuzz.naive) if each.fuzz else None,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -103,7 +102,6 @@ def stored_view(peak: Peak) -> PeakView:
 class Measurement(Interruptible):
     """One `bench peak` from the request to the last ceiling."""
 
-    TICK_S = 0.25
     LEFT = "`aisp bench peak --stored` shows the ceilings once they are measured"
 
     def __init__(self) -> None:
@@ -120,36 +118,24 @@ class Measurement(Interruptible):
         """See Interruptible."""
         return [self.view.id] if self.view is not None else []
 
-    async def _work(self) -> None:
+    @property
+    def done(self) -> bool:
+        """See Interruptible."""
+        return self.view is not None and self.view.finished is not None
+
+    async def _follow(self, engine: Connection) -> None:
         from aisp.engine.protocol import requests  # msgspec: only once there is something to send
 
-        self._progress.show("connecting to the engine", now=True)
-        self._engine = engine = await common.connect_from_now()
-        async with engine:
-            reply = await engine.request(requests.MeasurePeak(seq=engine.next_seq()))
-            if reply.error:
-                raise NotHereError(clean_line(reply.error, limit=2000))
-            self._ours = not reply.detail
-            self.view = view = PeakView(reply.run_ids[0], wall=_now())
-            ticker = asyncio.create_task(self._tick(view))
-            try:
-                await self._follow(engine, view)
-            finally:
-                ticker.cancel()
-        self._progress.clear()
-        if view.finished is None:
-            raise NotHereError("the engine went away before the end; `aisp engine logs` may say why")
-        if self.interrupts:
-            common.note("aisp: cancelled")
-
-    async def _follow(self, engine: Connection, view: PeakView) -> None:
+        reply = await engine.request(requests.MeasurePeak(seq=engine.next_seq()))
+        if reply.error:
+            raise NotHereError(clean_line(reply.error, limit=2000))
+        self._ours = not reply.detail
+        self.view = view = PeakView(reply.run_ids[0], wall=_now())
         async for batch in engine.batches():
             for event in batch:
+                self.banner(event)
                 if isinstance(event, events.Gap):
                     self._catch_up(view)
-                elif isinstance(event, events.Banner) and event.text:
-                    self._progress.clear()
-                    common.note(f"aisp: {event.severity}: {clean_line(event.text)}")
                 elif view.apply(event) and isinstance(event, events.PeakCeiling):
                     value = plain.quantity(event.ceiling.value, event.ceiling.unit)
                     self._progress.step(f"[{event.position}/{event.count}] {event.ceiling.name}  {value}")
@@ -168,15 +154,13 @@ class Measurement(Interruptible):
                 whole = stored_view(peak)
                 view.gpu, view.ceilings, view.finished = whole.gpu, whole.ceilings, whole.finished
 
-    async def _tick(self, view: PeakView) -> None:
-        started = time.monotonic()
-        while True:
-            last = view.ceilings[-1] if view.ceilings else None
-            parts = ["waiting for the GPU"] if last is None else [f"[{view.position}/{view.count}] {last.name}"]
-            if last is not None:
-                parts.append(plain.quantity(last.value, last.unit))
-            self._progress.show("  ".join([*parts, plain.duration(time.monotonic() - started)]))
-            await asyncio.sleep(self.TICK_S)
+    def _draw(self) -> None:
+        view = self.view
+        last = view.ceilings[-1] if view is not None and view.ceilings else None
+        parts = ["waiting for the GPU"]
+        if view is not None and last is not None:
+            parts = [f"[{view.position}/{view.count}] {last.name}", plain.quantity(last.value, last.unit)]
+        self._progress.show("  ".join([*parts, plain.duration(self.elapsed_s)]))
 
 
 def _now() -> str:
@@ -229,15 +213,10 @@ def as_document(view: PeakView) -> dict[str, Any]:
 
 def ceiling_json(gpu: str, ceiling: Ceiling) -> dict[str, Any]:
     """One ceiling for JSON."""
+    from msgspec import structs  # the record is one
+
     from aisp.store.results.datasheets import ceiling_value  # see lines()
 
-    return {
-        "name": ceiling.name,
-        "value": ceiling.value,
-        "unit": ceiling.unit,
-        "clock_mhz": ceiling.sm_clock_mhz,
-        "memory_clock_mhz": ceiling.memory_clock_mhz,
-        "footprint_bytes": ceiling.footprint_bytes,
-        "datasheet": ceiling_value(gpu, ceiling.name),
-        "note": ceiling.note,
-    }
+    told = structs.asdict(ceiling)
+    clock_mhz = told.pop("sm_clock_mhz")
+    return {**told, "clock_mhz": clock_mhz, "datasheet": ceiling_value(gpu, ceiling.name)}

@@ -83,11 +83,9 @@ def choose(stored: Sequence[str], selectors: Sequence[str]) -> list[str]:
     for word in words:
         found = [t for t in known if word in ("all", t, t.rpartition(":")[0])]
         if not found and word != "all":
-            import difflib  # only on the error path
-
-            near = difflib.get_close_matches(word, known, n=2, cutoff=0.4)
-            hint = f"did you mean {' or '.join(near)}?" if near else "`aisp bench history` shows what was run"
-            raise click.UsageError(f"no run of {word!r} is stored; {hint}")
+            raise common.unknown(
+                f"no run of {word!r} is stored", word, known, "`aisp bench history` shows what was run"
+            )
         chosen |= dict.fromkeys(found)
     return list(chosen)
 
