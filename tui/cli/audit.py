@@ -98,10 +98,7 @@ def command(ctx: click.Context, selectors: tuple[str, ...], device: str, keep_go
     audit = Audit(chosen, str(trust.gallery_root()), device=device, keep_going=keep_going)
     interrupted = asyncio.run(audit.run())
     rows = audit.rows
-    if as_json:
-        common.say_document(as_document(audit.device, rows))
-    else:
-        common.say("\n".join(lines(audit.device, rows, width=common.terminal_width())))
+    common.answer(as_json, lambda: as_document(audit.device, rows), lines, audit.device, rows)
     ctx.exit(EXIT_INTERRUPTED if interrupted else exit_status(rows))
 
 

@@ -51,17 +51,11 @@ def command(wanted: str | None, issues: bool, as_json: bool) -> None:
         if wanted is not None:
             raise click.UsageError("--issues are of no run; leave RUN out")
         told = registry.issues()
-        if as_json:
-            common.say_document([issue_json(issue) for issue in told])
-        else:
-            common.say("\n".join(issue_lines(told, width=common.terminal_width())))
+        common.answer(as_json, lambda: [issue_json(issue) for issue in told], issue_lines, told)
         return
     run = look(wanted)
     listed = registry.listing()
-    if as_json:
-        common.say_document([check_json(check, run) for check in listed])
-    else:
-        common.say("\n".join(lines(listed, run, width=common.terminal_width())))
+    common.answer(as_json, lambda: [check_json(check, run) for check in listed], lines, listed, run)
 
 
 def look(wanted: str | None) -> Reading | None:

@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -182,6 +182,15 @@ def say_document(value: Any) -> None:
 def say_line(value: Any) -> None:
     """Print one JSON object on a line of its own."""
     click.echo(plain.json_line(value))
+
+
+def answer(as_json: bool, document: Callable[[], Any], lines: Callable[..., Iterable[str]], *told: Any) -> None:
+    """Print the one JSON document that is asked for, or for people the lines about what is told, as wide as there is
+    room."""
+    if as_json:
+        say_document(document())
+    else:
+        say("\n".join(lines(*told, width=terminal_width())))
 
 
 _COLOURS = {"faster": "blue", "same": "cyan", "undecided": "yellow", "ok": "", "none": ""}

@@ -45,10 +45,7 @@ def command(ctx: click.Context, first: str, second: str, as_json: bool) -> None:
     differences = differing(a, b)
     refused = any(difference.refuses for difference in differences)
     pairs = compare(a.run, b.run, refused=refused)
-    if as_json:
-        common.say_document(as_document(a, b, differences, pairs))
-    else:
-        common.say("\n".join(lines(a, b, differences, pairs, width=common.terminal_width())))
+    common.answer(as_json, lambda: as_document(a, b, differences, pairs), lines, a, b, differences, pairs)
     ctx.exit(1 if refused else 0)
 
 

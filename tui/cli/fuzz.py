@@ -136,10 +136,8 @@ def command(
         )
         interrupted = asyncio.run(following.run())
         judged = [as_judged(operator, ask) for operator, ask in zip(operators, following.asks, strict=True)]
-        if as_json:
-            common.say_document(corpus_document(following.seed, cases, judged))
-        else:
-            common.say("\n".join(corpus_lines(following.seed, judged, width=common.terminal_width())))
+        drawn = following.seed
+        common.answer(as_json, lambda: corpus_document(drawn, cases, judged), corpus_lines, drawn, judged)
         ctx.exit(EXIT_INTERRUPTED if interrupted else corpus_status(judged))
     sent = "" if root is None else common.engine_roots([root])[0]
     target = find_target(target_id, root)

@@ -112,10 +112,8 @@ def show(opened: History, run_id: str, *, as_json: bool) -> None:
     record = opened.run(run_id)
     run = stored.view(record, stored.marks())
     environment = stored.environment(opened, record)
-    if as_json:
-        common.say_document({**run_json(run), "manifest": record.manifest, "environment": environment})
-        return
-    common.say("\n".join(whole_lines(run, record.manifest, environment, width=common.terminal_width())))
+    more = {"manifest": record.manifest, "environment": environment}
+    common.answer(as_json, lambda: {**run_json(run), **more}, whole_lines, run, record.manifest, environment)
 
 
 def whole_lines(

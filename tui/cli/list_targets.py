@@ -35,10 +35,8 @@ def command(chapter: str | None, roots: tuple[str, ...], as_json: bool) -> None:
     last, marks, problem = last_results.read(paths.database_file(), [target.id for target in targets])
     if problem:
         common.note(f"aisp: warning: {clean_line(problem)}")
-    if as_json:
-        common.say_document([target_json(target, last.get(target.id), marked(marks, target)) for target in targets])
-        return
-    common.say("\n".join(lines(targets, last, marks, width=common.terminal_width())))
+    told = (target_json(target, last.get(target.id), marked(marks, target)) for target in targets)
+    common.answer(as_json, lambda: list(told), lines, targets, last, marks)
 
 
 def choose(catalog: Catalog, chapter: str | None) -> list[Target]:

@@ -75,10 +75,7 @@ def command(ctx: click.Context, from_store: bool, as_json: bool) -> None:
         if asyncio.run(measurement.run()) or measurement.view is None:
             ctx.exit(EXIT_INTERRUPTED)
         view = measurement.view
-    if as_json:
-        common.say_document(as_document(view))
-    else:
-        common.say("\n".join(lines(view, width=common.terminal_width())))
+    common.answer(as_json, lambda: as_document(view), lines, view)
     if view.finished is not None and view.finished.reason:
         common.note(f"aisp: {clean_line(view.finished.reason, limit=2000)}")
         ctx.exit(EXIT_NOT_HERE)

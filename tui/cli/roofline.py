@@ -61,10 +61,7 @@ def command(ctx: click.Context, target_id: str, png: str | None, roots: tuple[st
             raise NotHereError("a picture needs matplotlib; `pip install matplotlib`, or leave --png out") from None
         except OSError as error:
             raise click.UsageError(f"{clean_line(png)} cannot be written: {error.strerror or error}") from None
-    if as_json:
-        common.say_document(as_document(chart, png))
-    else:
-        common.say("\n".join(lines(chart, width=common.terminal_width())))
+    common.answer(as_json, lambda: as_document(chart, png), lines, chart)
 
 
 def look(target: Target) -> Chart | str:
