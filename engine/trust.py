@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from aisp.checks import registry
@@ -66,17 +66,10 @@ class CheckView:
 
 
 @dataclass(frozen=True, slots=True)
-class IssueView:
-    """A way in which a result can be invalid, see registry.Issue; `checks` are the ids of those that answer it."""
+class IssueView(Issue):
+    """A way in which a result can be invalid, with the ids of the checks that answer it."""
 
-    id: str
-    category: str
-    what: str
-    how: str
-    answer: str
-    checks: tuple[str, ...]
-    fixture: str
-    listed: bool
+    checks: tuple[str, ...] = ()
 
 
 # -- what there is -----------------------------------------------------------------------------------------------------
@@ -100,19 +93,7 @@ def fixtures() -> list[FixtureView]:
 def issues() -> list[IssueView]:
     """Every issue, category by category."""
     answered = _answered_by()
-    return [
-        IssueView(
-            issue.id,
-            issue.category,
-            issue.what,
-            issue.how.value,
-            issue.answer,
-            answered.get(issue.id, ()),
-            issue.fixture,
-            issue.listed,
-        )
-        for issue in registry.issues()
-    ]
+    return [IssueView(**asdict(issue), checks=answered.get(issue.id, ())) for issue in registry.issues()]
 
 
 def listing() -> list[CheckView]:
@@ -213,7 +194,7 @@ def _numbers(issues: Sequence[IssueView], checks: Sequence[CheckView], fixtures:
         numbers = {
             "listed": sum(issue.listed for issue in here),
             "beyond": sum(not issue.listed for issue in here),
-            **{how.value: hows[how.value] for how in How},
+            **{how.value: hows[how] for how in How},
             "checks": sum(check.category == category for check in checks),
             "fixtures": len(shown),
             "cheats": sum(len(fixture.cheats) for fixture in shown),

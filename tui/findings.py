@@ -16,7 +16,7 @@ from rich.text import Text
 
 from aisp.kernels.catalog.model import Role
 from aisp.store.outcomes import GRAVEST_FIRST, FindingStatus, State, Validity
-from aisp.store.record import Arm
+from aisp.store.record import Arm, Comparison
 from aisp.store.results.reading import Bar, Reading
 from aisp.store.results.trust import TOLD_FIRST, Category, Said, counts
 from aisp.tui import plain
@@ -117,6 +117,14 @@ def cheats_text(result: Reading, caught: Collection[str], ascii: bool) -> Text |
     return Text(f"! {out} of {len(ran)}", "bold") if ran and result.record.state is State.OK else None
 
 
+def interval_text(item: Comparison) -> str:
+    """ " [2.28..2.35]", behind a speed-up; "" where it has no interval."""
+    if item.low is None or item.high is None:
+        return ""
+    low, high = (speedup_text(value, True).removesuffix("x") for value in (item.low, item.high))
+    return f" [{low}..{high}]"
+
+
 def bar_sentence(bar: Bar) -> str:
     """A bar with its evidence; of a mistake the word first, then the first wrong element."""
     if bar.mistake:
@@ -209,9 +217,7 @@ def our_text(run: RunView, rung: str, ascii: bool) -> Text:
             note = "no verdict" if run.record.state.final else "nothing yet"
         return Text(note)
     text = verdict_text(item.verdict.value, item.speedup, ascii)
-    if item.low is not None and item.high is not None:
-        low, high = (speedup_text(value, True).removesuffix("x") for value in (item.low, item.high))
-        text.append(f" [{low}..{high}]", "not bold")
+    text.append(interval_text(item), "not bold")
     text.append(f" {item.verdict.value}" if run.record.state.final else " so far", "not bold")
     if run.record.state.final and run.record.validity.suspect:
         text.append(", suspect", "bold")

@@ -23,7 +23,7 @@ from aisp.store.results import edits
 from aisp.store.results.reading import Bar
 from aisp.store.results.speed_of_light import at_fast_host_ms
 from aisp.tui import plain
-from aisp.tui.findings import bar_sentence, bar_text, missed_text
+from aisp.tui.findings import bar_sentence, bar_text, interval_text, labelled, missed_text
 from aisp.tui.model import (
     AA_ARM,
     BASELINE,
@@ -37,7 +37,7 @@ from aisp.tui.model import (
     throttle_words,
 )
 from aisp.tui.results import STATE_WORDS, quality_notes, state_words, timing_words
-from aisp.tui.themes import speedup_text, verdict_text
+from aisp.tui.themes import verdict_text
 from aisp.tui.widgets.plot import Lane, Series
 from aisp.tui.widgets.table import Cell, Column
 
@@ -113,13 +113,6 @@ def title_text(run: RunView, now_ns: int, *, paused: bool = False) -> Text:
     return text
 
 
-def _interval(item: Comparison) -> str:
-    if item.low is None or item.high is None:
-        return ""
-    low, high = (speedup_text(value, True).removesuffix("x") for value in (item.low, item.high))
-    return f" [{low}..{high}]"
-
-
 def comparison_text(item: Comparison, ascii: bool, *, with_note: bool = True, bar: Bar | None = None) -> Text:
     """A comparison in a sentence: "optimized \u25b2 2.31\u00d7 faster [2.28..2.35], floor 0.5 %".
 
@@ -140,7 +133,7 @@ def comparison_text(item: Comparison, ascii: bool, *, with_note: bool = True, ba
         Verdict.UNDECIDED: " undecided",
     }
     text.append(words[item.verdict], style="bold")
-    text.append(_interval(item))
+    text.append(interval_text(item))
     if item.floor is not None:
         text.append(f", floor {plain.percent(item.floor, 1)}")
     return text
@@ -351,7 +344,7 @@ def arm_rows(run: RunView, width: int, unit: Unit, ascii: bool) -> list[tuple[st
             speed = missed_text(run, rung, ascii)
         elif rung != BASELINE and item is not None and item.verdict.known:
             speed = verdict_text(item.verdict.value, item.speedup, ascii)
-            speed.append(_interval(item), style="not bold")
+            speed.append(interval_text(item), style="not bold")
         count = max(arm.sample_count, run.samples(rung).points.count)
         bad = arm.correctness.wrong
         word, correct = arm_word(run, arm), CORRECT_WORDS[arm.correctness]
@@ -680,19 +673,19 @@ def arm_lines(run: RunView, arm: Arm, ascii: bool) -> list[str]:
     own = [item for item in run.comparisons if item.rung == arm.rung]
     bar = run.bar(arm.rung) or next((found for item in own if (found := run.barred(item)) is not None), None)
     if bar is not None:
-        lines += _labelled("result", [bar_sentence(bar) if bar.mistake else f"{bar_sentence(bar)}; no speed-up is one"])
+        lines += labelled("result", [bar_sentence(bar) if bar.mistake else f"{bar_sentence(bar)}; no speed-up is one"])
     for item in own if bar is None else []:
         lines += comparison_lines(item, ascii)
     sentence = TIMING_SENTENCES.get(arm.timing, "").format(calls=arm.calls or "several")
-    lines += _labelled("timing", [f"{timing_words(arm.timing, arm.calls)}: {sentence}"])
+    lines += labelled("timing", [f"{timing_words(arm.timing, arm.calls)}: {sentence}"])
     if arm.sm_clock_mhz is not None:
         clock = f"{plain.megahertz(arm.sm_clock_mhz)} MHz during the samples, by the GPU's own counters"
-        lines += _labelled("SM clock", [clock])
+        lines += labelled("SM clock", [clock])
     elif arm.timing is not Timing.HOST:
-        lines += _labelled("SM clock", [f"{plain.DASH} (the GPU's counters gave none)"])
+        lines += labelled("SM clock", [f"{plain.DASH} (the GPU's counters gave none)"])
     lines += _light_lines(arm)
     if arm.max_error is not None:
-        lines += _labelled("error", [f"worst {plain.number(arm.max_error, 2)} of the tolerance; above 1 is wrong"])
+        lines += labelled("error", [f"worst {plain.number(arm.max_error, 2)} of the tolerance; above 1 is wrong"])
     notes = quality_notes(arm.quality, arm.median_ms, arm.calls)
     if arm.quality is not None and arm.quality.overhead_ms is not None:
         overhead = plain.quantity(arm.quality.overhead_ms / 1e3, "s")
@@ -700,7 +693,7 @@ def arm_lines(run: RunView, arm: Arm, ascii: bool) -> list[str]:
     if arm.quality is not None and arm.quality.watch_us is not None:
         watching = plain.quantity(arm.quality.watch_us / 1e6, "s")
         notes.append(f"checks watched for {watching} around each sample, outside of what is timed")
-    return lines + _labelled("quality", notes or ["nothing to remark" if arm.quality is not None else "not known"])
+    return lines + labelled("quality", notes or ["nothing to remark" if arm.quality is not None else "not known"])
 
 
 def comparison_lines(item: Comparison, ascii: bool) -> list[str]:
@@ -712,13 +705,8 @@ def comparison_lines(item: Comparison, ascii: bool) -> list[str]:
         texts.append(f"in SM cycles {cycles}, which clocks that differ cannot move")
     if item.p_value is not None:
         texts.append(f"p = {plain.number(item.p_value, 2)} of a difference beyond the floor")
-    lines = _labelled("result", texts)
-    return lines + (_labelled("note", [item.note]) if item.note else [])
-
-
-def _labelled(label: str, texts: Sequence[str]) -> list[str]:
-    """Texts one below the other, the label before the first."""
-    return [f"  {label if not number else '':<8}  {text}" for number, text in enumerate(texts)]
+    lines = labelled("result", texts)
+    return lines + (labelled("note", [item.note]) if item.note else [])
 
 
 def _light_lines(arm: Arm) -> list[str]:
@@ -727,9 +715,7 @@ def _light_lines(arm: Arm) -> list[str]:
     if light is None:
         if arm.timing is Timing.HOST:
             return []
-        return _labelled(
-            "light", [f"{plain.DASH} (no bound is known: an unknown GPU, or a lesson that counts no work)"]
-        )
+        return labelled("light", [f"{plain.DASH} (no bound is known: an unknown GPU, or a lesson that counts no work)"])
     bounds = [
         f"{name} {plain.number(value)} ms"
         for name, value in (
@@ -753,7 +739,7 @@ def _light_lines(arm: Arm) -> list[str]:
         texts.append("least times: " + ", ".join(bounds))
     if light.score is not None:
         texts.append(f"score {score_word(arm)}: 0.50 is the baseline, 1 the bound")
-    return _labelled("light", texts)
+    return labelled("light", texts)
 
 
 def detail_lines(run: RunView, chosen: str | None = None) -> list[str]:

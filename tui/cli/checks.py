@@ -178,4 +178,4 @@ def issue_lines(issues: Sequence[IssueView], *, width: int | None) -> list[str]:
 
 def issue_json(issue: IssueView) -> dict[str, Any]:
     """An issue for JSON; the schema is in docs/commands.md."""
-    return {**asdict(issue), "fixture": issue.fixture or None}
+    return {**asdict(issue), "category": issue.category, "fixture": issue.fixture or None}

@@ -193,7 +193,7 @@ class ChecksScreen(ChecklistScreen):
             shown = [view for view in views if only.wants(self._worst(view, said))]
             if not shown:
                 continue
-            hows = [view.how for view in views]
+            hows: list[str] = [view.how for view in views]
             counted = ", ".join(
                 f"{hows.count(how)} {how}" for how in ("prevented", "detected", "unavailable") if how in hows
             )
