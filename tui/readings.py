@@ -948,27 +948,19 @@ def edit_rows(
 
 def edit_series(model: Model, watch: WatchView) -> list[Series]:
     """Each edit's time over its number, and the best so far as a line."""
-    numbers: list[float] = []
-    medians: list[float] = []
-    steps: list[float] = []  # the best so far falls at an edit, not between two
-    best: list[float] = []
-    lowest = math.inf
-    for edit in sorted(watch.edits, key=lambda item: item.number):
-        median = edit_median(model, edit)
-        numbers.append(float(edit.number))
-        medians.append(math.nan if median is None else median)
-        run = model.runs.get(edit.run_id)
-        if math.isfinite(lowest):
-            steps.append(float(edit.number))
-            best.append(lowest)
-        if median is not None and run is not None and run.record.state.final and median < lowest:
-            lowest = median
-            steps.append(float(edit.number))
-            best.append(lowest)
+    ordered = sorted(watch.edits, key=lambda edit: edit.number)
+    numbers = [float(edit.number) for edit in ordered]
+    medians = [math.nan if (median := edit_median(model, edit)) is None else median for edit in ordered]
+    steps: list[tuple[float, float]] = []  # the best so far falls at an edit, not between two
+    before: float | None = None
+    lowest = edits.best_so_far(_time(model, edit) if _ended(model, edit) else None for edit in ordered)
+    for number, now in zip(numbers, lowest, strict=True):
+        steps += [(number, best) for best in dict.fromkeys((before, now)) if best is not None]
+        before = now
     if sum(1 for median in medians if math.isfinite(median)) < 2:
         return []
     return [
-        Series("best so far", steps, best, "$series-2", "line"),
+        Series("best so far", [at for at, _ in steps], [best for _, best in steps], "$series-2", "line"),
         Series("each edit", numbers, medians, "$series-1", "line"),
     ]
 

@@ -300,3 +300,8 @@ def test_no_roof_stands_over_a_rung_that_was_caught_and_none_over_the_arm_agains
     records = [replace(run, device=device) for device in ("cpu", "cuda") for run in (honest.record, cheating.record)]
     found = roofline.newest(records, Reading)
     assert found is not None and found.record is records[2]
+
+
+def test_the_best_so_far_falls_where_a_believed_time_is_shorter() -> None:
+    times = [None, arm("optimized", 0.5), arm("optimized", 0.6), None, arm("optimized", 0.4)]
+    assert edits.best_so_far(times) == [None, 0.5, 0.5, 0.5, 0.4]
