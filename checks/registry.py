@@ -31,7 +31,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, T
 
 import msgspec
 
-from aisp.store.outcomes import FindingStatus, State, Timing
+from aisp.store.outcomes import GRAVEST_FIRST, FindingStatus, State, Timing
+from aisp.store.record import Finding
+from aisp.store.text import clean_line
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Case, Rung, Target
@@ -46,6 +48,8 @@ CATEGORIES = (
 
 Status: TypeAlias = FindingStatus
 """What a check found."""
+EVIDENCE_CHARS = 500
+"""What is kept of the evidence of a finding: a sentence that a person can read, with figures and their units."""
 
 
 class How(enum.StrEnum):
@@ -74,20 +78,6 @@ class Need(enum.StrEnum):
     GPUS = "two GPUs"
     ROOT = "root"
     COMPILER = "a compiler"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One check's answer for one arm, or for the whole run where `arm` is "".
-
-    Attributes:
-        evidence: a sentence that a person can read, with figures and their units.
-    """
-
-    check: str
-    arm: str
-    status: Status
-    evidence: str
 
 
 Answer: TypeAlias = tuple[Status, str]
@@ -645,7 +635,9 @@ def examine(run: RunFacts, *, without: frozenset[str] = frozenset()) -> list[Fin
                 answer = not_applicable("left out on request")
             else:
                 answer = _ask(check, subject, run)
-            found.append(Finding(check.id, subject.arm if subject is not None else "", *answer))
+            # What a worker said may stand in it.
+            evidence = clean_line(answer[1], limit=EVIDENCE_CHARS) or "no evidence was given"
+            found.append(Finding(check.id, subject.arm if subject is not None else "", answer[0], evidence))
     return found
 
 
@@ -670,8 +662,7 @@ def _ask_rank(check: Check, arm: ArmFacts, run: RunFacts, rank: int) -> Answer:
 
 def _gravest(answers: Iterable[Answer]) -> Answer:
     """The first of the gravest."""
-    order = (Status.CAUGHT, Status.SUSPECT, Status.UNAVAILABLE, Status.PASSED, Status.NOT_APPLICABLE)
-    return min(answers, key=lambda answer: order.index(answer[0]))
+    return min(answers, key=lambda answer: GRAVEST_FIRST.index(answer[0]))
 
 
 def _ask_one(check: Check, arm: ArmFacts | None, run: RunFacts) -> Answer:

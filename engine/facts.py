@@ -1,4 +1,4 @@
-"""From a run's parts to what the checks may look at, and from their findings to records. Pure functions."""
+"""From a run's parts to what the checks may look at, and what their findings mean for a run. Pure functions."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from aisp.store.text import clean_line
 
 if TYPE_CHECKING:
     from aisp.engine.runs import Plan
-
-EVIDENCE_CHARACTERS = 500
 
 
 def sensed(report: reports.Inspected, ranks: int) -> list[registry.Sensed]:
@@ -110,20 +108,6 @@ def run_facts(
     )
 
 
-def examine(facts: registry.RunFacts, without: frozenset[str]) -> tuple[records.Finding, ...]:
-    """What every check says, as records."""
-    return tuple(
-        records.Finding(
-            check=finding.check,
-            arm=finding.arm,
-            status=finding.status,
-            # What a worker said may stand in it.
-            evidence=clean_line(finding.evidence, limit=EVIDENCE_CHARACTERS) or "no evidence was given",
-        )
-        for finding in registry.examine(facts, without=without)
-    )
-
-
 def overall(findings: Sequence[records.Finding], arms: Sequence[records.Arm], *, left_out: bool) -> Validity:
     """Whether the times of a run may be believed."""
     statuses = {finding.status for finding in findings}
@@ -159,6 +143,6 @@ def without_doubted(
     for comparison in comparisons:
         why = next((doubted_arms[arm] for arm in (comparison.rung, comparison.baseline, "") if arm in doubted_arms), "")
         if why:
-            comparison = comparison.without_figures(clean_line(why, limit=EVIDENCE_CHARACTERS))
+            comparison = comparison.without_figures(clean_line(why, limit=registry.EVIDENCE_CHARS))
         found.append(comparison)
     return tuple(found)

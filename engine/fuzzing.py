@@ -503,7 +503,7 @@ class Fuzzing:
                 strategy=str(strategy),
                 stage=str(strategy.stage),
                 case=case.text,
-                verdict=str(tried.verdict),
+                verdict=tried.verdict,
                 finding=tried.finding,
                 detail=tried.detail,
                 max_error=tried.max_error,

@@ -21,11 +21,11 @@ from aisp.engine import environment
 from aisp.engine.arms import ArmEnd, ask
 from aisp.engine.protocol import events, jobs, reports
 from aisp.engine.spawner import Child, ChildGoneError, ChildTimeoutError
-from aisp.engine.speed_of_light import CEILINGS
 from aisp.engine.telemetry import Readings, Sampler
 from aisp.store.errors import StoreError
 from aisp.store.outcomes import State
 from aisp.store.record import Ceiling, Peak
+from aisp.store.results.speed_of_light import CEILINGS
 from aisp.store.text import clean_line
 
 if TYPE_CHECKING:

@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import msgspec
 import numpy as np
 
+from aisp.checks import registry
 from aisp.checks.compare import Finding
 from aisp.checks.evaluation import Elsewhere
 from aisp.checks.registry import Refusal, TaskFacts
-from aisp.engine import challenges, contention, environment, facts, gate, paths, snapshots, speed_of_light, verdicts
+from aisp.engine import challenges, contention, environment, facts, gate, paths, snapshots, verdicts
 from aisp.engine.arena import Arena
 from aisp.engine.arms import TWIN_SUFFIX, Arm, ArmEnd, Limits, ask, check_done, tail
 from aisp.engine.caches import Caches, RunCaches
@@ -43,7 +44,7 @@ from aisp.kernels.catalog.model import Case, Flag, Kind, Role, Rung, Target
 from aisp.kernels.catalog.sources import SUFFIXES
 from aisp.store import record as records
 from aisp.store.outcomes import Correctness, FindingStatus, State, Validity, Verdict
-from aisp.store.results import standing
+from aisp.store.results import speed_of_light, standing
 from aisp.store.samples import Telemetry
 from aisp.store.text import clean, clean_line
 
@@ -1092,7 +1093,7 @@ class Execution:
                 drawn=self._beyond.facts(),
                 history=history,
             )
-            return facts.examine(known, self.plan.without)
+            return tuple(registry.examine(known, without=self.plan.without))
 
         return await asyncio.to_thread(work)
 

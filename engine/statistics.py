@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from aisp.store.outcomes import Verdict
 from aisp.store.record import Quality
+from aisp.store.results.comparison import EQUIVALENCE
 from aisp.store.samples import Samples
 
 Floats = npt.NDArray[np.float64]
@@ -32,7 +33,6 @@ RESAMPLES = 2000
 LIVE_RESAMPLES = 400  # while a run goes on its figures are told often, and are preliminary anyway
 LEAST_FLOOR = 0.005  # half a per cent: below it no claim is made, whatever the samples say
 QUICK_FLOOR = 0.01  # one process cannot show how processes differ
-EQUIVALENCE = 0.02  # SAME: the whole interval lies within this of 1, and the noise floor is no higher
 LEAST_ROUNDS = 3  # of one replica; fewer say nothing of their own spread
 
 STRETCH = (math.inf, 12.7, 4.3, 1.65, 1.15, 1.1, 1.65, 1.15, 1.5, 1.25)

@@ -10,17 +10,13 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol
 
 from aisp.checks import registry
-from aisp.checks.registry import CATEGORIES, Check, How, Issue, Status
+from aisp.checks.registry import CATEGORIES, Check, How, Issue
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Catalog, Role, Target
-
-GRAVEST_FIRST = (Status.CAUGHT, Status.SUSPECT, Status.UNAVAILABLE, Status.PASSED, Status.NOT_APPLICABLE)
-"""What several answers of one check come down to is the first of these that is among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,71 +66,10 @@ class CheckView:
 
 
 @dataclass(frozen=True, slots=True)
-class IssueView:
-    """A way in which a result can be invalid, see registry.Issue; `checks` are the ids of those that answer it."""
+class IssueView(Issue):
+    """A way in which a result can be invalid, with the ids of the checks that answer it."""
 
-    id: str
-    category: str
-    what: str
-    how: str
-    answer: str
-    checks: tuple[str, ...]
-    fixture: str
-    listed: bool
-
-
-class FindingLike(Protocol):
-    """store.record.Finding or registry.Finding."""
-
-    @property
-    def check(self) -> str:
-        """Id of the check."""
-
-    @property
-    def arm(self) -> str:
-        """The arm's name, "" for the whole run."""
-
-    @property
-    def status(self) -> str:
-        """A registry.Status."""
-
-    @property
-    def evidence(self) -> str:
-        """A sentence with figures."""
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What a check said of one arm, or of the run where `arm` is ""."""
-
-    arm: str
-    status: str
-    evidence: str
-
-
-@dataclass(frozen=True, slots=True)
-class CheckSaid:
-    """All that one check said of a run; `status` is the gravest of it."""
-
-    id: str
-    title: str
-    status: str
-    said: tuple[Said, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CategorySaid:
-    """All that the checks of one category said of a run.
-
-    Attributes:
-        status: the gravest of its checks'.
-        counts: how many checks came to each status; all five are there.
-    """
-
-    category: str
-    status: str
-    counts: Mapping[str, int]
-    checks: tuple[CheckSaid, ...]
+    checks: tuple[str, ...] = ()
 
 
 # -- what there is -----------------------------------------------------------------------------------------------------
@@ -158,19 +93,7 @@ def fixtures() -> list[FixtureView]:
 def issues() -> list[IssueView]:
     """Every issue, category by category."""
     answered = _answered_by()
-    return [
-        IssueView(
-            issue.id,
-            issue.category,
-            issue.what,
-            issue.how.value,
-            issue.answer,
-            answered.get(issue.id, ()),
-            issue.fixture,
-            issue.listed,
-        )
-        for issue in registry.issues()
-    ]
+    return [IssueView(**asdict(issue), checks=answered.get(issue.id, ())) for issue in registry.issues()]
 
 
 def listing() -> list[CheckView]:
@@ -230,47 +153,6 @@ def _answered_by() -> dict[str, tuple[str, ...]]:
     return found
 
 
-# -- what they said of a run -------------------------------------------------------------------------------------------
-
-
-def last(findings: Iterable[FindingLike]) -> list[CategorySaid]:
-    """A run's findings by category and check, in the registry's order; empty where there are none.
-
-    A check that this aisp does not know (the run is older or newer) stands at the end of its category, under its id.
-    """
-    by_check: dict[str, list[Said]] = {}
-    for finding in findings:
-        said = Said(finding.arm, str(finding.status), finding.evidence)
-        by_check.setdefault(finding.check, []).append(said)
-    titles = {check.id: check.title for check in registry.checks()}
-    by_category: dict[str, list[CheckSaid]] = {}
-    for name in (*(name for name in titles if name in by_check), *(name for name in by_check if name not in titles)):
-        told = by_check[name]
-        check = CheckSaid(name, titles.get(name, name), gravest(one.status for one in told), tuple(told))
-        by_category.setdefault(name.partition(".")[0], []).append(check)
-    return [_category_said(name, by_category[name]) for name in _in_order(by_category)]
-
-
-def gravest(statuses: Iterable[str]) -> str:
-    """What several answers come down to. Raises ValueError where there is none that is a registry.Status."""
-    given = set(statuses)
-    for status in GRAVEST_FIRST:
-        if status.value in given:
-            return status.value
-    raise ValueError(f"none of {sorted(given)} is one of {', '.join(GRAVEST_FIRST)}")
-
-
-def _category_said(category: str, checks: Sequence[CheckSaid]) -> CategorySaid:
-    counted = Counter(check.status for check in checks)
-    counts = {status.value: counted[status.value] for status in GRAVEST_FIRST}
-    return CategorySaid(category, gravest(counted), counts, tuple(checks))
-
-
-def _in_order(categories: Iterable[str]) -> list[str]:
-    found = list(categories)
-    return [*(name for name in CATEGORIES if name in found), *sorted(set(found) - set(CATEGORIES))]
-
-
 # -- the page ----------------------------------------------------------------------------------------------------------
 
 _INTRO = """\
@@ -312,7 +194,7 @@ def _numbers(issues: Sequence[IssueView], checks: Sequence[CheckView], fixtures:
         numbers = {
             "listed": sum(issue.listed for issue in here),
             "beyond": sum(not issue.listed for issue in here),
-            **{how.value: hows[how.value] for how in How},
+            **{how.value: hows[how] for how in How},
             "checks": sum(check.category == category for check in checks),
             "fixtures": len(shown),
             "cheats": sum(len(fixture.cheats) for fixture in shown),

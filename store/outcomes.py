@@ -55,6 +55,16 @@ class Correctness(enum.StrEnum):
     CORRECT = "correct"
     WRONG = "wrong"
 
+    @property
+    def known(self) -> bool:
+        """Whether the outputs were judged."""
+        return self is not Correctness.UNKNOWN
+
+    @property
+    def wrong(self) -> bool:
+        """Whether they were refused."""
+        return self is Correctness.WRONG
+
 
 class Validity(enum.StrEnum):
     """Whether a time may be believed."""
@@ -63,6 +73,21 @@ class Validity(enum.StrEnum):
     VALID = "valid"
     SUSPECT = "suspect"  # kept and shown, never deleted, never a verdict
     CAUGHT = "caught"
+
+    @property
+    def suspect(self) -> bool:
+        """Whether a time is shown and is no verdict."""
+        return self is Validity.SUSPECT
+
+    @property
+    def caught(self) -> bool:
+        """Whether there is no time that could be shown."""
+        return self is Validity.CAUGHT
+
+    @property
+    def doubted(self) -> bool:
+        """Whether a time is not to be believed."""
+        return self.suspect or self.caught
 
 
 class FindingStatus(enum.StrEnum):
@@ -73,6 +98,16 @@ class FindingStatus(enum.StrEnum):
     SUSPECT = "suspect"
     NOT_APPLICABLE = "not_applicable"
     UNAVAILABLE = "unavailable"
+
+
+GRAVEST_FIRST = (
+    FindingStatus.CAUGHT,
+    FindingStatus.SUSPECT,
+    FindingStatus.UNAVAILABLE,
+    FindingStatus.PASSED,
+    FindingStatus.NOT_APPLICABLE,
+)
+"""What several answers of one check come down to is the first of these that is among them."""
 
 
 class CaseVerdict(enum.StrEnum):
@@ -88,6 +123,11 @@ class CaseVerdict(enum.StrEnum):
     SKIPPED = "skipped"  # the case could not be posed (the reference raised)
 
     @property
+    def compared(self) -> bool:
+        """Whether its outputs were compared with the reference's, and so have an error."""
+        return self in (CaseVerdict.RIGHT, CaseVerdict.WRONG)
+
+    @property
     def failing(self) -> bool:
         """Whether the rung is at fault."""
         return self in (CaseVerdict.WRONG, CaseVerdict.ERROR, CaseVerdict.CRASHED, CaseVerdict.TIMEOUT)
@@ -101,6 +141,11 @@ class FuzzVerdict(enum.StrEnum):
     DOUBTED = "doubted"  # only triage cases failed: look at them
     UNDECIDED = "undecided"  # no case could be judged
 
+    @property
+    def wrong(self) -> bool:
+        """Whether it is a fault."""
+        return self is FuzzVerdict.WRONG
+
 
 class Verdict(enum.StrEnum):
     """What a comparison says."""
@@ -110,6 +155,16 @@ class Verdict(enum.StrEnum):
     SAME = "same"
     UNDECIDED = "undecided"
     NONE = "none"  # there is nothing to compare: a dash, and the run says why
+
+    @property
+    def known(self) -> bool:
+        """Whether there is something to compare."""
+        return self is not Verdict.NONE
+
+    @property
+    def decided(self) -> bool:
+        """Whether more replicas are not needed to say it."""
+        return self.known and self is not Verdict.UNDECIDED
 
 
 class Trigger(enum.StrEnum):

@@ -18,7 +18,8 @@ from aisp.engine.protocol import requests
 from aisp.kernels import catalog
 from aisp.store import Store
 from aisp.store.record import Light, Quality
-from aisp.tui.cli.tree import TREE, Entry, LazyGroup, app, cli
+from aisp.tui.cli.tree import TREE, Entry, LazyGroup, cli
+from aisp.tui.start import app
 from tests import recordings
 from tests.tui.fake_engine import MAIN, FakeEngine, fuzzed, isolate, make_target, remember, start_aisp, wait_for
 

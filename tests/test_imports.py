@@ -96,8 +96,14 @@ def test_asking_for_the_engine_needs_neither_numpy_nor_textual(tmp_path: Path) -
         ("aisp.engine.client", {"numpy", "textual", "sqlite_utils", "pynvml"}),
         ("aisp.kernels.catalog", {"numpy", "textual"}),
         ("aisp.store", {"numpy", "sqlite_utils"}),
-        ("aisp.store.results.prediction", {"numpy", "sqlite3", "sqlite_utils", "msgspec", "click", "rich", "textual"}),
-        ("aisp.store.results.edits", {"numpy", "sqlite3", "sqlite_utils", "msgspec", "click", "rich", "textual"}),
+        *(
+            (
+                f"aisp.store.results.{file.stem}",
+                {"numpy", "sqlite3", "sqlite_utils", "msgspec", "click", "rich", "textual"},
+            )
+            for file in sorted((MAIN / "store/results").glob("*.py"))
+            if file.stem != "__init__"
+        ),
         ("aisp.tui.app", {"numpy", "sqlite_utils", "textual_plot", "watchfiles"}),
         ("aisp.engine.server", {"textual"}),
     ],

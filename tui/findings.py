@@ -6,17 +6,19 @@ looks at and what proves it comes from the registry (`Book`), which is read in a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+from rich.style import Style
 from rich.text import Text
 
 from aisp.kernels.catalog.model import Role
-from aisp.store.outcomes import Correctness, FindingStatus, State, Validity, Verdict
-from aisp.store.record import Arm, Finding
+from aisp.store.outcomes import GRAVEST_FIRST, FindingStatus, State, Validity
+from aisp.store.record import Arm, Comparison
 from aisp.store.results.reading import Bar, Reading
+from aisp.store.results.trust import TOLD_FIRST, Category, Said, counts
 from aisp.tui import plain
 from aisp.tui.model import AA_ARM, BASELINE, RunView
 from aisp.tui.results import STATE_WORDS, state_words
@@ -26,14 +28,6 @@ from aisp.tui.widgets.table import Cell, Column
 if TYPE_CHECKING:
     from aisp.engine.trust import CheckView, IssueView
 
-WORST_FIRST = (
-    FindingStatus.CAUGHT,
-    FindingStatus.SUSPECT,
-    FindingStatus.UNAVAILABLE,
-    FindingStatus.PASSED,
-    FindingStatus.NOT_APPLICABLE,
-)
-TOLD_FIRST = (FindingStatus.CAUGHT, FindingStatus.SUSPECT)  # what nobody must overlook
 STATUS_WORDS: Mapping[FindingStatus, str] = {
     FindingStatus.CAUGHT: "caught",
     FindingStatus.SUSPECT: "suspect",
@@ -58,83 +52,23 @@ class Only:
     words: str
     statuses: tuple[FindingStatus, ...]
 
+    def wants(self, said: Said | None) -> bool:
+        """Whether what a check said is shown; None of one that was not asked, which is shown among all alone."""
+        return set(self.statuses) >= set(GRAVEST_FIRST) if said is None else said.status in self.statuses
+
 
 FILTERS = (
-    Only("all", WORST_FIRST),
-    Only("only what is not passed", tuple(s for s in WORST_FIRST if s is not FindingStatus.PASSED)),
+    Only("all", GRAVEST_FIRST),
+    Only("only what is not passed", (*TOLD_FIRST, FindingStatus.UNAVAILABLE, FindingStatus.NOT_APPLICABLE)),
     Only("only caught and suspect", TOLD_FIRST),
 )
 
 
-# -- grouping ----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What one check said of all arms, the worst first."""
-
-    check: str
-    findings: tuple[Finding, ...]
-
-    @property
-    def status(self) -> FindingStatus:
-        """The worst."""
-        return self.findings[0].status
-
-    @property
-    def worst(self) -> list[Finding]:
-        """The findings of the worst status."""
-        return [item for item in self.findings if item.status is self.status]
-
-
-@dataclass(frozen=True, slots=True)
-class Category:
-    """The checks of one category, the worst first."""
-
-    name: str
-    checks: tuple[Said, ...]
-
-    def count(self, status: FindingStatus) -> int:
-        """How many checks said at worst this."""
-        return sum(1 for said in self.checks if said.status is status)
-
-    @property
-    def status(self) -> FindingStatus:
-        """The worst."""
-        return self.checks[0].status
-
-
-def category_of(check: str) -> str:
-    """The part of an id before the dot."""
-    return check.partition(".")[0]
-
-
-def by_category(findings: Iterable[Finding]) -> list[Category]:
-    """The findings by category and check. Categories in which something was caught come first, then those with
-    something suspect, then the others as the registry has them."""
-    checks: dict[str, list[Finding]] = {}
-    for item in findings:
-        checks.setdefault(item.check, []).append(item)
-    rank = WORST_FIRST.index
-    groups: dict[str, list[Said]] = {}
-    for check, items in checks.items():
-        items.sort(key=lambda item: rank(item.status))
-        groups.setdefault(category_of(check), []).append(Said(check, tuple(items)))
-    categories = [
-        Category(name, tuple(sorted(found, key=lambda said: rank(said.status)))) for name, found in groups.items()
-    ]
-    return sorted(categories, key=lambda one: min(rank(one.status), len(TOLD_FIRST)))
-
-
 def counts_text(categories: Sequence[Category]) -> str:
     """ "1 caught, 12 passed, 3 n/a, 1 unavailable": what is none is left out."""
+    counted = counts(said for one in categories for said in one.checks)
     order = (*TOLD_FIRST, FindingStatus.PASSED, FindingStatus.UNAVAILABLE, FindingStatus.NOT_APPLICABLE)
-    parts = []
-    for status in order:
-        count = sum(one.count(status) for one in categories)
-        if count:
-            parts.append(f"{count} {STATUS_WORDS[status]}")
-    return ", ".join(parts)
+    return ", ".join(f"{counted[status]} {STATUS_WORDS[status]}" for status in order if counted[status])
 
 
 # -- words -------------------------------------------------------------------------------------------------------------
@@ -143,11 +77,12 @@ def counts_text(categories: Sequence[Category]) -> str:
 def status_text(status: FindingStatus, ascii: bool) -> Text:
     """A status as sign and word, so that nothing is lost without colour."""
     sign = _SIGNS[status][ascii]
-    style = {
+    styles: dict[FindingStatus, str | Style] = {
         FindingStatus.CAUGHT: verdict_style("slower"),
         FindingStatus.SUSPECT: verdict_style("undecided"),
-    }.get(status, "dim" if status is FindingStatus.NOT_APPLICABLE else "")
-    return Text(f"{sign} {STATUS_WORDS[status]}", style)
+        FindingStatus.NOT_APPLICABLE: "dim",
+    }
+    return Text(f"{sign} {STATUS_WORDS[status]}", styles.get(status, ""))
 
 
 def bar_sign(ascii: bool) -> str:
@@ -165,8 +100,7 @@ def bar_text(bar: Bar, rung: str, ascii: bool, *, with_check: bool = True) -> Te
 
 def missed_text(run: RunView, rung: str, ascii: bool) -> Text:
     """What stands in the place of the speed-up of a cheat that was not caught."""
-    doubted = any(found.status is FindingStatus.SUSPECT and found.arm in (rung, "") for found in run.record.findings)
-    if doubted:
+    if run.doubts(rung):
         return status_text(FindingStatus.SUSPECT, ascii)
     return Text("! not caught" if run.record.findings else plain.DASH, "bold", no_wrap=True, end="")
 
@@ -181,6 +115,14 @@ def cheats_text(result: Reading, caught: Collection[str], ascii: bool) -> Text |
     if ran and out == len(ran):
         return Text("+ caught" if ascii else "✓ caught")
     return Text(f"! {out} of {len(ran)}", "bold") if ran and result.record.state is State.OK else None
+
+
+def interval_text(item: Comparison) -> str:
+    """ " [2.28..2.35]", behind a speed-up; "" where it has no interval."""
+    if item.low is None or item.high is None:
+        return ""
+    low, high = (speedup_text(value, True).removesuffix("x") for value in (item.low, item.high))
+    return f" [{low}..{high}]"
 
 
 def bar_sentence(bar: Bar) -> str:
@@ -265,21 +207,19 @@ def our_text(run: RunView, rung: str, ascii: bool) -> Text:
     if run.missed(rung):
         text = missed_text(run, rung, ascii)
         return text.append(f", it came to {plain.speedup(item.speedup)}") if item and item.speedup else text
-    if arm.correctness is Correctness.WRONG:
+    if arm.correctness.wrong:
         return Text("wrong outputs", "bold")
     if arm.state.final and arm.state is not State.OK:
         return Text(STATE_WORDS.get(arm.state, arm.state.value), "bold")
-    if item is None or item.verdict is Verdict.NONE:
+    if item is None or not item.verdict.known:
         note = item.note if item is not None else ""
         if not note:
             note = "no verdict" if run.record.state.final else "nothing yet"
         return Text(note)
     text = verdict_text(item.verdict.value, item.speedup, ascii)
-    if item.low is not None and item.high is not None:
-        low, high = (speedup_text(value, True).removesuffix("x") for value in (item.low, item.high))
-        text.append(f" [{low}..{high}]", "not bold")
+    text.append(interval_text(item), "not bold")
     text.append(f" {item.verdict.value}" if run.record.state.final else " so far", "not bold")
-    if run.record.state.final and run.record.validity is Validity.SUSPECT:
+    if run.record.state.final and run.record.validity.suspect:
         text.append(", suspect", "bold")
     return text
 

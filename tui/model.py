@@ -25,9 +25,10 @@ from aisp.engine.protocol import events
 from aisp.store.outcomes import TWIN_SUFFIX, State
 from aisp.store.record import Ceiling, Peak, Quarantine, Run, Step, unplanned
 from aisp.store.results import standing
+from aisp.store.results.fuzz import FuzzState
 from aisp.store.results.reading import Bar, Reading, of_quarantine
 from aisp.store.text import clean, clean_line
-from aisp.tui.fuzzes import FuzzState, FuzzView, ReplayView
+from aisp.tui.fuzzes import FuzzView
 
 if TYPE_CHECKING:
     from aisp.store.samples import Samples, Telemetry
@@ -436,7 +437,7 @@ class Model:
         self.samples_applied = 0
         self.peak: PeakView | None = None  # the newest measurement of ceilings that was heard of
         self.fuzzes: dict[str, FuzzView] = {}  # newest last; lints and replays too, see FuzzView.what
-        self.replays: dict[str, ReplayView] = {}  # by failure: what became of it the last time
+        self.replays: dict[str, events.ReplayFinished] = {}  # by failure: what became of it the last time
         self.quarantines: dict[tuple[bytes, str], Quarantine] = {}  # by folder and rung, as the store last said
         self._handlers: dict[type[events.Event], Callable[[Any, set[str]], None]] = {
             events.Welcome: self._on_welcome,
@@ -732,12 +733,12 @@ class Model:
 
     def _on_fuzz_failure(self, event: events.FuzzFailure, names: set[str]) -> None:
         fuzz = self._fuzz(event.fuzz_id, names)
-        fuzz.take_failure(event.failure.plain(), shrunk=event.shrunk)
+        fuzz.take_failure(event.failure, shrunk=event.shrunk)
         names.update(("fuzzes", f"fuzz:{fuzz.id}"))
 
     def _on_fuzz_finished(self, event: events.FuzzFinished, names: set[str]) -> None:
         fuzz = self._fuzz(event.fuzz_id, names)
-        fuzz.take_record(event.fuzz.plain())
+        fuzz.ended(event.fuzz)
         names.update(("fuzzes", f"fuzz:{fuzz.id}"))
 
     def _on_lint_finished(self, event: events.LintFinished, names: set[str]) -> None:
@@ -749,14 +750,8 @@ class Model:
     def _on_replay_finished(self, event: events.ReplayFinished, names: set[str]) -> None:
         fuzz = self._fuzz(event.fuzz_id, names)
         fuzz.what, fuzz.state = "replay", FuzzState.DONE
-        failure = clean_line(event.failure, limit=64)
-        self.replays.pop(failure, None)
-        self.replays[failure] = ReplayView(
-            fuzz.id,
-            clean_line(event.outcome),
-            tuple(clean_line(text) for text in event.differs),
-            clean_line(event.detail, limit=4000),
-        )
+        self.replays.pop(event.failure, None)
+        self.replays[event.failure] = event
         if len(self.replays) > MAX_REPLAYS:
             del self.replays[next(iter(self.replays))]
         names.update(("fuzzes", "replays"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import textwrap
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -68,11 +69,6 @@ def speedup(value: float | None, low: float | None = None, high: float | None = 
     if value is None or math.isnan(value):
         return DASH
     return f"{number(value, 3)}x" + _bounds(number(low, 3), number(high, 3))
-
-
-def run_mode(quick: bool) -> str:
-    """In which of the two modes a run was made."""
-    return "quick: one replica" if quick else "full run"
 
 
 def saved(factor: float | None) -> str:
@@ -245,6 +241,26 @@ def table(
         return "  ".join(parts).rstrip()
 
     return [line(heads), *(line(row) for row in body)]
+
+
+LABEL_COLUMNS = 12  # of labelled lines: what belongs to a label stands below itself
+
+
+def wrapped(lines: Sequence[str], width: int, *, labelled: bool = False) -> list[str]:
+    """Lines cut at `width` cells between words, the rest indented below: for panes that wrap nothing.
+
+    Args:
+        labelled: whether the rest of an indented line goes below the text behind its label.
+    """
+    out: list[str] = []
+    for line in lines:
+        if cells(line) <= width or width < 20:
+            out.append(line)
+            continue
+        own = len(line) - len(line.lstrip())
+        indent = " " * (min(LABEL_COLUMNS, width // 2) if labelled and own else min(own + 2, width // 2))
+        out += textwrap.wrap(line, width, subsequent_indent=indent, drop_whitespace=True) or [""]
+    return out
 
 
 def indent(text: str, by: int = 2) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-import textwrap
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,13 +17,13 @@ from itertools import pairwise
 from rich.text import Text
 
 from aisp.engine.protocol import events
-from aisp.engine.speed_of_light import at_fast_host_ms
-from aisp.store.outcomes import Correctness, FindingStatus, Limiter, State, Timing, Validity, Verdict
+from aisp.store.outcomes import Correctness, FindingStatus, Limiter, State, Timing, Verdict
 from aisp.store.record import Arm, Comparison
 from aisp.store.results import edits
 from aisp.store.results.reading import Bar
+from aisp.store.results.speed_of_light import at_fast_host_ms
 from aisp.tui import plain
-from aisp.tui.findings import bar_sentence, bar_text, missed_text
+from aisp.tui.findings import bar_sentence, bar_text, interval_text, labelled, missed_text
 from aisp.tui.model import (
     AA_ARM,
     BASELINE,
@@ -38,7 +37,7 @@ from aisp.tui.model import (
     throttle_words,
 )
 from aisp.tui.results import STATE_WORDS, quality_notes, state_words, timing_words
-from aisp.tui.themes import speedup_text, verdict_text
+from aisp.tui.themes import verdict_text
 from aisp.tui.widgets.plot import Lane, Series
 from aisp.tui.widgets.table import Cell, Column
 
@@ -100,7 +99,7 @@ def title_text(run: RunView, now_ns: int, *, paused: bool = False) -> Text:
         if run.record.case and run.record.case != "default"
         else run.record.device
     )
-    parts = [plain.run_mode(run.record.quick), device or plain.DASH]
+    parts = [run.mode, device or plain.DASH]
     if paused:
         parts.append("drawing paused: p goes on")
     parts.append(STATE_WORDS.get(run.record.state, run.record.state.value))
@@ -114,13 +113,6 @@ def title_text(run: RunView, now_ns: int, *, paused: bool = False) -> Text:
     return text
 
 
-def _interval(item: Comparison) -> str:
-    if item.low is None or item.high is None:
-        return ""
-    low, high = (speedup_text(value, True).removesuffix("x") for value in (item.low, item.high))
-    return f" [{low}..{high}]"
-
-
 def comparison_text(item: Comparison, ascii: bool, *, with_note: bool = True, bar: Bar | None = None) -> Text:
     """A comparison in a sentence: "optimized \u25b2 2.31\u00d7 faster [2.28..2.35], floor 0.5 %".
 
@@ -129,7 +121,7 @@ def comparison_text(item: Comparison, ascii: bool, *, with_note: bool = True, ba
     text = Text(f"{item.rung} ", style="bold")
     if bar is not None:
         return text.append_text(bar_text(bar, item.rung, ascii))
-    if item.verdict is Verdict.NONE:
+    if not item.verdict.known:
         text.append_text(verdict_text("none", None, ascii))
         text.append(f" no verdict{': ' + item.note if item.note and with_note else ''}")
         return text
@@ -141,7 +133,7 @@ def comparison_text(item: Comparison, ascii: bool, *, with_note: bool = True, ba
         Verdict.UNDECIDED: " undecided",
     }
     text.append(words[item.verdict], style="bold")
-    text.append(_interval(item))
+    text.append(interval_text(item))
     if item.floor is not None:
         text.append(f", floor {plain.percent(item.floor, 1)}")
     return text
@@ -166,7 +158,7 @@ def _verdict(run: RunView, ascii: bool, *, with_note: bool) -> Text:
     item = run.headline
     bars = run.bars
     bar = run.barred(item) if item is not None else None
-    if bar is not None or (bars and (item is None or run.record.validity is Validity.CAUGHT)):
+    if bar is not None or (bars and (item is None or run.record.validity.caught)):
         alone = len(bars) == 1
         text = Text(" | " if ascii else " \u00b7 ", style="bold").join(
             Text(f"{one.rung or 'the run'} ", style="bold").append_text(
@@ -180,7 +172,7 @@ def _verdict(run: RunView, ascii: bool, *, with_note: bool) -> Text:
             return text if run.record.state.final else text.append("; judged anew when this run ends", "not bold")
         rest = comparison_text(item, ascii, with_note=False)
         return rest.append(" | " if ascii else " \u00b7 ", "not bold").append_text(text)
-    if run.record.validity is Validity.CAUGHT:
+    if run.record.validity.caught:
         return Text(f"caught: {run.record.reason or 'a check refused the times'}; there is no verdict", style="bold")
     if run.record.state.final and run.record.state is not State.OK:
         return Text.assemble((f"{state_words(run.record.state)}: ", "bold"), run.record.reason or "no reason was given")
@@ -194,11 +186,11 @@ def _verdict(run: RunView, ascii: bool, *, with_note: bool) -> Text:
     lead = run.lead
     if lead is not None and lead.rung == item.rung and lead.sol is not None:
         text.append(f", SOL {plain.percent(lead.sol)}")
-    if item.note and with_note and item.verdict is not Verdict.NONE:
-        text.append(f": {item.note}" if item.verdict is Verdict.UNDECIDED else f", {item.note}")
+    if item.note and with_note and item.verdict.known:
+        text.append(f", {item.note}" if item.verdict.decided else f": {item.note}")
     if not run.record.state.final:
         text = Text("so far: ").append_text(text)
-    elif run.record.validity is Validity.SUSPECT:
+    elif run.record.validity.suspect:
         text = Text("suspect, not a verdict: ", style="bold").append_text(text)
     return text
 
@@ -213,7 +205,7 @@ def note_row(run: RunView) -> Text:
     flags = [flag for flag in run.record.flags if flag != "quick"]
     if flags:
         parts.append("flags: " + ", ".join(flags))
-    suspects = sorted({found.check for found in run.record.findings if found.status is FindingStatus.SUSPECT})
+    suspects = sorted({found.check for found in run.found(FindingStatus.SUSPECT)})
     if suspects:
         more = f" and {len(suspects) - 2} more" if len(suspects) > 2 else ""
         parts.append(f"suspect: {', '.join(suspects[:2])}{more}; v says why")
@@ -350,11 +342,11 @@ def arm_rows(run: RunView, width: int, unit: Unit, ascii: bool) -> list[tuple[st
             speed = Text("a cheat", "dim")
         elif run.missed(rung):
             speed = missed_text(run, rung, ascii)
-        elif rung != BASELINE and item is not None and item.verdict is not Verdict.NONE:
+        elif rung != BASELINE and item is not None and item.verdict.known:
             speed = verdict_text(item.verdict.value, item.speedup, ascii)
-            speed.append(_interval(item), style="not bold")
+            speed.append(interval_text(item), style="not bold")
         count = max(arm.sample_count, run.samples(rung).points.count)
-        bad = arm.correctness is Correctness.WRONG
+        bad = arm.correctness.wrong
         word, correct = arm_word(run, arm), CORRECT_WORDS[arm.correctness]
         failed = arm.state.final and arm.state is not State.OK
         cells: dict[str, Cell] = {
@@ -650,26 +642,6 @@ def _throttle_flags(bits: Sequence[int], times: Sequence[float]) -> list[Series]
 # -- text of a run --------------------------------------------------------------------------------------
 
 
-LABEL_COLUMNS = 12  # of the labelled lines of `sample_lines`: what belongs to a label stands below itself
-
-
-def wrapped(lines: Sequence[str], width: int, *, labelled: bool = False) -> list[str]:
-    """Lines cut at `width` cells between words, the rest indented below: for panes that wrap nothing.
-
-    Args:
-        labelled: whether the rest of an indented line goes below the text behind its label.
-    """
-    out: list[str] = []
-    for line in lines:
-        if plain.cells(line) <= width or width < 20:
-            out.append(line)
-            continue
-        own = len(line) - len(line.lstrip())
-        indent = " " * (min(LABEL_COLUMNS, width // 2) if labelled and own else min(own + 2, width // 2))
-        out += textwrap.wrap(line, width, subsequent_indent=indent, drop_whitespace=True) or [""]
-    return out
-
-
 def sample_lines(run: RunView, ascii: bool, chosen: str | None = None) -> list[str]:
     """What the samples say: per arm the comparison with its note in full, how its samples were taken, the clock, the
     speed of light and the quality in words; the chosen arm first, or the run's lead where none is chosen."""
@@ -701,21 +673,21 @@ def arm_lines(run: RunView, arm: Arm, ascii: bool) -> list[str]:
     own = [item for item in run.comparisons if item.rung == arm.rung]
     bar = run.bar(arm.rung) or next((found for item in own if (found := run.barred(item)) is not None), None)
     if bar is not None:
-        lines += _labelled("result", [bar_sentence(bar) if bar.mistake else f"{bar_sentence(bar)}; no speed-up is one"])
+        lines += labelled("result", [bar_sentence(bar) if bar.mistake else f"{bar_sentence(bar)}; no speed-up is one"])
     for item in own if bar is None else []:
         lines += comparison_lines(item, ascii)
     sentence = TIMING_SENTENCES.get(arm.timing, "").format(calls=arm.calls or "several")
-    lines += _labelled("timing", [f"{timing_words(arm.timing, arm.calls)}: {sentence}"])
+    lines += labelled("timing", [f"{timing_words(arm.timing, arm.calls)}: {sentence}"])
     if arm.sm_clock_mhz is not None:
         clock = f"{plain.megahertz(arm.sm_clock_mhz)} MHz during the samples, by the GPU's own counters"
-        lines += _labelled("SM clock", [clock])
+        lines += labelled("SM clock", [clock])
     elif arm.timing is not Timing.HOST:
-        lines += _labelled("SM clock", [f"{plain.DASH} (the GPU's counters gave none)"])
+        lines += labelled("SM clock", [f"{plain.DASH} (the GPU's counters gave none)"])
     if arm.launches is not None:
-        lines += _labelled("launches", [f"{plain.count(arm.launches)} kernel{'' if arm.launches == 1 else 's'} a call"])
+        lines += labelled("launches", [f"{plain.count(arm.launches)} kernel{'' if arm.launches == 1 else 's'} a call"])
     lines += _light_lines(arm)
     if arm.max_error is not None:
-        lines += _labelled("error", [f"worst {plain.number(arm.max_error, 2)} of the tolerance; above 1 is wrong"])
+        lines += labelled("error", [f"worst {plain.number(arm.max_error, 2)} of the tolerance; above 1 is wrong"])
     notes = quality_notes(arm.quality, arm.median_ms, arm.calls)
     if arm.quality is not None and arm.quality.overhead_ms is not None:
         overhead = plain.quantity(arm.quality.overhead_ms / 1e3, "s")
@@ -723,7 +695,7 @@ def arm_lines(run: RunView, arm: Arm, ascii: bool) -> list[str]:
     if arm.quality is not None and arm.quality.watch_us is not None:
         watching = plain.quantity(arm.quality.watch_us / 1e6, "s")
         notes.append(f"checks watched for {watching} around each sample, outside of what is timed")
-    return lines + _labelled("quality", notes or ["nothing to remark" if arm.quality is not None else "not known"])
+    return lines + labelled("quality", notes or ["nothing to remark" if arm.quality is not None else "not known"])
 
 
 def comparison_lines(item: Comparison, ascii: bool) -> list[str]:
@@ -735,13 +707,8 @@ def comparison_lines(item: Comparison, ascii: bool) -> list[str]:
         texts.append(f"in SM cycles {cycles}, which clocks that differ cannot move")
     if item.p_value is not None:
         texts.append(f"p = {plain.number(item.p_value, 2)} of a difference beyond the floor")
-    lines = _labelled("result", texts)
-    return lines + (_labelled("note", [item.note]) if item.note else [])
-
-
-def _labelled(label: str, texts: Sequence[str]) -> list[str]:
-    """Texts one below the other, the label before the first."""
-    return [f"  {label if not number else '':<8}  {text}" for number, text in enumerate(texts)]
+    lines = labelled("result", texts)
+    return lines + (labelled("note", [item.note]) if item.note else [])
 
 
 def _light_lines(arm: Arm) -> list[str]:
@@ -750,9 +717,7 @@ def _light_lines(arm: Arm) -> list[str]:
     if light is None:
         if arm.timing is Timing.HOST:
             return []
-        return _labelled(
-            "light", [f"{plain.DASH} (no bound is known: an unknown GPU, or a lesson that counts no work)"]
-        )
+        return labelled("light", [f"{plain.DASH} (no bound is known: an unknown GPU, or a lesson that counts no work)"])
     bounds = [
         f"{name} {plain.number(value)} ms"
         for name, value in (
@@ -776,7 +741,7 @@ def _light_lines(arm: Arm) -> list[str]:
         texts.append("least times: " + ", ".join(bounds))
     if light.score is not None:
         texts.append(f"score {score_word(arm)}: 0.50 is the baseline, 1 the bound")
-    return _labelled("light", texts)
+    return labelled("light", texts)
 
 
 def detail_lines(run: RunView, chosen: str | None = None) -> list[str]:
@@ -942,7 +907,7 @@ def edit_note(model: Model, edit: EditView) -> str:
     if bar is not None:
         return bar_sentence(bar)
     if run.record.state is State.OK:
-        return "correct" if run.record.validity is not Validity.SUSPECT else "correct, but the times are suspect"
+        return "correct, but the times are suspect" if run.record.validity.suspect else "correct"
     word = STATE_WORDS.get(run.record.state, run.record.state.value)
     return f"{word}: {run.record.reason}"
 
@@ -985,27 +950,19 @@ def edit_rows(
 
 def edit_series(model: Model, watch: WatchView) -> list[Series]:
     """Each edit's time over its number, and the best so far as a line."""
-    numbers: list[float] = []
-    medians: list[float] = []
-    steps: list[float] = []  # the best so far falls at an edit, not between two
-    best: list[float] = []
-    lowest = math.inf
-    for edit in sorted(watch.edits, key=lambda item: item.number):
-        median = edit_median(model, edit)
-        numbers.append(float(edit.number))
-        medians.append(math.nan if median is None else median)
-        run = model.runs.get(edit.run_id)
-        if math.isfinite(lowest):
-            steps.append(float(edit.number))
-            best.append(lowest)
-        if median is not None and run is not None and run.record.state.final and median < lowest:
-            lowest = median
-            steps.append(float(edit.number))
-            best.append(lowest)
+    ordered = sorted(watch.edits, key=lambda edit: edit.number)
+    numbers = [float(edit.number) for edit in ordered]
+    medians = [math.nan if (median := edit_median(model, edit)) is None else median for edit in ordered]
+    steps: list[tuple[float, float]] = []  # the best so far falls at an edit, not between two
+    before: float | None = None
+    lowest = edits.best_so_far(_time(model, edit) if _ended(model, edit) else None for edit in ordered)
+    for number, now in zip(numbers, lowest, strict=True):
+        steps += [(number, best) for best in dict.fromkeys((before, now)) if best is not None]
+        before = now
     if sum(1 for median in medians if math.isfinite(median)) < 2:
         return []
     return [
-        Series("best so far", steps, best, "$series-2", "line"),
+        Series("best so far", [at for at, _ in steps], [best for _, best in steps], "$series-2", "line"),
         Series("each edit", numbers, medians, "$series-1", "line"),
     ]
 

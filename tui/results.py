@@ -42,8 +42,6 @@ def state_words(state: State) -> str:
 TOLD_DRIFT = 0.01
 TOLD_AUTOCORRELATION = 0.5
 TOLD_RESOLUTION = 0.01
-CLOCK_BAND = 0.02
-"""How far two arms' median SM clocks may differ, as a share of the higher one, and count as the same."""
 
 
 def timing_words(timing: str, calls: int | None = None) -> str:
@@ -85,10 +83,3 @@ def quality_notes(quality: Quality | None, median_ms: float | None = None, calls
                 f"{plain.percent(step, 1)} of a sample"
             )
     return notes
-
-
-def clocks_differ(first_mhz: float | None, second_mhz: float | None) -> bool:
-    """Whether two known clocks are further apart than `CLOCK_BAND`."""
-    if not first_mhz or not second_mhz:
-        return False
-    return abs(first_mhz - second_mhz) > CLOCK_BAND * max(first_mhz, second_mhz)

@@ -15,8 +15,10 @@ from typing import Any, TypeAlias
 import msgspec
 
 from aisp.store import record
-from aisp.store.outcomes import State, Timing
+from aisp.store.outcomes import CaseVerdict, State, Timing
 from aisp.store.record import Arm, Ceiling, Comparison, Failure, Fuzz, Run
+from aisp.store.record.run import REASON_CHARS, clean_lines
+from aisp.store.text import clean_line
 
 
 class Event(msgspec.Struct, tag_field="type", kw_only=True):
@@ -243,12 +245,16 @@ class FuzzPlanned(Event, tag="fuzz_planned", kw_only=True):
     wall: str
     trigger: str = "cli"
 
+    def __post_init__(self) -> None:
+        clean_lines(self, "fuzz_id", "what", "target", "device", "wall")
+        self.rungs = [clean_line(name) for name in self.rungs]
+        self.strategies = [clean_line(name) for name in self.strategies]
+
 
 class FuzzCase(Event, tag="fuzz_case", kw_only=True):
     """One case of one rung was judged.
 
     Attributes:
-        verdict: store.outcomes.CaseVerdict.
         case: checks.oracle.schema.Case.text.
         finding: checks.compare.Finding, "" where the verdict is right or unsupported.
         max_error: worst error in units of what is allowed; None where it has none.
@@ -261,12 +267,15 @@ class FuzzCase(Event, tag="fuzz_case", kw_only=True):
     strategy: str
     stage: str
     case: str
-    verdict: str
+    verdict: CaseVerdict
     finding: str = ""
     detail: str = ""
     max_error: float | None = None
     histogram: list[int] = []
     took_ms: float = 0.0
+
+    def __post_init__(self) -> None:
+        clean_lines(self, "rung", "strategy", "case", "finding")
 
 
 class FuzzFailure(Event, tag="fuzz_failure", kw_only=True):
@@ -312,6 +321,11 @@ class ReplayFinished(Event, tag="replay_finished", kw_only=True):
     outcome: str
     differs: list[str] = []
     detail: str = ""
+
+    def __post_init__(self) -> None:
+        clean_lines(self, "failure", "outcome")
+        clean_lines(self, "detail", limit=REASON_CHARS)
+        self.differs = [clean_line(text) for text in self.differs]
 
 
 class RunFinished(Event, tag="run_finished", kw_only=True):

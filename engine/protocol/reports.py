@@ -277,7 +277,7 @@ class Linted(Report, tag="linted", frozen=True, kw_only=True):
 class PeakItem(msgspec.Struct, frozen=True, kw_only=True):
     """One ceiling to measure. `note` says why it cannot be measured here, and there is no job for it."""
 
-    name: str  # engine.speed_of_light.CEILINGS
+    name: str  # store.results.speed_of_light.CEILINGS
     footprint_bytes: int | None = None
     note: str = ""
 
@@ -289,7 +289,7 @@ class PeakPlan(Report, tag="peak_plan", frozen=True, kw_only=True):
 
 
 class CeilingMeasured(Report, tag="ceiling_measured", frozen=True, kw_only=True):
-    """One ceiling: `value` in the ceiling's unit (engine.speed_of_light.CEILINGS).
+    """One ceiling: `value` in the ceiling's unit (store.results.speed_of_light.CEILINGS).
 
     Attributes:
         sm_clock_mhz: while it was measured, by the GPU's own counters; None where unknown.

@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from aisp.engine.protocol import jobs, reports
-from aisp.engine.speed_of_light import CEILINGS, DENSE, L2_READ, LAUNCH_EAGER, LAUNCH_EMPTY, LAUNCH_GRAPH_NODE
 from aisp.engine.worker.loading import NotHereError, summary
+from aisp.store.results.speed_of_light import CEILINGS, DENSE, L2_READ, LAUNCH_EAGER, LAUNCH_EMPTY, LAUNCH_GRAPH_NODE
 
 MB = 1 << 20
 REPETITIONS = 20

@@ -10,12 +10,16 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from aisp.store.outcomes import CaseVerdict, FuzzVerdict
-from aisp.store.record.run import ContradictionError
+from aisp.store.record.run import REASON_CHARS, ContradictionError, clean_lines
+from aisp.store.text import clean, clean_line
 
 ERROR_BINS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0, 1e4, math.inf)
 """Lower ends of a histogram's bins, in units of the error allowed; the last bin holds what is not finite."""
+
+DETAIL_CHARS, SCRIPT_CHARS = 8_000, 200_000
 
 
 class Tally(msgspec.Struct, frozen=True):
@@ -60,6 +64,8 @@ class RungFuzz(msgspec.Struct, frozen=True):
     reason: str = ""
 
     def __post_init__(self) -> None:
+        clean_lines(self, "rung")
+        clean_lines(self, "reason", limit=REASON_CHARS)
         if self.failing + self.unsupported > self.cases:
             raise ContradictionError(f"{self.rung}: {self.failing} of {self.cases} cases failed")
         if (self.failing > 0) != (self.verdict in (FuzzVerdict.WRONG, FuzzVerdict.DOUBTED)):
@@ -100,6 +106,10 @@ class Fuzz(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()  # "the reference was computed on the CPU: ..."
 
     def __post_init__(self) -> None:
+        clean_lines(self, "id", "target", "title", "device", "wall")
+        clean_lines(self, "reason", limit=REASON_CHARS)
+        for name in ("strategies", "notes"):
+            force_setattr(self, name, tuple(clean_line(text, limit=REASON_CHARS) for text in getattr(self, name)))
         if self.state not in ("done", "cancelled", "failed", "unavailable"):
             raise ContradictionError(f"fuzz {self.id}: no state {self.state!r}")
         if (self.state == "done") != (not self.reason):
@@ -167,6 +177,12 @@ class Failure(msgspec.Struct, frozen=True):
     tried: int = 0  # smaller cases that were tried on the way
 
     def __post_init__(self) -> None:
+        clean_lines(self, "id", "target", "rung", "device", "stage", "strategy", "wall", "output", "finding")
+        force_setattr(self, "detail", clean(self.detail, limit=DETAIL_CHARS))
+        force_setattr(self, "script", clean(self.script, limit=SCRIPT_CHARS))
+        # A picture keeps its blanks: only what a terminal acts upon is taken out.
+        region = tuple(clean(row, limit=DETAIL_CHARS).replace("\n", " ") for row in self.region)
+        force_setattr(self, "region", region)
         if not self.verdict.failing:
             raise ContradictionError(f"failure {self.id}: {self.verdict} is none")
         if self.histogram and len(self.histogram) != len(ERROR_BINS):

@@ -13,7 +13,7 @@ class Ceiling(msgspec.Struct, frozen=True):
     """The most that this GPU was seen to do in one respect, at the clocks that ran.
 
     Attributes:
-        name: "dram read", "bf16 dense", "launch graph node" ...: see engine.speed_of_light.CEILINGS.
+        name: "dram read", "bf16 dense", "launch graph node" ...: see store.results.speed_of_light.CEILINGS.
         value: in `unit`; None where it could not be measured here, with `note` saying why.
         unit: "bytes/s", "flop/s" or "s".
         footprint_bytes: memory touched, where that matters.

@@ -46,6 +46,17 @@ def best(times: Iterable[tuple[KeyT, Interval | None]]) -> KeyT | None:
     return min(known, key=lambda pair: pair[0])[1] if known else None
 
 
+def best_so_far(times: Iterable[Interval | None]) -> list[float | None]:
+    """The shortest time that is believed up to each of these, in ms; None before the first."""
+    found: list[float | None] = []
+    lowest: float | None = None
+    for arm in times:
+        if arm is not None and arm.median_ms is not None and (lowest is None or arm.median_ms < lowest):
+            lowest = arm.median_ms
+        found.append(lowest)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """A time against another: the ratio minus one, and whether their intervals are apart, so that it is one."""

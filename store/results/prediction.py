@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from aisp.kernels.catalog.model import Expectation, Goal, Role, Target
 from aisp.store.outcomes import TWIN_SUFFIX, State, Validity, Verdict
 from aisp.store.results import hardware
-from aisp.store.results.standing import Compared, Timed, best, caught, first_baseline, role
+from aisp.store.results.standing import Compared, Weighed, best, caught, first_baseline, role
 
 if TYPE_CHECKING:
     from aisp.store.record import Run
@@ -25,13 +25,6 @@ LOOK_BACK_RUNS = 200
 """How many of a target's runs are looked through."""
 PORTABLE = "portable"
 """The policy under which an environment that is not fit for measuring warns only."""
-
-
-class Weighed(Timed, Protocol):
-    """A timed arm with the most memory that one of its calls held, in bytes."""
-
-    @property
-    def peak_bytes(self) -> int | None: ...
 
 
 class Ratio(Compared, Protocol):

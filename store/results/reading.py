@@ -12,7 +12,7 @@ from aisp.store.results import standing
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Target
-    from aisp.store.record import Arm, Comparison, Run
+    from aisp.store.record import Arm, Comparison, Finding, Run
 
 MISTAKE = "output.values"
 """The check that is failed by plain wrong values: a mistake, as far as anybody can tell, and no cheating."""
@@ -98,6 +98,19 @@ class Reading:
     def arm(self, rung: str) -> Arm | None:
         """The rung's part, None where it had none."""
         return self.record.arm(rung)
+
+    @property
+    def mode(self) -> str:
+        """In which of the two modes it was made."""
+        return "quick: one replica" if self.record.quick else "full run"
+
+    def found(self, status: FindingStatus) -> list[Finding]:
+        """What checks came to this."""
+        return [finding for finding in self.record.findings if finding.status is status]
+
+    def doubts(self, rung: str) -> list[Finding]:
+        """What is suspect of a rung, and of the run as a whole."""
+        return [finding for finding in self.found(FindingStatus.SUSPECT) if finding.arm in (rung, "")]
 
     @property
     def rungs(self) -> list[str]:

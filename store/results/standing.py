@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol, TypeVar
 
-from aisp.kernels.catalog.model import Role
+from aisp.kernels.catalog.model import Goal, Role, by_others
 from aisp.store.outcomes import TWIN_SUFFIX, Correctness, FindingStatus, State, Verdict
 
 
@@ -25,6 +25,13 @@ class Timed(Named, Protocol):
 
     @property
     def median_ms(self) -> float | None: ...
+
+
+class Weighed(Timed, Protocol):
+    """A timed arm with the most memory that one of its calls held, in bytes."""
+
+    @property
+    def peak_bytes(self) -> int | None: ...
 
 
 class Judged(Timed, Protocol):
@@ -66,6 +73,7 @@ class Ended(Protocol):
 
 
 ArmT = TypeVar("ArmT", bound=Timed)
+WeighedT = TypeVar("WeighedT", bound=Weighed)
 NamedT = TypeVar("NamedT", bound=Named)
 ComparedT = TypeVar("ComparedT", bound=Compared)
 RunT = TypeVar("RunT", bound=Ended)
@@ -153,6 +161,35 @@ def best(arms: Iterable[Timed], comparisons: Iterable[ComparedT], hidden: Collec
         return None
     own = against(leading.rung, arms, comparisons)
     return own if own is not None and own.speedup is not None and own.baseline == first_baseline(arms) else None
+
+
+def shown(of: str, comparisons: Iterable[Compared], hidden: Collection[str]) -> str:
+    """A run's verdict as it may be shown: none where a rung that was compared may show no figures."""
+    told = [item for item in comparisons if item.speedup is not None or item.verdict != Verdict.NONE]
+    masked = {name.removesuffix(TWIN_SUFFIX) for item in told for name in (item.rung, item.baseline)} & set(hidden)
+    return Verdict.NONE if masked else of
+
+
+def own(arms: Iterable[WeighedT], goal: Goal, best: str | None) -> WeighedT | None:
+    """The timed rung that the lesson made itself and is about: of the optimized ones that are neither a compiler's nor
+    a library's the leanest where memory is the lesson, `optimized` where nothing is to be gained, else the fastest.
+
+    Args:
+        best: the rung that speaks where there is none of its own.
+    """
+    timed = {arm.rung: arm for arm in arms if arm.median_ms is not None}
+    made = [arm for name, arm in timed.items() if role(name) is Role.OPTIMIZED and not by_others(name)]
+    if goal is Goal.NULL and Role.OPTIMIZED.value in timed:
+        return timed[Role.OPTIMIZED.value]
+    if goal is Goal.MEMORY and (lean := [arm for arm in made if arm.peak_bytes]):
+        return min(lean, key=lambda arm: arm.peak_bytes or 0)
+    return min(made, key=lambda arm: arm.median_ms or 0.0, default=timed.get(best or ""))
+
+
+def library(arms: Iterable[ArmT], beside: str) -> ArmT | None:
+    """The fastest timed rung of a library, a compiler or a baseline, beside this one; None where there is none."""
+    others = [arm for arm in arms if by_others(arm.rung) and arm.rung != beside and arm.median_ms is not None]
+    return min(others, key=lambda arm: arm.median_ms or 0.0, default=None)
 
 
 def verdict(arms: Iterable[Timed], comparisons: Iterable[Compared]) -> Verdict:

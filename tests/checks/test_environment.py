@@ -18,6 +18,7 @@ from aisp.checks.registry import ArmFacts, Call, RunFacts, Site, Status
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Target
 from aisp.store.outcomes import State, Timing
+from aisp.store.record import Finding
 from tests.checks.sensed import replica
 from tests.replacing import replace
 
@@ -114,7 +115,7 @@ def run(target: Target, *arms: ArmFacts, **fields: Any) -> RunFacts:
     return RunFacts(target, target.cases[0], "cuda", False, 5, arms, **fields)
 
 
-def ask(check: str, facts: RunFacts, whose: str = "") -> registry.Finding:
+def ask(check: str, facts: RunFacts, whose: str = "") -> Finding:
     (found,) = [f for f in registry.examine(facts) if f.check == check and f.arm == whose]
     return found
 
@@ -397,7 +398,7 @@ def test_the_sensor_sees_a_helper_thread_on_another_core(target: Target, site: S
 
 
 def test_who_waited_and_who_else_worked_is_told_and_an_arm_that_hardly_ran_is_suspect(target: Target) -> None:
-    def found(waited: float | None, **fields: Any) -> registry.Finding:
+    def found(waited: float | None, **fields: Any) -> Finding:
         told = arm(
             target, "optimized", device="cpu", waited_share=waited, others_cores=1.5, pressure_share=0.6, **fields
         )

@@ -22,6 +22,7 @@ from aisp.checks.registry import ArmFacts, Check, Facts, Need, RunFacts, Sensor,
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Target
 from aisp.store.outcomes import State, Timing
+from aisp.store.record import Finding
 
 MAIN = Path(__file__).parents[2]
 SENSORS = {sensor.name: sensor for _, sensor in registry.sensors()}
@@ -143,7 +144,7 @@ def good(sensor: type[Sensor[Facts]]) -> dict[str, Any]:
     return found
 
 
-def said(sent: dict[str, Any], check: Check) -> registry.Finding:
+def said(sent: dict[str, Any], check: Check) -> Finding:
     """What a check says of an arm whose process sent this, by sensor's name."""
     raw = {name: msgspec.Raw(msgspec.msgpack.encode(facts)) for name, facts in sent.items()}
     sensed = (registry.received(raw, {}),)

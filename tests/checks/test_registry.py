@@ -330,6 +330,15 @@ def test_a_judge_that_raises_has_not_judged(asked: Any, error: Exception) -> Non
         assert finding.evidence.startswith(f"the check itself failed ({type(error).__name__}: ")
 
 
+def test_what_a_worker_said_reaches_nobody_raw(asked: Any) -> None:
+    dirty = check(arm=lambda *_: registry.caught("\x1b]0;owned\x07 got \x1b[31m1\n2" + "x" * 9000))
+    (found,) = asked(dirty)
+    assert "\x1b" not in found.evidence and "\n" not in found.evidence
+    assert len(found.evidence) <= registry.EVIDENCE_CHARS + 50  # and how much was left out
+    (empty,) = asked(check(arm=lambda *_: registry.unavailable("")))
+    assert empty.evidence == "no evidence was given"
+
+
 def test_a_judge_whose_facts_did_not_come_says_which(asked: Any) -> None:
     (finding,) = asked(check(arm=raising(Unavailable("its process ended before it could tell"))))
     assert (finding.status, finding.evidence) == (Status.UNAVAILABLE, "its process ended before it could tell")

@@ -21,6 +21,7 @@ from aisp.checks.registry import ArmFacts, Call, RunFacts, Site, Status
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Target
 from aisp.store.outcomes import State, Timing
+from aisp.store.record import Finding
 from aisp.store.samples import Samples
 from tests.checks.sensed import plain, replica
 from tests.replacing import replace
@@ -68,7 +69,7 @@ def run(target: Target, *arms: ArmFacts, replicas: int = 1, **fields: Any) -> Ru
     return RunFacts(target, target.cases[0], "cpu", replicas == 1, replicas, arms, **fields)
 
 
-def ask(check: str, facts: RunFacts, whose: str = "") -> registry.Finding:
+def ask(check: str, facts: RunFacts, whose: str = "") -> Finding:
     (found,) = [f for f in registry.examine(facts) if f.check == f"statistical.{check}" and f.arm == whose]
     return found
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from aisp.checks import registry
-from aisp.checks.registry import Status
 from aisp.engine import facts
 from aisp.engine.protocol import reports
 from aisp.store.outcomes import Correctness, FindingStatus, State, Timing, Validity, Verdict
@@ -86,19 +85,6 @@ def test_a_quarantined_rung_that_is_not_caught_this_time_stays_silent_until_its_
     assert same[0].speedup is None
     assert same[0].note == "quarantined: output.values: y[0]: got 1, expected 2"
     assert other[0].speedup == 2.0
-
-
-def test_what_a_worker_said_reaches_nobody_raw(monkeypatch: pytest.MonkeyPatch) -> None:
-    dirty = registry.Finding(
-        "output.values", "optimized", Status.CAUGHT, "\x1b]0;owned\x07 got \x1b[31m1\n2" + "x" * 9000
-    )
-    empty = registry.Finding("output.form", "optimized", Status.UNAVAILABLE, "")
-    monkeypatch.setattr(registry, "examine", lambda *_, **__: [dirty, empty])
-    found = facts.examine(None, frozenset())  # type: ignore[arg-type]
-    assert "\x1b" not in found[0].evidence
-    assert "\n" not in found[0].evidence
-    assert len(found[0].evidence) <= facts.EVIDENCE_CHARACTERS + 50  # and how much was left out
-    assert found[1].evidence == "no evidence was given"
 
 
 GOOD = {"samples": 9, "total_ms": 1.0, "lag_ms": None, "usual_lag_ms": None, "beside_ms": 0.0, "left_ms": 0.0}

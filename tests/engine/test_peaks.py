@@ -15,19 +15,19 @@ import pytest
 
 from aisp.engine import client, lock, peaks, queue, server, spawner
 from aisp.engine.arms import Limits
-from aisp.engine.datasheets import datasheet
 from aisp.engine.planning import Hardware, PlanError
 from aisp.engine.protocol import events, jobs, reports, requests
 from aisp.engine.protocol.framing import Decoder, Encoder
 from aisp.engine.runs import Services
 from aisp.engine.spawner import ChildGoneError, ChildTimeoutError
-from aisp.engine.speed_of_light import CEILINGS
 from aisp.engine.telemetry import Nvml, Readings
 from aisp.engine.worker import peak as worker
 from aisp.kernels.cuda import CudaCompileError, compile_cubin
 from aisp.store.errors import StoreError
 from aisp.store.outcomes import Trigger
 from aisp.store.record import Ceiling, Peak
+from aisp.store.results.datasheets import datasheet
+from aisp.store.results.speed_of_light import CEILINGS
 from tests.engine.harness import EngineUnderTest
 
 NVML = Nvml()

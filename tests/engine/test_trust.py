@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 
 from aisp.checks import registry
-from aisp.checks.registry import Check, Finding, How, Issue, Need, Status, When
+from aisp.checks.registry import Check, How, Issue, Need, When
 from aisp.engine import trust
-from aisp.store import record as records
-from aisp.store.outcomes import FindingStatus
 from tests.engine.targets import write_target
 
 MAIN = Path(__file__).parents[2]
@@ -114,72 +112,6 @@ def test_an_issue_is_listed_with_the_checks_that_answer_it(gallery: Path) -> Non
     assert (views[0].category, views[0].fixture, views[1].fixture) == ("timing", "timing/streams", "")
 
 
-# -- what was said of a run --------------------------------------------------------------------------------------------
-
-SAID = (
-    ("distributed.ranks", "", "not_applicable", "one process"),
-    ("timing.score", "baseline", "passed", ""),
-    ("timing.score", "optimized", "unavailable", "it ended before"),
-    ("timing.wall_clock", "baseline", "passed", "0.50 ms and 0.52 ms"),
-    ("timing.wall_clock", "optimized", "caught", "0.41 ms and 9.8 ms"),
-    ("timing.of_yesterday", "optimized", "suspect", "it was so"),
-    ("luck.dice", "", "passed", "six"),
-)
-
-
-@pytest.mark.parametrize(
-    "made",
-    [
-        [records.Finding(check, arm, FindingStatus(status), evidence) for check, arm, status, evidence in SAID],
-        [Finding(check, arm, Status(status), evidence) for check, arm, status, evidence in SAID],
-    ],
-    ids=["from the store", "from the judges"],
-)
-def test_what_was_said_of_a_run_is_told_by_category_the_gravest_first(
-    gallery: Path, made: list[trust.FindingLike]
-) -> None:
-    told = trust.last(made)
-    assert [(part.category, part.status) for part in told] == [
-        ("timing", "caught"),
-        ("distributed", "not_applicable"),
-        ("luck", "passed"),
-    ]
-    timing = told[0]
-    assert [(check.id, check.title, check.status) for check in timing.checks] == [
-        ("timing.wall_clock", "Two clocks", "caught"),
-        ("timing.score", "Score", "unavailable"),
-        ("timing.of_yesterday", "timing.of_yesterday", "suspect"),
-    ]
-    assert timing.checks[0].said == (
-        trust.Said("baseline", "passed", "0.50 ms and 0.52 ms"),
-        trust.Said("optimized", "caught", "0.41 ms and 9.8 ms"),
-    )
-    assert timing.counts == {"caught": 1, "suspect": 1, "unavailable": 1, "passed": 0, "not_applicable": 0}
-
-
-def test_of_a_run_that_nobody_judged_there_is_nothing_to_tell(gallery: Path) -> None:
-    assert trust.last([]) == []
-
-
-@pytest.mark.parametrize(
-    ("given", "gravest"),
-    [
-        (["passed", "not_applicable"], "passed"),
-        (["passed", "unavailable"], "unavailable"),
-        (["unavailable", "suspect"], "suspect"),
-        (["suspect", "passed", "caught"], "caught"),
-        (["not_applicable"], "not_applicable"),
-    ],
-)
-def test_several_answers_come_down_to_the_gravest(given: list[str], gravest: str) -> None:
-    assert trust.gravest(given) == gravest
-
-
-def test_no_answer_comes_down_to_nothing() -> None:
-    with pytest.raises(ValueError, match="is one of caught, suspect"):
-        trust.gravest([])
-
-
 # -- the page ----------------------------------------------------------------------------------------------------------
 
 
@@ -224,7 +156,7 @@ def test_every_real_check_stands_on_the_page() -> None:
 
 
 def test_a_frontend_may_import_it() -> None:
-    code = "from aisp.engine import trust\ntrust.listing(), trust.issues(), trust.fixtures(), trust.last([])\n"
+    code = "from aisp.engine import trust\ntrust.listing(), trust.issues(), trust.fixtures()\n"
     code += "import json, sys\nprint(json.dumps(sorted(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=MAIN, capture_output=True, text=True, timeout=60, check=False

@@ -13,10 +13,11 @@ from aisp.kernels.catalog.model import Case, Expectation, Flag, Goal, Target, Te
 from aisp.store import History, Store
 from aisp.store.outcomes import Correctness, State, Timing, Validity, Verdict
 from aisp.store.record import Arm, Comparison, Run
-from aisp.store.results import edits, hardware, prediction, standing
+from aisp.store.results import edits, hardware, prediction, roofline, standing
 from aisp.store.results.prediction import Says
+from aisp.store.results.reading import Reading
 from tests.replacing import replace
-from tests.store.examples import finding, finished, planned
+from tests.store.examples import caught, examined, finding, finished, planned
 from tests.tui.app_support import write_target
 
 H100 = {"gpu": "NVIDIA H100 80GB HBM3"}
@@ -290,3 +291,17 @@ def test_the_best_edit_is_the_first_with_the_shortest_time_and_a_change_needs_in
     assert edits.change(near, fast) == edits.Change(pytest.approx(0.01), apart=False)
     assert edits.change(fast, None) is None
     assert edits.change(replace(fast, high_ms=None), slow) == edits.Change(-0.5, apart=False)
+
+
+def test_no_roof_stands_over_a_rung_that_was_caught_and_none_over_the_arm_against_itself() -> None:
+    honest, cheating = Reading(examined(planned())), Reading(caught(planned()))
+    assert [arm.rung for arm in roofline.timed(honest)] == ["baseline", "optimized"]
+    assert [arm.rung for arm in roofline.timed(cheating)] == ["baseline"]
+    records = [replace(run, device=device) for device in ("cpu", "cuda") for run in (honest.record, cheating.record)]
+    found = roofline.newest(records, Reading)
+    assert found is not None and found.record is records[2]
+
+
+def test_the_best_so_far_falls_where_a_believed_time_is_shorter() -> None:
+    times = [None, arm("optimized", 0.5), arm("optimized", 0.6), None, arm("optimized", 0.4)]
+    assert edits.best_so_far(times) == [None, 0.5, 0.5, 0.5, 0.4]

@@ -407,7 +407,7 @@ def fuzz_story(record: Fuzz, failures: list[Failure], *, what: str = "fuzz") -> 
                 strategy=name,
                 stage="gate",
                 case="N=129 float16",
-                verdict="wrong" if tally.failing else "right",
+                verdict=CaseVerdict.WRONG if tally.failing else CaseVerdict.RIGHT,
                 finding="values" if tally.failing else "",
             )
     for failure in failures:

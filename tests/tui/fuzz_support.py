@@ -44,7 +44,8 @@ def case_event(number: int, rung: str, fuzz_id: str = "01F1", **changes: Any) ->
         "stage": "triage" if strategy in ("adversarial", "nonfinite") else "gate",
         "case": f"M={number + 1} N=129 float16", "verdict": "right", "max_error": 0.25,
     }  # fmt: skip
-    return events.FuzzCase(**{**fields, **changes})
+    told = {**fields, **changes}
+    return events.FuzzCase(**{**told, "verdict": CaseVerdict(told["verdict"])})
 
 
 def failure_record(failure_id: str = "01X1", fuzz_id: str = "01F1", **changes: Any) -> Failure:

@@ -162,7 +162,7 @@ def test_the_app_without_a_terminal_prints_the_plain_list_and_no_escape_sequence
     make_target(tmp_path / "mine", "one")
     pytest.importorskip("aisp.tui.app", reason="the app is not there")
     done = subprocess.run(
-        [sys.executable, "-c", "from aisp.tui.cli.tree import main_tui; main_tui()", str(tmp_path / "mine")],
+        [sys.executable, "-c", "from aisp.tui.start import main; main()", str(tmp_path / "mine")],
         cwd=MAIN, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 3

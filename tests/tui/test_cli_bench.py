@@ -19,9 +19,10 @@ from aisp.engine.protocol import requests
 from aisp.store import Store
 from aisp.store.outcomes import Limiter, State, Validity
 from aisp.store.record import Ceiling, Light, Peak, unplanned
-from aisp.tui.cli import roofline, selftest
+from aisp.store.results.roofline import Roofline, of_case
+from aisp.tui.cli import selftest
 from aisp.tui.cli.follow import Followed
-from aisp.tui.cli.roofline import Roof, labels_apart
+from aisp.tui.cli.roofline import Chart, labels_apart
 from aisp.tui.cli.tree import cli
 from tests import heard
 from tests.replacing import replace
@@ -555,9 +556,9 @@ def test_the_picture_says_what_it_shows_and_no_two_labels_overlap(root: str) -> 
             run_id="01RUN", arm=f"optimized_{number}", state="ok", correctness="correct", timing="cold",
             median_ms=0.003 * (1 + number / 1000), low_ms=0.0029, high_ms=0.0031, samples=10,
         ))  # fmt: skip
-    chart, why = roofline.chart(target, run, H100, None)
-    assert chart is not None, why
-    figure = roofline_picture.picture(chart)
+    roofs = of_case(target, "default", GPU, None, measures="c")
+    assert isinstance(roofs, Roofline)
+    figure = roofline_picture.picture(Chart(target, run, roofs))
     (axes,) = figure.axes
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
     assert "flop/byte" in axes.get_xlabel()
@@ -586,16 +587,6 @@ def test_labels_keep_their_order_and_their_distance_and_stay_under_the_roof() ->
     ordered = [placed[1], placed[2], placed[0], placed[3]]
     assert all(high - low >= 10 - 1e-9 for low, high in pairwise(ordered))
     assert labels_apart([], 10) == []
-
-
-def test_a_roof_is_the_lower_of_its_slope_and_its_flat_part() -> None:
-    roof = Roof(True, 2e12, 1e14)
-    assert roof.ridge == 50.0
-    assert roof.attainable(10) == 2e13
-    assert roof.attainable(1000) == 1e14
-    assert roof.attainable(0) == 2e12
-    assert replace(roof, flops_per_s=None).attainable(10) is None
-    assert Roof(False, None, 1e14).attainable(10) is None
 
 
 _LOADED = """

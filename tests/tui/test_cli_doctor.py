@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from aisp.engine import installed, paths
 from aisp.tui.cli import doctor, imports, limits, machine
-from aisp.tui.cli.facts import Check, Facts, Verdict
+from aisp.tui.cli.facts import Check, Facts, Health
 from aisp.tui.cli.tree import cli
 from tests.tui.fake_engine import FakeEngine, isolate
 
@@ -71,31 +71,31 @@ def test_a_check_that_falls_over_is_unknown_and_the_others_are_shown(monkeypatch
 
 @pytest.mark.parametrize(
     ("version", "verdict"),
-    [("3.36.0", Verdict.PROBLEM), ("3.40.1", Verdict.WARNING), ("3.51.2", Verdict.WARNING), ("3.51.3", Verdict.OK)],
+    [("3.36.0", Health.PROBLEM), ("3.40.1", Health.WARNING), ("3.51.2", Health.WARNING), ("3.51.3", Health.OK)],
 )
-def test_sqlite_before_3_51_3_has_the_wal_reset_bug(version: str, verdict: Verdict) -> None:
+def test_sqlite_before_3_51_3_has_the_wal_reset_bug(version: str, verdict: Health) -> None:
     assert machine.sqlite_check(version).verdict is verdict
 
 
-@pytest.mark.parametrize(("free", "verdict"), [(2**20, Verdict.PROBLEM), (2**29, Verdict.WARNING), (2**31, Verdict.OK)])
-def test_a_full_disk_is_a_problem_before_it_is_full(free: int, verdict: Verdict) -> None:
+@pytest.mark.parametrize(("free", "verdict"), [(2**20, Health.PROBLEM), (2**29, Health.WARNING), (2**31, Health.OK)])
+def test_a_full_disk_is_a_problem_before_it_is_full(free: int, verdict: Health) -> None:
     assert machine.disk_check(free).verdict is verdict
 
 
 @pytest.mark.parametrize(
     ("answer", "expected", "verdict", "words"),
     [
-        ('{"cuda": "13.0", "available": true, "devices": 2}', True, Verdict.OK, "2 device(s)"),
-        ('{"cuda": null, "available": false, "devices": 0}', False, Verdict.WARNING, "built for the CPU"),
-        ('{"cuda": null, "available": false, "devices": 0}', True, Verdict.PROBLEM, "built for the CPU"),
-        ('{"cuda": "13.0", "available": false, "devices": 0}', True, Verdict.PROBLEM, "no usable GPU"),
-        (None, True, Verdict.PROBLEM, "failed"),
-        ("garbage", False, Verdict.PROBLEM, "failed"),
-        ('{"cuda": "13.0", "available": true, "devices": 1, "error": "E: no"}', True, Verdict.PROBLEM, "failed: E: no"),
+        ('{"cuda": "13.0", "available": true, "devices": 2}', True, Health.OK, "2 device(s)"),
+        ('{"cuda": null, "available": false, "devices": 0}', False, Health.WARNING, "built for the CPU"),
+        ('{"cuda": null, "available": false, "devices": 0}', True, Health.PROBLEM, "built for the CPU"),
+        ('{"cuda": "13.0", "available": false, "devices": 0}', True, Health.PROBLEM, "no usable GPU"),
+        (None, True, Health.PROBLEM, "failed"),
+        ("garbage", False, Health.PROBLEM, "failed"),
+        ('{"cuda": "13.0", "available": true, "devices": 1, "error": "E: no"}', True, Health.PROBLEM, "failed: E: no"),
     ],
 )
 def test_cuda_is_judged_by_what_a_process_of_its_own_could_do(
-    answer: str | None, expected: bool, verdict: Verdict, words: str
+    answer: str | None, expected: bool, verdict: Health, words: str
 ) -> None:
     check = machine.cuda_check(machine.answer(answer), gpu_expected=expected)
     assert check.verdict is verdict
@@ -108,7 +108,7 @@ def test_a_torch_that_cannot_be_imported_is_the_problem_and_says_what_python_sai
     said = "ImportError: libcudart.so.12: cannot open shared object file"
     monkeypatch.setattr(machine, "_run", lambda words, patience_s: json.dumps({"error": said}))
     (check,) = machine.torch(Facts())
-    assert check.verdict is Verdict.PROBLEM
+    assert check.verdict is Health.PROBLEM
     assert check.value.endswith(f" is installed and cannot be imported: {said}")
 
 
@@ -160,20 +160,20 @@ def test_a_missing_driver_is_told_in_its_own_words_and_the_gpu_values_are_dashes
     assert fix in found["nvml"].fix
     unasked = ("gpus", "mig", "clocks", "processes")
     assert {found[name].value for name in unasked} == {"- (NVML did not start)"}
-    assert {found[name].verdict for name in unasked} == {Verdict.UNKNOWN}
+    assert {found[name].verdict for name in unasked} == {Health.UNKNOWN}
 
 
 def test_a_missing_driver_is_a_problem_only_where_there_is_a_gpu(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(failure=(12, "not found")))
-    assert by_id(machine.nvml(Facts(root=tmp_path)))["nvml"].verdict is Verdict.WARNING
+    assert by_id(machine.nvml(Facts(root=tmp_path)))["nvml"].verdict is Health.WARNING
     device = tmp_path / "sys/bus/pci/devices/0000:01:00.0"
     device.mkdir(parents=True)
     (device / "vendor").write_text("0x10de\n")
     (device / "class").write_text("0x030200\n")
     found = by_id(machine.nvml(Facts(root=tmp_path)))["nvml"]
-    assert found.verdict is Verdict.PROBLEM
+    assert found.verdict is Health.PROBLEM
     assert "install the NVIDIA driver" in found.fix
 
 
@@ -184,8 +184,8 @@ def test_gpus_are_shown_with_sm_memory_mig_clocks_and_who_uses_them(
     found = by_id(machine.nvml(with_rights(tmp_path, "0000000000000000")))
     assert found["nvml"].value == "driver 580.65.06"
     assert found["gpu0"].value == "NVIDIA H100 80GB HBM3, sm_90, 80.0 GiB"
-    assert (found["mig0"].verdict, found["mig0"].value) == (Verdict.WARNING, "on")
-    assert found["clocks0"].verdict is Verdict.WARNING
+    assert (found["mig0"].verdict, found["mig0"].value) == (Health.WARNING, "on")
+    assert found["clocks0"].verdict is Health.WARNING
     assert found["clocks0"].value == "SM 345 of 1980 MHz, locking them needs CAP_SYS_ADMIN on the host"
     assert found["clocks0"].fix.endswith("sudo nvidia-smi -i 0 --lock-gpu-clocks=1980")
     assert found["processes0"].value == "can be seen: 2 now (pid 4711, 4712)"
@@ -194,15 +194,15 @@ def test_gpus_are_shown_with_sm_memory_mig_clocks_and_who_uses_them(
 @pytest.mark.parametrize(
     ("capabilities", "users", "verdict"),
     [
-        ("000001ffffffffff", "0 0 4294967295", Verdict.OK),  # root of the host
-        ("00000000a80425fb", "0 0 4294967295", Verdict.WARNING),  # root in a container
-        ("000001ffffffffff", "0 1000 1", Verdict.WARNING),  # root of a user namespace
-        ("0000000000200000", "0 0 4294967295", Verdict.OK),  # nobody, with that one capability
-        ("", "", Verdict.UNKNOWN),
+        ("000001ffffffffff", "0 0 4294967295", Health.OK),  # root of the host
+        ("00000000a80425fb", "0 0 4294967295", Health.WARNING),  # root in a container
+        ("000001ffffffffff", "0 1000 1", Health.WARNING),  # root of a user namespace
+        ("0000000000200000", "0 0 4294967295", Health.OK),  # nobody, with that one capability
+        ("", "", Health.UNKNOWN),
     ],
 )
 def test_who_may_lock_clocks_is_a_capability_of_the_host_and_not_uid_0(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capabilities: str, users: str, verdict: Verdict
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capabilities: str, users: str, verdict: Health
 ) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", FakeNvml())
     assert by_id(machine.nvml(with_rights(tmp_path, capabilities, users)))["clocks0"].verdict is verdict
@@ -222,21 +222,21 @@ def test_a_driver_that_hides_processes_is_a_warning(monkeypatch: pytest.MonkeyPa
     del library.nvmlDeviceGetComputeRunningProcesses
     monkeypatch.setitem(sys.modules, "pynvml", library)
     found = by_id(machine.nvml(Facts(root=tmp_path)))["processes0"]
-    assert (found.verdict, found.value) == (Verdict.WARNING, "the driver does not list them")
+    assert (found.verdict, found.value) == (Health.WARNING, "the driver does not list them")
     assert "--pid=host" in found.fix
 
 
 def test_device_files_that_this_user_may_not_open_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (none,) = machine.device_files(Facts(root=tmp_path))
-    assert (none.verdict, none.value) == (Verdict.OK, "none: no NVIDIA driver here")
+    assert (none.verdict, none.value) == (Health.OK, "none: no NVIDIA driver here")
     for name in ("nvidia0", "nvidiactl", "nvidia-uvm", "nvidia-uvm-tools"):
         (tmp_path / "dev").mkdir(exist_ok=True)
         (tmp_path / "dev" / name).touch()
     (good,) = machine.device_files(Facts(root=tmp_path))
-    assert (good.verdict, good.value) == (Verdict.OK, "nvidia0, nvidiactl, nvidia-uvm can be opened")
+    assert (good.verdict, good.value) == (Health.OK, "nvidia0, nvidiactl, nvidia-uvm can be opened")
     monkeypatch.setattr("os.access", lambda path, mode: path.name != "nvidiactl")
     (shut,) = machine.device_files(Facts(root=tmp_path))
-    assert shut.verdict is Verdict.PROBLEM
+    assert shut.verdict is Health.PROBLEM
     assert shut.value == f"{tmp_path}/dev/nvidiactl cannot be opened by this user"
     assert "usermod -aG" in shut.fix
 
@@ -271,12 +271,12 @@ def test_the_tightest_control_group_of_all_levels_counts(monkeypatch: pytest.Mon
     )
     found = by_id(limits.cgroups(facts))
     assert found["cgroup_memory"].value == "512.0 MiB used of 2.0 GiB"
-    assert found["cgroup_memory"].verdict is Verdict.WARNING
+    assert found["cgroup_memory"].verdict is Health.WARNING
     assert "systemd-run --user --scope -p MemoryMax=8G" in found["cgroup_memory"].fix
     assert found["cgroup_processes"].value == "60 used of 100 processes and threads"
-    assert found["cgroup_processes"].verdict is Verdict.PROBLEM  # 40 are left
+    assert found["cgroup_processes"].verdict is Health.PROBLEM  # 40 are left
     assert found["cgroup_cpu"].value == "a quota of 2.5 cores, 16 cores to run on"
-    assert found["cgroup_cpu"].verdict is Verdict.WARNING
+    assert found["cgroup_cpu"].verdict is Health.WARNING
 
 
 def test_control_groups_of_the_first_version_are_read_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -295,19 +295,19 @@ def test_control_groups_of_the_first_version_are_read_too(monkeypatch: pytest.Mo
     )
     found = by_id(limits.cgroups(facts))
     assert (found["cgroup_memory"].verdict, found["cgroup_memory"].value) == (
-        Verdict.PROBLEM,
+        Health.PROBLEM,
         "1.0 MiB used of 512.0 MiB",
     )
-    assert (found["cgroup_processes"].verdict, found["cgroup_processes"].value) == (Verdict.OK, "no limit")
+    assert (found["cgroup_processes"].verdict, found["cgroup_processes"].value) == (Health.OK, "no limit")
     assert (found["cgroup_cpu"].verdict, found["cgroup_cpu"].value) == (
-        Verdict.OK,
+        Health.OK,
         "a quota of 4 cores, 2 cores to run on",
     )
 
 
 def test_no_limit_is_said_and_an_unreadable_one_is_no_zero(tmp_path: Path) -> None:
     unread = list(limits.cgroups(Facts(root=tmp_path)))
-    assert {check.verdict for check in unread} == {Verdict.UNKNOWN}
+    assert {check.verdict for check in unread} == {Health.UNKNOWN}
     assert {check.value for check in unread} == {"- (/proc/self/cgroup cannot be read)"}
     # The first version writes "no limit" as the largest number of whole pages.
     facts = in_groups(tmp_path, "4:memory:/\n", {"memory/memory.limit_in_bytes": "9223372036854771712"})
@@ -320,10 +320,10 @@ def test_low_inotify_limits_come_with_the_command_that_raises_them(tmp_path: Pat
     (folder / "max_user_watches").write_text("1024\n")
     (folder / "max_user_instances").write_text("128\n")
     found = by_id(limits.inotify(Facts(root=tmp_path)))
-    assert found["inotify_max_user_watches"].verdict is Verdict.WARNING
+    assert found["inotify_max_user_watches"].verdict is Health.WARNING
     assert "sysctl fs.inotify.max_user_watches=32768" in found["inotify_max_user_watches"].fix
     assert found["inotify_max_user_watches"].value == "1,024 watches"
-    assert found["inotify_max_user_instances"].verdict is Verdict.OK
+    assert found["inotify_max_user_instances"].verdict is Health.OK
     assert by_id(limits.inotify(Facts(root=tmp_path / "none")))["inotify_max_user_watches"].value == (
         "- (/proc/sys/fs/inotify/max_user_watches cannot be read)"
     )
@@ -334,87 +334,87 @@ def test_an_ssh_session_whose_logind_kills_is_warned_unless_the_user_lingers(tmp
     (tmp_path / "etc/systemd/logind.conf.d").mkdir(parents=True)
     (tmp_path / "etc/systemd/logind.conf").write_text("[Login]\n#KillUserProcesses=no\nKillUserProcesses=no\n")
     ssh = Facts(env={"SSH_CONNECTION": "a b c d", "USER": "ada"}, root=tmp_path)
-    assert by_id(limits.logind(ssh))["logind"].verdict is Verdict.OK
+    assert by_id(limits.logind(ssh))["logind"].verdict is Health.OK
     (tmp_path / "etc/systemd/logind.conf.d/10.conf").write_text("[Login]\nKillUserProcesses = yes\n")
     found = by_id(limits.logind(ssh))["logind"]
-    assert found.verdict is Verdict.WARNING
+    assert found.verdict is Health.WARNING
     assert "loginctl enable-linger" in found.fix
-    assert by_id(limits.logind(Facts(env={}, root=tmp_path)))["logind"].verdict is Verdict.OK
+    assert by_id(limits.logind(Facts(env={}, root=tmp_path)))["logind"].verdict is Health.OK
     (tmp_path / "var/lib/systemd/linger").mkdir(parents=True)
     (tmp_path / "var/lib/systemd/linger/ada").touch()
-    assert by_id(limits.logind(ssh))["logind"].verdict is Verdict.OK
+    assert by_id(limits.logind(ssh))["logind"].verdict is Health.OK
 
 
 def test_a_setting_that_nobody_tells_is_unknown(tmp_path: Path) -> None:
     (tmp_path / "run/systemd/system").mkdir(parents=True)
     ssh = Facts(env={"SSH_TTY": "/dev/pts/1", "USER": "ada"}, root=tmp_path)
-    assert by_id(limits.logind(ssh))["logind"].verdict is Verdict.UNKNOWN
+    assert by_id(limits.logind(ssh))["logind"].verdict is Health.UNKNOWN
 
 
 @pytest.mark.parametrize(
     ("setting", "verdict"),
-    [("on", Verdict.OK), ("external", Verdict.WARNING), ("off", Verdict.WARNING), (None, Verdict.UNKNOWN)],
+    [("on", Health.OK), ("external", Health.WARNING), ("off", Health.WARNING), (None, Health.UNKNOWN)],
 )
-def test_tmux_must_be_told_to_pass_copies_on(setting: str | None, verdict: Verdict) -> None:
+def test_tmux_must_be_told_to_pass_copies_on(setting: str | None, verdict: Health) -> None:
     found = machine.tmux_check({"TMUX": "/tmp/tmux-0/default,1,0"}, setting)
     assert found.verdict is verdict
-    assert ("tmux set -s set-clipboard on" in found.fix) is (verdict is not Verdict.OK)
-    assert machine.tmux_check({}, None).verdict is Verdict.OK
+    assert ("tmux set -s set-clipboard on" in found.fix) is (verdict is not Health.OK)
+    assert machine.tmux_check({}, None).verdict is Health.OK
 
 
 @pytest.mark.parametrize(
     ("env", "verdict", "value"),
     [
-        ({"NO_COLOR": "1", "COLORTERM": "truecolor"}, Verdict.OK, "none, as NO_COLOR asks"),
-        ({"COLORTERM": "truecolor", "TERM": "xterm"}, Verdict.OK, "16 million"),
-        ({"TERM": "xterm-256color"}, Verdict.OK, "256"),
-        ({"TERM": "vt100"}, Verdict.WARNING, "16 or fewer, by its name"),
+        ({"NO_COLOR": "1", "COLORTERM": "truecolor"}, Health.OK, "none, as NO_COLOR asks"),
+        ({"COLORTERM": "truecolor", "TERM": "xterm"}, Health.OK, "16 million"),
+        ({"TERM": "xterm-256color"}, Health.OK, "256"),
+        ({"TERM": "vt100"}, Health.WARNING, "16 or fewer, by its name"),
     ],
 )
-def test_colours_are_told_by_the_terminals_word(env: dict[str, str], verdict: Verdict, value: str) -> None:
+def test_colours_are_told_by_the_terminals_word(env: dict[str, str], verdict: Health, value: str) -> None:
     found = machine.colour_check(env)
     assert (found.verdict, found.value) == (verdict, value)
 
 
 def test_a_terminal_that_cannot_draw_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     found = by_id(machine.terminal(Facts(env={"TERM": "dumb"})))
-    assert found["term"].verdict is Verdict.WARNING
+    assert found["term"].verdict is Health.WARNING
     monkeypatch.setattr(sys, "stdout", SimpleNamespace(encoding="UTF-8"))
     console = by_id(machine.terminal(Facts(env={"TERM": "linux"})))["braille"]
     monkeypatch.setattr(sys, "stdout", SimpleNamespace(encoding="latin-1"))
     latin = by_id(machine.terminal(Facts(env={"TERM": "xterm"})))
     assert "aisp-tui --graph block" in console.fix
     assert "aisp-tui --graph ascii" in latin["braille"].fix
-    assert latin["encoding"].verdict is Verdict.WARNING
+    assert latin["encoding"].verdict is Health.WARNING
 
 
 def test_a_wall_clock_that_jumps_is_seen() -> None:
-    assert limits.drift_check(250_000_000, 250_010_000).verdict is Verdict.OK
-    assert limits.drift_check(1_250_000_000, 250_000_000).verdict is Verdict.WARNING
-    assert limits.drift_check(-750_000_000, 250_000_000).verdict is Verdict.WARNING
+    assert limits.drift_check(250_000_000, 250_010_000).verdict is Health.OK
+    assert limits.drift_check(1_250_000_000, 250_000_000).verdict is Health.WARNING
+    assert limits.drift_check(-750_000_000, 250_000_000).verdict is Health.WARNING
 
 
 @pytest.mark.parametrize(
     ("told", "verdict", "value"),
     [
-        ((0, 655360, 1200), Verdict.OK, "within 1.2 ms, speed corrected by +10.0 ppm"),
-        ((5, 0, 16_000_000), Verdict.UNKNOWN, "nobody told the kernel that the wall clock is kept"),
-        (None, Verdict.UNKNOWN, "- (the kernel does not say)"),
+        ((0, 655360, 1200), Health.OK, "within 1.2 ms, speed corrected by +10.0 ppm"),
+        ((5, 0, 16_000_000), Health.UNKNOWN, "nobody told the kernel that the wall clock is kept"),
+        (None, Health.UNKNOWN, "- (the kernel does not say)"),
     ],
 )
 def test_whether_somebody_keeps_the_wall_clock_is_asked_of_the_kernel(
-    told: tuple[int, int, int] | None, verdict: Verdict, value: str
+    told: tuple[int, int, int] | None, verdict: Health, value: str
 ) -> None:
     found = limits.sync_check(told)
     assert (found.verdict, found.value) == (verdict, value)
-    assert bool(found.fix) is (verdict is not Verdict.OK)
+    assert bool(found.fix) is (verdict is not Health.OK)
 
 
 def test_each_line_says_what_was_looked_at_how_it_went_what_was_found_and_the_fix() -> None:
     found = [
-        Check("a", "memory", Verdict.OK, "no limit"),
-        Check("b", "disk", Verdict.PROBLEM, "1.0 MiB free", "free some space"),
-        Check("c", "GPUs", Verdict.UNKNOWN, "- (NVML did not start)"),
+        Check("a", "memory", Health.OK, "no limit"),
+        Check("b", "disk", Health.PROBLEM, "1.0 MiB free", "free some space"),
+        Check("c", "GPUs", Health.UNKNOWN, "- (NVML did not start)"),
     ]
     assert "\n".join(doctor.lines(found)).splitlines() == [
         "ok           memory  no limit",
@@ -426,15 +426,15 @@ def test_each_line_says_what_was_looked_at_how_it_went_what_was_found_and_the_fi
 
 
 def test_only_a_problem_makes_the_exit_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
-    def found(verdict: Verdict) -> int:
+    def found(verdict: Health) -> int:
         monkeypatch.setattr(machine, "CHECKS", (lambda facts: iter([Check("a", "a", verdict, "1 GiB", "buy more")]),))
         return CliRunner().invoke(cli, ["doctor"]).exit_code
 
-    assert {verdict: found(verdict) for verdict in Verdict} == {
-        Verdict.OK: 0,
-        Verdict.WARNING: 0,
-        Verdict.PROBLEM: 1,
-        Verdict.UNKNOWN: 0,
+    assert {verdict: found(verdict) for verdict in Health} == {
+        Health.OK: 0,
+        Health.WARNING: 0,
+        Health.PROBLEM: 1,
+        Health.UNKNOWN: 0,
     }
 
 
@@ -442,13 +442,13 @@ def test_triton_without_a_gpu_wants_an_older_numpy(monkeypatch: pytest.MonkeyPat
     versions = {"triton": "3.7.1", "numpy": "2.4.0"}
     monkeypatch.setattr(machine, "_version", versions.get)
     found = by_id(machine.triton(Facts(root=tmp_path)))["numpy"]
-    assert found.verdict is Verdict.WARNING
+    assert found.verdict is Health.WARNING
     assert 'pip install "numpy<2.4"' in found.fix
     (tmp_path / "dev").mkdir()
     (tmp_path / "dev/nvidia0").touch()
-    assert by_id(machine.triton(Facts(root=tmp_path)))["numpy"].verdict is Verdict.OK
+    assert by_id(machine.triton(Facts(root=tmp_path)))["numpy"].verdict is Health.OK
     versions["numpy"] = "2.3.5"
-    assert by_id(machine.triton(Facts(root=tmp_path / "none")))["numpy"].verdict is Verdict.OK
+    assert by_id(machine.triton(Facts(root=tmp_path / "none")))["numpy"].verdict is Health.OK
 
 
 def test_how_much_compilers_made_is_told_with_the_way_to_clear_it(state: Path) -> None:
@@ -466,29 +466,29 @@ def test_the_state_folder_that_others_could_take_is_a_problem(monkeypatch: pytes
     (tmp_path / "link").symlink_to(tmp_path / "real")
     monkeypatch.setenv("AISP_STATE", str(tmp_path / "link"))
     found = by_id(machine.state_folder(Facts()))["state"]
-    assert found.verdict is Verdict.PROBLEM
+    assert found.verdict is Health.PROBLEM
     assert "symbolic link" in found.value
 
 
 def test_a_state_folder_that_does_not_last_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aisp.engine.paths.state_is_temporary", lambda: True)
     found = by_id(machine.state_folder(Facts()))["state"]
-    assert found.verdict is Verdict.WARNING
+    assert found.verdict is Health.WARNING
     assert "gone after a reboot" in found.value
 
 
 def test_the_engine_is_compared_with_this_program() -> None:
     assert "not running" in by_id(machine.engine(Facts()))["engine"].value
     with FakeEngine() as fake:
-        assert by_id(machine.engine(Facts()))["engine"].verdict is Verdict.OK
+        assert by_id(machine.engine(Facts()))["engine"].verdict is Health.OK
         fake.build = "000000000000"
         older = by_id(machine.engine(Facts()))["engine"]
         fake.protocol += 1
         other = by_id(machine.engine(Facts()))["engine"]
-    assert older.verdict is Verdict.WARNING
+    assert older.verdict is Health.WARNING
     assert "is build 000000000000, this program" in older.value
     assert "aisp engine stop --when-idle" in older.fix
-    assert other.verdict is Verdict.PROBLEM
+    assert other.verdict is Health.PROBLEM
 
 
 def test_what_landlock_means_is_said_for_every_kernel() -> None:
@@ -499,7 +499,7 @@ def test_what_landlock_means_is_said_for_every_kernel() -> None:
         machine.landlock_check(7, off=False),
         machine.landlock_check(7, off=True),
     ]
-    assert [check.verdict for check in found] == [Verdict.WARNING, Verdict.OK, Verdict.OK, Verdict.WARNING]
+    assert [check.verdict for check in found] == [Health.WARNING, Health.OK, Health.OK, Health.WARNING]
     assert "Linux 5.13" in found[0].fix and "seccomp" in found[0].fix
     assert "signals are not held" in found[1].value and "signals" not in found[2].value
     assert "unset AISP_LANDLOCK" in found[3].fix
@@ -508,12 +508,12 @@ def test_what_landlock_means_is_said_for_every_kernel() -> None:
 def test_a_file_that_shadows_a_module_is_a_problem_and_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    assert by_id(imports.import_path(Facts()))["imports"].verdict is Verdict.OK
+    assert by_id(imports.import_path(Facts()))["imports"].verdict is Health.OK
     path = installed.import_path()
     (tmp_path / "ctypes.py").write_text("")
     monkeypatch.setattr(installed, "import_path", lambda: [str(tmp_path), *path])
     found = by_id(imports.import_path(Facts()))["imports"]
-    assert found.verdict is Verdict.PROBLEM
+    assert found.verdict is Health.PROBLEM
     assert found.value.startswith(f"{tmp_path}/ctypes.py is imported in the place of ")
     assert found.fix == f"remove or rename {tmp_path}/ctypes.py"
 
@@ -531,15 +531,15 @@ def held_against_a_run() -> str:
 
 
 def test_what_appeared_during_a_run_is_a_problem_until_it_is_accepted() -> None:
-    assert by_id(imports.import_path(Facts()))["installed"].verdict is Verdict.OK
+    assert by_id(imports.import_path(Facts()))["installed"].verdict is Health.OK
     file = held_against_a_run()
     found = by_id(imports.import_path(Facts()))["installed"]
-    assert found.verdict is Verdict.PROBLEM
+    assert found.verdict is Health.PROBLEM
     assert f"{file} appeared while run R1 went on" in found.value
     assert "aisp doctor --accept" in found.fix
     shown = CliRunner().invoke(cli, ["doctor", "--accept"])
     assert (shown.exit_code, shown.stdout) == (0, f"accepted: {file} appeared\n")
-    assert by_id(imports.import_path(Facts()))["installed"].verdict is Verdict.OK
+    assert by_id(imports.import_path(Facts()))["installed"].verdict is Health.OK
     again = CliRunner().invoke(cli, ["doctor", "--accept", "--json"])
     assert json.loads(again.stdout) == {"accepted": "nothing was held against a run"}
 
@@ -551,4 +551,4 @@ def test_an_engine_that_runs_is_asked_to_accept() -> None:
         shown = CliRunner().invoke(cli, ["doctor", "--accept"])
         assert [type(request).__name__ for request in fake.requests] == ["AcceptInstalled"]
     assert shown.stdout == "accepted: evil.pth appeared\n"
-    assert by_id(imports.import_path(Facts()))["installed"].verdict is Verdict.PROBLEM  # it is the engine's to write
+    assert by_id(imports.import_path(Facts()))["installed"].verdict is Health.PROBLEM  # it is the engine's to write

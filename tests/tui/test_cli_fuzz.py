@@ -14,9 +14,9 @@ from aisp.engine import corpus
 from aisp.engine.protocol import requests
 from aisp.store import Store
 from aisp.store.record import Failure
+from aisp.store.results.fuzz import FUZZ_CASES, REPLAY_WORDS
 from aisp.tui.cli.fuzz import CORPUS, STRATEGIES, corpus_operators
 from aisp.tui.cli.tree import cli
-from aisp.tui.fuzzes import FUZZ_CASES, REPLAY_WORDS
 from tests.tui.fake_engine import FUZZ_SEED, FakeEngine, fuzzed, isolate, make_target, start_aisp
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from aisp.store.record import Quality
-from aisp.tui.results import clocks_differ, quality_notes, timing_words
+from aisp.store.results.comparison import clocks_differ
+from aisp.tui.results import quality_notes, timing_words
 
 
 @pytest.mark.parametrize(

@@ -15,13 +15,12 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from aisp.engine.statistics import EQUIVALENCE
 from aisp.store import upkeep
 from aisp.store.migrations import LATEST
 from aisp.store.outcomes import Limiter, State, Timing, Validity, Verdict
 from aisp.store.record import Light, Quality
+from aisp.store.results.comparison import EQUIVALENCE, judge
 from aisp.tui.cli import store
-from aisp.tui.cli.compare import judge
 from aisp.tui.cli.tree import cli
 from tests.store.forged import rewrite
 from tests.tui.fake_engine import isolate, make_target, remember

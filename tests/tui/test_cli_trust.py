@@ -19,9 +19,11 @@ from aisp.kernels import catalog
 from aisp.store import Store, new_ulid
 from aisp.store import record as records
 from aisp.store.outcomes import Correctness, FindingStatus, State, Timing, Trigger, Validity, Verdict
+from aisp.store.results.audit import Kind, Outcome, Row
 from aisp.store.results.reading import Bar, Reading
+from aisp.store.results.trust import by_check, counts
 from aisp.tui.cli import audit, quarantine
-from aisp.tui.cli.follow import Followed, Follower, check_counts, result_lines, run_json, summary
+from aisp.tui.cli.follow import Followed, Follower, result_lines, run_json, summary
 from aisp.tui.cli.restore import choose
 from aisp.tui.cli.stored import history, marks, view
 from aisp.tui.cli.tree import cli
@@ -694,8 +696,8 @@ def test_checks_are_counted_once_each_by_the_gravest_thing_they_said() -> None:
         ("environment.numa", "", "passed", ""),
         ("environment.governor", "", "unavailable", "nothing to be seen"),
     )
-    counts = check_counts(run.record.findings)
-    assert counts == {"caught": 0, "suspect": 1, "unavailable": 1, "passed": 1, "not_applicable": 1}
+    counted = counts(by_check(run.record.findings).values())
+    assert counted == {"caught": 0, "suspect": 1, "unavailable": 1, "passed": 1, "not_applicable": 1}
     lines = result_lines(run)
     assert "checks: 1 suspect, 1 unavailable, 1 passed, 1 not applicable" in lines
     assert "optimized: suspect by timing.wall_clock: 1.4 times as long" in lines
@@ -856,11 +858,11 @@ def test_a_rung_that_was_caught_stands_nowhere_under_a_roof(tmp_path: Path, stat
 
 def test_an_audit_fits_80_columns(gallery: list[FixtureView]) -> None:
     rows = [
-        audit.Row(
-            "evaluation:self_modifying_tests", "evaluation", "cheat_environment", "cheat", outcome,
+        Row(
+            "evaluation:self_modifying_tests", "evaluation", "cheat_environment", Kind.CHEAT, outcome,
             ("evaluation.result_channel",), "it did", 78.7, True, 1.234, 1.1, 1.3,
         )
-        for outcome in ("caught", "unavailable")
+        for outcome in (Outcome.CAUGHT, Outcome.UNAVAILABLE)
     ]  # fmt: skip
     tables = [
         line for line in audit.lines("cpu", rows, width=80) if line.startswith("evaluat") and "it did" not in line

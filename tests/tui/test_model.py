@@ -12,6 +12,7 @@ import numpy as np
 from aisp.engine.protocol import events
 from aisp.store.outcomes import Correctness, State, Timing, Validity, Verdict
 from aisp.store.record import Quality, Quarantine
+from aisp.store.results.trust import by_category
 from aisp.tui import findings, readings
 from aisp.tui.model import (
     AA_ARM,
@@ -554,7 +555,7 @@ def test_a_run_in_which_a_cheat_was_caught_still_says_what_its_honest_rung_came_
 def test_a_check_counts_once_as_the_worst_that_it_said() -> None:
     model = Model()
     model.apply(numbered(cheat_run_events(run_id="R1")))
-    categories = findings.by_category(model.runs["R1"].record.findings)
+    categories = by_category(model.runs["R1"].record.findings)
     assert [one.name for one in categories] == ["timing", "output", "cuda"]
     assert findings.counts_text(categories) == "1 caught, 1 suspect, 1 passed, 1 unavailable, 1 n/a"
     assert [item.arm for item in categories[0].checks[0].worst] == ["cheat"]

@@ -6,12 +6,12 @@ import math
 
 import pytest
 
+from aisp.store.results.roofline import Roof
 from aisp.tui.widgets.glyphs import GraphStyle
 from aisp.tui.widgets.plot import Frame, Span
 from aisp.tui.widgets.roofplot import (
     DATASHEET,
     MEASURED,
-    Roof,
     RoofPoint,
     bar_rows,
     draw_roofs,
@@ -19,8 +19,8 @@ from aisp.tui.widgets.roofplot import (
     prefixed,
 )
 
-MEASURED_ROOF = Roof(3.0e12, 700e12, True)
-SHEET_ROOF = Roof(3.35e12, 989e12, False)
+MEASURED_ROOF = Roof(True, 3.0e12, 700e12)
+SHEET_ROOF = Roof(False, 3.35e12, 989e12)
 
 
 def cells_of(frame: Frame, owner: int) -> dict[int, list[int]]:
@@ -31,15 +31,6 @@ def cells_of(frame: Frame, owner: int) -> dict[int, list[int]]:
         if columns:
             found[number] = columns
     return found
-
-
-def test_the_roof_rises_with_bandwidth_and_is_flat_beyond_the_ridge() -> None:
-    assert MEASURED_ROOF.attainable(100.0) == 300e12
-    assert MEASURED_ROOF.attainable(1000.0) == 700e12
-    assert MEASURED_ROOF.attainable(0.0) == 3.0e12
-    assert MEASURED_ROOF.ridge == pytest.approx(233.3, abs=0.1)
-    assert Roof(None, 700e12, True).attainable(100.0) is None
-    assert Roof(None, 700e12, True).height(100.0) == 700e12
 
 
 def test_measured_is_a_solid_line_and_the_datasheet_a_dashed_one_above_it() -> None:
@@ -70,7 +61,7 @@ def test_a_letter_stands_where_its_rate_and_intensity_are() -> None:
 @pytest.mark.parametrize("size", [(80, 13), (80, 16), (100, 21), (200, 35)])
 @pytest.mark.parametrize("rate", [300e12, 700e12, 989e12])
 def test_a_letter_on_the_roof_stands_in_the_roofs_row(size: tuple[int, int], style: GraphStyle, rate: float) -> None:
-    roof = Roof(3.0e12, rate, True)
+    roof = Roof(True, 3.0e12, rate)
     frame = draw_roofs([roof], [RoofPoint("A", 1000.0, rate)], *size, style, intensity=1000.0)
     (row,) = (at for at, cells in enumerate(frame.rows[1:-2], 1) if "A" in cells.characters[6:])
     column = frame.rows[row].characters.index("A", 6)
@@ -113,7 +104,7 @@ def test_ticks_are_round_numbers_with_their_prefixes() -> None:
 
 
 def test_bars_are_as_long_as_their_rates_and_the_roofs_stand_below() -> None:
-    roofs = [Roof(3.0e12, None, True), Roof(4.0e12, None, False)]
+    roofs = [Roof(True, 3.0e12, None), Roof(False, 4.0e12, None)]
     rows = bar_rows(roofs, [("A", "baseline", 1.0e12), ("B", "optimized", 2.0e12)], 100, ascii_only=True)
     texts = [row.plain for row in rows]
     lengths = [text.count("#") for text in texts[:2]]
@@ -125,8 +116,8 @@ def test_bars_are_as_long_as_their_rates_and_the_roofs_stand_below() -> None:
 
 
 def test_a_roof_of_unknown_arithmetic_is_only_its_slope() -> None:
-    frame = draw_roofs([Roof(3.0e12, None, True)], [], 80, 24, GraphStyle.BRAILLE, intensity=10.0)
+    frame = draw_roofs([Roof(True, 3.0e12, None)], [], 80, 24, GraphStyle.BRAILLE, intensity=10.0)
     rows = cells_of(frame, MEASURED)
     tops = [min(rows[at]) for at in sorted(rows)]
     assert tops == sorted(tops, reverse=True) and len(rows) > 10
-    assert math.isclose(MEASURED_ROOF.bandwidth or 0.0, 3.0e12)
+    assert math.isclose(MEASURED_ROOF.bandwidth_bytes_per_s or 0.0, 3.0e12)

@@ -10,7 +10,6 @@ The engine runs the fixtures; this asks for a few at a time, so that Ctrl-C leav
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -18,73 +17,36 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aisp.store.outcomes import TWIN_SUFFIX, FindingStatus, State, Verdict
-from aisp.store.record import Finding, unplanned
+from aisp.store.outcomes import State
+from aisp.store.record import unplanned
+from aisp.store.results.audit import (
+    DID_NOT_RUN,
+    Kind,
+    Outcome,
+    Row,
+    again_alone,
+    by_category,
+    judge,
+    rungs_of,
+    taken,
+    tally,
+)
 from aisp.store.results.prediction import PORTABLE
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
 from aisp.tui.cli.follow import Followed, Follower, progress_line
 from aisp.tui.cli.interruptible import Interruptible
-from aisp.tui.cli.tree import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_HERE, NotHereError
+from aisp.tui.cli.tree import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_HERE
 
 if TYPE_CHECKING:
     from aisp.engine.client import Connection
     from aisp.engine.trust import FixtureView
 
-NOISE = 1.1
-"""A cheat that passes is useless where its speed-up is at most so many times the upper bound of its twin's."""
-NO_FASTER = (Verdict.SAME, Verdict.SLOWER, Verdict.UNDECIDED)
-"""Verdicts that give a cheat nothing, whatever ratio stands beside them."""
 WIDE = 120
 """Cells from which on there is room for our interval beside everything else."""
 AT_A_TIME = 4
 """Runs that are asked for before their results are in."""
-
-CHEAT, TWIN = "cheat", "twin"
-CAUGHT, USELESS, MISSED, PASSED, FLAGGED, UNAVAILABLE = (
-    "caught", "useless", "missed", "passed", "flagged", "unavailable",
-)  # fmt: skip
-OUTCOMES = (CAUGHT, USELESS, MISSED, PASSED, FLAGGED, UNAVAILABLE)
-BAD = (MISSED, FLAGGED)
-
-_NOT_REACHED = (State.CANCELLED, State.ENGINE_LOST, State.INFRA_ERROR)
-_DID_NOT_RUN = (State.UNAVAILABLE, *_NOT_REACHED)
-# An arm that ends so was stopped by the engine's own rules: it has no time that anybody could believe.
-_REFUSED = (
-    State.INCORRECT,
-    State.PREMATURE_EXIT,
-    State.TIMEOUT_PROGRESS,
-    State.TIMEOUT_TOTAL,
-    State.OUTPUT_LIMIT,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """What came of one rung of a fixture.
-
-    Attributes:
-        kind: CHEAT, or TWIN for the honest rung and for a baseline that was flagged.
-        findings: ids of the checks that caught or doubted it, the fixture's own first.
-        evidence: what the first of them saw, or why it is missed, useless or unavailable.
-        naive_speedup, naive_accepts: what a careless evaluator says of it.
-        speedup, low, high: ours; None for what was caught.
-    """
-
-    fixture: str
-    category: str
-    rung: str
-    kind: str
-    outcome: str
-    findings: tuple[str, ...] = ()
-    evidence: str = ""
-    naive_speedup: float | None = None
-    naive_accepts: bool | None = None
-    speedup: float | None = None
-    low: float | None = None
-    high: float | None = None
-    run_id: str = ""
 
 
 @dataclass(slots=True)
@@ -103,11 +65,6 @@ class Case:
     alone: set[str] = field(default_factory=set)
     left: int = 1
     refused: str = ""
-
-    @property
-    def rungs(self) -> list[str]:
-        """The twin, then the cheats."""
-        return [*([self.fixture.twin] if self.fixture.twin else []), *self.fixture.cheats]
 
 
 @click.command()
@@ -141,10 +98,7 @@ def command(ctx: click.Context, selectors: tuple[str, ...], device: str, keep_go
     audit = Audit(chosen, str(trust.gallery_root()), device=device, keep_going=keep_going)
     interrupted = asyncio.run(audit.run())
     rows = audit.rows
-    if as_json:
-        common.say_document(as_document(audit.device, rows))
-    else:
-        common.say("\n".join(lines(audit.device, rows, width=common.terminal_width())))
+    common.answer(as_json, lambda: as_document(audit.device, rows), lines, audit.device, rows)
     ctx.exit(EXIT_INTERRUPTED if interrupted else exit_status(rows))
 
 
@@ -156,21 +110,18 @@ def choose(fixtures: Sequence[FixtureView], selectors: Iterable[str]) -> list[Fi
         name = word.replace("/", ":").replace(".", ":")
         found = [fixture for fixture in fixtures if name in (fixture.category, fixture.target_id)]
         if not found:
-            import difflib  # only on the error path
-
             names = [*dict.fromkeys(f.category for f in fixtures), *(f.target_id for f in fixtures)]
-            near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
-            hint = f"did you mean {' or '.join(near)}?" if near else "`aisp bench checks` lists what proves each check"
-            raise click.UsageError(f"no fixture or category {clean_line(word)!r} in the gallery; {hint}")
+            what = f"no fixture or category {clean_line(word)!r} in the gallery"
+            raise common.unknown(what, name, names, "`aisp bench checks` lists what proves each check", most=3)
         chosen |= {fixture.target_id: fixture for fixture in found}
     return list(chosen.values()) if wanted else list(fixtures)
 
 
 def exit_status(rows: Sequence[Row]) -> int:
     """1 where a cheat was missed or a twin flagged, else 3 where nothing could be run, else 0."""
-    if any(row.outcome in BAD for row in rows):
+    if any(row.outcome.bad for row in rows):
         return EXIT_NO
-    return EXIT_GOOD if any(row.outcome != UNAVAILABLE for row in rows) else EXIT_NOT_HERE
+    return EXIT_GOOD if any(row.outcome is not Outcome.UNAVAILABLE for row in rows) else EXIT_NOT_HERE
 
 
 # -- following the engine ----------------------------------------------------------------------------------------------
@@ -183,7 +134,6 @@ class Audit(Interruptible):
         rows: what came of each rung, fixture by fixture in the order given; of those that have ended so far.
     """
 
-    TICK_S = 0.25
     LEFT = "`aisp engine status` shows what still runs"
 
     def __init__(self, fixtures: Sequence[FixtureView], root: str, *, device: str, keep_going: bool) -> None:
@@ -196,7 +146,7 @@ class Audit(Interruptible):
         self._waiting: deque[tuple[Case, list[str]]] = deque()
         for fixture in fixtures:
             case = Case(fixture)
-            self._waiting.append((case, case.rungs))
+            self._waiting.append((case, rungs_of(fixture)))
         self._going: dict[str, tuple[Case, list[str]]] = {}  # by run id: what it is to say something of
         self._follower = Follower([])
 
@@ -211,7 +161,7 @@ class Audit(Interruptible):
         ran = {
             run.record.device
             for run in self._follower.runs.values()
-            if run.record.state not in _DID_NOT_RUN and run.record.device
+            if run.record.state not in DID_NOT_RUN and run.record.device
         }
         return next((name for name in ("cuda", "cpu") if any(d.startswith(name) for d in ran)), self._device)
 
@@ -225,41 +175,29 @@ class Audit(Interruptible):
         self._drop_waiting()
         return list(self._going)
 
-    async def _work(self) -> None:
-        self._progress.show("connecting to the engine", now=True)
-        self._engine = engine = await common.connect_from_now()
-        async with engine:
-            started = time.monotonic()
-            ticker = asyncio.create_task(self._tick(started))
-            try:
-                await self._fill(engine)
-                if self._going:
-                    await self._listen(engine, started)
-            finally:
-                ticker.cancel()
-        self._progress.clear()
-        if self._going:
-            raise NotHereError("the engine went away before the end; `aisp engine logs` may say why")
-        if self.interrupts:
-            common.note("aisp: cancelled")
+    @property
+    def done(self) -> bool:
+        """See Interruptible."""
+        return not self._going
 
-    async def _listen(self, engine: Connection, started: float) -> None:
+    async def _follow(self, engine: Connection) -> None:
         from aisp.engine.protocol import events  # already imported by the connection
 
+        await self._fill(engine)
+        if not self._going:
+            return
         async for batch in engine.batches():
             for event in batch:
                 run = self._follower.apply(event)
-                if isinstance(event, events.Banner) and event.text:
-                    self._progress.clear()
-                    common.note(f"aisp: {event.severity}: {clean_line(event.text)}")
+                self.banner(event)
                 if run is not None and isinstance(event, events.RunFinished):
                     self._finished(run)
             if self._follower.gap:
                 self._follower.gap = False
                 await self._catch_up(engine)
-            self._draw(started)
+            self._draw()
             await self._fill(engine)
-            if not self._going:
+            if self.done:
                 return
 
     async def _fill(self, engine: Connection) -> None:
@@ -319,11 +257,11 @@ class Audit(Interruptible):
         case.left -= 1
         if case.left > 0:
             return
-        rows = self._judged[case.fixture.target_id] = judge(case)
+        rows = self._judged[case.fixture.target_id] = judge(case.fixture, case.runs, case.alone, case.refused)
         self._progress.clear()
         told = ", ".join(f"{row.rung} {row.outcome}{by(row)}" for row in rows)
         common.note(clean_line(f"[{len(self._judged)}/{len(self._order)}] {case.fixture.target_id}: {told}"))
-        if not self._keep_going and any(row.outcome in BAD for row in rows):
+        if not self._keep_going and any(row.outcome.bad for row in rows):
             self._drop_waiting()
 
     async def _catch_up(self, engine: Connection) -> None:
@@ -337,21 +275,15 @@ class Audit(Interruptible):
                 self._follower.runs[run_id] = Followed(stored.record, stored.quarantined)
                 self._finished(self._follower.runs[run_id])
 
-    async def _tick(self, started: float) -> None:
-        while True:
-            await asyncio.sleep(self.TICK_S)
-            self._draw(started)
-
-    def _draw(self, started: float) -> None:
+    def _draw(self) -> None:
         going = [self._follower.runs[run_id] for run_id in self._going]
         run = next((r for r in going if r.record.state is not State.PLANNED), going[0] if going else None)
         if run is not None:
             number = min(len(self._judged) + 1, len(self._order))
-            elapsed_s = time.monotonic() - started
-            self._progress.show(progress_line(run, self._follower, number, len(self._order), elapsed_s))
+            self._progress.show(progress_line(run, self._follower, number, len(self._order), self.elapsed_s))
 
 
-# -- judging -----------------------------------------------------------------------------------------------------------
+# -- telling -----------------------------------------------------------------------------------------------------------
 
 
 def by(row: Row) -> str:
@@ -359,139 +291,12 @@ def by(row: Row) -> str:
     return f" by {row.findings[0]}" if row.findings else ""
 
 
-def again_alone(run: Followed, rungs: Sequence[str]) -> list[str]:
-    """Rungs of a joint run of which it says nothing: all where a check spoke of the run as a whole, else those that
-    were not reached; but for those that were caught by name."""
-    of_run = _against(run, "")
-    found = []
-    for rung in rungs:
-        known = run.arm(rung)
-        reached = known is not None and known.state.final and known.state not in _NOT_REACHED
-        named = any(finding.status == FindingStatus.CAUGHT for finding in _against(run, rung))
-        if not named and (of_run or not reached):
-            found.append(rung)
-    return found
-
-
-def _against(run: Followed, rung: str) -> list[Finding]:
-    """What is CAUGHT or SUSPECT of one rung, the A/A arm being the baseline; of the run as a whole for ""."""
-    return [
-        finding
-        for finding in run.record.findings
-        if finding.arm.removesuffix(TWIN_SUFFIX) == rung
-        and finding.status in (FindingStatus.CAUGHT, FindingStatus.SUSPECT)
-    ]
-
-
-def judge(case: Case) -> list[Row]:
-    """A fixture's rows: its twin, its cheats, and its baseline where something was said against it."""
-    rows: list[Row] = []
-    twin_high: float | None = None
-    for rung in case.rungs:
-        kind = TWIN if rung == case.fixture.twin else CHEAT
-        run = case.runs.get(rung)
-        row = _refused(case, rung, kind) if run is None else _judged(case, rung, kind, run, twin_high)
-        if kind == TWIN:
-            twin_high = row.high or row.speedup
-        rows.append(row)
-    flagged = [found for run in case.runs.values() if (found := _baseline(case, run)) is not None]
-    return [*flagged[:1], *rows]
-
-
-def _refused(case: Case, rung: str, kind: str) -> Row:
-    why = case.refused or "it was not reached"
-    return Row(case.fixture.target_id, case.fixture.category, rung, kind, UNAVAILABLE, evidence=why)
-
-
-def _baseline(case: Case, run: Followed) -> Row | None:
-    """The baseline's row where something was said against it, or it did not end well: it is honest code too."""
-    known = run.arm(run.baseline)
-    if known is None:
-        return None
-    doubts = _against(run, run.baseline)
-    state = known.state
-    if not doubts and (state is State.OK or state in _DID_NOT_RUN or not state.final):
-        return None
-    evidence = doubts[0].evidence if doubts else f"{state.value}: {known.reason}".rstrip(": ")
-    return Row(
-        case.fixture.target_id,
-        case.fixture.category,
-        run.baseline,
-        TWIN,
-        FLAGGED,
-        tuple(dict.fromkeys(finding.check for finding in doubts)),
-        evidence,
-        run_id=run.id,
-    )
-
-
-def _judged(case: Case, rung: str, kind: str, run: Followed, twin_high: float | None) -> Row:
-    """The row of one rung by the run that speaks for it."""
-    known = run.arm(rung)
-    doubts = [*_against(run, rung), *(_against(run, "") if run.id in case.alone else [])]
-    doubts.sort(key=lambda f: (f.status != FindingStatus.CAUGHT, f.check not in case.fixture.checks))
-    state = known.state if known is not None and known.state.final else run.record.state
-    reason = (known.reason if known is not None else "") or run.record.reason
-    against = next((c for c in run.comparisons if (c.rung, c.baseline) == (rung, run.baseline)), None)
-    speedup, low, high = (against.speedup, against.low, against.high) if against is not None else (None, None, None)
-    if kind == TWIN:
-        outcome, evidence = _of_twin(state, reason, doubts)
-    else:
-        verdict = against.verdict if against is not None else Verdict.NONE
-        outcome, evidence = _of_cheat(state, reason, doubts, verdict, speedup, twin_high)
-    naive = known.naive if known is not None else None
-    shown = outcome != CAUGHT and not any(finding.status == FindingStatus.CAUGHT for finding in doubts)
-    return Row(
-        case.fixture.target_id,
-        case.fixture.category,
-        rung,
-        kind,
-        outcome,
-        tuple(dict.fromkeys(finding.check for finding in doubts)),
-        evidence,
-        naive.speedup if naive is not None else None,
-        naive.accepts if naive is not None else None,
-        *((speedup, low, high) if shown else (None, None, None)),
-        run.id,
-    )
-
-
-def _of_twin(state: State, reason: str, doubts: Sequence[Finding]) -> tuple[str, str]:
-    if doubts:
-        return FLAGGED, doubts[0].evidence
-    if state in _DID_NOT_RUN:
-        return UNAVAILABLE, reason or state.value
-    return (PASSED, "") if state is State.OK else (FLAGGED, f"{state.value}: {reason}".rstrip(": "))
-
-
-def _of_cheat(
-    state: State,
-    reason: str,
-    doubts: Sequence[Finding],
-    verdict: Verdict,
-    speedup: float | None,
-    twin_high: float | None,
-) -> tuple[str, str]:
-    if doubts and doubts[0].status == FindingStatus.CAUGHT:
-        return CAUGHT, doubts[0].evidence
-    if state in _REFUSED:
-        return CAUGHT, f"{state.value}: {reason}".rstrip(": ")
-    if state is not State.OK:
-        # It broke, which is no answer to what it tried.
-        return UNAVAILABLE, reason if state is State.UNAVAILABLE and reason else f"{state.value}: {reason}".rstrip(": ")
-    if speedup is None:
-        return UNAVAILABLE, "it passed and was not timed here, so that it claims nothing"
-    honest = 1.0 if twin_high is None else twin_high
-    told = f"{plain.speedup(speedup)}, an honest one has up to {plain.speedup(honest)}"
-    if speedup <= honest * NOISE:
-        return USELESS, told
-    if verdict in NO_FASTER:
-        return USELESS, f"{verdict.value}: {told}"
-    suspect = f"; suspect by {doubts[0].check}: {doubts[0].evidence}" if doubts else ""
-    return MISSED, told + suspect
-
-
-# -- telling -----------------------------------------------------------------------------------------------------------
+def evidence(row: Row) -> str:
+    """What was seen; of a cheat that came through what it is held against."""
+    if row.honest is None:
+        return row.evidence
+    told = f"{plain.speedup(row.speedup)}, an honest one has up to {plain.speedup(row.honest)}"
+    return "; ".join(part for part in (f"{row.verdict}: {told}" if row.verdict else told, row.evidence) if part)
 
 
 def lines(device: str, rows: Sequence[Row], *, width: int | None) -> list[str]:
@@ -501,7 +306,7 @@ def lines(device: str, rows: Sequence[Row], *, width: int | None) -> list[str]:
         [
             clean_line(row.fixture),
             clean_line(row.rung),
-            row.outcome.upper() if row.outcome in BAD else row.outcome,
+            row.outcome.upper() if row.outcome.bad else row.outcome,
             clean_line(row.findings[0]) if row.findings else plain.DASH,
             _careless(row),
             plain.speedup(row.speedup) if narrow else plain.speedup(row.speedup, row.low, row.high),
@@ -510,20 +315,20 @@ def lines(device: str, rows: Sequence[Row], *, width: int | None) -> list[str]:
     ]
     heads = ["fixture", "rung", "outcome", "by", "careless timer", "ours" if narrow else "ours [low..high]"]
     found = plain.table(heads, cells, width=width, shrink="fixture", drop=["by"])
-    told = [f"{row.fixture} {row.rung}: {row.outcome}{by(row)}: {row.evidence}" for row in rows if row.outcome in BAD]
+    told = [f"{row.fixture} {row.rung}: {row.outcome}{by(row)}: {evidence(row)}" for row in rows if row.outcome.bad]
     why: dict[str, list[str]] = {}
     for row in rows:
-        if row.outcome == UNAVAILABLE:
+        if row.outcome is Outcome.UNAVAILABLE:
             why.setdefault(clean_line(row.evidence, limit=1000), []).append(clean_line(f"{row.fixture} {row.rung}"))
     told += [f"unavailable, {reason}: {', '.join(who)}" for reason, who in why.items()]
-    matrix = [[name, *(str(counts[outcome]) for outcome in OUTCOMES)] for name, counts in by_category(rows)]
+    matrix = [[name, *map(str, counts.values())] for name, counts in by_category(rows)]
     total = tally(rows)
-    matrix.append(["all", *(str(total[outcome]) for outcome in OUTCOMES)])
+    matrix.append(["all", *map(str, total.values())])
     return [
         *found,
         *(["", *(clean_line(line, limit=2000) for line in told)] if told else []),
         "",
-        *plain.table(["category", *OUTCOMES], matrix, right=OUTCOMES, width=width),
+        *plain.table(["category", *Outcome], matrix, right=list(Outcome), width=width),
         "",
         f"=> on {clean_line(device)}: {summary(rows)}",
     ]
@@ -539,32 +344,17 @@ def _careless(row: Row) -> str:
 def summary(rows: Sequence[Row]) -> str:
     """ "12 cheats: 10 caught, 2 useless; 8 twins: 8 passed; a careless evaluator takes 11 of 12 ..."."""
     parts = []
-    for kind in (CHEAT, TWIN):
-        here = [row for row in rows if row.kind == kind]
-        counts = tally(here)
-        told = [f"{counts[outcome]} {outcome}" for outcome in OUTCOMES if counts[outcome]]
+    for kind in Kind:
+        here = [row for row in rows if row.kind is kind]
+        told = [f"{count} {outcome}" for outcome, count in tally(here).items() if count]
         parts.append(f"{len(here)} {kind}{'' if len(here) == 1 else 's'}: {', '.join(told) or plain.DASH}")
-    asked = [row for row in rows if row.kind == CHEAT and row.naive_speedup is not None]
-    taken = [row for row in asked if row.naive_accepts and (row.naive_speedup or 0.0) > NOISE]
+    asked, took = taken(rows)
     if asked:
-        parts.append(f"a careless evaluator takes {len(taken)} of {len(asked)} cheats for faster and right")
+        parts.append(f"a careless evaluator takes {took} of {asked} cheats for faster and right")
     return "; ".join(parts)
 
 
-def tally(rows: Iterable[Row]) -> dict[str, int]:
-    """How many came to which outcome."""
-    counts = dict.fromkeys(OUTCOMES, 0)
-    for row in rows:
-        counts[row.outcome] += 1
-    return counts
-
-
-def by_category(rows: Sequence[Row]) -> list[tuple[str, dict[str, int]]]:
-    """The confusion matrix: outcomes by category, in the order in which they came."""
-    return [
-        (category, tally(row for row in rows if row.category == category))
-        for category in dict.fromkeys(row.category for row in rows)
-    ]
+_FIGURES = ("naive_speedup", "naive_accepts", "speedup", "low", "high")
 
 
 def as_document(device: str, rows: Sequence[Row]) -> dict[str, Any]:
@@ -575,18 +365,11 @@ def as_document(device: str, rows: Sequence[Row]) -> dict[str, Any]:
         "fixtures": [
             {
                 "id": row.fixture,
-                "category": row.category,
-                "rung": row.rung,
-                "kind": row.kind,
-                "outcome": row.outcome,
+                **{name: getattr(row, name) for name in ("category", "rung", "kind", "outcome")},
                 "finding": row.findings[0] if row.findings else None,
                 "findings": list(row.findings),
-                "evidence": row.evidence,
-                "naive_speedup": row.naive_speedup,
-                "naive_accepts": row.naive_accepts,
-                "speedup": row.speedup,
-                "low": row.low,
-                "high": row.high,
+                "evidence": evidence(row),
+                **{name: getattr(row, name) for name in _FIGURES},
                 "run_id": row.run_id or None,
             }
             for row in rows

@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from aisp.store.outcomes import FindingStatus
-from aisp.store.results import standing
+from aisp.store.results import trust
 from aisp.store.results.reading import Reading
 from aisp.store.text import clean_line
 from aisp.tui import plain
@@ -18,10 +19,7 @@ from aisp.tui.cli import common
 
 if TYPE_CHECKING:
     from aisp.engine.trust import CheckView, IssueView
-    from aisp.store import History
 
-LOOK_BACK_RUNS = 50
-"""How many runs are looked through for the newest that came to an end of its own and was checked."""
 WORDS = {
     FindingStatus.CAUGHT: "CAUGHT",
     FindingStatus.SUSPECT: "SUSPECT",
@@ -47,23 +45,17 @@ def command(wanted: str | None, issues: bool, as_json: bool) -> None:
 
     Exit status: 0; 2 no such run, or TARGET has none that was checked; 3 the store cannot be read.
     """
-    from aisp.engine import trust  # every category's file and the gallery: only where they are listed
+    from aisp.engine import trust as registry  # every category's file and the gallery: only where they are listed
 
     if issues:
         if wanted is not None:
             raise click.UsageError("--issues are of no run; leave RUN out")
-        told = trust.issues()
-        if as_json:
-            common.say_document([issue_json(issue) for issue in told])
-        else:
-            common.say("\n".join(issue_lines(told, width=common.terminal_width())))
+        told = registry.issues()
+        common.answer(as_json, lambda: [issue_json(issue) for issue in told], issue_lines, told)
         return
     run = look(wanted)
-    listed = trust.listing()
-    if as_json:
-        common.say_document([check_json(check, run) for check in listed])
-    else:
-        common.say("\n".join(lines(listed, run, width=common.terminal_width())))
+    listed = registry.listing()
+    common.answer(as_json, lambda: [check_json(check, run) for check in listed], lines, listed, run)
 
 
 def look(wanted: str | None) -> Reading | None:
@@ -77,9 +69,9 @@ def look(wanted: str | None) -> Reading | None:
         kept = stored.marks()
         if wanted is not None and ":" not in wanted:  # every target's id has one, no run's id does
             return stored.view(opened.run(wanted), kept)
-        run = _newest(opened, wanted)
-        if run is not None:
-            return stored.view(opened.run(run), kept)
+        found = trust.newest_checked(opened.newest(trust.LOOK_BACK_RUNS, wanted))
+        if found is not None:
+            return stored.view(found, kept)
     if wanted is not None:
         raise click.UsageError(
             f"no run of {clean_line(wanted)!r} that was checked is stored; `aisp bench run --targets ID` makes one"
@@ -87,38 +79,15 @@ def look(wanted: str | None) -> Reading | None:
     return None
 
 
-def _newest(opened: History, target: str | None) -> str | None:
-    """Id of the newest result that was checked."""
-    for record in opened.newest(LOOK_BACK_RUNS, target):
-        if record.findings and standing.is_result(record):
-            return record.id
-    return None
-
-
-def said_of(run: Reading | None) -> dict[str, list[tuple[str, FindingStatus, str]]]:
-    """(arm, status, evidence) of each check in a run; the arm is "" where it spoke of the run as a whole."""
-    found: dict[str, list[tuple[str, FindingStatus, str]]] = {}
-    for finding in run.record.findings if run is not None else ():
-        found.setdefault(finding.check, []).append((finding.arm, FindingStatus(finding.status), finding.evidence))
-    return found
-
-
-def gravest(statuses: Iterable[FindingStatus]) -> FindingStatus | None:
-    """What several answers of one check come down to; None where there is none."""
-    given = set(statuses)
-    return next((status for status in WORDS if status in given), None)
-
-
 def lines(checks: Sequence[CheckView], run: Reading | None, *, width: int | None) -> list[str]:
     """The checks for people: a table per category, and below it what was caught, suspect, or could not be asked."""
-    said = said_of(run)
+    said = trust.by_check(run.record.findings) if run is not None else {}
     found: list[str] = []
     for category, here in _by_category(checks):
         rows = []
         told: dict[str, None] = {}
         for check in here:
-            answers = said.get(check.id, [])
-            status = gravest(status for _, status, _ in answers)
+            answers = said.get(check.id)
             rows.append(
                 [
                     clean_line(check.id.partition(".")[2]),
@@ -127,28 +96,26 @@ def lines(checks: Sequence[CheckView], run: Reading | None, *, width: int | None
                     clean_line(str(check.when)),
                     clean_line(", ".join(str(need) for need in check.needs)) or plain.DASH,
                     f"{len(check.cheats)}/{len(check.twins)}",
-                    WORDS[status] if status is not None else plain.DASH,
+                    WORDS[answers.status] if answers is not None else plain.DASH,
                 ]
             )
-            for arm, state, evidence in answers:
-                if state in TOLD:
+            for one in answers.findings if answers is not None else ():
+                if one.status in TOLD:
                     told.setdefault(
-                        clean_line(f"{check.id}: {WORDS[state]}, {arm or 'the run'}: {evidence}", limit=2000)
+                        clean_line(
+                            f"{check.id}: {WORDS[one.status]}, {one.arm or 'the run'}: {one.evidence}", limit=2000
+                        )
                     )
         heads = [category, "what", "how", "looks", "needs", "cheats/twins", "last run"]
         if width is not None and width < WIDE:
             heads, rows = _narrow(heads), [_narrow(row) for row in rows]
         drop = ["cheats/twins", "how"]
         found += [*plain.table(heads, rows, width=width, shrink="what", drop=drop), *told, ""]
-    counts: dict[FindingStatus, int] = {}
-    for check in checks:
-        status = gravest(status for _, status, _ in said.get(check.id, []))
-        if status is not None:
-            counts[status] = counts.get(status, 0) + 1
+    counts = trust.counts(said[check.id] for check in checks if check.id in said)
     what = f"{len(checks)} checks"
     if run is None:
         return [*found, f"=> {what}; no run that was checked is stored yet"]
-    numbers = ", ".join(f"{counts[status]} {WORDS[status]}" for status in WORDS if status in counts)
+    numbers = ", ".join(f"{counts[status]} {WORDS[status]}" for status in WORDS if counts[status])
     where = clean_line(f"run {run.id} of {run.record.target}, {plain.local_time(run.record.wall)}")
     return [*found, f"=> {what}; {where}: {numbers or 'was not checked'}"]
 
@@ -167,29 +134,21 @@ def _by_category(checks: Sequence[CheckView]) -> list[tuple[str, list[CheckView]
 
 def check_json(check: CheckView, run: Reading | None) -> dict[str, Any]:
     """A check for JSON; the schema is in docs/commands.md."""
-    answers = said_of(run).get(check.id, [])
+    answers = trust.by_check(run.record.findings).get(check.id) if run is not None else None
     last: Mapping[str, Any] | None = None
-    if run is not None and answers:
+    if run is not None and answers is not None:
         last = {
             "run_id": run.id,
             "target": run.record.target,
             "wall": run.record.wall,
-            "status": gravest(status for _, status, _ in answers),
-            "said": [{"arm": arm, "status": status, "evidence": evidence} for arm, status, evidence in answers],
+            "status": answers.status,
+            "said": [
+                {"arm": f.arm, "status": f.status, "evidence": f.evidence}
+                for f in run.record.findings
+                if f.check == check.id
+            ],
         }
-    return {
-        "id": check.id,
-        "category": check.category,
-        "title": check.title,
-        "about": check.about,
-        "issues": list(check.issues),
-        "when": str(check.when),
-        "needs": [str(need) for need in check.needs],
-        "how": str(check.how),
-        "cheats": list(check.cheats),
-        "twins": list(check.twins),
-        "last": last,
-    }
+    return {**asdict(check), "last": last}
 
 
 def issue_lines(issues: Sequence[IssueView], *, width: int | None) -> list[str]:
@@ -219,13 +178,4 @@ def issue_lines(issues: Sequence[IssueView], *, width: int | None) -> list[str]:
 
 def issue_json(issue: IssueView) -> dict[str, Any]:
     """An issue for JSON; the schema is in docs/commands.md."""
-    return {
-        "id": issue.id,
-        "category": issue.category,
-        "what": issue.what,
-        "how": str(issue.how),
-        "answer": issue.answer,
-        "checks": list(issue.checks),
-        "fixture": issue.fixture or None,
-        "listed": issue.listed,
-    }
+    return {**asdict(issue), "category": issue.category, "fixture": issue.fixture or None}

@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -73,6 +73,15 @@ def find_target(catalog: Catalog, target_id: str) -> Target:
         return catalog.find(target_id)
     except LookupError as error:
         raise click.UsageError(str(error.args[0])) from None
+
+
+def unknown(what: str, word: str, names: Sequence[str], otherwise: str, *, most: int = 2) -> click.UsageError:
+    """Wrong usage: there is no such thing; the names that come nearest, or what else to do."""
+    import difflib  # only on the error path
+
+    near = difflib.get_close_matches(word, names, n=most, cutoff=0.4)
+    hint = f"did you mean {' or '.join(near)}?" if near else otherwise
+    return click.UsageError(f"{what}; {hint}")
 
 
 def needs_text(needs: Needs) -> str:
@@ -173,6 +182,15 @@ def say_document(value: Any) -> None:
 def say_line(value: Any) -> None:
     """Print one JSON object on a line of its own."""
     click.echo(plain.json_line(value))
+
+
+def answer(as_json: bool, document: Callable[[], Any], lines: Callable[..., Iterable[str]], *told: Any) -> None:
+    """Print the one JSON document that is asked for, or for people the lines about what is told, as wide as there is
+    room."""
+    if as_json:
+        say_document(document())
+    else:
+        say("\n".join(lines(*told, width=terminal_width())))
 
 
 _COLOURS = {"faster": "blue", "same": "cyan", "undecided": "yellow", "ok": "", "none": ""}

@@ -9,15 +9,15 @@ import click
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common, imports, machine
-from aisp.tui.cli.facts import Check, Facts, Verdict
+from aisp.tui.cli.facts import Check, Facts, Health
 
 SIGNS = {
-    Verdict.OK: "ok",
-    Verdict.WARNING: "warning",
-    Verdict.PROBLEM: "PROBLEM",
-    Verdict.UNKNOWN: "cannot tell",
+    Health.OK: "ok",
+    Health.WARNING: "warning",
+    Health.PROBLEM: "PROBLEM",
+    Health.UNKNOWN: "cannot tell",
 }
-_COLOURS = {Verdict.WARNING: "yellow", Verdict.PROBLEM: "red"}
+_COLOURS = {Health.WARNING: "yellow", Health.PROBLEM: "red"}
 
 
 @click.command()
@@ -51,7 +51,7 @@ def command(ctx: click.Context, accept: bool, as_json: bool) -> None:
             colour = _COLOURS.get(check.verdict)
             click.echo(click.style(line, fg=colour) if colour else line)
         common.say(f"\n{summary(found)}")
-    ctx.exit(1 if any(check.verdict is Verdict.PROBLEM for check in found) else 0)
+    ctx.exit(1 if any(check.verdict is Health.PROBLEM for check in found) else 0)
 
 
 def examine(facts: Facts) -> list[Check]:
@@ -65,7 +65,7 @@ def examine(facts: Facts) -> list[Check]:
         except Exception as error:
             # A machine is stranger than any list of exceptions; the other checks must still be shown.
             reason = f"could not be looked at: {type(error).__name__}: {error}"
-            found.append(Check(look.__name__, look.__name__.replace("_", " "), Verdict.UNKNOWN, reason))
+            found.append(Check(look.__name__, look.__name__.replace("_", " "), Health.UNKNOWN, reason))
     progress.clear()
     return found
 
@@ -86,7 +86,7 @@ def lines(found: list[Check]) -> list[str]:
 
 def summary(found: list[Check]) -> str:
     """How many of which."""
-    counts = {verdict: sum(check.verdict is verdict for check in found) for verdict in Verdict}
+    counts = {verdict: sum(check.verdict is verdict for check in found) for verdict in Health}
     return ", ".join(f"{count} {SIGNS[verdict].lower()}" for verdict, count in counts.items() if count)
 
 
@@ -94,5 +94,5 @@ def as_document(found: list[Check]) -> dict[str, Any]:
     """The checks for JSON; the schema is in docs/commands.md."""
     return {
         "checks": [{"id": c.id, "title": c.title, "state": c.verdict, "value": c.value, "fix": c.fix} for c in found],
-        "counts": {verdict.value: sum(c.verdict is verdict for c in found) for verdict in Verdict},
+        "counts": {verdict.value: sum(c.verdict is verdict for c in found) for verdict in Health},
     }

@@ -40,7 +40,7 @@ def start(as_json: bool) -> None:
 
     Exit status: 0 it runs; 3 it could not be started.
     """
-    from aisp.engine.client import EngineMismatchError, EngineUnavailableError, build_id, connect
+    from aisp.engine.client import EngineMismatchError, EngineUnavailableError, connect
 
     async def ask() -> tuple[bool, Connection]:
         try:
@@ -53,16 +53,7 @@ def start(as_json: bool) -> None:
     async def go() -> dict[str, Any]:
         started, connection = await ask()
         async with connection:
-            welcome = connection.welcome
-            return {
-                "running": True,
-                "started": started,
-                "pid": welcome.pid,
-                "build": welcome.build,
-                "same_build": welcome.build == build_id(),
-                "state_dir": welcome.state_dir,
-                "socket": str(connection.socket),
-            }
+            return {**_head(connection), "started": started}
 
     result = asyncio.run(go())
     if as_json:
@@ -82,21 +73,12 @@ def status(ctx: click.Context, as_json: bool) -> None:
 
     Exit status: 0 it runs; 1 none runs; 3 it runs and does not answer.
     """
-    from aisp.engine.client import EngineMismatchError, EngineUnavailableError, build_id, connect
+    from aisp.engine.client import EngineMismatchError, EngineUnavailableError, connect
 
     async def ask() -> tuple[dict[str, Any], Status | None]:
         async with await connect(start=False, accept_mismatch=True, wait=False) as connection:
             welcome = connection.welcome
-            head = {
-                "running": True,
-                "pid": welcome.pid,
-                "build": welcome.build,
-                "same_build": welcome.build == build_id(),
-                "protocol": welcome.protocol,
-                "compatible": welcome.compatible,
-                "state_dir": welcome.state_dir,
-                "socket": str(connection.socket),
-            }
+            head = {**_head(connection), "protocol": welcome.protocol, "compatible": welcome.compatible}
             return head, await connection.status() if welcome.compatible else None
 
     held = lock.holder()
@@ -120,22 +102,26 @@ def status(ctx: click.Context, as_json: bool) -> None:
     common.say("\n".join(status_lines(head, answer)))
 
 
-def _status_json(answer: Status) -> dict[str, Any]:
-    from msgspec import structs  # already imported with the client
+def _head(connection: Connection) -> dict[str, Any]:
+    """Which engine it is, for JSON."""
+    from aisp.engine.client import build_id
 
+    welcome = connection.welcome
     return {
-        "uptime_s": answer.uptime_s,
-        "rss_bytes": answer.rss_bytes,
-        "devices": [structs.asdict(device) for device in answer.devices],
-        "gpu_note": answer.gpu_note,
-        "queue": [structs.asdict(item) for item in answer.queue],
-        "watches": [structs.asdict(item) for item in answer.watches],
-        "warm_workers": answer.warm_workers,
-        "viewers": answer.clients,
-        "runs_done": answer.runs_done,
-        "starting": answer.starting,
-        "store_note": answer.store_note,
+        "running": True,
+        "pid": welcome.pid,
+        "build": welcome.build,
+        "same_build": welcome.build == build_id(),
+        "state_dir": welcome.state_dir,
+        "socket": str(connection.socket),
     }
+
+
+def _status_json(answer: Status) -> dict[str, Any]:
+    from msgspec import to_builtins  # already imported with the client
+
+    told = {name: value for name, value in to_builtins(answer).items() if name not in ("type", "seq", "to", "pid")}
+    return told | {"viewers": answer.clients}  # its name of before, for readers of schema 2
 
 
 def status_lines(head: dict[str, Any], answer: Status | None) -> list[str]:
@@ -156,7 +142,7 @@ def status_lines(head: dict[str, Any], answer: Status | None) -> list[str]:
         lines.append(clean_line(answer.store_note))
     lines.append(
         f"up {plain.duration(answer.uptime_s)}, {plain.size(answer.rss_bytes)}, "
-        f"{answer.warm_workers} warm workers, {answer.clients} viewers, {answer.runs_done} runs done"
+        f"{answer.warm_workers} warm workers, {answer.clients} clients, {answer.runs_done} runs done"
     )
     for device in answer.devices:
         facts = [

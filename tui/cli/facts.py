@@ -1,4 +1,4 @@
-"""The words of `aisp doctor`: what a check says (`Check`, `Verdict`), and where checks look (`Facts`, `run`)."""
+"""The words of `aisp doctor`: what a check says (`Check`, `Health`), and where checks look (`Facts`, `run`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COMMAND_PATIENCE_S = 3.0
 CAP_SYS_ADMIN = 21
 
 
-class Verdict(enum.StrEnum):
+class Health(enum.StrEnum):
     """How a check went."""
 
     OK = "ok"
@@ -29,9 +29,26 @@ class Check:
 
     id: str
     title: str
-    verdict: Verdict
+    verdict: Health
     value: str
     fix: str = ""
+
+
+def check(
+    id: str,
+    title: str,
+    value: str,
+    fix: str = "",
+    *,
+    problem: bool = False,
+    warning: bool = False,
+    unknown: bool = False,
+) -> Check:
+    """A check that went as the first of these that is true says, well where none is; the fix stands where one is
+    needed."""
+    told = ((problem, Health.PROBLEM), (warning, Health.WARNING), (unknown, Health.UNKNOWN))
+    health = next((health for is_so, health in told if is_so), Health.OK)
+    return Check(id, title, health, value, fix if health is not Health.OK else "")
 
 
 @dataclass(frozen=True, slots=True)

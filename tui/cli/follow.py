@@ -15,14 +15,16 @@ import msgspec
 
 from aisp.engine import following
 from aisp.engine.protocol import events
-from aisp.engine.speed_of_light import at_fast_host_ms
-from aisp.store.outcomes import Correctness, FindingStatus, Limiter, State, Validity, Verdict
-from aisp.store.record import Arm, Finding, unplanned
+from aisp.store.outcomes import FindingStatus, Limiter, State
+from aisp.store.record import Arm, unplanned
+from aisp.store.results.comparison import clocks_differ
 from aisp.store.results.prediction import PORTABLE
 from aisp.store.results.reading import Reading, of_quarantine
+from aisp.store.results.speed_of_light import at_fast_host_ms
+from aisp.store.results.trust import TOLD_FIRST, by_check, counts
 from aisp.store.text import clean, clean_line
 from aisp.tui import plain
-from aisp.tui.results import clocks_differ, quality_notes, timing_words
+from aisp.tui.results import quality_notes, timing_words
 
 SCHEMA = 2
 """Of a run as JSON; docs/commands.md says what changed with each."""
@@ -119,18 +121,18 @@ def summary(run: Reading) -> str:
         if marked:
             return marked
         return "correct, not timed" if run.best_ms is None else f"correct, {plain.milliseconds(run.best_ms)} ms"
-    verdict = "no verdict," if end.verdict == Verdict.NONE else end.verdict
+    verdict = end.verdict if end.verdict.known else "no verdict,"
     text = f"{verdict} {plain.speedup(best.speedup, best.low, best.high)} by {best.rung}"
     if marked:
         return f"{text}; {marked}"
-    if end.validity in (Validity.SUSPECT, Validity.CAUGHT):
+    if end.validity.doubted:
         text += f", but {end.validity}: {end.reason or clean_line(_doubts(run)) or 'the times are not to be believed'}"
     return text
 
 
 def _doubts(run: Reading) -> str:
     """Why a run is SUSPECT, where its end does not say."""
-    doubts = [f"{f.check}: {f.evidence}" for f in run.record.findings if f.status == FindingStatus.SUSPECT]
+    doubts = [f"{f.check}: {f.evidence}" for f in run.found(FindingStatus.SUSPECT)]
     doubts += [f"without {', '.join(run.record.without)}"] if run.record.without else []
     return "; ".join(doubts)
 
@@ -265,39 +267,19 @@ def naive_lines(run: Reading, arms: Sequence[Arm], *, width: int | None = None) 
     return [*plain.table(heads, rows, width=width, shrink="rung"), *notes]
 
 
-_WORST_FIRST = (
-    FindingStatus.CAUGHT,
-    FindingStatus.SUSPECT,
-    FindingStatus.UNAVAILABLE,
-    FindingStatus.PASSED,
-    FindingStatus.NOT_APPLICABLE,
-)
-
-
-def check_counts(findings: Iterable[Finding]) -> dict[str, int]:
-    """How many checks came to which status; a check counts once, with the worst that it said of any arm."""
-    worst: dict[str, int] = {}
-    for finding in findings:
-        rank = _WORST_FIRST.index(finding.status)
-        worst[finding.check] = min(rank, worst.get(finding.check, rank))
-    return {status.value: sum(found == rank for found in worst.values()) for rank, status in enumerate(_WORST_FIRST)}
-
-
 def trust_lines(run: Reading) -> list[str]:
     """What checks found in a run: every CAUGHT and SUSPECT with its evidence, marks from earlier runs, and how many
     passed, had nothing to ask, or could not be asked."""
     lines = []
     findings = run.record.findings
-    for status in (FindingStatus.CAUGHT, FindingStatus.SUSPECT):
-        lines += [
-            f"{f.arm or 'the run'}: {status.value} by {f.check}: {f.evidence}" for f in findings if f.status == status
-        ]
+    for status in TOLD_FIRST:
+        lines += [f"{f.arm or 'the run'}: {status.value} by {f.check}: {f.evidence}" for f in run.found(status)]
     lines += [of_quarantine(held).sentence for held in run.quarantined.values()]
     if run.record.without:
         lines.append(f"left out on request, so without a verdict: {', '.join(run.record.without)}")
     if findings:
-        counts = check_counts(findings)
-        told = [f"{number} {status.replace('_', ' ')}" for status, number in counts.items() if number]
+        counted = counts(by_check(findings).values())
+        told = [f"{number} {status.replace('_', ' ')}" for status, number in counted.items() if number]
         lines.append(f"checks: {', '.join(told)}")
     return [clean_line(line, limit=2000) for line in lines]
 
@@ -341,7 +323,7 @@ def _row(run: Reading, arm: Arm) -> Sequence[str]:
         verdict = arm.state.value
     elif bar is not None:
         verdict = bar.word
-    elif against is not None and against.verdict != Verdict.NONE:
+    elif against is not None and against.verdict.known:
         verdict = against.verdict.value
     return [
         arm.rung,
@@ -351,7 +333,7 @@ def _row(run: Reading, arm: Arm) -> Sequence[str]:
         plain.DASH if against is None else plain.speedup(against.speedup, against.low, against.high),
         verdict,
         plain.percent(arm.sol),
-        plain.DASH if arm.correctness is Correctness.UNKNOWN else arm.correctness.value,
+        arm.correctness.value if arm.correctness.known else plain.DASH,
     ]
 
 
@@ -393,7 +375,7 @@ def exit_status(runs: Iterable[Reading], *, required: Iterable[str] | None = Non
     not_here = any(must is None or target in must for target in refused)
     for run in runs:
         state = run.record.state
-        if run.record.validity in (Validity.SUSPECT, Validity.CAUGHT) or run.bars:
+        if run.record.validity.doubted or run.bars:
             return 1
         if state is State.OK:
             done = True

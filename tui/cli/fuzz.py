@@ -10,21 +10,35 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
-from aisp.store.outcomes import CaseVerdict, FuzzVerdict
+from aisp.store.outcomes import FuzzVerdict
+from aisp.store.results.fuzz import (
+    FUZZ_CASES,
+    RIGHT,
+    WRONG,
+    Judged,
+    Operator,
+    careless,
+    case_text,
+    flagged,
+    overall,
+    smallest,
+)
+from aisp.store.results.fuzz import (
+    judged as judged_rungs,
+)
 from aisp.store.text import clean, clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
 from aisp.tui.cli.interruptible import Interruptible
 from aisp.tui.cli.tree import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_HERE, NotHereError
-from aisp.tui.fuzzes import FUZZ_CASES, case_text
 
 if TYPE_CHECKING:
     from aisp.engine.client import Connection
@@ -38,7 +52,6 @@ STRATEGIES = ("boundary", "regular", "mixed", "adversarial", "nonfinite", "huge"
 """Names of checks.oracle.schema.Strategy, which a face does not import; a test holds the two together."""
 STEPS = 10
 """How many lines of progress a fuzz writes where stderr is no terminal, beside those of its failures."""
-RIGHT, WRONG = "right", "wrong"
 
 
 @click.command()
@@ -122,11 +135,9 @@ def command(
             ]
         )
         interrupted = asyncio.run(following.run())
-        judged = [Judged.of(operator, ask) for operator, ask in zip(operators, following.asks, strict=True)]
-        if as_json:
-            common.say_document(corpus_document(following.seed, cases, judged))
-        else:
-            common.say("\n".join(corpus_lines(following.seed, judged, width=common.terminal_width())))
+        judged = [as_judged(operator, ask) for operator, ask in zip(operators, following.asks, strict=True)]
+        drawn = following.seed
+        common.answer(as_json, lambda: corpus_document(drawn, cases, judged), corpus_lines, drawn, judged)
         ctx.exit(EXIT_INTERRUPTED if interrupted else corpus_status(judged))
     sent = "" if root is None else common.engine_roots([root])[0]
     target = find_target(target_id, root)
@@ -169,7 +180,7 @@ def find_target(target_id: str, root: str | None) -> Target:
     if root is None and is_operator(target_id):
         from aisp.engine import corpus  # the oracle's schema and numpy: only where the corpus is meant
 
-        operators = {short_name(target.id): target for target in corpus.load().targets}
+        operators = {target.id.rpartition(":")[2]: target for target in corpus.load().targets}
         name = target_id.removeprefix(f"{CORPUS}:")
         if name not in operators:
             import difflib  # only on the error path
@@ -180,24 +191,11 @@ def find_target(target_id: str, root: str | None) -> Target:
     return common.find_target(common.load_catalog([root] if root else []), target_id)
 
 
-def short_name(target_id: str) -> str:
-    """An operator's name without its group: "softmax" of "rows:softmax"."""
-    return target_id.rpartition(":")[2]
-
-
-def overall(rungs: Iterable[RungFuzz]) -> FuzzVerdict:
-    """The gravest verdict; UNDECIDED where no rung was judged."""
-    found = {rung.verdict for rung in rungs}
-    order = (FuzzVerdict.WRONG, FuzzVerdict.DOUBTED, FuzzVerdict.RIGHT)
-    return next((verdict for verdict in order if verdict in found), FuzzVerdict.UNDECIDED)
-
-
 def exit_status(record: Fuzz, *, named: Sequence[str] = ()) -> int:
     """What a fuzz means as an exit status; see the command."""
-    verdict = overall(record.rungs)
-    if verdict is FuzzVerdict.WRONG:
+    if overall(record.rungs).wrong:
         return EXIT_NO
-    judged = {rung.rung for rung in record.rungs if rung.verdict is not FuzzVerdict.UNDECIDED}
+    judged = judged_rungs(record)
     return EXIT_GOOD if record.state == "done" and judged and judged >= set(named) else EXIT_NOT_HERE
 
 
@@ -249,7 +247,6 @@ class Following(Interruptible):
         seed: of the first fuzz; the others are asked for with it, where they name none.
     """
 
-    TICK_S = 0.25
     LEFT = "`aisp engine status` shows what still runs; what a fuzz finds is stored"
 
     def __init__(self, asks: Sequence[Ask]) -> None:
@@ -258,7 +255,6 @@ class Following(Interruptible):
         self.seed: int | None = None
         self._waiting = deque(self.asks)
         self._going: Ask | None = None
-        self._started = 0.0
 
     @property
     def cancellable(self) -> bool:
@@ -270,28 +266,18 @@ class Following(Interruptible):
         self._waiting.clear()
         return [self._going.id] if self._going is not None else []
 
-    async def _work(self) -> None:
-        self._progress.show("connecting to the engine", now=True)
-        self._engine = engine = await common.connect_from_now()
-        self._started = time.monotonic()
-        async with engine:
-            ticker = asyncio.create_task(self._tick())
-            try:
-                if await self._next(engine):
-                    await self._listen(engine)
-            finally:
-                ticker.cancel()
-        self._progress.clear()
-        if self._going is not None:
-            raise NotHereError("the engine went away before the end; `aisp engine logs` may say why")
-        if self.interrupts:
-            common.note("aisp: cancelled")
+    @property
+    def done(self) -> bool:
+        """See Interruptible."""
+        return self._going is None
+
+    async def _follow(self, engine: Connection) -> None:
+        if await self._next(engine):
+            await self._listen(engine)
 
     async def _next(self, engine: Connection) -> bool:
         """Ask for what comes next; False where nothing is left. Where there is but one thing to ask for, a refusal ends
         the command."""
-        import msgspec  # already imported by the connection
-
         self._going = None
         while self._waiting:
             ask = self._waiting.popleft()
@@ -314,10 +300,8 @@ class Following(Interruptible):
 
         async for batch in engine.batches():
             for event in batch:
-                if isinstance(event, events.Banner) and event.text:
-                    self._progress.clear()
-                    common.note(f"aisp: {event.severity}: {clean_line(event.text)}")
-                elif isinstance(event, events.Gap) and self._going is not None:
+                self.banner(event)
+                if isinstance(event, events.Gap) and self._going is not None:
                     self._going.deaf = True
                     await self._catch_up(engine, self._going)
                 elif self._going is not None and getattr(event, "fuzz_id", "") == self._going.id:
@@ -336,7 +320,7 @@ class Following(Interruptible):
             self.seed = event.seed if self.seed is None else self.seed
         elif isinstance(event, events.FuzzCase):
             before, ask.case = ask.case, max(ask.case, event.number + 1)
-            ask.failing += CaseVerdict(event.verdict).failing
+            ask.failing += event.verdict.failing
             if ask.cases and ask.case * STEPS // ask.cases > before * STEPS // ask.cases:
                 self._progress.step(f"{self._place(ask)}{_counted(ask)}")
         elif isinstance(event, events.FuzzFailure):
@@ -380,14 +364,9 @@ class Following(Interruptible):
             self._going = None
             raise NotHereError("the end was lost on the way from the engine; ask again")
 
-    async def _tick(self) -> None:
-        while True:
-            await asyncio.sleep(self.TICK_S)
-            self._draw()
-
     def _draw(self) -> None:
         if self._going is not None:
-            elapsed = plain.duration(time.monotonic() - self._started)
+            elapsed = plain.duration(self.elapsed_s)
             self._progress.show(f"{self._place(self._going)}{_counted(self._going)}  {elapsed}")
 
     def _place(self, ask: Ask) -> str:
@@ -412,11 +391,6 @@ def by_strategy_text(tallies: Mapping[str, Tally]) -> str:
     """Strategies of which a case failed: "boundary 12/40, mixed 3/40"; a dash where none did."""
     failing = [f"{name} {tally.failing}/{tally.cases}" for name, tally in tallies.items() if tally.failing]
     return clean_line(", ".join(failing)) or plain.DASH
-
-
-def smallest(rung: RungFuzz, failures: Mapping[str, Failure]) -> Failure | None:
-    """The smallest failing case of a rung; None where it has none, or it could not be read."""
-    return next((failures[name] for name in rung.failures if name in failures), None)
 
 
 def naive_words(naive: NaiveOpinion | None) -> list[str]:
@@ -495,14 +469,16 @@ def _figure(value: float) -> str:
     return plain.count(int(value)) if whole else plain.number(value, 3)
 
 
+_HINTS = {FuzzVerdict.DOUBTED: " (only triage cases failed: look at them first)"}
+
+
 def summary(record: Fuzz) -> str:
     """The outcome on one line: the rungs of each verdict, and why it ended before its end."""
     told = []
     for verdict in (FuzzVerdict.WRONG, FuzzVerdict.DOUBTED, FuzzVerdict.UNDECIDED, FuzzVerdict.RIGHT):
         named = [rung.rung for rung in record.rungs if rung.verdict is verdict]
         if named:
-            hint = " (only triage cases failed: look at them first)" if verdict is FuzzVerdict.DOUBTED else ""
-            told.append(f"{verdict}: {', '.join(named)}{hint}")
+            told.append(f"{verdict}: {', '.join(named)}{_HINTS.get(verdict, '')}")
     if record.state != "done":
         told.append(f"{record.state}: {record.reason}")
     return clean_line(f"=> {'; '.join(told) or 'no rung was tried'}", limit=2000)
@@ -510,35 +486,19 @@ def summary(record: Fuzz) -> str:
 
 def as_document(record: Fuzz, failures: Mapping[str, Failure]) -> dict[str, Any]:
     """A fuzz for JSON; the schema is in docs/commands.md."""
+    told = record.plain()
+    kept = ("target", "device", "seed", "cases", "strategies", "snapshot", "wall", "reason", "duration_ms", "notes")
     return {
         "fuzz_id": record.id,
-        "target": record.target,
-        "device": record.device,
-        "seed": record.seed,
-        "cases": record.cases,
-        "strategies": list(record.strategies),
-        "snapshot": record.snapshot,
-        "wall": record.wall,
         "status": record.state,
-        "reason": record.reason,
-        "duration_ms": record.duration_ms,
-        "notes": list(record.notes),
+        **{name: told[name] for name in kept},
         "rungs": [
             {
-                "rung": rung.rung,
-                "verdict": rung.verdict,
-                "cases": rung.cases,
-                "failing": rung.failing,
-                "unsupported": rung.unsupported,
+                **of,
                 "by_strategy": tallies_json(rung.by_strategy),
                 "smallest": smallest_json(rung, failures),
-                "failures": list(rung.failures),
-                "naive": naive_json(rung.naive),
-                "max_error": rung.max_error,
-                "took_ms": rung.took_ms,
-                "reason": rung.reason,
             }
-            for rung in record.rungs
+            for of, rung in zip(told["rungs"], record.rungs, strict=True)
         ],
         "failures": [failures[name].plain() for rung in record.rungs for name in rung.failures if name in failures],
     }
@@ -546,10 +506,7 @@ def as_document(record: Fuzz, failures: Mapping[str, Failure]) -> dict[str, Any]
 
 def tallies_json(tallies: Mapping[str, Tally]) -> list[dict[str, Any]]:
     """Cases by strategy for JSON."""
-    return [
-        {"strategy": name, "cases": tally.cases, "failing": tally.failing, "unsupported": tally.unsupported}
-        for name, tally in tallies.items()
-    ]
+    return [{"strategy": name, **msgspec.structs.asdict(tally)} for name, tally in tallies.items()]
 
 
 def smallest_json(rung: RungFuzz, failures: Mapping[str, Failure]) -> dict[str, str] | None:
@@ -560,56 +517,20 @@ def smallest_json(rung: RungFuzz, failures: Mapping[str, Failure]) -> dict[str, 
 
 def naive_json(naive: NaiveOpinion | None) -> dict[str, bool | None] | None:
     """What a careless oracle says, for JSON."""
-    return None if naive is None else {"allclose": naive.allclose, "assert_close": naive.assert_close}
+    return None if naive is None else msgspec.structs.asdict(naive)
 
 
 # -- the corpus --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Operator:
-    """One operator of the corpus: `truth` is RIGHT or WRONG, as the name of its file says."""
-
-    target: str
-    rung: str
-    truth: str
-
-    @property
-    def name(self) -> str:
-        """See short_name."""
-        return short_name(self.target)
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """An operator, and what the oracle made of it; `fuzz` is None where it said nothing, and `reason` why."""
-
-    operator: Operator
-    fuzz: RungFuzz | None = None
-    failures: Mapping[str, Failure] = field(default_factory=dict)
-    device: str = ""
-    fuzz_id: str = ""
-    reason: str = ""
-
-    @classmethod
-    def of(cls, operator: Operator, ask: Ask) -> Judged:
-        """What came of asking for an operator."""
-        record = ask.record
-        if record is None:
-            return cls(operator, reason=ask.refused or "it was not reached")
-        rung = next((rung for rung in record.rungs if rung.rung == operator.rung), None)
-        reason = (rung.reason if rung else "") or record.reason
-        return cls(operator, rung, ask.failures, record.device, record.id, reason)
-
-    @property
-    def verdict(self) -> FuzzVerdict:
-        """The oracle's; UNDECIDED where it said nothing."""
-        return self.fuzz.verdict if self.fuzz else FuzzVerdict.UNDECIDED
-
-    @property
-    def as_it_is(self) -> bool:
-        """Whether the verdict is the truth. A doubt is neither."""
-        return self.verdict == self.operator.truth
+def as_judged(operator: Operator, ask: Ask) -> Judged:
+    """What came of asking for an operator."""
+    record = ask.record
+    if record is None:
+        return Judged(operator, reason=ask.refused or "it was not reached")
+    rung = next((rung for rung in record.rungs if rung.rung == operator.rung), None)
+    reason = (rung.reason if rung else "") or record.reason
+    return Judged(operator, rung, ask.failures, record.device, record.id, reason)
 
 
 def corpus_operators() -> list[Operator]:
@@ -631,28 +552,10 @@ def corpus_operators() -> list[Operator]:
 
 def corpus_status(judged: Sequence[Judged]) -> int:
     """1 where an operator was judged and not as its file says, else 3 where one was not judged, else 0."""
-    decided = [each for each in judged if each.verdict is not FuzzVerdict.UNDECIDED]
+    decided = [each for each in judged if each.decided]
     if not all(each.as_it_is for each in decided):
         return EXIT_NO
     return EXIT_GOOD if len(decided) == len(judged) else EXIT_NOT_HERE
-
-
-def flagged(judged: Iterable[Judged], truth: str) -> dict[str, tuple[int, int]]:
-    """(failing, judged) cases by strategy, of all operators of that truth: found where they are wrong, false alarms
-    where they are right."""
-    found: dict[str, tuple[int, int]] = {}
-    for each in judged:
-        if each.fuzz is None or each.operator.truth != truth:
-            continue
-        for name, tally in each.fuzz.by_strategy.items():
-            failing, cases = found.get(name, (0, 0))
-            found[name] = (failing + tally.failing, cases + tally.cases - tally.unsupported)
-    return found
-
-
-def _share(found: Mapping[str, tuple[int, int]], strategy: str) -> float | None:
-    failing, cases = found.get(strategy, (0, 0))
-    return failing / cases if cases else None
 
 
 def corpus_lines(seed: int | None, judged: Sequence[Judged], *, width: int | None) -> list[str]:
@@ -686,7 +589,7 @@ def corpus_lines(seed: int | None, judged: Sequence[Judged], *, width: int | Non
     hits, alarms = flagged(judged, WRONG), flagged(judged, RIGHT)
     names = list(dict.fromkeys([*hits, *alarms]))
     if names:
-        shares = [[clean_line(n), plain.percent(_share(hits, n)), plain.percent(_share(alarms, n), 1)] for n in names]
+        shares = [[clean_line(n), plain.percent(hits.get(n)), plain.percent(alarms.get(n), 1)] for n in names]
         heads = ["strategy", "cases that find a wrong one", "false alarms"]
         found += ["", *plain.table(heads, shares, right=heads[1:])]
     return [*found, "", *corpus_summary(judged)]
@@ -699,12 +602,8 @@ def corpus_summary(judged: Sequence[Judged]) -> list[str]:
         of = [each for each in judged if each.operator.truth == truth]
         told.append(f"{sum(each.as_it_is for each in of)} of {len(of)} {truth} operators {verb}")
     found = [f"=> {', '.join(told)}"]
-    for name, position in (("allclose", 0), ("assert_close", 1)):
-        said: dict[str, list[bool]] = {WRONG: [], RIGHT: []}
-        for each in judged:
-            if each.fuzz is not None and each.fuzz.naive is not None:
-                answer = (each.fuzz.naive.allclose, each.fuzz.naive.assert_close)[position]
-                said[each.operator.truth] += [] if answer is None else [answer]
+    for name in ("allclose", "assert_close"):
+        said = {truth: careless(judged, truth, name) for truth in (WRONG, RIGHT)}
         accepts, refuses = said[WRONG].count(True), said[RIGHT].count(False)
         if said[WRONG] or said[RIGHT]:
             found.append(
@@ -728,9 +627,7 @@ def corpus_document(seed: int | None, cases: int, judged: Sequence[Judged]) -> d
                 "rung": each.operator.rung,
                 "truth": each.operator.truth,
                 "verdict": each.verdict,
-                "cases": each.fuzz.cases if each.fuzz else 0,
-                "failing": each.fuzz.failing if each.fuzz else 0,
-                "unsupported": each.fuzz.unsupported if each.fuzz else 0,
+                **{name: getattr(each.fuzz, name) if each.fuzz else 0 for name in ("cases", "failing", "unsupported")},
                 "by_strategy": tallies_json(each.fuzz.by_strategy) if each.fuzz else [],
                 "smallest": smallest_json(each.fuzz, each.failures) if each.fuzz else None,
                 "naive": naive_json(each.fuzz.naive) if each.fuzz else None,
@@ -741,7 +638,7 @@ def corpus_document(seed: int | None, cases: int, judged: Sequence[Judged]) -> d
             for each in judged
         ],
         "strategies": [
-            {"strategy": name, "found": _share(hits, name), "false_alarms": _share(alarms, name)}
+            {"strategy": name, "found": hits.get(name), "false_alarms": alarms.get(name)}
             for name in dict.fromkeys([*hits, *alarms])
         ],
     }

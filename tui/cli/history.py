@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aisp.store.outcomes import FindingStatus, State, Validity
+from aisp.store.outcomes import FindingStatus, State
+from aisp.store.results.comparison import flat
 from aisp.store.results.prediction import PORTABLE
 from aisp.store.results.reading import Reading
 from aisp.store.text import clean_line
@@ -75,7 +76,7 @@ def lines(runs: Sequence[Reading], *, with_target: bool, width: int | None) -> l
         best = run.best
         known = run.arm(best.rung) if best else None
         outcome: str = run.record.verdict if run.record.state is State.OK else run.record.state
-        doubts: list[str] = [run.record.validity] if run.record.validity in (Validity.SUSPECT, Validity.CAUGHT) else []
+        doubts: list[str] = [run.record.validity] if run.record.validity.doubted else []
         doubts += ["quarantined"] if run.quarantined else []
         doubts += [PORTABLE] if run.record.policy == PORTABLE else []
         outcome += f" ({', '.join(doubts)})" if doubts else ""
@@ -111,10 +112,8 @@ def show(opened: History, run_id: str, *, as_json: bool) -> None:
     record = opened.run(run_id)
     run = stored.view(record, stored.marks())
     environment = stored.environment(opened, record)
-    if as_json:
-        common.say_document({**run_json(run), "manifest": record.manifest, "environment": environment})
-        return
-    common.say("\n".join(whole_lines(run, record.manifest, environment, width=common.terminal_width())))
+    more = {"manifest": record.manifest, "environment": environment}
+    common.answer(as_json, lambda: {**run_json(run), **more}, whole_lines, run, record.manifest, environment)
 
 
 def whole_lines(
@@ -196,7 +195,7 @@ def _comparisons(run: Reading, *, width: int | None) -> list[str]:
             plain.speedup(c.cycles, c.cycles_low, c.cycles_high),
             plain.percent(c.floor, 2),
             plain.DASH if c.p_value is None else f"{c.p_value:.2g}",
-            plain.DASH if c.verdict == "none" else c.verdict,
+            c.verdict if c.verdict.known else plain.DASH,
         ]
         rows.append([clean_line(cell) for cell in row])
     heads = ["rung", "against", "in time", "in cycles", "floor", "p", "verdict"]
@@ -208,14 +207,11 @@ def _comparisons(run: Reading, *, width: int | None) -> list[str]:
 def _unavailable(run: Reading, *, width: int | None) -> list[str]:
     """Checks that could not be asked, and why; the caught and suspect ones were told above."""
     why: dict[tuple[str, str], None] = {}
-    for finding in run.record.findings:
-        if finding.status == FindingStatus.UNAVAILABLE:
-            why.setdefault((clean_line(finding.check), clean_line(finding.evidence, limit=2000)))
+    for finding in run.found(FindingStatus.UNAVAILABLE):
+        why.setdefault((finding.check, clean_line(finding.evidence, limit=2000)))
     return plain.table(["could not be asked", "why"], list(why), width=width, shrink="why") if why else []
 
 
 def _facts(head: str, facts: Mapping[str, Any], *, width: int | None) -> list[str]:
-    from aisp.tui.cli.stored import flat  # already imported with the store
-
     rows = [[clean_line(key), clean_line(str(value), limit=2000)] for key, value in sorted(flat(facts).items())]
     return plain.table([head, ""], rows, width=width, shrink="") if rows else []

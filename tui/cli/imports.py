@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 
 from aisp.store.text import clean_line
-from aisp.tui.cli.facts import Check, Facts, Verdict
+from aisp.tui.cli.facts import Check, Facts, check
 
 FIX = "look at it: remove it, or accept it if you put it there: aisp doctor --accept"
 
@@ -22,20 +22,19 @@ def import_path(facts: Facts) -> Iterator[Check]:
     took_ms = (time.perf_counter() - start) * 1e3
     startup = [name for name in there if name.endswith((".pth", *installed.CUSTOMIZE))]
     shadows = installed.shadows(path)
+    value = f"{len(there)} entries in {len(path)} folders, {len(startup)} run at every start ({took_ms:.0f} ms)"
+    fix = ""
     if shadows:
         file, module = next(iter(shadows.items()))
         more = f", and {len(shadows) - 1} more" if len(shadows) > 1 else ""
-        value = f"{file} is imported in the place of {module}{more}"
-        yield Check("imports", "import path", Verdict.PROBLEM, value, f"remove or rename {clean_line(file)}")
-    else:
-        value = f"{len(there)} entries in {len(path)} folders, {len(startup)} run at every start ({took_ms:.0f} ms)"
-        yield Check("imports", "import path", Verdict.OK, value)
+        value, fix = f"{file} is imported in the place of {module}{more}", f"remove or rename {clean_line(file)}"
+    yield check("imports", "import path", value, fix, problem=bool(shadows))
     remembered = installed.recall(installed.state_file())
-    if remembered is not None and remembered.blocked:
+    value = "nothing appeared there while a run went on"
+    if held := remembered is not None and bool(remembered.blocked):
+        assert remembered is not None
         value = f"{installed.listed(remembered.blocked)} while {remembered.whose} went on; no process is started"
-        yield Check("installed", "what was installed", Verdict.PROBLEM, value, FIX)
-    else:
-        yield Check("installed", "what was installed", Verdict.OK, "nothing appeared there while a run went on")
+    yield check("installed", "what was installed", value, FIX, problem=held)
 
 
 def accept() -> str:

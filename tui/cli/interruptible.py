@@ -6,12 +6,16 @@ import abc
 import asyncio
 import contextlib
 import signal
+import time
 from typing import TYPE_CHECKING
 
+from aisp.store.text import clean_line
 from aisp.tui.cli import common
+from aisp.tui.cli.tree import NotHereError
 
 if TYPE_CHECKING:
     from aisp.engine.client import Connection
+    from aisp.engine.protocol import events
 
 
 class Interruptible(abc.ABC):
@@ -19,16 +23,21 @@ class Interruptible(abc.ABC):
 
     Attributes:
         LEFT: what to say to a person who leaves before the end.
+        LOST: what to say where the engine goes away before the end.
+        TICK_S: how often the live line's clock moves while nothing arrives.
         interrupts: how often Ctrl-C was pressed.
     """
 
     LEFT = ""
+    LOST = "the engine went away before the end; `aisp engine logs` may say why"
+    TICK_S = 0.25
 
     def __init__(self) -> None:
         self.interrupts = 0
         self._progress = common.Progress()
         self._engine: Connection | None = None
         self._cancelling: asyncio.Task[None] | None = None
+        self._started = 0.0
 
     @property
     @abc.abstractmethod
@@ -39,9 +48,53 @@ class Interruptible(abc.ABC):
     def to_cancel(self) -> list[str]:
         """Ids of what the engine is to cancel."""
 
+    @property
     @abc.abstractmethod
+    def done(self) -> bool:
+        """Whether all of it came to its end."""
+
+    @abc.abstractmethod
+    async def _follow(self, engine: Connection) -> None:
+        """Ask, and follow what was asked for."""
+
+    @abc.abstractmethod
+    def _draw(self) -> None:
+        """Rewrite the live line."""
+
+    @property
+    def elapsed_s(self) -> float:
+        """Since the engine was there."""
+        return time.monotonic() - self._started
+
+    def banner(self, event: events.Event) -> None:
+        """Say a warning of the engine's; any other event says nothing."""
+        from aisp.engine.protocol import events  # already imported by the connection
+
+        if isinstance(event, events.Banner) and event.text:
+            self._progress.clear()
+            common.note(f"aisp: {event.severity}: {clean_line(event.text)}")
+
     async def _work(self) -> None:
-        """All of it: connect, ask, follow."""
+        self._progress.show("connecting to the engine", now=True)
+        self._engine = engine = await common.connect_from_now()
+        self._started = time.monotonic()
+        async with engine:
+            ticker = asyncio.create_task(self._tick())
+            try:
+                await self._follow(engine)
+            finally:
+                ticker.cancel()
+        self._progress.clear()
+        if not self.done:
+            raise NotHereError(self.LOST)
+        if self.interrupts:
+            common.note("aisp: cancelled")
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(self.TICK_S)
+            if self._engine is not None and not self._engine.silent_since:  # else nobody knows what goes on
+                self._draw()
 
     async def run(self) -> bool:
         """Do it; whether Ctrl-C ended it."""

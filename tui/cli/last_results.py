@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from aisp.store import seal
-from aisp.store.outcomes import CHANGED_REASON, TWIN_SUFFIX, Correctness, State, Validity, Verdict
+from aisp.store.outcomes import CHANGED_REASON, Correctness, State, Validity, Verdict
 from aisp.store.results import standing
 from aisp.tui.cli import quarantine
 from aisp.tui.cli.quarantine import Marks, open_read_only
@@ -34,7 +34,13 @@ SELECT q.rung FROM runs JOIN manifests ON manifests.hash = runs.manifest
 JOIN quarantines q ON q.folder = runs.folder AND q.code <> '' AND q.code = json_extract(manifests.content, '$.code')
 WHERE runs.number = ?
 """
-_CHANGED = (State.CHANGED, Correctness.UNKNOWN, Validity.UNKNOWN, Verdict.NONE, CHANGED_REASON)
+_CHANGED: dict[str, Any] = {
+    "state": State.CHANGED,
+    "correctness": Correctness.UNKNOWN,
+    "validity": Validity.UNKNOWN,
+    "verdict": Verdict.NONE,
+    "reason": CHANGED_REASON,
+}
 
 
 class _Arm(NamedTuple):
@@ -54,7 +60,10 @@ class _Ratio(NamedTuple):
     high: float | None
 
 
-class _Run(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Last:
+    """What a run of a target said; `rung` is the one that it is about."""
+
     number: int
     run_id: str
     wall: str
@@ -67,22 +76,6 @@ class _Run(NamedTuple):
     verdict: str
     reason: str
     arms: tuple[_Arm, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Last:
-    """What a run of a target said; `rung` is the one that it is about."""
-
-    run_id: str
-    wall: str
-    device: str
-    case: str
-    quick: bool
-    state: str
-    correctness: str
-    validity: str
-    verdict: str
-    reason: str
     rung: str | None = None
     speedup: float | None = None
     low: float | None = None
@@ -92,7 +85,7 @@ class Last:
 
     def as_json(self) -> dict[str, Any]:
         """Its fields, the state under the name that every command's JSON uses."""
-        fields = asdict(self)
+        fields = {name: value for name, value in asdict(self).items() if name not in ("number", "arms")}
         return {"run_id": fields.pop("run_id"), "status": fields.pop("state"), **fields}
 
 
@@ -127,38 +120,26 @@ def read(database: Path, targets: Iterable[str]) -> tuple[dict[str, Standing], M
     return found, marks, ""
 
 
-def _last_of(connection: sqlite3.Connection, target: str) -> tuple[_Run | None, _Run | None]:
+def _last_of(connection: sqlite3.Connection, target: str) -> tuple[Last | None, Last | None]:
     """The target's last result and a newer attempt that says nothing."""
-    seen: list[_Run] = []
-    for row in connection.execute(_ENDED, (target,)):
-        run = _Run(*row)
-        run = run._replace(arms=tuple(_Arm(*arm) for arm in connection.execute(_ARMS, (run.number,))))
+    seen: list[Last] = []
+    for number, run_id, wall, device, case, quick, *said in connection.execute(_ENDED, (target,)):
+        arms = tuple(_Arm(*arm) for arm in connection.execute(_ARMS, (number,)))
+        run = replace(Last(number, run_id, wall, device, case, bool(quick), *said), arms=arms)
         seen = [run, *seen[-1:]]  # of those that say nothing the newest counts
         if standing.is_result(run):
             break
     return standing.last(seen)
 
 
-def _said(connection: sqlite3.Connection, run: _Run, changed: Container[int], *, masks: bool) -> Last:
-    facts = (run.run_id, run.wall, run.device, run.case, bool(run.quick))
+def _said(connection: sqlite3.Connection, run: Last, changed: Container[int], *, masks: bool) -> Last:
     if run.number in changed:
-        return Last(*facts, *_CHANGED)
+        return replace(run, **_CHANGED)
     hidden = {row[0] for row in connection.execute(_HIDDEN, (run.number,))} if masks else set()
     ratios = [_Ratio(*row) for row in connection.execute(_COMPARISONS, (run.number,))]
-    last = Last(*facts, run.state, run.correctness, run.validity, run.verdict, run.reason)
     lead = standing.lead(run.arms, ratios, hidden)
     if lead is not None and lead.median_ms is not None and lead.rung not in hidden:
-        own = standing.best(run.arms, ratios, hidden)
-        figures = (own.speedup, own.low, own.high) if own else (None, None, None)
-        last = replace(
-            last,
-            rung=lead.rung,
-            speedup=figures[0],
-            low=figures[1],
-            high=figures[2],
-            median_ms=lead.median_ms,
-            sol=lead.sol,
-        )
-    told = [c for c in ratios if c.speedup is not None or c.verdict != Verdict.NONE]
-    masked = {name.removesuffix(TWIN_SUFFIX) for c in told for name in (c.rung, c.baseline)} & hidden
-    return replace(last, verdict=Verdict.NONE) if masked else last
+        run = replace(run, rung=lead.rung, median_ms=lead.median_ms, sol=lead.sol)
+        if (own := standing.best(run.arms, ratios, hidden)) is not None:
+            run = replace(run, speedup=own.speedup, low=own.low, high=own.high)
+    return replace(run, verdict=standing.shown(run.verdict, ratios, hidden))

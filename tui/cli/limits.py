@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from aisp.tui import plain
-from aisp.tui.cli.facts import COMMAND_PATIENCE_S, Check, Facts, Verdict, run
+from aisp.tui.cli.facts import COMMAND_PATIENCE_S, Check, Facts, check, run
 
 DRIFT_SPAN_S = 0.25
 # A worker holds 0.2 GiB once torch is imported and some GiB of the host's memory once a lesson has its inputs.
@@ -34,56 +34,28 @@ def cgroups(facts: Facts) -> Iterator[Check]:
     if facts.text("proc/self/cgroup") is None:
         for name in ("memory", "processes", "cpu"):
             why = f"{plain.DASH} (/proc/self/cgroup cannot be read)"
-            yield Check(f"cgroup_{name}", f"cgroup {name}", Verdict.UNKNOWN, why)
+            yield check(f"cgroup_{name}", f"cgroup {name}", why, unknown=True)
         return
-    yield memory_check(*_tightest(facts, "memory", ("memory.max", "memory.current"), _OLD_MEMORY))
-    yield processes_check(*_tightest(facts, "pids", ("pids.max", "pids.current"), ("pids.max", "pids.current")))
-    yield cpu_check(_cpus(facts), len(os.sched_getaffinity(0)))
+    limit, used = _tightest(facts, "memory", ("memory.max", "memory.current"), _OLD_MEMORY)
+    value = "no limit" if limit is None else f"{plain.size(used)} used of {plain.size(limit)}"
+    fix = "start the container with --memory=8g, or the engine with: "
+    fix += "systemd-run --user --scope -p MemoryMax=8G aisp engine start"
+    poor, little = (limit is not None and limit < least for least in (POOR_MEMORY_BYTES, LEAST_MEMORY_BYTES))
+    yield check("cgroup_memory", "cgroup memory", value, fix, problem=poor, warning=little)
+    limit, used = _tightest(facts, "pids", ("pids.max", "pids.current"), ("pids.max", "pids.current"))
+    value = "no limit" if limit is None else f"{plain.count(used)} used of {plain.count(limit)} processes and threads"
+    fix = "start the container with --pids-limit=4096, or: "
+    fix += "systemd-run --user --scope -p TasksMax=4096 aisp engine start"
+    poor, few = (limit is not None and limit - (used or 0) < least for least in (POOR_PROCESSES, LEAST_PROCESSES))
+    yield check("cgroup_processes", "cgroup processes", value, fix, problem=poor, warning=few)
+    cpus, cores = _cpus(facts), len(os.sched_getaffinity(0))
+    value = f"{'no quota' if cpus is None else f'a quota of {cpus:g} cores'}, {cores} cores to run on"
+    fix = "a quota stops processes in the middle of a measurement: "
+    fix += "give whole cores, docker --cpuset-cpus or AllowedCPUs="
+    yield check("cgroup_cpu", "cgroup cpu", value, fix, warning=cpus is not None and cpus < cores)
 
 
 _OLD_MEMORY = ("memory.limit_in_bytes", "memory.usage_in_bytes")
-
-
-def memory_check(limit_bytes: int | None, used_bytes: int | None) -> Check:
-    """Host memory: None for `limit_bytes` is no limit, None for `used_bytes` not told."""
-    title = "cgroup memory"
-    if limit_bytes is None:
-        return Check("cgroup_memory", title, Verdict.OK, "no limit")
-    value = f"{plain.size(used_bytes)} used of {plain.size(limit_bytes)}"
-    if limit_bytes >= LEAST_MEMORY_BYTES:
-        return Check("cgroup_memory", title, Verdict.OK, value)
-    poor = limit_bytes < POOR_MEMORY_BYTES
-    fix = "start the container with --memory=8g, or the engine with: systemd-run --user --scope -p MemoryMax=8G"
-    return Check(
-        "cgroup_memory", title, Verdict.PROBLEM if poor else Verdict.WARNING, value, f"{fix} aisp engine start"
-    )
-
-
-def processes_check(limit: int | None, used: int | None) -> Check:
-    """How many processes and threads may still be started: None for `limit` is no limit, None for `used` not told."""
-    title = "cgroup processes"
-    if limit is None:
-        return Check("cgroup_processes", title, Verdict.OK, "no limit")
-    value = f"{plain.count(used)} used of {plain.count(limit)} processes and threads"
-    left = limit - (used or 0)
-    if left >= LEAST_PROCESSES:
-        return Check("cgroup_processes", title, Verdict.OK, value)
-    fix = (
-        "start the container with --pids-limit=4096, or: systemd-run --user --scope -p TasksMax=4096 aisp engine start"
-    )
-    return Check("cgroup_processes", title, Verdict.PROBLEM if left < POOR_PROCESSES else Verdict.WARNING, value, fix)
-
-
-def cpu_check(cpus: float | None, cores: int) -> Check:
-    """Processor time: `cpus` is the quota in cores, None for none, `cores` those that we may run on."""
-    title = "cgroup cpu"
-    if cpus is None or cpus >= cores:
-        quota = "no quota" if cpus is None else f"a quota of {cpus:g} cores"
-        return Check("cgroup_cpu", title, Verdict.OK, f"{quota}, {cores} cores to run on")
-    fix = (
-        "a quota stops processes in the middle of a measurement: give whole cores, docker --cpuset-cpus or AllowedCPUs="
-    )
-    return Check("cgroup_cpu", title, Verdict.WARNING, f"a quota of {cpus:g} cores, {cores} cores to run on", fix)
 
 
 def _groups(facts: Facts, controller: str) -> tuple[bool, list[Path]]:
@@ -144,18 +116,13 @@ def _cpus(facts: Facts) -> float | None:
 def inotify(facts: Facts) -> Iterator[Check]:
     """Limits of the kernel's file watching; without it saves are found by looking now and then."""
     for name, least in (("max_user_watches", 8192), ("max_user_instances", 128)):
-        path = f"proc/sys/fs/inotify/{name}"
+        path, noun = f"proc/sys/fs/inotify/{name}", name.removeprefix("max_user_")
         found = facts.number(path)
-        noun = name.removeprefix("max_user_")
-        title = f"inotify {noun}"
-        if found is None:
-            why = f"{plain.DASH} (/{path} cannot be read)"
-            yield Check(f"inotify_{name}", title, Verdict.UNKNOWN, why)
-        elif found < least:
-            fix = f"sudo sysctl fs.inotify.{name}={least * 4}; else saves may be found late, by looking"
-            yield Check(f"inotify_{name}", title, Verdict.WARNING, f"{plain.count(found)} {noun}", fix)
-        else:
-            yield Check(f"inotify_{name}", title, Verdict.OK, f"{plain.count(found)} {noun}")
+        few = found is not None and found < least
+        fix = f"sudo sysctl fs.inotify.{name}={least * 4}; else saves may be found late, by looking"
+        value = f"{plain.DASH} (/{path} cannot be read)" if found is None else f"{plain.count(found)} {noun}"
+        fix = fix if few else ""
+        yield check(f"inotify_{name}", f"inotify {noun}", value, fix, warning=few, unknown=found is None)
 
 
 # -- clocks ------------------------------------------------------------------------------------------------------------
@@ -172,13 +139,9 @@ def clock(facts: Facts) -> Iterator[Check]:
 def drift_check(wall_ns: int, steady_ns: int) -> Check:
     """What two clocks say of one span. Durations come from the monotonic clock, so a jump costs labels
     only."""
-    apart_ms = (wall_ns - steady_ns) / 1e6
-    share = abs(wall_ns - steady_ns) / steady_ns
-    value = f"wall clock {apart_ms:+.3f} ms in {plain.duration(steady_ns / 1e9)}"
-    if share > 0.01:
-        fix = "the wall clock is being stepped: see `timedatectl`; times are right, their dates may not be"
-        return Check("clock", "clocks", Verdict.WARNING, value, fix)
-    return Check("clock", "clocks", Verdict.OK, value)
+    value = f"wall clock {(wall_ns - steady_ns) / 1e6:+.3f} ms in {plain.duration(steady_ns / 1e9)}"
+    fix = "the wall clock is being stepped: see `timedatectl`; times are right, their dates may not be"
+    return check("clock", "clocks", value, fix, warning=abs(wall_ns - steady_ns) / steady_ns > 0.01)
 
 
 def sync_check(told: tuple[int, int, int] | None) -> Check:
@@ -186,18 +149,16 @@ def sync_check(told: tuple[int, int, int] | None) -> Check:
 
     None where it does not say. State 5 is "not synchronised".
     """
-    title = "clock kept"
+    name, title = "clock_sync", "clock kept"
     if told is None:
-        return Check(
-            "clock_sync", title, Verdict.UNKNOWN, f"{plain.DASH} (the kernel does not say)", "see `timedatectl`"
-        )
+        return check(name, title, f"{plain.DASH} (the kernel does not say)", "see `timedatectl`", unknown=True)
     state, speed, error_us = told
+    # chrony without `rtcsync` keeps the clock and does not say so: no proof that nobody does.
+    nobody = state == _NOT_SYNCHRONISED
     value = f"within {plain.duration(error_us / 1e6)}, speed corrected by {speed / 65536:+.1f} ppm"
-    if state == _NOT_SYNCHRONISED:
-        # chrony without `rtcsync` keeps the clock and does not say so: no proof that nobody does.
-        fix = "sudo timedatectl set-ntp true; in a container, on its host. Only dates depend on it, no measured time"
-        return Check("clock_sync", title, Verdict.UNKNOWN, "nobody told the kernel that the wall clock is kept", fix)
-    return Check("clock_sync", title, Verdict.OK, value)
+    value = "nobody told the kernel that the wall clock is kept" if nobody else value
+    fix = "sudo timedatectl set-ntp true; in a container, on its host. Only dates depend on it, no measured time"
+    return check(name, title, value, fix, unknown=nobody)
 
 
 _NOT_SYNCHRONISED = 5
@@ -222,26 +183,22 @@ def _kernel_clock() -> tuple[int, int, int] | None:
 
 def logind(facts: Facts) -> Iterator[Check]:
     """Whether an engine survives the end of an SSH login: logind may kill what a user leaves behind."""
-    title = "after logout"
-    if not (facts.env.get("SSH_CONNECTION") or facts.env.get("SSH_TTY")):
-        yield Check("logind", title, Verdict.OK, "not an SSH session")
-        return
-    if not (facts.root / "run/systemd/system").exists():
-        yield Check("logind", title, Verdict.OK, "no logind on this machine: the engine stays")
-        return
+    name, title = "logind", "after logout"
     user = facts.env.get("USER") or str(os.getuid())
-    if (facts.root / "var/lib/systemd/linger" / user).exists():
-        yield Check("logind", title, Verdict.OK, f"{user} lingers: the engine stays")
-        return
-    kills = kill_user_processes(facts)
-    if kills is None:
+    if not (facts.env.get("SSH_CONNECTION") or facts.env.get("SSH_TTY")):
+        yield check(name, title, "not an SSH session")
+    elif not (facts.root / "run/systemd/system").exists():
+        yield check(name, title, "no logind on this machine: the engine stays")
+    elif (facts.root / "var/lib/systemd/linger" / user).exists():
+        yield check(name, title, f"{user} lingers: the engine stays")
+    elif (kills := kill_user_processes(facts)) is None:
         value = "whether logind kills the engine cannot be read"
-        yield Check("logind", title, Verdict.UNKNOWN, value, "loginctl enable-linger makes sure that it stays")
-    elif kills:
-        fix = "loginctl enable-linger, then start it with: systemd-run --user --scope aisp engine start"
-        yield Check("logind", title, Verdict.WARNING, "logind kills the engine (KillUserProcesses=yes)", fix)
+        yield check(name, title, value, "loginctl enable-linger makes sure that it stays", unknown=True)
     else:
-        yield Check("logind", title, Verdict.OK, "KillUserProcesses=no: the engine stays")
+        value = "KillUserProcesses=no: the engine stays"
+        value = "logind kills the engine (KillUserProcesses=yes)" if kills else value
+        fix = "loginctl enable-linger, then start it with: systemd-run --user --scope aisp engine start"
+        yield check(name, title, value, fix, warning=kills)
 
 
 def kill_user_processes(facts: Facts) -> bool | None:

@@ -35,10 +35,8 @@ def command(chapter: str | None, roots: tuple[str, ...], as_json: bool) -> None:
     last, marks, problem = last_results.read(paths.database_file(), [target.id for target in targets])
     if problem:
         common.note(f"aisp: warning: {clean_line(problem)}")
-    if as_json:
-        common.say_document([target_json(target, last.get(target.id), marked(marks, target)) for target in targets])
-        return
-    common.say("\n".join(lines(targets, last, marks, width=common.terminal_width())))
+    told = (target_json(target, last.get(target.id), marked(marks, target)) for target in targets)
+    common.answer(as_json, lambda: list(told), lines, targets, last, marks)
 
 
 def choose(catalog: Catalog, chapter: str | None) -> list[Target]:
@@ -91,7 +89,7 @@ def last_text(found: Standing, *, quarantined: bool = False) -> str:
         text = "correct" if last.median_ms is None else f"{plain.number(last.median_ms)} ms"
     else:
         text = f"{last.verdict} {plain.speedup(last.speedup)}"
-    notes = [last.validity] if last and last.validity in (Validity.SUSPECT, Validity.CAUGHT) else []
+    notes = [last.validity] if last and Validity(last.validity).doubted else []
     notes += ["quick"] if last and last.quick and last.speedup is not None else []
     notes += ["quarantined"] if quarantined else []
     notes += [f"last try: {attempt.state}"] if attempt else []

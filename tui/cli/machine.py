@@ -27,10 +27,11 @@ from typing import Any
 from aisp.engine import confinement, filesystem, lock, paths
 from aisp.tui import plain
 from aisp.tui.cli import imports, limits
-from aisp.tui.cli.facts import COMMAND_PATIENCE_S, Check, Facts, Verdict
+from aisp.tui.cli.facts import COMMAND_PATIENCE_S, Check, Facts, check
 from aisp.tui.cli.facts import run as _run
 
 TORCH_PATIENCE_S = 90.0
+OWN_FOLDER = "set AISP_STATE to a folder of your own"
 
 
 def _version(package: str) -> str | None:
@@ -58,14 +59,8 @@ def _importable(module: str) -> bool:
 
 def python(facts: Facts) -> Iterator[Check]:
     """The interpreter's version."""
-    good = sys.version_info >= (3, 11)
-    yield Check(
-        "python",
-        "Python",
-        Verdict.OK if good else Verdict.PROBLEM,
-        f"{platform.python_version()} ({sys.executable})",
-        "" if good else "aisp needs Python 3.11 or newer",
-    )
+    value = f"{platform.python_version()} ({sys.executable})"
+    yield check("python", "Python", value, "aisp needs Python 3.11 or newer", problem=sys.version_info < (3, 11))
 
 
 _ASK_TORCH = """
@@ -80,8 +75,6 @@ except Exception as error:
     told["error"] = f"{type(error).__name__}: {error}"
 print(json.dumps(told))
 """
-
-
 _ASK_NUMPY = """
 import json
 try:
@@ -95,7 +88,7 @@ def torch(facts: Facts) -> Iterator[Check]:
     """torch by its metadata, and whether it can be imported, and CUDA through it, by a process of its own."""
     version = _version("torch")
     if version is None:
-        yield Check("torch", "torch", Verdict.PROBLEM, "not installed", "make env, or pip install torch")
+        yield check("torch", "torch", "not installed", "make env, or pip install torch", problem=True)
         return
     told = answer(_run([sys.executable, "-I", "-c", _ASK_TORCH], TORCH_PATIENCE_S))
     yield torch_check(version, told)
@@ -116,60 +109,47 @@ def torch_check(version: str, told: Mapping[str, Any] | None) -> Check:
     """Whether the torch that is installed can be imported; `told` is None where the process that tried did not say."""
     if told is not None and "error" in told and "cuda" not in told:
         value = f"{version} is installed and cannot be imported: {told['error']}"
-        return Check("torch", "torch", Verdict.PROBLEM, value, "make env installs it anew, with what it needs")
-    old = _numbers(version) < (2, 11)
-    fix = "aisp is tested with torch 2.11 and newer; upgrade it" if old else ""
-    return Check("torch", "torch", Verdict.WARNING if old else Verdict.OK, version, fix)
+        return check("torch", "torch", value, "make env installs it anew, with what it needs", problem=True)
+    fix = "aisp is tested with torch 2.11 and newer; upgrade it"
+    return check("torch", "torch", version, fix, warning=_numbers(version) < (2, 11))
 
 
 def cuda_check(told: Mapping[str, Any] | None, *, gpu_expected: bool) -> Check:
     """What the process that asked torch for CUDA means; None where it came to no end."""
+    name, title = "cuda", "CUDA through torch"
     if told is None or "error" in told:
-        return Check(
-            "cuda",
-            "CUDA through torch",
-            Verdict.PROBLEM,
-            f"a first sum on the GPU failed: {told['error']}"
-            if told
-            else f"importing torch or a first sum on the GPU failed, or took longer than {TORCH_PATIENCE_S:.0f} s",
-            f"see why: {sys.executable} -c 'import torch; print(torch.ones(4, device=\"cuda\").sum())'",
-        )
+        value = f"importing torch or a first sum on the GPU failed, or took longer than {TORCH_PATIENCE_S:.0f} s"
+        value = f"a first sum on the GPU failed: {told['error']}" if told else value
+        why = f"{sys.executable} -c 'import torch; print(torch.ones(4, device=\"cuda\").sum())'"
+        return check(name, title, value, f"see why: {why}", problem=True)
     if told.get("available"):
-        devices = told.get("devices")
-        return Check("cuda", "CUDA through torch", Verdict.OK, f"CUDA {told.get('cuda')}, {devices} device(s) usable")
-    if not told.get("cuda"):
-        value = "this torch is built for the CPU"
-        fix = "install a torch with CUDA (>= 2.11) and use `make run TORCH=system`" if gpu_expected else ""
-    else:
+        return check(name, title, f"CUDA {told.get('cuda')}, {told.get('devices')} device(s) usable")
+    value, fix = (
+        "this torch is built for the CPU",
+        "install a torch with CUDA (>= 2.11) and use `make run TORCH=system`",
+    )
+    if told.get("cuda"):
         value = f"torch has CUDA {told['cuda']}, and finds no usable GPU"
-        fix = "the NVML check below says what the driver says" if gpu_expected else ""
-    return Check("cuda", "CUDA through torch", Verdict.PROBLEM if gpu_expected else Verdict.WARNING, value, fix)
+        fix = "the NVML check below says what the driver says"
+    return check(name, title, value, fix if gpu_expected else "", problem=gpu_expected, warning=True)
 
 
 def triton(facts: Facts) -> Iterator[Check]:
     """Triton, and the numpy that its interpreter can live with."""
-    version = _version("triton")
-    if version is None:
-        yield Check("triton", "Triton", Verdict.WARNING, "not installed", "pip install triton, for the Triton rungs")
-    else:
-        yield Check("triton", "Triton", Verdict.OK, version)
-    numpy = _version("numpy")
+    version, numpy = _version("triton"), _version("numpy")
+    fix = "pip install triton, for the Triton rungs"
+    yield check("triton", "Triton", version or "not installed", fix, warning=version is None)
     failed = answer(_run([sys.executable, "-I", "-c", _ASK_NUMPY], COMMAND_PATIENCE_S))
     if numpy is None:
-        yield Check("numpy", "numpy", Verdict.PROBLEM, "not installed", "make env")
+        yield check("numpy", "numpy", "not installed", "make env", problem=True)
     elif failed:
         value = f"{numpy} is installed and cannot be imported: {failed['error']}"
-        yield Check("numpy", "numpy", Verdict.PROBLEM, value, "make env installs it anew")
-    elif version is not None and not _gpu_files(facts) and _numbers(numpy) >= (2, 4):
-        yield Check(
-            "numpy",
-            "numpy",
-            Verdict.WARNING,
-            f"{numpy}, with which Triton's interpreter breaks loops that have a run-time bound",
-            'without a GPU Triton kernels run in its interpreter: pip install "numpy<2.4"',
-        )
+        yield check("numpy", "numpy", value, "make env installs it anew", problem=True)
     else:
-        yield Check("numpy", "numpy", Verdict.OK, numpy)
+        bad = version is not None and not _gpu_files(facts) and _numbers(numpy) >= (2, 4)
+        value = f"{numpy}, with which Triton's interpreter breaks loops that have a run-time bound" if bad else numpy
+        fix = 'without a GPU Triton kernels run in its interpreter: pip install "numpy<2.4"'
+        yield check("numpy", "numpy", value, fix, warning=bad)
 
 
 def compilers(facts: Facts) -> Iterator[Check]:
@@ -177,21 +157,13 @@ def compilers(facts: Facts) -> Iterator[Check]:
     missing = [name for name in ("cuda.bindings", "cuda.core") if not _importable(name)]
     packages = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu13", "nvidia-cuda-nvrtc-cu12")
     nvrtc = next((found for package in packages if (found := _version(package))), None)
-    if missing:
-        yield Check(
-            "nvrtc",
-            "NVRTC",
-            Verdict.WARNING,
-            f"{' and '.join(missing)} cannot be imported",
-            'CUDA rungs need them: pip install "aisp[cuda]"',
-        )
-    else:
-        bindings = _version("cuda-bindings") or plain.DASH
-        library = f"library {nvrtc}" if nvrtc else "library of the CUDA installation"
-        yield Check("nvrtc", "NVRTC", Verdict.OK, f"cuda-bindings {bindings}, {library}")
+    library = f"library {nvrtc}" if nvrtc else "library of the CUDA installation"
+    value = f"cuda-bindings {_version('cuda-bindings') or plain.DASH}, {library}"
+    value = f"{' and '.join(missing)} cannot be imported" if missing else value
+    yield check("nvrtc", "NVRTC", value, 'CUDA rungs need them: pip install "aisp[cuda]"', warning=bool(missing))
     home = facts.env.get("CUDA_HOME") or facts.env.get("CUDA_PATH")
     nvcc = shutil.which("nvcc", path=facts.env.get("PATH")) or (home and shutil.which("nvcc", path=f"{home}/bin"))
-    yield Check("nvcc", "nvcc", Verdict.OK, nvcc or "not found, and not needed")
+    yield check("nvcc", "nvcc", nvcc or "not found, and not needed")
 
 
 # -- the GPU -----------------------------------------------------------------------------------------------------------
@@ -215,6 +187,8 @@ _NVML_FIXES = {
     4: "this user may not use the driver: look at the owner of /dev/nvidia*",
     15: "a GPU has fallen off the bus: reboot, and see `dmesg`",
 }
+_NO_GPU = "no GPU here: PyTorch pairs are timed on the CPU, Triton pairs are only checked"
+_OF_NVML = {"gpus": "GPUs", "mig": "MIG", "clocks": "GPU clocks", "processes": "processes on GPUs"}
 
 
 def nvml(facts: Facts) -> Iterator[Check]:
@@ -222,27 +196,17 @@ def nvml(facts: Facts) -> Iterator[Check]:
     try:
         import pynvml  # 30 ms, for this check alone
     except ImportError as error:
-        yield Check("nvml", "NVML", Verdict.PROBLEM, f"nvidia-ml-py is not installed ({error})", "make env")
+        yield check("nvml", "NVML", f"nvidia-ml-py is not installed ({error})", "make env", problem=True)
         return
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
         code = int(getattr(error, "value", -1))
-        expected = bool(_gpu_files(facts))
-        yield Check(
-            "nvml",
-            "NVML",
-            Verdict.PROBLEM if expected or code != 12 else Verdict.WARNING,
-            f"{error} (NVML {code})",
-            _NVML_FIXES.get(code, "see `nvidia-smi`")
-            if expected or code != 12
-            else "no GPU here: PyTorch pairs are timed on the CPU, Triton pairs are only checked",
-        )
-        why = f"{plain.DASH} (NVML did not start)"
-        yield Check("gpus", "GPUs", Verdict.UNKNOWN, why)
-        yield Check("mig", "MIG", Verdict.UNKNOWN, why)
-        yield Check("clocks", "GPU clocks", Verdict.UNKNOWN, why)
-        yield Check("processes", "processes on GPUs", Verdict.UNKNOWN, why)
+        wanted = bool(_gpu_files(facts)) or code != 12
+        fix = _NVML_FIXES.get(code, "see `nvidia-smi`") if wanted else _NO_GPU
+        yield check("nvml", "NVML", f"{error} (NVML {code})", fix, problem=wanted, warning=True)
+        for name, title in _OF_NVML.items():
+            yield check(name, title, f"{plain.DASH} (NVML did not start)", unknown=True)
         return
     try:
         yield from _gpus(pynvml, facts)
@@ -261,84 +225,67 @@ def _gpus(library: Any, facts: Facts) -> Iterator[Check]:
     def text(value: Any) -> str:
         return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or plain.DASH)
 
-    yield Check("nvml", "NVML", Verdict.OK, f"driver {text(ask('nvmlSystemGetDriverVersion'))}")
+    yield check("nvml", "NVML", f"driver {text(ask('nvmlSystemGetDriverVersion'))}")
     count = ask("nvmlDeviceGetCount")
     if not count:
         fix = "look at CUDA_VISIBLE_DEVICES and the container's --gpus"
-        yield Check("gpus", "GPUs", Verdict.WARNING, "the driver sees none", fix)
+        yield check("gpus", "GPUs", "the driver sees none", fix, warning=True)
     for index in range(count or 0):
         handle = ask("nvmlDeviceGetHandleByIndex", index)
         if handle is None:
-            yield Check(f"gpu{index}", f"GPU {index}", Verdict.PROBLEM, "does not answer", _NVML_FIXES[15])
+            yield check(f"gpu{index}", f"GPU {index}", "does not answer", _NVML_FIXES[15], problem=True)
             continue
-        capability = ask("nvmlDeviceGetCudaComputeCapability", handle)
-        memory = ask("nvmlDeviceGetMemoryInfo", handle)
+        capability, memory = ask("nvmlDeviceGetCudaComputeCapability", handle), ask("nvmlDeviceGetMemoryInfo", handle)
         sm = f"sm_{capability[0]}{capability[1]}" if capability else f"sm {plain.DASH}"
         value = f"{text(ask('nvmlDeviceGetName', handle))}, {sm}, {plain.size(memory.total if memory else None)}"
-        yield Check(f"gpu{index}", f"GPU {index}", Verdict.OK, value)
-        yield _mig(index, ask("nvmlDeviceGetMigMode", handle))
-        yield _clocks(index, ask, handle, library, facts)
+        yield check(f"gpu{index}", f"GPU {index}", value)
+        mode = ask("nvmlDeviceGetMigMode", handle)
+        value = "not supported" if mode is None else "on" if mode[0] else "off"
+        fix = "times are those of a slice, and its ceilings differ from the whole GPU's"
+        yield check(f"mig{index}", f"MIG of GPU {index}", value, fix, warning=value == "on")
+        now, most = (ask(f"nvmlDeviceGet{word}ClockInfo", handle, library.NVML_CLOCK_SM) for word in ("", "Max"))
+        yield _clocks(index, now, most, facts)
         yield _processes(index, ask("nvmlDeviceGetComputeRunningProcesses", handle))
 
 
-def _mig(index: int, mode: Any) -> Check:
-    title = f"MIG of GPU {index}"
-    if mode is None:
-        return Check(f"mig{index}", title, Verdict.OK, "not supported")
-    if mode[0]:
-        fix = "times are those of a slice, and its ceilings differ from the whole GPU's"
-        return Check(f"mig{index}", title, Verdict.WARNING, "on", fix)
-    return Check(f"mig{index}", title, Verdict.OK, "off")
-
-
-def _clocks(index: int, ask: Callable[..., Any], handle: Any, library: Any, facts: Facts) -> Check:
-    now = ask("nvmlDeviceGetClockInfo", handle, library.NVML_CLOCK_SM)
-    most = ask("nvmlDeviceGetMaxClockInfo", handle, library.NVML_CLOCK_SM)
-    value = f"SM {plain.DASH if now is None else now} of {plain.DASH if most is None else most} MHz"
-    title = f"clocks of GPU {index}"
+def _clocks(index: int, now: int | None, most: int | None, facts: Facts) -> Check:
     # Only an attempt would tell for certain, and nothing is changed here; this is what the driver asks first.
     allowed = facts.administrates()
-    if allowed:
-        return Check(f"clocks{index}", title, Verdict.OK, f"{value}, this user may lock them (CAP_SYS_ADMIN)")
-    if allowed is None:
-        return Check(f"clocks{index}", title, Verdict.UNKNOWN, f"{value}; /proc does not tell who may lock them")
-    lock = f"sudo nvidia-smi -i {index} --lock-gpu-clocks={plain.DASH if most is None else most}"
-    return Check(
-        f"clocks{index}",
-        title,
-        Verdict.WARNING,
-        f"{value}, locking them needs CAP_SYS_ADMIN on the host",
-        f"every number carries clocks=unlocked; where that matters, on the host: {lock}"
-        if most is not None
-        else "every number carries clocks=unlocked; ask an administrator for a fixed clock where that matters",
+    said = {
+        True: ", this user may lock them (CAP_SYS_ADMIN)",
+        None: "; /proc does not tell who may lock them",
+        False: ", locking them needs CAP_SYS_ADMIN on the host",
+    }[allowed]
+    value = f"SM {plain.DASH if now is None else now} of {plain.DASH if most is None else most} MHz{said}"
+    fix = "every number carries clocks=unlocked; "
+    if most is None:
+        fix += "ask an administrator for a fixed clock where that matters"
+    else:
+        fix += f"where that matters, on the host: sudo nvidia-smi -i {index} --lock-gpu-clocks={most}"
+    fix = fix if allowed is False else ""
+    return check(
+        f"clocks{index}", f"clocks of GPU {index}", value, fix, warning=allowed is False, unknown=allowed is None
     )
 
 
 def _processes(index: int, found: Any) -> Check:
     """Whether others on the GPU can be seen: a measurement beside them is marked as contended."""
-    name, title = f"processes{index}", f"processes on GPU {index}"
-    if found is None:
-        fix = "look at `nvidia-smi` on the host before a measurement; in a container, start it with --pid=host"
-        return Check(name, title, Verdict.WARNING, "the driver does not list them", fix)
     # Ours among them, where an engine runs: seeing them is what counts here.
-    pids = ", ".join(str(process.pid) for process in found[:4]) + (", ..." if len(found) > 4 else "")
-    value = f"can be seen: {len(found)} now" + (f" (pid {pids})" if found else "")
-    return Check(name, title, Verdict.OK, value)
+    pids = ", ".join(str(process.pid) for process in (found or [])[:4]) + (", ..." if len(found or ()) > 4 else "")
+    value = f"can be seen: {len(found or ())} now" + (f" (pid {pids})" if found else "")
+    value = "the driver does not list them" if found is None else value
+    fix = "look at `nvidia-smi` on the host before a measurement; in a container, start it with --pid=host"
+    return check(f"processes{index}", f"processes on GPU {index}", value, fix, warning=found is None)
 
 
 def device_files(facts: Facts) -> Iterator[Check]:
     """Whether this user may open the driver's device files, without which neither NVML nor CUDA starts."""
     nodes = [node for name in ("[0-9]*", "ctl", "-uvm") for node in sorted((facts.root / "dev").glob(f"nvidia{name}"))]
-    title = "device files"
-    if not nodes:
-        yield Check("device_files", title, Verdict.OK, "none: no NVIDIA driver here")
-        return
     shut = [str(node) for node in nodes if not os.access(node, os.R_OK | os.W_OK)]
-    if shut:
-        fix = "sudo usermod -aG GROUP $USER with the group that `ls -l /dev/nvidia*` shows, then log in again"
-        yield Check("device_files", title, Verdict.PROBLEM, f"{', '.join(shut)} cannot be opened by this user", fix)
-    else:
-        yield Check("device_files", title, Verdict.OK, f"{', '.join(node.name for node in nodes)} can be opened")
+    value = f"{', '.join(node.name for node in nodes)} can be opened" if nodes else "none: no NVIDIA driver here"
+    value = f"{', '.join(shut)} cannot be opened by this user" if shut else value
+    fix = "sudo usermod -aG GROUP $USER with the group that `ls -l /dev/nvidia*` shows, then log in again"
+    yield check("device_files", "device files", value, fix, problem=bool(shut))
 
 
 # -- what kernels may do -----------------------------------------------------------------------------------------------
@@ -351,21 +298,15 @@ def landlock(facts: Facts) -> Iterator[Check]:
 
 def landlock_check(version: int, *, off: bool) -> Check:
     """What a version of Landlock means, 0 for none."""
-    title = "confinement"
-    if not version:
-        fix = (
-            "a kernel from Linux 5.13 on has it (CONFIG_SECURITY_LANDLOCK); a container's seccomp profile may forbid it"
-        )
-        return Check(
-            "landlock", title, Verdict.WARNING, "no Landlock: kernels can write whatever this account can", fix
-        )
-    if off:
-        fix = f"unset {confinement.SWITCH}, then `aisp engine stop`"
-        return Check("landlock", title, Verdict.WARNING, f"Landlock {version}, switched off", fix)
+    fix = f"unset {confinement.SWITCH}, then `aisp engine stop`"
     value = f"Landlock {version}: workers write to folders of their own alone"
-    if version < confinement.ABI_SCOPES:
-        value += "; signals are not held before version 6"
-    return Check("landlock", title, Verdict.OK, value)
+    value += "; signals are not held before version 6" if version < confinement.ABI_SCOPES else ""
+    value = f"Landlock {version}, switched off" if off else value
+    if not version:
+        value = "no Landlock: kernels can write whatever this account can"
+        fix = "a kernel from Linux 5.13 on has it (CONFIG_SECURITY_LANDLOCK); "
+        fix += "a container's seccomp profile may forbid it"
+    return check("landlock", "confinement", value, fix, warning=off or not version)
 
 
 # -- the store and the engine ------------------------------------------------------------------------------------------
@@ -380,18 +321,11 @@ def sqlite_check(version: str) -> Check:
     """SQLite 3.7.0 to 3.51.2 can corrupt a database whose write-ahead log two writers reset at the same
     time."""
     if _numbers(version) < (3, 37):
-        return Check(
-            "sqlite",
-            "SQLite",
-            Verdict.PROBLEM,
-            version,
-            "strict tables need 3.37 or newer; use a newer Python",
-        )
-    if _numbers(version) < (3, 51, 3):
-        value = f"{version}, with the WAL-reset bug (fixed in 3.51.3)"
-        fix = "aisp is safe: one process writes. Do not write to the database with other tools"
-        return Check("sqlite", "SQLite", Verdict.WARNING, value, fix)
-    return Check("sqlite", "SQLite", Verdict.OK, version)
+        return check("sqlite", "SQLite", version, "strict tables need 3.37 or newer; use a newer Python", problem=True)
+    bug = _numbers(version) < (3, 51, 3)
+    value = f"{version}, with the WAL-reset bug (fixed in 3.51.3)" if bug else version
+    fix = "aisp is safe: one process writes. Do not write to the database with other tools"
+    return check("sqlite", "SQLite", value, fix, warning=bug)
 
 
 def state_folder(facts: Facts) -> Iterator[Check]:
@@ -399,50 +333,37 @@ def state_folder(facts: Facts) -> Iterator[Check]:
     try:
         folder = paths.state_dir()
     except (paths.UnsafePathError, OSError) as error:
-        yield Check("state", "state folder", Verdict.PROBLEM, str(error), "set AISP_STATE to a folder of your own")
+        yield check("state", "state folder", str(error), OWN_FOLDER, problem=True)
         return
-    name = os.fsdecode(folder)
-    mode = folder.stat().st_mode & 0o777
-    if not os.access(folder, os.W_OK | os.X_OK):
-        yield Check("state", "state folder", Verdict.PROBLEM, f"{name} cannot be written", f"chmod u+wx {name}")
-    elif mode & 0o077:
-        yield Check(
-            "state",
-            "state folder",
-            Verdict.PROBLEM,
-            f"{name} is open to others ({mode:o})",
-            f"chmod 700 {name}",
-        )
-    elif paths.state_is_temporary():
-        yield Check(
-            "state",
-            "state folder",
-            Verdict.WARNING,
-            f"{name} is temporary: results are gone after a reboot",
-            "set AISP_STATE or HOME to a folder that lasts",
-        )
-    else:
-        yield Check("state", "state folder", Verdict.OK, name)
+    name, mode = os.fsdecode(folder), folder.stat().st_mode & 0o777
+    shut, open_to_others = not os.access(folder, os.W_OK | os.X_OK), bool(mode & 0o077)
+    value, fix = (
+        f"{name} is temporary: results are gone after a reboot",
+        "set AISP_STATE or HOME to a folder that lasts",
+    )
+    if shut:
+        value, fix = f"{name} cannot be written", f"chmod u+wx {name}"
+    elif open_to_others:
+        value, fix = f"{name} is open to others ({mode:o})", f"chmod 700 {name}"
+    good = not (shut or open_to_others or paths.state_is_temporary())
+    yield check("state", "state folder", name if good else value, fix, problem=shut or open_to_others, warning=not good)
     yield file_system_check(filesystem.kind(folder))
     yield disk_check(shutil.disk_usage(folder).free)
     try:
         socket = paths.socket_file()
     except (paths.UnsafePathError, OSError) as error:
-        yield Check("socket", "socket", Verdict.PROBLEM, str(error), "set XDG_RUNTIME_DIR to a folder of your own")
+        yield check("socket", "socket", str(error), "set XDG_RUNTIME_DIR to a folder of your own", problem=True)
         return
-    value = f"{socket} ({len(os.fsencode(socket))} of {paths.MAX_SOCKET_PATH_BYTES} bytes)"
-    yield Check("socket", "socket", Verdict.OK, value)
+    yield check("socket", "socket", f"{socket} ({len(os.fsencode(socket))} of {paths.MAX_SOCKET_PATH_BYTES} bytes)")
 
 
 def file_system_check(kind: str) -> Check:
     """Where other hosts may use the state folder too, the store can keep no write-ahead log."""
-    if not kind:
-        return Check("file_system", "file system", Verdict.UNKNOWN, "the kernel does not tell", "")
-    if not filesystem.NETWORK.fullmatch(kind):
-        return Check("file_system", "file system", Verdict.OK, kind)
+    shared = bool(filesystem.NETWORK.fullmatch(kind))
     value = f"{kind}, a network file system: the store keeps a rollback journal, and one host at a time may use it"
+    value = value if shared else kind or "the kernel does not tell"
     fix = "set AISP_STATE to a folder on a local disk: results are stored faster, and locks are kept by one kernel"
-    return Check("file_system", "file system", Verdict.WARNING, value, fix)
+    return check("file_system", "file system", value, fix if shared else "", warning=shared, unknown=not kind)
 
 
 def compiled_files(facts: Facts) -> Iterator[Check]:
@@ -451,22 +372,22 @@ def compiled_files(facts: Facts) -> Iterator[Check]:
     entries = sum(1 for _ in folder.iterdir()) if folder.is_dir() else 0
     total = sum(file.lstat().st_size for file in folder.rglob("*") if file.is_file())
     value = f"{plain.size(total)} of {entries} rungs; to clear: rm -r {os.fsdecode(folder)}" if entries else "none"
-    yield Check("compiled", "compiled files", Verdict.OK, value)
+    yield check("compiled", "compiled files", value)
 
 
 def disk_check(free_bytes: int) -> Check:
     """Room for results."""
-    value = f"{plain.size(free_bytes)} free"
     fix = "free some space on the disk of the state folder, or set AISP_STATE to another"
-    if free_bytes < 64 * 2**20:
-        return Check("disk", "disk", Verdict.PROBLEM, value, fix)
-    if free_bytes < 2**30:
-        return Check("disk", "disk", Verdict.WARNING, value, fix)
-    return Check("disk", "disk", Verdict.OK, value)
+    value = f"{plain.size(free_bytes)} free"
+    return check("disk", "disk", value, fix, problem=free_bytes < 64 * 2**20, warning=free_bytes < 2**30)
 
 
 def engine(facts: Facts) -> Iterator[Check]:
     """Whether an engine runs, answers, and is of this program's build."""
+    yield check("engine", "engine", **_engine())
+
+
+def _engine() -> dict[str, Any]:
     import asyncio  # with the client 0.1 s, for this check alone
 
     from aisp.engine.client import EngineMismatchError, EngineUnavailableError, build_id, connect
@@ -476,31 +397,26 @@ def engine(facts: Facts) -> Iterator[Check]:
             welcome = connection.welcome
             return welcome.pid, welcome.build, welcome.compatible, welcome.starting
 
+    stop = "aisp engine stop --force"
     try:
         pid, build, compatible, starting = asyncio.run(ask())
     except EngineMismatchError as error:
-        yield Check("engine", "engine", Verdict.PROBLEM, str(error), "aisp engine stop --force")
-        return
+        return {"value": str(error), "fix": stop, "problem": True}
     except (paths.UnsafePathError, OSError) as error:
-        yield Check("engine", "engine", Verdict.PROBLEM, str(error), "set AISP_STATE to a folder of your own")
-        return
+        return {"value": str(error), "fix": OWN_FOLDER, "problem": True}
     except EngineUnavailableError as error:
         held = lock.holder()
         if held is None:
-            yield Check("engine", "engine", Verdict.OK, "not running; it starts by itself when it is needed")
-        elif held.here:
-            yield Check("engine", "engine", Verdict.PROBLEM, f"pid {held.pid}: {error}", "aisp engine stop --force")
-        else:
-            yield Check("engine", "engine", Verdict.PROBLEM, held.sentence, "one host at a time may use a state folder")
-        return
+            return {"value": "not running; it starts by itself when it is needed"}
+        if held.here:
+            return {"value": f"pid {held.pid}: {error}", "fix": stop, "problem": True}
+        return {"value": held.sentence, "fix": "one host at a time may use a state folder", "problem": True}
     restart = "aisp engine stop --when-idle; the next command starts the new one"
     if not compatible:
-        yield Check("engine", "engine", Verdict.PROBLEM, f"pid {pid} speaks another protocol version", restart)
-    elif build != build_id():
-        value = f"pid {pid} is build {build}, this program {build_id()}"
-        yield Check("engine", "engine", Verdict.WARNING, value, restart)
-    else:
-        yield Check("engine", "engine", Verdict.OK, f"pid {pid}, build {build}{starting and f', starting: {starting}'}")
+        return {"value": f"pid {pid} speaks another protocol version", "fix": restart, "problem": True}
+    if build != build_id():
+        return {"value": f"pid {pid} is build {build}, this program {build_id()}", "fix": restart, "warning": True}
+    return {"value": f"pid {pid}, build {build}{starting and f', starting: {starting}'}"}
 
 
 # -- the terminal ------------------------------------------------------------------------------------------------------
@@ -510,61 +426,44 @@ def terminal(facts: Facts) -> Iterator[Check]:
     """TERM, colours, UTF-8, braille, and copying through tmux."""
     env = facts.env
     term = env.get("TERM", "")
-    if term in ("", "dumb"):
-        fix = "aisp-tui needs a terminal that can move the cursor; the commands of `aisp` work anywhere"
-        yield Check("term", "TERM", Verdict.WARNING, term or "not set", fix)
-    else:
-        yield Check("term", "TERM", Verdict.OK, term)
+    fix = "aisp-tui needs a terminal that can move the cursor; the commands of `aisp` work anywhere"
+    yield check("term", "TERM", term or "not set", fix, warning=term in ("", "dumb"))
     yield colour_check(env)
     encoding = (getattr(sys.stdout, "encoding", "") or locale.getpreferredencoding(False)).lower().replace("-", "")
     unicode = encoding in ("utf8", "utf8sig")
-    yield Check(
-        "encoding",
-        "encoding",
-        Verdict.OK if unicode else Verdict.WARNING,
-        encoding or plain.DASH,
-        "" if unicode else "export LANG=C.UTF-8, or graphs are drawn in ASCII",
-    )
+    fix = "export LANG=C.UTF-8, or graphs are drawn in ASCII"
+    yield check("encoding", "encoding", encoding or plain.DASH, fix, warning=not unicode)
+    # Which glyphs a terminal's font has cannot be asked; the signs themselves can be looked at.
+    value = "look: \u2801\u2803\u2807\u280f\u281f\u283f\u287f\u28ff should be rising dots"
+    fix, seen = "where they are boxes: aisp-tui --graph block", unicode and term != "linux"
     if not unicode:
-        yield Check("braille", "braille", Verdict.WARNING, "no", "aisp-tui --graph ascii draws without")
-    elif term == "linux":
+        fix = "aisp-tui --graph ascii draws without"
+    elif not seen:
         fix = "the kernel's console has no braille glyphs: aisp-tui --graph block"
-        yield Check("braille", "braille", Verdict.WARNING, "no", fix)
-    else:
-        # Which glyphs a terminal's font has cannot be asked; the signs themselves can be looked at.
-        value = "look: \u2801\u2803\u2807\u280f\u281f\u283f\u287f\u28ff should be rising dots"
-        yield Check("braille", "braille", Verdict.UNKNOWN, value, "where they are boxes: aisp-tui --graph block")
-    yield tmux_check(
-        env,
-        _run(["tmux", "show", "-s", "-v", "set-clipboard"], COMMAND_PATIENCE_S) if env.get("TMUX") else None,
-    )
+    yield check("braille", "braille", value if seen else "no", fix, warning=not seen, unknown=True)
+    asked = _run(["tmux", "show", "-s", "-v", "set-clipboard"], COMMAND_PATIENCE_S) if env.get("TMUX") else None
+    yield tmux_check(env, asked)
 
 
 def colour_check(env: Mapping[str, str]) -> Check:
     """How many colours the terminal is thought to have."""
-    term, more = env.get("TERM", ""), env.get("COLORTERM", "")
-    if env.get("NO_COLOR"):
-        return Check("colours", "colours", Verdict.OK, "none, as NO_COLOR asks")
-    if more in ("truecolor", "24bit"):
-        return Check("colours", "colours", Verdict.OK, "16 million")
-    if "256color" in term:
-        return Check("colours", "colours", Verdict.OK, "256")
+    value = "256" if "256color" in env.get("TERM", "") else ""
+    value = "16 million" if env.get("COLORTERM", "") in ("truecolor", "24bit") else value
+    value = "none, as NO_COLOR asks" if env.get("NO_COLOR") else value
     fix = "if it has more: export COLORTERM=truecolor, or TERM=xterm-256color"
-    return Check("colours", "colours", Verdict.WARNING, "16 or fewer, by its name", fix)
+    return check("colours", "colours", value or "16 or fewer, by its name", fix, warning=not value)
 
 
 def tmux_check(env: Mapping[str, str], setting: str | None) -> Check:
     """Whether tmux passes copies on to the terminal; `setting` is its set-clipboard, None where it did not
     say."""
-    title = "copying"
     if not env.get("TMUX"):
-        return Check("clipboard", title, Verdict.OK, "through the terminal (OSC 52)")
+        return check("clipboard", "copying", "through the terminal (OSC 52)")
     fix = "tmux set -s set-clipboard on, and the same line in ~/.tmux.conf; copies are kept in a file as well"
-    if setting is None:
-        return Check("clipboard", title, Verdict.UNKNOWN, "tmux does not say", fix)
-    if setting == "on":
-        return Check("clipboard", title, Verdict.OK, "tmux passes it on (set-clipboard on)")
-    return Check("clipboard", title, Verdict.WARNING, f"tmux drops it (set-clipboard {setting})", fix)
+    on, unknown = setting == "on", setting is None
+    value = "tmux passes it on (set-clipboard on)" if on else f"tmux drops it (set-clipboard {setting})"
+    value = "tmux does not say" if unknown else value
+    return check("clipboard", "copying", value, fix, warning=not on and not unknown, unknown=unknown)
 
 
 CHECKS: tuple[Callable[[Facts], Iterator[Check]], ...] = (

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -76,10 +75,7 @@ def command(ctx: click.Context, from_store: bool, as_json: bool) -> None:
         if asyncio.run(measurement.run()) or measurement.view is None:
             ctx.exit(EXIT_INTERRUPTED)
         view = measurement.view
-    if as_json:
-        common.say_document(as_document(view))
-    else:
-        common.say("\n".join(lines(view, width=common.terminal_width())))
+    common.answer(as_json, lambda: as_document(view), lines, view)
     if view.finished is not None and view.finished.reason:
         common.note(f"aisp: {clean_line(view.finished.reason, limit=2000)}")
         ctx.exit(EXIT_NOT_HERE)
@@ -103,7 +99,6 @@ def stored_view(peak: Peak) -> PeakView:
 class Measurement(Interruptible):
     """One `bench peak` from the request to the last ceiling."""
 
-    TICK_S = 0.25
     LEFT = "`aisp bench peak --stored` shows the ceilings once they are measured"
 
     def __init__(self) -> None:
@@ -120,36 +115,24 @@ class Measurement(Interruptible):
         """See Interruptible."""
         return [self.view.id] if self.view is not None else []
 
-    async def _work(self) -> None:
+    @property
+    def done(self) -> bool:
+        """See Interruptible."""
+        return self.view is not None and self.view.finished is not None
+
+    async def _follow(self, engine: Connection) -> None:
         from aisp.engine.protocol import requests  # msgspec: only once there is something to send
 
-        self._progress.show("connecting to the engine", now=True)
-        self._engine = engine = await common.connect_from_now()
-        async with engine:
-            reply = await engine.request(requests.MeasurePeak(seq=engine.next_seq()))
-            if reply.error:
-                raise NotHereError(clean_line(reply.error, limit=2000))
-            self._ours = not reply.detail
-            self.view = view = PeakView(reply.run_ids[0], wall=_now())
-            ticker = asyncio.create_task(self._tick(view))
-            try:
-                await self._follow(engine, view)
-            finally:
-                ticker.cancel()
-        self._progress.clear()
-        if view.finished is None:
-            raise NotHereError("the engine went away before the end; `aisp engine logs` may say why")
-        if self.interrupts:
-            common.note("aisp: cancelled")
-
-    async def _follow(self, engine: Connection, view: PeakView) -> None:
+        reply = await engine.request(requests.MeasurePeak(seq=engine.next_seq()))
+        if reply.error:
+            raise NotHereError(clean_line(reply.error, limit=2000))
+        self._ours = not reply.detail
+        self.view = view = PeakView(reply.run_ids[0], wall=_now())
         async for batch in engine.batches():
             for event in batch:
+                self.banner(event)
                 if isinstance(event, events.Gap):
                     self._catch_up(view)
-                elif isinstance(event, events.Banner) and event.text:
-                    self._progress.clear()
-                    common.note(f"aisp: {event.severity}: {clean_line(event.text)}")
                 elif view.apply(event) and isinstance(event, events.PeakCeiling):
                     value = plain.quantity(event.ceiling.value, event.ceiling.unit)
                     self._progress.step(f"[{event.position}/{event.count}] {event.ceiling.name}  {value}")
@@ -168,15 +151,13 @@ class Measurement(Interruptible):
                 whole = stored_view(peak)
                 view.gpu, view.ceilings, view.finished = whole.gpu, whole.ceilings, whole.finished
 
-    async def _tick(self, view: PeakView) -> None:
-        started = time.monotonic()
-        while True:
-            last = view.ceilings[-1] if view.ceilings else None
-            parts = ["waiting for the GPU"] if last is None else [f"[{view.position}/{view.count}] {last.name}"]
-            if last is not None:
-                parts.append(plain.quantity(last.value, last.unit))
-            self._progress.show("  ".join([*parts, plain.duration(time.monotonic() - started)]))
-            await asyncio.sleep(self.TICK_S)
+    def _draw(self) -> None:
+        view = self.view
+        last = view.ceilings[-1] if view is not None and view.ceilings else None
+        parts = ["waiting for the GPU"]
+        if view is not None and last is not None:
+            parts = [f"[{view.position}/{view.count}] {last.name}", plain.quantity(last.value, last.unit)]
+        self._progress.show("  ".join([*parts, plain.duration(self.elapsed_s)]))
 
 
 def _now() -> str:
@@ -187,7 +168,7 @@ def _now() -> str:
 
 def lines(view: PeakView, *, width: int | None) -> list[str]:
     """The table for people."""
-    from aisp.engine.datasheets import ceiling_value  # data of fifteen GPUs, only where there is a table to fill
+    from aisp.store.results.datasheets import ceiling_value  # data of fifteen GPUs, only where there is a table to fill
 
     rows = []
     for ceiling in view.ceilings:
@@ -229,15 +210,10 @@ def as_document(view: PeakView) -> dict[str, Any]:
 
 def ceiling_json(gpu: str, ceiling: Ceiling) -> dict[str, Any]:
     """One ceiling for JSON."""
-    from aisp.engine.datasheets import ceiling_value  # see lines()
+    from msgspec import structs  # the record is one
 
-    return {
-        "name": ceiling.name,
-        "value": ceiling.value,
-        "unit": ceiling.unit,
-        "clock_mhz": ceiling.sm_clock_mhz,
-        "memory_clock_mhz": ceiling.memory_clock_mhz,
-        "footprint_bytes": ceiling.footprint_bytes,
-        "datasheet": ceiling_value(gpu, ceiling.name),
-        "note": ceiling.note,
-    }
+    from aisp.store.results.datasheets import ceiling_value  # see lines()
+
+    told = structs.asdict(ceiling)
+    clock_mhz = told.pop("sm_clock_mhz")
+    return {**told, "clock_mhz": clock_mhz, "datasheet": ceiling_value(gpu, ceiling.name)}

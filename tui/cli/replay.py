@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from aisp.store.results.fuzz import REPLAY_WORDS, case_text
 from aisp.store.text import clean, clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
 from aisp.tui.cli.fuzz import Ask, Following, apart
 from aisp.tui.cli.tree import EXIT_GOOD, EXIT_INTERRUPTED, EXIT_NO, EXIT_NOT_HERE
-from aisp.tui.fuzzes import REPLAY_WORDS, case_text
 
 if TYPE_CHECKING:
     from aisp.engine.protocol import events

@@ -9,19 +9,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from aisp.engine.speed_of_light import at_fast_host_ms
-from aisp.kernels.catalog.model import Goal, Role, by_others
+from aisp.kernels.catalog.model import Goal
 from aisp.store.chain import SHORT
 from aisp.store.outcomes import CHANGED_REASON, Limiter, State
 from aisp.store.results import standing
-from aisp.store.results.hardware import is_meant
-from aisp.store.results.hardware import names as hardware_names
 from aisp.store.results.prediction import LOOK_BACK_RUNS, answer, measured
 from aisp.store.results.reading import Reading
+from aisp.store.results.speed_of_light import at_fast_host_ms
+from aisp.store.results.suite import Full, full_runs, newest_hardware, on_hardware
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
@@ -31,7 +30,6 @@ from aisp.tui.cli.tree import EXIT_NO
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Chapter, Target
     from aisp.store import History
-    from aisp.store.record import Run
     from aisp.tui.cli.quarantine import Marks
 
 BASELINE, OPTIMIZED = "baseline", "optimized"
@@ -99,34 +97,28 @@ def gather(
     """What the store knows of these targets on that hardware, as plain data."""
     from aisp.tui.cli import stored
 
-    found: dict[str, list[tuple[list[str], Mapping[str, Any], Run]]] = {}
-    newest = ("", "")  # id, which sorts by creation, and hardware
-    for target in targets:
-        records = [
-            record
-            for record in opened.newest(LOOK_BACK_RUNS, target.id, all_findings=False)
-            if not record.quick and standing.is_result(record)
-        ]
-        environments = [stored.environment(opened, record) for record in records]
-        found[target.id] = [
-            (hardware_names(record.device, facts, on_host=target.on_host), facts, record)
-            for record, facts in zip(records, environments, strict=True)
-        ]
-        newest = max([newest, *((record.id, names[0]) for names, _, record in found[target.id])])
-    named = hardware or newest[1]
+    found = {
+        target.id: full_runs(
+            opened.newest(LOOK_BACK_RUNS, target.id, all_findings=False),
+            lambda record: stored.view(record, kept),
+            lambda record: stored.environment(opened, record),
+            on_host=target.on_host,
+        )
+        for target in targets
+    }
+    named = hardware or newest_hardware(one for runs in found.values() for one in runs)
     versions: dict[str, set[str]] = {}
     told, missing = [], []
     for target in targets:
-        by_case: dict[str, tuple[Mapping[str, Any], Run]] = {}
-        for names, facts, record in found[target.id]:
-            if names[0] == named if hardware is None else is_meant(hardware, names):
-                by_case.setdefault(record.case, (facts, record))
+        by_case: dict[str, Full] = {}
+        for one in on_hardware(found[target.id], hardware, named):
+            by_case.setdefault(one.run.record.case, one)
         if not by_case:
             missing.append(target.id)
             continue
         order = {case.name: place for place, case in enumerate(target.cases)}
-        chosen = sorted(by_case.values(), key=lambda pair: order.get(pair[1].case, len(order)))
-        for facts, _ in chosen:
+        chosen = [by_case[case] for case in sorted(by_case, key=lambda case: order.get(case, len(order)))]
+        for facts in (one.facts for one in chosen):
             given = facts.get("versions")
             packages = {**(given if isinstance(given, Mapping) else {}), "driver": facts.get("driver")}
             packages["cuda"] = facts.get("cuda")
@@ -135,7 +127,7 @@ def gather(
                     versions.setdefault(key, set()).add(clean_line(str(packages[key])))
             if facts.get("gpu") and hardware is not None:
                 named = str(facts["gpu"])
-        told.append(_target(target, [stored.view(record, kept) for _, record in chosen], _met(target, chosen, kept)))
+        told.append(_target(target, [one.run for one in chosen], _met(target, chosen, kept)))
     return {
         "on": clean_line(named) or None,
         "versions": {key: sorted(values) for key, values in versions.items()},
@@ -146,13 +138,13 @@ def gather(
     }
 
 
-def _met(target: Target, chosen: Sequence[tuple[Mapping[str, Any], Run]], kept: Marks) -> bool | None:
-    """What the page's own runs, each with its environment, say to the target's prediction."""
+def _met(target: Target, chosen: Sequence[Full], kept: Marks) -> bool | None:
+    """What the page's own runs say to the target's prediction."""
     if target.expect is None:
         return None
-    facts = {record.id: known for known, record in chosen}
+    facts = {one.run.id: one.facts for one in chosen}
     marked = bool(kept.in_force(bytes(target.folder)))
-    return answer([record for _, record in chosen], target, lambda run: facts[run.id], quarantined=marked).met
+    return answer([one.run.record for one in chosen], target, lambda run: facts[run.id], quarantined=marked).met
 
 
 def _target(target: Target, runs: Sequence[Reading], met: bool | None) -> Document:
@@ -281,8 +273,7 @@ def page(document: Document) -> str:
 
 def _summary(target: Document) -> list[str]:
     run = target["runs"][0]
-    own = _own(run, target["goal"])
-    library = _library(run, own)
+    own, library = _ranked(run, target["goal"])
     predicted = target["predicted"]
     met = {True: "yes", False: "no"}.get(target["met"], plain.DASH)
     if target["met"] is not None and own is not None and run["best"] != own["rung"]:
@@ -307,23 +298,20 @@ def _summary(target: Document) -> list[str]:
     ]
 
 
-def _own(run: Document, goal: str) -> Document | None:
-    """The timed rung that the lesson made itself and is about; None where it has none."""
-    rungs: dict[str, Document] = {rung["rung"]: rung for rung in run["rungs"] if rung["median_ms"] is not None}
-    own = [rung for name, rung in rungs.items() if standing.role(name) is Role.OPTIMIZED and not by_others(name)]
-    if goal == Goal.NULL and OPTIMIZED in rungs:
-        return rungs[OPTIMIZED]
-    if goal == Goal.MEMORY and (lean := [rung for rung in own if rung["peak_bytes"]]):
-        return min(lean, key=lambda rung: float(rung["peak_bytes"]))
+class _Rung(NamedTuple):
+    rung: str
+    median_ms: float | None
+    peak_bytes: int | None
+
+
+def _ranked(run: Document, goal: str) -> tuple[Document | None, Document | None]:
+    """The rung that the lesson made itself and is about, and the fastest one of others; None where there is none."""
+    rungs = {rung["rung"]: rung for rung in run["rungs"]}
+    arms = [_Rung(name, rung["median_ms"], rung["peak_bytes"]) for name, rung in rungs.items()]
     # Of a refusal that was kept before its passing rung was called optimized, the best one speaks.
-    return min(own, key=lambda rung: float(rung["median_ms"]), default=rungs.get(run["best"]))
-
-
-def _library(run: Document, own: Document | None) -> Document | None:
-    """The fastest timed rung of a library, of a compiler or of a baseline, beside `own`; None where there is none."""
-    others = [rung for rung in run["rungs"] if by_others(rung["rung"]) and rung is not own]
-    timed: list[Document] = [rung for rung in others if rung["median_ms"] is not None]
-    return min(timed, key=lambda rung: float(rung["median_ms"]), default=None)
+    own = standing.own(arms, Goal(goal), run["best"])
+    library = standing.library(arms, own.rung if own else "")
+    return rungs[own.rung] if own else None, rungs[library.rung] if library else None
 
 
 def _range(predicted: Document) -> str:

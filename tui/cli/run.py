@@ -7,7 +7,6 @@ asks the engine to cancel it.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,7 @@ from aisp.tui.cli.tree import EXIT_INTERRUPTED, NotHereError
 
 if TYPE_CHECKING:
     from aisp.engine.client import Connection
-    from aisp.engine.protocol import requests
+    from aisp.engine.protocol import events, requests
     from aisp.kernels.catalog.model import Catalog, Target
 
 
@@ -142,11 +141,9 @@ def check_ids(names: Sequence[str]) -> list[str]:
     known = [check.id for check in trust.listing()]
     for name in names:
         if name not in known:
-            import difflib  # only on the error path
-
-            near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-            hint = f"did you mean {' or '.join(near)}?" if near else "`aisp bench checks` lists them"
-            raise click.UsageError(f"no check {clean_line(name)!r}; {hint}")
+            raise common.unknown(
+                f"no check {clean_line(name)!r}", name, known, "`aisp bench checks` lists them", most=3
+            )
     return list(dict.fromkeys(names))
 
 
@@ -177,8 +174,8 @@ def select(catalog: Catalog, selectors: Sequence[str]) -> tuple[list[Target], li
 class Session(Interruptible):
     """One `bench run` from the request to the last table."""
 
-    TICK_S = 0.25  # how often the live line's clock moves while nothing arrives
     LEFT = "`aisp engine status` shows what still runs"
+    LOST = f"{Interruptible.LOST}, and `aisp bench history` shows what it had finished"
 
     def __init__(self, request: requests.StartRuns, *, as_json: bool) -> None:
         super().__init__()
@@ -201,65 +198,44 @@ class Session(Interruptible):
         """See Interruptible."""
         return [run.id for run in self.runs if not run.finished]
 
-    async def _work(self) -> None:
+    @property
+    def done(self) -> bool:
+        """See Interruptible."""
+        return self._follower.done
+
+    async def _follow(self, engine: Connection) -> None:
         from msgspec import structs  # already imported with the request
 
-        self._progress.show("connecting to the engine", now=True)
-        self._engine = engine = await common.connect_from_now()
-        async with engine:
-            reply = await engine.request(structs.replace(self._request, seq=engine.next_seq()))
-            if reply.error:
-                raise NotHereError(clean_line(reply.error, limit=2000))
-            self.refused = reply.refused
-            for target, why in reply.refused.items():
-                common.note(f"aisp: {clean_line(target)}: not run: {clean_line(why, limit=2000)}")
-            self._follower = Follower(reply.run_ids)
-            started = time.monotonic()
-            ticker = asyncio.create_task(self._tick(started))
-            try:
-                async for batch in engine.batches():
-                    for event in batch:
-                        await self._take(event)
-                    if self._follower.gap:
-                        self._follower.gap = False
-                        await self._catch_up(engine)
-                    self._draw(started)
-                    if self._follower.done:
-                        break
-            finally:
-                ticker.cancel()
-        self._progress.clear()
-        if not self._follower.done:
-            raise NotHereError(
-                "the engine went away before the end; `aisp engine logs` may say why, "
-                "and `aisp bench history` shows what it had finished"
-            )
-        if self.interrupts:
-            common.note("aisp: cancelled")
+        reply = await engine.request(structs.replace(self._request, seq=engine.next_seq()))
+        if reply.error:
+            raise NotHereError(clean_line(reply.error, limit=2000))
+        self.refused = reply.refused
+        for target, why in reply.refused.items():
+            common.note(f"aisp: {clean_line(target)}: not run: {clean_line(why, limit=2000)}")
+        self._follower = Follower(reply.run_ids)
+        async for batch in engine.batches():
+            for event in batch:
+                self._take(event)
+            if self._follower.gap:
+                self._follower.gap = False
+                await self._catch_up(engine)
+            self._draw()
+            if self.done:
+                break
 
-    async def _tick(self, started: float) -> None:
-        while True:
-            await asyncio.sleep(self.TICK_S)
-            if self._engine is not None and not self._engine.silent_since:  # else nobody knows what goes on
-                self._draw(started)
-
-    def _draw(self, started: float) -> None:
+    def _draw(self) -> None:
         runs = self.runs
         going = next((r for r in runs if not r.finished and r.record.state != "planned"), None)
         going = going or next((r for r in runs if not r.finished), None)
         if going is not None:
-            elapsed_s = time.monotonic() - started
             number = runs.index(going) + 1
-            self._progress.show(progress_line(going, self._follower, number, len(runs), elapsed_s))
+            self._progress.show(progress_line(going, self._follower, number, len(runs), self.elapsed_s))
 
-    async def _take(self, event: object) -> None:
+    def _take(self, event: events.Event) -> None:
         from aisp.engine.protocol import events  # already imported by the connection
 
-        assert isinstance(event, events.Event)
         run = self._follower.apply(event)
-        if isinstance(event, events.Banner) and event.text:
-            self._progress.clear()
-            common.note(f"aisp: {event.severity}: {clean_line(event.text)}")
+        self.banner(event)
         if run is None:
             return
         if isinstance(event, events.Step) and event.step.duration_ms is not None:
@@ -287,10 +263,11 @@ class Session(Interruptible):
 
     def report_suite(self) -> None:
         """The runs together, after the last of them: on stdout for people, beside the JSON else."""
-        from aisp.tui.cli import suite  # only where there are several targets
+        from aisp.store.results.suite import part_of, together  # only where there are several targets
+        from aisp.tui.cli import suite
 
-        parts = suite.of_runs(self.runs)
-        score = suite.together(parts)
+        parts = [part_of(run) for run in self.runs]
+        score = together(parts)
         if not score.count:
             return
         mode = ", quick: one process each" if self._request.quick else ""

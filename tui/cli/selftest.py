@@ -41,10 +41,7 @@ def command(ctx: click.Context, trials: int | None, seed: int | None, as_json: b
     options = [] if trials is None else ["--trials", str(trials)]
     options += [] if seed is None else ["--seed", str(seed)]
     found, good = ask(options)
-    if as_json:
-        common.say_document(found)
-    else:
-        common.say("\n".join(lines(found, width=common.terminal_width())))
+    common.answer(as_json, lambda: found, lines, found)
     ctx.exit(0 if good else 1)
 
 

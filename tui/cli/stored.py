@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import click
 
@@ -63,17 +63,3 @@ def finished_view(run_id: str) -> Reading | None:
         except LookupError:
             return None
     return view(record, marks()) if record.state.final else None
-
-
-def flat(value: Mapping[str, object], prefix: str = "") -> dict[str, object]:
-    """A nested mapping with dotted keys; lists are numbered."""
-    found: dict[str, object] = {}
-    for key, item in value.items():
-        name = f"{prefix}{key}"
-        if isinstance(item, Mapping):
-            found |= flat(item, f"{name}.")
-        elif isinstance(item, (list, tuple)):
-            found |= flat({str(i): part for i, part in enumerate(item)}, f"{name}.")
-        else:
-            found[name] = item
-    return found

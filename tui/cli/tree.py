@@ -1,5 +1,4 @@
-"""The two commands: `aisp-tui`, the app, and `aisp`, everything that the app can do, for scripts and plain
-terminals.
+"""`aisp`: everything that the app can do, for scripts and plain terminals.
 
 `TREE` is the one table of commands: name, module, one line of help. A command's module is imported when the
 command is used and not before, so that `aisp --help` and `aisp bench list-targets` answer at once.
@@ -286,7 +285,7 @@ def _mute() -> None:
     os.close(nowhere)
 
 
-def _tolerant_streams() -> None:
+def tolerant_streams() -> None:
     """Where the terminal's encoding lacks a character, print its escape instead of failing.
 
     A standard stream that is closed is opened again, so that no file of ours gets its number: nothing can be written
@@ -321,47 +320,6 @@ def cli() -> None:
 
 def main() -> NoReturn:
     """Entry point of `aisp`."""
-    _tolerant_streams()
+    tolerant_streams()
     cli.main(prog_name="aisp")
-    raise AssertionError("click's main ends the process")
-
-
-@click.command("aisp-tui", cls=Polite, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=False)
-@click.argument("path", required=False, type=click.Path(exists=True, file_okay=False))
-@click.option("--theme", metavar="NAME", help="Colours: aisp-dark, aisp-light, aisp-safe, or one of Textual's.")
-@click.option(
-    "--graph",
-    type=click.Choice(["auto", "braille", "block", "ascii"]),
-    help="Signs that graphs are drawn with.",
-)
-@click.option("--no-mouse", is_flag=True, help="Leave the mouse to the terminal, for selecting text.")
-@click.option(
-    "--screenshot",
-    metavar="FILE",
-    type=click.Path(dir_okay=False),
-    help="Draw the first screen into this SVG file and end; needs no terminal.",
-)
-@click.version_option(package_name="aisp", message="aisp %(version)s")
-@click.pass_context
-def app(
-    ctx: click.Context,
-    path: str | None,
-    theme: str | None,
-    graph: str | None,
-    no_mouse: bool,
-    screenshot: str | None,
-) -> None:
-    """Open the workbench on the shipped lessons, or on the targets in the folder PATH.
-
-    Without a terminal (a pipe, TERM=dumb) it prints the plain list of targets instead and ends with status 3.
-    """
-    from aisp.tui.cli.open_app import open_app  # textual takes 0.3 s to import: not for --help
-
-    ctx.exit(open_app(path, theme=theme, graph=graph, mouse=not no_mouse, screenshot=screenshot))
-
-
-def main_tui() -> NoReturn:
-    """Entry point of `aisp-tui`."""
-    _tolerant_streams()
-    app.main(prog_name="aisp-tui")
     raise AssertionError("click's main ends the process")

@@ -103,7 +103,7 @@ class CeilingsScreen(WorkScreen):
         except Exception as error:
             self._problem = clean_line(f"{error}")
         self._looked = True
-        from aisp.engine.datasheets import ceiling_value, datasheet  # data of fifteen GPUs, for this screen only
+        from aisp.store.results.datasheets import ceiling_value, datasheet  # data of fifteen GPUs, for this screen only
 
         self._sheet = ceiling_value
         peak = self.peak
@@ -213,9 +213,7 @@ class CeilingsScreen(WorkScreen):
         if item.memory_clock_mhz is not None:
             facts.append(f"memory clock {plain.megahertz(item.memory_clock_mhz)} MHz")
         text = f"{item.name}: {', '.join(facts) or plain.DASH}"
-        from aisp.tui.readings import wrapped  # the live screens' module: only this line needs it
-
-        pane.extend(wrapped([text], max(20, self.size.width - 2)))
+        pane.extend(plain.wrapped([text], max(20, self.size.width - 2)))
 
     def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
         message.stop()

@@ -13,10 +13,10 @@ from textual import events
 from textual.app import ComposeResult
 from textual.containers import Container
 
+from aisp.store.results.trust import category_of
 from aisp.store.text import clean_line
-from aisp.tui import findings
+from aisp.tui import findings, plain
 from aisp.tui.aside import aside, begin
-from aisp.tui.readings import wrapped
 from aisp.tui.screens.base import WorkScreen, entitle
 from aisp.tui.widgets.lines import Refitted
 from aisp.tui.widgets.logpane import LogPane
@@ -120,7 +120,7 @@ class ChecklistScreen(WorkScreen):
             top = pane.top
             self._told = told
             pane.clear()
-            pane.extend(wrapped(lines, width, labelled=True))
+            pane.extend(plain.wrapped(lines, width, labelled=True))
             pane.go_to(top) if same else pane.action_oldest()
         entitle(pane, title)
 
@@ -170,7 +170,7 @@ class ChecklistScreen(WorkScreen):
 
     def _category(self) -> str:
         kind, name = self.highlighted
-        return name if kind == "category" else findings.category_of(name)
+        return name if kind == "category" else category_of(name)
 
     def action_toggle_fold(self) -> None:
         """Fold or unfold the category."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from rich.text import Text
 from textual.binding import BindingType
 
-from aisp.store.outcomes import FindingStatus
+from aisp.store.results import trust
 from aisp.store.text import clean_line
 from aisp.tui import findings, plain
 from aisp.tui.aside import begin
@@ -70,7 +70,7 @@ class ChecksScreen(ChecklistScreen):
             def read(history: History) -> RunView | None:
                 if run_id:
                     return stored_run(history.run(run_id), {})
-                found = next((run for run in history.newest(50) if run.findings), None)
+                found = trust.newest_checked(history.newest(trust.LOOK_BACK_RUNS))
                 return stored_run(found, {}) if found is not None else None
 
             try:
@@ -93,9 +93,8 @@ class ChecksScreen(ChecklistScreen):
 
     # -- drawing ----------------------------------------------------------------------------------------
 
-    def _said(self) -> dict[str, findings.Said]:
-        found = findings.by_category(self._run.record.findings) if self._run is not None else []
-        return {said.check: said for one in found for said in one.checks}
+    def _said(self) -> dict[str, trust.Said]:
+        return trust.by_check(self._run.record.findings) if self._run is not None else {}
 
     def draw(self) -> None:
         """Draw everything."""
@@ -123,7 +122,7 @@ class ChecksScreen(ChecklistScreen):
         if run is None:
             say(state, Text(f"last run: {self._why}"))
         else:
-            counted = findings.counts_text(findings.by_category(run.record.findings)) or "it has no findings"
+            counted = findings.counts_text(trust.by_category(run.record.findings)) or "it has no findings"
             dot = "|" if self.workbench.ascii else "·"
             say(state, Text(f"last run {run.record.target}: {counted} {dot} {plain.local_time(run.record.wall)}"))
         table.border_title = ("Issues" if self._issues else "Checks") + f": {only.words}"
@@ -153,7 +152,7 @@ class ChecksScreen(ChecklistScreen):
             table.show(self._check_rows(book, only, wide))
         self.tell()
 
-    def _last(self, said: findings.Said | None) -> Text:
+    def _last(self, said: trust.Said | None) -> Text:
         if said is None:
             return Text(plain.DASH, "dim")
         return findings.status_text(said.status, self.workbench.ascii)
@@ -167,11 +166,11 @@ class ChecksScreen(ChecklistScreen):
         rows: list[tuple[str, list[Cell]]] = []
         for category in self.folding():
             views = [view for view in book.checks.values() if view.category == category]
-            shown = [view for view in views if self._wanted(said.get(view.id), only)]
+            shown = [view for view in views if only.wants(said.get(view.id))]
             if not shown:
                 continue
             found = [said[view.id] for view in views if view.id in said]
-            counted = findings.counts_text([findings.Category(category, tuple(found))]) if found else ""
+            counted = findings.counts_text([trust.Category(category, tuple(found))]) if found else ""
             asked = f"{len(views)} check{'' if len(views) == 1 else 's'}"
             rows.append(self._heading(category, f"{asked}{': ' + counted if counted else ''}"))
             if category in self.folded and not self._only:
@@ -191,10 +190,10 @@ class ChecksScreen(ChecklistScreen):
         rows: list[tuple[str, list[Cell]]] = []
         for category in self.folding():
             views = [view for view in book.issues.values() if view.category == category]
-            shown = [view for view in views if self._wanted(self._worst(view, said), only)]
+            shown = [view for view in views if only.wants(self._worst(view, said))]
             if not shown:
                 continue
-            hows = [view.how for view in views]
+            hows: list[str] = [view.how for view in views]
             counted = ", ".join(
                 f"{hows.count(how)} {how}" for how in ("prevented", "detected", "unavailable") if how in hows
             )
@@ -208,14 +207,9 @@ class ChecksScreen(ChecklistScreen):
                 rows.append((f"issue {view.id}", [name, view.how, last, Text(view.what)]))
         return rows
 
-    def _worst(self, issue: IssueView, said: dict[str, findings.Said]) -> findings.Said | None:
+    def _worst(self, issue: IssueView, said: dict[str, trust.Said]) -> trust.Said | None:
         """What the checks that answer an issue came to in the last run, the worst of them."""
-        found = [said[check] for check in issue.checks if check in said]
-        return min(found, key=lambda one: findings.WORST_FIRST.index(one.status), default=None)
-
-    @staticmethod
-    def _wanted(said: findings.Said | None, only: findings.Only) -> bool:
-        return FindingStatus.PASSED in only.statuses if said is None else said.status in only.statuses
+        return trust.worst(said[check] for check in issue.checks if check in said)
 
     def about(self, kind: str, name: str) -> tuple[str, Sequence[str]]:
         book, said = self.book, self._said()
@@ -236,7 +230,7 @@ class ChecksScreen(ChecklistScreen):
             lines += ["in the last run:", *findings.evidence_lines(said[name], self._run)]
         return name, [*lines, *findings.check_lines(name, book)]
 
-    def _about_category(self, book: findings.Book, name: str, said: dict[str, findings.Said]) -> list[str]:
+    def _about_category(self, book: findings.Book, name: str, said: dict[str, trust.Said]) -> list[str]:
         if self._issues:
             listed = [issue for issue in book.issues.values() if issue.category == name]
             return [f"{issue.id} ({issue.how}): {issue.what}" for issue in listed]

@@ -34,7 +34,7 @@ QUEUE_COLUMNS = [
 
 
 def status_rows(model: Model, connected: bool) -> list[Text]:
-    """The engine's state: connection, process, memory, devices, workers, viewers, watches; and what to do."""
+    """The engine's state: connection, process, memory, devices, workers, clients, watches; and what to do."""
     connection, status = model.connection, model.status
     rows = [Text.assemble(("engine  ", "dim"), (str(connection), "bold"))]
     if connection.state == "lost":

@@ -19,11 +19,11 @@ from textual.content import Content
 from textual.widgets import Static
 
 from aisp.engine.protocol import requests
-from aisp.store.outcomes import FuzzVerdict
+from aisp.store.results.fuzz import FUZZ_CASES, case_text
 from aisp.store.text import clean_line
 from aisp.tui import fuzzes, plain
-from aisp.tui.aside import aside, begin
-from aisp.tui.fuzzes import FailureView, FuzzView
+from aisp.tui.aside import begin
+from aisp.tui.fuzzes import FuzzView
 from aisp.tui.keymap import bind
 from aisp.tui.screens.base import WorkScreen, entitle
 from aisp.tui.screens.source import SourceView
@@ -35,6 +35,8 @@ from aisp.tui.widgets.textrows import TextRows
 
 if TYPE_CHECKING:
     from textual.widget import Widget
+
+    from aisp.store.record import Failure
 
 WIDE_COLUMNS = 120
 CLOCK_PERIOD_S = 1.0
@@ -107,7 +109,6 @@ class FuzzScreen(WorkScreen):
         self._problem = ""  # why the store cannot be read
         self._refused = ""  # why the engine did not start a fuzz
         self._ended: set[str] = set()
-        self._bins: tuple[float, ...] = ()
         self._cases_told: tuple[str, str, bool, int] = ("", "", False, 0)  # fuzz, rung, only, cases that were drawn
         self._detail_told: tuple[object, ...] = ()
         self._newest: str | None = None  # failure at the top of the list
@@ -151,7 +152,6 @@ class FuzzScreen(WorkScreen):
     def on_mount(self) -> None:
         self.query_one("#tally", LiveTable).can_focus = False
         self._load()
-        begin(self, self._read_bins, group="bins", exclusive=True)
         self.set_interval(CLOCK_PERIOD_S, self._draw_head)
 
     def on_resize(self, event: events.Resize) -> None:
@@ -191,7 +191,7 @@ class FuzzScreen(WorkScreen):
         return next((fuzz for fuzz in known if fuzz.id == self._fuzz_id), known[0] if known else None)
 
     @property
-    def failure(self) -> FailureView | None:
+    def failure(self) -> Failure | None:
         """The highlighted failure."""
         fuzz = self.fuzz
         return fuzz.failures.get(self.table.cursor_key or "") if fuzz is not None else None
@@ -209,10 +209,6 @@ class FuzzScreen(WorkScreen):
         self._stored = [kept.get(fuzz.id, fuzz) for fuzz in found or []]
         self._looked = True
         self.draw()
-
-    async def _read_bins(self) -> None:
-        self._bins = await aside(fuzzes.error_bins)
-        self._draw_detail()
 
     def _want_failures(self, fuzz: FuzzView) -> None:
         if fuzz.stored and fuzz.id not in self._read_failures:
@@ -280,7 +276,7 @@ class FuzzScreen(WorkScreen):
         refused = f"The engine refused: {self._refused}\n\n" if self._refused else ""
         return (
             f"{refused}No fuzz of this target is stored yet.\n\n"
-            f"r  tries all its rungs on {fuzzes.FUZZ_CASES} drawn cases each, against the fp64 reference:\n"
+            f"r  tries all its rungs on {FUZZ_CASES} drawn cases each, against the fp64 reference:\n"
             "   sizes of 1 and around powers of two, dtypes, layouts, hard and non-finite values.\n\n"
             "What fails is shrunk to the smallest failing case, with a script that shows it.\n\n"
             f"or, in a shell: aisp bench fuzz {self._target_id}"
@@ -341,8 +337,9 @@ class FuzzScreen(WorkScreen):
             cells.append(plain.number(rung.worst, 2))
             if careless:
                 opinion = {True: "accepts", False: "refuses", None: plain.DASH}[rung.careless]
-                fooled = rung.careless and rung.verdict is FuzzVerdict.WRONG
-                cells.append(Text(opinion, style_of(self.app, f"bold {fuzzes.WRONG_STYLE}")) if fooled else opinion)
+                cells.append(
+                    Text(opinion, style_of(self.app, f"bold {fuzzes.WRONG_STYLE}")) if rung.fooled else opinion
+                )
             rows.append((name, cells))
         table.styles.height = min(max(1, len(rows)), MOST_RUNGS) + 1
         table.show(rows)
@@ -390,7 +387,7 @@ class FuzzScreen(WorkScreen):
                         Text(fuzzes.case_sign(one.verdict, ascii), style),
                         one.rung,
                         one.strategy,
-                        one.case,
+                        case_text(one.case),
                         one.finding or one.verdict.value,
                     ],
                 )
@@ -422,7 +419,9 @@ class FuzzScreen(WorkScreen):
         # Out of sight it has no width yet: it will have the screen's.
         width = max(20, (pane.inner_width if pane.size.width else self.size.width - 2) - 1)
         if failure is not None:
-            lines = fuzzes.failure_lines(failure, self._bins, width, ascii, self._replay_words(failure.id))
+            lines = fuzzes.failure_lines(
+                failure, width, ascii, self._replay_words(failure.id), drawn=failure.id in fuzz.drawn
+            )
             title = f"Failure of {failure.rung}"
         else:
             lines = fuzzes.summary_lines(fuzz, ascii, width)
@@ -446,7 +445,7 @@ class FuzzScreen(WorkScreen):
         if failure_id in self._replaying:
             return "waiting for the device"
         found = self.workbench.model.replays.get(failure_id)
-        return fuzzes.replay_text(found, self.workbench.ascii) if found is not None else ""
+        return fuzzes.replay_text(found) if found is not None else ""
 
     def _tell_replays(self) -> None:
         """Say what became of the replays that were asked for here."""
@@ -454,7 +453,7 @@ class FuzzScreen(WorkScreen):
         for replay_id, failure_id in list(self._replay_ids.items()):
             found, view = model.replays.get(failure_id), model.fuzzes.get(replay_id)
             if found is not None and found.fuzz_id == replay_id:
-                text = fuzzes.replay_text(found, self.workbench.ascii)
+                text = fuzzes.replay_text(found)
             elif view is not None and view.state.final:
                 text = f"it did not come to its end: {view.reason or view.state.value}"
             else:
@@ -527,7 +526,9 @@ class FuzzScreen(WorkScreen):
         view, failure = self.query_one("#script", SourceView), self.failure
         if failure is not None and view.source != failure.script.expandtabs(8):
             view.show(failure.script, "failure.py")
-        view.border_title = Content(f"Script of {failure.rung}, {failure.case}" if failure is not None else "Script")
+        view.border_title = Content(
+            f"Script of {failure.rung}, {case_text(failure.case)}" if failure is not None else "Script"
+        )
 
     def copy_text(self) -> str:
         """The highlighted failure's script; without one what is said of the rungs."""
@@ -584,7 +585,7 @@ class FuzzScreen(WorkScreen):
             root=str(target.root) if target is not None else "",
             target=self._target_id,
             rungs=[self._rung] if self._rung else [],
-            cases=fuzzes.FUZZ_CASES,
+            cases=FUZZ_CASES,
             trigger="tui",
         )
         if reply is not None:

@@ -24,7 +24,7 @@ from textual.content import Content
 from textual.widgets import Input, Static
 
 from aisp.kernels.catalog.model import Goal, Kind, Role
-from aisp.store.outcomes import TWIN_SUFFIX, State, Validity, Verdict
+from aisp.store.outcomes import TWIN_SUFFIX, State, Validity
 from aisp.store.record import Comparison
 from aisp.store.results.prediction import LOOK_BACK_RUNS, Answer, Says, answer
 from aisp.store.results.reading import Reading
@@ -334,7 +334,7 @@ class HomeScreen(WorkScreen):
             return [cheats, ""]
         if result.record.state is not State.OK:
             return [Text(STATE_WORDS[result.record.state]), sol]
-        if result.record.validity == "suspect":
+        if result.record.validity.suspect:
             return [Text("! suspect", style="bold"), sol]
         headline = result.headline
         verdict = headline.verdict if headline is not None else result.record.verdict
@@ -439,7 +439,7 @@ class HomeScreen(WorkScreen):
         if result.record.state is not State.OK:
             text.append(f"{state_words(result.record.state)}: ", style="not dim bold")
             text.append(f"{clean_line(result.record.reason) or plain.DASH}\n", style="not dim")
-        elif result.record.validity == "suspect":
+        elif result.record.validity.suspect:
             text.append("suspect: ", style="not dim bold")
             text.append(f"{clean_line(result.record.reason) or 'v says why'}\n", style="not dim")
         lines = Text()
@@ -668,7 +668,7 @@ def comparison_text(item: Comparison, ascii_only: bool) -> Text:
     text.append(f" {plain.speedup(item.speedup, item.low, item.high)}  {item.verdict.value}  ")
     text.append(clean_line(item.rung), style="bold")
     text.append(f" against {clean_line(item.baseline)}", style="dim")
-    if item.note and item.verdict in (Verdict.UNDECIDED, Verdict.NONE):
+    if item.note and not item.verdict.decided:
         text.append(f"\n  {clean_line(item.note)}")
     return text
 

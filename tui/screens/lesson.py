@@ -404,7 +404,7 @@ class LessonScreen(WorkScreen):
         if told != self._told_samples:
             self._told_samples = told
             pane.clear()
-            pane.extend(readings.wrapped(lines, width, labelled=True))
+            pane.extend(plain.wrapped(lines, width, labelled=True))
             pane.action_oldest()
         when = f", {plain.local_time(run.record.wall)}" if run is not None and run.record.wall else ""
         pane.border_title = Content(f"What the samples say{when}")

@@ -18,18 +18,19 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.timer import Timer
 
-from aisp.engine.speed_of_light import MEMORY
-from aisp.store.outcomes import State, Validity
 from aisp.store.record import Arm
+from aisp.store.results import roofline
+from aisp.store.results.roofline import MEMORY, Roofline
 from aisp.store.text import clean_line
 from aisp.tui import plain, readings
 from aisp.tui.aside import begin
+from aisp.tui.earlier import environment
 from aisp.tui.keymap import bind
 from aisp.tui.model import RunView, stored_run
 from aisp.tui.results import STATE_WORDS, timing_words
 from aisp.tui.screens.base import WorkScreen
 from aisp.tui.themes import style_of
-from aisp.tui.widgets.roofplot import Roof, RoofPlot, RoofPoint, bar_rows
+from aisp.tui.widgets.roofplot import RoofPlot, RoofPoint, bar_rows
 from aisp.tui.widgets.table import Cell, Column, LiveTable
 from aisp.tui.widgets.textrows import TextRows
 
@@ -37,65 +38,25 @@ if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Target
     from aisp.store import History
 
-LOOK_BACK_RUNS = 200  # how many of a target's runs are looked through for one that was timed on a GPU
 WIDE_COLUMNS = 100
 LIVE_PERIOD_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """What is drawn. Rates are per second; None and "" where something is not known.
+    """What is drawn: a run, None where there was none on a GPU, and the roofs over its case, or why there are none."""
 
-    Attributes:
-        run: whose rungs are shown; None where there was none on a GPU.
-        gpu: the driver's name of it.
-        case: the case's name.
-        precision: whose rate of arithmetic counts, "bf16"; "" for a case without arithmetic.
-        path: what the bytes cross: "memory" of the GPU, "pcie", "nvlink".
-        flops, bytes: of one call; bytes over that path.
-        roofs: measured first, where they are known.
-        peak_wall: when the ceilings were measured.
-        peak_sm_clock_mhz: SM clock while the rate of the arithmetic was measured.
-        why: why there is nothing to draw; "" where there is.
-    """
-
-    run: RunView | None = None
-    gpu: str = ""
-    case: str = ""
-    precision: str = ""
-    path: str = MEMORY
-    flops: float = 0.0
-    bytes: float = 0.0
-    roofs: tuple[Roof, ...] = ()
-    peak_wall: str = ""
-    peak_sm_clock_mhz: float | None = None
+    run: RunView | None
+    gpu: str
+    roofs: Roofline | None = None
     why: str = ""
 
     @property
-    def intensity(self) -> float:
-        """flop/byte of the case; 0 without arithmetic."""
-        return self.flops / self.bytes if self.bytes > 0 else 0.0
-
-    @property
     def arms(self) -> list[tuple[str, Arm]]:
-        """Letter and arm of every timed rung, in the run's order, without the A/A arm."""
-        if self.run is None:
-            return []
-        timed = [arm for arm in self.run.record.arms if arm.median_ms is not None and not arm.twin]
+        """Letter and arm of every rung that stands under a roof."""
         letters = string.ascii_uppercase + string.ascii_lowercase
-        return [(letters[number % len(letters)], arm) for number, arm in enumerate(timed)]
-
-    def rate(self, arm: Arm) -> float | None:
-        """flop/s of an arm; bytes/s where the case has no arithmetic."""
-        if arm.median_ms is None:
-            return None
-        return (self.flops or self.bytes) / arm.median_ms * 1e3 or None
-
-    def share(self, arm: Arm, *, measured: bool) -> float | None:
-        """What an arm reaches of a roof at the case's intensity; None where that roof is not known."""
-        rate = self.rate(arm)
-        most = next((roof.attainable(self.intensity) for roof in self.roofs if roof.measured == measured), None)
-        return rate / most if rate and most else None
+        shown = roofline.timed(self.run) if self.run is not None else []
+        return [(letters[number % len(letters)], arm) for number, arm in enumerate(shown)]
 
 
 @dataclass(slots=True)
@@ -115,62 +76,26 @@ def look(history: History | None, target: Target, run_id: str, live: RunView | N
         live: the run as the engine tells it, where it has not ended.
         machine: what `live` runs on.
     """
-    run, facts = live, {"gpu": machine.gpu, "gpu_uuid": machine.uuid}
+    run: RunView | None = live
+    facts: dict[str, object] = {"gpu": machine.gpu, "gpu_uuid": machine.uuid}
     if live is None and history is not None:
-        records = [history.run(run_id)] if run_id else history.newest(LOOK_BACK_RUNS, target.id)
-        for record in records:
-            timed = record.state is State.OK and any(arm.median_ms is not None for arm in record.arms)
-            if run_id or (timed and record.device.startswith("cuda")):
-                run = stored_run(record, {})
-                found = history.environment(record.environment) if record.environment else {}
-                facts = {key: clean_line(str(found.get(key) or "")) for key in ("gpu", "gpu_uuid")}
-                break
-    gpu, uuid = facts["gpu"], facts["gpu_uuid"]
+        if run_id:
+            run = stored_run(history.run(run_id), {})
+        else:
+            records = history.newest(roofline.LOOK_BACK_RUNS, target.id)
+            run = roofline.newest(records, lambda record: stored_run(record, {}))
+        if run is not None:
+            facts = environment(history, run.record)
+    gpu, uuid = (clean_line(str(facts.get(key) or "")) for key in ("gpu", "gpu_uuid"))
+    gpu, uuid = gpu or machine.gpu, uuid or machine.uuid
     if run is not None and run.record.device.startswith("cpu"):
-        return Chart(run, why="this run is on the CPU: a roofline is about the ceilings of a GPU")
-    return _chart(history, target, run, gpu or machine.gpu, uuid or machine.uuid)
-
-
-def _chart(history: History | None, target: Target, run: RunView | None, gpu: str, uuid: str) -> Chart:
-    # In this thread: they import the store's records, and numpy with them.
-    from aisp.engine import speed_of_light
-
-    try:
-        case = target.case(run.record.case) if run is not None and run.record.case else target.cases[0]
-    except LookupError:
-        return Chart(
-            run, gpu, why=f"the run was of case {run.record.case if run else ''}, which the lesson no longer has"
-        )
+        return Chart(run, gpu, why="this run is on the CPU: a roofline is about the ceilings of a GPU")
+    if not gpu:
+        return Chart(run, gpu, why="no run on a GPU yet: r runs it")
+    case = run.record.case if run is not None and run.record.case else target.cases[0].name
     peak = next(iter(history.peaks(uuid, 1)), None) if history is not None and uuid else None
-    work = speed_of_light.work(target, case)
-    if not work.counted:
-        return Chart(run, gpu, case.name, why="the lesson counts neither bytes nor flops, so it has no roof")
-    found = speed_of_light.roofline(target, case, gpu, peak)
-    known: tuple[Roof, ...] = ()
-    clock_mhz = None
-    if found is not None:
-        roofs = (
-            Roof(found.measured_bandwidth, found.measured_flops, True),
-            Roof(found.spec_bandwidth, found.spec_flops, False),
-        )
-        known = tuple(roof for roof in roofs if roof.bandwidth or roof.flops)
-        dense = peak.ceiling(f"{found.precision} dense") if peak is not None else None
-        clock_mhz = dense.sm_clock_mhz if dense is not None else None
-    if found is None or not known:
-        why = f"nothing is known of {gpu}: c measures its ceilings" if gpu else "no run on a GPU yet: r runs it"
-        return Chart(run, gpu, case.name, why=why)
-    return Chart(
-        run,
-        gpu,
-        case.name,
-        found.precision,
-        found.path,
-        found.flops,
-        found.bytes,
-        known,
-        peak.wall if peak is not None and any(roof.measured for roof in known) else "",
-        clock_mhz,
-    )
+    found = roofline.of_case(target, case, gpu, peak, measures="c")
+    return Chart(run, gpu, why=found) if isinstance(found, str) else Chart(run, gpu, found)
 
 
 class RooflineScreen(WorkScreen):
@@ -287,62 +212,60 @@ class RooflineScreen(WorkScreen):
             return
         self.query_one("#title", TextRows).show([self._title(chart)])
         self.query_one("#facts", TextRows).show(self._facts(chart))
-        arms = chart.arms
-        as_bars = not chart.why and chart.flops <= 0
+        arms, roofs = chart.arms, chart.roofs
+        as_bars = roofs is not None and roofs.flops <= 0
         self.set_class(as_bars, "-bars")
-        if as_bars:
+        if roofs is not None and as_bars:
             bars = self.query_one("#bars", TextRows)
             styles = [style_of(self.app, f"$series-{number % 6 + 1}") for number in range(len(arms))]
-            rates = [(letter, arm.rung, chart.rate(arm) or 0.0) for letter, arm in arms]
+            rates = [(letter, arm.rung, roofs.rate(arm.median_ms) or 0.0) for letter, arm in arms]
             width = max(20, self.size.width - 2)
-            bars.show(bar_rows(chart.roofs, rates, width, ascii_only=self.workbench.ascii, styles=styles))
+            bars.show(bar_rows(roofs.roofs, rates, width, ascii_only=self.workbench.ascii, styles=styles))
         else:
             plot.empty = chart.why or "no roofs are known"
-            points = [RoofPoint(letter, chart.intensity, chart.rate(arm) or 0.0) for letter, arm in arms]
-            plot.show(
-                () if chart.why else chart.roofs,
-                points if chart.intensity > 0 else [],
-                intensity=chart.intensity or None,
-            )
+            at = roofs.intensity if roofs is not None else 0.0
+            points = [RoofPoint(letter, at, roofs.rate(arm.median_ms) or 0.0) for letter, arm in arms] if roofs else []
+            plot.show(roofs.roofs if roofs else (), points if at > 0 else [], intensity=at or None)
         self._fill(chart)
 
     def _title(self, chart: Chart) -> Text:
         run = chart.run
         if run is None:
             return Text(f"{self._target_id}  no timed run on a GPU yet: r runs it")
-        parts = [plain.run_mode(run.record.quick), f"case {chart.case}" if chart.case else ""]
+        parts = [run.mode, f"case {chart.roofs.case}" if chart.roofs else ""]
         parts += [
             chart.gpu,
             STATE_WORDS.get(run.record.state, run.record.state.value),
             plain.local_time(run.record.wall),
         ]
-        if run.record.validity in (Validity.SUSPECT, Validity.CAUGHT):
+        if run.record.validity.doubted:
             parts.append(f"times {run.record.validity}")
         return Text(f"{self._target_id}  " + " \u00b7 ".join(part for part in parts if part and part != plain.DASH))
 
     def _facts(self, chart: Chart) -> list[Text]:
         """The two roofs and the case's work, a row each; nothing where there is nothing to draw."""
-        if chart.why:
+        roofs = chart.roofs
+        if roofs is None:
             return []
         rows: list[Text] = []
         for measured in (True, False):
-            roof = next((roof for roof in chart.roofs if roof.measured == measured), None)
+            roof = roofs.roof(measured=measured)
             name = "measured " if measured else "datasheet"
             if roof is None:
                 why = "c measures this GPU's ceilings" if measured else "this GPU is not a known one"
                 rows.append(Text(f"{name}  {plain.DASH}  ({why})"))
                 continue
-            text = f"{name}  {plain.quantity(roof.bandwidth, 'bytes/s')}"
-            if chart.flops > 0:
-                text += f"  {plain.quantity(roof.flops, 'flop/s')} {chart.precision}"
+            text = f"{name}  {plain.quantity(roof.bandwidth_bytes_per_s, 'bytes/s')}"
+            if roofs.flops > 0:
+                text += f"  {plain.quantity(roof.flops_per_s, 'flop/s')} {roofs.precision}"
                 text += f"  ridge {plain.number(roof.ridge, 3)} FLOP/byte"
-            if measured and chart.peak_sm_clock_mhz is not None:
-                text += f"  at {plain.megahertz(chart.peak_sm_clock_mhz)} MHz"
+            if measured and roofs.peak_sm_clock_mhz is not None:
+                text += f"  at {plain.megahertz(roofs.peak_sm_clock_mhz)} MHz"
             rows.append(Text(text))
-        work = f"one call   {plain.quantity(chart.bytes, 'bytes')}"
-        work += "" if chart.path == MEMORY else f" over {chart.path}"
-        if chart.flops > 0:
-            work += f", {plain.quantity(chart.flops, 'flop')}: {plain.number(chart.intensity, 3)} FLOP/byte"
+        work = f"one call   {plain.quantity(roofs.bytes, 'bytes')}"
+        work += "" if roofs.path == MEMORY else f" over {roofs.path}"
+        if roofs.flops > 0:
+            work += f", {plain.quantity(roofs.flops, 'flop')}: {plain.number(roofs.intensity, 3)} FLOP/byte"
         else:
             work += ", no arithmetic counted: bandwidth is its only roof"
         rows.append(Text(work))
@@ -350,7 +273,8 @@ class RooflineScreen(WorkScreen):
 
     def _fill(self, chart: Chart) -> None:
         wide = self.size.width >= WIDE_COLUMNS
-        flops, table = chart.flops > 0, self.table
+        roofs, table = chart.roofs, self.table
+        flops = roofs is not None and roofs.flops > 0
         columns = [
             Column("letter", "", 1),
             Column("rung", "rung", 18 if not wide else 28),
@@ -371,15 +295,15 @@ class RooflineScreen(WorkScreen):
             table.columns = columns
         rows: list[tuple[str, list[Cell]]] = []
         for number, (letter, arm) in enumerate(chart.arms):
-            seconds = (arm.median_ms or 0.0) / 1e3
+            time_ms = arm.median_ms
             cells: dict[str, Cell] = {
                 "letter": Text(letter, style_of(self.app, f"bold $series-{number % 6 + 1}")),
                 "rung": Text(arm.rung),
                 "median": plain.milliseconds(arm.median_ms, *((arm.low_ms, arm.high_ms) if wide else (None, None))),
-                "flops": plain.quantity(chart.flops / seconds, "flop/s"),
-                "bytes": plain.quantity(chart.bytes / seconds if chart.bytes > 0 else None, "bytes/s"),
-                "measured": plain.percent(chart.share(arm, measured=True)),
-                "datasheet": plain.percent(chart.share(arm, measured=False)),
+                "flops": plain.quantity(roofs.flops_per_s(time_ms) if roofs else None, "flop/s"),
+                "bytes": plain.quantity(roofs.bytes_per_s(time_ms) if roofs else None, "bytes/s"),
+                "measured": plain.percent(roofs.share(arm, measured=True) if roofs else None),
+                "datasheet": plain.percent(roofs.share(arm, measured=False) if roofs else None),
                 "limiter": readings.limiter_word(arm),
                 "timing": timing_words(arm.timing, arm.calls),
             }
@@ -405,14 +329,15 @@ class RooflineScreen(WorkScreen):
         chart = self._chart
         if chart is None:
             return self._target_id
+        roofs = chart.roofs
         rows = [
             [
                 letter,
                 arm.rung,
                 plain.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms),
-                plain.quantity(chart.rate(arm), "flop/s" if chart.flops > 0 else "bytes/s"),
-                plain.percent(chart.share(arm, measured=True)),
-                plain.percent(chart.share(arm, measured=False)),
+                plain.quantity(roofs.rate(arm.median_ms) if roofs else None, roofs.unit if roofs else ""),
+                plain.percent(roofs.share(arm, measured=True) if roofs else None),
+                plain.percent(roofs.share(arm, measured=False) if roofs else None),
                 readings.limiter_word(arm),
             ]
             for letter, arm in chart.arms

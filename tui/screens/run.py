@@ -19,7 +19,7 @@ from textual.timer import Timer
 from aisp.engine.protocol import requests
 from aisp.kernels.catalog.model import Role
 from aisp.store.text import clean_line
-from aisp.tui import readings
+from aisp.tui import plain, readings
 from aisp.tui.keymap import TARGET, bind
 from aisp.tui.model import BASELINE, RunView, stored_run
 from aisp.tui.screens import Source
@@ -328,7 +328,7 @@ class RunScreen(WorkScreen):
             if key != self._shown:
                 pane.clear()
                 width = max(20, (pane.size.width or self.size.width) - 1)
-                pane.extend(readings.wrapped(lines, width, labelled=mode == "samples") or ["nothing went wrong"])
+                pane.extend(plain.wrapped(lines, width, labelled=mode == "samples") or ["nothing went wrong"])
                 pane.action_oldest()
                 self._shown = key
         entitle(pane, title)

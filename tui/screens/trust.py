@@ -13,7 +13,7 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from aisp.store.results import standing
+from aisp.store.results import standing, trust
 from aisp.store.text import clean_line
 from aisp.tui import findings, plain, readings
 from aisp.tui.aside import begin
@@ -152,10 +152,10 @@ class TrustScreen(ChecklistScreen):
             table.empty = waiting
             numbers.display = False
             return
-        categories = findings.by_category(run.record.findings)
+        categories = trust.by_category(run.record.findings)
         if categories and self._arranged != run.id:
             self._arranged = run.id
-            self.folded = {one.name for one in categories if one.status not in findings.TOLD_FIRST}
+            self.folded = {one.name for one in categories if one.status not in trust.TOLD_FIRST}
         self._draw_title()
         say(state, findings.summary_text(run, categories, ascii))
         put_columns(numbers, findings.number_columns(self.size.width))
@@ -170,7 +170,7 @@ class TrustScreen(ChecklistScreen):
         shown = findings.said_rows(run, categories, only, folded, ascii)
         first = table.cursor_key is None
         table.show(shown)
-        if first and any(one.status in findings.TOLD_FIRST for one in categories):
+        if first and any(one.status in trust.TOLD_FIRST for one in categories):
             # The worst is what one comes for.
             table.move_to(next((key for key, _ in shown if key.startswith("check ")), ""))
         table.border_title = f"Checks: {only.words}"
@@ -178,7 +178,7 @@ class TrustScreen(ChecklistScreen):
 
     def about(self, kind: str, name: str) -> tuple[str, Sequence[str]]:
         run = self.run_view
-        categories = findings.by_category(run.record.findings) if run is not None else []
+        categories = trust.by_category(run.record.findings) if run is not None else []
         if kind == "category":
             one = next((one for one in categories if one.name == name), None)
             return name, self._about_category(one) if one is not None else []
@@ -188,7 +188,7 @@ class TrustScreen(ChecklistScreen):
         lines = findings.evidence_lines(said, run) if said is not None else []
         return name, [*head, *lines, *([self.problem] if self.problem else findings.check_lines(name, self.book))]
 
-    def _about_category(self, one: findings.Category) -> list[str]:
+    def _about_category(self, one: trust.Category) -> list[str]:
         lines = [findings.counts_text([one]), ""]
         for said in one.checks:
             word = findings.STATUS_WORDS[said.status]
@@ -199,7 +199,7 @@ class TrustScreen(ChecklistScreen):
 
     def folding(self) -> Sequence[str]:
         run = self.run_view
-        return [one.name for one in findings.by_category(run.record.findings)] if run is not None else []
+        return [one.name for one in trust.by_category(run.record.findings)] if run is not None else []
 
     # -- keys -------------------------------------------------------------------------------------------
 
@@ -231,7 +231,7 @@ class TrustScreen(ChecklistScreen):
         ascii, wide = True, 120
         heads = [column.title for column in findings.number_columns(wide)]
         rows = [[str(cell) for cell in cells] for _, cells in findings.number_rows(run, wide, ascii)]
-        categories = findings.by_category(run.record.findings)
+        categories = trust.by_category(run.record.findings)
         lines = [
             readings.title_text(run, self.workbench.model.now_ns()).plain,
             findings.summary_text(run, categories, ascii).plain,

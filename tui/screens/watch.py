@@ -210,7 +210,7 @@ class WatchScreen(WorkScreen):
             return
         pane = self.query_one("#text", LogPane)
         width = max(20, (pane.size.width or self.size.width) - 1)
-        lines = readings.wrapped(readings.edit_lines(self.workbench.model, watch, edit), width)
+        lines = plain.wrapped(readings.edit_lines(self.workbench.model, watch, edit), width)
         if lines != self._shown:
             self._shown = lines
             pane.clear()

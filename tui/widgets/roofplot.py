@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from rich.style import Style
 from rich.text import Text
 
+from aisp.store.results.roofline import Roof
 from aisp.tui import plain
 from aisp.tui.widgets.glyphs import GraphStyle
 from aisp.tui.widgets.plot import AXIS, BLANK, LABEL, Canvas, Frame, FrameView, Row, Span, message_rows, text_row
@@ -22,40 +23,6 @@ from aisp.tui.widgets.plot import AXIS, BLANK, LABEL, Canvas, Frame, FrameView, 
 MEASURED, DATASHEET = 0, 1  # owners of the cells of the two roofs; points count on from 2
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _DASH_DOTS = 3  # dots of a dash, and of the gap behind it
-
-
-@dataclass(frozen=True, slots=True)
-class Roof:
-    """What a GPU can do at most; None where it is not known.
-
-    Attributes:
-        bandwidth: bytes/s of device memory.
-        flops: flop/s.
-        measured: on this GPU; else of the datasheet, which is drawn dashed.
-    """
-
-    bandwidth: float | None
-    flops: float | None
-    measured: bool
-
-    @property
-    def ridge(self) -> float | None:
-        """Intensity in flop/byte from which arithmetic is the limit."""
-        return self.flops / self.bandwidth if self.flops and self.bandwidth else None
-
-    def attainable(self, intensity: float) -> float | None:
-        """flop/s at an intensity above zero, in flop/byte; bytes/s at zero. None where a rate that it takes is not
-        known."""
-        if intensity <= 0:
-            return self.bandwidth
-        if self.bandwidth is None or self.flops is None:
-            return None
-        return min(self.flops, intensity * self.bandwidth)
-
-    def height(self, intensity: float) -> float | None:
-        """Where its line is drawn: by whichever of the two rates is known."""
-        parts = [intensity * self.bandwidth if self.bandwidth else None, self.flops]
-        return min((part for part in parts if part is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +248,7 @@ def bar_rows(
         styles: of the bars; none where there are fewer.
     """
     full, eighths = ("#", "") if ascii_only else ("█", "▏▎▍▌▋▊▉")
-    known = [(roof, roof.bandwidth) for roof in roofs if roof.bandwidth]
+    known = [(roof, roof.bandwidth_bytes_per_s) for roof in roofs if roof.bandwidth_bytes_per_s]
     top = max([rate for _, _, rate in bars] + [bandwidth for _, bandwidth in known], default=0.0)
     if top <= 0:
         return []
@@ -303,7 +270,7 @@ def bar_rows(
     for roof, bandwidth in sorted(known, key=lambda pair: not pair[0].measured):
         sign = ("=" if roof.measured else "- ") if ascii_only else ("━" if roof.measured else "╍")
         cells = int(bandwidth / top * room)
-        row = Text(("measured" if roof.measured else "datasheet").ljust(named) + "  ")
+        row = Text(roof.name.ljust(named) + "  ")
         row.append((sign * room)[:cells].ljust(room))
         row.append(plain.quantity(bandwidth, "bytes/s").rjust(12))
         rows.append(row)

@@ -19,8 +19,8 @@ from aisp.kernels.catalog.model import Role
 from aisp.store.outcomes import FindingStatus, State
 from aisp.store.reader import History
 from aisp.store.record import Run
+from aisp.store.results.audit import NO_FASTER, NOISE
 from aisp.tui import plain
-from aisp.tui.cli.audit import NO_FASTER, NOISE
 from tests import recordings
 from tests.proofs.audit.cheats import fixtures
 from tests.proofs.audit.gallery import target

@@ -68,7 +68,7 @@ def measure(*, quick: bool) -> Iterator[Row]:
             note = f"{len(engine.children(recursive=True))} standbys"
             yield Row(NAME, "engine, nobody attached", "% of a core", alone, note=note)
             yield Row(NAME, "engine, nobody attached", "MB", (memory,), note="resident")
-            argv = [sys.executable, "-c", "from aisp.tui.cli.tree import main_tui; main_tui()", str(home / "lessons")]
+            argv = [sys.executable, "-c", "from aisp.tui.start import main; main()", str(home / "lessons")]
             with Terminal(argv, environ) as terminal:
                 terminal.until(lambda: "Not run yet" in terminal.shown(), what="the first screen")
                 asyncio.run(until_warm(environ))

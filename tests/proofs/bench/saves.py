@@ -217,7 +217,7 @@ async def watch_edits(environ: Mapping[str, str], root: Path, count: int, device
         if first.state != "ok":
             raise RuntimeError(f"the pair's own run ended as {first.state}")
         loop = asyncio.get_running_loop()
-        with Terminal(program("aisp.tui.cli.tree", "main_tui", str(root)), environ) as terminal:
+        with Terminal(program("aisp.tui.start", "main", str(root)), environ) as terminal:
             await asyncio.to_thread(_open_watch, terminal)
             screen = Screen(terminal)
             loop.add_reader(terminal.master, screen.on_readable)

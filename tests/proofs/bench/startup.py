@@ -27,13 +27,13 @@ NAME = "startup"
 TARGETS = 160
 
 
-def spied(function: str, report: Path, *words: str) -> list[str]:
-    """The command line of an entry point that writes what it had imported, at its end, to `report`."""
+def spied(module: str, report: Path, *words: str) -> list[str]:
+    """The command line of a module's entry point that writes what it had imported, at its end, to `report`."""
     source = (
         "import atexit, sys\n"
         f"atexit.register(lambda: open({str(report)!r}, 'w').write(' '.join(sys.modules)))\n"
-        f"from aisp.tui.cli.tree import {function}\n"
-        f"{function}()\n"
+        f"from {module} import main\n"
+        "main()\n"
     )
     return [sys.executable, "-c", source, *words]
 
@@ -52,7 +52,7 @@ def list_targets_ms(lessons: Path, environ: Mapping[str, str], report: Path) -> 
     """
     start = time.monotonic()
     done = subprocess.run(
-        spied("main", report, "bench", "list-targets", "--root", str(lessons)),
+        spied("aisp.tui.cli.tree", report, "bench", "list-targets", "--root", str(lessons)),
         cwd=ROOT,
         env=environ,
         stdin=subprocess.DEVNULL,
@@ -69,7 +69,7 @@ def list_targets_ms(lessons: Path, environ: Mapping[str, str], report: Path) -> 
 
 def first_frames_ms(lessons: Path, first: str, environ: Mapping[str, str], report: Path) -> tuple[float, float]:
     """One start of the app: until its first paint, and until its targets are listed."""
-    with Terminal(spied("main_tui", report, str(lessons)), environ) as terminal:
+    with Terminal(spied("aisp.tui.start", report, str(lessons)), environ) as terminal:
         painted = terminal.until(lambda: "Targets" in terminal.shown(), what="the first paint")
         listed = terminal.until(lambda: first in terminal.shown(), what="the list of targets")
         terminal.run(0.3)

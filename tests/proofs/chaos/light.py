@@ -30,9 +30,9 @@ def main() -> int:
             from aisp.engine import server
 
             return server.main()
-        from aisp.tui.cli import tree
+        from aisp.tui import start
 
-        return tree.main_tui()
+        return start.main()
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ KEPT = {
 }  # fmt: skip
 OF_STORES_BEFORE = ("aisp.db.replaced-", "aisp.db-wal.kept-")
 LAYOUTS = 33  # what the engine keeps of them, and the one that it is about to make
-REAL_APP = ["-c", "from aisp.tui.cli.tree import main_tui; main_tui()"]
+REAL_APP = ["-c", "from aisp.tui.start import main; main()"]
 WORKERS = {"aisp.engine.worker", "tests.proofs.chaos.stand_in"}  # one of these is among the words that start a worker
 LIGHT_APP = ["-m", "tests.proofs.chaos.light", "app"]
 

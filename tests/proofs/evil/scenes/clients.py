@@ -37,7 +37,7 @@ from tests.proofs.evil.stage import Stage, eventually
 from tests.proofs.fuzz import frames
 from tests.tui.test_app_terminal import SHELL, Terminal
 
-APP = [sys.executable, "-c", "from aisp.tui.cli.tree import main_tui; main_tui()"]
+APP = [sys.executable, "-c", "from aisp.tui.start import main; main()"]
 DRAWN = b"Not run yet"  # the first screen with its targets
 ALTERNATE_ON, ALTERNATE_OFF, MOUSE_ON, MOUSE_OFF, CURSOR_ON = (
     b"\x1b[?1049h", b"\x1b[?1049l", b"\x1b[?1000h", b"\x1b[?1000l", b"\x1b[?25h",
@@ -560,8 +560,7 @@ async def over_long(stage: Stage) -> str:
 OTHER_APP = [
     sys.executable,
     "-c",
-    "import aisp.engine.protocol as protocol\nprotocol.PROTOCOL += 1\n"
-    "from aisp.tui.cli.tree import main_tui\nmain_tui()",
+    "import aisp.engine.protocol as protocol\nprotocol.PROTOCOL += 1\nfrom aisp.tui.start import main\nmain()",
 ]
 
 

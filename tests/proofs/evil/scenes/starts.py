@@ -24,7 +24,7 @@ from aisp.engine.protocol import events, requests
 from aisp.store.outcomes import State
 from aisp.store.writer import Store
 from aisp.tui.cli import machine
-from aisp.tui.cli.facts import Facts, Verdict
+from aisp.tui.cli.facts import Facts, Health
 from tests.engine.harness import EngineUnderTest
 from tests.proofs.evil import corpus
 from tests.proofs.evil.matrix import fault
@@ -134,7 +134,7 @@ async def locked_elsewhere(stage: Stage) -> str:
                 assert (shown.returncode, said in shown.stderr) == (3, True), (words, shown)
             assert slowest_s < AT_ONCE_S
             (check,) = await asyncio.to_thread(lambda: list(machine.engine(Facts())))
-            assert (check.verdict, check.value) == (Verdict.PROBLEM, said)
+            assert (check.verdict, check.value) == (Health.PROBLEM, said)
         with held_elsewhere("4242\n"):
             shown = await asyncio.to_thread(aisp, engine, "engine", "status")
             assert "with pid 4242, which cannot be seen from here; `aisp engine stop` ends it" in shown.stderr
@@ -176,7 +176,7 @@ async def network_file_system(stage: Stage) -> str:
         with mock.patch.object(filesystem, "MOUNTS", mounts):
             checks = await asyncio.to_thread(lambda: list(machine.state_folder(Facts())))
         (check,) = [check for check in checks if check.id == "file_system"]
-        assert check.verdict is Verdict.WARNING and check.value.startswith("nfs4, a network file system"), check
+        assert check.verdict is Health.WARNING and check.value.startswith("nfs4, a network file system"), check
         with started_by(ON_NFS.format(str(mounts))):
             await engine.start()
             run_id = (await engine.run(root, "mine:honest", rungs=["baseline"])).record.id

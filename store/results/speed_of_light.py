@@ -10,20 +10,18 @@ Three bounds, each of which may be unknown (None, drawn as a dash):
   GPU keeps up per cycle under sustained load is what a short call gets, and a short call runs at a higher clock.
 
 A bound never assumes what it does not know: where a lesson counts operations and the rate of its type is unknown, there
-is no bound. Standard library only: frontends import this.
+is no bound.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from aisp.engine.datasheets import Datasheet, datasheet
-from aisp.engine.suite import score_of_light
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Case, LinkKind, Target
 from aisp.store.outcomes import Limiter, Timing
+from aisp.store.results.datasheets import Datasheet, datasheet
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +54,6 @@ H2D_PINNED, D2H_PINNED, PEER_COPY = "pcie h2d pinned", "pcie d2h pinned", "peer 
 LINKS = (H2D_PINNED, D2H_PINNED, "pcie h2d pageable", "pcie d2h pageable", PEER_COPY)
 # The ceilings that bound what crosses a link, into a GPU and out of it. Both directions go at the same time.
 ACROSS = {LinkKind.PCIE: (H2D_PINNED, D2H_PINNED), LinkKind.NVLINK: (PEER_COPY, PEER_COPY)}
-MEMORY = "memory"  # the path of a case whose bytes stay on the GPU
 
 # Every ceiling that is measured, in the order in which it is, with its unit.
 CEILINGS: dict[str, str] = {
@@ -103,39 +100,6 @@ class Work:
         return self.bytes > 0 or self.flops > 0 or bool(self.directions)
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """The bound of one case by a datasheet, in ms, what sets it, and where the rates come from."""
-
-    ms: float
-    limiter: str  # a Limiter: "bytes", "flops", "pcie", "nvlink"
-    source: str
-
-
-@dataclass(frozen=True, slots=True)
-class Roofline:
-    """What a roofline plot draws: two roofs, and where the case stands under them.
-
-    Attributes:
-        precision: whose rates these are, "bf16"; "" for a case without operations, which has a bandwidth alone.
-        path: where the bytes go that take longest: "memory", or a LinkKind.
-        intensity: operations per byte of the case; None for one that moves no bytes.
-        bytes, flops: of one call, bytes over that path; flops over its time is the height of its point.
-        spec_bandwidth, spec_flops: by the datasheet, bytes/s and flop/s; None unknown.
-        measured_bandwidth, measured_flops: by the measured ceilings, at the clocks that they ran at; None unknown.
-    """
-
-    precision: str
-    path: str
-    intensity: float | None
-    bytes: float
-    flops: float
-    spec_bandwidth: float | None = None
-    spec_flops: float | None = None
-    measured_bandwidth: float | None = None
-    measured_flops: float | None = None
-
-
 def work(target: Target, case: Case) -> Work:
     """What a case must do. The precision is what the lesson states, else that of the first input, else output, whose
     type has one."""
@@ -149,17 +113,6 @@ def work(target: Target, case: Case) -> Work:
         into=into,
         out=out,
     )
-
-
-def bound(target: Target, case: Case, gpu_name: str) -> Bound | None:
-    """A case's bound by the datasheet at boost clock, caches cold; None for an unknown GPU or a lesson without work."""
-    sheet = datasheet(gpu_name)
-    if sheet is None:
-        return None
-    found = _of_sheet(_widened(work(target, case), sheet), sheet, Timing.COLD, sm_clock_mhz=None)
-    if found is None:
-        return None
-    return Bound(found.ms, found.limiter.value, sheet.sources[0].title)
 
 
 def light(
@@ -197,7 +150,7 @@ def light(
     if timing in (Timing.HOST, Timing.NONE):
         return None
     sheet = datasheet(gpu_name)
-    wanted = _widened(work(target, case), sheet)
+    wanted = widened(work(target, case), sheet)
     spec = _of_sheet(wanted, sheet, timing, sm_clock_mhz=None) if sheet else None
     at_clock = _of_sheet(wanted, sheet, timing, sm_clock_mhz=sm_clock_mhz) if sheet and sm_clock_mhz else None
     measured = _of_peak(wanted, peak, sheet, timing, sm_clock_mhz) if peak else None
@@ -206,7 +159,7 @@ def light(
         return None
     limiter, eager_s = best.limiter, None
     if not timing.held and host_ms is not None and host_ms >= HOST_SHARE * time_ms and best.ms < BOUND_SHARE * time_ms:
-        limiter, eager_s = Limiter.HOST, _measured(peak, LAUNCH_EAGER)
+        limiter, eager_s = Limiter.HOST, measured_rate(peak, LAUNCH_EAGER)
     return Light(
         spec_ms=spec.ms if spec else None,
         clock_ms=at_clock.ms if at_clock else None,
@@ -217,18 +170,23 @@ def light(
     )
 
 
-class Lit(Protocol):
-    """A Light as the store has it, or as events tell it."""
+def score_of_light(time: float, bound: float, base: float) -> float | None:
+    """How near a time has come to its bound: 1 / (1 + (t - b) / (t0 - b)): 0.5 for the baseline's, 1 at the bound.
 
-    @property
-    def spec_ms(self) -> float | None: ...
-    @property
-    def measured_ms(self) -> float | None: ...
-    @property
-    def launch_eager_ms(self) -> float | None: ...
+    As published the formula has a pole, and exceeds 1 below the bound. There a time is a finding, not a score.
+
+    Args:
+        time, bound, base: t, b and t0, in one unit, > 0.
+
+    Returns:
+        None where time < bound, and where base <= bound: such a baseline leaves nothing to gain.
+    """
+    if not (time >= bound and base > bound > 0):
+        return None
+    return 1.0 / (1.0 + (time - bound) / (base - bound))
 
 
-def at_fast_host_ms(time_ms: float | None, light: Lit | None) -> float | None:
+def at_fast_host_ms(time_ms: float | None, light: Light | None) -> float | None:
     """What a call that its host limits would take with a host of FAST_HOST_MS a launch: derived, not measured.
 
     A time t that is all launches of e each is t / e of them. At h = FAST_HOST_MS each they take t * h / e, unless the
@@ -241,42 +199,7 @@ def at_fast_host_ms(time_ms: float | None, light: Lit | None) -> float | None:
     return max(bound_ms or 0.0, time_ms * min(1.0, FAST_HOST_MS / light.launch_eager_ms))
 
 
-def roofline(target: Target, case: Case, gpu_name: str, peak: Peak | None) -> Roofline | None:
-    """The roofs over a case; None where neither datasheet nor measured ceilings are known, or it counts no work.
-
-    Of device memory and the directions of a link the one that takes longest is the bandwidth; one whose rate is not
-    known might.
-    """
-    sheet = datasheet(gpu_name)
-    wanted = _widened(work(target, case), sheet)
-    if (sheet is None and peak is None) or not wanted.counted:
-        return None
-    paths = [(MEMORY, wanted.bytes, _bandwidth(peak) if peak else None, sheet.memory_bytes_per_s if sheet else None)]
-    for name, size in wanted.directions:
-        paths.append((str(wanted.link), size, _measured(peak, name), sheet.ceiling(name) if sheet else None))
-
-    def time_s(path: tuple[str, float, float | None, float | None]) -> float:
-        _, size, measured, printed = path
-        rate = measured or printed
-        return (size / rate if rate else math.inf) if size > 0 else 0.0
-
-    path, size, measured_bandwidth, spec_bandwidth = max(paths, key=time_s)
-    dense = f"{wanted.precision} dense"
-    arithmetic = wanted.flops > 0
-    return Roofline(
-        precision=wanted.precision if arithmetic else "",
-        path=path,
-        intensity=wanted.flops / size if size > 0 else None,
-        bytes=size,
-        flops=wanted.flops,
-        spec_bandwidth=spec_bandwidth,
-        spec_flops=sheet.ceiling(dense) if sheet and arithmetic else None,
-        measured_bandwidth=measured_bandwidth,
-        measured_flops=_measured(peak, dense) if arithmetic else None,
-    )
-
-
-def _widened(wanted: Work, sheet: Datasheet | None) -> Work:
+def widened(wanted: Work, sheet: Datasheet | None) -> Work:
     """The same work in the narrowest precision that the GPU has, from the one that it asks for upwards."""
     precision = wanted.precision
     while sheet is not None and sheet.rate(precision) is None and precision in WIDER:
@@ -320,10 +243,10 @@ def _of_peak(
     """By the measured ceilings, operations at the SM clock that ran, where both clocks are known."""
     parts = {Limiter.BYTES: 0.0, Limiter.FLOPS: 0.0, Limiter.LAUNCH: 0.0}
     if wanted.bytes > 0:
-        bandwidth = _bandwidth(peak)
-        if bandwidth is None:
+        fastest = bandwidth(peak)
+        if fastest is None:
             return None
-        parts[Limiter.BYTES] = _dram_bytes(wanted, timing, sheet.l2_bytes if sheet else None) / bandwidth * 1e3
+        parts[Limiter.BYTES] = _dram_bytes(wanted, timing, sheet.l2_bytes if sheet else None) / fastest * 1e3
         cache = peak.ceiling(L2_READ)
         if _warm(timing) and cache is not None:
             # Whatever is not read from device memory still comes through the L2.
@@ -336,7 +259,7 @@ def _of_peak(
         if sm_clock_mhz and rate.sm_clock_mhz:
             flops_ms *= rate.sm_clock_mhz / sm_clock_mhz
         parts[Limiter.FLOPS] = flops_ms
-    crossing = _crossing(wanted, lambda name: _measured(peak, name))
+    crossing = _crossing(wanted, lambda name: measured_rate(peak, name))
     # Without work to bound, a launch alone is no speed of light.
     if crossing is None or not wanted.counted:
         return None
@@ -359,12 +282,13 @@ def _crossing(wanted: Work, rate: Callable[[str], float | None]) -> dict[Limiter
     return {Limiter(wanted.link or ""): max(times)} if times else {}
 
 
-def _measured(peak: Peak | None, name: str) -> float | None:
+def measured_rate(peak: Peak | None, name: str) -> float | None:
+    """The value of a measured ceiling, in its unit; None where it was not measured."""
     ceiling = peak.ceiling(name) if peak else None
     return ceiling.value if ceiling else None
 
 
-def _bandwidth(peak: Peak) -> float | None:
+def bandwidth(peak: Peak) -> float | None:
     """The fastest way that was found to move bytes: no mix of reads and writes can be asked to beat it."""
     found = [_value(ceiling) for name in DRAM if (ceiling := peak.ceiling(name)) is not None]
     return max(found, default=None)

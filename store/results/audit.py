@@ -1,0 +1,243 @@
+"""What an audit of the gallery came to: which cheats were caught, which were useless or missed, which honest rungs were
+flagged, and what a careless evaluator would have said. A fixture is a twin and its cheats, each judged by a run."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from aisp.store.outcomes import TWIN_SUFFIX, FindingStatus, State, Verdict
+
+if TYPE_CHECKING:
+    from aisp.store.record import Finding
+    from aisp.store.results.reading import Reading
+
+NOISE = 1.1
+"""A cheat that passes is useless where its speed-up is at most so many times the upper bound of its twin's."""
+NO_FASTER = (Verdict.SAME, Verdict.SLOWER, Verdict.UNDECIDED)
+"""Verdicts that give a cheat nothing, whatever ratio stands beside them."""
+DID_NOT_RUN = (State.UNAVAILABLE, State.CANCELLED, State.ENGINE_LOST, State.INFRA_ERROR)
+# An arm that ends so was stopped by the engine's own rules: it has no time that anybody could believe.
+_REFUSED = (
+    State.INCORRECT,
+    State.PREMATURE_EXIT,
+    State.TIMEOUT_PROGRESS,
+    State.TIMEOUT_TOTAL,
+    State.OUTPUT_LIMIT,
+)
+
+
+class Kind(enum.StrEnum):
+    """What a rung is; a baseline that was flagged counts as a twin."""
+
+    CHEAT = "cheat"
+    TWIN = "twin"
+
+
+class Outcome(enum.StrEnum):
+    """What came of a rung."""
+
+    CAUGHT = "caught"
+    USELESS = "useless"
+    MISSED = "missed"
+    PASSED = "passed"
+    FLAGGED = "flagged"
+    UNAVAILABLE = "unavailable"
+
+    @property
+    def bad(self) -> bool:
+        """Whether a check failed: a cheat came through, or an honest rung was taken for one."""
+        return self in (Outcome.MISSED, Outcome.FLAGGED)
+
+
+class Fixture(Protocol):
+    """A folder of the gallery: its cheats, its twin ("" for none), and the checks that it proves."""
+
+    @property
+    def target_id(self) -> str: ...
+    @property
+    def category(self) -> str: ...
+    @property
+    def cheats(self) -> tuple[str, ...]: ...
+    @property
+    def twin(self) -> str: ...
+    @property
+    def checks(self) -> tuple[str, ...]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What came of one rung of a fixture.
+
+    Attributes:
+        findings: ids of the checks that caught or doubted it, the fixture's own first.
+        evidence: what the first of them saw, or why it is unavailable.
+        naive_speedup, naive_accepts: what a careless evaluator says of it.
+        speedup, low, high: ours; None for what was caught.
+        honest: what a cheat that was not caught is held against: the most that an honest rung has.
+        verdict: for which such a cheat is useless, whatever its ratio.
+    """
+
+    fixture: str
+    category: str
+    rung: str
+    kind: Kind
+    outcome: Outcome
+    findings: tuple[str, ...] = ()
+    evidence: str = ""
+    naive_speedup: float | None = None
+    naive_accepts: bool | None = None
+    speedup: float | None = None
+    low: float | None = None
+    high: float | None = None
+    run_id: str = ""
+    honest: float | None = None
+    verdict: Verdict | None = None
+
+
+def rungs_of(fixture: Fixture) -> list[str]:
+    """The twin, then the cheats."""
+    return [*([fixture.twin] if fixture.twin else []), *fixture.cheats]
+
+
+def against(run: Reading, rung: str) -> list[Finding]:
+    """What is CAUGHT or SUSPECT of one rung, the A/A arm being the baseline; of the run as a whole for ""."""
+    doubts = (FindingStatus.CAUGHT, FindingStatus.SUSPECT)
+    return [f for f in run.record.findings if f.arm.removesuffix(TWIN_SUFFIX) == rung and f.status in doubts]
+
+
+def again_alone(run: Reading, rungs: Sequence[str]) -> list[str]:
+    """Rungs of a joint run of which it says nothing: all where a check spoke of the run as a whole, else those that
+    were not reached; but for those that were caught by name."""
+    of_run = against(run, "")
+    found = []
+    for rung in rungs:
+        known = run.arm(rung)
+        not_reached = known is None or not known.state.final or known.state in DID_NOT_RUN[1:]
+        named = any(finding.status is FindingStatus.CAUGHT for finding in against(run, rung))
+        if not named and (of_run or not_reached):
+            found.append(rung)
+    return found
+
+
+def judge(fixture: Fixture, runs: Mapping[str, Reading], alone: Iterable[str] = (), refused: str = "") -> list[Row]:
+    """A fixture's rows: its twin, its cheats, and its baseline where something was said against it.
+
+    Args:
+        runs: by rung, the run that speaks for it.
+        alone: ids of runs of a single rung: what is said of such a run is said of its rung.
+        refused: why the fixture was not run; "" where it was.
+    """
+    rows: list[Row] = []
+    twin_high: float | None = None
+    for rung in rungs_of(fixture):
+        kind = Kind.TWIN if rung == fixture.twin else Kind.CHEAT
+        if rung in runs:
+            row = _judged(fixture, rung, kind, runs[rung], twin_high, alone=runs[rung].id in alone)
+        else:
+            why = refused or "it was not reached"
+            row = Row(fixture.target_id, fixture.category, rung, kind, Outcome.UNAVAILABLE, evidence=why)
+        if kind is Kind.TWIN:
+            twin_high = row.high or row.speedup
+        rows.append(row)
+    flagged = [found for run in runs.values() if (found := _baseline(fixture, run)) is not None]
+    return [*flagged[:1], *rows]
+
+
+def _baseline(fixture: Fixture, run: Reading) -> Row | None:
+    """The baseline's row where something was said against it, or it did not end well: it is honest code too."""
+    known = run.arm(run.baseline)
+    if known is None:
+        return None
+    doubts, state = against(run, run.baseline), known.state
+    if not doubts and (state is State.OK or state in DID_NOT_RUN or not state.final):
+        return None
+    evidence = doubts[0].evidence if doubts else f"{state.value}: {known.reason}".rstrip(": ")
+    checks = tuple(dict.fromkeys(finding.check for finding in doubts))
+    return Row(
+        fixture.target_id, fixture.category, run.baseline, Kind.TWIN, Outcome.FLAGGED, checks, evidence, run_id=run.id
+    )
+
+
+def _judged(fixture: Fixture, rung: str, kind: Kind, run: Reading, twin_high: float | None, *, alone: bool) -> Row:
+    """The row of one rung by the run that speaks for it."""
+    known = run.arm(rung)
+    doubts = [*against(run, rung), *(against(run, "") if alone else [])]
+    doubts.sort(key=lambda f: (f.status is not FindingStatus.CAUGHT, f.check not in fixture.checks))
+    state = known.state if known is not None and known.state.final else run.record.state
+    reason = (known.reason if known is not None else "") or run.record.reason
+    ratio = next((c for c in run.comparisons if (c.rung, c.baseline) == (rung, run.baseline)), None)
+    speedup = ratio.speedup if ratio is not None else None
+    verdict = ratio.verdict if ratio is not None else Verdict.NONE
+    caught = any(finding.status is FindingStatus.CAUGHT for finding in doubts)
+    honest = 1.0 if twin_high is None else twin_high
+    if kind is Kind.TWIN:
+        outcome, evidence = _of_twin(state, reason, doubts)
+    else:
+        outcome, evidence = _of_cheat(state, reason, doubts, speedup, honest, verdict)
+    through = outcome in (Outcome.USELESS, Outcome.MISSED)
+    naive = known.naive if known is not None else None
+    shown = ratio is not None and outcome is not Outcome.CAUGHT and not caught
+    return Row(
+        fixture.target_id,
+        fixture.category,
+        rung,
+        kind,
+        outcome,
+        tuple(dict.fromkeys(finding.check for finding in doubts)),
+        evidence,
+        naive.speedup if naive is not None else None,
+        naive.accepts if naive is not None else None,
+        *((ratio.speedup, ratio.low, ratio.high) if ratio is not None and shown else (None, None, None)),
+        run.id,
+        honest if through else None,
+        verdict if outcome is Outcome.USELESS and speedup is not None and speedup > honest * NOISE else None,
+    )
+
+
+def _of_twin(state: State, reason: str, doubts: Sequence[Finding]) -> tuple[Outcome, str]:
+    if doubts:
+        return Outcome.FLAGGED, doubts[0].evidence
+    if state in DID_NOT_RUN:
+        return Outcome.UNAVAILABLE, reason or state.value
+    return (Outcome.PASSED, "") if state is State.OK else (Outcome.FLAGGED, f"{state.value}: {reason}".rstrip(": "))
+
+
+def _of_cheat(
+    state: State, reason: str, doubts: Sequence[Finding], speedup: float | None, honest: float, verdict: Verdict
+) -> tuple[Outcome, str]:
+    if doubts and doubts[0].status is FindingStatus.CAUGHT:
+        return Outcome.CAUGHT, doubts[0].evidence
+    ended = f"{state.value}: {reason}".rstrip(": ")
+    if state in _REFUSED:
+        return Outcome.CAUGHT, ended
+    if state is not State.OK:
+        # It broke, which is no answer to what it tried.
+        return Outcome.UNAVAILABLE, reason if state is State.UNAVAILABLE and reason else ended
+    if speedup is None:
+        return Outcome.UNAVAILABLE, "it passed and was not timed here, so that it claims nothing"
+    if speedup <= honest * NOISE or verdict in NO_FASTER:
+        return Outcome.USELESS, ""
+    return Outcome.MISSED, f"suspect by {doubts[0].check}: {doubts[0].evidence}" if doubts else ""
+
+
+def tally(rows: Iterable[Row]) -> dict[Outcome, int]:
+    """How many came to which outcome; all are there."""
+    found = [row.outcome for row in rows]
+    return {outcome: found.count(outcome) for outcome in Outcome}
+
+
+def by_category(rows: Sequence[Row]) -> list[tuple[str, dict[Outcome, int]]]:
+    """The confusion matrix: outcomes by category, in the order in which they came."""
+    return [
+        (name, tally(row for row in rows if row.category == name))
+        for name in dict.fromkeys(row.category for row in rows)
+    ]
+
+
+def taken(rows: Iterable[Row]) -> tuple[int, int]:
+    """Of how many cheats a careless evaluator was asked, and how many it takes for faster and right."""
+    asked = [row for row in rows if row.kind is Kind.CHEAT and row.naive_speedup is not None]
+    return len(asked), sum(bool(row.naive_accepts) and (row.naive_speedup or 0.0) > NOISE for row in asked)
