@@ -26,7 +26,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 from urllib.parse import quote
 
 from aisp.store import chain, content, migrations, seal
@@ -129,7 +129,7 @@ class History:
         self._file: tuple[int, int] | None = None
         self._version: int | None = None
 
-    def __enter__(self) -> History:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -25,7 +25,7 @@ from aisp.store.results.trust import by_check, counts
 from aisp.tui.cli import audit, quarantine
 from aisp.tui.cli.follow import Followed, Follower, result_lines, run_json, summary
 from aisp.tui.cli.restore import choose
-from aisp.tui.cli.stored import history, marks, view
+from aisp.tui.cli.stored import history
 from aisp.tui.cli.tree import cli
 from tests import heard
 from tests.tui.fake_engine import FakeEngine, isolate, make_target, start_aisp
@@ -877,8 +877,7 @@ def test_best_never_restores_a_version_that_was_caught(state: Path) -> None:
     keep(state, "mine:one", speedups={"optimized": 9.0}, device="cpu", case="cpu")
     keep(state, "mine:one", findings=CAUGHT, speedups={"optimized": 9.0}, device="cpu", case="cpu")
     with history() as opened:
-        kept = marks()
-        runs = [view(record, kept) for record in opened.newest(10, "mine:one")]
+        runs = [opened.read(record) for record in opened.newest(10, "mine:one")]
     assert choose(runs, "mine:one", "best").id == honest_run.id
 
 

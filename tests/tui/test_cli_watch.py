@@ -13,9 +13,8 @@ from click.testing import CliRunner
 
 from aisp.engine.protocol import events, requests
 from aisp.store.outcomes import State, Validity
-from aisp.tui.cli.quarantine import Marks
+from aisp.store.results.reading import Reading
 from aisp.tui.cli.restore import choose
-from aisp.tui.cli.stored import view
 from aisp.tui.cli.tree import cli
 from tests.tui.fake_engine import FakeEngine, isolate, make_target, remember, start_aisp, wait_for
 
@@ -192,7 +191,7 @@ def test_best_is_the_fastest_correct_version_that_may_be_believed(state: Path) -
         remember(state, "mine:one", speedup=3.0, sources="d"),
         remember(state, "mine:one", sources="e", state=State.INCORRECT),
     ]
-    newest_first = [view(record, Marks()) for record in reversed(runs)]
+    newest_first = [Reading(record) for record in reversed(runs)]
     assert choose(newest_first, "mine:one", "best").record.snapshot == runs[1].snapshot
 
 

@@ -66,12 +66,11 @@ def look(wanted: str | None) -> Reading | None:
     from aisp.tui.cli import stored  # the store and numpy
 
     with stored.history() as opened:
-        kept = stored.marks()
         if wanted is not None and ":" not in wanted:  # every target's id has one, no run's id does
-            return stored.view(opened.run(wanted), kept)
+            return opened.read(opened.run(wanted))
         found = trust.newest_checked(opened.newest(trust.LOOK_BACK_RUNS, wanted))
         if found is not None:
-            return stored.view(found, kept)
+            return opened.read(found)
     if wanted is not None:
         raise click.UsageError(
             f"no run of {clean_line(wanted)!r} that was checked is stored; `aisp bench run --targets ID` makes one"

@@ -13,11 +13,10 @@ from aisp.store.results.comparison import Difference, Pair, Side, compare, diffe
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
-from aisp.tui.cli.quarantine import Marks
 
 if TYPE_CHECKING:
-    from aisp.store import History
     from aisp.store.record import Arm, Run
+    from aisp.tui.cli.stored import Opened
 
 
 ROOMY_COLUMNS = 110
@@ -40,8 +39,7 @@ def command(ctx: click.Context, first: str, second: str, as_json: bool) -> None:
     from aisp.tui.cli import stored  # the store and numpy
 
     with stored.history() as opened:
-        kept = stored.marks()
-        a, b = (_side(opened, opened.run(run_id), kept) for run_id in (first, second))
+        a, b = (_side(opened, opened.run(run_id)) for run_id in (first, second))
     differences = differing(a, b)
     refused = any(difference.refuses for difference in differences)
     pairs = compare(a.run, b.run, refused=refused)
@@ -49,17 +47,15 @@ def command(ctx: click.Context, first: str, second: str, as_json: bool) -> None:
     ctx.exit(1 if refused else 0)
 
 
-def _side(opened: History, record: Run, kept: Marks) -> Side:
+def _side(opened: Opened, record: Run) -> Side:
     import numpy as np  # the store has it imported already
-
-    from aisp.tui.cli import stored
 
     clocks = [arm.sm_clock_mhz for arm in record.arms if arm.sm_clock_mhz is not None]
     clock = float(np.median(clocks)) if clocks else None
     telemetry = None if clocks else opened.telemetry(record.id)
     if telemetry is not None and np.isfinite(telemetry.sm_clock_mhz).any():
         clock = float(np.nanmedian(telemetry.sm_clock_mhz))
-    return Side(stored.view(record, kept), stored.environment(opened, record), clock)
+    return Side(opened.read(record), opened.facts(record), clock)
 
 
 def _texts(found: Difference) -> list[str]:

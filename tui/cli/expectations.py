@@ -16,11 +16,10 @@ from aisp.store.results.reading import Bar
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
-from aisp.tui.cli.quarantine import Marks
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Expectation, Target
-    from aisp.store import History
+    from aisp.tui.cli.stored import Opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +44,7 @@ def command(ctx: click.Context, roots: tuple[str, ...], as_json: bool) -> None:
 
     targets = [target for target in common.load_catalog(roots).targets if target.expect is not None]
     with stored.history() as opened:
-        kept = stored.marks()
-        findings = [look(opened, target, kept) for target in targets]
+        findings = [look(opened, target) for target in targets]
     if as_json:
         common.say_document([as_document(finding) for finding in findings])
     elif findings:
@@ -56,13 +54,11 @@ def command(ctx: click.Context, roots: tuple[str, ...], as_json: bool) -> None:
     ctx.exit(1 if any(finding.answer.met is False for finding in findings) else 0)
 
 
-def look(opened: History, target: Target, kept: Marks) -> Finding:
+def look(opened: Opened, target: Target) -> Finding:
     """What the store knows of a target's prediction."""
-    from aisp.tui.cli import stored
-
-    marks = tuple(kept.in_force(bytes(target.folder)).values())
+    marks = tuple(opened.marks.in_force(bytes(target.folder)).values())
     runs = opened.newest(LOOK_BACK_RUNS, target.id, all_findings=False)
-    found = answer(runs, target, lambda run: stored.environment(opened, run), quarantined=bool(marks))
+    found = answer(runs, target, opened.facts, quarantined=bool(marks))
     return Finding(target, found, marks)
 
 

@@ -19,7 +19,7 @@ from aisp.tui.cli.follow import result_lines, run_json
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from aisp.store import History
+    from aisp.tui.cli.stored import Opened
 
 
 DROPPED = ("best rung", "mode", "on", "ms [low..high]", "when")
@@ -45,9 +45,8 @@ def command(ctx: click.Context, wanted: str | None, limit: int, as_json: bool) -
         if wanted is not None and ":" not in wanted:  # every target's id has one, no run's id does
             show(opened, wanted, as_json=as_json)
             return
-        kept = stored.marks()
         # Every check's answer is a millisecond per run, and the table shows those alone that doubt.
-        runs = [stored.view(record, kept) for record in opened.newest(limit, wanted, all_findings=as_json)]
+        runs = [opened.read(record) for record in opened.newest(limit, wanted, all_findings=as_json)]
     if as_json:
         common.say_document([run_json(run) for run in runs])
     elif runs:
@@ -104,14 +103,11 @@ def lines(runs: Sequence[Reading], *, with_target: bool, width: int | None) -> l
     return [*plain.table(heads, rows, width=width, shrink="best rung", drop=DROPPED), *([""] if told else []), *told]
 
 
-def show(opened: History, run_id: str, *, as_json: bool) -> None:
+def show(opened: Opened, run_id: str, *, as_json: bool) -> None:
     """Print one run with everything that is kept of it but its single samples. Raises LookupError for an unknown
     id."""
-    from aisp.tui.cli import stored  # already imported with the store
-
     record = opened.run(run_id)
-    run = stored.view(record, stored.marks())
-    environment = stored.environment(opened, record)
+    run, environment = opened.read(record), opened.facts(record)
     more = {"manifest": record.manifest, "environment": environment}
     common.answer(as_json, lambda: {**run_json(run), **more}, whole_lines, run, record.manifest, environment)
 

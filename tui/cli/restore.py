@@ -102,9 +102,8 @@ def _stored_runs(target_id: str) -> list[Reading]:
     from aisp.tui.cli import stored  # the store and numpy
 
     with stored.history() as opened:
-        kept = stored.marks()
         found = opened.newest(LOOK_BACK_RUNS, target_id, all_findings=False)
-        return [stored.view(record, kept) for record in found if record.snapshot]
+        return [opened.read(record) for record in found if record.snapshot]
 
 
 def choose(runs: Sequence[Reading], target_id: str, wanted: str) -> Reading:

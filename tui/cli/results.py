@@ -29,8 +29,8 @@ from aisp.tui.cli.tree import EXIT_NO
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Chapter, Target
-    from aisp.store import History
     from aisp.tui.cli.quarantine import Marks
+    from aisp.tui.cli.stored import Opened
 
 BASELINE, OPTIMIZED = "baseline", "optimized"
 SUMMARY_HEADS = [
@@ -77,7 +77,7 @@ def command(ctx: click.Context, hardware: str | None, kept: Path | None, roots: 
 
         catalog = common.load_catalog(roots)
         with stored.history() as opened:
-            document = gather(opened, stored.marks(), catalog.chapters, catalog.targets, hardware)
+            document = gather(opened, catalog.chapters, catalog.targets, hardware)
         text = page(document)
     if as_json:
         common.say_document(document)
@@ -91,17 +91,13 @@ def command(ctx: click.Context, hardware: str | None, kept: Path | None, roots: 
 # -- from the store ----------------------------------------------------------------------------------------------------
 
 
-def gather(
-    opened: History, kept: Marks, chapters: Sequence[Chapter], targets: Sequence[Target], hardware: str | None
-) -> Document:
+def gather(opened: Opened, chapters: Sequence[Chapter], targets: Sequence[Target], hardware: str | None) -> Document:
     """What the store knows of these targets on that hardware, as plain data."""
-    from aisp.tui.cli import stored
-
     found = {
         target.id: full_runs(
             opened.newest(LOOK_BACK_RUNS, target.id, all_findings=False),
-            lambda record: stored.view(record, kept),
-            lambda record: stored.environment(opened, record),
+            opened.read,
+            opened.facts,
             on_host=target.on_host,
         )
         for target in targets
@@ -127,7 +123,7 @@ def gather(
                     versions.setdefault(key, set()).add(clean_line(str(packages[key])))
             if facts.get("gpu") and hardware is not None:
                 named = str(facts["gpu"])
-        told.append(_target(target, [one.run for one in chosen], _met(target, chosen, kept)))
+        told.append(_target(target, [one.run for one in chosen], _met(target, chosen, opened.marks)))
     return {
         "on": clean_line(named) or None,
         "versions": {key: sorted(values) for key, values in versions.items()},

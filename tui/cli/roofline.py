@@ -69,12 +69,10 @@ def look(target: Target) -> Chart | str:
     from aisp.tui.cli import stored  # the store and numpy
 
     with stored.history() as opened:
-        kept = stored.marks()
-        records = opened.newest(LOOK_BACK_RUNS, target.id, all_findings=False)
-        run = newest(records, lambda record: stored.view(record, kept))
+        run = newest(opened.newest(LOOK_BACK_RUNS, target.id, all_findings=False), opened.read)
         if run is None:
             return f"no timed run of {target.id} on a GPU is stored; `aisp bench run --targets {target.id}` makes one"
-        facts = stored.environment(opened, run.record)
+        facts = opened.facts(run.record)
         uuid = str(facts.get("gpu_uuid") or "")
         peak = next(iter(opened.peaks(uuid, 1)), None) if uuid else None
     found = of_case(target, run.record.case, str(facts.get("gpu") or ""), peak, measures="`aisp bench peak`")

@@ -6,6 +6,7 @@ Imports the store and with it numpy; commands import this module when they need 
 from __future__ import annotations
 
 import contextlib
+import functools
 import sqlite3
 from collections.abc import Iterator
 
@@ -20,13 +21,35 @@ from aisp.store.text import clean_line
 from aisp.tui.cli import common, quarantine
 from aisp.tui.cli.quarantine import Marks
 from aisp.tui.cli.tree import NotHereError
-from aisp.tui.earlier import environment as environment
+from aisp.tui.earlier import environment
+
+
+class Opened(History):
+    """The store, open for reading, with what is held against the rungs of its runs."""
+
+    @functools.cached_property
+    def marks(self) -> Marks:
+        """Every mark on a rung. Raises NotHereError where they cannot be read."""
+        try:
+            return quarantine.read(self.path)
+        except sqlite3.Error as error:
+            raise NotHereError(f"marks on rungs cannot be read from {self.path}: {error}") from None
+
+    def read(self, record: Run) -> Reading:
+        """A run as it is read. History has taken out the figures of rungs that are marked."""
+        rungs = {arm.rung for arm in record.arms}
+        found = self.marks.of_code(record.folder, record.manifest)
+        return Reading(record, {name: bar for name, bar in found.items() if name in rungs and bar.run_id != record.id})
+
+    def facts(self, record: Run) -> dict[str, object]:
+        """What a run ran on; empty where it was not kept."""
+        return environment(self, record)
 
 
 @contextlib.contextmanager
-def history() -> Iterator[History]:
+def history() -> Iterator[Opened]:
     """The store, open for reading; what it cannot do becomes a message with the right exit status."""
-    with History(paths.database_file()) as opened:
+    with Opened(paths.database_file()) as opened:
         try:
             yield opened
         except LookupError as error:
@@ -40,21 +63,6 @@ def history() -> Iterator[History]:
         common.note(f"aisp: warning: run {run_id} is damaged and left out: {clean_line(why)}")
 
 
-def marks() -> Marks:
-    """Every mark on a rung in the store. Raises NotHereError where it cannot be read."""
-    try:
-        return quarantine.read(paths.database_file())
-    except sqlite3.Error as error:
-        raise NotHereError(f"marks on rungs cannot be read from {paths.database_file()}: {error}") from None
-
-
-def view(record: Run, kept: Marks) -> Reading:
-    """A stored run as it is read. The reader has taken out the figures of rungs that are marked."""
-    rungs = {arm.rung for arm in record.arms}
-    found = kept.of_code(record.folder, record.manifest)
-    return Reading(record, {name: bar for name, bar in found.items() if name in rungs and bar.run_id != record.id})
-
-
 def finished_view(run_id: str) -> Reading | None:
     """The stored run of that id as it is read, None where it has not ended or is not there."""
     with history() as opened:
@@ -62,4 +70,4 @@ def finished_view(run_id: str) -> Reading | None:
             record = opened.run(run_id)
         except LookupError:
             return None
-    return view(record, marks()) if record.state.final else None
+        return opened.read(record) if record.state.final else None

@@ -30,7 +30,7 @@ from aisp.tui.cli import common
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Target
-    from aisp.store import History
+    from aisp.tui.cli.stored import Opened
 
 
 @click.command()
@@ -91,21 +91,18 @@ def choose(stored: Sequence[str], selectors: Sequence[str]) -> list[str]:
 
 
 def gather(
-    opened: History, targets: Iterable[str], hardware: str | None, known: Mapping[str, Target]
+    opened: Opened, targets: Iterable[str], hardware: str | None, known: Mapping[str, Target]
 ) -> tuple[str, list[Part]]:
     """The hardware that the runs must be on, and per target its newest full run there of its usual case; of any case
     where the target is not `known` any more."""
-    from aisp.tui.cli import stored  # already imported with the store
-
     full: dict[str, list[Full]] = {}
     of_another: set[str] = set()  # targets with full runs of other cases
-    kept = stored.marks()
     for target in targets:
         lesson = known.get(target)
         runs = full_runs(
             opened.newest(LOOK_BACK_RUNS, target, all_findings=False),
-            lambda record: stored.view(record, kept),
-            lambda record: stored.environment(opened, record),
+            opened.read,
+            opened.facts,
             on_host=lesson is not None and lesson.on_host,
         )
         full[target] = [one for one in runs if not one.run.unusual_case(lesson)]
