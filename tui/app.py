@@ -330,10 +330,8 @@ class Workbench(App[None]):
 
     def open_help(self) -> None:
         """Open the help panel about the focused pane."""
-        from aisp.tui.screens.help import HelpScreen
-
-        if not isinstance(self.screen, HelpScreen):
-            self.push_screen(HelpScreen(self.screen))
+        if not isinstance(self.screen, SCREENS["help"].load()):
+            self.open_screen("help", subject=self.screen)
 
     def open_diff(self, target_id: str, left: Source, right: Source) -> None:
         """Compare two sources of a target."""
@@ -422,14 +420,6 @@ class Workbench(App[None]):
         for screen in self.screen_stack:
             if (tell := getattr(screen, "say_refused", None)) is not None:
                 tell(why)
-
-    def action_fuzz(self) -> None:
-        """Show the fuzzes of the highlighted target."""
-        target_id = str(getattr(self.screen, "target_id", ""))
-        if target_id:
-            self.open_screen("fuzz", target_id=target_id)
-        else:
-            self.notify("Highlight a target first", severity="warning", markup=False)
 
     async def ask_engine(
         self,

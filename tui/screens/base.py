@@ -1,7 +1,7 @@
 """What all of the app's screens share: header row, banner row, key row, the keys that work everywhere.
 
 A screen of the app subclasses `WorkScreen`, yields its panes in `compose_body` and, where it is about one
-target, says which by `target_id`; then run, diff, watch, history, edit and cancel work on it by TARGET's keys.
+target, says which by `target_id`; then run, edit, cancel and the screens about a target work on it by TARGET's keys.
 `refresh_from(names)` is called with what changed in the model, at most ten times a second.
 """
 
@@ -29,6 +29,7 @@ from textual.widgets import Static
 
 from aisp.store.text import clean_line
 from aisp.tui.keymap import EVERYWHERE, bind
+from aisp.tui.screens import SCREENS
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Target
@@ -178,7 +179,7 @@ class KeyLine(OneRow):
     """The keys that do something here, as many as fit; help, menu and the way out always."""
 
     DEFAULT_CSS = "KeyLine { dock: bottom; }"
-    LAST: ClassVar[tuple[str, ...]] = ("help", "palette", "back", "leave", "close", "no")
+    LAST: ClassVar[tuple[str, ...]] = ("help", "palette", "back", "leave")
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, self._bindings_changed)
@@ -372,10 +373,6 @@ class WorkScreen(Screen[None]):
         """Move to the pane before."""
         self.focus_previous()
 
-    def action_help(self) -> None:
-        """List the focused pane's keys."""
-        self.workbench.open_help()
-
     def copy_text(self) -> str:
         """What `y` copies here: "" for nothing."""
         return self.target_id
@@ -387,10 +384,6 @@ class WorkScreen(Screen[None]):
             self.workbench.copy(text)
         else:
             self.notify("There is nothing to copy here", severity="warning", markup=False)
-
-    def action_engine_log(self) -> None:
-        """Open the engine's log."""
-        self.workbench.open_screen("enginelog")
 
     # -- keys about the target ---------------------------------------------------------------------------------
 
@@ -423,39 +416,22 @@ class WorkScreen(Screen[None]):
         """Cancel what is under way for the target."""
         self.workbench.cancel_runs(self.target_ids)
 
-    def _open_for_target(self, name: str) -> None:
-        if self.target_id:
-            self.workbench.open_screen(name, target_id=self.target_id)
-        else:
+    def opened_about(self, name: str) -> dict[str, Any] | None:
+        """What a screen of SCREENS is opened about from here; None after saying why it cannot be opened."""
+        if name == "help":
+            return {"subject": self}
+        if not SCREENS[name].of_target:
+            return {}
+        if not self.target_id:
             self.notify("Highlight a target first", severity="warning", markup=False)
+            return None
+        return {"target_id": self.target_id}
 
-    def action_diff(self) -> None:
-        """Compare two rungs of the target."""
-        self._open_for_target("diff")
-
-    def action_watch(self) -> None:
-        """Open the watch."""
-        self._open_for_target("watch")
-
-    def action_history(self) -> None:
-        """Open the target's runs."""
-        self._open_for_target("history")
-
-    def action_roofline(self) -> None:
-        """Open the roofline of the target's newest run."""
-        self._open_for_target("roofline")
-
-    def action_trust(self) -> None:
-        """Show whether the target's newest run may be believed."""
-        self._open_for_target("trust")
-
-    def action_checks(self) -> None:
-        """List every check."""
-        self.workbench.open_screen("checks")
-
-    def action_ceilings(self) -> None:
-        """Open the ceilings of this GPU."""
-        self.workbench.open_screen("ceilings")
+    def action_open(self, name: str) -> None:
+        """Open a screen of SCREENS about what is highlighted here."""
+        about = self.opened_about(name)
+        if about is not None:
+            self.workbench.open_screen(name, **about)
 
     def action_edit(self) -> None:
         """Open the rung's file in the person's editor."""

@@ -31,7 +31,7 @@ WIDE_COLUMNS = 110
 class CeilingsScreen(WorkScreen):
     """See the module."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bind("measure")]
+    BINDINGS: ClassVar[list[BindingType]] = bind("measure")
     own_keys_first = True
     DEFAULT_CSS = """
     CeilingsScreen #title { background: $surface; text-style: bold; }

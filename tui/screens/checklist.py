@@ -16,6 +16,7 @@ from textual.containers import Container
 from aisp.store.text import clean_line
 from aisp.tui import findings
 from aisp.tui.aside import aside, begin
+from aisp.tui.keymap import Key
 from aisp.tui.readings import wrapped
 from aisp.tui.screens.base import WorkScreen, entitle
 from aisp.tui.widgets.lines import Refitted
@@ -24,6 +25,21 @@ from aisp.tui.widgets.table import LiveTable
 from aisp.tui.widgets.textrows import TextRows
 
 WIDE_COLUMNS = 120
+EVIDENCE = Key(
+    "evidence", "enter", "evidence", "Read all about the highlighted row, and go back; fold or unfold a category.", "⏎"
+)
+ONLY = Key("only", "o", "only", "Show every check, only what is not passed, or only what was caught or is suspect.")
+WALKING = (
+    Key("step_check(1)", "right_square_bracket", "check", "Go to the next check.", "[ ]"),
+    Key("step_check(-1)", "left_square_bracket", "", "Go to the check before."),
+    Key("proof", "p", "proof", "Open the lesson of the cheat that proves the highlighted check."),
+)
+FOLDING = (
+    Key("fold", "left,h", "", "Fold the category."),
+    Key("unfold", "right", "", "Unfold the category."),
+    Key("toggle_fold", "space", "", "Fold or unfold the category."),
+    Key("fold_all", "minus", "", "Fold every category, or unfold them all."),
+)
 
 
 class ChecklistScreen(WorkScreen):

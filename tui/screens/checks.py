@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
 from textual.binding import BindingType
@@ -12,9 +12,9 @@ from aisp.store.outcomes import FindingStatus
 from aisp.store.text import clean_line
 from aisp.tui import findings, plain
 from aisp.tui.aside import begin
-from aisp.tui.keymap import bind
+from aisp.tui.keymap import Key, bind
 from aisp.tui.model import RunView, stored_run
-from aisp.tui.screens.checklist import ChecklistScreen, put_columns, say
+from aisp.tui.screens.checklist import EVIDENCE, FOLDING, ONLY, WALKING, ChecklistScreen, put_columns, say
 from aisp.tui.widgets.table import Cell, Column
 from aisp.tui.widgets.textrows import TextRows
 
@@ -32,10 +32,14 @@ class ChecksScreen(ChecklistScreen):
         run_id: whose findings stand beside the checks; "" for the newest run that has any.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *bind("evidence", "only", "issues", "next_check", "previous_check", "proof", "trust"),
-        *bind("fold_category", "unfold_category", "toggle_category", "fold_categories"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bind(
+        EVIDENCE,
+        ONLY,
+        Key("issues", "i", "issues", "List the issues with what answers them, or the checks again."),
+        *WALKING,
+        "trust",
+        *FOLDING,
+    )
 
     def __init__(self, run_id: str = "") -> None:
         super().__init__()
@@ -269,9 +273,10 @@ class ChecksScreen(ChecklistScreen):
         self.table.move_to(f"category {category}")
         super().refresh_from(set())
 
-    def action_trust(self) -> None:
-        """Open the last run's trust screen."""
+    def opened_about(self, name: str) -> dict[str, Any] | None:
+        if name != "trust":
+            return super().opened_about(name)
         if self._run is None:
             self.notify("No run with findings is known yet", markup=False)
-        else:
-            self.workbench.open_screen("trust", target_id=self._run.record.target, run_id=self._run.id)
+            return None
+        return {"target_id": self._run.record.target, "run_id": self._run.id}

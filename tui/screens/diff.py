@@ -11,7 +11,7 @@ from textual.binding import BindingType
 from aisp.store.text import clean, clean_line
 from aisp.tui import plain
 from aisp.tui.aside import aside, begin
-from aisp.tui.keymap import bind
+from aisp.tui.keymap import Key, bind
 from aisp.tui.screens import Source
 from aisp.tui.screens.base import WorkScreen
 from aisp.tui.screens.lesson import MAX_FILE_BYTES, file_of, read_source
@@ -34,22 +34,16 @@ class DiffScreen(WorkScreen):
             honest twin with it, as they are now.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *bind(
-            "left_previous",
-            "left_next",
-            "right_previous",
-            "right_next",
-            "left_list",
-            "right_list",
-            "swap",
-            "run_quick",
-            "run_full",
-            "watch",
-            "history",
-            "edit",
-        )
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bind(
+        Key("pick(0, -1)", "left_square_bracket", "left", "Put the source before into the left half.", "[ ]"),
+        Key("pick(0, 1)", "right_square_bracket", "", "Put the next source into the left half."),
+        Key("pick(1, -1)", "left_curly_bracket", "right", "Put the source before into the right half.", "{ }"),
+        Key("pick(1, 1)", "right_curly_bracket", "", "Put the next source into the right half."),
+        Key("choose(0)", "o", "pick left", "Pick the left source from a list: rungs now, and every earlier run."),
+        Key("choose(1)", "p", "", "Pick the right source from a list."),
+        Key("swap", "s", "", "Swap left and right."),
+        *("run_quick", "run_full", "watch", "history", "edit"),
+    )
     own_keys_first = True
     DEFAULT_CSS = "DiffScreen #diff { height: 1fr; }"
 

@@ -7,12 +7,12 @@ from typing import ClassVar
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container
 
 from aisp.engine.protocol import requests
 from aisp.tui import plain
-from aisp.tui.keymap import bind
+from aisp.tui.keymap import Key, bind
 from aisp.tui.model import Model, RunView
 from aisp.tui.results import STATE_WORDS
 from aisp.tui.screens.base import WorkScreen
@@ -104,38 +104,19 @@ def queue_rows(model: Model) -> list[tuple[str, list[Cell]]]:
 class EngineLogScreen(WorkScreen):
     """See the module."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "enter",
-            "open_queued",
-            "open run",
-            id="log_open",
-            tooltip="Open the highlighted run of the queue.",
-        ),
-        Binding("x", "cancel", "cancel", id="log_cancel", tooltip="Cancel the highlighted run of the queue."),
-        Binding(
-            "X",
-            "cancel_all",
-            "cancel all",
-            id="log_cancel_all",
-            tooltip="Cancel every run, after a question.",
-        ),
-        Binding(
-            "S",
-            "start_engine",
-            "start engine",
-            id="log_start",
-            tooltip="Look for the engine now, and start one where there is none.",
-        ),
-        Binding(
-            "U",
+    BINDINGS: ClassVar[list[BindingType]] = bind(
+        Key("open_queued", "enter", "open run", "Open the highlighted run of the queue."),
+        Key("cancel", "x", "cancel", "Cancel the highlighted run of the queue."),
+        Key("cancel_all", "X", "cancel all", "Cancel every run, after a question."),
+        Key("start_engine", "S", "start engine", "Look for the engine now, and start one where there is none."),
+        Key(
             "restart_engine",
+            "U",
             "restart when idle",
-            id="log_restart",
-            tooltip="Let an engine of another version end after its queue, and start ours then.",
+            "Let an engine of another version end after its queue, and start ours then.",
         ),
-        *bind("reload"),
-    ]
+        "reload",
+    )
     DEFAULT_CSS = """
     EngineLogScreen #status { height: 6; background: $surface; }
     EngineLogScreen #below { layout: vertical; height: 1fr; }

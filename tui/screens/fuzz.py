@@ -24,7 +24,7 @@ from aisp.store.text import clean_line
 from aisp.tui import fuzzes, plain
 from aisp.tui.aside import aside, begin
 from aisp.tui.fuzzes import FailureView, FuzzView
-from aisp.tui.keymap import bind
+from aisp.tui.keymap import Key, bind
 from aisp.tui.screens.base import WorkScreen, entitle
 from aisp.tui.screens.source import SourceView
 from aisp.tui.themes import style_of
@@ -63,11 +63,29 @@ class FuzzScreen(WorkScreen):
         fuzz_id: the one to show first; "" for the newest, also when a newer one comes.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *bind("fuzz_start", "fuzz_stop", "failure", "script", "copy_script", "replay", "fuzz_only"),
-        *bind("fuzz_rung", "fuzz_rung_before", "fuzz_earlier", "fuzz_later", "next_failure", "previous_failure"),
-        *bind("diff", "edit", "history", "trust"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bind(
+        Key(
+            "start", "r", "fuzz", "Try the chosen rung, or all of them, on 200 drawn cases against the fp64 reference."
+        ),
+        Key("stop", "x", "stop", "Stop the fuzz; what was judged is kept."),
+        Key("failure", "enter", "read", "Read all about the highlighted failure, and go back.", "⏎"),
+        Key("script", "s", "script", "Show the highlighted failure's script whole, and go back."),
+        Key("copy", "y", "copy", "Copy the highlighted failure's script; what was found, where nothing failed."),
+        Key(
+            "replay",
+            "p",
+            "replay",
+            "Do the highlighted failure again from its stored sources, and say what became of it.",
+        ),
+        Key("only", "o", "failing", "Show only the failing cases, or every case."),
+        Key("pick_rung(1)", "right_square_bracket", "rung", "Show the next rung alone, after the last all.", "[ ]"),
+        Key("pick_rung(-1)", "left_square_bracket", "", "Show the rung before alone, before the first all."),
+        Key("pick_fuzz(1)", "left_curly_bracket", "earlier fuzz", "Show the fuzz before this one.", "{ }"),
+        Key("pick_fuzz(-1)", "right_curly_bracket", "", "Show the fuzz after this one."),
+        Key("step_failure(1)", "n", "", "Go to the next failure."),
+        Key("step_failure(-1)", "N", "", "Go to the failure before."),
+        *("diff", "edit", "history", "trust"),
+    )
     own_keys_first = True
     AUTO_FOCUS = ""  # `draw` knows which pane has something to walk through
     DEFAULT_CSS = """

@@ -16,7 +16,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from aisp.store.text import clean_line
-from aisp.tui.keymap import EVERYWHERE, KEYS, bind, key_names
+from aisp.tui.keymap import EVERYWHERE, KEYS, Key, bind, key_names
 
 
 def sentence_of(binding: Binding) -> str:
@@ -114,7 +114,9 @@ def _grid(rows: list[Row]) -> Table:
 class HelpScreen(ModalScreen[None]):
     """A panel over `subject`."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bind("close")]
+    BINDINGS: ClassVar[list[BindingType]] = bind(
+        Key("dismiss_panel", "escape,q,question_mark", "close", "Close this panel.", "esc")
+    )
     DEFAULT_CSS = """
     HelpScreen { align: center middle; }
     HelpScreen #help { width: 84; max-width: 96%; height: auto; max-height: 90%; border: round $accent;

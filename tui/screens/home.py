@@ -33,7 +33,7 @@ from aisp.tui import plain
 from aisp.tui.aside import begin
 from aisp.tui.earlier import environment
 from aisp.tui.findings import bar_sign, cheats_text
-from aisp.tui.keymap import TARGET, bind
+from aisp.tui.keymap import TARGET, Key, bind
 from aisp.tui.model import BASELINE, RunView
 from aisp.tui.results import CHEAT, STATE_WORDS, state_words
 from aisp.tui.screens.base import WorkScreen, entitle
@@ -105,9 +105,16 @@ class Details(VerticalScroll):
 class HomeScreen(WorkScreen):
     """See the module."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *bind("leave", "lesson", *TARGET, "filter", "fold", "unfold", "toggle_fold", "fold_all", "reload")
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bind(
+        Key("leave", "q", "quit", "Leave the app; runs and watches go on in the engine."),
+        *("lesson", *TARGET),
+        Key("filter", "slash", "filter", "Show only what contains the words you type; escape clears.", "/"),
+        Key("fold", "left,h", "", "Fold the chapter."),
+        Key("unfold", "right", "", "Unfold the chapter."),
+        Key("toggle_fold", "space", "", "Fold or unfold the chapter."),
+        Key("fold_all", "minus", "", "Fold every chapter, or unfold them all."),
+        "reload",
+    )
     back_label = ""  # there is nothing behind this screen; escape clears the filter
     DEFAULT_CSS = """
     HomeScreen #panes { height: 1fr; }
@@ -520,14 +527,14 @@ class HomeScreen(WorkScreen):
 
     def on_live_table_chosen(self, message: LiveTable.Chosen) -> None:
         message.stop()
-        self.action_lesson()
+        self.action_open("lesson")
 
-    def action_lesson(self) -> None:
-        """Open the lesson; fold or unfold a chapter."""
-        if self.target_id:
-            self._open_for_target("lesson")
-        else:
+    def action_open(self, name: str) -> None:
+        """Open a screen; of a chapter that has no lesson, fold or unfold it."""
+        if name == "lesson" and not self.target_id:
             self.action_toggle_fold()
+        else:
+            super().action_open(name)
 
     def _group(self) -> str:
         """The chapter (or problems) that the highlighted row belongs to."""

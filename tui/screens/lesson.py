@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
 from textual import events
@@ -27,7 +27,7 @@ from aisp.tui import plain, readings
 from aisp.tui.aside import aside, begin
 from aisp.tui.earlier import standing
 from aisp.tui.findings import bar_sign
-from aisp.tui.keymap import TARGET, bind
+from aisp.tui.keymap import TARGET, Key, bind
 from aisp.tui.model import BASELINE, RunView, stored_run
 from aisp.tui.results import STATE_WORDS, quality_notes, state_words, timing_words
 from aisp.tui.screens import Source
@@ -83,10 +83,15 @@ class LessonText(VerticalScroll):
 class LessonScreen(WorkScreen):
     """See the module."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *bind("source", "diff", "run_quick", "trust", "lesson_text", "next_rung", "previous_rung", "lesson_samples"),
-        *bind(*(name for name in TARGET if name not in ("diff", "run_quick", "trust"))),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bind(
+        Key("source", "enter,s", "source", "Show the highlighted rung's source beside the lesson.", "⏎"),
+        *("diff", "run_quick", "trust"),
+        Key("lesson_text", "m", "text", "Show the lesson's text in the place of the source, and back."),
+        Key("step_rung(1)", "right_square_bracket", "rung", "Go to the next rung.", "[ ]"),
+        Key("step_rung(-1)", "left_square_bracket", "", "Go to the rung before."),
+        Key("samples", "i", "samples", "Show what the last run's samples say of the highlighted rung, and back."),
+        *(name for name in TARGET if name not in ("diff", "run_quick", "trust")),
+    )
     DEFAULT_CSS = """
     LessonScreen #panes { height: 1fr; layout: vertical; }
     LessonScreen #side { height: auto; max-height: 40%; width: 100%; }
@@ -417,14 +422,13 @@ class LessonScreen(WorkScreen):
             self.query_one(f"#{switcher.current}").focus()
         self._tell_samples()
 
-    def action_diff(self) -> None:
-        """Compare the baseline with the optimized rung; of a cheat its honest twin with it."""
-        target = self.workbench.target(self._target_id)
-        if target is not None and any(rung.role is Role.CHEAT for rung in target.rungs):
+    def opened_about(self, name: str) -> dict[str, Any] | None:
+        """The diff of a cheat is its honest twin beside it."""
+        about, target = super().opened_about(name), self.workbench.target(self._target_id)
+        if name == "diff" and about and target and any(rung.role is Role.CHEAT for rung in target.rungs):
             left, right = self.workbench.pair_of(self._target_id, self.rung_name)
-            self.workbench.open_diff(self._target_id, Source(left), Source(right))
-        else:
-            super().action_diff()
+            about |= {"left": Source(left), "right": Source(right)}
+        return about
 
     def copy_text(self) -> str:
         """The source where one is shown, else the lesson."""
@@ -484,7 +488,8 @@ class LessonScreen(WorkScreen):
         if self.focused is not self.table:
             self.query_one("#text").focus()
 
-    def _step(self, by: int) -> None:
+    def action_step_rung(self, by: int) -> None:
+        """Go to the next rung or file, or to the one before."""
         target = self.workbench.target(self._target_id)
         if target is None:
             return
@@ -492,11 +497,3 @@ class LessonScreen(WorkScreen):
         names = [rung.name for rung in target.rungs] + [name for name in target.files if name not in known]
         at = names.index(self.rung_name) if self.rung_name in names else 0
         self.table.move_to(names[(at + by) % len(names)])
-
-    def action_next_rung(self) -> None:
-        """Go to the next rung or file."""
-        self._step(1)
-
-    def action_previous_rung(self) -> None:
-        """Go to the rung or file before."""
-        self._step(-1)

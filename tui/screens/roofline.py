@@ -24,7 +24,7 @@ from aisp.store.record import Arm
 from aisp.store.text import clean_line
 from aisp.tui import plain, readings
 from aisp.tui.aside import begin
-from aisp.tui.keymap import bind
+from aisp.tui.keymap import Key, bind
 from aisp.tui.model import RunView, stored_run
 from aisp.tui.results import STATE_WORDS, timing_words
 from aisp.tui.screens.base import WorkScreen
@@ -176,9 +176,10 @@ def _chart(history: History | None, target: Target, run: RunView | None, gpu: st
 class RooflineScreen(WorkScreen):
     """See the module."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *bind("open_last_run", "run_quick", "run_full", "ceilings", "diff", "history", "cancel", "edit"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bind(
+        Key("open_run", "enter", "open run", "Open the run whose rungs are shown.", "⏎"),
+        *("run_quick", "run_full", "ceilings", "diff", "history", "cancel", "edit"),
+    )
     own_keys_first = True
     DEFAULT_CSS = """
     RooflineScreen #title { background: $surface; text-style: bold; }

@@ -7,12 +7,12 @@ any other is read from the store in a thread and drawn the same way.
 from __future__ import annotations
 
 import time
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container
 from textual.timer import Timer
 
@@ -20,7 +20,7 @@ from aisp.engine.protocol import requests
 from aisp.kernels.catalog.model import Role
 from aisp.store.text import clean_line
 from aisp.tui import readings
-from aisp.tui.keymap import TARGET, bind
+from aisp.tui.keymap import TARGET, Key, bind
 from aisp.tui.model import BASELINE, RunView, stored_run
 from aisp.tui.screens import Source
 from aisp.tui.screens.base import WorkScreen, entitle
@@ -43,35 +43,27 @@ class RunPlot(LivePlot, can_focus=True):
 class RunScreen(WorkScreen):
     """See the module. `run_id` is a run of the model or of the store."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("x", "cancel", "cancel", id="run_cancel", tooltip="Cancel this run, planned or running."),
-        *bind("run_quick", "run_full"),
-        Binding(
+    BINDINGS: ClassVar[list[BindingType]] = bind(
+        Key("cancel", "x", "cancel", "Cancel this run, planned or running."),
+        *("run_quick", "run_full"),
+        Key(
+            "samples",
             "i",
             "samples",
-            "samples",
-            id="run_samples",
-            tooltip="Show what the samples say: how taken, at which clock, speed of light, quality, all notes in full.",
+            "Show what the samples say: how taken, at which clock, speed of light, quality, all notes in full.",
         ),
-        *bind("run_trust"),
-        *bind(*(name for name in TARGET if name not in ("cancel", "run_quick", "run_full", "trust"))),
-        Binding("o", "output", "output", id="run_output", tooltip="Show what the kernels printed, and back."),
-        Binding("s", "steps", "steps", id="run_steps", tooltip="Show every step with its duration, and back."),
-        Binding(
+        "run_trust",
+        *(name for name in TARGET if name not in ("cancel", "run_quick", "run_full", "trust")),
+        Key("output", "o", "output", "Show what the kernels printed, and back."),
+        Key("steps", "s", "steps", "Show every step with its duration, and back."),
+        Key(
+            "metric",
             "m",
             "metric",
-            "metric",
-            id="run_metric",
-            tooltip="Put the next reading right below the samples: SM clock, memory clock, temperature, power.",
+            "Put the next reading right below the samples: SM clock, memory clock, temperature, power.",
         ),
-        Binding(
-            "p",
-            "pause",
-            "pause",
-            id="run_pause",
-            tooltip="Stop drawing, to look at something closely; the run goes on. Again: draw on.",
-        ),
-    ]
+        Key("pause", "p", "pause", "Stop drawing, to look at something closely; the run goes on. Again: draw on."),
+    )
     DEFAULT_CSS = """
     RunScreen #title { background: $surface; }
     RunScreen #verdict { background: $surface; text-style: bold; }
@@ -402,12 +394,21 @@ class RunScreen(WorkScreen):
         self._shown, self._lines_seen, self.mode, self.paused = (), 0, "", False
         self.refresh_from(set())
 
-    def action_diff(self) -> None:
-        """Compare the sources of the baseline and the highlighted (or fastest) rung, as they ran; of a cheat those of
-        its honest twin and the cheat."""
+    def opened_about(self, name: str) -> dict[str, Any] | None:
+        """Trust, checks and roofline are of this run; the diff is of the sources as they ran."""
         run = self.run_view
-        if run is None or not run.record.target:
-            return
+        if name == "checks":
+            return {"run_id": self.run_id if run is not None and run.record.findings else ""}
+        if name not in ("trust", "roofline", "diff"):
+            return super().opened_about(name)
+        if name != "trust" and (run is None or not run.record.target):
+            return None
+        if name == "diff" and run is not None:
+            return self._compared(run)
+        return {"target_id": self.target_id, "run_id": self.run_id}
+
+    def _compared(self, run: RunView) -> dict[str, Any]:
+        """The baseline and the highlighted (or fastest) rung; of a cheat its honest twin and the cheat."""
         lead = run.lead
         chosen = self.rung_name
         if chosen not in run.rungs or chosen.startswith(BASELINE):
@@ -415,9 +416,8 @@ class RunScreen(WorkScreen):
         first, other = BASELINE, chosen
         if any(arm.role is Role.CHEAT for arm in run.record.arms):
             first, other = self.workbench.pair_of(run.record.target, chosen)
-        self.workbench.open_diff(
-            run.record.target, Source(first, run.record.snapshot), Source(other, run.record.snapshot)
-        )
+        left, right = (Source(name, run.record.snapshot) for name in (first, other))
+        return {"target_id": run.record.target, "left": left, "right": right}
 
     def action_edit(self) -> None:
         """Open the highlighted rung, or the one that failed, at the line that its error names."""
@@ -436,21 +436,6 @@ class RunScreen(WorkScreen):
         if run is not None and run.lead is not None and self.rung_name == BASELINE:
             self.query_one("#arms", LiveTable).move_to(run.lead.rung)
         self._toggle("samples")
-
-    def action_trust(self) -> None:
-        """Show whether this run may be believed."""
-        self.workbench.open_screen("trust", target_id=self.target_id, run_id=self.run_id)
-
-    def action_checks(self) -> None:
-        """List every check, with what it did in this run where its checks were asked."""
-        run = self.run_view
-        self.workbench.open_screen("checks", run_id=self.run_id if run is not None and run.record.findings else "")
-
-    def action_roofline(self) -> None:
-        """Show this run's rungs under the roofs of its GPU."""
-        run = self.run_view
-        if run is not None and run.record.target:
-            self.workbench.open_screen("roofline", target_id=run.record.target, run_id=run.id)
 
     def action_steps(self) -> None:
         """Show every step."""

@@ -7,7 +7,7 @@ Any other is read from the store in a thread.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
 from textual.app import ComposeResult
@@ -17,10 +17,10 @@ from aisp.store.results import standing
 from aisp.store.text import clean_line
 from aisp.tui import findings, plain, readings
 from aisp.tui.aside import begin
-from aisp.tui.keymap import bind
+from aisp.tui.keymap import Key, bind
 from aisp.tui.model import RunView, stored_run
 from aisp.tui.screens import Source
-from aisp.tui.screens.checklist import ChecklistScreen, put_columns, say
+from aisp.tui.screens.checklist import EVIDENCE, FOLDING, ONLY, WALKING, ChecklistScreen, put_columns, say
 from aisp.tui.widgets.table import LiveTable
 from aisp.tui.widgets.textrows import TextRows
 
@@ -40,11 +40,20 @@ class TrustScreen(ChecklistScreen):
         run_id: of the model or of the store; "" for the target's run that goes on, else its last result.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *bind("evidence", "only", "next_check", "previous_check", "proof", "run_full", "run_quick"),
-        *bind("fold_category", "unfold_category", "toggle_category", "fold_categories", "diff_twin", "history"),
-        *bind("checks", "edit", "cancel"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bind(
+        EVIDENCE,
+        ONLY,
+        *WALKING,
+        *("run_full", "run_quick"),
+        *FOLDING,
+        Key(
+            "open('diff')",
+            "d",
+            "diff",
+            "Compare the baseline (of a cheat: its honest twin) with the highlighted rung, as they ran.",
+        ),
+        *("history", "checks", "edit", "cancel"),
+    )
     DEFAULT_CSS = """
     TrustScreen #numbers { height: 3; }
     """
@@ -208,20 +217,18 @@ class TrustScreen(ChecklistScreen):
         self._only = (self._only + 1) % len(findings.FILTERS)
         self.draw()
 
-    def action_diff(self) -> None:
-        """Compare the baseline, or a cheat's honest twin, with the rung that is highlighted above, as they ran."""
+    def opened_about(self, name: str) -> dict[str, Any] | None:
+        """The checks are of this run; the diff is of the rung that is highlighted above, as it ran."""
         run = self.run_view
+        if name == "checks":
+            return {"run_id": run.id if run is not None else ""}
+        if name != "diff":
+            return super().opened_about(name)
         if run is None or not run.record.target:
-            return
-        left, right = self.workbench.pair_of(run.record.target, self.rung_name)
-        self.workbench.open_diff(
-            run.record.target, Source(left, run.record.snapshot), Source(right, run.record.snapshot)
-        )
-
-    def action_checks(self) -> None:
-        """List every check, with what it did in this run."""
-        run = self.run_view
-        self.workbench.open_screen("checks", run_id=run.id if run is not None else "")
+            return None
+        pair = self.workbench.pair_of(run.record.target, self.rung_name)
+        left, right = (Source(rung, run.record.snapshot) for rung in pair)
+        return {"target_id": run.record.target, "left": left, "right": right}
 
     def copy_text(self) -> str:
         """All that the checks said, as text; the row's where its text is being read."""

@@ -12,13 +12,13 @@ from typing import ClassVar
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container
 
 from aisp.engine.protocol import requests
 from aisp.store.text import clean_line
 from aisp.tui import plain, readings
-from aisp.tui.keymap import bind
+from aisp.tui.keymap import Key, bind
 from aisp.tui.model import EditView, WatchView
 from aisp.tui.screens import Source
 from aisp.tui.screens.base import WorkScreen, entitle
@@ -39,39 +39,25 @@ class WatchPlot(LivePlot, can_focus=True):
 class WatchScreen(WorkScreen):
     """See the module."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "open_edit", "open run", id="watch_open", tooltip="Open the run of the highlighted edit."),
-        Binding(
+    BINDINGS: ClassVar[list[BindingType]] = bind(
+        Key("open_edit", "enter", "open run", "Open the run of the highlighted edit."),
+        Key(
+            "diff",
             "d",
             "diff",
-            "diff",
-            id="watch_diff",
-            tooltip="Compare the highlighted edit's sources with the marked edit's, or with the edit before.",
+            "Compare the highlighted edit's sources with the marked edit's, or with the edit before.",
         ),
-        Binding(
-            "D",
-            "diff_best",
-            "diff best",
-            id="watch_diff_best",
-            tooltip="Compare the best edit's sources with the highlighted one's.",
-        ),
-        Binding(
-            "m",
-            "mark",
-            "mark",
-            id="watch_mark",
-            tooltip="Mark the edit; d then compares with it. Again: unmark.",
-        ),
-        Binding(
-            "b",
+        Key("diff_best", "D", "diff best", "Compare the best edit's sources with the highlighted one's."),
+        Key("mark", "m", "mark", "Mark the edit; d then compares with it. Again: unmark."),
+        Key(
             "restore_best",
+            "b",
             "restore best",
-            id="watch_restore",
-            tooltip="Write the best edit's files back, after a question; what stands there is kept.",
+            "Write the best edit's files back, after a question; what stands there is kept.",
         ),
-        Binding("w", "toggle_watch", "stop/start", id="watch_toggle", tooltip="Stop watching; again: watch on."),
-        *bind("edit", "run_quick", "run_full", "cancel", "history"),
-    ]
+        Key("toggle_watch", "w", "stop/start", "Stop watching; again: watch on."),
+        *("edit", "run_quick", "run_full", "cancel", "history"),
+    )
     DEFAULT_CSS = """
     WatchScreen #title { height: 2; background: $surface; }
     WatchScreen #body { layout: vertical; height: 1fr; }
