@@ -52,7 +52,7 @@ def commands(app: Workbench) -> Iterator[Command]:
         return (row.display or key_names(row.keys)[0]) if row is not None else ""
 
     whose = target_id or "the highlighted target"
-    tell = partial(app.notify, "Highlight a target first", severity="warning", markup=False)
+    tell = partial(app.notify, "Highlight a target first", severity="warning")
 
     def about_target(title: str, name: str, run: Callable[[], Any]) -> Command:
         # Without a target still found, so that a person learns what it needs.

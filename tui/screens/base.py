@@ -383,7 +383,7 @@ class WorkScreen(Screen[None]):
         if text:
             self.workbench.copy(text)
         else:
-            self.notify("There is nothing to copy here", severity="warning", markup=False)
+            self.notify("There is nothing to copy here", severity="warning")
 
     # -- keys about the target ---------------------------------------------------------------------------------
 
@@ -391,7 +391,7 @@ class WorkScreen(Screen[None]):
         """Ask, then accept what the banner says of the import path."""
         banner = self.workbench.model.banners.get("installed")
         if banner is None or banner.severity != "error":
-            self.notify("Nothing on the import path is held against a run", timeout=4, markup=False)
+            self.notify("Nothing on the import path is held against a run", timeout=4)
             return
         self.run_worker(self._accept_installed(banner.text), group="accept", exclusive=True, exit_on_error=False)
 
@@ -402,7 +402,7 @@ class WorkScreen(Screen[None]):
         if await self.app.push_screen_wait(ConfirmScreen("Was that you, and should processes import it?", told)):
             reply = await self.workbench.ask_engine("Not accepted", requests.AcceptInstalled)
             if reply is not None:
-                self.notify(clean_line(reply.detail), timeout=8, markup=False)
+                self.notify(reply.detail, timeout=8)
 
     def action_run_quick(self) -> None:
         """Run quickly."""
@@ -423,7 +423,7 @@ class WorkScreen(Screen[None]):
         if not SCREENS[name].of_target:
             return {}
         if not self.target_id:
-            self.notify("Highlight a target first", severity="warning", markup=False)
+            self.notify("Highlight a target first", severity="warning")
             return None
         return {"target_id": self.target_id}
 

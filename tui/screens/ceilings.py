@@ -227,7 +227,7 @@ class CeilingsScreen(WorkScreen):
         """Ask the engine to measure."""
         live = self.workbench.model.peak
         if live is not None and not live.finished:
-            self.notify("A measurement is under way", timeout=3, markup=False)
+            self.notify("A measurement is under way", timeout=3)
             return
         self.workbench.measure_ceilings()
 

@@ -220,14 +220,14 @@ class ChecklistScreen(WorkScreen):
         """Open the lesson of the gallery that proves the highlighted check."""
         targets = self.proofs()
         if not targets:
-            self.notify("No cheat of the gallery is about this row", markup=False)
+            self.notify("No cheat of the gallery is about this row")
             return
         known = [target for target in targets if self.workbench.target(target) is not None]
         if known:
             self.workbench.open_screen("lesson", target_id=known[0])
             return
         folder = f"checks/gallery/{targets[0].partition(':')[0]}"
-        self.notify(f"{clean_line(targets[0])} is in the gallery: open it with `aisp-tui {folder}`", markup=False)
+        self.notify(f"{targets[0]} is in the gallery: open it with `aisp-tui {folder}`")
 
     def proofs(self) -> Sequence[str]:
         """Ids of the gallery targets about the highlighted row."""

@@ -277,6 +277,6 @@ class ChecksScreen(ChecklistScreen):
         if name != "trust":
             return super().opened_about(name)
         if self._run is None:
-            self.notify("No run with findings is known yet", markup=False)
+            self.notify("No run with findings is known yet")
             return None
         return {"target_id": self._run.record.target, "run_id": self._run.id}

@@ -165,7 +165,7 @@ class DiffScreen(WorkScreen):
         try:
             found = await self.workbench.stored(lambda history: history.snapshots_of(self._target_id))
         except Exception as error:
-            self.notify(clean_line(f"Earlier sources cannot be read: {error}"), severity="warning", markup=False)
+            self.notify(f"Earlier sources cannot be read: {error}", severity="warning")
             return
         seen: set[str] = set()
         for snapshot, wall, run_id in found or []:

@@ -214,7 +214,7 @@ class EngineLogScreen(WorkScreen):
         """Open the highlighted run."""
         run = self._chosen_run()
         if run is None:
-            self.notify("The queue is empty", markup=False)
+            self.notify("The queue is empty")
         else:
             self.workbench.open_screen("run", run_id=run.id)
 
@@ -226,13 +226,13 @@ class EngineLogScreen(WorkScreen):
         """Cancel the highlighted run."""
         run = self._chosen_run()
         if run is None:
-            self.notify("The queue is empty", markup=False)
+            self.notify("The queue is empty")
         else:
             self.run_worker(self._cancel(run.id), exit_on_error=False)
 
     async def _cancel(self, run_id: str) -> None:
         if await self.workbench.ask_engine("The run was not cancelled", requests.Cancel, run_id=run_id):
-            self.notify("Cancelling", timeout=3, markup=False)
+            self.notify("Cancelling", timeout=3)
 
     def action_cancel_all(self) -> None:
         """Ask, then cancel everything."""
@@ -243,7 +243,7 @@ class EngineLogScreen(WorkScreen):
 
         count = len(self.workbench.model.active_runs())
         if not count:
-            self.notify("The queue is empty", markup=False)
+            self.notify("The queue is empty")
             return
         question = f"Cancel {count} {'run' if count == 1 else 'runs'}?"
         if await self.app.push_screen_wait(ConfirmScreen(question, "What was measured before is kept.")):
@@ -253,17 +253,17 @@ class EngineLogScreen(WorkScreen):
         """Look for an engine now."""
         link = self.workbench.link
         if link is None or link.connected:
-            self.notify("The engine is connected", markup=False)
+            self.notify("The engine is connected")
             return
         link.reconnect(start=True)
-        self.notify("Looking for the engine, starting one if need be", markup=False)
+        self.notify("Looking for the engine, starting one if need be")
 
     def action_restart_engine(self) -> None:
         """Replace an engine of another version when it is idle."""
         if self.workbench.model.connection.state == "mismatch":
             self.workbench.restart_engine_when_idle()
         else:
-            self.notify("The engine is of this version; there is no need to restart it", markup=False)
+            self.notify("The engine is of this version; there is no need to restart it")
 
     def action_reload(self) -> None:
         """Fetch the log and the state again."""

@@ -479,7 +479,7 @@ class FuzzScreen(WorkScreen):
                 continue
             del self._replay_ids[replay_id]
             self._replaying.discard(failure_id)
-            self.notify(text, title="Replay", timeout=10, markup=False)
+            self.notify(text, title="Replay", timeout=10)
 
     # -- keys -------------------------------------------------------------------------------------------
 
@@ -499,7 +499,7 @@ class FuzzScreen(WorkScreen):
             self._close_reading()
             return
         if self.fuzz is None:
-            self.notify("There is no fuzz yet: r starts one", severity="warning", markup=False)
+            self.notify("There is no fuzz yet: r starts one", severity="warning")
             return
         self.add_class("-reading")
         self.query_one("#detail").focus()
@@ -535,7 +535,7 @@ class FuzzScreen(WorkScreen):
             return
         failure = self.failure
         if failure is None or not failure.script:
-            self.notify("No failure with a script is highlighted", severity="warning", markup=False)
+            self.notify("No failure with a script is highlighted", severity="warning")
             return
         self.add_class("-script")
         self._show_script()
@@ -579,7 +579,7 @@ class FuzzScreen(WorkScreen):
         fuzz, known = self.fuzz, self.all_fuzzes
         at = known.index(fuzz) + by if fuzz is not None else 0
         if fuzz is None or not 0 <= at < len(known):
-            self.notify("There is no other fuzz on that side", timeout=3, markup=False)
+            self.notify("There is no other fuzz on that side", timeout=3)
             return
         self._fuzz_id = known[at].id if at else ""
         self.draw()
@@ -588,7 +588,7 @@ class FuzzScreen(WorkScreen):
         """Start a fuzz of the chosen rung, or of all."""
         live = [fuzz for fuzz in self.workbench.model.fuzzes_of(self._target_id) if not fuzz.state.final]
         if live:
-            self.notify("A fuzz of this target is under way; x stops it", timeout=4, markup=False)
+            self.notify("A fuzz of this target is under way; x stops it", timeout=4)
             return
         begin(self, self._start, group="start", exclusive=True)
 
@@ -607,7 +607,7 @@ class FuzzScreen(WorkScreen):
         )
         if reply is not None:
             self._fuzz_id = ""
-            self.notify("The fuzz starts once its device is free", timeout=4, markup=False)
+            self.notify("The fuzz starts once its device is free", timeout=4)
         self.draw()
 
     def _say_why(self, why: str) -> None:
@@ -617,21 +617,21 @@ class FuzzScreen(WorkScreen):
         """Stop the fuzz that is shown."""
         fuzz = self.fuzz
         if fuzz is None or fuzz.state.final:
-            self.notify("No fuzz is under way here", timeout=3, markup=False)
+            self.notify("No fuzz is under way here", timeout=3)
             return
         begin(self, partial(self._stop, fuzz.id), group="stop", exclusive=True)
 
     async def _stop(self, fuzz_id: str) -> None:
         if await self.workbench.ask_engine("The fuzz was not stopped", requests.Cancel, run_id=fuzz_id) is not None:
-            self.notify("Stopping; what was judged is kept", timeout=4, markup=False)
+            self.notify("Stopping; what was judged is kept", timeout=4)
 
     def action_replay(self) -> None:
         """Do the highlighted failure again."""
         failure = self.failure
         if failure is None:
-            self.notify("Highlight a failure first", severity="warning", markup=False)
+            self.notify("Highlight a failure first", severity="warning")
         elif failure.id in self._replaying:
-            self.notify("It is being done again already", timeout=3, markup=False)
+            self.notify("It is being done again already", timeout=3)
         else:
             begin(self, partial(self._replay, failure.id), group="replay")
 

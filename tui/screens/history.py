@@ -362,7 +362,7 @@ class HistoryScreen(WorkScreen):
             newer = highlighted
             pair = (highlighted.record.snapshot, "")
         else:
-            self.notify("Highlight a run first", severity="warning", markup=False)
+            self.notify("Highlight a run first", severity="warning")
             return
         name = newer.lead.rung if newer.lead is not None else "optimized"
         self.workbench.open_diff(self._target_id, Source(name, pair[0]), Source(name, pair[1]))

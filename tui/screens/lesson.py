@@ -446,7 +446,7 @@ class LessonScreen(WorkScreen):
     def on_markdown_link_clicked(self, message: Markdown.LinkClicked) -> None:
         """A link is shown, never followed."""
         message.stop()
-        self.notify(f"Links are not opened from here: {clean_line(message.href)}", markup=False)
+        self.notify(f"Links are not opened from here: {message.href}")
 
     def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
         message.stop()

@@ -398,7 +398,7 @@ class RooflineScreen(WorkScreen):
         """Open the run whose rungs are shown."""
         run = self._chart.run if self._chart is not None else None
         if run is None:
-            self.notify("There is no run yet; r runs the target", markup=False)
+            self.notify("There is no run yet; r runs the target")
         else:
             self.workbench.open_screen("run", run_id=run.id)
 

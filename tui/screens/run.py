@@ -349,13 +349,13 @@ class RunScreen(WorkScreen):
         """Cancel this run."""
         run = self.workbench.model.runs.get(self.run_id)
         if run is None or run.record.state.final:
-            self.notify("This run has ended; r runs it again", markup=False)
+            self.notify("This run has ended; r runs it again")
         else:
             self.run_worker(self._cancel(), exit_on_error=False)
 
     async def _cancel(self) -> None:
         if await self.workbench.ask_engine("The run was not cancelled", requests.Cancel, run_id=self.run_id):
-            self.notify("Cancelling", timeout=3, markup=False)
+            self.notify("Cancelling", timeout=3)
 
     def action_run_quick(self) -> None:
         """Run the target again, quickly, on this screen."""
@@ -368,7 +368,7 @@ class RunScreen(WorkScreen):
     def _run_again(self, *, quick: bool) -> None:
         run = self.run_view
         if run is None or not run.record.target:
-            self.notify("The target is not known yet; try again in a moment", severity="warning", markup=False)
+            self.notify("The target is not known yet; try again in a moment", severity="warning")
             return
         self.run_worker(self._start(run, quick), exit_on_error=False)
 
@@ -458,7 +458,7 @@ class RunScreen(WorkScreen):
         self._draw_plot(run)
         missing = readings.no_readings(run, self.workbench.model.status)
         text = missing or f"below the samples: {readings.METRICS[self.metric].name}"
-        self.notify(text, timeout=2, markup=False)
+        self.notify(text, timeout=2)
 
     def action_pause(self) -> None:
         """Stop drawing, or draw on."""

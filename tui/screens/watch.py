@@ -225,7 +225,7 @@ class WatchScreen(WorkScreen):
     # -- keys -------------------------------------------------------------------------------------------
 
     def _say(self, text: str) -> None:
-        self.notify(text, severity="warning", markup=False)
+        self.notify(text, severity="warning")
 
     def action_open_edit(self) -> None:
         """Open the edit's run."""
@@ -306,7 +306,7 @@ class WatchScreen(WorkScreen):
 
     async def _stop(self) -> None:
         if await self.workbench.ask_engine("The watch was not stopped", requests.StopWatch, target=self._target):
-            self.notify("Not watching any more; the edits stay", timeout=3, markup=False)
+            self.notify("Not watching any more; the edits stay", timeout=3)
 
     def action_restore_best(self) -> None:
         """Ask, then write the best edit's files back."""
@@ -323,7 +323,7 @@ class WatchScreen(WorkScreen):
         names = await self._differing(watch, best)
         median = plain.number(readings.edit_median(self.workbench.model, best))
         if names == []:
-            self.notify(f"The folder holds edit {best.number}, the best, already", markup=False)
+            self.notify(f"The folder holds edit {best.number}, the best, already")
             return
         if names is None:
             what = "Every file of that edit's snapshot is written over what stands"
@@ -348,11 +348,7 @@ class WatchScreen(WorkScreen):
         )
         if reply is not None:
             kept = clean_line(reply.detail)[:12]
-            self.notify(
-                f"Edit {best.number} is restored; what was there is kept as snapshot {kept}",
-                timeout=12,
-                markup=False,
-            )
+            self.notify(f"Edit {best.number} is restored; what was there is kept as snapshot {kept}", timeout=12)
 
     async def _differing(self, watch: WatchView, edit: EditView) -> list[str] | None:
         """Names of the files that the edit's snapshot would change; None where nobody can tell."""

@@ -428,7 +428,7 @@ class DiffView(LineView, can_focus=True):
         """Copy the hunk: through the app's own `copy` where it has one, else to the terminal's clipboard."""
         text = self.hunk_text()
         if not text:
-            self.notify("there is no change to copy", severity="warning", markup=False)
+            self.notify("there is no change to copy", severity="warning")
             return
         copy = getattr(self.app, "copy", None)
         if callable(copy):
@@ -436,7 +436,7 @@ class DiffView(LineView, can_focus=True):
             return
         self.app.copy_to_clipboard(text)
         lines = text.count("\n")
-        self.notify(f"copied {lines} line{'' if lines == 1 else 's'}", markup=False)
+        self.notify(f"copied {lines} line{'' if lines == 1 else 's'}")
         self.post_message(self.Copied(self, text))
 
     def action_lines(self, count: int) -> None:
