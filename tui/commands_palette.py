@@ -31,8 +31,7 @@ class Command:
     @property
     def shown(self) -> Content:
         """Title with its key, as text: the palette takes a string for markup, and ids and titles come from outside."""
-        title = clean_line(self.title)
-        return Content(f"{title}  ({self.key})" if self.key else title)
+        return Content(f"{self.title}  ({self.key})" if self.key else self.title)
 
     @property
     def told(self) -> str:

@@ -120,7 +120,7 @@ def machine_line(app: Any) -> Text:
     parts: list[Text] = []
     machine = getattr(app, "machine", "")
     if machine:
-        parts.append(Text(clean_line(machine, limit=48)))
+        parts.append(Text(machine[:48]))
     running, planned = app.queue_counts() if hasattr(app, "queue_counts") else (0, 0)
     if running:
         parts.append(Text(f"{running} running" + (f", {planned} waiting" if planned else ""), style="bold"))
@@ -136,7 +136,7 @@ def machine_line(app: Any) -> Text:
     elif state.startswith("lost"):
         parts.append(Text("engine lost", style="bold"))
     else:
-        parts.append(Text(f"engine {clean_line(state, limit=40)}"))
+        parts.append(Text(f"engine {state[:40]}"))
     return Text(" · ").join(parts)
 
 
@@ -160,7 +160,7 @@ class BannerLine(OneRow):
             self.refresh()
 
     def row(self, width: int) -> Text:
-        text = Text(f" ! {clean_line(self._text)}")
+        text = Text(f" ! {self._text}")
         text.truncate(width, overflow="ellipsis")
         return text
 

@@ -134,7 +134,7 @@ class CeilingsScreen(WorkScreen):
         if self._problem:
             return Text(self._problem, style="bold")
         gpu_note = status.gpu_note if status is not None else ""
-        no_gpu = f"no GPU here: {clean_line(gpu_note)}" if gpu_note else ""
+        no_gpu = f"no GPU here: {gpu_note}" if gpu_note else ""
         if peak is None:
             return Text(
                 no_gpu or ("nothing was measured yet: r measures it, in about a minute" if self._looked else "")
@@ -233,7 +233,7 @@ class CeilingsScreen(WorkScreen):
 
     def say_refused(self, why: str) -> None:
         """The engine refused a measurement: this stays on the screen when the message is gone."""
-        self._asked = clean_line(why)
+        self._asked = why
         self._draw()
 
     def copy_text(self) -> str:

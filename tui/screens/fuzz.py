@@ -310,7 +310,7 @@ class FuzzScreen(WorkScreen):
         fuzz, ascii = self.fuzz, self.workbench.ascii
         title, state, note = (self.query_one(f"#{name}", TextRows) for name in ("title", "state", "note"))
         if fuzz is None:
-            title.show([Text(clean_line(self._target_id))])
+            title.show([Text(self._target_id)])
             state.show([Text("no fuzz yet")])
             note.display = False
             return
@@ -611,7 +611,7 @@ class FuzzScreen(WorkScreen):
         self.draw()
 
     def _say_why(self, why: str) -> None:
-        self._refused = clean_line(why)
+        self._refused = why
 
     def action_stop(self) -> None:
         """Stop the fuzz that is shown."""

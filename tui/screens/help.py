@@ -15,7 +15,6 @@ from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from aisp.store.text import clean_line
 from aisp.tui.keymap import EVERYWHERE, KEYS, Key, bind, key_names
 
 
@@ -133,7 +132,7 @@ class HelpScreen(ModalScreen[None]):
         with VerticalScroll(id="help") as panel:
             panel.border_title = "Keys (escape closes)"
             for title, rows in self._sections:
-                yield Static(Text(clean_line(title), style="bold underline"), markup=False)
+                yield Static(Text(title, style="bold underline"), markup=False)
                 yield Static(_grid(rows), markup=False, classes="rows")
 
     def on_mount(self) -> None:

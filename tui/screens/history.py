@@ -206,9 +206,9 @@ class HistoryScreen(WorkScreen):
                         plain.speedup(headline.speedup, headline.low, headline.high) if headline else plain.DASH,
                         plain.number(lead_ms),
                         plain.number(base.median_ms) if base is not None else plain.DASH,
-                        clean_line(result.record.device),
+                        result.record.device,
                         result.record.snapshot[:8] or plain.DASH,
-                        clean_line(note),
+                        note,
                     ],
                 )
             )
@@ -293,7 +293,7 @@ class HistoryScreen(WorkScreen):
                 points.append(Point(arm.median_ms, arm.low_ms, arm.high_ms))
         at = rungs.index(self._rung) + 1
         what = f"medians in ms on {alike[0].record.device}, case {alike[0].record.case}"
-        box.border_title = Content(f"{clean_line(self._rung)}: {what}, oldest run first")
+        box.border_title = Content(f"{self._rung}: {what}, oldest run first")
         box.border_subtitle = f"rung {at} of {len(rungs)}"
         self._plot.show(points, ascii_only=self.workbench.ascii)
 
@@ -319,7 +319,7 @@ class HistoryScreen(WorkScreen):
         result = self._highlighted()
         note = "" if result is None else self._note(result)
         width = max(0, self.table.size.width - 4)
-        self.table.border_subtitle = Content(plain.fit(clean_line(note), width))
+        self.table.border_subtitle = Content(plain.fit(note, width))
 
     def _highlighted(self) -> Reading | None:
         key = self.table.cursor_key

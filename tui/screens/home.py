@@ -240,7 +240,7 @@ class HomeScreen(WorkScreen):
         catalog = self.workbench.catalog
         if catalog is not None and not rows:
             table.empty = (
-                f"Nothing contains “{clean_line(self._filter)}”; escape clears the filter"
+                f"Nothing contains “{self._filter}”; escape clears the filter"
                 if self._filter
                 else "No targets here; `aisp new NAME` makes one"
             )
@@ -251,7 +251,7 @@ class HomeScreen(WorkScreen):
             table.move_to(next((key for key, _ in rows if key.startswith("target ")), ""))
         shown = sum(1 for key, _ in rows if key.startswith("target "))
         if self._filter:
-            entitle(table, f"Targets with “{clean_line(self._filter, limit=24)}”: {shown}")
+            entitle(table, f"Targets with “{plain.fit(self._filter, 24)}”: {shown}")
         else:
             entitle(table, "Targets")
         self._describe()
@@ -264,7 +264,7 @@ class HomeScreen(WorkScreen):
         titled = self.size.width >= TITLE_COLUMNS
 
         def row(name: Text, title: str = "", verdict: Cell = "", sol: Cell = "") -> list[Cell]:
-            return [name, *([clean_line(title)] if titled else []), verdict, sol]
+            return [name, *([title] if titled else []), verdict, sol]
 
         opened, closed = ("-", "+") if ascii_only else ("▾", "▸")
         by_chapter: dict[str, list[Target]] = {}
@@ -279,23 +279,22 @@ class HomeScreen(WorkScreen):
             if not folded:
                 for index, problem in enumerate(catalog.problems):
                     name = f"{problem.path.parent.name}/{problem.path.name}"
-                    yield f"problem {index}", row(Text(f"  {clean_line(name)}"), problem.message)
+                    yield f"problem {index}", row(Text(f"  {name}"), problem.message)
         for chapter in catalog.chapters:
             targets = by_chapter.get(chapter.id, [])
             if not targets:
                 continue
             folded = chapter.id in self._folded and not self._filter
-            title = clean_line(chapter.title)
             head = Text(f"{closed if folded else opened} ")
-            head.append(clean_line(chapter.id), style="bold")
-            if title and title.lower() != chapter.id.lower():
-                head.append(f" {title}")
+            head.append(chapter.id, style="bold")
+            if chapter.title and chapter.title.lower() != chapter.id.lower():
+                head.append(f" {chapter.title}")
             yield f"chapter {chapter.id}", row(head, "", *self._chapter_cells(targets, folded))
             if not folded:
                 for target in targets:
                     yield (
                         f"target {target.id}",
-                        row(Text(f"  {clean_line(target.name)}"), target.title, *self._cells(target)),
+                        row(Text(f"  {target.name}"), target.title, *self._cells(target)),
                     )
 
     def _chapter_cells(self, targets: list[Target], folded: bool) -> list[Cell]:
@@ -367,11 +366,11 @@ class HomeScreen(WorkScreen):
             if kind == "target":
                 target = self.workbench.target(name)
                 if target is not None:
-                    title, parts = clean_line(target.id), self._about_target(target)
+                    title, parts = target.id, self._about_target(target)
             elif kind == "chapter":
                 chapter = next((chapter for chapter in catalog.chapters if chapter.id == name), None)
                 if chapter is not None:
-                    title, parts = clean_line(chapter.id), self._about_chapter(catalog, chapter)
+                    title, parts = chapter.id, self._about_chapter(catalog, chapter)
             elif kind == "problem":
                 title, parts = "Problem", [about_problem(catalog.problems[int(name)])]
             elif kind == "problems":
@@ -401,7 +400,7 @@ class HomeScreen(WorkScreen):
         active = self._active.get(target.id)
         if active is not None:
             step = active.running_step
-            doing = f", {clean_line(step.name)} {clean_line(step.arm)}".rstrip() if step is not None else ""
+            doing = f", {step.name} {step.arm}".rstrip() if step is not None else ""
             head.append(f"\nNow {STATE_WORDS[active.record.state]}{doing}; x cancels")
         missing = app.missing(target)
         if missing:
@@ -433,22 +432,22 @@ class HomeScreen(WorkScreen):
         tried = Text()
         if attempt is not None:
             tried.append(f"Last try {plain.local_time(attempt.record.wall)}: {STATE_WORDS[attempt.record.state]}: ")
-            tried.append(f"{clean_line(attempt.record.reason) or plain.DASH}\n")
+            tried.append(f"{attempt.record.reason or plain.DASH}\n")
         if result is None:
             if attempt is not None:
                 return tried
             return Text("Not run yet: r runs it quickly, R in full\n")
         how = "quick" if result.record.quick else "full"
-        where = clean_line(result.record.device)
+        where = result.record.device
         if case := result.unusual_case(target):
             where += f", case {case}"
         text = Text(f"Last run {plain.local_time(result.record.wall)}, {how}, {where}\n", style="dim")
         if result.record.state is not State.OK:
             text.append(f"{state_words(result.record.state)}: ", style="not dim bold")
-            text.append(f"{clean_line(result.record.reason) or plain.DASH}\n", style="not dim")
+            text.append(f"{result.record.reason or plain.DASH}\n", style="not dim")
         elif result.record.validity == "suspect":
             text.append("suspect: ", style="not dim bold")
-            text.append(f"{clean_line(result.record.reason) or 'v says why'}\n", style="not dim")
+            text.append(f"{result.record.reason or 'v says why'}\n", style="not dim")
         lines = Text()
         held, caught = self.workbench.held(target), result.caught
         barred = {*held, *caught}
@@ -584,7 +583,7 @@ class HomeScreen(WorkScreen):
 
     def on_input_changed(self, message: Input.Changed) -> None:
         message.stop()
-        self._filter = message.value
+        self._filter = clean_line(message.value)
         self._fill()
 
     def on_input_submitted(self, message: Input.Submitted) -> None:
@@ -673,10 +672,10 @@ def comparison_text(item: Comparison, ascii_only: bool) -> Text:
     """One comparison on a line: sign, speed-up with interval, verdict, and why there is none."""
     text = verdict_text(item.verdict.value, None, ascii_only)
     text.append(f" {plain.speedup(item.speedup, item.low, item.high)}  {item.verdict.value}  ")
-    text.append(clean_line(item.rung), style="bold")
-    text.append(f" against {clean_line(item.baseline)}", style="dim")
+    text.append(item.rung, style="bold")
+    text.append(f" against {item.baseline}", style="dim")
     if item.note and item.verdict in (Verdict.UNDECIDED, Verdict.NONE):
-        text.append(f"\n  {clean_line(item.note)}")
+        text.append(f"\n  {item.note}")
     return text
 
 
@@ -700,10 +699,10 @@ _EMPHASIS = re.compile(r"(?<!\w)[*_]([^*_\s][^*_]*)[*_](?!\w)")
 
 
 def paragraphs(markdown: str) -> str:
-    """A README's prose for a narrow pane: joined lines; no emphasis, addresses of links or tables."""
+    """A README's clean prose for a narrow pane: joined lines; no emphasis, addresses of links or tables."""
     out: list[str] = []
     joined = False  # whether the next line goes on with the paragraph
-    for raw in clean(markdown).splitlines():
+    for raw in markdown.splitlines():
         line = _unmarked(raw)
         if line.startswith("|"):
             joined = False
@@ -719,7 +718,7 @@ def paragraphs(markdown: str) -> str:
 
 def _unmarked(raw: str) -> str:
     """A line without marks of emphasis and addresses of links."""
-    line = _LINK.sub(r"\1", clean_line(raw)).replace("**", "").replace("`", "")
+    line = _LINK.sub(r"\1", " ".join(raw.split())).replace("**", "").replace("`", "")
     return _EMPHASIS.sub(r"\1", line)
 
 

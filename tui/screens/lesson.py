@@ -232,7 +232,7 @@ class LessonScreen(WorkScreen):
             if self.workbench.catalog is not None and not self._told:
                 self._told = True
                 self.query_one(Markdown).update(
-                    clean(f"`{self._target_id}` is not in the catalogue; F5 on the first screen reads it again.")
+                    f"`{self._target_id}` is not in the catalogue; F5 on the first screen reads it again."
                 )
             return
         if not self._told:
@@ -261,7 +261,7 @@ class LessonScreen(WorkScreen):
                 comparison = next((item for item in result.comparisons if item.rung == rung.name), None)
             barred = rung.name in held or rung.name in caught or "" in caught or rung.role is Role.CHEAT
             shown = arm if not barred else None
-            name = Text(clean_line(rung.name), style="bold" if rung.role not in REFUSED else "")
+            name = Text(rung.name, style="bold" if rung.role not in REFUSED else "")
             verdict: Cell = ""
             if rung.name in caught or "" in caught:
                 wrong = result is not None and rung.name in result.mistaken
@@ -291,9 +291,7 @@ class LessonScreen(WorkScreen):
                 )
             )
         known = {rung.path.name for rung in target.rungs}
-        rows += [
-            (name_, [Text(clean_line(name_), style="dim"), "", "", ""]) for name_ in target.files if name_ not in known
-        ]
+        rows += [(name_, [Text(name_, style="dim"), "", "", ""]) for name_ in target.files if name_ not in known]
         self.table.show(rows)
         case = last.unusual_case(target) if last is not None else ""
         title = f"Rungs and files, case {case}" if case else "Rungs and files"
@@ -339,7 +337,7 @@ class LessonScreen(WorkScreen):
                         )
                     text.append("\n".join(self._short(rung.name)) + "\n")
                 if arm is not None and arm.reason:
-                    text.append(f"{clean_line(arm.reason)}\n")
+                    text.append(f"{arm.reason}\n")
         self.query_one("#rung-about", Static).update(text)
         self._tell_samples()
 
@@ -363,7 +361,7 @@ class LessonScreen(WorkScreen):
             lines.append(f"{where}, until its code changes and passes every check")
             if not lines[:-1]:
                 lines.append(held.evidence)
-        return [clean_line(line, limit=4000) for line in lines]
+        return lines
 
     def _short(self, rung: str) -> list[str]:
         """How the rung's time was taken and what limits it, in a few words; the `i` pane has the sentences."""

@@ -200,7 +200,7 @@ class RunScreen(WorkScreen):
         run = self.run_view
         if run is None:
             why = self._problem or ("reading the store" if self._looked else "waiting for the engine")
-            self.query_one("#title", TextRows).show([Text(f"run {clean_line(self.run_id)}", style="bold")])
+            self.query_one("#title", TextRows).show([Text(f"run {self.run_id}", style="bold")])
             self.query_one("#verdict", TextRows).show([Text(why)])
             return
         everything = not names

@@ -156,7 +156,7 @@ class TrustScreen(ChecklistScreen):
         numbers, table = self.query_one("#numbers", LiveTable), self.table
         waiting = findings.waiting_for(run, self._why)
         if run is None:
-            say(self.query_one("#title", TextRows), Text(clean_line(self._target_id or self._run_id)))
+            say(self.query_one("#title", TextRows), Text(self._target_id or self._run_id))
             say(state, Text(waiting))
             table.empty = waiting
             numbers.display = False

@@ -16,7 +16,6 @@ from textual.binding import BindingType
 from textual.containers import Container
 
 from aisp.engine.protocol import requests
-from aisp.store.text import clean_line
 from aisp.tui import plain, readings
 from aisp.tui.keymap import Key, bind
 from aisp.tui.model import EditView, WatchView
@@ -132,7 +131,7 @@ class WatchScreen(WorkScreen):
             self._draw()
 
     def _title(self, watch: WatchView | None) -> list[Text]:
-        first = Text(f"{clean_line(self._target)}  ", style="bold")
+        first = Text(f"{self._target}  ", style="bold")
         if watch is None:
             first.append(self._problem or "asking the engine to watch", style="not bold")
             return [first]
@@ -301,7 +300,7 @@ class WatchScreen(WorkScreen):
         if reply is None:
             self._problem = "not watching: the engine refused or is not there; w tries again"
         elif why := reply.refused.get(self._target):
-            self._problem = f"cannot run here, its saves are kept: {clean_line(why, limit=2000)}"
+            self._problem = f"cannot run here, its saves are kept: {why}"
         self._draw()
 
     async def _stop(self) -> None:
@@ -347,7 +346,7 @@ class WatchScreen(WorkScreen):
             snapshot=best.snapshot,
         )
         if reply is not None:
-            kept = clean_line(reply.detail)[:12]
+            kept = reply.detail[:12]
             self.notify(f"Edit {best.number} is restored; what was there is kept as snapshot {kept}", timeout=12)
 
     async def _differing(self, watch: WatchView, edit: EditView) -> list[str] | None:
@@ -360,7 +359,7 @@ class WatchScreen(WorkScreen):
             for name, content in sorted(snapshot.items()):
                 path = folder / name
                 if not path.is_file() or path.read_bytes() != content:
-                    found.append(clean_line(name))
+                    found.append(name)
             return found
 
         try:
