@@ -9,7 +9,6 @@ from rich.text import Text
 from textual.binding import BindingType
 
 from aisp.store.outcomes import FindingStatus
-from aisp.store.text import clean_line
 from aisp.tui import findings, plain
 from aisp.tui.aside import begin
 from aisp.tui.keymap import Key, bind
@@ -80,7 +79,7 @@ class ChecksScreen(ChecklistScreen):
             try:
                 self._run = await self.workbench.stored(read)
             except Exception as error:
-                self._why = clean_line(f"{error}")
+                self._why = str(error)
         if self._run is None and self._why == "reading the store":
             self._why = "no run with findings is stored yet"
         self.draw()

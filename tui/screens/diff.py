@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from aisp.store.text import clean
+from aisp.store.text import clean, clean_line
 from aisp.tui import plain
 from aisp.tui.aside import aside, begin
 from aisp.tui.keymap import Key, bind
@@ -152,14 +152,14 @@ class DiffScreen(WorkScreen):
         try:
             files = await self.workbench.stored(ask)
         except Exception as error:
-            return f"snapshot {source.snapshot[:8]} cannot be read: {error}"
+            return clean_line(f"snapshot {source.snapshot[:8]} cannot be read: {error}")
         if files is None:
             return "there is no store yet"
         name = file_of(target, source.name).name if target is not None else source.name
         for candidate in (source.name, name, f"{source.name}.py"):
             if candidate in files:
                 return clean(files[candidate], limit=MAX_FILE_BYTES)
-        return f"{source.name} was not there then; there were {', '.join(sorted(files))}"
+        return clean_line(f"{source.name} was not there then; there were {', '.join(sorted(files))}", limit=2000)
 
     async def _load_earlier(self) -> None:
         try:

@@ -626,7 +626,7 @@ def needs_text(target: Target) -> str:
     text = "a CPU, which checks Triton and does not time it" if checked else "a CPU" if on_gpu else "nothing but a CPU"
     alike: dict[str, list[str]] = {}  # names of rungs, by what they need
     for rung in on_gpu:
-        alike.setdefault(_gpus_text(rung.needs), []).append(clean_line(rung.name))
+        alike.setdefault(_gpus_text(rung.needs), []).append(rung.name)
     for needed, (first, *rest) in alike.items():
         others = f" and {len(rest)} other rung{'' if len(rest) == 1 else 's'}" if rest else ""
         text += f"; for {first}{others} {needed}"
@@ -648,7 +648,7 @@ def prediction_text(said: Answer, expect: Expectation) -> str:
         case Says.QUARANTINED:
             return "not answered: a rung is in quarantine"
         case Says.ELSEWHERE:
-            return f"not measured there; {speedup} on {clean_line(said.on) or 'another machine'}"
+            return f"not measured there; {speedup} on {said.on or 'another machine'}"
         case Says.PORTABLE:
             return f"not answered, {speedup} with the policy portable"
         case Says.DOUBTED:

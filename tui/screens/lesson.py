@@ -70,7 +70,7 @@ def read_source(path: Path) -> str:
         with path.open("rb") as source:
             return clean(source.read(MAX_FILE_BYTES), limit=MAX_FILE_BYTES)
     except OSError as error:
-        return f"{path} cannot be read: {error.strerror}"
+        return clean_line(f"{path} cannot be read: {error.strerror}")
 
 
 class LessonText(VerticalScroll):

@@ -272,7 +272,7 @@ class RooflineScreen(WorkScreen):
             self._chart = found if found is not None else ask(None)
             self._problem = ""
         except Exception as error:
-            self._problem = clean_line(f"{error}")
+            self._problem = str(error)
         self._draw()
 
     # -- drawing ----------------------------------------------------------------------------------------

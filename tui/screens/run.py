@@ -18,7 +18,6 @@ from textual.timer import Timer
 
 from aisp.engine.protocol import requests
 from aisp.kernels.catalog.model import Role
-from aisp.store.text import clean_line
 from aisp.tui import readings
 from aisp.tui.keymap import TARGET, Key, bind
 from aisp.tui.model import BASELINE, RunView, stored_run
@@ -174,7 +173,7 @@ class RunScreen(WorkScreen):
                 lambda history: stored_run(history.run(run_id), history.samples(run_id), history.telemetry(run_id))
             )
         except Exception as error:
-            self._problem = clean_line(f"{error}")
+            self._problem = str(error)
         else:
             self._stored = found
             if found is not None:

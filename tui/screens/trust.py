@@ -14,7 +14,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from aisp.store.results import standing
-from aisp.store.text import clean_line
 from aisp.tui import findings, plain, readings
 from aisp.tui.aside import begin
 from aisp.tui.keymap import Key, bind
@@ -122,7 +121,7 @@ class TrustScreen(ChecklistScreen):
             self._stored = await self.workbench.stored(read)
             self._why = "no run of this target is stored yet: r runs it quickly, R in full"
         except Exception as error:
-            self._why = clean_line(f"{error}")
+            self._why = str(error)
         if self._stored is not None:
             self.workbench.model.mark(self._stored)
         self.draw()
