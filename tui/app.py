@@ -346,14 +346,14 @@ class Workbench(App[None]):
 
     # -- actions on targets ------------------------------------------------------------------------------------
 
-    def start_runs(self, target_ids: Sequence[str], *, quick: bool) -> None:
-        """Plan a run per target and show the first."""
+    def start_runs(self, target_ids: Sequence[str], *, quick: bool, show: Callable[[str], None] | None = None) -> None:
+        """Plan a run per target and show the first: by its id with `show`, else on a screen of its own."""
         if not target_ids:
             self.notify("Highlight a target first", severity="warning")
             return
-        begin(self, partial(self._start_runs, list(target_ids), quick))
+        begin(self, partial(self._start_runs, list(target_ids), quick, show))
 
-    async def _start_runs(self, target_ids: list[str], quick: bool) -> None:
+    async def _start_runs(self, target_ids: list[str], quick: bool, show: Callable[[str], None] | None) -> None:
         found = [target for target_id in target_ids if (target := self.target(target_id)) is not None]
         roots = list(dict.fromkeys(str(target.root) for target in found))
         run_ids: list[str] = []
@@ -373,7 +373,8 @@ class Workbench(App[None]):
             for target_id, why in reply.refused.items():
                 self.notify(f"{target_id} is not run: {why}", severity="warning", timeout=12)
             if not run_ids and reply.run_ids:
-                self.open_screen("run", run_id=reply.run_ids[0])
+                first = reply.run_ids[0]
+                show(first) if show is not None else self.open_screen("run", run_id=first)
             run_ids += reply.run_ids
         if len(run_ids) > 1:
             self.notify(f"{len(run_ids)} runs are planned; this is the first")
@@ -394,9 +395,13 @@ class Workbench(App[None]):
         if not active:
             self.notify("Nothing of this target is planned or running")
             return
-        begin(self, partial(self._cancel, [run.id for run in active]))
+        self.cancel([run.id for run in active])
 
-    async def _cancel(self, run_ids: list[str]) -> None:
+    def cancel(self, run_ids: Sequence[str]) -> None:
+        """Cancel runs, planned or running; "" is all of them."""
+        begin(self, partial(self._cancel, run_ids))
+
+    async def _cancel(self, run_ids: Sequence[str]) -> None:
         for run_id in run_ids:
             reply = await self.ask_engine("The run was not cancelled", requests.Cancel, run_id=run_id)
             if reply is None:

@@ -12,8 +12,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from rich.cells import cell_len
-from rich.segment import Segment
-from rich.style import Style
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
@@ -436,8 +434,3 @@ class WorkScreen(Screen[None]):
     def action_edit(self) -> None:
         """Open the rung's file in the person's editor."""
         self.workbench.edit(self.target_id, self.rung_name)
-
-
-def blank_strip(width: int) -> Strip:
-    """An empty row that carries a style: unstyled ones crash Textual where NO_COLOR is set."""
-    return Strip([Segment(" " * width, Style())])

@@ -169,8 +169,7 @@ class CeilingsScreen(WorkScreen):
             del columns[1]
         else:
             columns += [Column("memory", "mem MHz", 7, "right"), Column("note", "note", None, ratio=1)]
-        if columns != table.columns:
-            table.columns = columns
+        table.columns = columns
         table.show(
             [self._row(peak, number, item, columns) for number, item in enumerate(peak.ceilings)]
             if peak is not None

@@ -6,7 +6,6 @@ On a wide terminal the text stands beside the list; on a narrow one enter puts i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from rich.text import Text
 from textual import events
@@ -18,7 +17,8 @@ from aisp.tui import findings
 from aisp.tui.aside import aside, begin
 from aisp.tui.keymap import Key
 from aisp.tui.readings import wrapped
-from aisp.tui.screens.base import WorkScreen, entitle
+from aisp.tui.screens.base import entitle
+from aisp.tui.screens.folding import FoldingScreen, folding_keys
 from aisp.tui.widgets.lines import Refitted
 from aisp.tui.widgets.logpane import LogPane
 from aisp.tui.widgets.table import LiveTable
@@ -34,15 +34,10 @@ WALKING = (
     Key("step_check(-1)", "left_square_bracket", "", "Go to the check before."),
     Key("proof", "p", "proof", "Open the lesson of the cheat that proves the highlighted check."),
 )
-FOLDING = (
-    Key("fold", "left,h", "", "Fold the category."),
-    Key("unfold", "right", "", "Unfold the category."),
-    Key("toggle_fold", "space", "", "Fold or unfold the category."),
-    Key("fold_all", "minus", "", "Fold every category, or unfold them all."),
-)
+FOLDING = folding_keys("category")
 
 
-class ChecklistScreen(WorkScreen):
+class ChecklistScreen(FoldingScreen):
     """See the module. A subclass fills the list in `draw` and says in `about` what is known of a row."""
 
     DEFAULT_CSS = """
@@ -63,8 +58,6 @@ class ChecklistScreen(WorkScreen):
         super().__init__()
         self.book: findings.Book | None = None
         self.problem = ""  # why the registry could not be read
-        self.folded: set[str] = set()
-        self._told: tuple[object, ...] = ()
 
     def compose_above(self) -> ComposeResult:
         """What stands between the state and the list."""
@@ -103,16 +96,8 @@ class ChecklistScreen(WorkScreen):
         """The list."""
         return self.query_one("#checks", LiveTable)
 
-    def draw(self) -> None:
-        """Draw everything."""
-        raise NotImplementedError
-
     def about(self, kind: str, name: str) -> tuple[str, Sequence[str]]:
         """Title and lines of the pane about a row."""
-        raise NotImplementedError
-
-    def folding(self) -> Sequence[str]:
-        """Names of the categories that are listed."""
         raise NotImplementedError
 
     @property
@@ -130,14 +115,7 @@ class ChecklistScreen(WorkScreen):
         title, lines = self.about(kind, name) if kind else ("evidence", [])
         # Out of sight it has no width yet: it will have the screen's.
         width = max(20, (pane.inner_width if self.has_class("-wide") else self.size.width - 2) - 2)
-        told = (width, kind, name, *lines)
-        if told != self._told:
-            same = self._told[1:3] == told[1:3]
-            top = pane.top
-            self._told = told
-            pane.clear()
-            pane.extend(wrapped(lines, width, labelled=True))
-            pane.go_to(top) if same else pane.action_oldest()
+        pane.tell((width, *lines), lambda: wrapped(lines, width, labelled=True), about=(kind, name))
         entitle(pane, title)
 
     # -- keys -------------------------------------------------------------------------------------------
@@ -184,37 +162,12 @@ class ChecklistScreen(WorkScreen):
             if table.cursor_key == before or not (table.cursor_key or "").startswith("category "):
                 return
 
-    def _category(self) -> str:
+    def group(self) -> str:
         kind, name = self.highlighted
         return name if kind == "category" else findings.category_of(name)
 
-    def action_toggle_fold(self) -> None:
-        """Fold or unfold the category."""
-        if self._category() in self.folded:
-            self.action_unfold()
-        else:
-            self.action_fold()
-
-    def action_fold(self) -> None:
-        """Fold the category and highlight it."""
-        name = self._category()
-        if name:
-            self.folded.add(name)
-            self.draw()
-            self.table.move_to(f"category {name}")
-
-    def action_unfold(self) -> None:
-        """Unfold the category."""
-        self.folded.discard(self._category())
-        self.draw()
-
-    def action_fold_all(self) -> None:
-        """Fold every category, or unfold them all."""
-        everything, name = set(self.folding()), self._category()
-        self.folded = set() if everything <= self.folded else everything
-        self.draw()
-        if self.folded and name:
-            self.table.move_to(f"category {name}")
+    def head(self, group: str) -> str:
+        return f"category {group}"
 
     def action_proof(self) -> None:
         """Open the lesson of the gallery that proves the highlighted check."""
@@ -246,12 +199,6 @@ class ChecklistScreen(WorkScreen):
         kind, name = self.highlighted
         title, lines = self.about(kind, name) if kind else ("", ())
         return "\n".join([title, *lines]) if title else ""
-
-
-def put_columns(table: LiveTable, columns: list[Any]) -> None:
-    """Give a table its columns, where they changed."""
-    if columns != table.columns:
-        table.columns = columns
 
 
 def say(rows: TextRows, text: Text) -> None:

@@ -13,7 +13,7 @@ from aisp.tui import findings, plain
 from aisp.tui.aside import begin
 from aisp.tui.keymap import Key, bind
 from aisp.tui.model import RunView, stored_run
-from aisp.tui.screens.checklist import EVIDENCE, FOLDING, ONLY, WALKING, ChecklistScreen, put_columns, say
+from aisp.tui.screens.checklist import EVIDENCE, FOLDING, ONLY, WALKING, ChecklistScreen, say
 from aisp.tui.widgets.table import Cell, Column
 from aisp.tui.widgets.textrows import TextRows
 
@@ -114,7 +114,7 @@ class ChecksScreen(ChecklistScreen):
             return
         if not self._arranged:
             self._arranged = True
-            self.folded = set(self.folding()) if self.size.height < 40 else set()
+            self.folded = set(self.groups()) if self.size.height < 40 else set()
         listed = sum(issue.listed for issue in book.issues.values())
         say(
             title,
@@ -133,15 +133,12 @@ class ChecksScreen(ChecklistScreen):
         table.empty = f"{only.words}: there are none; o shows others"
         wide = self.size.width >= WIDE_COLUMNS
         if self._issues:
-            put_columns(
-                table,
-                [
-                    Column("id", "issue", 34),
-                    Column("how", "how", 11),
-                    Column("last", "last run", 13),
-                    Column("what", "what happens", None, ratio=1),
-                ],
-            )
+            table.columns = [
+                Column("id", "issue", 34),
+                Column("how", "how", 11),
+                Column("last", "last run", 13),
+                Column("what", "what happens", None, ratio=1),
+            ]
             table.show(self._issue_rows(book, only))
         else:
             columns = [
@@ -152,7 +149,7 @@ class ChecksScreen(ChecklistScreen):
             ]
             if wide:
                 columns.append(Column("title", "looks at", None, ratio=1))
-            put_columns(table, columns)
+            table.columns = columns
             table.show(self._check_rows(book, only, wide))
         self.tell()
 
@@ -168,7 +165,7 @@ class ChecksScreen(ChecklistScreen):
     def _check_rows(self, book: findings.Book, only: findings.Only, wide: bool) -> list[tuple[str, list[Cell]]]:
         said = self._said()
         rows: list[tuple[str, list[Cell]]] = []
-        for category in self.folding():
+        for category in self.groups():
             views = [view for view in book.checks.values() if view.category == category]
             shown = [view for view in views if self._wanted(said.get(view.id), only)]
             if not shown:
@@ -192,7 +189,7 @@ class ChecksScreen(ChecklistScreen):
     def _issue_rows(self, book: findings.Book, only: findings.Only) -> list[tuple[str, list[Cell]]]:
         said = self._said()
         rows: list[tuple[str, list[Cell]]] = []
-        for category in self.folding():
+        for category in self.groups():
             views = [view for view in book.issues.values() if view.category == category]
             shown = [view for view in views if self._wanted(self._worst(view, said), only)]
             if not shown:
@@ -250,7 +247,7 @@ class ChecksScreen(ChecklistScreen):
                 lines.append(f"{view.id}{last}: {view.title}")
         return lines
 
-    def folding(self) -> Sequence[str]:
+    def groups(self) -> Sequence[str]:
         """The categories in the registry's order."""
         if self.book is None:
             return []
@@ -266,7 +263,7 @@ class ChecksScreen(ChecklistScreen):
 
     def action_issues(self) -> None:
         """List the issues with what answers them, or the checks again."""
-        category = self._category()
+        category = self.group()
         self._issues = not self._issues
         self.draw()
         self.table.move_to(f"category {category}")

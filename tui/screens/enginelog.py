@@ -10,7 +10,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
 
-from aisp.engine.protocol import requests
 from aisp.tui import plain
 from aisp.tui.keymap import Key, bind
 from aisp.tui.model import Model, RunView
@@ -195,8 +194,10 @@ class EngineLogScreen(WorkScreen):
             log.clear()
             new = len(model.engine_lines)
         if new > 0:
-            for level, text in list(model.engine_lines)[-new:]:
-                log.extend([f"{level:<8}{text}" if level else text], style=LEVEL_STYLES.get(level.lower(), ""))
+            fresh = list(model.engine_lines)[-new:]
+            log.extend(
+                [(f"{level:<8}{text}" if level else text, LEVEL_STYLES.get(level.lower(), "")) for level, text in fresh]
+            )
         self._lines_seen = model.engine_line_count
 
     # -- keys -------------------------------------------------------------------------------------------
@@ -228,11 +229,7 @@ class EngineLogScreen(WorkScreen):
         if run is None:
             self.notify("The queue is empty")
         else:
-            self.run_worker(self._cancel(run.id), exit_on_error=False)
-
-    async def _cancel(self, run_id: str) -> None:
-        if await self.workbench.ask_engine("The run was not cancelled", requests.Cancel, run_id=run_id):
-            self.notify("Cancelling", timeout=3)
+            self.workbench.cancel([run.id])
 
     def action_cancel_all(self) -> None:
         """Ask, then cancel everything."""
@@ -247,7 +244,7 @@ class EngineLogScreen(WorkScreen):
             return
         question = f"Cancel {count} {'run' if count == 1 else 'runs'}?"
         if await self.app.push_screen_wait(ConfirmScreen(question, "What was measured before is kept.")):
-            await self._cancel("")
+            self.workbench.cancel([""])
 
     def action_start_engine(self) -> None:
         """Look for an engine now."""

@@ -6,7 +6,6 @@ a thread. On a wide terminal the failure stands beside the cases, on a narrow on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
@@ -42,17 +41,6 @@ MOST_RUNGS = 6  # rows of the tally; it scrolls where there are more
 BAR_COLUMNS = 100  # from here on there is room for a bar
 BAR_CELLS = 20
 SHORT_HEAD = 7  # cells of a strategy's name on a narrow terminal
-
-
-class StyledLog(LogPane):
-    """A log whose lines have styles of their own, and are taken all at once: a call per line would repaint per line."""
-
-    def extend_styled(self, lines: Sequence[tuple[str, str]]) -> None:
-        """Add lines with their styles (see tui.themes.style_of) at the end; a line has no newline in it."""
-        self.extend([line for line, _ in lines])
-        kept = min(len(lines), self.line_count)
-        for at in range(-kept, 0):
-            self._lines[at] = (self._lines[at][0], lines[at][1])
 
 
 class FuzzScreen(WorkScreen):
@@ -127,7 +115,6 @@ class FuzzScreen(WorkScreen):
         self._ended: set[str] = set()
         self._bins: tuple[float, ...] = ()
         self._cases_told: tuple[str, str, bool, int] = ("", "", False, 0)  # fuzz, rung, only, cases that were drawn
-        self._detail_told: tuple[object, ...] = ()
         self._newest: str | None = None  # failure at the top of the list
         self._replaying: set[str] = set()  # failures whose replay was asked for here and has not ended
         self._replay_ids: dict[str, str] = {}  # failure by the id of its replay
@@ -152,7 +139,7 @@ class FuzzScreen(WorkScreen):
         yield LiveTable(id="tally", name="Tally", empty="no rungs yet")
         with Container(id="panes"):
             with Vertical(id="stream"):
-                yield StyledLog(id="cases", classes="pane", empty="no case to show")
+                yield LogPane(id="cases", classes="pane", empty="no case to show")
                 table = LiveTable(id="failures", classes="pane", empty="no case has failed")
                 table.columns = [
                     Column("sign", "", 1),
@@ -162,7 +149,7 @@ class FuzzScreen(WorkScreen):
                     Column("finding", "finding", 12),
                 ]
                 yield table
-            yield StyledLog(id="detail", classes="pane", empty="nothing to tell yet")
+            yield LogPane(id="detail", classes="pane", empty="nothing to tell yet")
         yield SourceView(id="script", classes="pane")
         yield Static(id="empty", markup=False)
 
@@ -182,9 +169,9 @@ class FuzzScreen(WorkScreen):
             self._draw_detail()
 
     @property
-    def cases(self) -> StyledLog:
+    def cases(self) -> LogPane:
         """The cases as they come."""
-        return self.query_one("#cases", StyledLog)
+        return self.query_one("#cases", LogPane)
 
     @property
     def table(self) -> LiveTable:
@@ -241,7 +228,7 @@ class FuzzScreen(WorkScreen):
         try:
             found = await self.workbench.stored(partial(fuzzes.read_failures, fuzz_id=fuzz.id))
         except Exception as error:
-            self._problem = clean_line(f"The failures cannot be read: {error}")
+            self._problem = f"The failures cannot be read: {error}"
             found = None
         for failure in found or []:
             fuzz.take_failure(failure, shrunk=True)
@@ -340,8 +327,7 @@ class FuzzScreen(WorkScreen):
         columns.append(Column("worst", "worst right" if wide else "worst", None, "right"))
         if careless:
             columns.append(Column("careless", "careless oracle" if wide else "carel.", None))
-        if columns != table.columns:
-            table.columns = columns
+        table.columns = columns
         rows: list[tuple[str, list[Cell]]] = []
         mark = "> " if ascii else "▸ "
         for name, rung in fuzz.rungs.items():
@@ -381,7 +367,7 @@ class FuzzScreen(WorkScreen):
             if self._rung in ("", case.rung) and (case.verdict.failing or not self._only):
                 line = fuzzes.case_line(case, ascii, with_rung=not alone)
                 lines.append((line, fuzzes.case_style(case.verdict)))
-        pane.extend_styled(lines)
+        pane.extend(lines)
         which = "Failing cases" if self._only else "Cases"
         of = f" of {self._rung}" if self._rung else ""
         told = (
@@ -436,7 +422,7 @@ class FuzzScreen(WorkScreen):
         fuzz = self.fuzz
         if not self.is_mounted or fuzz is None:
             return
-        pane, failure, ascii = self.query_one("#detail", StyledLog), self.failure, self.workbench.ascii
+        pane, failure, ascii = self.query_one("#detail", LogPane), self.failure, self.workbench.ascii
         # Out of sight it has no width yet: it will have the screen's.
         width = max(20, (pane.inner_width if pane.size.width else self.size.width - 2) - 1)
         if failure is not None:
@@ -445,16 +431,8 @@ class FuzzScreen(WorkScreen):
         else:
             lines = fuzzes.summary_lines(fuzz, ascii, width)
             title = "What is said"
-        told = (self.app.theme, width, fuzz.id, failure.id if failure is not None else "", *lines)
-        if told != self._detail_told:
-            same, top = self._detail_told[2:4] == told[2:4], pane.top
-            self._detail_told = told
-            pane.clear()
-            pane.extend_styled(lines)
-            if same:
-                pane.go_to(top)
-            else:
-                pane.action_oldest()
+        about = (fuzz.id, failure.id if failure is not None else "")
+        pane.tell((self.app.theme, width, *lines), lambda: lines, about=about)
         entitle(pane, title)
         if self.has_class("-script"):
             self._show_script()

@@ -36,7 +36,8 @@ from aisp.tui.findings import bar_sign, cheats_text
 from aisp.tui.keymap import TARGET, Key, bind
 from aisp.tui.model import BASELINE, RunView
 from aisp.tui.results import CHEAT, STATE_WORDS, state_words
-from aisp.tui.screens.base import WorkScreen, entitle
+from aisp.tui.screens.base import entitle
+from aisp.tui.screens.folding import FoldingScreen, folding_keys
 from aisp.tui.themes import verdict_style, verdict_text
 from aisp.tui.widgets.table import Cell, Column, LiveTable
 
@@ -102,17 +103,14 @@ class Details(VerticalScroll):
     ALLOW_MAXIMIZE = True
 
 
-class HomeScreen(WorkScreen):
+class HomeScreen(FoldingScreen):
     """See the module."""
 
     BINDINGS: ClassVar[list[BindingType]] = bind(
         Key("leave", "q", "quit", "Leave the app; runs and watches go on in the engine."),
         *("lesson", *TARGET),
         Key("filter", "slash", "filter", "Show only what contains the words you type; escape clears.", "/"),
-        Key("fold", "left,h", "", "Fold the chapter."),
-        Key("unfold", "right", "", "Unfold the chapter."),
-        Key("toggle_fold", "space", "", "Fold or unfold the chapter."),
-        Key("fold_all", "minus", "", "Fold every chapter, or unfold them all."),
+        *folding_keys("chapter"),
         "reload",
     )
     back_label = ""  # there is nothing behind this screen; escape clears the filter
@@ -128,7 +126,6 @@ class HomeScreen(WorkScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self._folded: set[str] = set()
         self._filter = ""
         self._shown_details = ""
         self._title = ""
@@ -160,7 +157,7 @@ class HomeScreen(WorkScreen):
     def on_mount(self) -> None:
         self.query_one("#details").border_title = "Details"
         self.table.focus()
-        self._fill()
+        self.draw()
 
     @property
     def table(self) -> LiveTable:
@@ -171,7 +168,7 @@ class HomeScreen(WorkScreen):
         width = event.size.width
         self.set_class(width < BESIDE_COLUMNS, "-stacked")
         if self._arrange(width):
-            self._fill()
+            self.draw()
 
     def _arrange(self, width: int) -> bool:
         """Give the tree its columns; whether they changed."""
@@ -180,8 +177,7 @@ class HomeScreen(WorkScreen):
         cheats = bool(targets) and all(any(rung.role is Role.CHEAT for rung in one.rungs) for one in targets)
         columns = columns_for(width, cheats=cheats)
         changed = columns != self.table.columns
-        if changed:
-            self.table.columns = columns
+        self.table.columns = columns
         return changed
 
     # -- what is highlighted -----------------------------------------------------------------------------------
@@ -214,7 +210,7 @@ class HomeScreen(WorkScreen):
         if self.is_mounted and "catalog" in names:
             self._arrange(self.size.width)
         if self.is_mounted and (not names or names & SHOWN):
-            self._fill()
+            self.draw()
 
     def theme_changed(self) -> None:
         self._shown_details = ""
@@ -228,7 +224,8 @@ class HomeScreen(WorkScreen):
         """The last result, and a newer attempt that says nothing."""
         return self.workbench.last(target_id, self._runs.get(target_id, ()))
 
-    def _fill(self) -> None:
+    def draw(self) -> None:
+        """Draw the tree, and what is known of its highlighted row."""
         model = self.workbench.model
         # The runs of each target, and the newest unended one: one pass over the runs.
         self._runs: dict[str, list[RunView]] = {}
@@ -273,7 +270,7 @@ class HomeScreen(WorkScreen):
             if self._wanted(target, titles.get(target.chapter, "")):
                 by_chapter.setdefault(target.chapter, []).append(target)
         if catalog.problems and not self._filter:
-            folded = PROBLEMS in self._folded
+            folded = PROBLEMS in self.folded
             label = f"{closed if folded else opened} Problems ({len(catalog.problems)})"
             yield f"problems {PROBLEMS}", row(Text(label, style="bold"))
             if not folded:
@@ -284,7 +281,7 @@ class HomeScreen(WorkScreen):
             targets = by_chapter.get(chapter.id, [])
             if not targets:
                 continue
-            folded = chapter.id in self._folded and not self._filter
+            folded = chapter.id in self.folded and not self._filter
             head = Text(f"{closed if folded else opened} ")
             head.append(chapter.id, style="bold")
             if chapter.title and chapter.title.lower() != chapter.id.lower():
@@ -535,45 +532,19 @@ class HomeScreen(WorkScreen):
         else:
             super().action_open(name)
 
-    def _group(self) -> str:
-        """The chapter (or problems) that the highlighted row belongs to."""
+    def group(self) -> str:
         kind, _, name = self._key.partition(" ")
         if kind == "target":
             target = self.workbench.target(name)
             return target.chapter if target is not None else ""
         return PROBLEMS if kind in ("problem", "problems") else name
 
-    def action_fold(self) -> None:
-        """Fold the chapter and highlight it."""
-        group = self._group()
-        if group:
-            self._folded.add(group)
-            self._fill()
-            self.table.move_to(f"{'problems' if group == PROBLEMS else 'chapter'} {group}")
-
-    def action_unfold(self) -> None:
-        """Unfold the chapter."""
-        self._folded.discard(self._group())
-        self._fill()
-
-    def action_toggle_fold(self) -> None:
-        """Fold or unfold the chapter."""
-        if self._group() in self._folded:
-            self.action_unfold()
-        else:
-            self.action_fold()
-
-    def action_fold_all(self) -> None:
-        """Fold every chapter, or unfold them all."""
+    def groups(self) -> list[str]:
         catalog = self.workbench.catalog
-        if catalog is None:
-            return
-        group = self._group()
-        everything = {chapter.id for chapter in catalog.chapters}
-        self._folded = set() if everything <= self._folded else everything
-        self._fill()
-        if self._folded and group and group != PROBLEMS:
-            self.table.move_to(f"chapter {group}")
+        return [chapter.id for chapter in catalog.chapters] if catalog is not None else []
+
+    def head(self, group: str) -> str:
+        return f"{'problems' if group == PROBLEMS else 'chapter'} {group}"
 
     def action_filter(self) -> None:
         """Open the filter line."""
@@ -584,7 +555,7 @@ class HomeScreen(WorkScreen):
     def on_input_changed(self, message: Input.Changed) -> None:
         message.stop()
         self._filter = clean_line(message.value)
-        self._fill()
+        self.draw()
 
     def on_input_submitted(self, message: Input.Submitted) -> None:
         """Enter keeps the filter and goes back to the tree."""
@@ -599,7 +570,7 @@ class HomeScreen(WorkScreen):
         self._filter = ""
         field.remove_class("-shown")
         self.table.focus()
-        self._fill()
+        self.draw()
 
     async def action_back(self) -> None:
         """Leave the zoom, then the filter."""

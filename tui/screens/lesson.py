@@ -115,7 +115,6 @@ class LessonScreen(WorkScreen):
         self._runs: dict[str, RunView] = {}  # by id, those whose figures are shown, whole but for their samples
         self._earlier: dict[str, Reading] = {}  # by rung of which the last run says nothing
         self._earlier_of = ""  # the run that they stand beside
-        self._told_samples: tuple[object, ...] = ()
 
     @property
     def target_id(self) -> str:
@@ -403,12 +402,7 @@ class LessonScreen(WorkScreen):
             how = f"{name} must be refused. No key runs it; to see it refused, in a shell:"
             lines = [how, refusal_command(target, name), "", *lines]
         width = max(20, pane.size.width - 1)
-        told = (width, *lines)
-        if told != self._told_samples:
-            self._told_samples = told
-            pane.clear()
-            pane.extend(readings.wrapped(lines, width, labelled=True))
-            pane.action_oldest()
+        pane.tell((width, *lines), lambda: readings.wrapped(lines, width, labelled=True))
         when = f", {plain.local_time(run.record.wall)}" if run is not None and run.record.wall else ""
         pane.border_title = Content(f"What the samples say{when}")
 

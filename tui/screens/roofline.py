@@ -224,7 +224,6 @@ class RooflineScreen(WorkScreen):
         yield LiveTable(id="rungs", name="Rungs", empty="no rung was timed")
 
     def on_mount(self) -> None:
-        self.app.theme_changed_signal.subscribe(self, lambda _theme: self._draw())
         self.table.focus()
         self._load()
 
@@ -368,8 +367,7 @@ class RooflineScreen(WorkScreen):
         ]
         if wide:
             columns.append(Column("timing", "timing", 14))
-        if columns != table.columns:
-            table.columns = columns
+        table.columns = columns
         rows: list[tuple[str, list[Cell]]] = []
         for number, (letter, arm) in enumerate(chart.arms):
             seconds = (arm.median_ms or 0.0) / 1e3

@@ -16,7 +16,6 @@ from textual.binding import BindingType
 from textual.containers import Container
 from textual.timer import Timer
 
-from aisp.engine.protocol import requests
 from aisp.kernels.catalog.model import Role
 from aisp.tui import readings
 from aisp.tui.keymap import TARGET, Key, bind
@@ -33,10 +32,6 @@ WIDE_COLUMNS = 110
 TALL_ROWS = 36
 CLOCK_PERIOD_S = 1.0
 PLOT_PERIOD_S = 0.3  # a new curve is most of what a live frame sends; the eye reads figures, not every curve
-
-
-class RunPlot(LivePlot, can_focus=True):
-    """The live plot as a pane that can be focused and zoomed."""
 
 
 class RunScreen(WorkScreen):
@@ -93,9 +88,7 @@ class RunScreen(WorkScreen):
         self._stored: RunView | None = None
         self._looked = False  # whether the store was asked
         self._problem = ""
-        self._shown: tuple[object, ...] = ()  # what the pane of text holds
-        self._lines_seen = 0
-        self._ticker: Timer | None = None
+        self._lines_seen = -1  # lines of output that the pane of text holds; -1 where it holds something else
         self._plotted_s = float("-inf")  # when, on the monotonic clock
         self._plot_timer: Timer | None = None  # draws what the plot does not show yet
 
@@ -104,16 +97,15 @@ class RunScreen(WorkScreen):
         yield TextRows(id="verdict")
         yield TextRows(id="note")
         with Container(id="upper"):
-            yield RunPlot(id="plot", name="Plot", empty="no samples yet")
+            yield LivePlot(id="plot", name="Plot", empty="no samples yet")
             yield TextRows(id="facts")
         yield LiveTable(id="arms", name="Rungs", empty="no arms yet")
         yield LogPane(id="text", name="Why and output", empty="nothing here")
 
     def on_mount(self) -> None:
-        self._ticker = self.set_interval(CLOCK_PERIOD_S, self._tick)
+        self.set_interval(CLOCK_PERIOD_S, self._tick)
         self._arrange()
         self.query_one("#arms", LiveTable).focus()
-        self.app.theme_changed_signal.subscribe(self, lambda _theme: self._redraw_all())
         self.refresh_from(set())
 
     def on_resize(self, event: events.Resize) -> None:
@@ -131,7 +123,6 @@ class RunScreen(WorkScreen):
 
     def _redraw_all(self) -> None:
         if self.is_mounted:
-            self._shown = ()
             self._draw(set())
 
     # -- which run --------------------------------------------------------------------------------------
@@ -214,8 +205,7 @@ class RunScreen(WorkScreen):
             width = self.size.width
             unit = readings.time_unit(run, self.workbench.ascii)
             columns = readings.arm_columns(width, unit, gpu=readings.on_gpu(run))
-            if columns != arms.columns:
-                arms.columns = columns
+            arms.columns = columns
             arms.show(readings.arm_rows(run, width, unit, self.workbench.ascii))
         if head or samples or "telemetry" in names:
             self._draw_facts(run)
@@ -259,7 +249,7 @@ class RunScreen(WorkScreen):
             self._plot_timer.stop()
             self._plot_timer = None
         self._plotted_s = time.monotonic()
-        plot = self.query_one("#plot", RunPlot)
+        plot = self.query_one("#plot", LivePlot)
         unit = readings.time_unit(run, self.workbench.ascii)
         columns = max(16, plot.size.width * plot.graph_style.dots[0])
         fold = readings.Folding.of(run)
@@ -294,16 +284,14 @@ class RunScreen(WorkScreen):
         mode = self._mode(run)
         if mode == "output":
             new = run.output_count - self._lines_seen
-            if self._shown[:1] != ("output",) or new > len(run.output):
+            if self._lines_seen < 0 or new > len(run.output):
                 pane.clear()
                 new = len(run.output)
-            if new:
-                pane.extend([f"{arm}: {line}" for arm, line in list(run.output)[-new:]])
-            elif not run.output_count:
-                pane.clear()
-                pane.extend(["the kernels printed nothing"])
-            self._lines_seen = run.output_count
-            self._shown = ("output",) if run.output_count else ()
+            if run.output_count:
+                pane.extend([f"{arm}: {line}" for arm, line in list(run.output)[-new:]] if new else [])
+                self._lines_seen = run.output_count
+            else:
+                pane.tell(mode, lambda: ["the kernels printed nothing"])
             dropped = f", {run.output_dropped} more left out by the engine" if run.output_dropped else ""
             title = f"output: {run.output_count} lines{dropped}"
         else:
@@ -315,13 +303,13 @@ class RunScreen(WorkScreen):
                 title, lines = "what the samples say", readings.sample_lines(run, self.workbench.ascii, picked)
             else:
                 title, lines = "why", readings.detail_lines(run, chosen)
-            key: tuple[object, ...] = (mode, *lines)
-            if key != self._shown:
-                pane.clear()
-                width = max(20, (pane.size.width or self.size.width) - 1)
-                pane.extend(readings.wrapped(lines, width, labelled=mode == "samples") or ["nothing went wrong"])
-                pane.action_oldest()
-                self._shown = key
+            self._lines_seen = -1
+            width = max(20, (pane.size.width or self.size.width) - 1)
+            labelled = mode == "samples"
+            pane.tell(
+                (mode, width, *lines),
+                lambda: readings.wrapped(lines, width, labelled=labelled) or ["nothing went wrong"],
+            )
         entitle(pane, title)
 
     def _arrange(self) -> None:
@@ -350,11 +338,7 @@ class RunScreen(WorkScreen):
         if run is None or run.record.state.final:
             self.notify("This run has ended; r runs it again")
         else:
-            self.run_worker(self._cancel(), exit_on_error=False)
-
-    async def _cancel(self) -> None:
-        if await self.workbench.ask_engine("The run was not cancelled", requests.Cancel, run_id=self.run_id):
-            self.notify("Cancelling", timeout=3)
+            self.workbench.cancel([self.run_id])
 
     def action_run_quick(self) -> None:
         """Run the target again, quickly, on this screen."""
@@ -369,28 +353,14 @@ class RunScreen(WorkScreen):
         if run is None or not run.record.target:
             self.notify("The target is not known yet; try again in a moment", severity="warning")
             return
-        self.run_worker(self._start(run, quick), exit_on_error=False)
-
-    async def _start(self, run: RunView, quick: bool) -> None:
-        target = self.workbench.target(run.record.target)
-        reply = await self.workbench.ask_engine(
-            "The run was not started",
-            requests.StartRuns,
-            roots=[str(target.root)] if target is not None else [],
-            targets=[run.record.target],
-            quick=quick,
-            trigger="tui",
-            **self.workbench.run_fields(run.record.target),
-        )
-        if reply is not None and reply.run_ids:
-            self.show_run(reply.run_ids[0])
+        self.workbench.start_runs([run.record.target], quick=quick, show=self.show_run)
 
     def show_run(self, run_id: str) -> None:
         """Draw another run on this screen."""
         self.run_id = run_id
         self.opened_with = {"run_id": run_id}
         self._stored, self._looked, self._problem = None, False, ""
-        self._shown, self._lines_seen, self.mode, self.paused = (), 0, "", False
+        self._lines_seen, self.mode, self.paused = -1, "", False
         self.refresh_from(set())
 
     def opened_about(self, name: str) -> dict[str, Any] | None:
@@ -442,7 +412,7 @@ class RunScreen(WorkScreen):
 
     def _toggle(self, mode: str) -> None:
         self.mode = "" if self.mode == mode else mode
-        self._shown, self._lines_seen = (), 0
+        self._lines_seen = -1
         run = self.run_view
         if run is not None:
             self._arrange()

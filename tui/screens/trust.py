@@ -19,7 +19,7 @@ from aisp.tui.aside import begin
 from aisp.tui.keymap import Key, bind
 from aisp.tui.model import RunView, stored_run
 from aisp.tui.screens import Source
-from aisp.tui.screens.checklist import EVIDENCE, FOLDING, ONLY, WALKING, ChecklistScreen, put_columns, say
+from aisp.tui.screens.checklist import EVIDENCE, FOLDING, ONLY, WALKING, ChecklistScreen, say
 from aisp.tui.widgets.table import LiveTable
 from aisp.tui.widgets.textrows import TextRows
 
@@ -166,13 +166,13 @@ class TrustScreen(ChecklistScreen):
             self.folded = {one.name for one in categories if one.status not in findings.TOLD_FIRST}
         self._draw_title()
         say(state, findings.summary_text(run, categories, ascii))
-        put_columns(numbers, findings.number_columns(self.size.width))
+        numbers.columns = findings.number_columns(self.size.width)
         rows = findings.number_rows(run, self.size.width, ascii)
         numbers.display = bool(rows)
         numbers.styles.height = min(len(rows), MOST_RUNGS) + 1
         numbers.show(rows)
         only = findings.FILTERS[self._only]
-        put_columns(table, findings.said_columns())
+        table.columns = findings.said_columns()
         table.empty = waiting or f"{only.words}: there are none; o shows others"
         folded = set() if self._only else self.folded
         shown = findings.said_rows(run, categories, only, folded, ascii)
@@ -205,7 +205,7 @@ class TrustScreen(ChecklistScreen):
             lines.append(f"{said.check} {word}{who}: {said.worst[0].evidence or 'nothing to remark'}")
         return lines
 
-    def folding(self) -> Sequence[str]:
+    def groups(self) -> Sequence[str]:
         run = self.run_view
         return [one.name for one in findings.by_category(run.record.findings)] if run is not None else []
 

@@ -31,10 +31,6 @@ WIDE_COLUMNS = 110
 FILES_NAMED = 8
 
 
-class WatchPlot(LivePlot, can_focus=True):
-    """The plot of the edits' times as a pane that can be focused and zoomed."""
-
-
 class WatchScreen(WorkScreen):
     """See the module."""
 
@@ -75,18 +71,16 @@ class WatchScreen(WorkScreen):
         self.marked: int | None = None
         self._asked = False  # whether this screen asked for the watch
         self._problem = ""
-        self._shown: list[str] = []
 
     def compose_body(self) -> ComposeResult:
         yield TextRows(id="title")
         with Container(id="body"):
-            yield WatchPlot(id="plot", name="Plot", empty="the times of the edits, once there are two")
+            yield LivePlot(id="plot", name="Plot", empty="the times of the edits, once there are two")
             yield LiveTable(id="edits", name="Edits", empty="waiting for the first save; e opens your editor")
             yield LogPane(id="text", name="Edit", empty="nothing here")
 
     def on_mount(self) -> None:
         self.query_one("#edits", LiveTable).focus()
-        self.app.theme_changed_signal.subscribe(self, lambda _theme: self._draw())
         watch = self.watch_view
         if watch is None or not watch.active:
             self.run_worker(self._start(), group="watch", exit_on_error=False)
@@ -175,8 +169,7 @@ class WatchScreen(WorkScreen):
         model, width = self.workbench.model, self.size.width
         edits = self.query_one("#edits", LiveTable)
         columns = readings.edit_columns(width)
-        if columns != edits.columns:
-            edits.columns = columns
+        edits.columns = columns
         newest_before = edits.cursor_key is None or edits.cursor_key == self._newest_shown
         edits.show(readings.edit_rows(model, watch, width, self.workbench.ascii, self.marked))
         newest = max((edit.number for edit in watch.edits), default=None)
@@ -184,7 +177,7 @@ class WatchScreen(WorkScreen):
         if newest is not None and newest_before:
             edits.move_to(str(newest))
         self._newest_shown = None if newest is None else str(newest)
-        self.query_one("#plot", WatchPlot).show(readings.edit_series(model, watch), x_label="edit", y_label="ms")
+        self.query_one("#plot", LivePlot).show(readings.edit_series(model, watch), x_label="edit", y_label="ms")
         self._draw_text()
 
     _newest_shown: str | None = None
@@ -196,11 +189,7 @@ class WatchScreen(WorkScreen):
         pane = self.query_one("#text", LogPane)
         width = max(20, (pane.size.width or self.size.width) - 1)
         lines = readings.wrapped(readings.edit_lines(self.workbench.model, watch, edit), width)
-        if lines != self._shown:
-            self._shown = lines
-            pane.clear()
-            pane.extend(lines)
-            pane.action_oldest()
+        pane.tell(lines, lambda: lines)
         entitle(pane, f"edit {edit.number}")
 
     def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
@@ -373,7 +362,7 @@ class WatchScreen(WorkScreen):
         if watch is None:
             return self._target
         if self.focused is not None and self.focused.id == "text":
-            return "\n".join(self._shown)
+            return self.query_one("#text", LogPane).text
         wide = 150
         rows = readings.edit_rows(self.workbench.model, watch, wide, True, self.marked)
         heads = [column.title for column in readings.edit_columns(wide)]
