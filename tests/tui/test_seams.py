@@ -13,11 +13,15 @@ from aisp.engine.protocol import events
 from aisp.kernels.catalog.model import Kind, Needs, Role, Rung
 from aisp.store import Store
 from aisp.tui import findings
+from aisp.tui.commands_palette import commands
 from aisp.tui.model import Model
 from aisp.tui.screens import Source
+from aisp.tui.screens.confirm import ConfirmScreen
+from aisp.tui.screens.picker import PickerScreen
 from tests.replacing import replace
 from tests.tui.app_support import H100, fill_store, keep, make_catalog, opened, screen_name, screen_text, told, until
 from tests.tui.hostile import EVIL, EVIL_NAME, MARKUP, commands_in
+from tests.tui.hostile import catalog as hostile_catalog
 from tests.tui.live_support import isolate
 from tests.tui.roof_support import GEMM, counted_catalog, fill_roofs
 
@@ -102,6 +106,28 @@ async def test_names_of_files_and_folders_are_drawn_as_text(tmp_path: Path) -> N
         assert_clean(screen_text(app), app.screen.copy_text())  # type: ignore[attr-defined]
 
 
+async def test_the_prose_of_a_catalogue_is_drawn_as_text(tmp_path: Path) -> None:
+    catalog = hostile_catalog(tmp_path)
+    rows = [f"chapter {catalog.chapters[0].id}", f"target {catalog.targets[0].id}", "problem 0", "problems problems"]
+    async with opened(tmp_path, size=(200, 50), catalog=catalog) as (app, pilot):
+        for row in rows:
+            app.screen.table.move_to(row)  # type: ignore[attr-defined]
+            await pilot.pause()
+            assert_clean(screen_text(app), app.screen.copy_text())  # type: ignore[attr-defined]
+        told_of = [command.told for command in commands(app) if command.title.startswith("Go to ")]
+    assert_clean(*map(str, told_of))
+
+
+async def test_a_question_and_a_list_to_pick_from_are_drawn_as_text(tmp_path: Path) -> None:
+    async with opened(tmp_path, size=(200, 50)) as (app, pilot):
+        for screen in (ConfirmScreen(EVIL, EVIL), PickerScreen(EVIL, [("a", EVIL)])):
+            app.push_screen(screen)  # type: ignore[arg-type]
+            await pilot.pause()
+            assert_clean(screen_text(app))
+            assert commands_in(str(screen.query_one("#box").border_title).encode()) == []
+            app.pop_screen()
+
+
 async def test_what_is_typed_or_pasted_into_the_filter_is_drawn_as_text(tmp_path: Path) -> None:
     async with opened(tmp_path) as (app, pilot):
         await pilot.press("slash")
@@ -161,7 +187,7 @@ async def test_a_prediction_of_another_machine_names_it_as_text(tmp_path: Path) 
         assert_clean(screen_text(app), app.screen.copy_text())  # type: ignore[attr-defined]
 
 
-async def test_a_stored_source_is_compared_and_copied_as_text(tmp_path: Path) -> None:
+async def test_a_stored_source_is_compared_and_copied_as_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fill_store(TRANSPOSE)
     with Store.open(paths.database_file()) as store:
         snapshot = store.put_snapshot({"optimized.py": EVIL.encode() + b"\xff\x9b6n", f"{EVIL_NAME}.py": b""})
@@ -175,6 +201,16 @@ async def test_a_stored_source_is_compared_and_copied_as_text(tmp_path: Path) ->
             assert_clean(app.clipboard, screen_text(app))
             await pilot.press("escape")
             await pilot.pause()
+
+        async def fails(_ask: object) -> None:
+            raise OSError(EVIL)
+
+        monkeypatch.setattr(app, "stored", fails)
+        app.open_screen("diff", target_id=TRANSPOSE, left=Source("optimized", "f" * 64), right=Source("optimized"))
+        await until(pilot, lambda: "cannot be read" in screen_text(app))
+        await pilot.press("n", "y")
+        await until(pilot, lambda: "cannot be read" in app.clipboard)
+        assert_clean(app.clipboard, screen_text(app))
 
 
 def test_a_shell_command_that_is_shown_is_one_line_of_text(tmp_path: Path) -> None:
