@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from textual.driver import Driver
     from textual.notifications import SeverityLevel
 
+    from aisp.engine.protocol.events import Device
     from aisp.engine.protocol.events import Reply as EngineReply
     from aisp.kernels.catalog.model import Catalog, Target
     from aisp.store import History
@@ -240,25 +241,25 @@ class Workbench(App[None]):
                 return
 
     @property
+    def gpus(self) -> list[Device]:
+        """The GPUs that runs can be placed on; none while nobody knows."""
+        status = self.model.status
+        return [device for device in status.devices if device.index >= 0] if status is not None else []
+
+    @property
     def machine(self) -> str:
         """The GPU that runs are placed on, or why there is none; "" while nobody knows."""
-        status = self.model.status
-        if status is None:
-            return ""
-        gpus = [device for device in status.devices if device.index >= 0]
+        gpus = self.gpus
         if not gpus:
-            return NO_GPU
-        more = f" ×{len(gpus)}" if len(gpus) > 1 else ""
-        return f"{gpus[0].name}{more}"
+            return NO_GPU if self.model.status is not None else ""
+        return f"{gpus[0].name} ×{len(gpus)}" if len(gpus) > 1 else gpus[0].name
 
     def missing(self, target: Target) -> str:
         """What this machine lacks for the target ("needs sm_90"); "" where nothing is, or nobody knows."""
-        status = self.model.status
-        if status is None:
+        if self.model.status is None:
             return ""
-        gpus = [device for device in status.devices if device.index >= 0]
-        sms = [device.sm for device in gpus if device.sm is not None]
-        return target.needs.missing(sm=max(sms, default=None), gpus=len(gpus)) or ""
+        sms = [device.sm for device in self.gpus if device.sm is not None]
+        return target.needs.missing(sm=max(sms, default=None), gpus=len(self.gpus)) or ""
 
     def last(self, target_id: str, live: Iterable[RunView]) -> tuple[Reading | None, Reading | None]:
         """The last result of a target, and a newer attempt that says nothing, of what the store has and of live runs.
@@ -348,9 +349,6 @@ class Workbench(App[None]):
 
     def start_runs(self, target_ids: Sequence[str], *, quick: bool, show: Callable[[str], None] | None = None) -> None:
         """Plan a run per target and show the first: by its id with `show`, else on a screen of its own."""
-        if not target_ids:
-            self.notify("Highlight a target first", severity="warning")
-            return
         begin(self, partial(self._start_runs, list(target_ids), quick, show))
 
     async def _start_runs(self, target_ids: list[str], quick: bool, show: Callable[[str], None] | None) -> None:

@@ -49,8 +49,7 @@ MAX_REPLAYS = 500
 
 BASELINE = "baseline"
 NO_GPU = "CPU only"  # what a machine without one is called
-AA_SUFFIX = TWIN_SUFFIX
-AA_ARM = BASELINE + AA_SUFFIX
+AA_ARM = BASELINE + TWIN_SUFFIX
 
 # NVML's clocks-event-reasons bits, in words. Bits 0, 1 and 8 are how a GPU idles or was set, not a slow-down.
 THROTTLE_WORDS: Mapping[int, str] = {

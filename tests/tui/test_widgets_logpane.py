@@ -32,7 +32,7 @@ class LogApp(App[None]):
 
 
 def mode(pane: LogPane) -> str:
-    return "following" if pane.following else "reading"
+    return "following" if pane._following else "reading"
 
 
 def drawn(pane: LogPane) -> list[str]:

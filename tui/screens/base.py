@@ -276,6 +276,7 @@ class WorkScreen(Screen[None]):
     # Escape is ours: it leaves the zoom first, then the screen.
     ESCAPE_TO_MINIMIZE = False
     back_label = "back"
+    no_target = "Highlight a target first"  # said where a key needs one
     own_keys_first = False  # whether the key row begins with the screen's keys rather than the focused pane's
 
     @property
@@ -404,11 +405,21 @@ class WorkScreen(Screen[None]):
 
     def action_run_quick(self) -> None:
         """Run quickly."""
-        self.workbench.start_runs(self.target_ids, quick=True)
+        self._run_targets(quick=True)
 
     def action_run_full(self) -> None:
         """Run in full."""
-        self.workbench.start_runs(self.target_ids, quick=False)
+        self._run_targets(quick=False)
+
+    def _run_targets(self, *, quick: bool) -> None:
+        if self.target_ids:
+            self.workbench.start_runs(self.target_ids, quick=quick, show=self.show_run)
+        else:
+            self.notify(self.no_target, severity="warning")
+
+    def show_run(self, run_id: str) -> None:
+        """Show a run that was started from here."""
+        self.workbench.open_screen("run", run_id=run_id)
 
     def action_cancel(self) -> None:
         """Cancel what is under way for the target."""
@@ -421,7 +432,7 @@ class WorkScreen(Screen[None]):
         if not SCREENS[name].of_target:
             return {}
         if not self.target_id:
-            self.notify("Highlight a target first", severity="warning")
+            self.notify(self.no_target, severity="warning")
             return None
         return {"target_id": self.target_id}
 

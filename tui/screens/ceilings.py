@@ -89,8 +89,7 @@ class CeilingsScreen(WorkScreen):
         begin(self, self._read, group="ceilings", exclusive=True)
 
     async def _read(self) -> None:
-        status = self.workbench.model.status
-        gpus = [device for device in status.devices if device.index >= 0] if status is not None else []
+        gpus = self.workbench.gpus
         uuid = gpus[0].uuid if gpus else ""
 
         def newest(history: History) -> PeakView | None:

@@ -262,8 +262,7 @@ class RooflineScreen(WorkScreen):
             live = None
         if live is not None and live.record.state.final:
             live = None  # the store has all of it, and the environment that it ran in
-        status = self.workbench.model.status
-        gpus = [device for device in status.devices if device.index >= 0] if status is not None else []
+        gpus = self.workbench.gpus
         machine = _Machine(gpus[0].name, gpus[0].uuid) if gpus else _Machine()
         ask = partial(look, target=target, run_id=self._run_id, live=live, machine=machine)
         try:

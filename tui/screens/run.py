@@ -79,6 +79,8 @@ class RunScreen(WorkScreen):
     RunScreen.-wide #facts { width: 38; height: 100%; padding: 0 1; }
     """
 
+    no_target = "The target is not known yet; try again in a moment"
+
     def __init__(self, run_id: str) -> None:
         super().__init__()
         self.run_id = run_id
@@ -340,23 +342,8 @@ class RunScreen(WorkScreen):
         else:
             self.workbench.cancel([self.run_id])
 
-    def action_run_quick(self) -> None:
-        """Run the target again, quickly, on this screen."""
-        self._run_again(quick=True)
-
-    def action_run_full(self) -> None:
-        """Run the target again, in full, on this screen."""
-        self._run_again(quick=False)
-
-    def _run_again(self, *, quick: bool) -> None:
-        run = self.run_view
-        if run is None or not run.record.target:
-            self.notify("The target is not known yet; try again in a moment", severity="warning")
-            return
-        self.workbench.start_runs([run.record.target], quick=quick, show=self.show_run)
-
     def show_run(self, run_id: str) -> None:
-        """Draw another run on this screen."""
+        """Draw the new run on this screen."""
         self.run_id = run_id
         self.opened_with = {"run_id": run_id}
         self._stored, self._looked, self._problem = None, False, ""

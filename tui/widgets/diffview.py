@@ -174,10 +174,6 @@ class DiffView(LineView, can_focus=True):
             super().__init__()
             self.view = view
 
-        @property
-        def control(self) -> DiffView:
-            return self.view
-
     class Copied(Message):
         """A hunk is to be copied: the app knows where to."""
 
@@ -185,10 +181,6 @@ class DiffView(LineView, can_focus=True):
             super().__init__()
             self.view = view
             self.text = text
-
-        @property
-        def control(self) -> DiffView:
-            return self.view
 
     class _Aligned(Message):
         """From the thread: the alignment, and once more with colours."""

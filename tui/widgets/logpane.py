@@ -66,11 +66,6 @@ class LogPane(LineView, can_focus=True):
         self._told: tuple[object, object] | None = None  # by `tell`: what and about what
 
     @property
-    def following(self) -> bool:
-        """Whether the newest line is kept in sight."""
-        return self._following
-
-    @property
     def text(self) -> str:
         """All lines that are kept, for copying."""
         return "\n".join(line for line, _ in self._lines)

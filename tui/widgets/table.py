@@ -112,10 +112,6 @@ class LiveTable(LineView, can_focus=True):
             self.table = table
             self.key = key
 
-        @property
-        def control(self) -> LiveTable:
-            return self.table
-
     class Chosen(Message):
         """Enter was pressed on a row, or the row under the cursor was clicked."""
 
@@ -123,10 +119,6 @@ class LiveTable(LineView, can_focus=True):
             super().__init__()
             self.table = table
             self.key = key
-
-        @property
-        def control(self) -> LiveTable:
-            return self.table
 
     def __init__(
         self,
