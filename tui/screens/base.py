@@ -16,7 +16,7 @@ from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.geometry import Size
 from textual.screen import Screen
@@ -28,6 +28,7 @@ from textual.widgets import Static
 from aisp.store.text import clean_line
 from aisp.tui.keymap import EVERYWHERE, bind
 from aisp.tui.screens import SCREENS
+from aisp.tui.widgets.textrows import TextRows
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Target
@@ -57,6 +58,13 @@ def entitle(pane: Widget, title: str) -> None:
     content = Content(title)
     if pane.border_title != content.markup:
         pane.border_title = content
+
+
+class ScrollPane(VerticalScroll):
+    """A pane of prose that scrolls."""
+
+    can_focus = True
+    ALLOW_MAXIMIZE = True
 
 
 class OneRow(Widget):
@@ -255,9 +263,7 @@ class TooSmall(Static):
     """
 
     def on_resize(self, event: events.Resize) -> None:
-        self._tell(self.app.size)
-
-    def _tell(self, size: Size) -> None:
+        size = self.app.size
         self.update(
             Text(f"aisp needs {LEAST_COLUMNS}x{LEAST_ROWS},\nthis is {size.width}x{size.height}:\nmake more room")
         )
@@ -334,6 +340,10 @@ class WorkScreen(Screen[None]):
 
     def _theme_changed(self, _theme: Theme) -> None:
         self.theme_changed()
+
+    def say(self, pane: str, *rows: Text) -> None:
+        """Show these in a pane of rows, by its id."""
+        self.query_one(f"#{pane}", TextRows).show(rows)
 
     def theme_changed(self) -> None:
         """Draw anew what carries colours of the theme."""

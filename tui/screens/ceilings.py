@@ -151,9 +151,9 @@ class CeilingsScreen(WorkScreen):
             when = f"  {plain.local_time(peak.wall)}" if peak.wall else ""
             title = Text(f"{peak.gpu or 'the GPU'}{when}")
             title.append(f"  datasheet: {self._sheet_name or 'none is known'}", style="not bold")
-        self.query_one("#title", TextRows).show([title])
+        self.say("title", title)
         state = self._state_text()
-        self.query_one("#state", TextRows).show([state])
+        self.say("state", state)
         table.empty = "no ceilings to show" if self._looked else "Reading the store"
         wide = self.size.width >= WIDE_COLUMNS
         columns = [

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Container
@@ -57,6 +56,7 @@ class ChecklistScreen(FoldingScreen):
     def __init__(self) -> None:
         super().__init__()
         self.book: findings.Book | None = None
+        self.only = 0  # which of findings.FILTERS is on
         self.problem = ""  # why the registry could not be read
 
     def compose_above(self) -> ComposeResult:
@@ -169,6 +169,11 @@ class ChecklistScreen(FoldingScreen):
     def head(self, group: str) -> str:
         return f"category {group}"
 
+    def action_only(self) -> None:
+        """Show every check, only what is not passed, or only what was caught or is suspect."""
+        self.only = (self.only + 1) % len(findings.FILTERS)
+        self.draw()
+
     def action_proof(self) -> None:
         """Open the lesson of the gallery that proves the highlighted check."""
         targets = self.proofs()
@@ -199,8 +204,3 @@ class ChecklistScreen(FoldingScreen):
         kind, name = self.highlighted
         title, lines = self.about(kind, name) if kind else ("", ())
         return "\n".join([title, *lines]) if title else ""
-
-
-def say(rows: TextRows, text: Text) -> None:
-    """Show one row."""
-    rows.show([text])

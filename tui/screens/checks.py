@@ -13,9 +13,8 @@ from aisp.tui import findings, plain
 from aisp.tui.aside import begin
 from aisp.tui.keymap import Key, bind
 from aisp.tui.model import RunView, stored_run
-from aisp.tui.screens.checklist import EVIDENCE, FOLDING, ONLY, WALKING, ChecklistScreen, say
+from aisp.tui.screens.checklist import EVIDENCE, FOLDING, ONLY, WALKING, ChecklistScreen
 from aisp.tui.widgets.table import Cell, Column
-from aisp.tui.widgets.textrows import TextRows
 
 if TYPE_CHECKING:
     from aisp.engine.trust import CheckView, IssueView
@@ -45,7 +44,6 @@ class ChecksScreen(ChecklistScreen):
         self._run_id = run_id
         self._run: RunView | None = None
         self._why = "reading the store"
-        self._only = 0
         self._issues = False  # whether issues are listed rather than checks
         self._arranged = False
 
@@ -105,30 +103,31 @@ class ChecksScreen(ChecklistScreen):
         if not self.is_mounted:
             return
         book, run, table = self.book, self._run, self.table
-        title, state = self.query_one("#title", TextRows), self.query_one("#state", TextRows)
-        only = findings.FILTERS[self._only]
+        only = findings.FILTERS[self.only]
         if book is None:
             table.empty = self.problem or "reading the registry"
-            say(title, Text(table.empty))
-            say(state, Text(""))
+            self.say("title", Text(table.empty))
+            self.say("state", Text(""))
             return
         if not self._arranged:
             self._arranged = True
             self.folded = set(self.groups()) if self.size.height < 40 else set()
         listed = sum(issue.listed for issue in book.issues.values())
-        say(
-            title,
+        self.say(
+            "title",
             Text(
                 f"{len(book.checks)} checks answer {listed} issues of the field's list "
                 f"and {len(book.issues) - listed} beyond it"
             ),
         )
         if run is None:
-            say(state, Text(f"last run: {self._why}"))
+            self.say("state", Text(f"last run: {self._why}"))
         else:
             counted = findings.counts_text(findings.by_category(run.record.findings)) or "it has no findings"
             dot = "|" if self.workbench.ascii else "·"
-            say(state, Text(f"last run {run.record.target}: {counted} {dot} {plain.local_time(run.record.wall)}"))
+            self.say(
+                "state", Text(f"last run {run.record.target}: {counted} {dot} {plain.local_time(run.record.wall)}")
+            )
         table.border_title = ("Issues" if self._issues else "Checks") + f": {only.words}"
         table.empty = f"{only.words}: there are none; o shows others"
         wide = self.size.width >= WIDE_COLUMNS
@@ -159,7 +158,7 @@ class ChecksScreen(ChecklistScreen):
         return findings.status_text(said.status, self.workbench.ascii)
 
     def _heading(self, category: str, rest: str) -> tuple[str, list[Cell]]:
-        folded = category in self.folded and not self._only
+        folded = category in self.folded and not self.only
         return f"category {category}", [findings.category_text(category, rest, folded, self.workbench.ascii), "", ""]
 
     def _check_rows(self, book: findings.Book, only: findings.Only, wide: bool) -> list[tuple[str, list[Cell]]]:
@@ -174,7 +173,7 @@ class ChecksScreen(ChecklistScreen):
             counted = findings.counts_text([findings.Category(category, tuple(found))]) if found else ""
             asked = f"{len(views)} check{'' if len(views) == 1 else 's'}"
             rows.append(self._heading(category, f"{asked}{': ' + counted if counted else ''}"))
-            if category in self.folded and not self._only:
+            if category in self.folded and not self.only:
                 continue
             for view in shown:
                 cells: list[Cell] = [
@@ -200,7 +199,7 @@ class ChecksScreen(ChecklistScreen):
             )
             asked = f"{len(views)} issue{'' if len(views) == 1 else 's'}"
             rows.append(self._heading(category, f"{asked}: {counted}"))
-            if category in self.folded and not self._only:
+            if category in self.folded and not self.only:
                 continue
             for view in shown:
                 name = Text(f"  {view.id.partition('.')[2]}", "" if view.listed else "italic")
@@ -255,11 +254,6 @@ class ChecksScreen(ChecklistScreen):
         return list(dict.fromkeys([*names, *(view.category for view in self.book.issues.values())]))
 
     # -- keys -------------------------------------------------------------------------------------------
-
-    def action_only(self) -> None:
-        """Show every row, only what was not passed in the last run, or only what was caught or suspect."""
-        self._only = (self._only + 1) % len(findings.FILTERS)
-        self.draw()
 
     def action_issues(self) -> None:
         """List the issues with what answers them, or the checks again."""

@@ -19,7 +19,7 @@ from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import Input, Static
 
@@ -36,7 +36,7 @@ from aisp.tui.findings import bar_sign, cheats_text
 from aisp.tui.keymap import TARGET, Key, bind
 from aisp.tui.model import BASELINE, RunView
 from aisp.tui.results import CHEAT, STATE_WORDS, state_words
-from aisp.tui.screens.base import entitle
+from aisp.tui.screens.base import ScrollPane, entitle
 from aisp.tui.screens.folding import FoldingScreen, folding_keys
 from aisp.tui.themes import verdict_style, verdict_text
 from aisp.tui.widgets.table import Cell, Column, LiveTable
@@ -96,13 +96,6 @@ class FilterInput(Input):
     ALLOW_MAXIMIZE = False
 
 
-class Details(VerticalScroll):
-    """What is known of the highlighted row."""
-
-    can_focus = True
-    ALLOW_MAXIMIZE = True
-
-
 class HomeScreen(FoldingScreen):
     """See the module."""
 
@@ -151,7 +144,7 @@ class HomeScreen(FoldingScreen):
                 yield FilterInput(
                     placeholder="words of a chapter's title, or of a target's id, title or techniques", id="filter"
                 )
-            with Details(id="details", classes="pane"):
+            with ScrollPane(id="details", classes="pane"):
                 yield Static(id="about", markup=False)
 
     def on_mount(self) -> None:
@@ -286,18 +279,13 @@ class HomeScreen(FoldingScreen):
             head.append(chapter.id, style="bold")
             if chapter.title and chapter.title.lower() != chapter.id.lower():
                 head.append(f" {chapter.title}")
-            yield f"chapter {chapter.id}", row(head, "", *self._chapter_cells(targets, folded))
+            yield f"chapter {chapter.id}", row(head, "", Text(str(len(targets)), style="dim") if folded else "")
             if not folded:
                 for target in targets:
                     yield (
                         f"target {target.id}",
                         row(Text(f"  {target.name}"), target.title, *self._cells(target)),
                     )
-
-    def _chapter_cells(self, targets: list[Target], folded: bool) -> list[Cell]:
-        if not folded:
-            return ["", ""]
-        return [Text(str(len(targets)), style="dim"), ""]
 
     def _wanted(self, target: Target, chapter: str) -> bool:
         words = self._filter.lower().split()
@@ -351,7 +339,7 @@ class HomeScreen(FoldingScreen):
     def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
         message.stop()
         self._describe()
-        self.query_one("#details", Details).scroll_home(animate=False)
+        self.query_one("#details", ScrollPane).scroll_home(animate=False)
         self.refresh_bindings()
 
     def _describe(self) -> None:
@@ -375,7 +363,7 @@ class HomeScreen(FoldingScreen):
                 parts = [Text("These folders look like targets but could not be loaded; all others work.\n")]
                 for problem in catalog.problems:
                     parts += [about_problem(problem), Text("")]
-        details = self.query_one("#details", Details)
+        details = self.query_one("#details", ScrollPane)
         if self._title != title:
             self._title = title
             details.border_title = Content(title)

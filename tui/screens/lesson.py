@@ -13,7 +13,7 @@ from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Container, VerticalScroll
+from textual.containers import Container
 from textual.content import Content
 from textual.widgets import ContentSwitcher, Markdown, Static
 
@@ -31,7 +31,7 @@ from aisp.tui.keymap import TARGET, Key, bind
 from aisp.tui.model import BASELINE, RunView, stored_run
 from aisp.tui.results import STATE_WORDS, quality_notes, state_words, timing_words
 from aisp.tui.screens import Source
-from aisp.tui.screens.base import WorkScreen, entitle, refusal_command
+from aisp.tui.screens.base import ScrollPane, WorkScreen, entitle, refusal_command
 from aisp.tui.screens.source import SourceView
 from aisp.tui.themes import verdict_style, verdict_text
 from aisp.tui.widgets.lines import Refitted
@@ -71,13 +71,6 @@ def read_source(path: Path) -> str:
             return clean(source.read(MAX_FILE_BYTES), limit=MAX_FILE_BYTES)
     except OSError as error:
         return clean_line(f"{path} cannot be read: {error.strerror}")
-
-
-class LessonText(VerticalScroll):
-    """The scrolling pane around the text."""
-
-    can_focus = True
-    ALLOW_MAXIMIZE = True
 
 
 class LessonScreen(WorkScreen):
@@ -132,7 +125,7 @@ class LessonScreen(WorkScreen):
     def compose_body(self) -> ComposeResult:
         with Container(id="panes"):
             with ContentSwitcher(initial="text", id="main"):
-                with LessonText(id="text", classes="pane"):
+                with ScrollPane(id="text", classes="pane"):
                     yield Markdown("", id="markdown", open_links=False)
                 yield SourceView(id="source", classes="pane")
                 yield LogPane(id="samples", classes="pane", empty="nothing here")

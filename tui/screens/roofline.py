@@ -284,8 +284,8 @@ class RooflineScreen(WorkScreen):
             plot.empty = self._problem or "reading the store"
             plot.show([], [])
             return
-        self.query_one("#title", TextRows).show([self._title(chart)])
-        self.query_one("#facts", TextRows).show(self._facts(chart))
+        self.say("title", self._title(chart))
+        self.say("facts", *self._facts(chart))
         arms = chart.arms
         as_bars = not chart.why and chart.flops <= 0
         self.set_class(as_bars, "-bars")

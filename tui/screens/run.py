@@ -192,8 +192,8 @@ class RunScreen(WorkScreen):
         run = self.run_view
         if run is None:
             why = self._problem or ("reading the store" if self._looked else "waiting for the engine")
-            self.query_one("#title", TextRows).show([Text(f"run {self.run_id}", style="bold")])
-            self.query_one("#verdict", TextRows).show([Text(why)])
+            self.say("title", Text(f"run {self.run_id}", style="bold"))
+            self.say("verdict", Text(why))
             return
         everything = not names
         head = everything or not names.isdisjoint((f"run:{run.id}", "status", "connection", "quarantines"))
@@ -220,11 +220,11 @@ class RunScreen(WorkScreen):
 
     def _draw_title(self, run: RunView) -> None:
         now_ns = self.workbench.model.now_ns()
-        self.query_one("#title", TextRows).show([readings.title_text(run, now_ns, paused=self.paused)])
+        self.say("title", readings.title_text(run, now_ns, paused=self.paused))
 
     def _draw_head(self, run: RunView) -> None:
         self._draw_title(run)
-        self.query_one("#verdict", TextRows).show([readings.verdict_row(run, self.workbench.ascii, self.size.width)])
+        self.say("verdict", readings.verdict_row(run, self.workbench.ascii, self.size.width))
         note = readings.note_row(run)
         row = self.query_one("#note", TextRows)
         row.set_class(bool(note.plain), "-shown")

@@ -19,9 +19,8 @@ from aisp.tui.aside import begin
 from aisp.tui.keymap import Key, bind
 from aisp.tui.model import RunView, stored_run
 from aisp.tui.screens import Source
-from aisp.tui.screens.checklist import EVIDENCE, FOLDING, ONLY, WALKING, ChecklistScreen, say
+from aisp.tui.screens.checklist import EVIDENCE, FOLDING, ONLY, WALKING, ChecklistScreen
 from aisp.tui.widgets.table import LiveTable
-from aisp.tui.widgets.textrows import TextRows
 
 if TYPE_CHECKING:
     from aisp.store import History
@@ -64,7 +63,6 @@ class TrustScreen(ChecklistScreen):
         self._stored: RunView | None = None
         self._looked = ""  # the run that the store was asked for; "-" for the newest
         self._why = ""  # why there is no run
-        self._only = 0
         self._arranged = ""  # the run whose categories were folded to begin with
 
     def compose_above(self) -> ComposeResult:
@@ -143,7 +141,7 @@ class TrustScreen(ChecklistScreen):
         """The clock in the title goes on between events."""
         run = self.run_view
         if run is not None and self.is_mounted:
-            say(self.query_one("#title", TextRows), readings.title_text(run, self.workbench.model.now_ns()))
+            self.say("title", readings.title_text(run, self.workbench.model.now_ns()))
 
     def draw(self) -> None:
         """Draw everything."""
@@ -151,12 +149,11 @@ class TrustScreen(ChecklistScreen):
             return
         self._look()
         run, ascii = self.run_view, self.workbench.ascii
-        state = self.query_one("#state", TextRows)
         numbers, table = self.query_one("#numbers", LiveTable), self.table
         waiting = findings.waiting_for(run, self._why)
         if run is None:
-            say(self.query_one("#title", TextRows), Text(self._target_id or self._run_id))
-            say(state, Text(waiting))
+            self.say("title", Text(self._target_id or self._run_id))
+            self.say("state", Text(waiting))
             table.empty = waiting
             numbers.display = False
             return
@@ -165,16 +162,16 @@ class TrustScreen(ChecklistScreen):
             self._arranged = run.id
             self.folded = {one.name for one in categories if one.status not in findings.TOLD_FIRST}
         self._draw_title()
-        say(state, findings.summary_text(run, categories, ascii))
+        self.say("state", findings.summary_text(run, categories, ascii))
         numbers.columns = findings.number_columns(self.size.width)
         rows = findings.number_rows(run, self.size.width, ascii)
         numbers.display = bool(rows)
         numbers.styles.height = min(len(rows), MOST_RUNGS) + 1
         numbers.show(rows)
-        only = findings.FILTERS[self._only]
+        only = findings.FILTERS[self.only]
         table.columns = findings.said_columns()
         table.empty = waiting or f"{only.words}: there are none; o shows others"
-        folded = set() if self._only else self.folded
+        folded = set() if self.only else self.folded
         shown = findings.said_rows(run, categories, only, folded, ascii)
         first = table.cursor_key is None
         table.show(shown)
@@ -210,11 +207,6 @@ class TrustScreen(ChecklistScreen):
         return [one.name for one in findings.by_category(run.record.findings)] if run is not None else []
 
     # -- keys -------------------------------------------------------------------------------------------
-
-    def action_only(self) -> None:
-        """Show every check, only what is not passed, or only what was caught or is suspect."""
-        self._only = (self._only + 1) % len(findings.FILTERS)
-        self.draw()
 
     def opened_about(self, name: str) -> dict[str, Any] | None:
         """The checks are of this run; the diff is of the rung that is highlighted above, as it ran."""

@@ -163,7 +163,7 @@ class WatchScreen(WorkScreen):
         if not self.is_mounted:
             return
         watch = self.watch_view
-        self.query_one("#title", TextRows).show(self._title(watch))
+        self.say("title", *self._title(watch))
         if watch is None:
             return
         model, width = self.workbench.model, self.size.width

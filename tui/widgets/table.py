@@ -83,6 +83,15 @@ def fit(columns: Sequence[Column], natural: Sequence[int], width: int) -> list[i
     return widths
 
 
+class _OfRow(Message):
+    """What became of a row."""
+
+    def __init__(self, table: LiveTable, key: str) -> None:
+        super().__init__()
+        self.table = table
+        self.key = key
+
+
 class LiveTable(LineView, can_focus=True):
     """Rows with keys, a cursor and a fixed title line.
 
@@ -104,21 +113,11 @@ class LiveTable(LineView, can_focus=True):
         Binding("enter", "choose", "Open", show=False),
     ]
 
-    class Highlighted(Message):
+    class Highlighted(_OfRow):
         """The cursor came to another row."""
 
-        def __init__(self, table: LiveTable, key: str) -> None:
-            super().__init__()
-            self.table = table
-            self.key = key
-
-    class Chosen(Message):
+    class Chosen(_OfRow):
         """Enter was pressed on a row, or the row under the cursor was clicked."""
-
-        def __init__(self, table: LiveTable, key: str) -> None:
-            super().__init__()
-            self.table = table
-            self.key = key
 
     def __init__(
         self,
