@@ -46,7 +46,9 @@ from aisp.tui.widgets.glyphs import GraphStyle, detect
 if TYPE_CHECKING:
     from textual.command import Provider
     from textual.driver import Driver
+    from textual.notifications import SeverityLevel
 
+    from aisp.engine.protocol.events import Device
     from aisp.engine.protocol.events import Reply as EngineReply
     from aisp.kernels.catalog.model import Catalog, Target
     from aisp.store import History
@@ -56,6 +58,7 @@ Result = TypeVar("Result")
 
 EXIT_NOT_POSSIBLE = 3
 LOOK_AT_TERMINAL_S = 1.0
+TOLD_CHARACTERS = 600
 
 
 def _commands() -> type[Provider]:
@@ -121,7 +124,7 @@ class Workbench(App[None]):
     def on_mount(self) -> None:
         self.open_screen("home")
         for problem in self._problems:
-            self.notify(clean_line(problem), title="Settings", severity="warning", timeout=15, markup=False)
+            self.notify(problem, title="Settings", severity="warning", timeout=15)
         self.call_after_refresh(self._after_first_frame)
         self.set_interval(LOOK_AT_TERMINAL_S, self._leave_with_terminal)
 
@@ -174,10 +177,7 @@ class Workbench(App[None]):
             except Exception as error:
                 where = self.path or "the shipped lessons"
                 self.notify(
-                    clean_line(f"The catalogue of {where} could not be read: {error}; F5 tries again"),
-                    severity="error",
-                    timeout=30,
-                    markup=False,
+                    f"The catalogue of {where} could not be read: {error}; F5 tries again", severity="error", timeout=30
                 )
                 return
         self._forward({"catalog"})
@@ -187,10 +187,9 @@ class Workbench(App[None]):
             found = await self.stored(_read_board)
         except Exception as error:
             self.notify(
-                clean_line(f"Earlier results could not be read: {error}; `aisp store info` tells where they lie"),
+                f"Earlier results could not be read: {error}; `aisp store info` tells where they lie",
                 severity="warning",
                 timeout=15,
-                markup=False,
             )
             return
         if found is not None:
@@ -242,25 +241,25 @@ class Workbench(App[None]):
                 return
 
     @property
+    def gpus(self) -> list[Device]:
+        """The GPUs that runs can be placed on; none while nobody knows."""
+        status = self.model.status
+        return [device for device in status.devices if device.index >= 0] if status is not None else []
+
+    @property
     def machine(self) -> str:
         """The GPU that runs are placed on, or why there is none; "" while nobody knows."""
-        status = self.model.status
-        if status is None:
-            return ""
-        gpus = [device for device in status.devices if device.index >= 0]
+        gpus = self.gpus
         if not gpus:
-            return NO_GPU
-        more = f" ×{len(gpus)}" if len(gpus) > 1 else ""
-        return f"{gpus[0].name}{more}"
+            return NO_GPU if self.model.status is not None else ""
+        return f"{gpus[0].name} ×{len(gpus)}" if len(gpus) > 1 else gpus[0].name
 
     def missing(self, target: Target) -> str:
         """What this machine lacks for the target ("needs sm_90"); "" where nothing is, or nobody knows."""
-        status = self.model.status
-        if status is None:
+        if self.model.status is None:
             return ""
-        gpus = [device for device in status.devices if device.index >= 0]
-        sms = [device.sm for device in gpus if device.sm is not None]
-        return target.needs.missing(sm=max(sms, default=None), gpus=len(gpus)) or ""
+        sms = [device.sm for device in self.gpus if device.sm is not None]
+        return target.needs.missing(sm=max(sms, default=None), gpus=len(self.gpus)) or ""
 
     def last(self, target_id: str, live: Iterable[RunView]) -> tuple[Reading | None, Reading | None]:
         """The last result of a target, and a newer attempt that says nothing, of what the store has and of live runs.
@@ -330,10 +329,8 @@ class Workbench(App[None]):
 
     def open_help(self) -> None:
         """Open the help panel about the focused pane."""
-        from aisp.tui.screens.help import HelpScreen
-
-        if not isinstance(self.screen, HelpScreen):
-            self.push_screen(HelpScreen(self.screen))
+        if not isinstance(self.screen, SCREENS["help"].load()):
+            self.open_screen("help", subject=self.screen)
 
     def open_diff(self, target_id: str, left: Source, right: Source) -> None:
         """Compare two sources of a target."""
@@ -350,14 +347,11 @@ class Workbench(App[None]):
 
     # -- actions on targets ------------------------------------------------------------------------------------
 
-    def start_runs(self, target_ids: Sequence[str], *, quick: bool) -> None:
-        """Plan a run per target and show the first."""
-        if not target_ids:
-            self.notify("Highlight a target first", severity="warning", markup=False)
-            return
-        begin(self, partial(self._start_runs, list(target_ids), quick))
+    def start_runs(self, target_ids: Sequence[str], *, quick: bool, show: Callable[[str], None] | None = None) -> None:
+        """Plan a run per target and show the first: by its id with `show`, else on a screen of its own."""
+        begin(self, partial(self._start_runs, list(target_ids), quick, show))
 
-    async def _start_runs(self, target_ids: list[str], quick: bool) -> None:
+    async def _start_runs(self, target_ids: list[str], quick: bool, show: Callable[[str], None] | None) -> None:
         found = [target for target_id in target_ids if (target := self.target(target_id)) is not None]
         roots = list(dict.fromkeys(str(target.root) for target in found))
         run_ids: list[str] = []
@@ -375,13 +369,13 @@ class Workbench(App[None]):
             if reply is None:
                 break
             for target_id, why in reply.refused.items():
-                text = f"{clean_line(target_id)} is not run: {clean_line(why, limit=600)}"
-                self.notify(text, severity="warning", timeout=12, markup=False)
+                self.notify(f"{target_id} is not run: {why}", severity="warning", timeout=12)
             if not run_ids and reply.run_ids:
-                self.open_screen("run", run_id=reply.run_ids[0])
+                first = reply.run_ids[0]
+                show(first) if show is not None else self.open_screen("run", run_id=first)
             run_ids += reply.run_ids
         if len(run_ids) > 1:
-            self.notify(f"{len(run_ids)} runs are planned; this is the first", markup=False)
+            self.notify(f"{len(run_ids)} runs are planned; this is the first")
 
     def run_fields(self, target_id: str) -> dict[str, Any]:
         """Fields of a StartRuns beyond the usual: cheats run too, to see what a careless timer makes of them."""
@@ -397,16 +391,20 @@ class Workbench(App[None]):
         wanted = set(target_ids)
         active = [run for run in self.model.active_runs() if run.record.target in wanted]
         if not active:
-            self.notify("Nothing of this target is planned or running", markup=False)
+            self.notify("Nothing of this target is planned or running")
             return
-        begin(self, partial(self._cancel, [run.id for run in active]))
+        self.cancel([run.id for run in active])
 
-    async def _cancel(self, run_ids: list[str]) -> None:
+    def cancel(self, run_ids: Sequence[str]) -> None:
+        """Cancel runs, planned or running; "" is all of them."""
+        begin(self, partial(self._cancel, run_ids))
+
+    async def _cancel(self, run_ids: Sequence[str]) -> None:
         for run_id in run_ids:
             reply = await self.ask_engine("The run was not cancelled", requests.Cancel, run_id=run_id)
             if reply is None:
                 return
-        self.notify("Cancelling" if len(run_ids) == 1 else f"Cancelling {len(run_ids)} runs", markup=False)
+        self.notify("Cancelling" if len(run_ids) == 1 else f"Cancelling {len(run_ids)} runs")
 
     def measure_ceilings(self) -> None:
         """Ask the engine to measure the ceilings of this GPU, and show them."""
@@ -416,20 +414,12 @@ class Workbench(App[None]):
         self.open_screen("ceilings")
         reply = await self.ask_engine("The ceilings are not measured", requests.MeasurePeak, refused=self._peak_refused)
         if reply is not None:
-            self.notify("The ceilings are measured once the GPU is free", timeout=4, markup=False)
+            self.notify("The ceilings are measured once the GPU is free", timeout=4)
 
     def _peak_refused(self, why: str) -> None:
         for screen in self.screen_stack:
             if (tell := getattr(screen, "say_refused", None)) is not None:
                 tell(why)
-
-    def action_fuzz(self) -> None:
-        """Show the fuzzes of the highlighted target."""
-        target_id = str(getattr(self.screen, "target_id", ""))
-        if target_id:
-            self.open_screen("fuzz", target_id=target_id)
-        else:
-            self.notify("Highlight a target first", severity="warning", markup=False)
 
     async def ask_engine(
         self,
@@ -450,7 +440,7 @@ class Workbench(App[None]):
             problem = reply.error
         if refused is not None:
             refused(problem)
-        self.notify(f"{failure}: {clean_line(problem)}", severity="error", timeout=12, markup=False)
+        self.notify(f"{failure}: {problem}", severity="error", timeout=12)
         return None
 
     def restart_engine_when_idle(self) -> None:
@@ -459,14 +449,14 @@ class Workbench(App[None]):
 
     async def _restart(self) -> None:
         if self._link is not None:
-            self.notify(clean_line(await self._link.restart_when_idle()), timeout=10, markup=False)
+            self.notify(await self._link.restart_when_idle(), timeout=10)
 
     def edit(self, target_id: str, rung_name: str = "", file: str = "", line: int | None = None) -> None:
         """Open a rung's file, or another one of the target, in the person's editor; the terminal is the editor's until
         it ends."""
         target = self.target(target_id)
         if target is None:
-            self.notify("Highlight a target first", severity="warning", markup=False)
+            self.notify("Highlight a target first", severity="warning")
             return
         names = [rung.name for rung in target.rungs]
         chosen = rung_name if rung_name in names else "optimized" if "optimized" in names else names[0]
@@ -481,29 +471,41 @@ class Workbench(App[None]):
         try:
             command = editor_command(self.settings, path, line)
         except ValueError as error:
-            self.notify(f"The editor's command is not usable ({error}); correct `editor` in the settings",
-                        severity="error", markup=False)  # fmt: skip
+            self.notify(
+                f"The editor's command is not usable ({error}); correct `editor` in the settings", severity="error"
+            )
             return
         try:
             with self.suspend():
                 # The editor reads the terminal itself; the app's reader thread is stopped meanwhile.
                 status = subprocess.run(command, check=False).returncode
         except SuspendNotSupported:
-            self.notify(clean_line(f"This terminal cannot be handed to an editor; open {path}"),
-                        severity="warning", timeout=15, markup=False)  # fmt: skip
+            self.notify(f"This terminal cannot be handed to an editor; open {path}", severity="warning", timeout=15)
             return
         except OSError as error:
             self.notify(
-                clean_line(f"{command[0]} could not be started ({error.strerror}); set EDITOR or `editor`"),
+                f"{command[0]} could not be started ({error.strerror}); set EDITOR or `editor`",
                 severity="error",
                 timeout=12,
-                markup=False,
             )
             return
         if status:
-            self.notify(clean_line(f"{command[0]} ended with status {status}"), severity="warning", markup=False)
+            self.notify(f"{command[0]} ended with status {status}", severity="warning")
 
     # -- actions on the app ------------------------------------------------------------------------------------
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = False,
+    ) -> None:
+        """Tell something in a corner, on one line and as text: a path, an error or a link in it is never obeyed."""
+        told = clean_line(message, limit=TOLD_CHARACTERS)
+        super().notify(told, title=title, severity=severity, timeout=timeout, markup=False)
 
     def copy(self, text: str) -> None:
         """Copy to the terminal's clipboard, and to a file for terminals that drop such copies; say both."""
@@ -513,9 +515,9 @@ class Workbench(App[None]):
         try:
             path.write_text(text, encoding="utf-8", errors="backslashreplace")
         except OSError as error:
-            self.notify(clean_line(f"Copied {size} to the terminal only; {path}: {error.strerror}"), markup=False)
+            self.notify(f"Copied {size} to the terminal only; {path}: {error.strerror}")
             return
-        self.notify(clean_line(f"Copied {size} to the terminal's clipboard and to {path}"), markup=False)
+        self.notify(f"Copied {size} to the terminal's clipboard and to {path}")
 
     def on_diff_view_copied(self, message: Any) -> None:
         """A pane handed over what it copied."""
@@ -531,7 +533,7 @@ class Workbench(App[None]):
         """Change the theme and write it into the settings."""
         self.theme = name
         self._remember("theme", name)
-        self.notify(f"Theme {name}", timeout=2, markup=False)
+        self.notify(f"Theme {name}", timeout=2)
 
     def set_graph(self, style: str) -> None:
         """Change how plots and signs are drawn: "auto", "braille", "block" or "ascii"; remembered."""
@@ -546,13 +548,13 @@ class Workbench(App[None]):
                     widget.refresh()
         self._forward(set())
         self._remember("graph", style)
-        self.notify(f"Graphs are drawn with {self.graph_style.value}", timeout=2, markup=False)
+        self.notify(f"Graphs are drawn with {self.graph_style.value}", timeout=2)
 
     def _remember(self, key: str, value: str) -> None:
         try:
             save_setting(key, value)
         except OSError as error:
-            self.notify(clean_line(f"Not remembered: {error}"), severity="warning", markup=False)
+            self.notify(f"Not remembered: {error}", severity="warning")
 
     def _choose_theme(self) -> None:
         wanted = self.settings.theme
@@ -584,9 +586,9 @@ class Workbench(App[None]):
         try:
             file.write_text(self.export_screenshot(), encoding="utf-8")
         except OSError as error:
-            self.notify(clean_line(f"{file} could not be written: {error.strerror}"), severity="error", markup=False)
+            self.notify(f"{file} could not be written: {error.strerror}", severity="error")
             return None
-        self.notify(clean_line(f"Saved {file}"), markup=False)
+        self.notify(f"Saved {file}")
         return file
 
 

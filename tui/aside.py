@@ -7,8 +7,6 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from aisp.store.text import clean_line
-
 if TYPE_CHECKING:
     from textual.dom import DOMNode
 
@@ -71,11 +69,7 @@ def begin(
         except Exception as error:
             node.log.error(f"worker {group}", error)
             node.app.notify(
-                clean_line(f"{type(error).__name__}: {error}"),
-                title="This should not have happened",
-                severity="error",
-                timeout=15,
-                markup=False,
+                f"{type(error).__name__}: {error}", title="This should not have happened", severity="error", timeout=15
             )
 
     # Textual's own types cannot be told that nobody wants the worker's result.

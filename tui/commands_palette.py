@@ -12,7 +12,8 @@ from textual.content import Content
 
 from aisp.store.text import clean_line
 from aisp.tui import themes
-from aisp.tui.keymap import KEYS, key_names
+from aisp.tui.keymap import KEYS, TARGET, key_names
+from aisp.tui.screens import SCREENS
 
 if TYPE_CHECKING:
     from aisp.tui.app import Workbench
@@ -30,8 +31,7 @@ class Command:
     @property
     def shown(self) -> Content:
         """Title with its key, as text: the palette takes a string for markup, and ids and titles come from outside."""
-        title = clean_line(self.title)
-        return Content(f"{title}  ({self.key})" if self.key else title)
+        return Content(f"{self.title}  ({self.key})" if self.key else self.title)
 
     @property
     def told(self) -> str:
@@ -47,54 +47,24 @@ def commands(app: Workbench) -> Iterator[Command]:
     target_id = getattr(screen, "target_id", "")
 
     def key(name: str) -> str:
-        row = KEYS[name]
-        return row.display or key_names(row.keys)[0]
+        row = KEYS.get(name)
+        return (row.display or key_names(row.keys)[0]) if row is not None else ""
 
-    if not target_id:
-        # Still found, so that a person learns what they need.
-        tell = partial(app.notify, "Highlight a target first", severity="warning", markup=False)
-        for name in (
-            "run_quick",
-            "run_full",
-            "lesson",
-            "diff",
-            "watch",
-            "history",
-            "trust",
-            "roofline",
-            "fuzz",
-            "edit",
-            "cancel",
-        ):
-            yield Command(
-                f"{KEYS[name].label.capitalize()} the highlighted target", KEYS[name].sentence, tell, key(name)
-            )
-    else:
-        opening = {"lesson": "Lesson", "diff": "Diff", "watch": "Watch", "history": "History", "trust": "Trust"}
-        opening |= {"roofline": "Roofline", "fuzz": "Fuzz"}
-        yield Command(
-            f"Run {target_id}", KEYS["run_quick"].sentence,
-            partial(app.start_runs, [target_id], quick=True), key("run_quick"),
-        )  # fmt: skip
-        yield Command(
-            f"Full run of {target_id}", KEYS["run_full"].sentence,
-            partial(app.start_runs, [target_id], quick=False), key("run_full"),
-        )  # fmt: skip
-        for name, title in opening.items():
-            yield Command(
-                f"{title} of {target_id}",
-                KEYS[name].sentence,
-                partial(app.open_screen, name, target_id=target_id),
-                key(name),
-            )
-        yield Command(
-            f"Edit {target_id}", KEYS["edit"].sentence,
-            getattr(screen, "action_edit", partial(app.edit, target_id)), key("edit"),
-        )  # fmt: skip
-        yield Command(
-            f"Cancel the run of {target_id}", KEYS["cancel"].sentence,
-            partial(app.cancel_runs, [target_id]), key("cancel"),
-        )  # fmt: skip
+    whose = target_id or "the highlighted target"
+    tell = partial(app.notify, "Highlight a target first", severity="warning")
+
+    def about_target(title: str, name: str, run: Callable[[], Any]) -> Command:
+        # Without a target still found, so that a person learns what it needs.
+        return Command(f"{title} {whose}", KEYS[name].sentence, run if target_id else tell, key(name))
+
+    yield about_target("Run", "run_quick", partial(app.start_runs, [target_id], quick=True))
+    yield about_target("Full run of", "run_full", partial(app.start_runs, [target_id], quick=False))
+    for name in ("lesson", *TARGET):
+        if name in SCREENS and SCREENS[name].of_target:
+            opening = partial(app.open_screen, name, target_id=target_id)
+            yield about_target(f"{SCREENS[name].title} of", name, opening)
+    yield about_target("Edit", "edit", getattr(screen, "action_edit", partial(app.edit, target_id)))
+    yield about_target("Cancel the run of", "cancel", partial(app.cancel_runs, [target_id]))
     active = [run.record.target for run in app.model.active_runs()]
     if active:
         yield Command("Cancel every run", "Cancel all runs, planned and running.", partial(app.cancel_runs, active))
@@ -110,13 +80,11 @@ def commands(app: Workbench) -> Iterator[Command]:
                 yield Command(
                     f"Go to {target.id}", target.title, partial(app.open_screen, "lesson", target_id=target.id)
                 )
-    yield Command("Catalogue", "Go to the chapters and targets.", partial(app.open_screen, "home"))
-    yield Command("Checks", KEYS["checks"].sentence, partial(app.open_screen, "checks"), key("checks"))
-    yield Command(
-        "Ceilings of this GPU", KEYS["ceilings"].sentence, partial(app.open_screen, "ceilings"), key("ceilings")
-    )
+    for name, entry in SCREENS.items():
+        if entry.sentence and not entry.of_target:
+            opening = partial(later, app, app.open_help) if name == "help" else partial(app.open_screen, name)
+            yield Command(entry.command or entry.title, entry.sentence, opening, key(name))
     yield Command("Measure the ceilings of this GPU", KEYS["measure"].sentence, app.measure_ceilings)
-    yield Command("Engine log", KEYS["log"].sentence, partial(app.open_screen, "enginelog"), key("log"))
     yield Command(
         "Restart engine when idle",
         "Let the engine end after its queue and start a new one.",
@@ -132,7 +100,6 @@ def commands(app: Workbench) -> Iterator[Command]:
     yield Command(
         "Export screenshot (SVG)", KEYS["screenshot"].sentence, partial(later, app, app.save_picture), key("screenshot")
     )
-    yield Command("Help for this pane", KEYS["help"].sentence, partial(later, app, app.open_help), key("help"))
     yield Command("Quit", KEYS["quit"].sentence, partial(app.exit, return_code=0), key("quit"))
 
 

@@ -1,8 +1,9 @@
-"""Every key of the app's own screens, in one table: the action, its keys, and what they do in a sentence.
+"""The keys that several screens share, in one table, and what is made of every key: bindings, names, docs/keys.md.
 
-Screens take their bindings from here with `bind("run_quick", "diff", ...)`; the footer, the help panel and
-docs/keys.md are made from those bindings, so they cannot tell anything else. Widgets keep their own keys with
-their code. `python -m aisp.tui.keymap docs/keys.md` writes the tables of that page anew.
+A screen declares its own keys with its class, as `Key`s; what opens it stands in its line of `tui.screens.SCREENS`.
+`bind("run_quick", "diff", Key(...))` makes bindings of both, and the footer, the help panel and docs/keys.md are made
+from those bindings, so they cannot tell anything else. `python -m aisp.tui.keymap docs/keys.md` writes the tables of
+that page anew.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import Any
 
 from textual.binding import Binding, BindingType
 
+from aisp.tui.screens import SCREENS
+
 
 @dataclass(frozen=True, slots=True)
 class Key:
@@ -22,9 +25,8 @@ class Key:
     Attributes:
         action: name of the screen's or app's `action_` method, with arguments where it takes any.
         keys: Textual key names, comma-separated; the first is shown in the footer.
-        label: a word or two for the footer.
+        label: a word or two for the footer; "" keeps it out of the footer.
         sentence: what it does, for the help panel and the documentation.
-        footer: whether the footer shows it.
         display: how the footer writes the key, where its name is not good enough.
         priority: whether it works even where the focused pane uses the key for itself.
     """
@@ -33,214 +35,48 @@ class Key:
     keys: str
     label: str
     sentence: str
-    footer: bool = True
     display: str = ""
     priority: bool = False
 
 
 KEYS: Mapping[str, Key] = {
+    # what opens a screen
+    **{
+        name: Key(f"open({name!r})", entry.keys, entry.label, entry.sentence, entry.display)
+        for name, entry in SCREENS.items()
+        if entry.keys
+    },
+    "run_trust": Key(
+        "open('trust')",
+        "v",
+        "trust",
+        "Show whether this run may be believed: a careless timer's number, and every check.",
+    ),
     # on every screen
-    "back": Key(
-        "back", "escape,q", "back", "Go back to where you came from; leaves a zoomed pane first.", display="esc"
-    ),
-    "leave": Key("leave", "q", "quit", "Leave the app; runs and watches go on in the engine."),
-    "quit": Key("quit", "ctrl+q", "quit", "Leave the app; runs and watches go on in the engine.", footer=False),
-    "help": Key("help", "question_mark", "help", "List the keys of the focused pane.", display="?"),
-    "palette": Key(
-        "app.command_palette", "ctrl+p", "menu", "Find any command by a few letters.", display="^p", priority=True
-    ),
-    "zoom": Key("zoom", "z", "zoom", "Give the focused pane the whole screen, and back.", footer=False),
-    "next_pane": Key("focus_next_pane", "tab", "next pane", "Move to the next pane.", footer=False),
-    "previous_pane": Key("focus_previous_pane", "shift+tab", "previous pane", "Move to the pane before.", footer=False),
-    "copy": Key(
-        "copy", "y", "copy", "Copy what is highlighted: to the terminal's clipboard, and to a file.", footer=False
-    ),
-    "log": Key(
-        "engine_log",
-        "l,L",
-        "engine log",
-        "Show the engine's own log; `L` where the pane scrolls with `l`.",
-        footer=False,
-    ),
+    "back": Key("back", "escape,q", "back", "Go back to where you came from; leaves a zoomed pane first.", "esc"),
+    "palette": Key("app.command_palette", "ctrl+p", "menu", "Find any command by a few letters.", "^p", priority=True),
+    "zoom": Key("zoom", "z", "", "Give the focused pane the whole screen, and back."),
+    "next_pane": Key("focus_next_pane", "tab", "", "Move to the next pane."),
+    "previous_pane": Key("focus_previous_pane", "shift+tab", "", "Move to the pane before."),
+    "copy": Key("copy", "y", "", "Copy what is highlighted: to the terminal's clipboard, and to a file."),
     "accept_installed": Key(
         "accept_installed",
         "A",
-        "accept",
+        "",
         "Accept what appeared on the import path while a run went on, after a question: it was you.",
-        footer=False,
     ),
-    "theme": Key(
-        "app.next_theme",
-        "T",
-        "theme",
-        "Change to the next theme: dark, light, safe for colour-blind people.",
-        footer=False,
-    ),
-    "screenshot": Key(
-        "app.screenshot", "ctrl+s", "screenshot", "Save the screen as an SVG in the state folder.", footer=False
-    ),
-    "suspend": Key("app.suspend_process", "ctrl+z", "to the shell", "Go to the shell; `fg` comes back.", footer=False),
+    "theme": Key("app.next_theme", "T", "", "Change to the next theme: dark, light, safe for colour-blind people."),
+    "screenshot": Key("app.screenshot", "ctrl+s", "", "Save the screen as an SVG in the state folder."),
+    "suspend": Key("app.suspend_process", "ctrl+z", "", "Go to the shell; `fg` comes back."),
+    "quit": Key("quit", "ctrl+q", "", "Leave the app; runs and watches go on in the engine."),
     # wherever a target is highlighted
     "run_quick": Key("run_quick", "r", "run", "Run the target quickly (one replica) and watch it."),
     "run_full": Key("run_full", "R", "full", "Run the target in full: as many replicas as the verdict asks for."),
-    "cancel": Key("cancel", "x", "cancel", "Cancel the target's planned or running run.", footer=False),
-    "diff": Key("diff", "d", "diff", "Compare the baseline's source with the optimized one's, side by side."),
-    "watch": Key("watch", "w", "watch", "Run the target again after each save of its files."),
-    "history": Key("history", "t", "history", "Show every stored run of the target."),
+    "cancel": Key("cancel", "x", "", "Cancel the target's planned or running run."),
     "edit": Key("edit", "e", "edit", "Open the rung's file in your editor; the app comes back when it ends."),
-    "roofline": Key("roofline", "f", "roofline", "Show the rungs of the last run under the roofs of its GPU."),
-    "ceilings": Key(
-        "ceilings",
-        "c",
-        "ceilings",
-        "Show what this GPU was measured to do at most, beside its datasheet.",
-        footer=False,
-    ),
-    "trust": Key(
-        "trust", "v", "trust", "Show whether the last run may be believed: a careless timer's number, and every check."
-    ),
-    "fuzz": Key(
-        "app.fuzz",
-        "F",
-        "fuzz",
-        "Show whether the rungs are right on every input: the target's newest fuzz.",
-        footer=False,
-    ),
-    "checks": Key("checks", "V", "checks", "List every check, with what it did in the last run.", footer=False),
-    # catalogue
-    "lesson": Key(
-        "lesson", "enter", "lesson", "Read the target's lesson; on a chapter, fold or unfold it.", display="⏎"
-    ),
-    "filter": Key(
-        "filter", "slash", "filter", "Show only what contains the words you type; escape clears.", display="/"
-    ),
-    "fold": Key("fold", "left,h", "fold", "Fold the chapter.", footer=False),
-    "unfold": Key("unfold", "right", "unfold", "Unfold the chapter.", footer=False),
-    "toggle_fold": Key("toggle_fold", "space", "fold or unfold", "Fold or unfold the chapter.", footer=False),
-    "fold_all": Key(
-        "fold_all", "minus", "fold all", "Fold every chapter, or unfold them all.", footer=False, display="-"
-    ),
-    "reload": Key("reload", "f5", "reload", "Read the catalogue and the last results again.", footer=False),
-    # lesson
-    "source": Key("source", "enter,s", "source", "Show the highlighted rung's source beside the lesson.", display="⏎"),
-    "lesson_text": Key("lesson_text", "m", "text", "Show the lesson's text in the place of the source, and back."),
-    "next_rung": Key("next_rung", "right_square_bracket", "rung", "Go to the next rung.", display="[ ]"),
-    "previous_rung": Key(
-        "previous_rung", "left_square_bracket", "rung before", "Go to the rung before.", display="[", footer=False
-    ),
-    "lesson_samples": Key(
-        "samples", "i", "samples", "Show what the last run's samples say of the highlighted rung, and back."
-    ),
-    # trust and checks
-    "evidence": Key(
-        "evidence",
-        "enter",
-        "evidence",
-        "Read all about the highlighted row, and go back; fold or unfold a category.",
-        display="⏎",
-    ),
-    "only": Key(
-        "only", "o", "only", "Show every check, only what is not passed, or only what was caught or is suspect."
-    ),
-    "issues": Key("issues", "i", "issues", "List the issues with what answers them, or the checks again."),
-    "proof": Key("proof", "p", "proof", "Open the lesson of the cheat that proves the highlighted check."),
-    "next_check": Key("step_check(1)", "right_square_bracket", "check", "Go to the next check.", display="[ ]"),
-    "previous_check": Key(
-        "step_check(-1)", "left_square_bracket", "check before", "Go to the check before.", display="[", footer=False
-    ),
-    "fold_category": Key("fold", "left,h", "fold", "Fold the category.", footer=False),
-    "unfold_category": Key("unfold", "right", "unfold", "Unfold the category.", footer=False),
-    "toggle_category": Key("toggle_fold", "space", "fold or unfold", "Fold or unfold the category.", footer=False),
-    "fold_categories": Key(
-        "fold_all", "minus", "fold all", "Fold every category, or unfold them all.", footer=False, display="-"
-    ),
-    "run_trust": Key(
-        "trust", "v", "trust", "Show whether this run may be believed: a careless timer's number, and every check."
-    ),
-    "diff_twin": Key(
-        "diff",
-        "d",
-        "diff",
-        "Compare the baseline (of a cheat: its honest twin) with the highlighted rung, as they ran.",
-    ),
-    # fuzz
-    "fuzz_start": Key(
-        "start", "r", "fuzz", "Try the chosen rung, or all of them, on 200 drawn cases against the fp64 reference."
-    ),
-    "fuzz_stop": Key("stop", "x", "stop", "Stop the fuzz; what was judged is kept."),
-    "failure": Key("failure", "enter", "read", "Read all about the highlighted failure, and go back.", display="⏎"),
-    "script": Key("script", "s", "script", "Show the highlighted failure's script whole, and go back."),
-    "copy_script": Key(
-        "copy", "y", "copy", "Copy the highlighted failure's script; what was found, where nothing failed."
-    ),
-    "replay": Key(
-        "replay", "p", "replay", "Do the highlighted failure again from its stored sources, and say what became of it."
-    ),
-    "fuzz_rung": Key(
-        "pick_rung(1)", "right_square_bracket", "rung", "Show the next rung alone, after the last all.", display="[ ]"
-    ),
-    "fuzz_rung_before": Key(
-        "pick_rung(-1)",
-        "left_square_bracket",
-        "rung before",
-        "Show the rung before alone, before the first all.",
-        display="[",
-        footer=False,
-    ),
-    "fuzz_only": Key("only", "o", "failing", "Show only the failing cases, or every case."),
-    "next_failure": Key("step_failure(1)", "n", "next failure", "Go to the next failure.", footer=False),
-    "previous_failure": Key("step_failure(-1)", "N", "failure before", "Go to the failure before.", footer=False),
-    "fuzz_earlier": Key(
-        "pick_fuzz(1)", "left_curly_bracket", "earlier fuzz", "Show the fuzz before this one.", display="{ }"
-    ),
-    "fuzz_later": Key(
-        "pick_fuzz(-1)", "right_curly_bracket", "later fuzz", "Show the fuzz after this one.", display="}", footer=False
-    ),
-    # roofline and ceilings
-    "open_last_run": Key("open_run", "enter", "open run", "Open the run whose rungs are shown.", display="⏎"),
+    # of several screens, or of one and the palette
     "measure": Key("measure", "r", "measure", "Measure the ceilings of this GPU once it is free."),
-    # diff
-    "left_previous": Key(
-        "pick(0, -1)", "left_square_bracket", "left", "Put the source before into the left half.", display="[ ]"
-    ),
-    "left_next": Key(
-        "pick(0, 1)",
-        "right_square_bracket",
-        "left",
-        "Put the next source into the left half.",
-        display="]",
-        footer=False,
-    ),
-    "right_previous": Key(
-        "pick(1, -1)", "left_curly_bracket", "right", "Put the source before into the right half.", display="{ }"
-    ),
-    "right_next": Key(
-        "pick(1, 1)",
-        "right_curly_bracket",
-        "right",
-        "Put the next source into the right half.",
-        display="}",
-        footer=False,
-    ),
-    "left_list": Key(
-        "choose(0)", "o", "pick left", "Pick the left source from a list: rungs now, and every earlier run."
-    ),
-    "right_list": Key("choose(1)", "p", "pick right", "Pick the right source from a list.", footer=False),
-    "swap": Key("swap", "s", "swap", "Swap left and right.", footer=False),
-    # history
-    "open_run": Key("open_run", "enter", "open run", "Open the stored run.", display="⏎"),
-    "mark": Key("mark", "m,space", "mark", "Mark a run; the diff compares the sources of the two marked last."),
-    "diff_runs": Key(
-        "diff_runs", "d", "diff", "Compare the sources of the two marked runs, or of the highlighted run with now."
-    ),
-    "next_rung_plot": Key("plot_rung(1)", "right_square_bracket", "rung", "Plot the next rung.", display="[ ]"),
-    "previous_rung_plot": Key(
-        "plot_rung(-1)", "left_square_bracket", "rung", "Plot the rung before.", display="[", footer=False
-    ),
-    # help and questions
-    "close": Key("dismiss_panel", "escape,q,question_mark", "close", "Close this panel.", display="esc"),
-    "yes": Key("answer(True)", "y", "yes", "Do it."),
-    "no": Key("answer(False)", "n,escape,q", "no", "Leave everything as it is."),
+    "reload": Key("reload", "f5", "", "Read the catalogue and the last results again."),
 }
 
 EVERYWHERE = (
@@ -249,7 +85,7 @@ EVERYWHERE = (
     "palette",
     "zoom",
     "copy",
-    "log",
+    "enginelog",
     "accept_installed",
     "theme",
     "screenshot",
@@ -257,38 +93,28 @@ EVERYWHERE = (
     "next_pane",
     "previous_pane",
 )
-TARGET = (
-    "run_quick",
-    "run_full",
-    "cancel",
-    "diff",
-    "watch",
-    "history",
-    "trust",
-    "edit",
-    "roofline",
-    "ceilings",
-    "checks",
-    "fuzz",
-)
+_FIRST = ("run_quick", "run_full", "cancel", "diff", "watch", "history", "trust", "edit", "roofline", "ceilings")
+_NOT_OF_TARGETS = ("lesson", *EVERYWHERE)
+# Where a target is highlighted: the footer shows as many as fit, in this order.
+TARGET = (*_FIRST, *(name for name in SCREENS if name in KEYS and name not in (*_FIRST, *_NOT_OF_TARGETS)))
 
 
-def bind(*names: str) -> list[BindingType]:
-    """Bindings of the named rows of KEYS, in that order; a name may stand for a set (see EVERYWHERE, TARGET)."""
-    return [_binding(name, KEYS[name]) for name in names]
-
-
-def _binding(name: str, key: Key) -> Binding:
-    return Binding(
-        key.keys,
-        key.action,
-        key.label,
-        show=key.footer,
-        key_display=key.display or None,
-        tooltip=key.sentence,
-        priority=key.priority,
-        id=name,
-    )
+def bind(*keys: str | Key) -> list[BindingType]:
+    """Bindings of keys in their order, each a name in KEYS or a Key; names may stand in a set (EVERYWHERE, TARGET)."""
+    return [
+        Binding(
+            key.keys,
+            key.action,
+            key.label,
+            show=bool(key.label),
+            key_display=key.display or None,
+            tooltip=key.sentence,
+            priority=key.priority,
+            id=key.action if isinstance(name, Key) else name,
+        )
+        for name in keys
+        for key in [name if isinstance(name, Key) else KEYS[name]]
+    ]
 
 
 _NAMES = {
@@ -324,19 +150,7 @@ def key_names(keys: str) -> list[str]:
 DOCUMENTED: tuple[tuple[str, str, str], ...] = (
     ("Everywhere", "aisp.tui.screens.base", "WorkScreen"),
     ("The app", "aisp.tui.app", "Workbench"),
-    ("Catalogue", "aisp.tui.screens.home", "HomeScreen"),
-    ("Lesson", "aisp.tui.screens.lesson", "LessonScreen"),
-    ("Diff", "aisp.tui.screens.diff", "DiffScreen"),
-    ("History", "aisp.tui.screens.history", "HistoryScreen"),
-    ("Run", "aisp.tui.screens.run", "RunScreen"),
-    ("Trust", "aisp.tui.screens.trust", "TrustScreen"),
-    ("Checks", "aisp.tui.screens.checks", "ChecksScreen"),
-    ("Fuzz", "aisp.tui.screens.fuzz", "FuzzScreen"),
-    ("Roofline", "aisp.tui.screens.roofline", "RooflineScreen"),
-    ("Ceilings", "aisp.tui.screens.ceilings", "CeilingsScreen"),
-    ("Watch", "aisp.tui.screens.watch", "WatchScreen"),
-    ("Engine log", "aisp.tui.screens.enginelog", "EngineLogScreen"),
-    ("Help", "aisp.tui.screens.help", "HelpScreen"),
+    *((entry.title, entry.module, entry.class_name) for entry in SCREENS.values()),
     ("Questions", "aisp.tui.screens.confirm", "ConfirmScreen"),
     ("Lists to pick from", "aisp.tui.screens.picker", "PickerScreen"),
     ("Pane: table", "aisp.tui.widgets.table", "LiveTable"),

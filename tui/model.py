@@ -27,7 +27,7 @@ from aisp.store.record import Ceiling, Peak, Quarantine, Run, Step, unplanned
 from aisp.store.results import standing
 from aisp.store.results.fuzz import FuzzState
 from aisp.store.results.reading import Bar, Reading, of_quarantine
-from aisp.store.text import clean, clean_line
+from aisp.store.text import clean_line
 from aisp.tui.fuzzes import FuzzView
 
 if TYPE_CHECKING:
@@ -50,8 +50,7 @@ MAX_REPLAYS = 500
 
 BASELINE = "baseline"
 NO_GPU = "CPU only"  # what a machine without one is called
-AA_SUFFIX = TWIN_SUFFIX
-AA_ARM = BASELINE + AA_SUFFIX
+AA_ARM = BASELINE + TWIN_SUFFIX
 
 # NVML's clocks-event-reasons bits, in words. Bits 0, 1 and 8 are how a GPU idles or was set, not a slow-down.
 THROTTLE_WORDS: Mapping[int, str] = {
@@ -311,17 +310,7 @@ class RunView(Reading):
         return max(0.0, (now_ns - self.record.start_ns) / 1e9)
 
 
-@dataclass(slots=True)
-class EditView:
-    """One save under watch. `error` is the syntax error, "" where the sources compile."""
-
-    number: int
-    snapshot: str
-    files: tuple[str, ...]
-    run_id: str
-    error: str = ""
-    wall: str = ""
-    save_ns: int = 0
+EditView: TypeAlias = events.WatchEdit
 
 
 @dataclass(slots=True)
@@ -333,15 +322,6 @@ class WatchView:
     active: bool = True
     polling: bool = False
     edits: list[EditView] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class BannerView:
-    """Something that the person must know."""
-
-    key: str
-    text: str
-    severity: str = "warning"
 
 
 @dataclass(slots=True)
@@ -417,8 +397,8 @@ def stored_run(record: Run, samples: Mapping[str, Samples], telemetry: Telemetry
 
 
 def _line(text: str) -> str:
-    """One line of output, cleaned, with its indentation kept."""
-    return clean(text, limit=2000).replace("\n", " ").expandtabs(8)
+    """One line of output, with its indentation kept."""
+    return text.replace("\n", " ").expandtabs(8)
 
 
 class Model:
@@ -428,7 +408,7 @@ class Model:
         self.clock_ns = clock_ns
         self.runs: dict[str, RunView] = {}  # newest last
         self.watches: dict[str, WatchView] = {}
-        self.banners: dict[str, BannerView] = {}
+        self.banners: dict[str, events.Banner] = {}  # what the person must know, by what it is about
         self.engine_lines: deque[tuple[str, str]] = deque(maxlen=MAX_ENGINE_LINES)  # level, text
         self.engine_line_count = 0  # lines that ever came, so that a pane can fetch the new ones only
         self.connection = ConnectionView()
@@ -495,13 +475,14 @@ class Model:
         self.connection.state, self.connection.why = state, clean_line(why)
         self.connection.silent_since = ""
         self.banners.pop("engine", None)
-        if state == "lost":
-            self.banners["engine"] = BannerView("engine", f"engine lost: {self.connection.why}", "error")
-        elif state == "mismatch":
-            self.banners["engine"] = BannerView("engine", f"engine mismatch: {self.connection.why}", "error")
+        if state in ("lost", "mismatch"):
+            self._say_of_engine(f"engine {state}: {why}", "error")
         elif why:
-            self.banners["engine"] = BannerView("engine", self.connection.why, "warning")
+            self._say_of_engine(why, "warning")
         return {"connection", "banners"}
+
+    def _say_of_engine(self, text: str, severity: str) -> None:
+        self.banners["engine"] = events.Banner(key="engine", text=text, severity=severity)
 
     def set_silent(self, since: str, heard_ns: int) -> set[str]:
         """Note since when a connected engine has not answered ("": it does): what it does now, nobody knows.
@@ -517,7 +498,7 @@ class Model:
         self.banners.pop("engine", None)
         if since:
             text = f"the engine (pid {connection.pid}) has not answered since {since}; nothing ends by itself"
-            self.banners["engine"] = BannerView("engine", text, "error")
+            self._say_of_engine(text, "error")
         return {"connection", "banners", "runs", *(f"run:{run.id}" for run in self.active_runs())}
 
     def set_quarantines(self, found: Iterable[Quarantine]) -> set[str]:
@@ -556,8 +537,8 @@ class Model:
         if event.epoch != connection.epoch:
             self._end_epoch(names)
             connection.last_seq = 0
-        connection.pid, connection.epoch, connection.build = event.pid, event.epoch, clean_line(event.build)
-        connection.state_dir = clean_line(event.state_dir)
+        connection.pid, connection.epoch, connection.build = event.pid, event.epoch, event.build
+        connection.state_dir = event.state_dir
         names.add("connection")
 
     def _end_epoch(self, names: set[str]) -> None:
@@ -592,7 +573,7 @@ class Model:
         names.update(("log", "log:whole"))
 
     def _on_log_line(self, event: events.LogLine, names: set[str]) -> None:
-        self.engine_lines.append((clean_line(event.level, limit=12), _line(event.text)))
+        self.engine_lines.append((event.level, _line(event.text)))
         self.engine_line_count += 1
         names.add("log")
 
@@ -608,11 +589,10 @@ class Model:
         names.add("gaps")
 
     def _on_banner(self, event: events.Banner, names: set[str]) -> None:
-        key = clean_line(event.key, limit=64)
         if event.text:
-            self.banners[key] = BannerView(key, clean_line(event.text), clean_line(event.severity, limit=16))
+            self.banners[event.key] = event
         else:
-            self.banners.pop(key, None)
+            self.banners.pop(event.key, None)
         names.add("banners")
 
     def _run(self, run_id: str, names: set[str]) -> RunView:
@@ -691,10 +671,9 @@ class Model:
 
     def _peak(self, peak_id: str, gpu: str) -> PeakView:
         """The measurement of that id; a new one takes the place of the one before."""
-        peak_id = clean_line(peak_id, limit=64)
         if self.peak is None or self.peak.id != peak_id:
             self.peak = PeakView(peak_id)
-        self.peak.gpu = clean_line(gpu) or self.peak.gpu
+        self.peak.gpu = gpu or self.peak.gpu
         return self.peak
 
     def _on_peak_ceiling(self, event: events.PeakCeiling, names: set[str]) -> None:
@@ -706,12 +685,11 @@ class Model:
 
     def _on_peak_finished(self, event: events.PeakFinished, names: set[str]) -> None:
         peak = self._peak(event.peak_id, event.gpu)
-        peak.finished, peak.reason = True, clean_line(event.reason)
+        peak.finished, peak.reason = True, event.reason
         names.add("peak")
 
     def _fuzz(self, fuzz_id: str, names: set[str]) -> FuzzView:
         """The fuzz of that id, made if its plan was missed; beyond MAX_FUZZES the oldest that has ended is let go."""
-        fuzz_id = clean_line(fuzz_id, limit=64)
         fuzz = self.fuzzes.get(fuzz_id)
         if fuzz is None:
             fuzz = self.fuzzes[fuzz_id] = FuzzView(fuzz_id)
@@ -743,7 +721,7 @@ class Model:
 
     def _on_lint_finished(self, event: events.LintFinished, names: set[str]) -> None:
         fuzz = self._fuzz(event.fuzz_id, names)
-        fuzz.what, fuzz.reason = "lint", clean_line(event.reason)
+        fuzz.what, fuzz.reason = "lint", event.reason
         fuzz.state = FuzzState.FAILED if event.reason else FuzzState.DONE
         names.add("fuzzes")
 
@@ -770,33 +748,18 @@ class Model:
         names.add(f"output:{run.id}")
 
     def _on_watch_changed(self, event: events.WatchChanged, names: set[str]) -> None:
-        target = clean_line(event.target)
-        watch = self.watches.get(target)
+        watch = self.watches.get(event.target)
         if watch is None or (event.active and not watch.active):
-            watch = self.watches[target] = WatchView(target)
-        watch.folder, watch.active, watch.polling = clean_line(event.folder), event.active, event.polling
-        names.update(("watches", f"watch:{target}"))
+            watch = self.watches[event.target] = WatchView(event.target)
+        watch.folder, watch.active, watch.polling = event.folder, event.active, event.polling
+        names.update(("watches", f"watch:{event.target}"))
 
     def _on_watch_edit(self, event: events.WatchEdit, names: set[str]) -> None:
-        target = clean_line(event.target)
-        watch = self.watches.setdefault(target, WatchView(target))
-        edit = EditView(
-            event.number,
-            clean_line(event.snapshot),
-            tuple(clean_line(name) for name in event.files),
-            clean_line(event.run_id, limit=64),
-            clean(event.error, limit=4000),
-            clean_line(event.wall),
-            event.save_ns,
-        )
-        for index, known in enumerate(watch.edits):
-            if known.number == edit.number:
-                watch.edits[index] = edit
-                break
-        else:
-            watch.edits.append(edit)
-            del watch.edits[:-MAX_EDITS]
-        names.update(("watches", f"watch:{target}"))
+        edits = self.watches.setdefault(event.target, WatchView(event.target)).edits
+        known = next((index for index, edit in enumerate(edits) if edit.number == event.number), len(edits))
+        edits[known : known + 1] = [event]
+        del edits[:-MAX_EDITS]
+        names.update(("watches", f"watch:{event.target}"))
 
     # -- out --------------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """What the engine tells its clients: one ordered stream, the same for all of them, each with its `seq`.
 
-All texts are cleaned (no control or escape characters) before they are put into an event. `Reply`, `Welcome`, `Pulse`,
-`Status`, `EngineLog` and `Gap` belong to one connection and carry seq 0; all others are broadcast, kept in a
+An event's texts are clean (`store.text`) however it was made: nobody cleans one again. `Reply`, `Welcome`,
+`Pulse`, `Status`, `EngineLog` and `Gap` belong to one connection and carry seq 0; all others are broadcast, kept in a
 journal on disk and replayed to a client that subscribes late.
 
 Times ending in `_ns` are CLOCK_MONOTONIC, comparable on this host within one boot; NaN and -1 in telemetry mean
@@ -10,21 +10,60 @@ Times ending in `_ns` are CLOCK_MONOTONIC, comparable on this host within one bo
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from functools import cache
+from typing import Any, ClassVar, TypeAlias
 
 import msgspec
 
 from aisp.store import record
 from aisp.store.outcomes import CaseVerdict, State, Timing
 from aisp.store.record import Arm, Ceiling, Comparison, Failure, Fuzz, Run
-from aisp.store.record.run import REASON_CHARS, clean_lines
-from aisp.store.text import clean_line
+from aisp.store.record.run import REASON_CHARS
+from aisp.store.text import clean, clean_line
+
+
+@cache
+def _texts(kind: type[msgspec.Struct]) -> tuple[tuple[str, bool], ...]:
+    """The fields that hold text, each with whether that may have several lines."""
+    kinds, several = (str, list[str], dict[str, str]), getattr(kind, "LINES", ())
+    return tuple((field.name, field.name in several) for field in msgspec.structs.fields(kind) if field.type in kinds)
+
+
+def _clean(text: str, several: bool) -> str:
+    return clean(text) if several else clean_line(text, limit=REASON_CHARS)
+
+
+def _clean_own(message: msgspec.Struct) -> None:
+    """Make a new message's own texts clean, each on one line but for those in its LINES; its records are by now."""
+    for name, several in _texts(type(message)):
+        found: Any = getattr(message, name)
+        if isinstance(found, str):
+            if found.isascii() and found.isprintable() and len(found) <= REASON_CHARS:
+                continue  # nearly always, and a sample's way to the screen goes through here
+            cleaned: Any = _clean(found, several)
+        elif isinstance(found, dict):
+            cleaned = {clean_line(key): _clean(text, several) for key, text in found.items()}
+        else:
+            cleaned = [_clean(text, several) for text in found]
+        if cleaned != found:
+            msgspec.structs.force_setattr(message, name, cleaned)
+
+
+class _Item(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of what an event lists."""
+
+    def __post_init__(self) -> None:
+        _clean_own(self)
 
 
 class Event(msgspec.Struct, tag_field="type", kw_only=True):
-    """Base of all events. `seq` counts up by one within an epoch."""
+    """Base of all events. `seq` counts up by one within an epoch; LINES names texts of several lines."""
 
+    LINES: ClassVar[tuple[str, ...]] = ()
     seq: int = 0
+
+    def __post_init__(self) -> None:
+        _clean_own(self)
 
 
 # -- of one connection -----------------------------------------------------------------------------------------
@@ -66,6 +105,7 @@ class Reply(Event, tag="reply", kw_only=True):
     planned. A target to watch is watched all the same.
     """
 
+    LINES: ClassVar[tuple[str, ...]] = ("detail",)
     to: int
     error: str = ""
     run_ids: list[str] = []
@@ -73,7 +113,7 @@ class Reply(Event, tag="reply", kw_only=True):
     refused: dict[str, str] = {}
 
 
-class Device(msgspec.Struct, frozen=True, kw_only=True):
+class Device(_Item, frozen=True, kw_only=True):
     """A GPU, or the CPU, that runs can be placed on."""
 
     index: int  # -1 for the CPU
@@ -85,7 +125,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""  # why it cannot be used, or "contended by pid 123"
 
 
-class QueueItem(msgspec.Struct, frozen=True, kw_only=True):
+class QueueItem(_Item, frozen=True, kw_only=True):
     """A run that is planned or under way."""
 
     run_id: str
@@ -97,7 +137,7 @@ class QueueItem(msgspec.Struct, frozen=True, kw_only=True):
     device: str
 
 
-class WatchItem(msgspec.Struct, frozen=True, kw_only=True):
+class WatchItem(_Item, frozen=True, kw_only=True):
     """A target under watch."""
 
     target: str
@@ -127,6 +167,7 @@ class Status(Event, tag="status", kw_only=True):
 class EngineLog(Event, tag="engine_log", kw_only=True):
     """Answer to GetLog `to`: newest lines of the engine's own log, oldest first."""
 
+    LINES: ClassVar[tuple[str, ...]] = ("lines",)
     to: int
     lines: list[str]
 
@@ -245,11 +286,6 @@ class FuzzPlanned(Event, tag="fuzz_planned", kw_only=True):
     wall: str
     trigger: str = "cli"
 
-    def __post_init__(self) -> None:
-        clean_lines(self, "fuzz_id", "what", "target", "device", "wall")
-        self.rungs = [clean_line(name) for name in self.rungs]
-        self.strategies = [clean_line(name) for name in self.strategies]
-
 
 class FuzzCase(Event, tag="fuzz_case", kw_only=True):
     """One case of one rung was judged.
@@ -273,9 +309,6 @@ class FuzzCase(Event, tag="fuzz_case", kw_only=True):
     max_error: float | None = None
     histogram: list[int] = []
     took_ms: float = 0.0
-
-    def __post_init__(self) -> None:
-        clean_lines(self, "rung", "strategy", "case", "finding")
 
 
 class FuzzFailure(Event, tag="fuzz_failure", kw_only=True):
@@ -316,16 +349,12 @@ class ReplayFinished(Event, tag="replay_finished", kw_only=True):
         differs: versions that changed since: "torch 2.13.0, was 2.11.0".
     """
 
+    LINES: ClassVar[tuple[str, ...]] = ("detail",)
     fuzz_id: str
     failure: str
     outcome: str
     differs: list[str] = []
     detail: str = ""
-
-    def __post_init__(self) -> None:
-        clean_lines(self, "failure", "outcome")
-        clean_lines(self, "detail", limit=REASON_CHARS)
-        self.differs = [clean_line(text) for text in self.differs]
 
 
 class RunFinished(Event, tag="run_finished", kw_only=True):
@@ -342,6 +371,7 @@ class RunFinished(Event, tag="run_finished", kw_only=True):
 class Output(Event, tag="output", kw_only=True):
     """Lines that a kernel printed, cleaned; floods are thinned and say by how much."""
 
+    LINES: ClassVar[tuple[str, ...]] = ("lines",)
     run_id: str
     arm: str
     stream: str  # "stdout" or "stderr"
@@ -364,6 +394,7 @@ class WatchEdit(Event, tag="watch_edit", kw_only=True):
     `error` says why, a syntax error with file and line for example; the watch goes on in any case.
     """
 
+    LINES: ClassVar[tuple[str, ...]] = ("error",)
     target: str
     number: int  # 1 is the first edit of this watch; 0 the state when the watch began
     snapshot: str
@@ -385,6 +416,7 @@ class Banner(Event, tag="banner", kw_only=True):
 class LogLine(Event, tag="log_line", kw_only=True):
     """A line of the engine's own log."""
 
+    LINES: ClassVar[tuple[str, ...]] = ("text",)
     level: str
     text: str
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,6 +13,7 @@ from textual.binding import Binding
 
 from aisp.engine.protocol import requests
 from aisp.tui import keymap
+from aisp.tui.app import Workbench
 from aisp.tui.screens import SCREENS
 from aisp.tui.screens.base import KeyLine, WorkScreen
 from aisp.tui.screens.help import sections
@@ -47,11 +50,93 @@ def test_every_screen_and_every_key_of_it_is_documented() -> None:
 
 
 def test_every_action_of_the_table_exists_and_says_what_it_does() -> None:
-    classes: list[Any] = [getattr(importlib.import_module(module), name) for _, module, name in keymap.DOCUMENTED]
-    for name, key in keymap.KEYS.items():
-        assert key.sentence.endswith("."), name
-        method = "action_" + key.action.removeprefix("app.").partition("(")[0]
-        assert any(hasattr(found, method) for found in classes), f"{name}: nobody has {method}"
+    for _, module, name in keymap.DOCUMENTED:
+        found = getattr(importlib.import_module(module), name)
+        for binding in Binding.make_bindings(found.__dict__.get("BINDINGS", [])):
+            if not module.startswith("aisp.tui.widgets"):
+                assert (binding.tooltip or "").endswith("."), f"{name}: {binding.key}"
+            owner = Workbench if binding.action.startswith("app.") else found
+            method = "action_" + binding.action.removeprefix("app.").partition("(")[0]
+            assert hasattr(owner, method), f"{name} has no {method}"
+
+
+# A program, since the screens of this process have their bindings already.
+ONE_MORE = """
+import asyncio, sys
+from pathlib import Path
+from aisp.tui.screens import SCREENS, ScreenEntry
+
+SCREENS["notes"] = ScreenEntry(
+    __name__, "NotesScreen", "Notes", "Show what was noted about the target.", "u", "notes", of_target=True
+)
+
+from aisp.tui.keymap import Key, bind
+from aisp.tui.screens.base import KeyLine, WorkScreen
+from tests.tui.app_support import opened, screen_name, screen_text, until
+
+class NotesScreen(WorkScreen):
+    BINDINGS = bind(Key("stamp", "s", "stamp", "Put a stamp on the note."), "diff")
+
+    def __init__(self, target_id):
+        super().__init__()
+        self.stamped = False
+        self.about = target_id
+
+    @property
+    def target_id(self):
+        return self.about
+
+    def action_stamp(self):
+        self.stamped = True
+
+async def main(folder):
+    async with opened(folder, size=(200, 50)) as (app, pilot):
+        app.screen.table.move_to("target ch07:transpose")
+        await pilot.pause()
+        print("footer of the catalogue:", "u notes" in screen_text(app).splitlines()[-1])
+        await pilot.press("question_mark")
+        await pilot.pause()
+        print("help of the catalogue:", "Show what was noted about the target." in screen_text(app))
+        await pilot.press("escape", "u")
+        await until(pilot, lambda: screen_name(app) == "NotesScreen")
+        print("opened about:", app.screen.target_id)
+        print("footer:", [(key.key, key.description) for key in app.screen.query_one(KeyLine).shown()[:2]])
+        await pilot.press("s")
+        print("stamped:", app.screen.stamped)
+        await pilot.press("question_mark")
+        await pilot.pause()
+        print("help:", "Put a stamp on the note." in screen_text(app))
+        await pilot.press("escape", "escape", "ctrl+p")
+        await pilot.pause(0.3)
+        await pilot.press(*"notes of")
+        await until(pilot, lambda: "Notes of ch07:transpose" in screen_text(app))
+        print("palette:", "(u)" in screen_text(app))
+
+asyncio.run(main(Path(sys.argv[1])))
+from aisp.tui.keymap import tables
+print("documented:", "## Notes" in tables() and "`s` | Put a stamp on the note." in tables())
+"""
+
+
+def test_a_screen_that_is_added_in_one_line_has_its_key_footer_help_palette_and_documentation(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ONE_MORE, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=DOC.parents[1],
+    )
+    assert done.stdout.splitlines() == [
+        "footer of the catalogue: True",
+        "help of the catalogue: True",
+        "opened about: ch07:transpose",
+        "footer: [('s', 'stamp'), ('d', 'diff')]",
+        "stamped: True",
+        "help: True",
+        "palette: True",
+        "documented: True",
+    ], done.stderr[-2000:]
 
 
 def test_no_two_actions_of_one_screen_share_a_key() -> None:
@@ -241,8 +326,6 @@ def test_the_palette_offers_every_action_of_the_table() -> None:
         is_modal = False
         target_id = "ch07:gather"
         opened_with: ClassVar[dict[str, str]] = {}
-
-    from aisp.tui.app import Workbench
 
     app = Workbench(link=make_link(told=False), settings=Settings())  # type: ignore[arg-type]
     app._screen_stacks["_default"] = [Screen()]  # type: ignore[list-item]

@@ -305,7 +305,7 @@ async def test_an_earlier_run_is_picked_from_a_list_by_typing(tmp_path: Path) ->
         await pilot.press("p")
         await until(pilot, lambda: screen_name(app) == "PickerScreen")
         await pilot.press(*"2026-05-01")
-        await until(pilot, lambda: app.screen._table.row_count == 1)  # type: ignore[attr-defined]
+        await until(pilot, lambda: len(app.screen._table._rows) == 1)  # type: ignore[attr-defined]
         await pilot.press("enter")
         await until(pilot, lambda: "TILE = 16" in screen_text(app))
         assert compared(app)[0] == "baseline (now)"
@@ -426,6 +426,18 @@ async def test_copying_goes_to_the_terminal_and_to_a_file_and_says_both(
     file = paths.state_dir() / "clipboard.txt"
     assert file.read_text() == to_terminal[0]
     assert "A transpose that reads" in to_terminal[0]
+
+
+async def test_y_in_the_diff_copies_the_change_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    to_terminal: list[str] = []
+    monkeypatch.setattr(Workbench, "copy_to_clipboard", lambda self, text: to_terminal.append(text))
+    async with opened(tmp_path) as (app, pilot):
+        highlight(app)
+        await pilot.press("d")
+        await until(pilot, lambda: screen_name(app) == "DiffScreen" and app.screen.view.ready)  # type: ignore[attr-defined]
+        await pilot.press("n", "y")
+        await until(pilot, lambda: "clipboard.txt" in told(app))
+    assert to_terminal == ["-    y = x.t()\n-    return y.contiguous()\n+    return x.t().contiguous()\n"]
 
 
 async def test_a_state_folder_that_cannot_be_written_still_copies_to_the_terminal(

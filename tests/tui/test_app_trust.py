@@ -250,7 +250,7 @@ async def test_v_in_the_history_opens_the_highlighted_run_and_in_a_run_that_run(
     async with opened(tmp_path, link=make_link(told=False), catalog=trust_catalog(tmp_path)) as (app, pilot):
         for target, run in ((older, older), (newer, newer)):
             app.open_screen("history", target_id=LESSON_ID)
-            await until(pilot, lambda: app.screen.query_one("#runs", LiveTable).row_count == 2)
+            await until(pilot, lambda: len(app.screen.query_one("#runs", LiveTable)._rows) == 2)
             app.screen.query_one("#runs", LiveTable).move_to(run.id)
             await pilot.press("v")
             await until(pilot, lambda target=target: app.screen.opened_with.get("run_id") == target.id)  # type: ignore[misc,attr-defined]
@@ -411,7 +411,7 @@ async def test_the_history_of_a_cheat_with_wrong_values_says_that_it_was_caught(
     run = stored_trust(tmp_path, cheat="cheat", wrong=True)
     async with opened(tmp_path, size=(140, 40)) as (app, pilot):
         app.open_screen("history", target_id=run.target)
-        await until(pilot, lambda: app.screen.query_one("#runs", LiveTable).row_count)
+        await until(pilot, lambda: len(app.screen.query_one("#runs", LiveTable)._rows))
         assert cells(app, "#runs", run.id)[3] == "✓ caught"
 
 

@@ -105,7 +105,7 @@ async def test_a_run_that_ends_leaves_the_queue(tmp_path: Path) -> None:
     async with opened(tmp_path, link=link) as (app, pilot):
         app.open_screen("enginelog")
         await pilot.pause(0.2)
-        assert app.screen.query_one("#queue", LiveTable).row_count == 1
+        assert len(app.screen.query_one("#queue", LiveTable)._rows) == 1
         link.push(*quick_run_events()[-1:])
         await until(pilot, lambda: "the queue is empty" in screen_text(app))
         await pilot.press("x")

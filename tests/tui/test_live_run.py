@@ -440,9 +440,11 @@ async def test_z_zooms_the_plot_and_escape_leaves_the_zoom_first(tmp_path: Path)
 async def test_d_compares_the_sources_as_they_ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, object, object]] = []
     async with opened(tmp_path, link=link_with(gpu_run_events(), gpu=True)) as (app, pilot):
-        monkeypatch.setattr(app, "open_diff", lambda target, left, right: asked.append((target, left, right)))
         app.open_screen("run", run_id="G1")
         await pilot.pause(0.1)
+        monkeypatch.setattr(
+            app, "open_screen", lambda name, target_id, left, right: asked.append((target_id, left, right))
+        )
         await pilot.press("d")
         await pilot.press("j", "d")
         await pilot.pause(0.1)

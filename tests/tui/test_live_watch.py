@@ -65,7 +65,7 @@ async def test_a_watch_that_is_on_is_shown_as_it_stands(tmp_path: Path) -> None:
     async with opened(tmp_path, link=link) as (app, pilot):
         table = await open_watch(app, pilot)
         assert link.sent_of(requests.StartWatch) == []
-        assert table.row_count == 6
+        assert len(table._rows) == 6
         assert table.cursor_key == "5"
         assert "best: edit 4, 1.818 ms" in screen_text(app)
 
@@ -169,7 +169,7 @@ async def test_edits_that_were_right_stay_right_after_a_wrong_one_and_the_best_c
         in_quarantine(app, "W6")
         link.push(events.WatchEdit(target=TARGET, number=7, snapshot="07" * 32, files=["optimized.py"], run_id="",
                                    error="optimized.py line 1: invalid syntax"))  # fmt: skip
-        await until(pilot, lambda: table.row_count == 8)
+        await until(pilot, lambda: len(table._rows) == 8)
         rows = [line for line in screen_text(app).splitlines() if ":05" in line]
         assert len([row for row in rows if "▲" in row]) == 3 and not any("was wrong" in row for row in rows)
         await pilot.press("escape")
@@ -190,7 +190,7 @@ async def test_a_new_edit_takes_the_cursor_unless_it_was_moved(tmp_path: Path) -
         assert "running edit 6" in screen_text(app)
         await pilot.press("G")
         link.push(events.WatchEdit(target=TARGET, number=7, snapshot="07" * 32, files=["a.py"], run_id="W7"))
-        await until(pilot, lambda: table.row_count == 8)
+        await until(pilot, lambda: len(table._rows) == 8)
         assert table.cursor_key == "0"
 
 

@@ -203,7 +203,7 @@ async def test_side_by_side_at_a_wide_terminal() -> None:
             "  9   print(1)                                    │ 10   print(1)",
             "",
         ]
-        assert (app.view.hunks, app.view.current_hunk, app.ready) == (1, 0, 1)
+        assert (app.view.hunks, app.view._current, app.ready) == (1, 0, 1)
 
 
 async def test_unified_by_itself_at_eighty_columns() -> None:
@@ -260,15 +260,15 @@ async def test_n_and_N_go_from_change_to_change_and_say_when_there_is_none() -> 
         await shown(app, pilot, numbered({}), numbered({50: "line fifty", 120: "x", 198: "y"}))
         assert app.view.hunks == 3
         await pilot.press("n")
-        assert app.view.current_hunk == 1
+        assert app.view._current == 1
         assert any(line.startswith("▌ 50 ~ line 50") for line in drawn(app.view))
         await pilot.press("n", "n")
-        assert app.view.current_hunk == 3
+        assert app.view._current == 3
         assert any("198 + y" in line for line in drawn(app.view))
         await pilot.press("n")
-        assert app.view.current_hunk == 3
+        assert app.view._current == 3
         await pilot.press("N", "N")
-        assert app.view.current_hunk == 1
+        assert app.view._current == 1
         assert "1/3 changes" in drawn(app.view)[0]
 
 
@@ -279,11 +279,11 @@ async def test_n_goes_on_from_what_is_in_sight() -> None:
         await pilot.press("n", "G")
         await pilot.pause()
         await pilot.press("N")
-        assert app.view.current_hunk == 3
+        assert app.view._current == 3
         await pilot.press("g")
         await pilot.pause()
         await pilot.press("n")
-        assert app.view.current_hunk == 1
+        assert app.view._current == 1
 
 
 async def test_changes_only_folds_equal_lines_and_says_how_many() -> None:
@@ -357,7 +357,7 @@ async def test_sideways_moves_both_sides_alike() -> None:
         assert drawn(app.view)[1].count(" 0       1 ") == 2
 
 
-async def test_y_copies_the_hunk_as_lines_with_signs() -> None:
+async def test_y_hands_the_hunk_over_once_as_lines_with_signs() -> None:
     app = DiffApp()
     async with app.run_test(size=(120, 20)) as pilot:
         await shown(app, pilot, LEFT, RIGHT)
@@ -366,20 +366,6 @@ async def test_y_copies_the_hunk_as_lines_with_signs() -> None:
         await pilot.pause()
         expected = "-    y = x * 2\n+    y = x * 3\n+    y += 1\n"
         assert app.copied == [expected]
-        assert app.clipboard == expected
-
-
-async def test_an_app_with_a_way_to_copy_is_asked_once() -> None:
-    class Copying(DiffApp):
-        def copy(self, text: str) -> None:
-            self.copied.append(text)
-
-    app = Copying()
-    async with app.run_test(size=(120, 20)) as pilot:
-        await shown(app, pilot, "a\n", "b\n")
-        await pilot.press("y")
-        await pilot.pause()
-        assert app.copied == ["-a\n+b\n"]
 
 
 async def test_y_without_a_change_copies_nothing() -> None:

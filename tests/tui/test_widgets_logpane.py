@@ -32,7 +32,7 @@ class LogApp(App[None]):
 
 
 def mode(pane: LogPane) -> str:
-    return "following" if pane.following else "reading"
+    return "following" if pane._following else "reading"
 
 
 def drawn(pane: LogPane) -> list[str]:
@@ -78,7 +78,7 @@ async def test_a_reader_further_up_is_left_alone_and_G_follows_again() -> None:
         app.log_pane.extend([f"more {n}" for n in range(10)])
         await pilot.pause()
         assert drawn(app.log_pane) == before
-        assert app.log_pane.line_count == 60
+        assert len(app.log_pane._lines) == 60
         await pilot.press("G")
         await pilot.pause()
         assert mode(app.log_pane) == "following"
@@ -116,7 +116,7 @@ async def test_five_thousand_lines_are_kept_and_only_those_in_sight_built(
         monkeypatch.setattr(app.log_pane, "render_line", render_line)
         app.log_pane.extend([f"line {n}" for n in range(6000)])
         await pilot.pause()
-        assert app.log_pane.line_count == 5000
+        assert len(app.log_pane._lines) == 5000
         assert drawn(app.log_pane)[-1] == "line 5999"
         assert len(built) < 24 * 8
         assert app.log_pane.text.startswith("line 1000\nline 1001\n")

@@ -282,6 +282,10 @@ def test_columns_shrink_then_drop_from_the_right_most_ratio() -> None:
     assert fit([], [], 80) == []
 
 
+def shown_columns(table: LiveTable) -> list[str]:
+    return [column.key for column, width in zip(table.columns, table._widths, strict=True) if width]
+
+
 async def test_a_narrow_terminal_drops_columns_and_a_wide_one_brings_them_back() -> None:
     app = TableApp()
     async with app.run_test(size=(80, 8)) as pilot:
@@ -289,10 +293,10 @@ async def test_a_narrow_terminal_drops_columns_and_a_wide_one_brings_them_back()
         await pilot.resize_terminal(20, 8)
         await pilot.pause()
         assert drawn(app.table)[1] == "row 0            0.0"
-        assert app.table.shown_columns == ["name", "ms"]
+        assert shown_columns(app.table) == ["name", "ms"]
         await pilot.resize_terminal(80, 8)
         await pilot.pause()
-        assert app.table.shown_columns == ["name", "ms", "note"]
+        assert shown_columns(app.table) == ["name", "ms", "note"]
         assert "note 0" in drawn(app.table)[1]
 
 

@@ -1,12 +1,13 @@
-"""The table of screens: a new screen is one module and one line here. Screens are imported when first opened.
+"""The table of screens, one line each: where a screen lives, what opens it, and what that is called.
 
-`Workbench.open_screen(name, **arguments)` builds `class_name(**arguments)`; what each takes stands beside it.
+A new screen is its module and its line here. Footer, help panel, palette and docs/keys.md follow from the line and from
+the screen's own BINDINGS. What stands here is what is needed before a screen is imported: a screen is imported when it
+is first opened. `Workbench.open_screen(name, **arguments)` builds `class_name(**arguments)`.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,13 +30,32 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class ScreenEntry:
-    """Where a screen lives and how it is told to a person."""
+    """A screen as it is known before it is imported.
 
-    module: str
+    Attributes:
+        place: its module, with a dot in front where that is one of this folder.
+        sentence: what opening it does, for help, palette and docs/keys.md; "" where only an argument can say.
+        keys: what opens it wherever a target is highlighted, as Textual names keys; "" where no key does.
+        label: a word or two for the footer; "" keeps it out of the footer.
+        display: how the footer writes the key, where its name is not good enough.
+        of_target: whether it takes a `target_id`.
+        command: its row of the palette, where that is not its title.
+    """
+
+    place: str
     class_name: str
     title: str
-    key: str  # the key that opens it from the catalogue; "" where an argument decides
-    help: str  # one sentence
+    sentence: str = ""
+    keys: str = ""
+    label: str = ""
+    display: str = ""
+    of_target: bool = False
+    command: str = ""
+
+    @property
+    def module(self) -> str:
+        """The module's full name."""
+        return f"{__name__}{self.place}" if self.place.startswith(".") else self.place
 
     def load(self) -> type[Screen[Any]]:
         """The screen's class; imports its module."""
@@ -43,61 +63,51 @@ class ScreenEntry:
         return found
 
 
-SCREENS: Mapping[str, ScreenEntry] = {
-    # no arguments
-    "home": ScreenEntry(
-        "aisp.tui.screens.home", "HomeScreen", "Catalogue", "", "Chapters, targets and their last results."
-    ),
-    # target_id
+# In the order of docs/keys.md. Further arguments that a screen takes stand with its class.
+SCREENS: dict[str, ScreenEntry] = {
+    "home": ScreenEntry(".home", "HomeScreen", "Catalogue", "Go to the chapters and targets."),
     "lesson": ScreenEntry(
-        "aisp.tui.screens.lesson", "LessonScreen", "Lesson", "enter", "What a target teaches, and its sources."
+        ".lesson", "LessonScreen", "Lesson", "Read the target's lesson; on a chapter, fold or unfold it.",
+        "enter", "lesson", "⏎", of_target=True,
     ),
-    # target_id, left: Source | None, right: Source | None
     "diff": ScreenEntry(
-        "aisp.tui.screens.diff", "DiffScreen", "Diff", "d", "Two rungs side by side, now or as they ran earlier."
+        ".diff", "DiffScreen", "Diff", "Compare the baseline's source with the optimized one's, side by side.",
+        "d", "diff", of_target=True,
     ),
-    # target_id
     "history": ScreenEntry(
-        "aisp.tui.screens.history", "HistoryScreen", "History", "t", "Every stored run of a target, with intervals."
+        ".history", "HistoryScreen", "History", "Show every stored run of the target.", "t", "history", of_target=True
     ),
-    # run_id
-    "run": ScreenEntry(
-        "aisp.tui.screens.run", "RunScreen", "Run", "r", "One run: every iteration's time, clocks and the verdict."
-    ),
-    # target_id, run_id: str = "" for the newest run on a GPU
-    "roofline": ScreenEntry(
-        "aisp.tui.screens.roofline", "RooflineScreen", "Roofline", "f", "The rungs of a run under the roofs of its GPU."
-    ),
-    # target_id: str = "", run_id: str = "" for the target's newest run
+    "run": ScreenEntry(".run", "RunScreen", "Run"),
     "trust": ScreenEntry(
-        "aisp.tui.screens.trust",
-        "TrustScreen",
-        "Trust",
-        "v",
-        "What a careless timer says, what we say, and every check.",
+        ".trust", "TrustScreen", "Trust",
+        "Show whether the last run may be believed: a careless timer's number, and every check.",
+        "v", "trust", of_target=True,
     ),
-    # run_id: str = "" for the newest run that has findings
     "checks": ScreenEntry(
-        "aisp.tui.screens.checks", "ChecksScreen", "Checks", "V", "Every check by category, with what it did last."
+        ".checks", "ChecksScreen", "Checks", "List every check, with what it did in the last run.", "V"
     ),
-    # target_id, fuzz_id: str = "" for the target's newest
     "fuzz": ScreenEntry(
-        "aisp.tui.screens.fuzz", "FuzzScreen", "Fuzz", "F", "Whether rungs are right on every input, case by case."
+        ".fuzz", "FuzzScreen", "Fuzz", "Show whether the rungs are right on every input: the target's newest fuzz.",
+        "F", of_target=True,
     ),
-    # no arguments
+    "roofline": ScreenEntry(
+        ".roofline", "RooflineScreen", "Roofline", "Show the rungs of the last run under the roofs of its GPU.",
+        "f", "roofline", of_target=True,
+    ),
     "ceilings": ScreenEntry(
-        "aisp.tui.screens.ceilings", "CeilingsScreen", "Ceilings", "c", "What this GPU does at most, and its datasheet."
+        ".ceilings", "CeilingsScreen", "Ceilings",
+        "Show what this GPU was measured to do at most, beside its datasheet.", "c", command="Ceilings of this GPU",
     ),
-    # target_id
     "watch": ScreenEntry(
-        "aisp.tui.screens.watch", "WatchScreen", "Watch", "w", "Runs a target again after each save of its files."
+        ".watch", "WatchScreen", "Watch", "Run the target again after each save of its files.",
+        "w", "watch", of_target=True,
     ),
-    # no arguments
     "enginelog": ScreenEntry(
-        "aisp.tui.screens.enginelog", "EngineLogScreen", "Engine log", "l", "What the engine says about itself."
+        ".enginelog", "EngineLogScreen", "Engine log",
+        "Show the engine's own log; `L` where the pane scrolls with `l`.", "l,L",
     ),
-    # subject: Screen
     "help": ScreenEntry(
-        "aisp.tui.screens.help", "HelpScreen", "Help", "?", "The keys of the focused pane, each with a sentence."
+        ".help", "HelpScreen", "Help", "List the keys of the focused pane.",
+        "question_mark", "help", "?", command="Help for this pane",
     ),
-}
+}  # fmt: skip

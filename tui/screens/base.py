@@ -1,7 +1,7 @@
 """What all of the app's screens share: header row, banner row, key row, the keys that work everywhere.
 
 A screen of the app subclasses `WorkScreen`, yields its panes in `compose_body` and, where it is about one
-target, says which by `target_id`; then run, diff, watch, history, edit and cancel work on it by TARGET's keys.
+target, says which by `target_id`; then run, edit, cancel and the screens about a target work on it by TARGET's keys.
 `refresh_from(names)` is called with what changed in the model, at most ten times a second.
 """
 
@@ -12,13 +12,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from rich.cells import cell_len
-from rich.segment import Segment
-from rich.style import Style
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.geometry import Size
 from textual.screen import Screen
@@ -29,6 +27,8 @@ from textual.widgets import Static
 
 from aisp.store.text import clean_line
 from aisp.tui.keymap import EVERYWHERE, bind
+from aisp.tui.screens import SCREENS
+from aisp.tui.widgets.textrows import TextRows
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Target
@@ -58,6 +58,13 @@ def entitle(pane: Widget, title: str) -> None:
     content = Content(title)
     if pane.border_title != content.markup:
         pane.border_title = content
+
+
+class ScrollPane(VerticalScroll):
+    """A pane of prose that scrolls."""
+
+    can_focus = True
+    ALLOW_MAXIMIZE = True
 
 
 class OneRow(Widget):
@@ -119,7 +126,7 @@ def machine_line(app: Any) -> Text:
     parts: list[Text] = []
     machine = getattr(app, "machine", "")
     if machine:
-        parts.append(Text(clean_line(machine, limit=48)))
+        parts.append(Text(machine[:48]))
     running, planned = app.queue_counts() if hasattr(app, "queue_counts") else (0, 0)
     if running:
         parts.append(Text(f"{running} running" + (f", {planned} waiting" if planned else ""), style="bold"))
@@ -135,7 +142,7 @@ def machine_line(app: Any) -> Text:
     elif state.startswith("lost"):
         parts.append(Text("engine lost", style="bold"))
     else:
-        parts.append(Text(f"engine {clean_line(state, limit=40)}"))
+        parts.append(Text(f"engine {state[:40]}"))
     return Text(" · ").join(parts)
 
 
@@ -159,7 +166,7 @@ class BannerLine(OneRow):
             self.refresh()
 
     def row(self, width: int) -> Text:
-        text = Text(f" ! {clean_line(self._text)}")
+        text = Text(f" ! {self._text}")
         text.truncate(width, overflow="ellipsis")
         return text
 
@@ -178,7 +185,7 @@ class KeyLine(OneRow):
     """The keys that do something here, as many as fit; help, menu and the way out always."""
 
     DEFAULT_CSS = "KeyLine { dock: bottom; }"
-    LAST: ClassVar[tuple[str, ...]] = ("help", "palette", "back", "leave", "close", "no")
+    LAST: ClassVar[tuple[str, ...]] = ("help", "palette", "back", "leave")
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, self._bindings_changed)
@@ -256,9 +263,7 @@ class TooSmall(Static):
     """
 
     def on_resize(self, event: events.Resize) -> None:
-        self._tell(self.app.size)
-
-    def _tell(self, size: Size) -> None:
+        size = self.app.size
         self.update(
             Text(f"aisp needs {LEAST_COLUMNS}x{LEAST_ROWS},\nthis is {size.width}x{size.height}:\nmake more room")
         )
@@ -277,6 +282,7 @@ class WorkScreen(Screen[None]):
     # Escape is ours: it leaves the zoom first, then the screen.
     ESCAPE_TO_MINIMIZE = False
     back_label = "back"
+    no_target = "Highlight a target first"  # said where a key needs one
     own_keys_first = False  # whether the key row begins with the screen's keys rather than the focused pane's
 
     @property
@@ -335,6 +341,10 @@ class WorkScreen(Screen[None]):
     def _theme_changed(self, _theme: Theme) -> None:
         self.theme_changed()
 
+    def say(self, pane: str, *rows: Text) -> None:
+        """Show these in a pane of rows, by its id."""
+        self.query_one(f"#{pane}", TextRows).show(rows)
+
     def theme_changed(self) -> None:
         """Draw anew what carries colours of the theme."""
         self.refresh_from(set())
@@ -372,10 +382,6 @@ class WorkScreen(Screen[None]):
         """Move to the pane before."""
         self.focus_previous()
 
-    def action_help(self) -> None:
-        """List the focused pane's keys."""
-        self.workbench.open_help()
-
     def copy_text(self) -> str:
         """What `y` copies here: "" for nothing."""
         return self.target_id
@@ -386,11 +392,7 @@ class WorkScreen(Screen[None]):
         if text:
             self.workbench.copy(text)
         else:
-            self.notify("There is nothing to copy here", severity="warning", markup=False)
-
-    def action_engine_log(self) -> None:
-        """Open the engine's log."""
-        self.workbench.open_screen("enginelog")
+            self.notify("There is nothing to copy here", severity="warning")
 
     # -- keys about the target ---------------------------------------------------------------------------------
 
@@ -398,7 +400,7 @@ class WorkScreen(Screen[None]):
         """Ask, then accept what the banner says of the import path."""
         banner = self.workbench.model.banners.get("installed")
         if banner is None or banner.severity != "error":
-            self.notify("Nothing on the import path is held against a run", timeout=4, markup=False)
+            self.notify("Nothing on the import path is held against a run", timeout=4)
             return
         self.run_worker(self._accept_installed(banner.text), group="accept", exclusive=True, exit_on_error=False)
 
@@ -409,59 +411,47 @@ class WorkScreen(Screen[None]):
         if await self.app.push_screen_wait(ConfirmScreen("Was that you, and should processes import it?", told)):
             reply = await self.workbench.ask_engine("Not accepted", requests.AcceptInstalled)
             if reply is not None:
-                self.notify(clean_line(reply.detail), timeout=8, markup=False)
+                self.notify(reply.detail, timeout=8)
 
     def action_run_quick(self) -> None:
         """Run quickly."""
-        self.workbench.start_runs(self.target_ids, quick=True)
+        self._run_targets(quick=True)
 
     def action_run_full(self) -> None:
         """Run in full."""
-        self.workbench.start_runs(self.target_ids, quick=False)
+        self._run_targets(quick=False)
+
+    def _run_targets(self, *, quick: bool) -> None:
+        if self.target_ids:
+            self.workbench.start_runs(self.target_ids, quick=quick, show=self.show_run)
+        else:
+            self.notify(self.no_target, severity="warning")
+
+    def show_run(self, run_id: str) -> None:
+        """Show a run that was started from here."""
+        self.workbench.open_screen("run", run_id=run_id)
 
     def action_cancel(self) -> None:
         """Cancel what is under way for the target."""
         self.workbench.cancel_runs(self.target_ids)
 
-    def _open_for_target(self, name: str) -> None:
-        if self.target_id:
-            self.workbench.open_screen(name, target_id=self.target_id)
-        else:
-            self.notify("Highlight a target first", severity="warning", markup=False)
+    def opened_about(self, name: str) -> dict[str, Any] | None:
+        """What a screen of SCREENS is opened about from here; None after saying why it cannot be opened."""
+        if name == "help":
+            return {"subject": self}
+        if not SCREENS[name].of_target:
+            return {}
+        if not self.target_id:
+            self.notify(self.no_target, severity="warning")
+            return None
+        return {"target_id": self.target_id}
 
-    def action_diff(self) -> None:
-        """Compare two rungs of the target."""
-        self._open_for_target("diff")
-
-    def action_watch(self) -> None:
-        """Open the watch."""
-        self._open_for_target("watch")
-
-    def action_history(self) -> None:
-        """Open the target's runs."""
-        self._open_for_target("history")
-
-    def action_roofline(self) -> None:
-        """Open the roofline of the target's newest run."""
-        self._open_for_target("roofline")
-
-    def action_trust(self) -> None:
-        """Show whether the target's newest run may be believed."""
-        self._open_for_target("trust")
-
-    def action_checks(self) -> None:
-        """List every check."""
-        self.workbench.open_screen("checks")
-
-    def action_ceilings(self) -> None:
-        """Open the ceilings of this GPU."""
-        self.workbench.open_screen("ceilings")
+    def action_open(self, name: str) -> None:
+        """Open a screen of SCREENS about what is highlighted here."""
+        about = self.opened_about(name)
+        if about is not None:
+            self.workbench.open_screen(name, **about)
 
     def action_edit(self) -> None:
         """Open the rung's file in the person's editor."""
         self.workbench.edit(self.target_id, self.rung_name)
-
-
-def blank_strip(width: int) -> Strip:
-    """An empty row that carries a style: unstyled ones crash Textual where NO_COLOR is set."""
-    return Strip([Segment(" " * width, Style())])

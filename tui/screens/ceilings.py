@@ -31,7 +31,7 @@ WIDE_COLUMNS = 110
 class CeilingsScreen(WorkScreen):
     """See the module."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bind("measure")]
+    BINDINGS: ClassVar[list[BindingType]] = bind("measure")
     own_keys_first = True
     DEFAULT_CSS = """
     CeilingsScreen #title { background: $surface; text-style: bold; }
@@ -89,8 +89,7 @@ class CeilingsScreen(WorkScreen):
         begin(self, self._read, group="ceilings", exclusive=True)
 
     async def _read(self) -> None:
-        status = self.workbench.model.status
-        gpus = [device for device in status.devices if device.index >= 0] if status is not None else []
+        gpus = self.workbench.gpus
         uuid = gpus[0].uuid if gpus else ""
 
         def newest(history: History) -> PeakView | None:
@@ -134,7 +133,7 @@ class CeilingsScreen(WorkScreen):
         if self._problem:
             return Text(self._problem, style="bold")
         gpu_note = status.gpu_note if status is not None else ""
-        no_gpu = f"no GPU here: {clean_line(gpu_note)}" if gpu_note else ""
+        no_gpu = f"no GPU here: {gpu_note}" if gpu_note else ""
         if peak is None:
             return Text(
                 no_gpu or ("nothing was measured yet: r measures it, in about a minute" if self._looked else "")
@@ -152,9 +151,9 @@ class CeilingsScreen(WorkScreen):
             when = f"  {plain.local_time(peak.wall)}" if peak.wall else ""
             title = Text(f"{peak.gpu or 'the GPU'}{when}")
             title.append(f"  datasheet: {self._sheet_name or 'none is known'}", style="not bold")
-        self.query_one("#title", TextRows).show([title])
+        self.say("title", title)
         state = self._state_text()
-        self.query_one("#state", TextRows).show([state])
+        self.say("state", state)
         table.empty = "no ceilings to show" if self._looked else "Reading the store"
         wide = self.size.width >= WIDE_COLUMNS
         columns = [
@@ -169,8 +168,7 @@ class CeilingsScreen(WorkScreen):
             del columns[1]
         else:
             columns += [Column("memory", "mem MHz", 7, "right"), Column("note", "note", None, ratio=1)]
-        if columns != table.columns:
-            table.columns = columns
+        table.columns = columns
         table.show(
             [self._row(peak, number, item, columns) for number, item in enumerate(peak.ceilings)]
             if peak is not None
@@ -225,13 +223,13 @@ class CeilingsScreen(WorkScreen):
         """Ask the engine to measure."""
         live = self.workbench.model.peak
         if live is not None and not live.finished:
-            self.notify("A measurement is under way", timeout=3, markup=False)
+            self.notify("A measurement is under way", timeout=3)
             return
         self.workbench.measure_ceilings()
 
     def say_refused(self, why: str) -> None:
         """The engine refused a measurement: this stays on the screen when the message is gone."""
-        self._asked = clean_line(why)
+        self._asked = why
         self._draw()
 
     def copy_text(self) -> str:

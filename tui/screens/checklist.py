@@ -6,9 +6,7 @@ On a wide terminal the text stands beside the list; on a narrow one enter puts i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Container
@@ -17,16 +15,28 @@ from aisp.store.results.trust import category_of
 from aisp.store.text import clean_line
 from aisp.tui import findings, plain
 from aisp.tui.aside import aside, begin
-from aisp.tui.screens.base import WorkScreen, entitle
+from aisp.tui.keymap import Key
+from aisp.tui.screens.base import entitle
+from aisp.tui.screens.folding import FoldingScreen, folding_keys
 from aisp.tui.widgets.lines import Refitted
 from aisp.tui.widgets.logpane import LogPane
 from aisp.tui.widgets.table import LiveTable
 from aisp.tui.widgets.textrows import TextRows
 
 WIDE_COLUMNS = 120
+EVIDENCE = Key(
+    "evidence", "enter", "evidence", "Read all about the highlighted row, and go back; fold or unfold a category.", "⏎"
+)
+ONLY = Key("only", "o", "only", "Show every check, only what is not passed, or only what was caught or is suspect.")
+WALKING = (
+    Key("step_check(1)", "right_square_bracket", "check", "Go to the next check.", "[ ]"),
+    Key("step_check(-1)", "left_square_bracket", "", "Go to the check before."),
+    Key("proof", "p", "proof", "Open the lesson of the cheat that proves the highlighted check."),
+)
+FOLDING = folding_keys("category")
 
 
-class ChecklistScreen(WorkScreen):
+class ChecklistScreen(FoldingScreen):
     """See the module. A subclass fills the list in `draw` and says in `about` what is known of a row."""
 
     DEFAULT_CSS = """
@@ -46,9 +56,8 @@ class ChecklistScreen(WorkScreen):
     def __init__(self) -> None:
         super().__init__()
         self.book: findings.Book | None = None
+        self.only = 0  # which of findings.FILTERS is on
         self.problem = ""  # why the registry could not be read
-        self.folded: set[str] = set()
-        self._told: tuple[object, ...] = ()
 
     def compose_above(self) -> ComposeResult:
         """What stands between the state and the list."""
@@ -87,16 +96,8 @@ class ChecklistScreen(WorkScreen):
         """The list."""
         return self.query_one("#checks", LiveTable)
 
-    def draw(self) -> None:
-        """Draw everything."""
-        raise NotImplementedError
-
     def about(self, kind: str, name: str) -> tuple[str, Sequence[str]]:
         """Title and lines of the pane about a row."""
-        raise NotImplementedError
-
-    def folding(self) -> Sequence[str]:
-        """Names of the categories that are listed."""
         raise NotImplementedError
 
     @property
@@ -114,14 +115,7 @@ class ChecklistScreen(WorkScreen):
         title, lines = self.about(kind, name) if kind else ("evidence", [])
         # Out of sight it has no width yet: it will have the screen's.
         width = max(20, (pane.inner_width if self.has_class("-wide") else self.size.width - 2) - 2)
-        told = (width, kind, name, *lines)
-        if told != self._told:
-            same = self._told[1:3] == told[1:3]
-            top = pane.top
-            self._told = told
-            pane.clear()
-            pane.extend(plain.wrapped(lines, width, labelled=True))
-            pane.go_to(top) if same else pane.action_oldest()
+        pane.tell((width, *lines), lambda: plain.wrapped(lines, width, labelled=True), about=(kind, name))
         entitle(pane, title)
 
     # -- keys -------------------------------------------------------------------------------------------
@@ -168,50 +162,30 @@ class ChecklistScreen(WorkScreen):
             if table.cursor_key == before or not (table.cursor_key or "").startswith("category "):
                 return
 
-    def _category(self) -> str:
+    def group(self) -> str:
         kind, name = self.highlighted
         return name if kind == "category" else category_of(name)
 
-    def action_toggle_fold(self) -> None:
-        """Fold or unfold the category."""
-        if self._category() in self.folded:
-            self.action_unfold()
-        else:
-            self.action_fold()
+    def head(self, group: str) -> str:
+        return f"category {group}"
 
-    def action_fold(self) -> None:
-        """Fold the category and highlight it."""
-        name = self._category()
-        if name:
-            self.folded.add(name)
-            self.draw()
-            self.table.move_to(f"category {name}")
-
-    def action_unfold(self) -> None:
-        """Unfold the category."""
-        self.folded.discard(self._category())
+    def action_only(self) -> None:
+        """Show every check, only what is not passed, or only what was caught or is suspect."""
+        self.only = (self.only + 1) % len(findings.FILTERS)
         self.draw()
-
-    def action_fold_all(self) -> None:
-        """Fold every category, or unfold them all."""
-        everything, name = set(self.folding()), self._category()
-        self.folded = set() if everything <= self.folded else everything
-        self.draw()
-        if self.folded and name:
-            self.table.move_to(f"category {name}")
 
     def action_proof(self) -> None:
         """Open the lesson of the gallery that proves the highlighted check."""
         targets = self.proofs()
         if not targets:
-            self.notify("No cheat of the gallery is about this row", markup=False)
+            self.notify("No cheat of the gallery is about this row")
             return
         known = [target for target in targets if self.workbench.target(target) is not None]
         if known:
             self.workbench.open_screen("lesson", target_id=known[0])
             return
         folder = f"checks/gallery/{targets[0].partition(':')[0]}"
-        self.notify(f"{clean_line(targets[0])} is in the gallery: open it with `aisp-tui {folder}`", markup=False)
+        self.notify(f"{targets[0]} is in the gallery: open it with `aisp-tui {folder}`")
 
     def proofs(self) -> Sequence[str]:
         """Ids of the gallery targets about the highlighted row."""
@@ -230,14 +204,3 @@ class ChecklistScreen(WorkScreen):
         kind, name = self.highlighted
         title, lines = self.about(kind, name) if kind else ("", ())
         return "\n".join([title, *lines]) if title else ""
-
-
-def put_columns(table: LiveTable, columns: list[Any]) -> None:
-    """Give a table its columns, where they changed."""
-    if columns != table.columns:
-        table.columns = columns
-
-
-def say(rows: TextRows, text: Text) -> None:
-    """Show one row."""
-    rows.show([text])

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
 from textual.binding import BindingType
 
 from aisp.store.results import trust
-from aisp.store.text import clean_line
 from aisp.tui import findings, plain
 from aisp.tui.aside import begin
-from aisp.tui.keymap import bind
+from aisp.tui.keymap import Key, bind
 from aisp.tui.model import RunView, stored_run
-from aisp.tui.screens.checklist import ChecklistScreen, put_columns, say
+from aisp.tui.screens.checklist import EVIDENCE, FOLDING, ONLY, WALKING, ChecklistScreen
 from aisp.tui.widgets.table import Cell, Column
-from aisp.tui.widgets.textrows import TextRows
 
 if TYPE_CHECKING:
     from aisp.engine.trust import CheckView, IssueView
@@ -32,17 +30,20 @@ class ChecksScreen(ChecklistScreen):
         run_id: whose findings stand beside the checks; "" for the newest run that has any.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *bind("evidence", "only", "issues", "next_check", "previous_check", "proof", "trust"),
-        *bind("fold_category", "unfold_category", "toggle_category", "fold_categories"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bind(
+        EVIDENCE,
+        ONLY,
+        Key("issues", "i", "issues", "List the issues with what answers them, or the checks again."),
+        *WALKING,
+        "trust",
+        *FOLDING,
+    )
 
     def __init__(self, run_id: str = "") -> None:
         super().__init__()
         self._run_id = run_id
         self._run: RunView | None = None
         self._why = "reading the store"
-        self._only = 0
         self._issues = False  # whether issues are listed rather than checks
         self._arranged = False
 
@@ -76,7 +77,7 @@ class ChecksScreen(ChecklistScreen):
             try:
                 self._run = await self.workbench.stored(read)
             except Exception as error:
-                self._why = clean_line(f"{error}")
+                self._why = str(error)
         if self._run is None and self._why == "reading the store":
             self._why = "no run with findings is stored yet"
         self.draw()
@@ -101,43 +102,41 @@ class ChecksScreen(ChecklistScreen):
         if not self.is_mounted:
             return
         book, run, table = self.book, self._run, self.table
-        title, state = self.query_one("#title", TextRows), self.query_one("#state", TextRows)
-        only = findings.FILTERS[self._only]
+        only = findings.FILTERS[self.only]
         if book is None:
             table.empty = self.problem or "reading the registry"
-            say(title, Text(table.empty))
-            say(state, Text(""))
+            self.say("title", Text(table.empty))
+            self.say("state", Text(""))
             return
         if not self._arranged:
             self._arranged = True
-            self.folded = set(self.folding()) if self.size.height < 40 else set()
+            self.folded = set(self.groups()) if self.size.height < 40 else set()
         listed = sum(issue.listed for issue in book.issues.values())
-        say(
-            title,
+        self.say(
+            "title",
             Text(
                 f"{len(book.checks)} checks answer {listed} issues of the field's list "
                 f"and {len(book.issues) - listed} beyond it"
             ),
         )
         if run is None:
-            say(state, Text(f"last run: {self._why}"))
+            self.say("state", Text(f"last run: {self._why}"))
         else:
             counted = findings.counts_text(trust.by_category(run.record.findings)) or "it has no findings"
             dot = "|" if self.workbench.ascii else "·"
-            say(state, Text(f"last run {run.record.target}: {counted} {dot} {plain.local_time(run.record.wall)}"))
+            self.say(
+                "state", Text(f"last run {run.record.target}: {counted} {dot} {plain.local_time(run.record.wall)}")
+            )
         table.border_title = ("Issues" if self._issues else "Checks") + f": {only.words}"
         table.empty = f"{only.words}: there are none; o shows others"
         wide = self.size.width >= WIDE_COLUMNS
         if self._issues:
-            put_columns(
-                table,
-                [
-                    Column("id", "issue", 34),
-                    Column("how", "how", 11),
-                    Column("last", "last run", 13),
-                    Column("what", "what happens", None, ratio=1),
-                ],
-            )
+            table.columns = [
+                Column("id", "issue", 34),
+                Column("how", "how", 11),
+                Column("last", "last run", 13),
+                Column("what", "what happens", None, ratio=1),
+            ]
             table.show(self._issue_rows(book, only))
         else:
             columns = [
@@ -148,7 +147,7 @@ class ChecksScreen(ChecklistScreen):
             ]
             if wide:
                 columns.append(Column("title", "looks at", None, ratio=1))
-            put_columns(table, columns)
+            table.columns = columns
             table.show(self._check_rows(book, only, wide))
         self.tell()
 
@@ -158,13 +157,13 @@ class ChecksScreen(ChecklistScreen):
         return findings.status_text(said.status, self.workbench.ascii)
 
     def _heading(self, category: str, rest: str) -> tuple[str, list[Cell]]:
-        folded = category in self.folded and not self._only
+        folded = category in self.folded and not self.only
         return f"category {category}", [findings.category_text(category, rest, folded, self.workbench.ascii), "", ""]
 
     def _check_rows(self, book: findings.Book, only: findings.Only, wide: bool) -> list[tuple[str, list[Cell]]]:
         said = self._said()
         rows: list[tuple[str, list[Cell]]] = []
-        for category in self.folding():
+        for category in self.groups():
             views = [view for view in book.checks.values() if view.category == category]
             shown = [view for view in views if only.wants(said.get(view.id))]
             if not shown:
@@ -173,7 +172,7 @@ class ChecksScreen(ChecklistScreen):
             counted = findings.counts_text([trust.Category(category, tuple(found))]) if found else ""
             asked = f"{len(views)} check{'' if len(views) == 1 else 's'}"
             rows.append(self._heading(category, f"{asked}{': ' + counted if counted else ''}"))
-            if category in self.folded and not self._only:
+            if category in self.folded and not self.only:
                 continue
             for view in shown:
                 cells: list[Cell] = [
@@ -188,7 +187,7 @@ class ChecksScreen(ChecklistScreen):
     def _issue_rows(self, book: findings.Book, only: findings.Only) -> list[tuple[str, list[Cell]]]:
         said = self._said()
         rows: list[tuple[str, list[Cell]]] = []
-        for category in self.folding():
+        for category in self.groups():
             views = [view for view in book.issues.values() if view.category == category]
             shown = [view for view in views if only.wants(self._worst(view, said))]
             if not shown:
@@ -199,7 +198,7 @@ class ChecksScreen(ChecklistScreen):
             )
             asked = f"{len(views)} issue{'' if len(views) == 1 else 's'}"
             rows.append(self._heading(category, f"{asked}: {counted}"))
-            if category in self.folded and not self._only:
+            if category in self.folded and not self.only:
                 continue
             for view in shown:
                 name = Text(f"  {view.id.partition('.')[2]}", "" if view.listed else "italic")
@@ -241,7 +240,7 @@ class ChecksScreen(ChecklistScreen):
                 lines.append(f"{view.id}{last}: {view.title}")
         return lines
 
-    def folding(self) -> Sequence[str]:
+    def groups(self) -> Sequence[str]:
         """The categories in the registry's order."""
         if self.book is None:
             return []
@@ -250,22 +249,18 @@ class ChecksScreen(ChecklistScreen):
 
     # -- keys -------------------------------------------------------------------------------------------
 
-    def action_only(self) -> None:
-        """Show every row, only what was not passed in the last run, or only what was caught or suspect."""
-        self._only = (self._only + 1) % len(findings.FILTERS)
-        self.draw()
-
     def action_issues(self) -> None:
         """List the issues with what answers them, or the checks again."""
-        category = self._category()
+        category = self.group()
         self._issues = not self._issues
         self.draw()
         self.table.move_to(f"category {category}")
         super().refresh_from(set())
 
-    def action_trust(self) -> None:
-        """Open the last run's trust screen."""
+    def opened_about(self, name: str) -> dict[str, Any] | None:
+        if name != "trust":
+            return super().opened_about(name)
         if self._run is None:
-            self.notify("No run with findings is known yet", markup=False)
-        else:
-            self.workbench.open_screen("trust", target_id=self._run.record.target, run_id=self._run.id)
+            self.notify("No run with findings is known yet")
+            return None
+        return {"target_id": self._run.record.target, "run_id": self._run.id}

@@ -12,7 +12,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from aisp.store.text import clean, clean_line
-from aisp.tui.keymap import bind
+from aisp.tui.keymap import Key, bind
 
 
 class ConfirmScreen(ModalScreen[bool]):
@@ -23,7 +23,10 @@ class ConfirmScreen(ModalScreen[bool]):
         detail: what exactly happens, and what is kept.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bind("yes", "no")]
+    BINDINGS: ClassVar[list[BindingType]] = bind(
+        Key("answer(True)", "y", "yes", "Do it."),
+        Key("answer(False)", "n,escape,q", "no", "Leave everything as it is."),
+    )
     DEFAULT_CSS = """
     ConfirmScreen { align: center middle; }
     ConfirmScreen #box { width: 70; max-width: 96%; height: auto; max-height: 96%; border: round $accent;

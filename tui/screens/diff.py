@@ -11,7 +11,7 @@ from textual.binding import BindingType
 from aisp.store.text import clean, clean_line
 from aisp.tui import plain
 from aisp.tui.aside import aside, begin
-from aisp.tui.keymap import bind
+from aisp.tui.keymap import Key, bind
 from aisp.tui.screens import Source
 from aisp.tui.screens.base import WorkScreen
 from aisp.tui.screens.lesson import MAX_FILE_BYTES, file_of, read_source
@@ -34,22 +34,16 @@ class DiffScreen(WorkScreen):
             honest twin with it, as they are now.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *bind(
-            "left_previous",
-            "left_next",
-            "right_previous",
-            "right_next",
-            "left_list",
-            "right_list",
-            "swap",
-            "run_quick",
-            "run_full",
-            "watch",
-            "history",
-            "edit",
-        )
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bind(
+        Key("pick(0, -1)", "left_square_bracket", "left", "Put the source before into the left half.", "[ ]"),
+        Key("pick(0, 1)", "right_square_bracket", "", "Put the next source into the left half."),
+        Key("pick(1, -1)", "left_curly_bracket", "right", "Put the source before into the right half.", "{ }"),
+        Key("pick(1, 1)", "right_curly_bracket", "", "Put the next source into the right half."),
+        Key("choose(0)", "o", "pick left", "Pick the left source from a list: rungs now, and every earlier run."),
+        Key("choose(1)", "p", "", "Pick the right source from a list."),
+        Key("swap", "s", "", "Swap left and right."),
+        *("run_quick", "run_full", "watch", "history", "edit"),
+    )
     own_keys_first = True
     DEFAULT_CSS = "DiffScreen #diff { height: 1fr; }"
 
@@ -116,7 +110,7 @@ class DiffScreen(WorkScreen):
         source = self._sides[side]
         if source is None:
             return plain.DASH
-        return f"{clean_line(source.name)} ({self._when(source.snapshot)})"
+        return f"{source.name} ({self._when(source.snapshot)})"
 
     def _when(self, snapshot: str) -> str:
         if not snapshot:
@@ -158,20 +152,20 @@ class DiffScreen(WorkScreen):
         try:
             files = await self.workbench.stored(ask)
         except Exception as error:
-            return f"snapshot {source.snapshot[:8]} cannot be read: {clean_line(str(error))}"
+            return clean_line(f"snapshot {source.snapshot[:8]} cannot be read: {error}")
         if files is None:
             return "there is no store yet"
         name = file_of(target, source.name).name if target is not None else source.name
         for candidate in (source.name, name, f"{source.name}.py"):
             if candidate in files:
                 return clean(files[candidate], limit=MAX_FILE_BYTES)
-        return f"{source.name} was not there then; there were {', '.join(sorted(map(clean_line, files)))}"
+        return clean_line(f"{source.name} was not there then; there were {', '.join(sorted(files))}", limit=2000)
 
     async def _load_earlier(self) -> None:
         try:
             found = await self.workbench.stored(lambda history: history.snapshots_of(self._target_id))
         except Exception as error:
-            self.notify(clean_line(f"Earlier sources cannot be read: {error}"), severity="warning", markup=False)
+            self.notify(f"Earlier sources cannot be read: {error}", severity="warning")
             return
         seen: set[str] = set()
         for snapshot, wall, run_id in found or []:

@@ -7,12 +7,11 @@ from typing import ClassVar
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container
 
-from aisp.engine.protocol import requests
 from aisp.tui import plain
-from aisp.tui.keymap import bind
+from aisp.tui.keymap import Key, bind
 from aisp.tui.model import Model, RunView
 from aisp.tui.results import STATE_WORDS
 from aisp.tui.screens.base import WorkScreen
@@ -104,38 +103,19 @@ def queue_rows(model: Model) -> list[tuple[str, list[Cell]]]:
 class EngineLogScreen(WorkScreen):
     """See the module."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "enter",
-            "open_queued",
-            "open run",
-            id="log_open",
-            tooltip="Open the highlighted run of the queue.",
-        ),
-        Binding("x", "cancel", "cancel", id="log_cancel", tooltip="Cancel the highlighted run of the queue."),
-        Binding(
-            "X",
-            "cancel_all",
-            "cancel all",
-            id="log_cancel_all",
-            tooltip="Cancel every run, after a question.",
-        ),
-        Binding(
-            "S",
-            "start_engine",
-            "start engine",
-            id="log_start",
-            tooltip="Look for the engine now, and start one where there is none.",
-        ),
-        Binding(
-            "U",
+    BINDINGS: ClassVar[list[BindingType]] = bind(
+        Key("open_queued", "enter", "open run", "Open the highlighted run of the queue."),
+        Key("cancel", "x", "cancel", "Cancel the highlighted run of the queue."),
+        Key("cancel_all", "X", "cancel all", "Cancel every run, after a question."),
+        Key("start_engine", "S", "start engine", "Look for the engine now, and start one where there is none."),
+        Key(
             "restart_engine",
+            "U",
             "restart when idle",
-            id="log_restart",
-            tooltip="Let an engine of another version end after its queue, and start ours then.",
+            "Let an engine of another version end after its queue, and start ours then.",
         ),
-        *bind("reload"),
-    ]
+        "reload",
+    )
     DEFAULT_CSS = """
     EngineLogScreen #status { height: 6; background: $surface; }
     EngineLogScreen #below { layout: vertical; height: 1fr; }
@@ -214,8 +194,10 @@ class EngineLogScreen(WorkScreen):
             log.clear()
             new = len(model.engine_lines)
         if new > 0:
-            for level, text in list(model.engine_lines)[-new:]:
-                log.extend([f"{level:<8}{text}" if level else text], style=LEVEL_STYLES.get(level.lower(), ""))
+            fresh = list(model.engine_lines)[-new:]
+            log.extend(
+                [(f"{level:<8}{text}" if level else text, LEVEL_STYLES.get(level.lower(), "")) for level, text in fresh]
+            )
         self._lines_seen = model.engine_line_count
 
     # -- keys -------------------------------------------------------------------------------------------
@@ -233,7 +215,7 @@ class EngineLogScreen(WorkScreen):
         """Open the highlighted run."""
         run = self._chosen_run()
         if run is None:
-            self.notify("The queue is empty", markup=False)
+            self.notify("The queue is empty")
         else:
             self.workbench.open_screen("run", run_id=run.id)
 
@@ -245,13 +227,9 @@ class EngineLogScreen(WorkScreen):
         """Cancel the highlighted run."""
         run = self._chosen_run()
         if run is None:
-            self.notify("The queue is empty", markup=False)
+            self.notify("The queue is empty")
         else:
-            self.run_worker(self._cancel(run.id), exit_on_error=False)
-
-    async def _cancel(self, run_id: str) -> None:
-        if await self.workbench.ask_engine("The run was not cancelled", requests.Cancel, run_id=run_id):
-            self.notify("Cancelling", timeout=3, markup=False)
+            self.workbench.cancel([run.id])
 
     def action_cancel_all(self) -> None:
         """Ask, then cancel everything."""
@@ -262,27 +240,27 @@ class EngineLogScreen(WorkScreen):
 
         count = len(self.workbench.model.active_runs())
         if not count:
-            self.notify("The queue is empty", markup=False)
+            self.notify("The queue is empty")
             return
         question = f"Cancel {count} {'run' if count == 1 else 'runs'}?"
         if await self.app.push_screen_wait(ConfirmScreen(question, "What was measured before is kept.")):
-            await self._cancel("")
+            self.workbench.cancel([""])
 
     def action_start_engine(self) -> None:
         """Look for an engine now."""
         link = self.workbench.link
         if link is None or link.connected:
-            self.notify("The engine is connected", markup=False)
+            self.notify("The engine is connected")
             return
         link.reconnect(start=True)
-        self.notify("Looking for the engine, starting one if need be", markup=False)
+        self.notify("Looking for the engine, starting one if need be")
 
     def action_restart_engine(self) -> None:
         """Replace an engine of another version when it is idle."""
         if self.workbench.model.connection.state == "mismatch":
             self.workbench.restart_engine_when_idle()
         else:
-            self.notify("The engine is of this version; there is no need to restart it", markup=False)
+            self.notify("The engine is of this version; there is no need to restart it")
 
     def action_reload(self) -> None:
         """Fetch the log and the state again."""

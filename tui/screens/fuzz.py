@@ -6,7 +6,6 @@ a thread. On a wide terminal the failure stands beside the cases, on a narrow on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
@@ -24,7 +23,7 @@ from aisp.store.text import clean_line
 from aisp.tui import fuzzes, plain
 from aisp.tui.aside import begin
 from aisp.tui.fuzzes import FuzzView
-from aisp.tui.keymap import bind
+from aisp.tui.keymap import Key, bind
 from aisp.tui.screens.base import WorkScreen, entitle
 from aisp.tui.screens.source import SourceView
 from aisp.tui.themes import style_of
@@ -46,17 +45,6 @@ BAR_CELLS = 20
 SHORT_HEAD = 7  # cells of a strategy's name on a narrow terminal
 
 
-class StyledLog(LogPane):
-    """A log whose lines have styles of their own, and are taken all at once: a call per line would repaint per line."""
-
-    def extend_styled(self, lines: Sequence[tuple[str, str]]) -> None:
-        """Add lines with their styles (see tui.themes.style_of) at the end; a line has no newline in it."""
-        self.extend([line for line, _ in lines])
-        kept = min(len(lines), self.line_count)
-        for at in range(-kept, 0):
-            self._lines[at] = (self._lines[at][0], lines[at][1])
-
-
 class FuzzScreen(WorkScreen):
     """See the module.
 
@@ -65,11 +53,29 @@ class FuzzScreen(WorkScreen):
         fuzz_id: the one to show first; "" for the newest, also when a newer one comes.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *bind("fuzz_start", "fuzz_stop", "failure", "script", "copy_script", "replay", "fuzz_only"),
-        *bind("fuzz_rung", "fuzz_rung_before", "fuzz_earlier", "fuzz_later", "next_failure", "previous_failure"),
-        *bind("diff", "edit", "history", "trust"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bind(
+        Key(
+            "start", "r", "fuzz", "Try the chosen rung, or all of them, on 200 drawn cases against the fp64 reference."
+        ),
+        Key("stop", "x", "stop", "Stop the fuzz; what was judged is kept."),
+        Key("failure", "enter", "read", "Read all about the highlighted failure, and go back.", "⏎"),
+        Key("script", "s", "script", "Show the highlighted failure's script whole, and go back."),
+        Key("copy", "y", "copy", "Copy the highlighted failure's script; what was found, where nothing failed."),
+        Key(
+            "replay",
+            "p",
+            "replay",
+            "Do the highlighted failure again from its stored sources, and say what became of it.",
+        ),
+        Key("only", "o", "failing", "Show only the failing cases, or every case."),
+        Key("pick_rung(1)", "right_square_bracket", "rung", "Show the next rung alone, after the last all.", "[ ]"),
+        Key("pick_rung(-1)", "left_square_bracket", "", "Show the rung before alone, before the first all."),
+        Key("pick_fuzz(1)", "left_curly_bracket", "earlier fuzz", "Show the fuzz before this one.", "{ }"),
+        Key("pick_fuzz(-1)", "right_curly_bracket", "", "Show the fuzz after this one."),
+        Key("step_failure(1)", "n", "", "Go to the next failure."),
+        Key("step_failure(-1)", "N", "", "Go to the failure before."),
+        *("diff", "edit", "history", "trust"),
+    )
     own_keys_first = True
     AUTO_FOCUS = ""  # `draw` knows which pane has something to walk through
     DEFAULT_CSS = """
@@ -110,7 +116,6 @@ class FuzzScreen(WorkScreen):
         self._refused = ""  # why the engine did not start a fuzz
         self._ended: set[str] = set()
         self._cases_told: tuple[str, str, bool, int] = ("", "", False, 0)  # fuzz, rung, only, cases that were drawn
-        self._detail_told: tuple[object, ...] = ()
         self._newest: str | None = None  # failure at the top of the list
         self._replaying: set[str] = set()  # failures whose replay was asked for here and has not ended
         self._replay_ids: dict[str, str] = {}  # failure by the id of its replay
@@ -135,7 +140,7 @@ class FuzzScreen(WorkScreen):
         yield LiveTable(id="tally", name="Tally", empty="no rungs yet")
         with Container(id="panes"):
             with Vertical(id="stream"):
-                yield StyledLog(id="cases", classes="pane", empty="no case to show")
+                yield LogPane(id="cases", classes="pane", empty="no case to show")
                 table = LiveTable(id="failures", classes="pane", empty="no case has failed")
                 table.columns = [
                     Column("sign", "", 1),
@@ -145,7 +150,7 @@ class FuzzScreen(WorkScreen):
                     Column("finding", "finding", 12),
                 ]
                 yield table
-            yield StyledLog(id="detail", classes="pane", empty="nothing to tell yet")
+            yield LogPane(id="detail", classes="pane", empty="nothing to tell yet")
         yield SourceView(id="script", classes="pane")
         yield Static(id="empty", markup=False)
 
@@ -164,9 +169,9 @@ class FuzzScreen(WorkScreen):
             self._draw_detail()
 
     @property
-    def cases(self) -> StyledLog:
+    def cases(self) -> LogPane:
         """The cases as they come."""
-        return self.query_one("#cases", StyledLog)
+        return self.query_one("#cases", LogPane)
 
     @property
     def table(self) -> LiveTable:
@@ -219,7 +224,7 @@ class FuzzScreen(WorkScreen):
         try:
             found = await self.workbench.stored(partial(fuzzes.read_failures, fuzz_id=fuzz.id))
         except Exception as error:
-            self._problem = clean_line(f"The failures cannot be read: {error}")
+            self._problem = f"The failures cannot be read: {error}"
             found = None
         for failure in found or []:
             fuzz.take_failure(failure, shrunk=True)
@@ -288,7 +293,7 @@ class FuzzScreen(WorkScreen):
         fuzz, ascii = self.fuzz, self.workbench.ascii
         title, state, note = (self.query_one(f"#{name}", TextRows) for name in ("title", "state", "note"))
         if fuzz is None:
-            title.show([Text(clean_line(self._target_id))])
+            title.show([Text(self._target_id)])
             state.show([Text("no fuzz yet")])
             note.display = False
             return
@@ -318,8 +323,7 @@ class FuzzScreen(WorkScreen):
         columns.append(Column("worst", "worst right" if wide else "worst", None, "right"))
         if careless:
             columns.append(Column("careless", "careless oracle" if wide else "carel.", None))
-        if columns != table.columns:
-            table.columns = columns
+        table.columns = columns
         rows: list[tuple[str, list[Cell]]] = []
         mark = "> " if ascii else "▸ "
         for name, rung in fuzz.rungs.items():
@@ -360,7 +364,7 @@ class FuzzScreen(WorkScreen):
             if self._rung in ("", case.rung) and (case.verdict.failing or not self._only):
                 line = fuzzes.case_line(case, ascii, with_rung=not alone)
                 lines.append((line, fuzzes.case_style(case.verdict)))
-        pane.extend_styled(lines)
+        pane.extend(lines)
         which = "Failing cases" if self._only else "Cases"
         of = f" of {self._rung}" if self._rung else ""
         told = (
@@ -415,7 +419,7 @@ class FuzzScreen(WorkScreen):
         fuzz = self.fuzz
         if not self.is_mounted or fuzz is None:
             return
-        pane, failure, ascii = self.query_one("#detail", StyledLog), self.failure, self.workbench.ascii
+        pane, failure, ascii = self.query_one("#detail", LogPane), self.failure, self.workbench.ascii
         # Out of sight it has no width yet: it will have the screen's.
         width = max(20, (pane.inner_width if pane.size.width else self.size.width - 2) - 1)
         if failure is not None:
@@ -426,16 +430,8 @@ class FuzzScreen(WorkScreen):
         else:
             lines = fuzzes.summary_lines(fuzz, ascii, width)
             title = "What is said"
-        told = (self.app.theme, width, fuzz.id, failure.id if failure is not None else "", *lines)
-        if told != self._detail_told:
-            same, top = self._detail_told[2:4] == told[2:4], pane.top
-            self._detail_told = told
-            pane.clear()
-            pane.extend_styled(lines)
-            if same:
-                pane.go_to(top)
-            else:
-                pane.action_oldest()
+        about = (fuzz.id, failure.id if failure is not None else "")
+        pane.tell((self.app.theme, width, *lines), lambda: lines, about=about)
         entitle(pane, title)
         if self.has_class("-script"):
             self._show_script()
@@ -460,7 +456,7 @@ class FuzzScreen(WorkScreen):
                 continue
             del self._replay_ids[replay_id]
             self._replaying.discard(failure_id)
-            self.notify(text, title="Replay", timeout=10, markup=False)
+            self.notify(text, title="Replay", timeout=10)
 
     # -- keys -------------------------------------------------------------------------------------------
 
@@ -480,7 +476,7 @@ class FuzzScreen(WorkScreen):
             self._close_reading()
             return
         if self.fuzz is None:
-            self.notify("There is no fuzz yet: r starts one", severity="warning", markup=False)
+            self.notify("There is no fuzz yet: r starts one", severity="warning")
             return
         self.add_class("-reading")
         self.query_one("#detail").focus()
@@ -516,7 +512,7 @@ class FuzzScreen(WorkScreen):
             return
         failure = self.failure
         if failure is None or not failure.script:
-            self.notify("No failure with a script is highlighted", severity="warning", markup=False)
+            self.notify("No failure with a script is highlighted", severity="warning")
             return
         self.add_class("-script")
         self._show_script()
@@ -562,7 +558,7 @@ class FuzzScreen(WorkScreen):
         fuzz, known = self.fuzz, self.all_fuzzes
         at = known.index(fuzz) + by if fuzz is not None else 0
         if fuzz is None or not 0 <= at < len(known):
-            self.notify("There is no other fuzz on that side", timeout=3, markup=False)
+            self.notify("There is no other fuzz on that side", timeout=3)
             return
         self._fuzz_id = known[at].id if at else ""
         self.draw()
@@ -571,7 +567,7 @@ class FuzzScreen(WorkScreen):
         """Start a fuzz of the chosen rung, or of all."""
         live = [fuzz for fuzz in self.workbench.model.fuzzes_of(self._target_id) if not fuzz.state.final]
         if live:
-            self.notify("A fuzz of this target is under way; x stops it", timeout=4, markup=False)
+            self.notify("A fuzz of this target is under way; x stops it", timeout=4)
             return
         begin(self, self._start, group="start", exclusive=True)
 
@@ -590,31 +586,31 @@ class FuzzScreen(WorkScreen):
         )
         if reply is not None:
             self._fuzz_id = ""
-            self.notify("The fuzz starts once its device is free", timeout=4, markup=False)
+            self.notify("The fuzz starts once its device is free", timeout=4)
         self.draw()
 
     def _say_why(self, why: str) -> None:
-        self._refused = clean_line(why)
+        self._refused = why
 
     def action_stop(self) -> None:
         """Stop the fuzz that is shown."""
         fuzz = self.fuzz
         if fuzz is None or fuzz.state.final:
-            self.notify("No fuzz is under way here", timeout=3, markup=False)
+            self.notify("No fuzz is under way here", timeout=3)
             return
         begin(self, partial(self._stop, fuzz.id), group="stop", exclusive=True)
 
     async def _stop(self, fuzz_id: str) -> None:
         if await self.workbench.ask_engine("The fuzz was not stopped", requests.Cancel, run_id=fuzz_id) is not None:
-            self.notify("Stopping; what was judged is kept", timeout=4, markup=False)
+            self.notify("Stopping; what was judged is kept", timeout=4)
 
     def action_replay(self) -> None:
         """Do the highlighted failure again."""
         failure = self.failure
         if failure is None:
-            self.notify("Highlight a failure first", severity="warning", markup=False)
+            self.notify("Highlight a failure first", severity="warning")
         elif failure.id in self._replaying:
-            self.notify("It is being done again already", timeout=3, markup=False)
+            self.notify("It is being done again already", timeout=3)
         else:
             begin(self, partial(self._replay, failure.id), group="replay")
 

@@ -15,8 +15,7 @@ from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from aisp.store.text import clean_line
-from aisp.tui.keymap import EVERYWHERE, KEYS, bind, key_names
+from aisp.tui.keymap import EVERYWHERE, KEYS, Key, bind, key_names
 
 
 def sentence_of(binding: Binding) -> str:
@@ -114,7 +113,9 @@ def _grid(rows: list[Row]) -> Table:
 class HelpScreen(ModalScreen[None]):
     """A panel over `subject`."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bind("close")]
+    BINDINGS: ClassVar[list[BindingType]] = bind(
+        Key("dismiss_panel", "escape,q,question_mark", "close", "Close this panel.", "esc")
+    )
     DEFAULT_CSS = """
     HelpScreen { align: center middle; }
     HelpScreen #help { width: 84; max-width: 96%; height: auto; max-height: 90%; border: round $accent;
@@ -131,7 +132,7 @@ class HelpScreen(ModalScreen[None]):
         with VerticalScroll(id="help") as panel:
             panel.border_title = "Keys (escape closes)"
             for title, rows in self._sections:
-                yield Static(Text(clean_line(title), style="bold underline"), markup=False)
+                yield Static(Text(title, style="bold underline"), markup=False)
                 yield Static(_grid(rows), markup=False, classes="rows")
 
     def on_mount(self) -> None:

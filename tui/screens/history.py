@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
 from textual import events
@@ -20,7 +20,7 @@ from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.aside import begin
 from aisp.tui.findings import bar_sign, cheats_text
-from aisp.tui.keymap import bind
+from aisp.tui.keymap import Key, bind
 from aisp.tui.results import CHEAT, STATE_WORDS, state_words
 from aisp.tui.screens import Source
 from aisp.tui.screens.base import WorkScreen, entitle
@@ -45,10 +45,16 @@ def results_of(target_id: str, history: History) -> list[Reading]:
 class HistoryScreen(WorkScreen):
     """See the module."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *bind("open_run", "mark", "diff_runs", "next_rung_plot", "previous_rung_plot", "run_quick", "run_full"),
-        *bind("run_trust", "checks", "cancel", "watch", "edit"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bind(
+        Key("open_run", "enter", "open run", "Open the stored run.", "⏎"),
+        Key("mark", "m,space", "mark", "Mark a run; the diff compares the sources of the two marked last."),
+        Key(
+            "diff_runs", "d", "diff", "Compare the sources of the two marked runs, or of the highlighted run with now."
+        ),
+        Key("plot_rung(1)", "right_square_bracket", "rung", "Plot the next rung.", "[ ]"),
+        Key("plot_rung(-1)", "left_square_bracket", "", "Plot the rung before."),
+        *("run_quick", "run_full", "run_trust", "checks", "cancel", "watch", "edit"),
+    )
     DEFAULT_CSS = """
     HistoryScreen #panes { height: 1fr; layout: vertical; }
     HistoryScreen #runs { height: 1fr; width: 1fr; }
@@ -200,9 +206,9 @@ class HistoryScreen(WorkScreen):
                         plain.speedup(headline.speedup, headline.low, headline.high) if headline else plain.DASH,
                         plain.number(lead_ms),
                         plain.number(base.median_ms) if base is not None else plain.DASH,
-                        clean_line(result.record.device),
+                        result.record.device,
                         result.record.snapshot[:8] or plain.DASH,
-                        clean_line(note),
+                        note,
                     ],
                 )
             )
@@ -287,7 +293,7 @@ class HistoryScreen(WorkScreen):
                 points.append(Point(arm.median_ms, arm.low_ms, arm.high_ms))
         at = rungs.index(self._rung) + 1
         what = f"medians in ms on {alike[0].record.device}, case {alike[0].record.case}"
-        box.border_title = Content(f"{clean_line(self._rung)}: {what}, oldest run first")
+        box.border_title = Content(f"{self._rung}: {what}, oldest run first")
         box.border_subtitle = f"rung {at} of {len(rungs)}"
         self._plot.show(points, ascii_only=self.workbench.ascii)
 
@@ -313,7 +319,7 @@ class HistoryScreen(WorkScreen):
         result = self._highlighted()
         note = "" if result is None else self._note(result)
         width = max(0, self.table.size.width - 4)
-        self.table.border_subtitle = Content(plain.fit(clean_line(note), width))
+        self.table.border_subtitle = Content(plain.fit(note, width))
 
     def _highlighted(self) -> Reading | None:
         key = self.table.cursor_key
@@ -325,11 +331,11 @@ class HistoryScreen(WorkScreen):
         if result is not None:
             self.workbench.open_screen("run", run_id=result.id)
 
-    def action_trust(self) -> None:
-        """Show whether the highlighted run may be believed."""
+    def opened_about(self, name: str) -> dict[str, Any] | None:
+        if name != "trust":
+            return super().opened_about(name)
         result = self._highlighted()
-        run_id = result.id if result is not None else ""
-        self.workbench.open_screen("trust", target_id=self._target_id, run_id=run_id)
+        return {"target_id": self._target_id, "run_id": result.id if result is not None else ""}
 
     def action_mark(self) -> None:
         """Mark or unmark the run; a third mark takes the place of the oldest."""
@@ -356,7 +362,7 @@ class HistoryScreen(WorkScreen):
             newer = highlighted
             pair = (highlighted.record.snapshot, "")
         else:
-            self.notify("Highlight a run first", severity="warning", markup=False)
+            self.notify("Highlight a run first", severity="warning")
             return
         name = newer.lead.rung if newer.lead is not None else "optimized"
         self.workbench.open_diff(self._target_id, Source(name, pair[0]), Source(name, pair[1]))

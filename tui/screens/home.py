@@ -19,7 +19,7 @@ from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import Input, Static
 
@@ -33,10 +33,11 @@ from aisp.tui import plain
 from aisp.tui.aside import begin
 from aisp.tui.earlier import environment
 from aisp.tui.findings import bar_sign, cheats_text
-from aisp.tui.keymap import TARGET, bind
+from aisp.tui.keymap import TARGET, Key, bind
 from aisp.tui.model import BASELINE, RunView
 from aisp.tui.results import CHEAT, STATE_WORDS, state_words
-from aisp.tui.screens.base import WorkScreen, entitle
+from aisp.tui.screens.base import ScrollPane, entitle
+from aisp.tui.screens.folding import FoldingScreen, folding_keys
 from aisp.tui.themes import verdict_style, verdict_text
 from aisp.tui.widgets.table import Cell, Column, LiveTable
 
@@ -95,19 +96,16 @@ class FilterInput(Input):
     ALLOW_MAXIMIZE = False
 
 
-class Details(VerticalScroll):
-    """What is known of the highlighted row."""
-
-    can_focus = True
-    ALLOW_MAXIMIZE = True
-
-
-class HomeScreen(WorkScreen):
+class HomeScreen(FoldingScreen):
     """See the module."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *bind("leave", "lesson", *TARGET, "filter", "fold", "unfold", "toggle_fold", "fold_all", "reload")
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bind(
+        Key("leave", "q", "quit", "Leave the app; runs and watches go on in the engine."),
+        *("lesson", *TARGET),
+        Key("filter", "slash", "filter", "Show only what contains the words you type; escape clears.", "/"),
+        *folding_keys("chapter"),
+        "reload",
+    )
     back_label = ""  # there is nothing behind this screen; escape clears the filter
     DEFAULT_CSS = """
     HomeScreen #panes { height: 1fr; }
@@ -121,7 +119,6 @@ class HomeScreen(WorkScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self._folded: set[str] = set()
         self._filter = ""
         self._shown_details = ""
         self._title = ""
@@ -147,13 +144,13 @@ class HomeScreen(WorkScreen):
                 yield FilterInput(
                     placeholder="words of a chapter's title, or of a target's id, title or techniques", id="filter"
                 )
-            with Details(id="details", classes="pane"):
+            with ScrollPane(id="details", classes="pane"):
                 yield Static(id="about", markup=False)
 
     def on_mount(self) -> None:
         self.query_one("#details").border_title = "Details"
         self.table.focus()
-        self._fill()
+        self.draw()
 
     @property
     def table(self) -> LiveTable:
@@ -164,7 +161,7 @@ class HomeScreen(WorkScreen):
         width = event.size.width
         self.set_class(width < BESIDE_COLUMNS, "-stacked")
         if self._arrange(width):
-            self._fill()
+            self.draw()
 
     def _arrange(self, width: int) -> bool:
         """Give the tree its columns; whether they changed."""
@@ -173,8 +170,7 @@ class HomeScreen(WorkScreen):
         cheats = bool(targets) and all(any(rung.role is Role.CHEAT for rung in one.rungs) for one in targets)
         columns = columns_for(width, cheats=cheats)
         changed = columns != self.table.columns
-        if changed:
-            self.table.columns = columns
+        self.table.columns = columns
         return changed
 
     # -- what is highlighted -----------------------------------------------------------------------------------
@@ -207,7 +203,7 @@ class HomeScreen(WorkScreen):
         if self.is_mounted and "catalog" in names:
             self._arrange(self.size.width)
         if self.is_mounted and (not names or names & SHOWN):
-            self._fill()
+            self.draw()
 
     def theme_changed(self) -> None:
         self._shown_details = ""
@@ -221,7 +217,8 @@ class HomeScreen(WorkScreen):
         """The last result, and a newer attempt that says nothing."""
         return self.workbench.last(target_id, self._runs.get(target_id, ()))
 
-    def _fill(self) -> None:
+    def draw(self) -> None:
+        """Draw the tree, and what is known of its highlighted row."""
         model = self.workbench.model
         # The runs of each target, and the newest unended one: one pass over the runs.
         self._runs: dict[str, list[RunView]] = {}
@@ -233,7 +230,7 @@ class HomeScreen(WorkScreen):
         catalog = self.workbench.catalog
         if catalog is not None and not rows:
             table.empty = (
-                f"Nothing contains “{clean_line(self._filter)}”; escape clears the filter"
+                f"Nothing contains “{self._filter}”; escape clears the filter"
                 if self._filter
                 else "No targets here; `aisp new NAME` makes one"
             )
@@ -244,7 +241,7 @@ class HomeScreen(WorkScreen):
             table.move_to(next((key for key, _ in rows if key.startswith("target ")), ""))
         shown = sum(1 for key, _ in rows if key.startswith("target "))
         if self._filter:
-            entitle(table, f"Targets with “{clean_line(self._filter, limit=24)}”: {shown}")
+            entitle(table, f"Targets with “{plain.fit(self._filter, 24)}”: {shown}")
         else:
             entitle(table, "Targets")
         self._describe()
@@ -257,7 +254,7 @@ class HomeScreen(WorkScreen):
         titled = self.size.width >= TITLE_COLUMNS
 
         def row(name: Text, title: str = "", verdict: Cell = "", sol: Cell = "") -> list[Cell]:
-            return [name, *([clean_line(title)] if titled else []), verdict, sol]
+            return [name, *([title] if titled else []), verdict, sol]
 
         opened, closed = ("-", "+") if ascii_only else ("▾", "▸")
         by_chapter: dict[str, list[Target]] = {}
@@ -266,35 +263,29 @@ class HomeScreen(WorkScreen):
             if self._wanted(target, titles.get(target.chapter, "")):
                 by_chapter.setdefault(target.chapter, []).append(target)
         if catalog.problems and not self._filter:
-            folded = PROBLEMS in self._folded
+            folded = PROBLEMS in self.folded
             label = f"{closed if folded else opened} Problems ({len(catalog.problems)})"
             yield f"problems {PROBLEMS}", row(Text(label, style="bold"))
             if not folded:
                 for index, problem in enumerate(catalog.problems):
                     name = f"{problem.path.parent.name}/{problem.path.name}"
-                    yield f"problem {index}", row(Text(f"  {clean_line(name)}"), problem.message)
+                    yield f"problem {index}", row(Text(f"  {name}"), problem.message)
         for chapter in catalog.chapters:
             targets = by_chapter.get(chapter.id, [])
             if not targets:
                 continue
-            folded = chapter.id in self._folded and not self._filter
-            title = clean_line(chapter.title)
+            folded = chapter.id in self.folded and not self._filter
             head = Text(f"{closed if folded else opened} ")
-            head.append(clean_line(chapter.id), style="bold")
-            if title and title.lower() != chapter.id.lower():
-                head.append(f" {title}")
-            yield f"chapter {chapter.id}", row(head, "", *self._chapter_cells(targets, folded))
+            head.append(chapter.id, style="bold")
+            if chapter.title and chapter.title.lower() != chapter.id.lower():
+                head.append(f" {chapter.title}")
+            yield f"chapter {chapter.id}", row(head, "", Text(str(len(targets)), style="dim") if folded else "")
             if not folded:
                 for target in targets:
                     yield (
                         f"target {target.id}",
-                        row(Text(f"  {clean_line(target.name)}"), target.title, *self._cells(target)),
+                        row(Text(f"  {target.name}"), target.title, *self._cells(target)),
                     )
-
-    def _chapter_cells(self, targets: list[Target], folded: bool) -> list[Cell]:
-        if not folded:
-            return ["", ""]
-        return [Text(str(len(targets)), style="dim"), ""]
 
     def _wanted(self, target: Target, chapter: str) -> bool:
         words = self._filter.lower().split()
@@ -348,7 +339,7 @@ class HomeScreen(WorkScreen):
     def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
         message.stop()
         self._describe()
-        self.query_one("#details", Details).scroll_home(animate=False)
+        self.query_one("#details", ScrollPane).scroll_home(animate=False)
         self.refresh_bindings()
 
     def _describe(self) -> None:
@@ -360,11 +351,11 @@ class HomeScreen(WorkScreen):
             if kind == "target":
                 target = self.workbench.target(name)
                 if target is not None:
-                    title, parts = clean_line(target.id), self._about_target(target)
+                    title, parts = target.id, self._about_target(target)
             elif kind == "chapter":
                 chapter = next((chapter for chapter in catalog.chapters if chapter.id == name), None)
                 if chapter is not None:
-                    title, parts = clean_line(chapter.id), self._about_chapter(catalog, chapter)
+                    title, parts = chapter.id, self._about_chapter(catalog, chapter)
             elif kind == "problem":
                 title, parts = "Problem", [about_problem(catalog.problems[int(name)])]
             elif kind == "problems":
@@ -372,7 +363,7 @@ class HomeScreen(WorkScreen):
                 parts = [Text("These folders look like targets but could not be loaded; all others work.\n")]
                 for problem in catalog.problems:
                     parts += [about_problem(problem), Text("")]
-        details = self.query_one("#details", Details)
+        details = self.query_one("#details", ScrollPane)
         if self._title != title:
             self._title = title
             details.border_title = Content(title)
@@ -394,7 +385,7 @@ class HomeScreen(WorkScreen):
         active = self._active.get(target.id)
         if active is not None:
             step = active.running_step
-            doing = f", {clean_line(step.name)} {clean_line(step.arm)}".rstrip() if step is not None else ""
+            doing = f", {step.name} {step.arm}".rstrip() if step is not None else ""
             head.append(f"\nNow {STATE_WORDS[active.record.state]}{doing}; x cancels")
         missing = app.missing(target)
         if missing:
@@ -426,22 +417,22 @@ class HomeScreen(WorkScreen):
         tried = Text()
         if attempt is not None:
             tried.append(f"Last try {plain.local_time(attempt.record.wall)}: {STATE_WORDS[attempt.record.state]}: ")
-            tried.append(f"{clean_line(attempt.record.reason) or plain.DASH}\n")
+            tried.append(f"{attempt.record.reason or plain.DASH}\n")
         if result is None:
             if attempt is not None:
                 return tried
             return Text("Not run yet: r runs it quickly, R in full\n")
         how = "quick" if result.record.quick else "full"
-        where = clean_line(result.record.device)
+        where = result.record.device
         if case := result.unusual_case(target):
             where += f", case {case}"
         text = Text(f"Last run {plain.local_time(result.record.wall)}, {how}, {where}\n", style="dim")
         if result.record.state is not State.OK:
             text.append(f"{state_words(result.record.state)}: ", style="not dim bold")
-            text.append(f"{clean_line(result.record.reason) or plain.DASH}\n", style="not dim")
+            text.append(f"{result.record.reason or plain.DASH}\n", style="not dim")
         elif result.record.validity.suspect:
             text.append("suspect: ", style="not dim bold")
-            text.append(f"{clean_line(result.record.reason) or 'v says why'}\n", style="not dim")
+            text.append(f"{result.record.reason or 'v says why'}\n", style="not dim")
         lines = Text()
         held, caught = self.workbench.held(target), result.caught
         barred = {*held, *caught}
@@ -520,54 +511,28 @@ class HomeScreen(WorkScreen):
 
     def on_live_table_chosen(self, message: LiveTable.Chosen) -> None:
         message.stop()
-        self.action_lesson()
+        self.action_open("lesson")
 
-    def action_lesson(self) -> None:
-        """Open the lesson; fold or unfold a chapter."""
-        if self.target_id:
-            self._open_for_target("lesson")
-        else:
+    def action_open(self, name: str) -> None:
+        """Open a screen; of a chapter that has no lesson, fold or unfold it."""
+        if name == "lesson" and not self.target_id:
             self.action_toggle_fold()
+        else:
+            super().action_open(name)
 
-    def _group(self) -> str:
-        """The chapter (or problems) that the highlighted row belongs to."""
+    def group(self) -> str:
         kind, _, name = self._key.partition(" ")
         if kind == "target":
             target = self.workbench.target(name)
             return target.chapter if target is not None else ""
         return PROBLEMS if kind in ("problem", "problems") else name
 
-    def action_fold(self) -> None:
-        """Fold the chapter and highlight it."""
-        group = self._group()
-        if group:
-            self._folded.add(group)
-            self._fill()
-            self.table.move_to(f"{'problems' if group == PROBLEMS else 'chapter'} {group}")
-
-    def action_unfold(self) -> None:
-        """Unfold the chapter."""
-        self._folded.discard(self._group())
-        self._fill()
-
-    def action_toggle_fold(self) -> None:
-        """Fold or unfold the chapter."""
-        if self._group() in self._folded:
-            self.action_unfold()
-        else:
-            self.action_fold()
-
-    def action_fold_all(self) -> None:
-        """Fold every chapter, or unfold them all."""
+    def groups(self) -> list[str]:
         catalog = self.workbench.catalog
-        if catalog is None:
-            return
-        group = self._group()
-        everything = {chapter.id for chapter in catalog.chapters}
-        self._folded = set() if everything <= self._folded else everything
-        self._fill()
-        if self._folded and group and group != PROBLEMS:
-            self.table.move_to(f"chapter {group}")
+        return [chapter.id for chapter in catalog.chapters] if catalog is not None else []
+
+    def head(self, group: str) -> str:
+        return f"{'problems' if group == PROBLEMS else 'chapter'} {group}"
 
     def action_filter(self) -> None:
         """Open the filter line."""
@@ -577,8 +542,8 @@ class HomeScreen(WorkScreen):
 
     def on_input_changed(self, message: Input.Changed) -> None:
         message.stop()
-        self._filter = message.value
-        self._fill()
+        self._filter = clean_line(message.value)
+        self.draw()
 
     def on_input_submitted(self, message: Input.Submitted) -> None:
         """Enter keeps the filter and goes back to the tree."""
@@ -593,7 +558,7 @@ class HomeScreen(WorkScreen):
         self._filter = ""
         field.remove_class("-shown")
         self.table.focus()
-        self._fill()
+        self.draw()
 
     async def action_back(self) -> None:
         """Leave the zoom, then the filter."""
@@ -620,7 +585,7 @@ def needs_text(target: Target) -> str:
     text = "a CPU, which checks Triton and does not time it" if checked else "a CPU" if on_gpu else "nothing but a CPU"
     alike: dict[str, list[str]] = {}  # names of rungs, by what they need
     for rung in on_gpu:
-        alike.setdefault(_gpus_text(rung.needs), []).append(clean_line(rung.name))
+        alike.setdefault(_gpus_text(rung.needs), []).append(rung.name)
     for needed, (first, *rest) in alike.items():
         others = f" and {len(rest)} other rung{'' if len(rest) == 1 else 's'}" if rest else ""
         text += f"; for {first}{others} {needed}"
@@ -642,7 +607,7 @@ def prediction_text(said: Answer, expect: Expectation) -> str:
         case Says.QUARANTINED:
             return "not answered: a rung is in quarantine"
         case Says.ELSEWHERE:
-            return f"not measured there; {speedup} on {clean_line(said.on) or 'another machine'}"
+            return f"not measured there; {speedup} on {said.on or 'another machine'}"
         case Says.PORTABLE:
             return f"not answered, {speedup} with the policy portable"
         case Says.DOUBTED:
@@ -666,10 +631,10 @@ def comparison_text(item: Comparison, ascii_only: bool) -> Text:
     """One comparison on a line: sign, speed-up with interval, verdict, and why there is none."""
     text = verdict_text(item.verdict.value, None, ascii_only)
     text.append(f" {plain.speedup(item.speedup, item.low, item.high)}  {item.verdict.value}  ")
-    text.append(clean_line(item.rung), style="bold")
-    text.append(f" against {clean_line(item.baseline)}", style="dim")
+    text.append(item.rung, style="bold")
+    text.append(f" against {item.baseline}", style="dim")
     if item.note and not item.verdict.decided:
-        text.append(f"\n  {clean_line(item.note)}")
+        text.append(f"\n  {item.note}")
     return text
 
 
@@ -693,10 +658,10 @@ _EMPHASIS = re.compile(r"(?<!\w)[*_]([^*_\s][^*_]*)[*_](?!\w)")
 
 
 def paragraphs(markdown: str) -> str:
-    """A README's prose for a narrow pane: joined lines; no emphasis, addresses of links or tables."""
+    """A README's clean prose for a narrow pane: joined lines; no emphasis, addresses of links or tables."""
     out: list[str] = []
     joined = False  # whether the next line goes on with the paragraph
-    for raw in clean(markdown).splitlines():
+    for raw in markdown.splitlines():
         line = _unmarked(raw)
         if line.startswith("|"):
             joined = False
@@ -712,7 +677,7 @@ def paragraphs(markdown: str) -> str:
 
 def _unmarked(raw: str) -> str:
     """A line without marks of emphasis and addresses of links."""
-    line = _LINK.sub(r"\1", clean_line(raw)).replace("**", "").replace("`", "")
+    line = _LINK.sub(r"\1", " ".join(raw.split())).replace("**", "").replace("`", "")
     return _EMPHASIS.sub(r"\1", line)
 
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Container, VerticalScroll
+from textual.containers import Container
 from textual.content import Content
 from textual.widgets import ContentSwitcher, Markdown, Static
 
@@ -27,11 +27,11 @@ from aisp.tui import plain, readings
 from aisp.tui.aside import aside, begin
 from aisp.tui.earlier import standing
 from aisp.tui.findings import bar_sign
-from aisp.tui.keymap import TARGET, bind
+from aisp.tui.keymap import TARGET, Key, bind
 from aisp.tui.model import BASELINE, RunView, stored_run
 from aisp.tui.results import STATE_WORDS, quality_notes, state_words, timing_words
 from aisp.tui.screens import Source
-from aisp.tui.screens.base import WorkScreen, entitle, refusal_command
+from aisp.tui.screens.base import ScrollPane, WorkScreen, entitle, refusal_command
 from aisp.tui.screens.source import SourceView
 from aisp.tui.themes import verdict_style, verdict_text
 from aisp.tui.widgets.lines import Refitted
@@ -70,23 +70,21 @@ def read_source(path: Path) -> str:
         with path.open("rb") as source:
             return clean(source.read(MAX_FILE_BYTES), limit=MAX_FILE_BYTES)
     except OSError as error:
-        return f"{path} cannot be read: {error.strerror}"
-
-
-class LessonText(VerticalScroll):
-    """The scrolling pane around the text."""
-
-    can_focus = True
-    ALLOW_MAXIMIZE = True
+        return clean_line(f"{path} cannot be read: {error.strerror}")
 
 
 class LessonScreen(WorkScreen):
     """See the module."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *bind("source", "diff", "run_quick", "trust", "lesson_text", "next_rung", "previous_rung", "lesson_samples"),
-        *bind(*(name for name in TARGET if name not in ("diff", "run_quick", "trust"))),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bind(
+        Key("source", "enter,s", "source", "Show the highlighted rung's source beside the lesson.", "⏎"),
+        *("diff", "run_quick", "trust"),
+        Key("lesson_text", "m", "text", "Show the lesson's text in the place of the source, and back."),
+        Key("step_rung(1)", "right_square_bracket", "rung", "Go to the next rung.", "[ ]"),
+        Key("step_rung(-1)", "left_square_bracket", "", "Go to the rung before."),
+        Key("samples", "i", "samples", "Show what the last run's samples say of the highlighted rung, and back."),
+        *(name for name in TARGET if name not in ("diff", "run_quick", "trust")),
+    )
     DEFAULT_CSS = """
     LessonScreen #panes { height: 1fr; layout: vertical; }
     LessonScreen #side { height: auto; max-height: 40%; width: 100%; }
@@ -110,7 +108,6 @@ class LessonScreen(WorkScreen):
         self._runs: dict[str, RunView] = {}  # by id, those whose figures are shown, whole but for their samples
         self._earlier: dict[str, Reading] = {}  # by rung of which the last run says nothing
         self._earlier_of = ""  # the run that they stand beside
-        self._told_samples: tuple[object, ...] = ()
 
     @property
     def target_id(self) -> str:
@@ -128,7 +125,7 @@ class LessonScreen(WorkScreen):
     def compose_body(self) -> ComposeResult:
         with Container(id="panes"):
             with ContentSwitcher(initial="text", id="main"):
-                with LessonText(id="text", classes="pane"):
+                with ScrollPane(id="text", classes="pane"):
                     yield Markdown("", id="markdown", open_links=False)
                 yield SourceView(id="source", classes="pane")
                 yield LogPane(id="samples", classes="pane", empty="nothing here")
@@ -227,7 +224,7 @@ class LessonScreen(WorkScreen):
             if self.workbench.catalog is not None and not self._told:
                 self._told = True
                 self.query_one(Markdown).update(
-                    clean(f"`{self._target_id}` is not in the catalogue; F5 on the first screen reads it again.")
+                    f"`{self._target_id}` is not in the catalogue; F5 on the first screen reads it again."
                 )
             return
         if not self._told:
@@ -256,7 +253,7 @@ class LessonScreen(WorkScreen):
                 comparison = next((item for item in result.comparisons if item.rung == rung.name), None)
             barred = rung.name in held or rung.name in caught or "" in caught or rung.role is Role.CHEAT
             shown = arm if not barred else None
-            name = Text(clean_line(rung.name), style="bold" if rung.role not in REFUSED else "")
+            name = Text(rung.name, style="bold" if rung.role not in REFUSED else "")
             verdict: Cell = ""
             if rung.name in caught or "" in caught:
                 wrong = result is not None and rung.name in result.mistaken
@@ -286,9 +283,7 @@ class LessonScreen(WorkScreen):
                 )
             )
         known = {rung.path.name for rung in target.rungs}
-        rows += [
-            (name_, [Text(clean_line(name_), style="dim"), "", "", ""]) for name_ in target.files if name_ not in known
-        ]
+        rows += [(name_, [Text(name_, style="dim"), "", "", ""]) for name_ in target.files if name_ not in known]
         self.table.show(rows)
         case = last.unusual_case(target) if last is not None else ""
         title = f"Rungs and files, case {case}" if case else "Rungs and files"
@@ -334,7 +329,7 @@ class LessonScreen(WorkScreen):
                         )
                     text.append("\n".join(self._short(rung.name)) + "\n")
                 if arm is not None and arm.reason:
-                    text.append(f"{clean_line(arm.reason)}\n")
+                    text.append(f"{arm.reason}\n")
         self.query_one("#rung-about", Static).update(text)
         self._tell_samples()
 
@@ -358,7 +353,7 @@ class LessonScreen(WorkScreen):
             lines.append(f"{where}, until its code changes and passes every check")
             if not lines[:-1]:
                 lines.append(held.evidence)
-        return [clean_line(line, limit=4000) for line in lines]
+        return lines
 
     def _short(self, rung: str) -> list[str]:
         """How the rung's time was taken and what limits it, in a few words; the `i` pane has the sentences."""
@@ -400,12 +395,7 @@ class LessonScreen(WorkScreen):
             how = f"{name} must be refused. No key runs it; to see it refused, in a shell:"
             lines = [how, refusal_command(target, name), "", *lines]
         width = max(20, pane.size.width - 1)
-        told = (width, *lines)
-        if told != self._told_samples:
-            self._told_samples = told
-            pane.clear()
-            pane.extend(plain.wrapped(lines, width, labelled=True))
-            pane.action_oldest()
+        pane.tell((width, *lines), lambda: plain.wrapped(lines, width, labelled=True))
         when = f", {plain.local_time(run.record.wall)}" if run is not None and run.record.wall else ""
         pane.border_title = Content(f"What the samples say{when}")
 
@@ -417,14 +407,13 @@ class LessonScreen(WorkScreen):
             self.query_one(f"#{switcher.current}").focus()
         self._tell_samples()
 
-    def action_diff(self) -> None:
-        """Compare the baseline with the optimized rung; of a cheat its honest twin with it."""
-        target = self.workbench.target(self._target_id)
-        if target is not None and any(rung.role is Role.CHEAT for rung in target.rungs):
+    def opened_about(self, name: str) -> dict[str, Any] | None:
+        """The diff of a cheat is its honest twin beside it."""
+        about, target = super().opened_about(name), self.workbench.target(self._target_id)
+        if name == "diff" and about and target and any(rung.role is Role.CHEAT for rung in target.rungs):
             left, right = self.workbench.pair_of(self._target_id, self.rung_name)
-            self.workbench.open_diff(self._target_id, Source(left), Source(right))
-        else:
-            super().action_diff()
+            about |= {"left": Source(left), "right": Source(right)}
+        return about
 
     def copy_text(self) -> str:
         """The source where one is shown, else the lesson."""
@@ -442,7 +431,7 @@ class LessonScreen(WorkScreen):
     def on_markdown_link_clicked(self, message: Markdown.LinkClicked) -> None:
         """A link is shown, never followed."""
         message.stop()
-        self.notify(f"Links are not opened from here: {clean_line(message.href)}", markup=False)
+        self.notify(f"Links are not opened from here: {message.href}")
 
     def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
         message.stop()
@@ -484,7 +473,8 @@ class LessonScreen(WorkScreen):
         if self.focused is not self.table:
             self.query_one("#text").focus()
 
-    def _step(self, by: int) -> None:
+    def action_step_rung(self, by: int) -> None:
+        """Go to the next rung or file, or to the one before."""
         target = self.workbench.target(self._target_id)
         if target is None:
             return
@@ -492,11 +482,3 @@ class LessonScreen(WorkScreen):
         names = [rung.name for rung in target.rungs] + [name for name in target.files if name not in known]
         at = names.index(self.rung_name) if self.rung_name in names else 0
         self.table.move_to(names[(at + by) % len(names)])
-
-    def action_next_rung(self) -> None:
-        """Go to the next rung or file."""
-        self._step(1)
-
-    def action_previous_rung(self) -> None:
-        """Go to the rung or file before."""
-        self._step(-1)

@@ -36,7 +36,7 @@ class PickerScreen(ModalScreen[str | None]):
     def __init__(self, title: str, rows: Sequence[tuple[str, str]], current: str = "") -> None:
         super().__init__()
         self._title = clean_line(title)
-        self._all = [(key, clean_line(shown, limit=200)) for key, shown in rows]
+        self._all = rows
         self._current = current
 
     def compose(self) -> ComposeResult:

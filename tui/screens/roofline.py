@@ -25,7 +25,7 @@ from aisp.store.text import clean_line
 from aisp.tui import plain, readings
 from aisp.tui.aside import begin
 from aisp.tui.earlier import environment
-from aisp.tui.keymap import bind
+from aisp.tui.keymap import Key, bind
 from aisp.tui.model import RunView, stored_run
 from aisp.tui.results import STATE_WORDS, timing_words
 from aisp.tui.screens.base import WorkScreen
@@ -101,9 +101,10 @@ def look(history: History | None, target: Target, run_id: str, live: RunView | N
 class RooflineScreen(WorkScreen):
     """See the module."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *bind("open_last_run", "run_quick", "run_full", "ceilings", "diff", "history", "cancel", "edit"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bind(
+        Key("open_run", "enter", "open run", "Open the run whose rungs are shown.", "⏎"),
+        *("run_quick", "run_full", "ceilings", "diff", "history", "cancel", "edit"),
+    )
     own_keys_first = True
     DEFAULT_CSS = """
     RooflineScreen #title { background: $surface; text-style: bold; }
@@ -148,7 +149,6 @@ class RooflineScreen(WorkScreen):
         yield LiveTable(id="rungs", name="Rungs", empty="no rung was timed")
 
     def on_mount(self) -> None:
-        self.app.theme_changed_signal.subscribe(self, lambda _theme: self._draw())
         self.table.focus()
         self._load()
 
@@ -187,16 +187,15 @@ class RooflineScreen(WorkScreen):
             live = None
         if live is not None and live.record.state.final:
             live = None  # the store has all of it, and the environment that it ran in
-        status = self.workbench.model.status
-        gpus = [device for device in status.devices if device.index >= 0] if status is not None else []
-        machine = _Machine(clean_line(gpus[0].name), gpus[0].uuid) if gpus else _Machine()
+        gpus = self.workbench.gpus
+        machine = _Machine(gpus[0].name, gpus[0].uuid) if gpus else _Machine()
         ask = partial(look, target=target, run_id=self._run_id, live=live, machine=machine)
         try:
             found = await self.workbench.stored(lambda history: ask(history))
             self._chart = found if found is not None else ask(None)
             self._problem = ""
         except Exception as error:
-            self._problem = clean_line(f"{error}")
+            self._problem = str(error)
         self._draw()
 
     # -- drawing ----------------------------------------------------------------------------------------
@@ -210,8 +209,8 @@ class RooflineScreen(WorkScreen):
             plot.empty = self._problem or "reading the store"
             plot.show([], [])
             return
-        self.query_one("#title", TextRows).show([self._title(chart)])
-        self.query_one("#facts", TextRows).show(self._facts(chart))
+        self.say("title", self._title(chart))
+        self.say("facts", *self._facts(chart))
         arms, roofs = chart.arms, chart.roofs
         as_bars = roofs is not None and roofs.flops <= 0
         self.set_class(as_bars, "-bars")
@@ -291,8 +290,7 @@ class RooflineScreen(WorkScreen):
         ]
         if wide:
             columns.append(Column("timing", "timing", 14))
-        if columns != table.columns:
-            table.columns = columns
+        table.columns = columns
         rows: list[tuple[str, list[Cell]]] = []
         for number, (letter, arm) in enumerate(chart.arms):
             time_ms = arm.median_ms
@@ -321,7 +319,7 @@ class RooflineScreen(WorkScreen):
         """Open the run whose rungs are shown."""
         run = self._chart.run if self._chart is not None else None
         if run is None:
-            self.notify("There is no run yet; r runs the target", markup=False)
+            self.notify("There is no run yet; r runs the target")
         else:
             self.workbench.open_screen("run", run_id=run.id)
 

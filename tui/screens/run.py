@@ -7,20 +7,18 @@ any other is read from the store in a thread and drawn the same way.
 from __future__ import annotations
 
 import time
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container
 from textual.timer import Timer
 
-from aisp.engine.protocol import requests
 from aisp.kernels.catalog.model import Role
-from aisp.store.text import clean_line
 from aisp.tui import plain, readings
-from aisp.tui.keymap import TARGET, bind
+from aisp.tui.keymap import TARGET, Key, bind
 from aisp.tui.model import BASELINE, RunView, stored_run
 from aisp.tui.screens import Source
 from aisp.tui.screens.base import WorkScreen, entitle
@@ -36,42 +34,30 @@ CLOCK_PERIOD_S = 1.0
 PLOT_PERIOD_S = 0.3  # a new curve is most of what a live frame sends; the eye reads figures, not every curve
 
 
-class RunPlot(LivePlot, can_focus=True):
-    """The live plot as a pane that can be focused and zoomed."""
-
-
 class RunScreen(WorkScreen):
     """See the module. `run_id` is a run of the model or of the store."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("x", "cancel", "cancel", id="run_cancel", tooltip="Cancel this run, planned or running."),
-        *bind("run_quick", "run_full"),
-        Binding(
+    BINDINGS: ClassVar[list[BindingType]] = bind(
+        Key("cancel", "x", "cancel", "Cancel this run, planned or running."),
+        *("run_quick", "run_full"),
+        Key(
+            "samples",
             "i",
             "samples",
-            "samples",
-            id="run_samples",
-            tooltip="Show what the samples say: how taken, at which clock, speed of light, quality, all notes in full.",
+            "Show what the samples say: how taken, at which clock, speed of light, quality, all notes in full.",
         ),
-        *bind("run_trust"),
-        *bind(*(name for name in TARGET if name not in ("cancel", "run_quick", "run_full", "trust"))),
-        Binding("o", "output", "output", id="run_output", tooltip="Show what the kernels printed, and back."),
-        Binding("s", "steps", "steps", id="run_steps", tooltip="Show every step with its duration, and back."),
-        Binding(
+        "run_trust",
+        *(name for name in TARGET if name not in ("cancel", "run_quick", "run_full", "trust")),
+        Key("output", "o", "output", "Show what the kernels printed, and back."),
+        Key("steps", "s", "steps", "Show every step with its duration, and back."),
+        Key(
+            "metric",
             "m",
             "metric",
-            "metric",
-            id="run_metric",
-            tooltip="Put the next reading right below the samples: SM clock, memory clock, temperature, power.",
+            "Put the next reading right below the samples: SM clock, memory clock, temperature, power.",
         ),
-        Binding(
-            "p",
-            "pause",
-            "pause",
-            id="run_pause",
-            tooltip="Stop drawing, to look at something closely; the run goes on. Again: draw on.",
-        ),
-    ]
+        Key("pause", "p", "pause", "Stop drawing, to look at something closely; the run goes on. Again: draw on."),
+    )
     DEFAULT_CSS = """
     RunScreen #title { background: $surface; }
     RunScreen #verdict { background: $surface; text-style: bold; }
@@ -93,6 +79,8 @@ class RunScreen(WorkScreen):
     RunScreen.-wide #facts { width: 38; height: 100%; padding: 0 1; }
     """
 
+    no_target = "The target is not known yet; try again in a moment"
+
     def __init__(self, run_id: str) -> None:
         super().__init__()
         self.run_id = run_id
@@ -102,9 +90,7 @@ class RunScreen(WorkScreen):
         self._stored: RunView | None = None
         self._looked = False  # whether the store was asked
         self._problem = ""
-        self._shown: tuple[object, ...] = ()  # what the pane of text holds
-        self._lines_seen = 0
-        self._ticker: Timer | None = None
+        self._lines_seen = -1  # lines of output that the pane of text holds; -1 where it holds something else
         self._plotted_s = float("-inf")  # when, on the monotonic clock
         self._plot_timer: Timer | None = None  # draws what the plot does not show yet
 
@@ -113,16 +99,15 @@ class RunScreen(WorkScreen):
         yield TextRows(id="verdict")
         yield TextRows(id="note")
         with Container(id="upper"):
-            yield RunPlot(id="plot", name="Plot", empty="no samples yet")
+            yield LivePlot(id="plot", name="Plot", empty="no samples yet")
             yield TextRows(id="facts")
         yield LiveTable(id="arms", name="Rungs", empty="no arms yet")
         yield LogPane(id="text", name="Why and output", empty="nothing here")
 
     def on_mount(self) -> None:
-        self._ticker = self.set_interval(CLOCK_PERIOD_S, self._tick)
+        self.set_interval(CLOCK_PERIOD_S, self._tick)
         self._arrange()
         self.query_one("#arms", LiveTable).focus()
-        self.app.theme_changed_signal.subscribe(self, lambda _theme: self._redraw_all())
         self.refresh_from(set())
 
     def on_resize(self, event: events.Resize) -> None:
@@ -140,7 +125,6 @@ class RunScreen(WorkScreen):
 
     def _redraw_all(self) -> None:
         if self.is_mounted:
-            self._shown = ()
             self._draw(set())
 
     # -- which run --------------------------------------------------------------------------------------
@@ -182,7 +166,7 @@ class RunScreen(WorkScreen):
                 lambda history: stored_run(history.run(run_id), history.samples(run_id), history.telemetry(run_id))
             )
         except Exception as error:
-            self._problem = clean_line(f"{error}")
+            self._problem = str(error)
         else:
             self._stored = found
             if found is not None:
@@ -208,8 +192,8 @@ class RunScreen(WorkScreen):
         run = self.run_view
         if run is None:
             why = self._problem or ("reading the store" if self._looked else "waiting for the engine")
-            self.query_one("#title", TextRows).show([Text(f"run {clean_line(self.run_id)}", style="bold")])
-            self.query_one("#verdict", TextRows).show([Text(why)])
+            self.say("title", Text(f"run {self.run_id}", style="bold"))
+            self.say("verdict", Text(why))
             return
         everything = not names
         head = everything or not names.isdisjoint((f"run:{run.id}", "status", "connection", "quarantines"))
@@ -223,8 +207,7 @@ class RunScreen(WorkScreen):
             width = self.size.width
             unit = readings.time_unit(run, self.workbench.ascii)
             columns = readings.arm_columns(width, unit, gpu=readings.on_gpu(run))
-            if columns != arms.columns:
-                arms.columns = columns
+            arms.columns = columns
             arms.show(readings.arm_rows(run, width, unit, self.workbench.ascii))
         if head or samples or "telemetry" in names:
             self._draw_facts(run)
@@ -237,11 +220,11 @@ class RunScreen(WorkScreen):
 
     def _draw_title(self, run: RunView) -> None:
         now_ns = self.workbench.model.now_ns()
-        self.query_one("#title", TextRows).show([readings.title_text(run, now_ns, paused=self.paused)])
+        self.say("title", readings.title_text(run, now_ns, paused=self.paused))
 
     def _draw_head(self, run: RunView) -> None:
         self._draw_title(run)
-        self.query_one("#verdict", TextRows).show([readings.verdict_row(run, self.workbench.ascii, self.size.width)])
+        self.say("verdict", readings.verdict_row(run, self.workbench.ascii, self.size.width))
         note = readings.note_row(run)
         row = self.query_one("#note", TextRows)
         row.set_class(bool(note.plain), "-shown")
@@ -268,7 +251,7 @@ class RunScreen(WorkScreen):
             self._plot_timer.stop()
             self._plot_timer = None
         self._plotted_s = time.monotonic()
-        plot = self.query_one("#plot", RunPlot)
+        plot = self.query_one("#plot", LivePlot)
         unit = readings.time_unit(run, self.workbench.ascii)
         columns = max(16, plot.size.width * plot.graph_style.dots[0])
         fold = readings.Folding.of(run)
@@ -303,16 +286,14 @@ class RunScreen(WorkScreen):
         mode = self._mode(run)
         if mode == "output":
             new = run.output_count - self._lines_seen
-            if self._shown[:1] != ("output",) or new > len(run.output):
+            if self._lines_seen < 0 or new > len(run.output):
                 pane.clear()
                 new = len(run.output)
-            if new:
-                pane.extend([f"{arm}: {line}" for arm, line in list(run.output)[-new:]])
-            elif not run.output_count:
-                pane.clear()
-                pane.extend(["the kernels printed nothing"])
-            self._lines_seen = run.output_count
-            self._shown = ("output",) if run.output_count else ()
+            if run.output_count:
+                pane.extend([f"{arm}: {line}" for arm, line in list(run.output)[-new:]] if new else [])
+                self._lines_seen = run.output_count
+            else:
+                pane.tell(mode, lambda: ["the kernels printed nothing"])
             dropped = f", {run.output_dropped} more left out by the engine" if run.output_dropped else ""
             title = f"output: {run.output_count} lines{dropped}"
         else:
@@ -324,13 +305,13 @@ class RunScreen(WorkScreen):
                 title, lines = "what the samples say", readings.sample_lines(run, self.workbench.ascii, picked)
             else:
                 title, lines = "why", readings.detail_lines(run, chosen)
-            key: tuple[object, ...] = (mode, *lines)
-            if key != self._shown:
-                pane.clear()
-                width = max(20, (pane.size.width or self.size.width) - 1)
-                pane.extend(plain.wrapped(lines, width, labelled=mode == "samples") or ["nothing went wrong"])
-                pane.action_oldest()
-                self._shown = key
+            self._lines_seen = -1
+            width = max(20, (pane.size.width or self.size.width) - 1)
+            labelled = mode == "samples"
+            pane.tell(
+                (mode, width, *lines),
+                lambda: plain.wrapped(lines, width, labelled=labelled) or ["nothing went wrong"],
+            )
         entitle(pane, title)
 
     def _arrange(self) -> None:
@@ -357,57 +338,33 @@ class RunScreen(WorkScreen):
         """Cancel this run."""
         run = self.workbench.model.runs.get(self.run_id)
         if run is None or run.record.state.final:
-            self.notify("This run has ended; r runs it again", markup=False)
+            self.notify("This run has ended; r runs it again")
         else:
-            self.run_worker(self._cancel(), exit_on_error=False)
-
-    async def _cancel(self) -> None:
-        if await self.workbench.ask_engine("The run was not cancelled", requests.Cancel, run_id=self.run_id):
-            self.notify("Cancelling", timeout=3, markup=False)
-
-    def action_run_quick(self) -> None:
-        """Run the target again, quickly, on this screen."""
-        self._run_again(quick=True)
-
-    def action_run_full(self) -> None:
-        """Run the target again, in full, on this screen."""
-        self._run_again(quick=False)
-
-    def _run_again(self, *, quick: bool) -> None:
-        run = self.run_view
-        if run is None or not run.record.target:
-            self.notify("The target is not known yet; try again in a moment", severity="warning", markup=False)
-            return
-        self.run_worker(self._start(run, quick), exit_on_error=False)
-
-    async def _start(self, run: RunView, quick: bool) -> None:
-        target = self.workbench.target(run.record.target)
-        reply = await self.workbench.ask_engine(
-            "The run was not started",
-            requests.StartRuns,
-            roots=[str(target.root)] if target is not None else [],
-            targets=[run.record.target],
-            quick=quick,
-            trigger="tui",
-            **self.workbench.run_fields(run.record.target),
-        )
-        if reply is not None and reply.run_ids:
-            self.show_run(reply.run_ids[0])
+            self.workbench.cancel([self.run_id])
 
     def show_run(self, run_id: str) -> None:
-        """Draw another run on this screen."""
+        """Draw the new run on this screen."""
         self.run_id = run_id
         self.opened_with = {"run_id": run_id}
         self._stored, self._looked, self._problem = None, False, ""
-        self._shown, self._lines_seen, self.mode, self.paused = (), 0, "", False
+        self._lines_seen, self.mode, self.paused = -1, "", False
         self.refresh_from(set())
 
-    def action_diff(self) -> None:
-        """Compare the sources of the baseline and the highlighted (or fastest) rung, as they ran; of a cheat those of
-        its honest twin and the cheat."""
+    def opened_about(self, name: str) -> dict[str, Any] | None:
+        """Trust, checks and roofline are of this run; the diff is of the sources as they ran."""
         run = self.run_view
-        if run is None or not run.record.target:
-            return
+        if name == "checks":
+            return {"run_id": self.run_id if run is not None and run.record.findings else ""}
+        if name not in ("trust", "roofline", "diff"):
+            return super().opened_about(name)
+        if name != "trust" and (run is None or not run.record.target):
+            return None
+        if name == "diff" and run is not None:
+            return self._compared(run)
+        return {"target_id": self.target_id, "run_id": self.run_id}
+
+    def _compared(self, run: RunView) -> dict[str, Any]:
+        """The baseline and the highlighted (or fastest) rung; of a cheat its honest twin and the cheat."""
         lead = run.lead
         chosen = self.rung_name
         if chosen not in run.rungs or chosen.startswith(BASELINE):
@@ -415,9 +372,8 @@ class RunScreen(WorkScreen):
         first, other = BASELINE, chosen
         if any(arm.role is Role.CHEAT for arm in run.record.arms):
             first, other = self.workbench.pair_of(run.record.target, chosen)
-        self.workbench.open_diff(
-            run.record.target, Source(first, run.record.snapshot), Source(other, run.record.snapshot)
-        )
+        left, right = (Source(name, run.record.snapshot) for name in (first, other))
+        return {"target_id": run.record.target, "left": left, "right": right}
 
     def action_edit(self) -> None:
         """Open the highlighted rung, or the one that failed, at the line that its error names."""
@@ -437,28 +393,13 @@ class RunScreen(WorkScreen):
             self.query_one("#arms", LiveTable).move_to(run.lead.rung)
         self._toggle("samples")
 
-    def action_trust(self) -> None:
-        """Show whether this run may be believed."""
-        self.workbench.open_screen("trust", target_id=self.target_id, run_id=self.run_id)
-
-    def action_checks(self) -> None:
-        """List every check, with what it did in this run where its checks were asked."""
-        run = self.run_view
-        self.workbench.open_screen("checks", run_id=self.run_id if run is not None and run.record.findings else "")
-
-    def action_roofline(self) -> None:
-        """Show this run's rungs under the roofs of its GPU."""
-        run = self.run_view
-        if run is not None and run.record.target:
-            self.workbench.open_screen("roofline", target_id=run.record.target, run_id=run.id)
-
     def action_steps(self) -> None:
         """Show every step."""
         self._toggle("steps")
 
     def _toggle(self, mode: str) -> None:
         self.mode = "" if self.mode == mode else mode
-        self._shown, self._lines_seen = (), 0
+        self._lines_seen = -1
         run = self.run_view
         if run is not None:
             self._arrange()
@@ -473,7 +414,7 @@ class RunScreen(WorkScreen):
         self._draw_plot(run)
         missing = readings.no_readings(run, self.workbench.model.status)
         text = missing or f"below the samples: {readings.METRICS[self.metric].name}"
-        self.notify(text, timeout=2, markup=False)
+        self.notify(text, timeout=2)
 
     def action_pause(self) -> None:
         """Stop drawing, or draw on."""

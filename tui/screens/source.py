@@ -16,10 +16,8 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.theme import Theme
 
-from aisp.store.text import clean
 from aisp.tui.aside import aside, begin
 
-MAX_CHARACTERS = 2_000_000
 LEXERS = {".py": "python", ".cu": "cuda", ".cuh": "cuda", ".md": "markdown", ".toml": "toml", ".h": "cuda"}
 
 
@@ -30,7 +28,7 @@ def language_of(name: str) -> str:
 
 
 class SourceView(ScrollView, can_focus=True):
-    """`show(text, name)` shows a source; the keys scroll it."""
+    """`show(text, name)` shows a source, which is clean; the keys scroll it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,j", "scroll_down", "Down", show=False, tooltip="Scroll down by a line."),
@@ -62,7 +60,7 @@ class SourceView(ScrollView, can_focus=True):
 
     def show(self, source: str, name: str) -> None:
         """Show `source` at once in plain type, and highlighted as soon as the thread is done."""
-        self.source = clean(source, limit=MAX_CHARACTERS).expandtabs(8)
+        self.source = source.expandtabs(8)
         self._put([Text(line) for line in self.source.split("\n")])
         self.scroll_home(animate=False)
         self._file_name = name

@@ -7,22 +7,20 @@ Any other is read from the store in a thread.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from aisp.store.results import standing, trust
-from aisp.store.text import clean_line
 from aisp.tui import findings, plain, readings
 from aisp.tui.aside import begin
-from aisp.tui.keymap import bind
+from aisp.tui.keymap import Key, bind
 from aisp.tui.model import RunView, stored_run
 from aisp.tui.screens import Source
-from aisp.tui.screens.checklist import ChecklistScreen, put_columns, say
+from aisp.tui.screens.checklist import EVIDENCE, FOLDING, ONLY, WALKING, ChecklistScreen
 from aisp.tui.widgets.table import LiveTable
-from aisp.tui.widgets.textrows import TextRows
 
 if TYPE_CHECKING:
     from aisp.store import History
@@ -40,11 +38,20 @@ class TrustScreen(ChecklistScreen):
         run_id: of the model or of the store; "" for the target's run that goes on, else its last result.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *bind("evidence", "only", "next_check", "previous_check", "proof", "run_full", "run_quick"),
-        *bind("fold_category", "unfold_category", "toggle_category", "fold_categories", "diff_twin", "history"),
-        *bind("checks", "edit", "cancel"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bind(
+        EVIDENCE,
+        ONLY,
+        *WALKING,
+        *("run_full", "run_quick"),
+        *FOLDING,
+        Key(
+            "open('diff')",
+            "d",
+            "diff",
+            "Compare the baseline (of a cheat: its honest twin) with the highlighted rung, as they ran.",
+        ),
+        *("history", "checks", "edit", "cancel"),
+    )
     DEFAULT_CSS = """
     TrustScreen #numbers { height: 3; }
     """
@@ -56,7 +63,6 @@ class TrustScreen(ChecklistScreen):
         self._stored: RunView | None = None
         self._looked = ""  # the run that the store was asked for; "-" for the newest
         self._why = ""  # why there is no run
-        self._only = 0
         self._arranged = ""  # the run whose categories were folded to begin with
 
     def compose_above(self) -> ComposeResult:
@@ -113,7 +119,7 @@ class TrustScreen(ChecklistScreen):
             self._stored = await self.workbench.stored(read)
             self._why = "no run of this target is stored yet: r runs it quickly, R in full"
         except Exception as error:
-            self._why = clean_line(f"{error}")
+            self._why = str(error)
         if self._stored is not None:
             self.workbench.model.mark(self._stored)
         self.draw()
@@ -135,7 +141,7 @@ class TrustScreen(ChecklistScreen):
         """The clock in the title goes on between events."""
         run = self.run_view
         if run is not None and self.is_mounted:
-            say(self.query_one("#title", TextRows), readings.title_text(run, self.workbench.model.now_ns()))
+            self.say("title", readings.title_text(run, self.workbench.model.now_ns()))
 
     def draw(self) -> None:
         """Draw everything."""
@@ -143,12 +149,11 @@ class TrustScreen(ChecklistScreen):
             return
         self._look()
         run, ascii = self.run_view, self.workbench.ascii
-        state = self.query_one("#state", TextRows)
         numbers, table = self.query_one("#numbers", LiveTable), self.table
         waiting = findings.waiting_for(run, self._why)
         if run is None:
-            say(self.query_one("#title", TextRows), Text(clean_line(self._target_id or self._run_id)))
-            say(state, Text(waiting))
+            self.say("title", Text(self._target_id or self._run_id))
+            self.say("state", Text(waiting))
             table.empty = waiting
             numbers.display = False
             return
@@ -157,16 +162,16 @@ class TrustScreen(ChecklistScreen):
             self._arranged = run.id
             self.folded = {one.name for one in categories if one.status not in trust.TOLD_FIRST}
         self._draw_title()
-        say(state, findings.summary_text(run, categories, ascii))
-        put_columns(numbers, findings.number_columns(self.size.width))
+        self.say("state", findings.summary_text(run, categories, ascii))
+        numbers.columns = findings.number_columns(self.size.width)
         rows = findings.number_rows(run, self.size.width, ascii)
         numbers.display = bool(rows)
         numbers.styles.height = min(len(rows), MOST_RUNGS) + 1
         numbers.show(rows)
-        only = findings.FILTERS[self._only]
-        put_columns(table, findings.said_columns())
+        only = findings.FILTERS[self.only]
+        table.columns = findings.said_columns()
         table.empty = waiting or f"{only.words}: there are none; o shows others"
-        folded = set() if self._only else self.folded
+        folded = set() if self.only else self.folded
         shown = findings.said_rows(run, categories, only, folded, ascii)
         first = table.cursor_key is None
         table.show(shown)
@@ -197,31 +202,24 @@ class TrustScreen(ChecklistScreen):
             lines.append(f"{said.check} {word}{who}: {said.worst[0].evidence or 'nothing to remark'}")
         return lines
 
-    def folding(self) -> Sequence[str]:
+    def groups(self) -> Sequence[str]:
         run = self.run_view
         return [one.name for one in trust.by_category(run.record.findings)] if run is not None else []
 
     # -- keys -------------------------------------------------------------------------------------------
 
-    def action_only(self) -> None:
-        """Show every check, only what is not passed, or only what was caught or is suspect."""
-        self._only = (self._only + 1) % len(findings.FILTERS)
-        self.draw()
-
-    def action_diff(self) -> None:
-        """Compare the baseline, or a cheat's honest twin, with the rung that is highlighted above, as they ran."""
+    def opened_about(self, name: str) -> dict[str, Any] | None:
+        """The checks are of this run; the diff is of the rung that is highlighted above, as it ran."""
         run = self.run_view
+        if name == "checks":
+            return {"run_id": run.id if run is not None else ""}
+        if name != "diff":
+            return super().opened_about(name)
         if run is None or not run.record.target:
-            return
-        left, right = self.workbench.pair_of(run.record.target, self.rung_name)
-        self.workbench.open_diff(
-            run.record.target, Source(left, run.record.snapshot), Source(right, run.record.snapshot)
-        )
-
-    def action_checks(self) -> None:
-        """List every check, with what it did in this run."""
-        run = self.run_view
-        self.workbench.open_screen("checks", run_id=run.id if run is not None else "")
+            return None
+        pair = self.workbench.pair_of(run.record.target, self.rung_name)
+        left, right = (Source(rung, run.record.snapshot) for rung in pair)
+        return {"target_id": run.record.target, "left": left, "right": right}
 
     def copy_text(self) -> str:
         """All that the checks said, as text; the row's where its text is being read."""

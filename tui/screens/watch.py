@@ -12,13 +12,12 @@ from typing import ClassVar
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container
 
 from aisp.engine.protocol import requests
-from aisp.store.text import clean_line
 from aisp.tui import plain, readings
-from aisp.tui.keymap import bind
+from aisp.tui.keymap import Key, bind
 from aisp.tui.model import EditView, WatchView
 from aisp.tui.screens import Source
 from aisp.tui.screens.base import WorkScreen, entitle
@@ -32,46 +31,28 @@ WIDE_COLUMNS = 110
 FILES_NAMED = 8
 
 
-class WatchPlot(LivePlot, can_focus=True):
-    """The plot of the edits' times as a pane that can be focused and zoomed."""
-
-
 class WatchScreen(WorkScreen):
     """See the module."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "open_edit", "open run", id="watch_open", tooltip="Open the run of the highlighted edit."),
-        Binding(
+    BINDINGS: ClassVar[list[BindingType]] = bind(
+        Key("open_edit", "enter", "open run", "Open the run of the highlighted edit."),
+        Key(
+            "diff",
             "d",
             "diff",
-            "diff",
-            id="watch_diff",
-            tooltip="Compare the highlighted edit's sources with the marked edit's, or with the edit before.",
+            "Compare the highlighted edit's sources with the marked edit's, or with the edit before.",
         ),
-        Binding(
-            "D",
-            "diff_best",
-            "diff best",
-            id="watch_diff_best",
-            tooltip="Compare the best edit's sources with the highlighted one's.",
-        ),
-        Binding(
-            "m",
-            "mark",
-            "mark",
-            id="watch_mark",
-            tooltip="Mark the edit; d then compares with it. Again: unmark.",
-        ),
-        Binding(
-            "b",
+        Key("diff_best", "D", "diff best", "Compare the best edit's sources with the highlighted one's."),
+        Key("mark", "m", "mark", "Mark the edit; d then compares with it. Again: unmark."),
+        Key(
             "restore_best",
+            "b",
             "restore best",
-            id="watch_restore",
-            tooltip="Write the best edit's files back, after a question; what stands there is kept.",
+            "Write the best edit's files back, after a question; what stands there is kept.",
         ),
-        Binding("w", "toggle_watch", "stop/start", id="watch_toggle", tooltip="Stop watching; again: watch on."),
-        *bind("edit", "run_quick", "run_full", "cancel", "history"),
-    ]
+        Key("toggle_watch", "w", "stop/start", "Stop watching; again: watch on."),
+        *("edit", "run_quick", "run_full", "cancel", "history"),
+    )
     DEFAULT_CSS = """
     WatchScreen #title { height: 2; background: $surface; }
     WatchScreen #body { layout: vertical; height: 1fr; }
@@ -90,18 +71,16 @@ class WatchScreen(WorkScreen):
         self.marked: int | None = None
         self._asked = False  # whether this screen asked for the watch
         self._problem = ""
-        self._shown: list[str] = []
 
     def compose_body(self) -> ComposeResult:
         yield TextRows(id="title")
         with Container(id="body"):
-            yield WatchPlot(id="plot", name="Plot", empty="the times of the edits, once there are two")
+            yield LivePlot(id="plot", name="Plot", empty="the times of the edits, once there are two")
             yield LiveTable(id="edits", name="Edits", empty="waiting for the first save; e opens your editor")
             yield LogPane(id="text", name="Edit", empty="nothing here")
 
     def on_mount(self) -> None:
         self.query_one("#edits", LiveTable).focus()
-        self.app.theme_changed_signal.subscribe(self, lambda _theme: self._draw())
         watch = self.watch_view
         if watch is None or not watch.active:
             self.run_worker(self._start(), group="watch", exit_on_error=False)
@@ -146,7 +125,7 @@ class WatchScreen(WorkScreen):
             self._draw()
 
     def _title(self, watch: WatchView | None) -> list[Text]:
-        first = Text(f"{clean_line(self._target)}  ", style="bold")
+        first = Text(f"{self._target}  ", style="bold")
         if watch is None:
             first.append(self._problem or "asking the engine to watch", style="not bold")
             return [first]
@@ -184,14 +163,13 @@ class WatchScreen(WorkScreen):
         if not self.is_mounted:
             return
         watch = self.watch_view
-        self.query_one("#title", TextRows).show(self._title(watch))
+        self.say("title", *self._title(watch))
         if watch is None:
             return
         model, width = self.workbench.model, self.size.width
         edits = self.query_one("#edits", LiveTable)
         columns = readings.edit_columns(width)
-        if columns != edits.columns:
-            edits.columns = columns
+        edits.columns = columns
         newest_before = edits.cursor_key is None or edits.cursor_key == self._newest_shown
         edits.show(readings.edit_rows(model, watch, width, self.workbench.ascii, self.marked))
         newest = max((edit.number for edit in watch.edits), default=None)
@@ -199,7 +177,7 @@ class WatchScreen(WorkScreen):
         if newest is not None and newest_before:
             edits.move_to(str(newest))
         self._newest_shown = None if newest is None else str(newest)
-        self.query_one("#plot", WatchPlot).show(readings.edit_series(model, watch), x_label="edit", y_label="ms")
+        self.query_one("#plot", LivePlot).show(readings.edit_series(model, watch), x_label="edit", y_label="ms")
         self._draw_text()
 
     _newest_shown: str | None = None
@@ -211,11 +189,7 @@ class WatchScreen(WorkScreen):
         pane = self.query_one("#text", LogPane)
         width = max(20, (pane.size.width or self.size.width) - 1)
         lines = plain.wrapped(readings.edit_lines(self.workbench.model, watch, edit), width)
-        if lines != self._shown:
-            self._shown = lines
-            pane.clear()
-            pane.extend(lines)
-            pane.action_oldest()
+        pane.tell(lines, lambda: lines)
         entitle(pane, f"edit {edit.number}")
 
     def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
@@ -239,7 +213,7 @@ class WatchScreen(WorkScreen):
     # -- keys -------------------------------------------------------------------------------------------
 
     def _say(self, text: str) -> None:
-        self.notify(text, severity="warning", markup=False)
+        self.notify(text, severity="warning")
 
     def action_open_edit(self) -> None:
         """Open the edit's run."""
@@ -315,12 +289,12 @@ class WatchScreen(WorkScreen):
         if reply is None:
             self._problem = "not watching: the engine refused or is not there; w tries again"
         elif why := reply.refused.get(self._target):
-            self._problem = f"cannot run here, its saves are kept: {clean_line(why, limit=2000)}"
+            self._problem = f"cannot run here, its saves are kept: {why}"
         self._draw()
 
     async def _stop(self) -> None:
         if await self.workbench.ask_engine("The watch was not stopped", requests.StopWatch, target=self._target):
-            self.notify("Not watching any more; the edits stay", timeout=3, markup=False)
+            self.notify("Not watching any more; the edits stay", timeout=3)
 
     def action_restore_best(self) -> None:
         """Ask, then write the best edit's files back."""
@@ -337,7 +311,7 @@ class WatchScreen(WorkScreen):
         names = await self._differing(watch, best)
         median = plain.number(readings.edit_median(self.workbench.model, best))
         if names == []:
-            self.notify(f"The folder holds edit {best.number}, the best, already", markup=False)
+            self.notify(f"The folder holds edit {best.number}, the best, already")
             return
         if names is None:
             what = "Every file of that edit's snapshot is written over what stands"
@@ -361,12 +335,8 @@ class WatchScreen(WorkScreen):
             snapshot=best.snapshot,
         )
         if reply is not None:
-            kept = clean_line(reply.detail)[:12]
-            self.notify(
-                f"Edit {best.number} is restored; what was there is kept as snapshot {kept}",
-                timeout=12,
-                markup=False,
-            )
+            kept = reply.detail[:12]
+            self.notify(f"Edit {best.number} is restored; what was there is kept as snapshot {kept}", timeout=12)
 
     async def _differing(self, watch: WatchView, edit: EditView) -> list[str] | None:
         """Names of the files that the edit's snapshot would change; None where nobody can tell."""
@@ -378,7 +348,7 @@ class WatchScreen(WorkScreen):
             for name, content in sorted(snapshot.items()):
                 path = folder / name
                 if not path.is_file() or path.read_bytes() != content:
-                    found.append(clean_line(name))
+                    found.append(name)
             return found
 
         try:
@@ -392,7 +362,7 @@ class WatchScreen(WorkScreen):
         if watch is None:
             return self._target
         if self.focused is not None and self.focused.id == "text":
-            return "\n".join(self._shown)
+            return self.query_one("#text", LogPane).text
         wide = 150
         rows = readings.edit_rows(self.workbench.model, watch, wide, True, self.marked)
         heads = [column.title for column in readings.edit_columns(wide)]

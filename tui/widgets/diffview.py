@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -28,7 +28,6 @@ from aisp.tui.widgets import alignment
 from aisp.tui.widgets.alignment import Row
 from aisp.tui.widgets.lines import LineView, cell_segments
 
-Language = Literal["python", "cuda", "markdown"]
 Runs = list[tuple[str, str]]  # (kind of code, text) along a line; kinds as in the themes' code-* variables
 
 UNIFIED_UNDER_COLUMNS = 100
@@ -175,21 +174,13 @@ class DiffView(LineView, can_focus=True):
             super().__init__()
             self.view = view
 
-        @property
-        def control(self) -> DiffView:
-            return self.view
-
     class Copied(Message):
-        """A hunk was sent to the terminal's clipboard, in an app without a `copy` of its own."""
+        """A hunk is to be copied: the app knows where to."""
 
         def __init__(self, view: DiffView, text: str) -> None:
             super().__init__()
             self.view = view
             self.text = text
-
-        @property
-        def control(self) -> DiffView:
-            return self.view
 
     class _Aligned(Message):
         """From the thread: the alignment, and once more with colours."""
@@ -228,19 +219,9 @@ class DiffView(LineView, can_focus=True):
         return len(self._comparison.hunks) if self._comparison else 0
 
     @property
-    def current_hunk(self) -> int:
-        """The hunk that was gone to last, from 1; 0 before the first."""
-        return self._current
-
-    @property
     def unified(self) -> bool:
         """Whether both texts share one column."""
         return self.size.width < UNIFIED_UNDER_COLUMNS if self._unified is None else self._unified
-
-    @property
-    def changes_only(self) -> bool:
-        """Whether long stretches of equal lines are left out."""
-        return self._changes_only
 
     def show(
         self,
@@ -398,8 +379,7 @@ class DiffView(LineView, can_focus=True):
             )
         if not 1 <= number <= self.hunks:
             self.notify(
-                "that was the last change; N goes back" if direction > 0 else "that was the first change; n goes on",
-                markup=False,
+                "that was the last change; N goes back" if direction > 0 else "that was the first change; n goes on"
             )
             return
         self._current = number
@@ -425,19 +405,11 @@ class DiffView(LineView, can_focus=True):
         self.refresh()
 
     def action_copy_hunk(self) -> None:
-        """Copy the hunk: through the app's own `copy` where it has one, else to the terminal's clipboard."""
-        text = self.hunk_text()
-        if not text:
-            self.notify("there is no change to copy", severity="warning", markup=False)
-            return
-        copy = getattr(self.app, "copy", None)
-        if callable(copy):
-            copy(text)
-            return
-        self.app.copy_to_clipboard(text)
-        lines = text.count("\n")
-        self.notify(f"copied {lines} line{'' if lines == 1 else 's'}", markup=False)
-        self.post_message(self.Copied(self, text))
+        """Hand the hunk to the app, which copies it."""
+        if text := self.hunk_text():
+            self.post_message(self.Copied(self, text))
+        else:
+            self.notify("there is no change to copy", severity="warning")
 
     def action_lines(self, count: int) -> None:
         """Scroll by lines."""

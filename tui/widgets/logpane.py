@@ -7,9 +7,9 @@ sideways). Lines are plain text: brackets are brackets, control characters are s
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -19,6 +19,8 @@ from textual.strip import Strip
 
 from aisp.store.text import clean
 from aisp.tui.widgets.lines import LineView, cell_segments
+
+Line: TypeAlias = str | tuple[str, str]  # with a style, see `tui.themes.style_of`
 
 TAB_CELLS = 4
 _SIDEWAYS_CELLS = 8
@@ -47,9 +49,7 @@ class LogPane(LineView, can_focus=True):
         *,
         max_lines: int = 5000,
         empty: str = "nothing was printed",
-        name: str | None = None,
-        id: str | None = None,
-        classes: str | None = None,
+        **kwargs: Any,
     ) -> None:
         """Make an empty log.
 
@@ -57,39 +57,31 @@ class LogPane(LineView, can_focus=True):
             max_lines: how many of the newest lines are kept.
             empty: the sentence shown while there is no line.
         """
-        super().__init__(name=name, id=id, classes=classes)
+        super().__init__(**kwargs)
         self._max_lines = max_lines
         self._empty = empty
         self._lines: deque[tuple[str, str]] = deque(maxlen=max_lines)
         self._following = True
         self._shift = 0
-
-    @property
-    def following(self) -> bool:
-        """Whether the newest line is kept in sight."""
-        return self._following
-
-    @property
-    def line_count(self) -> int:
-        """How many lines are kept at present."""
-        return len(self._lines)
+        self._told: tuple[object, object] | None = None  # by `tell`: what and about what
 
     @property
     def text(self) -> str:
         """All lines that are kept, for copying."""
         return "\n".join(line for line, _ in self._lines)
 
-    def extend(self, lines: Sequence[str], style: str = "") -> None:
+    def extend(self, lines: Sequence[Line], style: str = "") -> None:
         """Add `lines` at the end. A line with newlines in it becomes several.
 
         Args:
-            lines: any text, oldest first; it is cleaned here.
-            style: of all of them, see `tui.themes.style_of`.
+            lines: any text, oldest first, each with a style of its own or without; it is cleaned here.
+            style: of those without, see `tui.themes.style_of`.
         """
         # More than fits would only be cleaned to be dropped.
         fresh = [
-            (part, style)
-            for line in lines[-self._max_lines :]
+            (part, own)
+            for given in lines[-self._max_lines :]
+            for line, own in [(given, style) if isinstance(given, str) else given]
             for part in (line if line.isprintable() else clean(line)).expandtabs(TAB_CELLS).split("\n")
         ]
         if not fresh:
@@ -111,9 +103,26 @@ class LogPane(LineView, can_focus=True):
         elif self._following or dropped > top_before or not before:
             self.refresh()
 
+    def tell(self, what: object, lines: Callable[[], Sequence[Line]], *, about: object = None) -> None:
+        """Show lines from the first one on in the place of what is shown, unless they are what is shown.
+
+        Args:
+            what: all that the lines are made of.
+            lines: makes them.
+            about: what they are about; whoever reads on about the same keeps the place.
+        """
+        if self._told == (what, about):
+            return
+        top = self.top if self._told is not None and about is not None and self._told[1] == about else 0
+        self.clear()
+        self._told = (what, about)
+        self.extend(lines())
+        self._scroll(top)
+
     def clear(self) -> None:
         """Forget all lines and follow again."""
         self._lines.clear()
+        self._told = None
         self._following = True
         self._shift = 0
         self.set_line_count(0)

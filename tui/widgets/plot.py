@@ -20,6 +20,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
@@ -747,9 +748,7 @@ class FrameView(Widget):
         *,
         empty: str = "no data yet",
         graph_style: GraphStyle | None = None,
-        name: str | None = None,
-        id: str | None = None,
-        classes: str | None = None,
+        **kwargs: Any,
     ) -> None:
         """Make an empty one.
 
@@ -757,7 +756,7 @@ class FrameView(Widget):
             empty: the sentence shown while there is no point.
             graph_style: None takes the app's, or what the terminal can show.
         """
-        super().__init__(name=name, id=id, classes=classes)
+        super().__init__(**kwargs)
         self.empty = empty
         self._chosen_style = graph_style
         self._styles: list[str] = []  # by owner; "" for the next colour of the theme
@@ -854,24 +853,15 @@ class FrameView(Widget):
         return style_of(self.app, "")
 
 
-class LivePlot(FrameView):
+class LivePlot(FrameView, can_focus=True):
     """A plot for live data. `show` may be called ten times a second; it sends only the cells that changed."""
 
     DEFAULT_CSS = """
     LivePlot { height: 1fr; min-height: 3; }
     """
 
-    def __init__(
-        self,
-        *,
-        empty: str = "no data yet",
-        graph_style: GraphStyle | None = None,
-        name: str | None = None,
-        id: str | None = None,
-        classes: str | None = None,
-    ) -> None:
-        """Make an empty plot; see FrameView."""
-        super().__init__(empty=empty, graph_style=graph_style, name=name, id=id, classes=classes)
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
         self._series: list[Series] = []
         self._lanes: list[Lane] = []
         self._labels = ("s", "ms", "")

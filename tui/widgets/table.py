@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -83,6 +83,15 @@ def fit(columns: Sequence[Column], natural: Sequence[int], width: int) -> list[i
     return widths
 
 
+class _OfRow(Message):
+    """What became of a row."""
+
+    def __init__(self, table: LiveTable, key: str) -> None:
+        super().__init__()
+        self.table = table
+        self.key = key
+
+
 class LiveTable(LineView, can_focus=True):
     """Rows with keys, a cursor and a fixed title line.
 
@@ -104,38 +113,18 @@ class LiveTable(LineView, can_focus=True):
         Binding("enter", "choose", "Open", show=False),
     ]
 
-    class Highlighted(Message):
+    class Highlighted(_OfRow):
         """The cursor came to another row."""
 
-        def __init__(self, table: LiveTable, key: str) -> None:
-            super().__init__()
-            self.table = table
-            self.key = key
-
-        @property
-        def control(self) -> LiveTable:
-            return self.table
-
-    class Chosen(Message):
+    class Chosen(_OfRow):
         """Enter was pressed on a row, or the row under the cursor was clicked."""
-
-        def __init__(self, table: LiveTable, key: str) -> None:
-            super().__init__()
-            self.table = table
-            self.key = key
-
-        @property
-        def control(self) -> LiveTable:
-            return self.table
 
     def __init__(
         self,
         columns: Sequence[Column] = (),
         *,
         empty: str = "nothing here yet",
-        name: str | None = None,
-        id: str | None = None,
-        classes: str | None = None,
+        **kwargs: Any,
     ) -> None:
         """Make an empty table.
 
@@ -143,7 +132,7 @@ class LiveTable(LineView, can_focus=True):
             columns: can also be set later through `columns`.
             empty: the sentence shown while there is no row.
         """
-        super().__init__(name=name, id=id, classes=classes)
+        super().__init__(**kwargs)
         self._columns = list(columns)
         self._empty = empty
         self._rows: list[tuple[str, list[Cell]]] = []
@@ -163,6 +152,8 @@ class LiveTable(LineView, can_focus=True):
 
     @columns.setter
     def columns(self, columns: Sequence[Column]) -> None:
+        if columns == self._columns:
+            return
         self._columns = list(columns)
         self._forget_widths()
         self._measure(self._rows)
@@ -182,19 +173,9 @@ class LiveTable(LineView, can_focus=True):
                 self.refresh()
 
     @property
-    def row_count(self) -> int:
-        """How many rows there are."""
-        return len(self._rows)
-
-    @property
     def cursor_key(self) -> str | None:
         """The key of the row under the cursor; None without rows."""
         return self._rows[self._cursor][0] if self._rows else None
-
-    @property
-    def shown_columns(self) -> list[str]:
-        """Keys of the columns that fit at the present width."""
-        return [column.key for column, width in zip(self._columns, self._widths, strict=False) if width]
 
     def row(self, key: str) -> list[Cell] | None:
         """The cells of a row, or None."""

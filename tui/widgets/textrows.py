@@ -26,11 +26,6 @@ class TextRows(Widget):
     def on_resize(self, _event: events.Resize) -> None:
         self.post_message(Refitted(self))
 
-    @property
-    def rows(self) -> list[Text]:
-        """What is shown."""
-        return self._rows
-
     def show(self, rows: Sequence[Text]) -> None:
         """Show these rows; those that did not change are not drawn again."""
         before, self._rows = self._rows, list(rows)
