@@ -20,8 +20,8 @@ from typing import Any
 
 import msgspec
 
-from aisp.checks.compare import Finding
 from aisp.checks.oracle import lint, report, shrink
+from aisp.checks.oracle.comparator import Mismatch
 from aisp.checks.oracle.schema import Case, Schema, SchemaError, Stage, Strategy, draw
 from aisp.engine import environment, snapshots
 from aisp.engine.arena import Arena
@@ -409,7 +409,7 @@ class Fuzzing:
         except ArmEnd as end:
             await self._drop_verifier()
             return _Tried(CaseVerdict.SKIPPED, detail=clean_line(end.reason), took_ms=tried.took_ms)
-        bad = next((o for o in judged.outputs if o.finding != Finding.NOTHING), None)
+        bad = next((o for o in judged.outputs if o.finding != Mismatch.NOTHING), None)
         shown = bad or (judged.outputs[0] if judged.outputs else None)
         return _Tried(
             CaseVerdict.RIGHT if judged.right else CaseVerdict.WRONG,
@@ -444,7 +444,7 @@ class Fuzzing:
         if not alive or end.state in (State.CUDA_POISONED, State.INFRA_ERROR):
             subject.deaths += 1
             await self._drop(subject)
-        finding = str(Finding.TYPE) if verdict is CaseVerdict.WRONG else ""
+        finding = str(Mismatch.TYPE) if verdict is CaseVerdict.WRONG else ""
         return _Tried(verdict, finding, clean_line(end.reason))
 
     # -- fuzz ------------------------------------------------------------------------------------------------------

@@ -23,8 +23,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from aisp.checks.compare import Finding
 from aisp.checks.evaluation import Elsewhere
+from aisp.checks.oracle.comparator import Mismatch
 from aisp.checks.registry import Refusal, TaskFacts
 from aisp.engine import challenges, contention, environment, facts, gate, paths, snapshots, speed_of_light, verdicts
 from aisp.engine.arena import Arena
@@ -667,9 +667,9 @@ class Execution:
             jobs.Compare(case=case_name, set_index=number, outputs=outputs), reports.Compared, "the verifier"
         )
         arm.compared.append(judged.figures)
-        if judged.finding in (Finding.NAN, Finding.INF):
+        if judged.finding in (Mismatch.NAN, Mismatch.INF):
             check = "output.nonfinite"
-        elif not judged.right and judged.finding != Finding.VALUES:
+        elif not judged.right and judged.finding != Mismatch.VALUES:
             check = "output.form"
         if not judged.right and check in self.plan.without:
             return

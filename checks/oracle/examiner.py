@@ -13,9 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from aisp.checks import inputs as checks_inputs
-from aisp.checks.compare import Finding, form
-from aisp.checks.oracle import judging, relations, schema, values
-from aisp.checks.oracle.judging import Opinion
+from aisp.checks.oracle import comparator, relations, schema, values
+from aisp.checks.oracle.comparator import Mismatch, Opinion
 from aisp.checks.oracle.schema import Case
 from aisp.checks.oracle.truth import Oracle, Truth, narrow
 from aisp.kernels import catalog
@@ -101,9 +100,15 @@ class Examiner:
         return posed
 
     def judge(
-        self, case: Case, seed: int, rung: str, outputs: Mapping[str, torch.Tensor], *, changed: bool = False
+        self,
+        case: Case,
+        seed: int,
+        rung: str,
+        outputs: Mapping[str, torch.Tensor],
+        *,
+        changed: bool = False,
     ) -> tuple[Opinion, ...]:
-        """Opinions on what a rung returned for a case that was posed.
+        """Opinions on what a rung returned for a case that was posed, by the derived policy.
 
         Of a changed case, only the relation is judged: its truth is not known.
         """
@@ -112,7 +117,7 @@ class Examiner:
             return () if changed else self._judge_stretches(posed, seed, outputs)
         assert posed.truth is not None
         if not changed:
-            found = judging.judge(self._target, case, outputs, posed.truth.outputs, posed.inputs)
+            found = comparator.judge(self._target, case, outputs, posed.truth.outputs, posed.inputs)
             if case.relation and all(opinion.right for opinion in found):
                 posed.answers[rung] = {name: tensor.to("cpu").clone() for name, tensor in outputs.items()}
             return found
@@ -122,10 +127,18 @@ class Examiner:
         after = {name: tensor.to("cpu") for name, tensor in outputs.items()}
         for name, tensor in before.items():
             if name not in after or after[name].shape != tensor.shape or after[name].dtype != tensor.dtype:
-                return (Opinion(name, Finding.SHAPE, f"{name}: another form than in the call before"),)
+                return (Opinion(name, Mismatch.SHAPE, f"{name}: another form than in the call before"),)
         inexact = any(known.name == rung and known.inexact for known in self._target.rungs)
         broken = relations.judge(self._target, case, seed, before, after, posed.truth.outputs, inexact=inexact)
         return (broken,) if broken is not None else ()
+
+    def judge_by_statement(self, case: Case, outputs: Mapping[str, torch.Tensor]) -> tuple[Opinion, ...]:
+        """Opinions on the same by the stated policy; () where the truth is not known in one piece."""
+        posed = self._known(case, changed=False)
+        if posed.truth is None:
+            return ()
+        truth = comparator.stated(self._target, posed.truth.outputs)
+        return comparator.judge(self._target, case, outputs, truth, posed.inputs, full=False)
 
     def naive(self, case: Case, outputs: Mapping[str, torch.Tensor]) -> dict[str, bool]:
         """What a careless oracle says of these outputs. Of random outputs and positions it looks at nothing else."""
@@ -133,7 +146,7 @@ class Examiner:
         if posed.truth is None:
             return {}
         plain = tuple(e for e in posed.truth.outputs if e.name not in self._target.judged)
-        return judging.naive(outputs, plain) if plain else self._naive_dropout(case, outputs, posed.truth)
+        return comparator.naive(outputs, plain) if plain else self._naive_dropout(case, outputs, posed.truth)
 
     def _naive_dropout(self, case: Case, outputs: Mapping[str, torch.Tensor], truth: Truth) -> dict[str, bool]:
         """Somebody who tests a dropout looks at the share of zeros, to a tenth."""
@@ -178,22 +191,22 @@ class Examiner:
         return case, inputs, self._oracle.truth(case, inputs, self._made(posed.case, seed), {})
 
     def _judge_stretches(self, posed: Posed, seed: int, outputs: Mapping[str, torch.Tensor]) -> tuple[Opinion, ...]:
-        """As `judging.judge`, up to the first stretch that is wrong."""
+        """As `comparator.judge`, up to the first stretch that is wrong."""
         axis, target = self._target.fuzz.independent, self._target
-        if miscounted := judging.count(outputs, [spec.name for spec in target.outputs]):
+        if miscounted := comparator.count(outputs, [spec.name for spec in target.outputs]):
             return (miscounted,)
         for spec in target.outputs:
-            shape, dtype = tuple(outputs[spec.name].shape), str(outputs[spec.name].dtype)
-            formed = form(spec.name, shape, dtype, tuple(catalog.shape(spec, posed.case.axes)), dtype)
-            if not formed.right:
-                return (Opinion(spec.name, formed.finding, formed.detail),)
+            dtype = schema.retyped(target, spec, posed.case.dtype)
+            shape = catalog.shape(spec, posed.case.axes)
+            if malformed := comparator.form(spec.name, outputs[spec.name], shape, dtype):
+                return (malformed,)
         found: tuple[Opinion, ...] = ()
         for start, length in posed.stretches:
             case, inputs, truth = self._truth_of(posed, seed, start, length)
             part = {
                 spec.name: narrow(spec, outputs[spec.name], axis, start, length).contiguous() for spec in target.outputs
             }
-            now = judging.judge(target, case, part, truth.outputs, inputs)
+            now = comparator.judge(target, case, part, truth.outputs, inputs)
             if not all(opinion.right for opinion in now):
                 where = f"within {axis} {start}:{start + length}"
                 return tuple(o if o.right else replace(o, detail=f"{o.detail} ({where})") for o in now)

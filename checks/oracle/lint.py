@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from aisp.checks.oracle import judging, values
+from aisp.checks.oracle import comparator, values
+from aisp.checks.oracle.comparator import Expected
 from aisp.checks.oracle.schema import Case
-from aisp.checks.oracle.truth import Expected
 from aisp.kernels.catalog.model import Target
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def facts(examiner: Examiner, target: Target, case: Case, seed: int) -> dict[str
 
     def passes(answers: Mapping[str, torch.Tensor]) -> bool:
         whole = tuple(e for e in truth.outputs if e.name in answers)
-        return all(opinion.right for opinion in judging.judge(target, case, answers, whole, posed))
+        return all(opinion.right for opinion in comparator.judge(target, case, answers, whole, posed))
 
     def cast(expected: Expected, tensor: torch.Tensor) -> torch.Tensor:
         return tensor.to("cpu").to(getattr(torch, expected.dtype))

@@ -37,6 +37,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from aisp.checks.oracle.comparator import Expected, rms
 from aisp.checks.oracle.eager import unwidened
 from aisp.checks.oracle.schema import Case, retyped
 from aisp.kernels import catalog
@@ -67,25 +68,6 @@ class ReferenceFault(Exception):
 
 class BudgetError(Exception):
     """The reference does not fit into the memory that is free, not even in blocks or on the CPU."""
-
-
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """One output, or one input's gradient, in truth.
-
-    Attributes:
-        value: fp64, or the integers or booleans of the output; on the oracle's device.
-        dtype: torch name of the dtype that the output must have.
-        allowed: absolute error allowed by element, fp64; None where it must be equal.
-        eager: the output of the reference run in the case's dtype, for triage and the naive oracle; None where that
-            could not be run.
-    """
-
-    name: str
-    value: torch.Tensor
-    dtype: str
-    allowed: torch.Tensor | None
-    eager: torch.Tensor | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,12 +186,12 @@ class Oracle:
             e32, slack = 0.0, SLACK_FP32 * 4 * u
         else:
             slack = SLACK_DTYPE * u + SLACK_FP32 * U32
-        rms = _rms(size)
+        whole = rms(size)
         allowed = OWN_ROUNDING * u * size + (slack + YARD_FP32 * e32 + YARD_DTYPE * own) * scale + _least(kind)
-        allowed = allowed + (FLOOR_DTYPE * u + (SLACK_FP32 * U32 if dtype != "float64" else slack)) * rms
+        allowed = allowed + (FLOOR_DTYPE * u + (SLACK_FP32 * U32 if dtype != "float64" else slack)) * whole
         allowed = allowed + sequential(dtype, self._terms) * scale
         if stated is not None:
-            allowed = torch.maximum(allowed, stated * torch.clamp(size, min=rms))
+            allowed = torch.maximum(allowed, stated * torch.clamp(size, min=whole))
         return allowed
 
     def _kappas(self, runs: _Runs, wide: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -444,12 +426,6 @@ def _subnormal(inputs: Mapping[str, torch.Tensor]) -> bool:
             if bool(((size > 0) & (size < torch.finfo(tensor.dtype).tiny)).any()):
                 return True
     return False
-
-
-def _rms(size: torch.Tensor) -> float:
-    """Root of the mean square, without overflow on the way."""
-    peak = float(size.max()) if size.numel() else 0.0
-    return peak * float((size / peak).square().mean().sqrt()) if peak else 0.0
 
 
 def _yard(

@@ -66,7 +66,7 @@ class Compared(Report, tag="compared", frozen=True, kw_only=True):
     """Judgement over all outputs of one call."""
 
     right: bool
-    finding: str  # checks.compare.Finding of the first output that is not right
+    finding: str  # checks.oracle.comparator.Mismatch of the first output that is not right
     max_error: float | None  # worst over outputs in units of the tolerance; None where not comparable or infinite
     detail: str
     figures: dict[str, float] = {}  # of the outputs, for checks (ArmFacts.compared)
@@ -231,7 +231,7 @@ class Posed(Report, tag="posed", frozen=True, kw_only=True):
 
 
 class JudgedOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """One output, or one input's gradient, of one try: checks.oracle.judging.Opinion.plain()."""
+    """One output, or one input's gradient, of one try: checks.oracle.comparator.Opinion.plain()."""
 
     name: str
     finding: str
@@ -253,7 +253,7 @@ class TryJudged(Report, tag="try_judged", frozen=True, kw_only=True):
     """Judgement over all outputs of a try; the first that is not right decides.
 
     Attributes:
-        finding: checks.compare.Finding.
+        finding: checks.oracle.comparator.Mismatch.
         max_error: worst error in units of what is allowed; None where infinite or not comparable.
         relative_error: worst error relative to max(RMS of the truth, |truth|), the way tolerances are stated, by dtype.
         naive: "allclose" and "assert_close": whether a careless oracle would have accepted. {} unless asked.

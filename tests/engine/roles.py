@@ -30,9 +30,9 @@ from aisp.engine.protocol import jobs, reports
 from aisp.engine.worker import tensors
 from aisp.engine.worker.__main__ import failed
 from aisp.engine.worker.arm import Arm
-from aisp.engine.worker.judge import Judge
 from aisp.engine.worker.loading import user_traceback
 from aisp.engine.worker.timers import CaptureError, CudaTimer, Sample, Shot, WarmedUp
+from aisp.engine.worker.verifier import Verifier
 from aisp.kernels.catalog.model import Kind, Needs, Role, Rung, Target
 from aisp.store.outcomes import Timing
 from tests.engine.targets import write_target
@@ -59,7 +59,7 @@ class Play:
     ) -> None:
         self.target: Target = write_target(root, files, **lesson)
         self.case = case
-        self.judge = Judge(self.load("reference"), self.target)
+        self.judge = Verifier(self.load("reference"), self.target)
         self.inputs: list[jobs.Blob] = []
         for number in range(sets):
             made = self.judge.make_inputs(jobs.MakeInputs(case=case, set_index=number, seed=SEED, blob=blob()))

@@ -311,8 +311,8 @@ def serve(device: str) -> None:
     import torch  # noqa: F401
     import triton  # noqa: F401
 
-    import aisp.checks.compare
     import aisp.checks.inputs
+    import aisp.checks.oracle.comparator
     import aisp.engine.worker.loading  # noqa: F401
 
     for line in sys.stdin:
@@ -406,7 +406,8 @@ def _noted(launch: Callable[..., Any], what: str, launches: list[str]) -> Callab
 
 def judge_rung(target: Target, rung: Rung, case: Case, device: str, rank: int) -> tuple[str, str]:
     """Prepare on one set of values, call on another, compare with the reference: finding and sentence."""
-    from aisp.checks.compare import compare, form
+    from aisp.checks.oracle import comparator
+    from aisp.checks.oracle.comparator import Expected
     from aisp.engine.worker.loading import NotHereError
 
     def own(tensors: Sequence[Any]) -> list[Any]:
@@ -423,9 +424,8 @@ def judge_rung(target: Target, rung: Rung, case: Case, device: str, rank: int) -
         return "count", f"{len(outputs)} outputs, {len(target.outputs)} declared"
     for spec, got, want in zip(target.outputs, outputs, expected, strict=True):
         shape = tuple(catalog.shape(spec, case.axes))[target.ranks > 1 :]  # a rank's slice has not the ranks' dimension
-        found = form(spec.name, tuple(got.shape), str(got.dtype).removeprefix("torch."), shape, spec.dtype)
-        if found.right:
-            found = compare(spec.name, got.to(want.device), want, tolerance=target.tolerance[spec.dtype])
+        (known,) = comparator.stated(target, [Expected(spec.name, want, spec.dtype, None)])
+        found = comparator.form(spec.name, got, shape, spec.dtype) or comparator.compare(known, got, full=False)
         if not found.right:
             return found.finding.value, found.detail
     return "nothing", ""

@@ -21,8 +21,9 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from aisp.checks.compare import compare
 from aisp.checks.inputs import grammar_inputs, made_inputs
+from aisp.checks.oracle import comparator
+from aisp.checks.oracle.comparator import Expected
 from aisp.engine.worker.loading import import_module
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Flag, Target
@@ -101,9 +102,11 @@ def refill(target: Target, buffers: list[Any], values: list[Any]) -> None:
 def refusals(target: Target, outputs: Any, truth: tuple[torch.Tensor, ...]) -> list[str]:
     """Sentences on each output that is wrong."""
     given = outputs if isinstance(outputs, tuple) else (outputs,)
+    pairs = zip(target.outputs, truth, strict=True)
+    known = comparator.stated(target, [Expected(spec.name, want, spec.dtype, None) for spec, want in pairs])
     judged = [
-        compare(spec.name, output, want, tolerance=target.tolerance[spec.dtype])
-        for spec, output, want in zip(target.outputs, given, truth, strict=True)
+        comparator.form(one.name, output, one.value.shape, one.dtype) or comparator.compare(one, output, full=False)
+        for one, output in zip(known, given, strict=True)
     ]
     return [found.detail for found in judged if not found.right]
 

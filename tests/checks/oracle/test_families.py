@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from aisp.checks import inputs as checks_inputs
-from aisp.checks.compare import Finding
 from aisp.checks.oracle import families, values
+from aisp.checks.oracle.comparator import Mismatch
 from aisp.checks.oracle.schema import Case, Schema, SchemaError, Strategy, Values, draw
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Extent, Target
@@ -217,10 +217,10 @@ def test_an_answer_that_is_wrong_beside_the_outliers_is_refused(which: int) -> N
 def test_answers_of_another_form_or_with_nan_are_refused() -> None:
     family, _ = posed(target(), 0)
     right = torch.softmax(family.inputs["x"], dim=1)
-    assert family.judge({"y": right.double()})[0].finding is Finding.DTYPE
-    assert family.judge({"y": right[:1]})[0].finding is Finding.SHAPE
-    assert family.judge({"z": right})[0].finding is Finding.COUNT
-    assert family.judge({"y": torch.full_like(right, math.nan)})[0].finding is Finding.NAN
+    assert family.judge({"y": right.double()})[0].finding is Mismatch.DTYPE
+    assert family.judge({"y": right[:1]})[0].finding is Mismatch.SHAPE
+    assert family.judge({"z": right})[0].finding is Mismatch.COUNT
+    assert family.judge({"y": torch.full_like(right, math.nan)})[0].finding is Mismatch.NAN
 
 
 # -- sums in sequence, and narrower formats ----------------------------------------------------------------------

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from aisp.checks.compare import Finding
+from aisp.checks.oracle.comparator import Mismatch
 from aisp.checks.oracle.schema import CYCLE, Case, Schema, Strategy, draw
 from aisp.checks.oracle.shrink import Shrinker
 from aisp.kernels import catalog
@@ -65,12 +65,13 @@ class Job:
 
 @dataclass
 class Told:
-    """What one case came to: a store.outcomes.CaseVerdict and, where it is wrong, checks.compare.Finding.
+    """What one case came to: a store.outcomes.CaseVerdict and, where it is wrong, checks.oracle.comparator.Mismatch.
 
     Attributes:
         hashes: sha256 of each input, and as "changed/<input>" of each as the case's relation changed it.
         sha256: of the output that is wrong.
         max_error: worst error in units of what is allowed.
+        stated: the verdict where the stated tolerances decide on the same outputs; "" where there was none to ask.
     """
 
     verdict: str
@@ -79,6 +80,7 @@ class Told:
     hashes: dict[str, str] = field(default_factory=dict)
     sha256: str = ""
     max_error: float | None = None
+    stated: str = ""
 
     @property
     def failing(self) -> bool:
@@ -121,6 +123,8 @@ class Subject:
                 hashes |= {f"changed/{name}": value for name, value in other.hashes.items()}
                 second = self._call(case, seed, other.inputs, hashes, changed=True)
                 if second.verdict != "right":
+                    # A relation is asked of right values alone, and knows no policy.
+                    second.stated = told.stated if told.stated == "wrong" else second.verdict
                     return second
         return told
 
@@ -162,14 +166,20 @@ class Subject:
             outputs = self._outputs(case, seed, inputs)
         except Exception as error:
             text = f"{type(error).__name__}: {error}".splitlines()[0][:300]
-            return Told("memory" if "out of memory" in text else "error", "", text, dict(hashes))
+            verdict = "memory" if "out of memory" in text else "error"
+            return Told(verdict, "", text, dict(hashes), stated=verdict)
         opinions = self._examiner.judge(case, seed, self.job.rung, outputs, changed=changed)
-        bad = next((opinion for opinion in opinions if opinion.finding is not Finding.NOTHING), None)
+        bad = next((opinion for opinion in opinions if opinion.finding is not Mismatch.NOTHING), None)
         errors = [opinion.max_error for opinion in opinions if opinion.max_error is not None]
         worst = max(errors, default=None)
+        stated = "" if changed else self._stated(case, outputs)
         if bad is None:
-            return Told("right", hashes=dict(hashes), max_error=worst)
-        return Told("wrong", str(bad.finding), bad.detail, dict(hashes), bad.sha256, worst)
+            return Told("right", hashes=dict(hashes), max_error=worst, stated=stated)
+        return Told("wrong", str(bad.finding), bad.detail, dict(hashes), bad.sha256, worst, stated)
+
+    def _stated(self, case: Case, outputs: Mapping[str, Any]) -> str:
+        opinions = self._examiner.judge_by_statement(case, outputs)
+        return ("right" if all(opinion.right for opinion in opinions) else "wrong") if opinions else ""
 
 
 def questions(job: Job, schema: Schema) -> Iterator[tuple[int, Case]]:

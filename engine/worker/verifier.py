@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from aisp.checks import inputs as checks_inputs
-from aisp.checks.compare import Comparison, Finding, compare, form
-from aisp.checks.oracle import judging, lint
+from aisp.checks.oracle import comparator, lint
 from aisp.checks.oracle import values as oracle_values
+from aisp.checks.oracle.comparator import Expected, Mismatch, Opinion
 from aisp.checks.oracle.examiner import Examiner
 from aisp.checks.oracle.families import ValueFamily
-from aisp.checks.oracle.judging import Opinion
 from aisp.checks.oracle.schema import Case as FuzzCase
-from aisp.checks.oracle.truth import Expected
+from aisp.checks.oracle.schema import Strategy
 from aisp.checks.registry import TaskFacts
 from aisp.engine.protocol import jobs, reports
 from aisp.engine.worker import tensors
@@ -42,7 +41,7 @@ LOOKED_AT = 1 << 16  # elements of an output whose figures are taken, evenly spr
 INSPECT_BUDGET_S = 1.0  # for what inspect() lets the reference compute again
 
 
-class Judge:
+class Verifier:
     """Serves the jobs of one run's verifier. See engine.protocol.jobs for each."""
 
     def __init__(self, job: jobs.Load, target: Target) -> None:
@@ -137,59 +136,35 @@ class Judge:
         return tuple(returned) if isinstance(returned, (tuple, list)) else (returned,)
 
     def compare(self, job: jobs.Compare) -> reports.Compared:
-        """Judge one call's outputs. The first output that is not right decides the finding."""
-        target = self._target
-        case = target.case(job.case)
-        expected = self._expected[job.case, job.set_index]
-        given = tensors.read(job.outputs)
-        if len(given) != len(target.outputs):
-            return reports.Compared(
-                right=False,
-                finding=Finding.COUNT,
-                max_error=None,
-                detail=f"{len(given)} outputs arrived, lesson.md declares {len(target.outputs)}",
-            )
-        worst: float | None = None
-        bad: Comparison | None = None
+        """Judge one call's outputs by the stated tolerances. The first output that is not right decides the finding."""
+        case = self._target.case(job.case)
+        known, pointed = self._known(job.case, job.set_index), self._pointed[job.case, job.set_index]
+        outputs = self._arrived(job.outputs, self._device)
+        posed = FuzzCase(job.set_index, Strategy.REGULAR, case.axes)
+        opinions = comparator.judge(self._target, posed, outputs, known, pointed, full=False)
         found: dict[str, float] = {}
-        for spec, slot, actual, want in zip(target.outputs, job.outputs.slots, given, expected, strict=True):
-            shape = catalog.shape(spec, case.axes)
-            judged = form(spec.name, tuple(slot.shape), slot.dtype, tuple(shape), spec.dtype)
-            if judged.right:
-                tolerance = target.tolerance[spec.dtype]
-                # A copy of its own: the worker could still write into the shared file.
-                private = actual.to(self._device) if self._device != "cpu" else actual.clone()
-                if spec.name in target.judged:
-                    judged = self._otherwise(job, case, spec, private, expected)
-                else:
-                    judged = compare(spec.name, private, want, tolerance=tolerance)
-                    found |= figures(spec.name, private, want)
-            if judged.max_error is not None:
-                worst = max(worst or 0.0, judged.max_error)
-            if not judged.right and bad is None:
-                bad = judged
+        for expected, opinion in zip(known, opinions, strict=False):
+            compared = opinion.finding in (Mismatch.NOTHING, Mismatch.NAN, Mismatch.INF, Mismatch.VALUES)
+            if compared and expected.name not in self._target.judged:
+                found |= figures(expected.name, outputs[expected.name], expected.value)
+        bad = next((opinion for opinion in opinions if not opinion.right), None)
         return reports.Compared(
             right=bad is None,
-            finding=bad.finding if bad else Finding.NOTHING,
-            max_error=worst if worst is not None and math.isfinite(worst) else None,
+            finding=bad.finding if bad else Mismatch.NOTHING,
+            max_error=_worst(opinions),
             detail=bad.detail if bad else "",
             figures=found,
         )
 
-    def _otherwise(
-        self, job: jobs.Compare, case: Case, spec: TensorSpec, actual: torch.Tensor, truth: Sequence[torch.Tensor]
-    ) -> Comparison:
-        """An output that `[judged]` keeps from a comparison element by element."""
-        known: dict[str, Expected] = {}
-        for other, value in zip(self._target.outputs, truth, strict=True):
-            wide, tolerance = value.to(self._torch.float64), self._target.tolerance[other.dtype]
-            scale = float(wide.square().mean().sqrt()) if wide.numel() else 0.0
-            known[other.name] = Expected(
-                other.name, value, other.dtype, tolerance * self._torch.clamp(wide.abs(), min=scale), None
-            )
-        pointed = self._pointed[job.case, job.set_index]
-        opinion = judging.judge_otherwise(self._target, case.axes, spec.name, actual, known, pointed)
-        return Comparison(opinion.finding, opinion.max_error, count=actual.numel(), detail=opinion.detail)
+    def _known(self, case: str, set_index: int) -> tuple[Expected, ...]:
+        """What a set's outputs must be, with the errors that the stated tolerances allow."""
+        truth = zip(self._target.outputs, self._expected[case, set_index], strict=True)
+        return comparator.stated(self._target, (Expected(spec.name, value, spec.dtype, None) for spec, value in truth))
+
+    def _arrived(self, blob: jobs.Blob, device: str) -> dict[str, torch.Tensor]:
+        """Outputs by name. Copies: the worker could still write into the shared file."""
+        names = [slot.name for slot in blob.slots]
+        return {name: view.to(device, copy=True) for name, view in zip(names, tensors.read(blob), strict=True)}
 
     # -- cases of the oracle ---------------------------------------------------------------------------------------
 
@@ -210,12 +185,9 @@ class Judge:
     def judge_try(self, job: jobs.JudgeTry) -> reports.TryJudged:
         """Judge what a rung made of a posed case."""
         case = FuzzCase.of(job.case)
-        names = [slot.name for slot in job.outputs.slots]
-        # Copies: the worker could still write into the shared file.
-        outputs = {name: view.clone() for name, view in zip(names, tensors.read(job.outputs), strict=True)}
+        outputs = self._arrived(job.outputs, "cpu")
         opinions = self._examiner.judge(case, job.seed, job.rung, outputs, changed=job.changed)
         bad = next((opinion for opinion in opinions if not opinion.right), None)
-        errors = [o.max_error for o in opinions if o.max_error is not None and math.isfinite(o.max_error)]
         relative: dict[str, float] = {}
         for opinion, output in zip(opinions, outputs.values(), strict=False):
             if opinion.relative is not None and output.is_floating_point():
@@ -223,9 +195,9 @@ class Judge:
                 relative[dtype] = max(relative.get(dtype, 0.0), opinion.relative)
         return reports.TryJudged(
             right=bad is None,
-            finding=bad.finding if bad else Finding.NOTHING,
+            finding=bad.finding if bad else Mismatch.NOTHING,
             detail=bad.detail if bad else "",
-            max_error=max(errors, default=None),
+            max_error=_worst(opinions),
             outputs=[reports.JudgedOutput(**_told(opinion)) for opinion in opinions],
             relative_error=relative,
             naive=self._examiner.naive(case, outputs) if job.naive else {},
@@ -252,18 +224,13 @@ class Judge:
 
     def judge_values(self, job: jobs.JudgeValues) -> reports.TryJudged:
         """Judge what a rung made of such values."""
-        names = [slot.name for slot in job.outputs.slots]
-        # Copies: the worker could still write into the shared file.
-        views = zip(names, tensors.read(job.outputs), strict=True)
-        outputs = {name: view.to(self._device, copy=True) for name, view in views}
-        opinions = self._families[job.set_index].judge(outputs)
+        opinions = self._families[job.set_index].judge(self._arrived(job.outputs, self._device))
         bad = next((opinion for opinion in opinions if not opinion.right), None)
-        errors = [o.max_error for o in opinions if o.max_error is not None and math.isfinite(o.max_error)]
         return reports.TryJudged(
             right=bad is None,
-            finding=bad.finding if bad else Finding.NOTHING,
+            finding=bad.finding if bad else Mismatch.NOTHING,
             detail=bad.detail if bad else "",
-            max_error=max(errors, default=None),
+            max_error=_worst(opinions),
             outputs=[],
         )
 
@@ -314,7 +281,8 @@ class Judge:
     def _accepts(self, spec: TensorSpec, truth: torch.Tensor, answer: torch.Tensor) -> bool:
         """Whether the comparator takes an answer, rounded to the output's dtype, for the truth."""
         dtype: torch.dtype = getattr(self._torch, spec.dtype)
-        return compare(spec.name, answer.to(dtype), truth, tolerance=self._target.tolerance[spec.dtype]).right
+        (known,) = comparator.stated(self._target, [Expected(spec.name, truth, spec.dtype, None)])
+        return comparator.compare(known, answer.to(dtype), full=False).right
 
     def _probed(self) -> TaskFacts:
         """What asking the reference again tells, on the cheapest case that it has answered."""
@@ -361,6 +329,13 @@ class Judge:
             a.shape == b.shape and bool(((a == b) | ((a != a) & (b != b))).all())
             for a, b in zip(one, other, strict=True)
         )
+
+
+def _worst(opinions: Sequence[Opinion]) -> float | None:
+    """The worst error over all outputs; None where one is wrong beyond any number, and where none was compared."""
+    if any(opinion.max_error is None and not opinion.right for opinion in opinions):
+        return None
+    return max((opinion.max_error for opinion in opinions if opinion.max_error is not None), default=None)
 
 
 def _told(opinion: Opinion) -> dict[str, Any]:
