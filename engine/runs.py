@@ -25,6 +25,7 @@ import numpy as np
 
 from aisp.checks.evaluation import Elsewhere
 from aisp.checks.oracle.comparator import Mismatch
+from aisp.checks.oracle.schema import Case as PosedCase
 from aisp.checks.registry import Refusal, TaskFacts
 from aisp.engine import challenges, contention, environment, facts, gate, paths, snapshots, speed_of_light, verdicts
 from aisp.engine.arena import Arena
@@ -78,7 +79,7 @@ class Plan:
     problem: str = ""  # why it cannot run here ("needs sm_90")
     obstacles: Mapping[str, str] = field(default_factory=dict)  # by rung: why that rung cannot run here
     without: frozenset[str] = frozenset()  # checks that are left out on request
-    naive: bool = False  # ask what a careless evaluator would say
+    naive: bool = False  # ask what a naive harness would say
     surprise: int = 1 << 32  # number of the first set that comes unforeseen; no worker is told it before
 
     @property
@@ -139,6 +140,7 @@ class Execution:
         self._judge: Child | None = None
         self._judge_lock = asyncio.Lock()
         self._arena = Arena()
+        self._posed: dict[tuple[str, int], dict[str, Any]] = {}  # sets of the lesson's own cases, as they travel
         self._inputs: dict[tuple[str, int], jobs.Blob] = {}
         self._expected: asyncio.Task[None] | None = None
         self._coming: dict[int, asyncio.Task[None]] = {}  # by replica: what makes its unforeseen sets
@@ -466,13 +468,17 @@ class Execution:
         self._expected = asyncio.create_task(self._expect())
 
     async def _make_set(self, case: Case, number: int, like: int | None = None) -> None:
-        job = jobs.MakeInputs(case=case.name, set_index=number, seed=self.plan.seed, blob=self._arena.blob(), like=like)
-        made = await self._ask_judge(job, reports.InputsMade, "the inputs")
-        self._inputs[case.name, number] = made.blob
+        plain = self._posed[case.name, number] = PosedCase.of_set(case, number, like).plain()
+        job = jobs.Pose(case=plain, seed=self.plan.seed, blob=self._arena.blob(), later=True)
+        self._inputs[case.name, number] = (await self._ask_judge(job, reports.Posed, "the inputs")).blob
+
+    async def _expect_set(self, case: Case, number: int) -> None:
+        job = jobs.Expect(case=self._posed[case.name, number])
+        await self._ask_judge(job, reports.Expected, "reference.py")
 
     async def _expect(self) -> None:
         for case, number in self._sets(gate=True):
-            await self._ask_judge(jobs.Expect(case=case.name, set_index=number), reports.Expected, "reference.py")
+            await self._expect_set(case, number)
         await self._beyond.pose([a.rung for a in self._arms if a.running])
 
     def _prepare_surprise(self, replica: int) -> None:
@@ -492,7 +498,7 @@ class Execution:
         async with self._step("inputs"):
             for number, like in surprises:
                 await self._make_set(case, number, like)
-                await self._ask_judge(jobs.Expect(case=case.name, set_index=number), reports.Expected, "reference.py")
+                await self._expect_set(case, number)
 
     def _surprises(self, replica: int) -> list[tuple[int, int | None]]:
         """Sets that come unforeseen: wholly new values, or those of set 0 but for one element of every input.
@@ -663,9 +669,8 @@ class Execution:
         """Judge one call's outputs in full; what is wrong ends the arm in the name of `check`."""
         if self._expected is not None:
             await asyncio.shield(self._expected)
-        judged: reports.Compared = await self._ask_judge(
-            jobs.Compare(case=case_name, set_index=number, outputs=outputs), reports.Compared, "the verifier"
-        )
+        job = jobs.Judge(case=self._posed[case_name, number], seed=self.plan.seed, outputs=outputs)
+        judged: reports.Judged = await self._ask_judge(job, reports.Judged, "the verifier")
         arm.compared.append(judged.figures)
         if judged.finding in (Mismatch.NAN, Mismatch.INF):
             check = "output.nonfinite"
@@ -790,7 +795,7 @@ class Execution:
     # -- beside the arms -------------------------------------------------------------------------------------------
 
     async def _ask_naively(self) -> None:
-        """What a careless evaluator would have said of every rung, each in a process of its own."""
+        """What a naive harness would have said of every rung, each in a process of its own."""
         base = self.plan.rungs[0]
         case = self.plan.case.name
         for arm in self._naively():
@@ -801,7 +806,7 @@ class Execution:
                 arm.naive = await self._naive(base, arm.rung, case)
 
     def _naively(self) -> list[Arm]:
-        """The arms that a careless evaluator is asked about."""
+        """The arms that a naive harness is asked about."""
         if not self.plan.naive or (self.plan.case.name, 0) not in self._inputs:
             return []
         asked = (Role.OPTIMIZED, Role.PEER, Role.CHEAT, Role.WRONG)

@@ -53,6 +53,11 @@ class Mismatch(enum.StrEnum):
     VALUES = "values"
     RELATION = "relation"  # two calls contradict one another (relations.py)
 
+    @property
+    def of_form(self) -> bool:
+        """Whether there was nothing to compare."""
+        return self in (Mismatch.SHAPE, Mismatch.DTYPE, Mismatch.COUNT, Mismatch.TYPE)
+
 
 @dataclass(frozen=True, slots=True)
 class Expected:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from aisp.checks import inputs as checks_inputs
 from aisp.checks.oracle import comparator, relations, schema, values
 from aisp.checks.oracle.comparator import Mismatch, Opinion
 from aisp.checks.oracle.schema import Case
@@ -93,7 +92,7 @@ class Examiner:
                 self._truth_of(posed, seed, *posed.stretches[0])  # what is wrong with the reference shows at once
                 self._posed.clear()  # nothing else of such a size may stay
             else:
-                posed.truth = self._oracle.truth(case, inputs, self._made(case, seed), gradients)
+                posed.truth = self._oracle.truth(case, inputs, self.made(case, seed), gradients)
         self._posed[self._key(case, changed)] = posed
         while len(self._posed) > KEPT:
             self._posed.popitem(last=False)
@@ -141,7 +140,7 @@ class Examiner:
         return comparator.judge(self._target, case, outputs, truth, posed.inputs, full=False)
 
     def naive(self, case: Case, outputs: Mapping[str, torch.Tensor]) -> dict[str, bool]:
-        """What a careless oracle says of these outputs. Of random outputs and positions it looks at nothing else."""
+        """What a naive harness says of these outputs. Of random outputs and positions it looks at nothing else."""
         posed = self._known(case, changed=False)
         if posed.truth is None:
             return {}
@@ -163,12 +162,12 @@ class Examiner:
         posed = self._known(case, changed=False)
         if posed.truth is None:
             inputs = self._only_inputs(posed)
-            posed.truth = self._oracle.truth(case, inputs, self._made(case, seed), self._gradients(case, seed))
+            posed.truth = self._oracle.truth(case, inputs, self.made(case, seed), self._gradients(case, seed))
         return posed.truth
 
     def recompute(self, case: Case, seed: int, inputs: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
         """The reference's outputs in fp64 for other inputs of a case's shapes."""
-        return self._oracle.outputs(case, inputs, self._made(case, seed))
+        return self._oracle.outputs(case, inputs, self.made(case, seed))
 
     # -- stretches -------------------------------------------------------------------------------------------------
 
@@ -188,7 +187,7 @@ class Examiner:
             for spec in self._target.inputs
             if not spec.made
         }
-        return case, inputs, self._oracle.truth(case, inputs, self._made(posed.case, seed), {})
+        return case, inputs, self._oracle.truth(case, inputs, self.made(posed.case, seed), {})
 
     def _judge_stretches(self, posed: Posed, seed: int, outputs: Mapping[str, torch.Tensor]) -> tuple[Opinion, ...]:
         """As `comparator.judge`, up to the first stretch that is wrong."""
@@ -233,23 +232,17 @@ class Examiner:
     def _hashed(inputs: Mapping[str, torch.Tensor]) -> dict[str, str]:
         return {name: values.digest(tensor) for name, tensor in inputs.items()}
 
-    def _made(self, case: Case, seed: int) -> dict[str, object]:
+    def made(self, case: Case, seed: int) -> dict[str, object]:
+        """What inputs.py makes for a case: the same in the verifier and in every rung's process."""
         if self._make is None:
             return {}
-        return made_for(self._target, case, seed, self._device, self._make)
+        return values.made_inputs(self._target, case, seed, self._device, self._make)
 
     def _gradients(self, case: Case, seed: int) -> dict[str, torch.Tensor]:
         if not self._target.fuzz.backward:
             return {}
         shapes = {spec.name: catalog.shape(spec, case.axes) for spec in self._target.outputs}
         return values.gradients_of(self._target, case, seed, shapes)
-
-
-def made_for(
-    target: Target, case: Case, seed: int, device: str, make: Callable[..., Mapping[str, object]]
-) -> dict[str, object]:
-    """What inputs.py makes for a case: the same in the verifier and in every rung's process."""
-    return checks_inputs.made_inputs(target, schema.as_named(case), seed, device, make)
 
 
 def _together(one: Opinion, other: Opinion) -> Opinion:

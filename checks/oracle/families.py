@@ -18,10 +18,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from aisp.checks.inputs import subseed
 from aisp.checks.oracle import comparator
 from aisp.checks.oracle.comparator import Opinion
-from aisp.checks.oracle.schema import Axis, Case, Schema, SchemaError, Stage, Strategy, Values, fits, takes
+from aisp.checks.oracle.schema import Axis, Case, Schema, SchemaError, Stage, Strategy, Values, fits, subseed, takes
 from aisp.checks.oracle.truth import Oracle, Truth, sequential
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Case as NamedCase
@@ -192,8 +191,9 @@ def lossy(target: Target) -> bool:
     )
 
 
-def value_sets(target: Target, case: NamedCase) -> tuple[Case, ...]:
+def value_sets(target: Target, case: NamedCase, first: int = 1) -> tuple[Case, ...]:
     """What a run poses at its timed shape beside the declared values: VALUE_SETS cases, or none where no input is able.
+    They are sets of the lesson's case, numbered from `first`.
 
     One is judged at the gate, one in triage where the declarations admit such values. A lossy task has none.
     """
@@ -207,7 +207,8 @@ def value_sets(target: Target, case: NamedCase) -> tuple[Case, ...]:
         if not names:
             kind, strategy, names = Values.ROWS, Strategy.MIXED, able(target, Values.ROWS)
         if names:
-            found.append(Case(number + 1, strategy, dict(case.axes), values=dict.fromkeys(names, kind)))
+            held = dict.fromkeys(names, kind)
+            found.append(Case(first + number, strategy, dict(case.axes), values=held, name=case.name))
     return tuple(found)
 
 

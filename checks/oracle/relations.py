@@ -10,9 +10,8 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from aisp.checks.inputs import subseed
 from aisp.checks.oracle.comparator import Expected, Mismatch, Opinion, region
-from aisp.checks.oracle.schema import Case, Layout, Relation
+from aisp.checks.oracle.schema import Case, Layout, Relation, subseed
 from aisp.checks.oracle.values import digest
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import JudgedAs, Target, TensorSpec

@@ -229,9 +229,9 @@ def failed(error: BaseException, name: str, folder: Path) -> reports.Failed:
 def _sorted_out(error: BaseException, name: str, folder: Path) -> reports.Failed:
     import torch
 
-    from aisp.checks.inputs import InputsError
     from aisp.checks.oracle.calling import OutputError
     from aisp.checks.oracle.truth import BudgetError, ReferenceFault
+    from aisp.checks.oracle.values import InputsError
     from aisp.engine.protocol import reports
     from aisp.engine.worker.arm import FormError
     from aisp.engine.worker.loading import LessonError, NotHereError, said, summary, user_traceback
@@ -346,20 +346,12 @@ def answer_verifier(channel: Channel, verifier: Verifier, job: jobs.AnyJob) -> N
     from aisp.engine.protocol import jobs
 
     match job:
-        case jobs.MakeInputs():
-            channel.send(verifier.make_inputs(job))
-        case jobs.Expect():
-            channel.send(verifier.expect(job))
-        case jobs.Compare():
-            channel.send(verifier.compare(job))
         case jobs.Pose():
             channel.send(verifier.pose(job))
-        case jobs.JudgeTry():
-            channel.send(verifier.judge_try(job))
-        case jobs.PoseValues():
-            channel.send(verifier.pose_values(job))
-        case jobs.JudgeValues():
-            channel.send(verifier.judge_values(job))
+        case jobs.Expect():
+            channel.send(verifier.expect(job))
+        case jobs.Judge():
+            channel.send(verifier.judge(job))
         case jobs.LintTask():
             channel.send(verifier.lint_task(job))
         case jobs.Inspect():

@@ -1,4 +1,4 @@
-"""The careless evaluator: what most harnesses do, kept here as the yardstick of how far it can be fooled.
+"""The naive harness: what most harnesses do, kept here as the yardstick of how far it can be fooled.
 
 One process imports baseline and rung. Both get the same tensors, never refilled. Right is what torch.allclose takes for
 the baseline's (rtol = atol = 1e-2), on one shape. Time is that of ten calls between one pair of events on the current
@@ -17,7 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aisp.checks import inputs as checks_inputs
+from aisp.checks.oracle.schema import Case
+from aisp.checks.oracle.values import made_inputs
 from aisp.engine.protocol import jobs, reports
 from aisp.engine.worker import tensors
 from aisp.engine.worker.group import Ranks
@@ -37,7 +38,7 @@ def answer(job: jobs.Naive) -> reports.NaiveMeasured:
     try:
         return _evaluate(job)
     except Exception as error:
-        # A rung may raise anything; what a careless harness says of it is then just that.
+        # A rung may raise anything; what a naive harness says of it is then just that.
         return reports.NaiveMeasured(base_ms=None, time_ms=None, accepts=None, note=summary(error))
 
 
@@ -76,7 +77,7 @@ def _inputs(job: jobs.Naive, target: Target, folder: Path, ranks: Ranks) -> list
     made: dict[str, object] = {}
     if any(spec.made for spec in target.inputs):
         make: Any = callable_of(import_module(folder, "inputs"), "make")
-        made = checks_inputs.made_inputs(target, case, job.seed, job.device, make)
+        made = made_inputs(target, Case.of_set(case), job.seed, job.device, make)
     found: list[Any] = []
     for spec in target.inputs:
         if spec.made:

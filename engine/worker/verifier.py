@@ -5,7 +5,6 @@ Expected values exist in this process alone; it forbids other processes of the s
 
 from __future__ import annotations
 
-import copy
 import ctypes
 import functools
 import math
@@ -17,21 +16,19 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from aisp.checks import inputs as checks_inputs
-from aisp.checks.oracle import comparator, lint
-from aisp.checks.oracle import values as oracle_values
+from aisp.checks.oracle import comparator, lint, values
 from aisp.checks.oracle.comparator import Expected, Mismatch, Opinion
 from aisp.checks.oracle.examiner import Examiner
 from aisp.checks.oracle.families import ValueFamily
-from aisp.checks.oracle.schema import Case as FuzzCase
-from aisp.checks.oracle.schema import Strategy
+from aisp.checks.oracle.schema import Case
+from aisp.checks.oracle.truth import Oracle, same_outputs
 from aisp.checks.registry import TaskFacts
 from aisp.engine.protocol import jobs, reports
 from aisp.engine.worker import tensors
 from aisp.engine.worker.channel import packed
-from aisp.engine.worker.loading import LessonError, callable_of, import_module
-from aisp.kernels import catalog
-from aisp.kernels.catalog.model import Case, Flag, Target, TensorSpec
+from aisp.engine.worker.loading import callable_of, import_module
+from aisp.kernels.catalog.model import Flag, Target, TensorSpec
+from aisp.store.outcomes import TolerancePolicy
 
 if TYPE_CHECKING:
     import torch
@@ -52,108 +49,104 @@ class Verifier:
         self._target = target
         self._device = job.device
         self._folder = Path(os.fsdecode(job.folder))
-        self._reference: Any = callable_of(import_module(self._folder, "reference"), "run")
+        reference: Any = callable_of(import_module(self._folder, "reference"), "run")
+        self._reference = reference
+        self._oracle = Oracle(target, reference, job.device)
         self._inputs: dict[tuple[str, int], dict[str, torch.Tensor]] = {}
         self._first: dict[str, dict[str, torch.Tensor]] = {}  # set 0 of each case, which other families change
         self._made: dict[str, dict[str, object]] = {}
         self._expected: dict[tuple[str, int], tuple[torch.Tensor, ...]] = {}
         self._pointed: dict[tuple[str, int], dict[str, torch.Tensor]] = {}  # inputs that outputs point into
-        self._families: dict[int, ValueFamily] = {}  # by number of the set
+        self._families: dict[tuple[str, int], ValueFamily] = {}
         self._seeds: dict[str, int] = {}
         self._made_s: dict[str, float] = {}  # making one set of inputs, by case
         self._took_s: dict[str, float] = {}  # that and the reference, by case
 
-    def make_inputs(self, job: jobs.MakeInputs) -> reports.InputsMade:
-        """Make a set and put it where workers can read it. Static inputs are written with set 0 only."""
-        case = self._target.case(job.case)
-        self._seeds[job.case] = job.seed
-        start = time.monotonic()
-        if job.like is None:
-            made = checks_inputs.grammar_inputs(self._target, case, job.seed, job.set_index)
-        else:
-            made = checks_inputs.changed_inputs(self._target, case, job.seed, job.set_index, job.like)
-        self._made_s[job.case] = time.monotonic() - start
-        self._inputs[job.case, job.set_index] = made
-        if job.set_index == 0:
-            self._first[job.case] = made
-        if case.name not in self._made and any(spec.made for spec in self._target.inputs):
-            make: Any = callable_of(import_module(self._folder, "inputs"), "make")
-            given = checks_inputs.made_inputs(self._target, case, job.seed, self._device, make)
-            self._made[case.name] = {name: self._exact(value) for name, value in given.items()}
-        static = {spec.name for spec in self._target.inputs if Flag.STATIC in spec.flags}
-        written = {name: t for name, t in made.items() if job.set_index == 0 or name not in static}
-        return reports.InputsMade(blob=tensors.write(job.blob.name, written))
+    def pose(self, job: jobs.Pose) -> reports.Posed:
+        """Make a case's inputs, and put them where rungs can read them."""
+        case = Case.of(job.case)
+        if case.name:
+            return self._pose_values(case, job) if case.values else self._pose_set(case, job)
+        posed = self._examiner.pose(case, job.seed, changed=job.changed)
+        if posed.impossible:
+            return reports.Posed(blob=job.blob, possible=posed.impossible)
+        return reports.Posed(blob=tensors.write(job.blob.name, posed.inputs), hashes=posed.hashes, note=posed.note)
 
-    def _exact(self, value: object) -> object:
-        """A deep copy in fp64: tensors, modules, and containers of them; everything else as it is."""
-        torch = self._torch
-        if isinstance(value, torch.Tensor):
-            kept = value.detach().clone()
-            return kept.to(torch.float64) if kept.is_floating_point() else kept
-        if isinstance(value, torch.nn.Module):
-            return copy.deepcopy(value).double()
-        if isinstance(value, dict):
-            return {key: self._exact(item) for key, item in value.items()}
-        if isinstance(value, (list, tuple)):
-            return type(value)(self._exact(item) for item in value)
-        return copy.deepcopy(value)
+    def _pose_set(self, case: Case, job: jobs.Pose) -> reports.Posed:
+        self._seeds[case.name] = job.seed
+        start = time.monotonic()
+        inputs = values.inputs_of(self._target, case, job.seed)
+        self._made_s[case.name] = time.monotonic() - start
+        self._inputs[case.name, case.number] = inputs
+        if case.number == 0:
+            self._first[case.name] = inputs
+        if case.name not in self._made:
+            self._made[case.name] = self._examiner.made(case, job.seed)
+        if not job.later:
+            self.expect(jobs.Expect(case=job.case))
+        static = {spec.name for spec in self._target.inputs if Flag.STATIC in spec.flags}
+        written = {name: t for name, t in inputs.items() if case.number == 0 or name not in static}
+        return reports.Posed(blob=tensors.write(job.blob.name, written))
+
+    def _pose_values(self, case: Case, job: jobs.Pose) -> reports.Posed:
+        """Other kinds of values for a lesson's case."""
+        changes = values.changes_of(self._target, case, job.seed)
+        inputs = dict(self._first[case.name])
+        for name, change in changes.items():
+            inputs[name] = inputs[name].to(self._device, copy=True)
+            change.laid(inputs[name])
+        made = self._made.get(case.name, {})
+        posed = ValueFamily(self._target, self._reference, self._device, case, inputs, made)
+        self._families[case.name, case.number] = posed
+        written: dict[str, torch.Tensor] = {}
+        for name, change in changes.items():
+            if self._target.ranks > 1:  # each takes its part of the whole
+                written[name] = inputs[name]
+            else:
+                written |= {name: change.rows, jobs.places_of(name): change.at}
+        return reports.Posed(blob=tensors.write(job.blob.name, written), note=posed.note)
 
     def expect(self, job: jobs.Expect) -> reports.Expected:
         """Compute the reference for a set, in fp64 on this run's device."""
-        target = self._target
-        case = target.case(job.case)
+        case = Case.of(job.case)
         start = time.monotonic()
-        inputs = self._inputs.pop((job.case, job.set_index))
-        pointed = {judged.of: inputs[judged.of] for judged in target.judged.values() if judged.of}
-        outputs = self._referred(case, inputs)
-        if len(outputs) != len(target.outputs):
-            raise LessonError(f"reference.py returned {len(outputs)} outputs, lesson.md declares {len(target.outputs)}")
-        held = 0
-        for spec, output in zip(target.outputs, outputs, strict=True):
-            wanted = catalog.shape(spec, case.axes)
-            if not isinstance(output, self._torch.Tensor) or tuple(output.shape) != tuple(wanted):
-                found = list(output.shape) if isinstance(output, self._torch.Tensor) else type(output).__name__
-                raise LessonError(f"reference.py: {spec.name} is {found}, lesson.md declares {list(wanted)}")
-            held += output.numel() * output.element_size()
-        self._expected[job.case, job.set_index] = tuple(output.to(self._device) for output in outputs)
-        self._pointed[job.case, job.set_index] = pointed
-        self._took_s[job.case] = self._made_s.get(job.case, 0.0) + time.monotonic() - start
-        return reports.Expected(nbytes=held)
+        inputs = self._inputs.pop((case.name, case.number))
+        outputs = self._oracle.at_once(case, inputs, self._made[case.name])
+        judged = self._target.judged.values()
+        self._pointed[case.name, case.number] = {one.of: inputs[one.of] for one in judged if one.of}
+        self._expected[case.name, case.number] = tuple(output.to(self._device) for output in outputs)
+        self._took_s[case.name] = self._made_s.get(case.name, 0.0) + time.monotonic() - start
+        return reports.Expected(nbytes=sum(output.numel() * output.element_size() for output in outputs))
 
-    def _referred(self, case: Case, arrived: Mapping[str, torch.Tensor]) -> tuple[Any, ...]:
-        """What the reference returns for these inputs, in fp64 on this run's device."""
-        torch = self._torch
-        arguments: list[object] = []
-        for spec in self._target.inputs:
-            if spec.made:
-                arguments.append(copy.deepcopy(self._made[case.name][spec.name]))
-                continue
-            tensor = arrived[spec.name].to(self._device)
-            # A copy, so that a reference that writes into its inputs spoils nothing.
-            arguments.append(tensor.to(torch.float64) if tensor.is_floating_point() else tensor.clone())
-        with torch.no_grad():
-            returned = self._reference(*arguments)
-        return tuple(returned) if isinstance(returned, (tuple, list)) else (returned,)
-
-    def compare(self, job: jobs.Compare) -> reports.Compared:
-        """Judge one call's outputs by the stated tolerances. The first output that is not right decides the finding."""
-        case = self._target.case(job.case)
-        known, pointed = self._known(job.case, job.set_index), self._pointed[job.case, job.set_index]
-        outputs = self._arrived(job.outputs, self._device)
-        posed = FuzzCase(job.set_index, Strategy.REGULAR, case.axes)
-        opinions = comparator.judge(self._target, posed, outputs, known, pointed, full=False)
-        found: dict[str, float] = {}
-        for expected, opinion in zip(known, opinions, strict=False):
-            compared = opinion.finding in (Mismatch.NOTHING, Mismatch.NAN, Mismatch.INF, Mismatch.VALUES)
-            if compared and expected.name not in self._target.judged:
-                found |= figures(expected.name, outputs[expected.name], expected.value)
-        bad = next((opinion for opinion in opinions if not opinion.right), None)
-        return reports.Compared(
-            right=bad is None,
-            finding=bad.finding if bad else Mismatch.NOTHING,
-            max_error=_worst(opinions),
-            detail=bad.detail if bad else "",
-            figures=found,
+    def judge(self, job: jobs.Judge) -> reports.Judged:
+        """Compare a call's outputs with the truth: a lesson's own sets by the stated tolerances, all else by what the
+        computation allows."""
+        case = Case.of(job.case)
+        # A drawn case may be too large for the device, and is judged in stretches then.
+        outputs = self._arrived(job.outputs, self._device if case.name else "cpu")
+        if case.name and not case.values:
+            known, pointed = self._known(case.name, case.number), self._pointed[case.name, case.number]
+            opinions = comparator.judge(self._target, case, outputs, known, pointed, full=False)
+            found: dict[str, float] = {}
+            for expected, opinion in zip(known, opinions, strict=False):
+                if not opinion.finding.of_form and expected.name not in self._target.judged:
+                    found |= figures(expected.name, outputs[expected.name], expected.value)
+            return _judged(TolerancePolicy.STATED, opinions, figures=found)
+        if case.name:
+            opinions = self._families[case.name, case.number].judge(outputs)
+            return _judged(TolerancePolicy.DERIVED, opinions)
+        opinions = self._examiner.judge(case, job.seed, job.rung, outputs, changed=job.changed)
+        relative: dict[str, float] = {}
+        for opinion, output in zip(opinions, outputs.values(), strict=False):
+            if opinion.relative is not None and output.is_floating_point():
+                dtype = str(output.dtype).removeprefix("torch.")
+                relative[dtype] = max(relative.get(dtype, 0.0), opinion.relative)
+        return _judged(
+            TolerancePolicy.DERIVED,
+            opinions,
+            outputs=[reports.JudgedOutput(**_told(opinion)) for opinion in opinions],
+            relative_error=relative,
+            naive=self._examiner.naive(case, outputs) if job.naive else {},
         )
 
     def _known(self, case: str, set_index: int) -> tuple[Expected, ...]:
@@ -166,8 +159,6 @@ class Verifier:
         names = [slot.name for slot in blob.slots]
         return {name: view.to(device, copy=True) for name, view in zip(names, tensors.read(blob), strict=True)}
 
-    # -- cases of the oracle ---------------------------------------------------------------------------------------
-
     @functools.cached_property
     def _examiner(self) -> Examiner:
         make: Any = None
@@ -175,68 +166,9 @@ class Verifier:
             make = callable_of(import_module(self._folder, "inputs"), "make")
         return Examiner(self._target, self._reference, make, self._device)
 
-    def pose(self, job: jobs.Pose) -> reports.Posed:
-        """Make a drawn case's inputs and truth, and put the inputs where rungs can read them."""
-        posed = self._examiner.pose(FuzzCase.of(job.case), job.seed, changed=job.changed)
-        if posed.impossible:
-            return reports.Posed(blob=job.blob, hashes={}, possible=posed.impossible)
-        return reports.Posed(blob=tensors.write(job.blob.name, posed.inputs), hashes=posed.hashes, note=posed.note)
-
-    def judge_try(self, job: jobs.JudgeTry) -> reports.TryJudged:
-        """Judge what a rung made of a posed case."""
-        case = FuzzCase.of(job.case)
-        outputs = self._arrived(job.outputs, "cpu")
-        opinions = self._examiner.judge(case, job.seed, job.rung, outputs, changed=job.changed)
-        bad = next((opinion for opinion in opinions if not opinion.right), None)
-        relative: dict[str, float] = {}
-        for opinion, output in zip(opinions, outputs.values(), strict=False):
-            if opinion.relative is not None and output.is_floating_point():
-                dtype = str(output.dtype).removeprefix("torch.")
-                relative[dtype] = max(relative.get(dtype, 0.0), opinion.relative)
-        return reports.TryJudged(
-            right=bad is None,
-            finding=bad.finding if bad else Mismatch.NOTHING,
-            detail=bad.detail if bad else "",
-            max_error=_worst(opinions),
-            outputs=[reports.JudgedOutput(**_told(opinion)) for opinion in opinions],
-            relative_error=relative,
-            naive=self._examiner.naive(case, outputs) if job.naive else {},
-        )
-
-    def pose_values(self, job: jobs.PoseValues) -> reports.Posed:
-        """Make another family of values for a named case, and its truth in fp64."""
-        case, drawn = self._target.case(job.case), FuzzCase.of(job.drawn)
-        changes = oracle_values.changes_of(self._target, case, drawn, job.seed, job.set_index)
-        inputs = dict(self._first[case.name])
-        for name, change in changes.items():
-            inputs[name] = inputs[name].to(self._device, copy=True)
-            change.laid(inputs[name])
-        made = self._made.get(case.name, {})
-        posed = ValueFamily(self._target, self._reference, self._device, drawn, inputs, made)
-        self._families[job.set_index] = posed
-        written: dict[str, torch.Tensor] = {}
-        for name, change in changes.items():
-            if self._target.ranks > 1:  # each takes its part of the whole
-                written[name] = inputs[name]
-            else:
-                written |= {name: change.rows, jobs.places_of(name): change.at}
-        return reports.Posed(blob=tensors.write(job.blob.name, written), hashes={}, note=posed.note)
-
-    def judge_values(self, job: jobs.JudgeValues) -> reports.TryJudged:
-        """Judge what a rung made of such values."""
-        opinions = self._families[job.set_index].judge(self._arrived(job.outputs, self._device))
-        bad = next((opinion for opinion in opinions if not opinion.right), None)
-        return reports.TryJudged(
-            right=bad is None,
-            finding=bad.finding if bad else Mismatch.NOTHING,
-            detail=bad.detail if bad else "",
-            max_error=_worst(opinions),
-            outputs=[],
-        )
-
     def lint_task(self, job: jobs.LintTask) -> reports.Linted:
         """What careless answers would pass on a posed case, and which inputs matter."""
-        return reports.Linted(facts=lint.facts(self._examiner, self._target, FuzzCase.of(job.case), job.seed))
+        return reports.Linted(facts=lint.facts(self._examiner, self._target, Case.of(job.case), job.seed))
 
     # -- the task itself -------------------------------------------------------------------------------------------
 
@@ -294,41 +226,36 @@ class Verifier:
         each_s = self._took_s[name]
         if each_s > INSPECT_BUDGET_S / 2:
             return TaskFacts()
-        case, seed = self._target.case(name), self._seeds[name]
-        inputs = checks_inputs.grammar_inputs(self._target, case, seed, 0)
-        again = self._on_device(self._referred(case, inputs))
-        facts = TaskFacts(probed=name, reference_repeats=self._same(again, self._expected[name, 0]))
+        case, seed = Case.of_set(self._target.case(name)), self._seeds[name]
+        inputs = values.inputs_of(self._target, case, seed)
+        again = self._referred(case, inputs)
+        facts = TaskFacts(probed=name, reference_repeats=same_outputs(again, self._expected[name, 0]))
         if not facts.reference_repeats:
             return facts  # then a difference says nothing about the inputs
-        others = checks_inputs.grammar_inputs(self._target, case, seed ^ 1, 0)
+        others = values.inputs_of(self._target, case, seed ^ 1)
         unused: list[str] = []
         for spec in self._target.inputs:
             if spec.made or self._torch.equal(inputs[spec.name], others[spec.name]):
                 continue  # nothing to change it to
             if time.monotonic() - started + each_s > INSPECT_BUDGET_S:
                 return facts
-            changed = self._on_device(self._referred(case, {**inputs, spec.name: others[spec.name]}))
+            changed = self._referred(case, {**inputs, spec.name: others[spec.name]})
             # Some values hide others (at position 0 no query matters): it must be so for several.
-            if self._same(changed, again) and all(self._ignores(case, seed ^ other, spec.name) for other in (2, 4, 8)):
+            if same_outputs(changed, again) and all(
+                self._ignores(case, seed ^ other, spec.name) for other in (2, 4, 8)
+            ):
                 unused.append(spec.name)
         return msgspec.structs.replace(facts, unused_inputs=unused)
 
     def _ignores(self, case: Case, seed: int, name: str) -> bool:
         """Whether the reference gives the same for other values of one input."""
-        inputs, others = (checks_inputs.grammar_inputs(self._target, case, each, 0) for each in (seed, seed ^ 1))
-        one = self._on_device(self._referred(case, inputs))
-        other = self._on_device(self._referred(case, {**inputs, name: others[name]}))
-        return self._same(one, other)
+        inputs, others = (values.inputs_of(self._target, case, each) for each in (seed, seed ^ 1))
+        one = self._referred(case, inputs)
+        return same_outputs(one, self._referred(case, {**inputs, name: others[name]}))
 
-    def _on_device(self, outputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    def _referred(self, case: Case, inputs: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        outputs = self._oracle.at_once(case, inputs, self._made[case.name])
         return tuple(output.to(self._device) for output in outputs)
-
-    def _same(self, one: Sequence[torch.Tensor], other: Sequence[torch.Tensor]) -> bool:
-        """Bit for bit but for the sign of zero; NaN where NaN stands."""
-        return all(
-            a.shape == b.shape and bool(((a == b) | ((a != a) & (b != b))).all())
-            for a, b in zip(one, other, strict=True)
-        )
 
 
 def _worst(opinions: Sequence[Opinion]) -> float | None:
@@ -336,6 +263,18 @@ def _worst(opinions: Sequence[Opinion]) -> float | None:
     if any(opinion.max_error is None and not opinion.right for opinion in opinions):
         return None
     return max((opinion.max_error for opinion in opinions if opinion.max_error is not None), default=None)
+
+
+def _judged(policy: TolerancePolicy, opinions: Sequence[Opinion], **more: Any) -> reports.Judged:
+    bad = next((opinion for opinion in opinions if not opinion.right), None)
+    return reports.Judged(
+        policy=policy,
+        right=bad is None,
+        finding=bad.finding if bad else Mismatch.NOTHING,
+        detail=bad.detail if bad else "",
+        max_error=_worst(opinions),
+        **more,
+    )
 
 
 def _told(opinion: Opinion) -> dict[str, Any]:
@@ -373,12 +312,12 @@ def figures(name: str, actual: torch.Tensor, truth: torch.Tensor) -> dict[str, f
     # In fp64 every one of these dtypes is exact, and all operators exist.
     wide, exact = got.to(torch.float64), rounded.to(torch.float64)
     found = {"count": float(got.numel())}
-    for suffix, values in (("", wide), ("_truth", exact)):
-        size = values.abs()
-        found[f"nan{suffix}"] = _share(torch.isnan(values))
-        found[f"zero{suffix}"] = _share(values == 0)
+    for suffix, numbers in (("", wide), ("_truth", exact)):
+        size = numbers.abs()
+        found[f"nan{suffix}"] = _share(torch.isnan(numbers))
+        found[f"zero{suffix}"] = _share(numbers == 0)
         found[f"subnormal{suffix}"] = _share((size > 0) & (size < tiny))
-        solid = values[torch.isfinite(values) & (size > 0)]
+        solid = numbers[torch.isfinite(numbers) & (size > 0)]
         if actual.dtype.itemsize >= 4 and solid.numel():
             dtypes = [("fp16", torch.float16), ("bf16", torch.bfloat16)]
             for what, narrow in dtypes + [("fp32", torch.float32)] * (actual.dtype.itemsize > 4):

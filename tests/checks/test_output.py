@@ -119,6 +119,7 @@ INSPECT = """
 import json, os, sys
 from pathlib import Path
 import msgspec
+from aisp.checks.oracle.schema import Case
 from aisp.engine.protocol import jobs
 from aisp.engine.worker.verifier import Verifier
 from tests.engine.roles import blob, SEED
@@ -135,8 +136,8 @@ for name, (reference, inputs, *outputs) in json.loads(sys.argv[2]).items():
     verifier = Verifier(load, target)
     before = msgspec.to_builtins(verifier.task_facts())
     for number in range(2):
-        verifier.make_inputs(jobs.MakeInputs(case="default", set_index=number, seed=SEED, blob=blob()))
-        verifier.expect(jobs.Expect(case="default", set_index=number))
+        posed = Case.of_set(target.case("default"), number).plain()
+        verifier.pose(jobs.Pose(case=posed, seed=SEED, blob=blob()))
     told[name] = [before, msgspec.to_builtins(verifier.task_facts())]
 print(json.dumps(told))
 """

@@ -311,7 +311,6 @@ def serve(device: str) -> None:
     import torch  # noqa: F401
     import triton  # noqa: F401
 
-    import aisp.checks.inputs
     import aisp.checks.oracle.comparator
     import aisp.engine.worker.loading  # noqa: F401
 
@@ -463,13 +462,14 @@ def inputs(target: Target, case: Case, number: int, device: str, *, exact: bool 
     """The arguments of run() for one set of values; with `exact`, in fp64 for the reference."""
     import copy
 
-    from aisp.checks.inputs import grammar_inputs, made_inputs
+    from aisp.checks.oracle.schema import Case as Posed
+    from aisp.checks.oracle.values import inputs_of, made_inputs
     from aisp.engine.worker.loading import import_module
 
-    given: dict[str, Any] = dict(grammar_inputs(target, case, SEED, number))
+    given: dict[str, Any] = dict(inputs_of(target, Posed.of_set(case, number), SEED))
     if any(spec.made for spec in target.inputs):
         make = import_module(target.folder, "inputs").make
-        made = made_inputs(target, case, SEED, device, make)
+        made = made_inputs(target, Posed.of_set(case), SEED, device, make)
         given.update({name: copy.deepcopy(value) for name, value in made.items()})
     return [placed(spec, given[spec.name], device, exact) for spec in target.inputs]
 

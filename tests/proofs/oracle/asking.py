@@ -152,9 +152,9 @@ class Subject:
         import torch
 
         from aisp.checks.oracle.calling import attempt
-        from aisp.checks.oracle.examiner import made_for
+        from aisp.checks.oracle.values import made_inputs
 
-        made = made_for(self.target, case, seed, self.job.device, self._make) if self._make else {}
+        made = made_inputs(self.target, case, seed, self.job.device, self._make) if self._make else {}
         run, prepare = (getattr(self._module, name, None) for name in ("run", "prepare"))
         outputs = attempt(self.target, run, prepare, case, seed, inputs, made, self.job.device)
         if self.job.device == "cuda":
