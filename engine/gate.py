@@ -97,6 +97,7 @@ class Gate:
     async def _judged(self, case: Case, arm: Arm, outputs: jobs.Blob) -> reports.Judged:
         job = jobs.Judge(case=case.plain(), seed=self.seed, rung=arm.name, outputs=outputs)
         found: reports.Judged = await self.ask_judge(job, reports.Judged, "the verifier")
+        arm.accepted[found.policy] += found.right
         return found
 
     def facts(self) -> Drawn:

@@ -672,6 +672,7 @@ class Execution:
         job = jobs.Judge(case=self._posed[case_name, number], seed=self.plan.seed, outputs=outputs)
         judged: reports.Judged = await self._ask_judge(job, reports.Judged, "the verifier")
         arm.compared.append(judged.figures)
+        arm.accepted[judged.policy] += judged.right
         if judged.finding in (Mismatch.NAN, Mismatch.INF):
             check = "output.nonfinite"
         elif not judged.right and judged.finding != Mismatch.VALUES:
