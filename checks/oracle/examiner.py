@@ -99,13 +99,7 @@ class Examiner:
         return posed
 
     def judge(
-        self,
-        case: Case,
-        seed: int,
-        rung: str,
-        outputs: Mapping[str, torch.Tensor],
-        *,
-        changed: bool = False,
+        self, case: Case, seed: int, rung: str, outputs: Mapping[str, torch.Tensor], *, changed: bool = False
     ) -> tuple[Opinion, ...]:
         """Opinions on what a rung returned for a case that was posed, by the derived policy.
 
@@ -130,14 +124,6 @@ class Examiner:
         inexact = any(known.name == rung and known.inexact for known in self._target.rungs)
         broken = relations.judge(self._target, case, seed, before, after, posed.truth.outputs, inexact=inexact)
         return (broken,) if broken is not None else ()
-
-    def judge_by_statement(self, case: Case, outputs: Mapping[str, torch.Tensor]) -> tuple[Opinion, ...]:
-        """Opinions on the same by the stated policy; () where the truth is not known in one piece."""
-        posed = self._known(case, changed=False)
-        if posed.truth is None:
-            return ()
-        truth = comparator.stated(self._target, posed.truth.outputs)
-        return comparator.judge(self._target, case, outputs, truth, posed.inputs, full=False)
 
     def naive(self, case: Case, outputs: Mapping[str, torch.Tensor]) -> dict[str, bool]:
         """What a naive harness says of these outputs. Of random outputs and positions it looks at nothing else."""

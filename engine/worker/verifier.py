@@ -184,13 +184,13 @@ class Verifier:
         truth = self._expected[timed, 0]
         outputs = list(zip(self._target.outputs, truth, strict=True))
         several = [(spec, want) for spec, want in outputs if want.numel() != 1]
-        constant = all(self._accepts(spec, want, _means(want)) for spec, want in several)
+        constant = all(self._accepts(spec, want, lint.means(want)) for spec, want in several)
         sets = [found for (case, _), found in self._expected.items() if case == timed]
         constant_told = not constant or len(several) == len(outputs) or len(sets) > 1
         return msgspec.structs.replace(
             self._probed(),
-            zeros_pass=all(self._accepts(spec, want, _zeros(want)) for spec, want in outputs),
-            half_pass=all(self._accepts(spec, want, _half(want)) for spec, want in several) if several else None,
+            zeros_pass=all(self._accepts(spec, want, self._torch.zeros_like(want)) for spec, want in outputs),
+            half_pass=all(self._accepts(spec, want, lint.half(want)) for spec, want in several) if several else None,
             constant_pass=constant and self._one_number_fits(sets) if constant_told else None,
         )
 
@@ -199,7 +199,7 @@ class Verifier:
         for index, spec in enumerate(self._target.outputs):
             numbers = [truth[index] for truth in sets]
             if numbers[0].numel() == 1:
-                constants = _means(self._torch.stack(numbers))
+                constants = lint.means(self._torch.stack(numbers))
                 if not all(self._accepts(spec, *pair) for pair in zip(numbers, constants, strict=True)):
                     return False
         return True
@@ -333,25 +333,3 @@ def figures(name: str, actual: torch.Tensor, truth: torch.Tensor) -> dict[str, f
 
 def _share(mask: torch.Tensor) -> float:
     return float(mask.sum()) / max(mask.numel(), 1)
-
-
-def _zeros(truth: torch.Tensor) -> torch.Tensor:
-    return truth.new_zeros(truth.shape)
-
-
-def _means(truth: torch.Tensor) -> torch.Tensor:
-    """The mean of what is finite, in every place; of whole numbers the nearest one."""
-    import torch  # only verifiers judge
-
-    wide = truth.to(torch.float64)
-    finite = wide[torch.isfinite(wide)]
-    mean = finite.mean() if finite.numel() else wide.new_zeros(())
-    return (mean if truth.is_floating_point() else mean.round()).expand(truth.shape).contiguous()
-
-
-def _half(truth: torch.Tensor) -> torch.Tensor:
-    """The first half of the rows (of the elements, where there is one row or none), zeros behind it."""
-    kept = truth.clone()
-    rows = kept if kept.dim() and kept.shape[0] > 1 else kept.reshape(-1)
-    rows[(len(rows) + 1) // 2 :] = 0
-    return kept

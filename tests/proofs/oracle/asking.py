@@ -17,13 +17,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from aisp.checks.oracle import comparator
 from aisp.checks.oracle.comparator import Mismatch
 from aisp.checks.oracle.schema import CYCLE, Case, Schema, Strategy, draw
 from aisp.checks.oracle.shrink import Shrinker
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Target
+
+if TYPE_CHECKING:
+    from aisp.checks.oracle.examiner import Posed
 
 DEFAULT_CASE = 1 << 24  # number of the case that a careless oracle looks at, as in engine.fuzzing
 SHRINK_S = 60.0
@@ -116,12 +120,12 @@ class Subject:
         except Exception as error:
             return Told("skipped", detail=f"{type(error).__name__}: {error}")
         hashes = dict(posed.hashes)
-        told = self._call(case, seed, posed.inputs, hashes, changed=False)
+        told = self._call(case, seed, posed, hashes, changed=False)
         if case.relation and told.verdict == "right":
             other = self._examiner.pose(case, seed, changed=True)
             if not other.impossible:
                 hashes |= {f"changed/{name}": value for name, value in other.hashes.items()}
-                second = self._call(case, seed, other.inputs, hashes, changed=True)
+                second = self._call(case, seed, other, hashes, changed=True)
                 if second.verdict != "right":
                     # A relation is asked of right values alone, and knows no policy.
                     second.stated = told.stated if told.stated == "wrong" else second.verdict
@@ -161,9 +165,9 @@ class Subject:
             torch.cuda.synchronize()  # a fault shows here, not in the verifier's next operation
         return outputs
 
-    def _call(self, case: Case, seed: int, inputs: Mapping[str, Any], hashes: dict[str, str], *, changed: bool) -> Told:
+    def _call(self, case: Case, seed: int, posed: Posed, hashes: dict[str, str], *, changed: bool) -> Told:
         try:
-            outputs = self._outputs(case, seed, inputs)
+            outputs = self._outputs(case, seed, posed.inputs)
         except Exception as error:
             text = f"{type(error).__name__}: {error}".splitlines()[0][:300]
             verdict = "memory" if "out of memory" in text else "error"
@@ -172,14 +176,17 @@ class Subject:
         bad = next((opinion for opinion in opinions if opinion.finding is not Mismatch.NOTHING), None)
         errors = [opinion.max_error for opinion in opinions if opinion.max_error is not None]
         worst = max(errors, default=None)
-        stated = "" if changed else self._stated(case, outputs)
+        stated = "" if changed else self._stated(posed, outputs)
         if bad is None:
             return Told("right", hashes=dict(hashes), max_error=worst, stated=stated)
         return Told("wrong", str(bad.finding), bad.detail, dict(hashes), bad.sha256, worst, stated)
 
-    def _stated(self, case: Case, outputs: Mapping[str, Any]) -> str:
-        opinions = self._examiner.judge_by_statement(case, outputs)
-        return ("right" if all(opinion.right for opinion in opinions) else "wrong") if opinions else ""
+    def _stated(self, posed: Posed, outputs: Mapping[str, Any]) -> str:
+        if posed.truth is None:  # it was judged stretch by stretch
+            return ""
+        truth = comparator.stated(self.target, posed.truth.outputs)
+        opinions = comparator.judge(self.target, posed.case, outputs, truth, posed.inputs, full=False)
+        return "right" if all(opinion.right for opinion in opinions) else "wrong"
 
 
 def questions(job: Job, schema: Schema) -> Iterator[tuple[int, Case]]:
