@@ -40,7 +40,7 @@ Figure = Literal[
     "count", "zero", "zero_truth", "nan", "nan_truth", "dropped", "rms_error", "subnormal", "subnormal_truth",
     "fp16", "fp16_truth", "bf16", "bf16_truth", "fp32", "fp32_truth",
 ]  # fmt: skip
-"""What engine.worker.judge.figures tells of an output, and says what it is."""
+"""What engine.worker.verifier.figures tells of an output, and says what it is."""
 
 
 def shares(arm: ArmFacts, run: RunFacts, *wanted: Figure) -> Iterator[tuple[str, tuple[float, ...]]]:

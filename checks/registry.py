@@ -315,7 +315,7 @@ def received(facts: Mapping[str, msgspec.Raw], failed: Mapping[str, str]) -> Sen
 
 
 class TaskFacts(Facts, frozen=True, kw_only=True):
-    """What the verifier says of the task itself (engine.worker.judge). None: it could not be asked within its time.
+    """What the verifier says of the task itself (engine.worker.verifier). None: it could not be asked within its time.
 
     Attributes:
         zeros_pass, constant_pass, half_pass: whether the comparator takes zeros, the truth's mean in every place, or
@@ -393,7 +393,7 @@ class ArmFacts:
             were measured; above 1 is faster than possible.
         probe_step_ms: smallest step of the SMs' timers that the worker saw; None where it saw none.
         probe_overhead_ms: what they read around nothing, taken off their times; None where that is not known.
-        compared: figures of the verifier's comparisons, one mapping per full comparison (engine.worker.judge).
+        compared: figures of the verifier's comparisons, one mapping per full comparison (engine.worker.verifier).
         waited_share: of the time of its turns on a CPU, that in which its threads stood in line because of others.
         others_cores: processors that others kept busy meanwhile.
         pressure_share: of the time, that in which anything on the machine stood in line.

@@ -11,6 +11,7 @@ import math
 import signal
 import struct
 import time
+from collections import Counter
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, TypeVar
 
@@ -35,7 +36,7 @@ from aisp.engine.spawner import (
 )
 from aisp.kernels.catalog.model import Rung
 from aisp.store.outcomes import TWIN_SUFFIX as TWIN_SUFFIX
-from aisp.store.outcomes import Correctness, State, Timing
+from aisp.store.outcomes import Correctness, State, Timing, TolerancePolicy
 from aisp.store.record import Naive
 from aisp.store.samples import Samples
 from aisp.store.text import clean
@@ -145,6 +146,7 @@ class Arm:
     refusal: Refusal | None = None
     sensed: list[Sensed] = field(default_factory=list)  # per replica and rank
     compared: list[dict[str, float]] = field(default_factory=list)  # per full comparison
+    accepted: Counter[TolerancePolicy] = field(default_factory=Counter)  # answers that were right
     sustained: list[Sustained] = field(default_factory=list)
     held_out: list[HeldOut] = field(default_factory=list)
     shapes: list[str] = field(default_factory=list)  # drawn shapes that it got right

@@ -20,8 +20,8 @@ from typing import Any
 
 import msgspec
 
-from aisp.checks.compare import Finding
 from aisp.checks.oracle import lint, report, shrink
+from aisp.checks.oracle.comparator import Mismatch
 from aisp.checks.oracle.schema import Case, Schema, SchemaError, Stage, Strategy, draw
 from aisp.engine import environment, snapshots
 from aisp.engine.arena import Arena
@@ -41,7 +41,7 @@ log = logging.getLogger("aisp.fuzzing")
 
 KEPT_FAILURES = 8  # of one rung, those with the smallest cases
 SHRINK_S = 30.0  # for one rung
-DEFAULT_CASE = 1 << 24  # number of the case that the naive oracle looks at: no fuzz has as many
+DEFAULT_CASE = 1 << 24  # number of the case that the naive harness looks at: no fuzz has as many
 IN_VAIN = 12  # cases in a row that could not be posed before a fuzz gives up
 DEATHS = 12  # of one rung's processes before it is asked no more
 
@@ -402,15 +402,15 @@ class Fuzzing:
             return await self._failed(subject, end)
         subject.fresh = False
         judge = await self._verifier()
-        question = jobs.JudgeTry(
+        question = jobs.Judge(
             case=case.plain(), seed=plan.seed, rung=whose, outputs=tried.outputs, changed=changed, naive=naive
         )
         try:
-            judged = await ask(judge, question, reports.TryJudged, limits.compile_s, "the verifier")
+            judged = await ask(judge, question, reports.Judged, limits.compile_s, "the verifier")
         except ArmEnd as end:
             await self._drop_verifier()
             return _Tried(CaseVerdict.SKIPPED, detail=clean_line(end.reason), took_ms=tried.took_ms)
-        bad = next((o for o in judged.outputs if o.finding != Finding.NOTHING), None)
+        bad = next((o for o in judged.outputs if o.finding != Mismatch.NOTHING), None)
         shown = bad or (judged.outputs[0] if judged.outputs else None)
         return _Tried(
             CaseVerdict.RIGHT if judged.right else CaseVerdict.WRONG,
@@ -445,7 +445,7 @@ class Fuzzing:
         if not alive or end.state in (State.CUDA_POISONED, State.INFRA_ERROR):
             subject.deaths += 1
             await self._drop(subject)
-        finding = str(Finding.TYPE) if verdict is CaseVerdict.WRONG else ""
+        finding = str(Mismatch.TYPE) if verdict is CaseVerdict.WRONG else ""
         return _Tried(verdict, finding, clean_line(end.reason))
 
     # -- fuzz ------------------------------------------------------------------------------------------------------
@@ -575,7 +575,7 @@ class Fuzzing:
         self._services.publish(events.FuzzFailure(fuzz_id=self.plan.id, failure=smallest, shrunk=True))
 
     async def _ask_naively(self, subject: _Subject) -> None:
-        """What a naive oracle says: the default case's shape, each dtype once."""
+        """What a naive harness says: the default case's shape, each dtype once."""
         assert self._schema is not None
         target, said = self.plan.target, {"allclose": True, "assert_close": True}
         names = [case.name for case in target.cases]

@@ -51,7 +51,7 @@ class Gate:
     blob: Callable[[], jobs.Blob]
     drawn: list[tuple[Case, reports.Posed]] = field(default_factory=list)
     why: list[str] = field(default_factory=list)  # what could not be posed, and why
-    _values: list[tuple[Case, int, reports.Posed]] | None = None
+    _values: list[tuple[Case, reports.Posed]] | None = None
     _making: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
@@ -87,13 +87,18 @@ class Gate:
         for case, posed in asked[:most]:
             job = jobs.Try(case=case.plain(), seed=self.seed, inputs=posed.blob, outputs=outputs)
             tried = await ask(child, job, reports.Tried, patience_s, arm.name)
-            question = jobs.JudgeTry(case=case.plain(), seed=self.seed, rung=arm.name, outputs=tried.outputs)
-            judged: reports.TryJudged = await self.ask_judge(question, reports.TryJudged, "the verifier")
+            judged = await self._judged(case, arm, tried.outputs)
             if not judged.right:
                 raise _wrong(
                     judged, f"drawn case {case.text}", "`aisp bench fuzz` finds the smallest such case", HELD_OUT
                 )
             arm.shapes.append(case.text)
+
+    async def _judged(self, case: Case, arm: Arm, outputs: jobs.Blob) -> reports.Judged:
+        job = jobs.Judge(case=case.plain(), seed=self.seed, rung=arm.name, outputs=outputs)
+        found: reports.Judged = await self.ask_judge(job, reports.Judged, "the verifier")
+        arm.accepted[found.policy] += found.right
+        return found
 
     def facts(self) -> Drawn:
         """What was posed, for checks."""
@@ -109,11 +114,10 @@ class Gate:
         """
         if FAMILIES in self.without or arm.rung.unsupported(self.case.axes):
             return
-        for case, number, posed in await self._posed():
+        for case, posed in await self._posed():
             job = jobs.Execute(case=self.case.name, set_index=0, outputs=outputs, values=posed.blob)
             executed = await ask(child, job, reports.Executed, patience_s, arm.name)
-            question = jobs.JudgeValues(set_index=number, outputs=executed.outputs)
-            judged: reports.TryJudged = await self.ask_judge(question, reports.TryJudged, "the verifier")
+            judged = await self._judged(case, arm, executed.outputs)
             said = families.named(case)
             if judged.right:
                 arm.families.append(said)
@@ -124,16 +128,13 @@ class Gate:
             elif arm.doubt is None:
                 arm.doubt = Refusal(FAMILIES, clean_line(f"wrong {judged.finding} ({said}): {judged.detail}"))
 
-    async def _posed(self) -> list[tuple[Case, int, reports.Posed]]:
+    async def _posed(self) -> list[tuple[Case, reports.Posed]]:
         """The sets of the run, made when the first arm asks."""
         async with self._making:
             if self._values is None:
                 self._values = []
-                for offset, case in enumerate(families.value_sets(self.target, self.case)):
-                    number = self.first_set + offset
-                    job = jobs.PoseValues(
-                        case=self.case.name, drawn=case.plain(), seed=self.seed, set_index=number, blob=self.blob()
-                    )
+                for case in families.value_sets(self.target, self.case, self.first_set):
+                    job = jobs.Pose(case=case.plain(), seed=self.seed, blob=self.blob())
                     try:
                         posed = await self.ask_judge(job, reports.Posed, "reference.py")
                     except ArmEnd as end:
@@ -141,11 +142,11 @@ class Gate:
                             raise
                         self.why.append(clean_line(f"{families.named(case)}: {end.reason}")[:200])
                         continue
-                    self._values.append((case, number, posed))
+                    self._values.append((case, posed))
             return self._values
 
 
-def _wrong(judged: reports.TryJudged, where: str, advice: str, check: str) -> ArmEnd:
+def _wrong(judged: reports.Judged, where: str, advice: str, check: str) -> ArmEnd:
     return ArmEnd(
         State.INCORRECT,
         f"wrong {judged.finding} ({where}): {clean_line(judged.detail)}; {advice}",

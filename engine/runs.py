@@ -24,8 +24,9 @@ import msgspec
 import numpy as np
 
 from aisp.checks import registry
-from aisp.checks.compare import Finding
 from aisp.checks.evaluation import Elsewhere
+from aisp.checks.oracle.comparator import Mismatch
+from aisp.checks.oracle.schema import Case as PosedCase
 from aisp.checks.registry import Refusal, TaskFacts
 from aisp.engine import challenges, contention, environment, facts, gate, paths, snapshots, verdicts
 from aisp.engine.arena import Arena
@@ -161,6 +162,7 @@ class Execution:
         self._judge: Child | None = None
         self._judge_lock = asyncio.Lock()
         self._arena = Arena()
+        self._posed: dict[tuple[str, int], dict[str, Any]] = {}  # sets of the lesson's own cases, as they travel
         self._inputs: dict[tuple[str, int], jobs.Blob] = {}
         self._expected: asyncio.Task[None] | None = None
         self._coming: dict[int, asyncio.Task[None]] = {}  # by replica: what makes its held-out sets
@@ -489,13 +491,17 @@ class Execution:
         self._expected = asyncio.create_task(self._expect())
 
     async def _make_set(self, case: Case, number: int, like: int | None = None) -> None:
-        job = jobs.MakeInputs(case=case.name, set_index=number, seed=self.plan.seed, blob=self._arena.blob(), like=like)
-        made = await self._ask_judge(job, reports.InputsMade, "the inputs")
-        self._inputs[case.name, number] = made.blob
+        plain = self._posed[case.name, number] = PosedCase.of_set(case, number, like).plain()
+        job = jobs.Pose(case=plain, seed=self.plan.seed, blob=self._arena.blob(), later=True)
+        self._inputs[case.name, number] = (await self._ask_judge(job, reports.Posed, "the inputs")).blob
+
+    async def _expect_set(self, case: Case, number: int) -> None:
+        job = jobs.Expect(case=self._posed[case.name, number])
+        await self._ask_judge(job, reports.Expected, "reference.py")
 
     async def _expect(self) -> None:
         for case, number in self._sets(gate=True):
-            await self._ask_judge(jobs.Expect(case=case.name, set_index=number), reports.Expected, "reference.py")
+            await self._expect_set(case, number)
         await self._beyond.pose([a.rung for a in self._arms if a.running])
 
     def _prepare_held_out(self, replica: int) -> None:
@@ -515,7 +521,7 @@ class Execution:
         async with self._step("inputs"):
             for number, like in sets:
                 await self._make_set(case, number, like)
-                await self._ask_judge(jobs.Expect(case=case.name, set_index=number), reports.Expected, "reference.py")
+                await self._expect_set(case, number)
 
     def _held_out_sets(self, replica: int) -> list[tuple[int, int | None]]:
         """Number and likeness of a replica's held-out sets: wholly new values, or those of set 0 but for one element of
@@ -688,13 +694,13 @@ class Execution:
         """Judge one call's outputs in full. Wrong outputs end the arm in the name of `check`."""
         if self._expected is not None:
             await asyncio.shield(self._expected)
-        judged: reports.Compared = await self._ask_judge(
-            jobs.Compare(case=case_name, set_index=number, outputs=outputs), reports.Compared, "the verifier"
-        )
+        job = jobs.Judge(case=self._posed[case_name, number], seed=self.plan.seed, outputs=outputs)
+        judged: reports.Judged = await self._ask_judge(job, reports.Judged, "the verifier")
         arm.compared.append(judged.figures)
-        if judged.finding in (Finding.NAN, Finding.INF):
+        arm.accepted[judged.policy] += judged.right
+        if judged.finding in (Mismatch.NAN, Mismatch.INF):
             check = "output.nonfinite"
-        elif not judged.right and judged.finding != Finding.VALUES:
+        elif not judged.right and judged.finding != Mismatch.VALUES:
             check = "output.form"
         if not judged.right and check in self.plan.without:
             return

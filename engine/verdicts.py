@@ -18,7 +18,7 @@ from aisp.engine.arms import TWIN_SUFFIX, Arm
 from aisp.engine.contention import TELL
 from aisp.kernels.catalog.model import Role
 from aisp.store import record as records
-from aisp.store.outcomes import Correctness, State, Timing, Verdict
+from aisp.store.outcomes import Correctness, State, Timing, TolerancePolicy, Verdict
 from aisp.store.samples import Samples
 from aisp.store.text import clean_line
 
@@ -59,6 +59,11 @@ def arm_record(arm: Arm, *, source: bytes, roofline: RooflineBound | None, base_
             summary = statistics.summarise(
                 frozen.device_ms[kept], frozen.replica[kept], frozen.round[kept], draws=_draws([arm])
             )
+    if arm.believable and arm.accepted:
+        stated, derived = (arm.accepted[policy] for policy in TolerancePolicy)
+        quality = msgspec.structs.replace(
+            quality or records.Quality(), right_by_stated=stated, right_by_derived=derived
+        )
     if summary is not None and roofline is not None:
         host_ms = float(np.median(frozen.host_ms[kept]))
         bound = roofline(

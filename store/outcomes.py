@@ -66,6 +66,13 @@ class Correctness(enum.StrEnum):
         return self is Correctness.WRONG
 
 
+class TolerancePolicy(enum.StrEnum):
+    """Whose allowance an output was compared by (checks.oracle.comparator)."""
+
+    STATED = "stated"  # the tolerance of the lesson, or of the output's dtype
+    DERIVED = "derived"  # what the computation itself allows, element by element
+
+
 class Validity(enum.StrEnum):
     """Whether a time may be believed."""
 

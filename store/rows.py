@@ -176,6 +176,7 @@ def _members(text: str, names: Sequence[str]) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ValueError(f"{text!r} is no JSON object")
     made: dict[str, Callable[[Any], Any]] = {"limiter": Limiter, "accepts": _truth, "note": str}  # others are numbers
+    made |= dict.fromkeys(("right_by_stated", "right_by_derived"), int)
     return {name: made.get(name, float)(found[name]) for name in names if name in found}
 
 

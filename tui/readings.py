@@ -688,6 +688,11 @@ def arm_lines(run: RunView, arm: Arm, ascii: bool) -> list[str]:
     lines += _light_lines(arm)
     if arm.max_error is not None:
         lines += labelled("error", [f"worst {plain.number(arm.max_error, 2)} of the tolerance; above 1 is wrong"])
+    if arm.quality is not None and arm.quality.right_by_stated is not None:
+        stated, derived = arm.quality.right_by_stated, arm.quality.right_by_derived
+        lines += labelled(
+            "right", [f"{stated} calls by the stated tolerance, {derived} on drawn cases by the derived bound"]
+        )
     notes = quality_notes(arm.quality, arm.median_ms, arm.calls)
     if arm.quality is not None and arm.quality.overhead_ms is not None:
         overhead = plain.quantity(arm.quality.overhead_ms / 1e3, "s")

@@ -12,10 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from aisp.checks import inputs as checks_inputs
-from aisp.checks.compare import Finding, form
-from aisp.checks.oracle import judging, relations, schema, values
-from aisp.checks.oracle.judging import Opinion
+from aisp.checks.oracle import comparator, relations, schema, values
+from aisp.checks.oracle.comparator import Mismatch, Opinion
 from aisp.checks.oracle.schema import Case
 from aisp.checks.oracle.truth import Oracle, Truth, narrow
 from aisp.kernels import catalog
@@ -94,7 +92,7 @@ class Examiner:
                 self._truth_of(posed, seed, *posed.stretches[0])  # what is wrong with the reference shows at once
                 self._posed.clear()  # nothing else of such a size may stay
             else:
-                posed.truth = self._oracle.truth(case, inputs, self._made(case, seed), gradients)
+                posed.truth = self._oracle.truth(case, inputs, self.made(case, seed), gradients)
         self._posed[self._key(case, changed)] = posed
         while len(self._posed) > KEPT:
             self._posed.popitem(last=False)
@@ -103,7 +101,7 @@ class Examiner:
     def judge(
         self, case: Case, seed: int, rung: str, outputs: Mapping[str, torch.Tensor], *, changed: bool = False
     ) -> tuple[Opinion, ...]:
-        """Opinions on what a rung returned for a case that was posed.
+        """Opinions on what a rung returned for a case that was posed, by the derived policy.
 
         Of a changed case, only the relation is judged: its truth is not known.
         """
@@ -112,7 +110,7 @@ class Examiner:
             return () if changed else self._judge_stretches(posed, seed, outputs)
         assert posed.truth is not None
         if not changed:
-            found = judging.judge(self._target, case, outputs, posed.truth.outputs, posed.inputs)
+            found = comparator.judge(self._target, case, outputs, posed.truth.outputs, posed.inputs)
             if case.relation and all(opinion.right for opinion in found):
                 posed.answers[rung] = {name: tensor.to("cpu").clone() for name, tensor in outputs.items()}
             return found
@@ -122,18 +120,18 @@ class Examiner:
         after = {name: tensor.to("cpu") for name, tensor in outputs.items()}
         for name, tensor in before.items():
             if name not in after or after[name].shape != tensor.shape or after[name].dtype != tensor.dtype:
-                return (Opinion(name, Finding.SHAPE, f"{name}: another form than in the call before"),)
+                return (Opinion(name, Mismatch.SHAPE, f"{name}: another form than in the call before"),)
         inexact = any(known.name == rung and known.inexact for known in self._target.rungs)
         broken = relations.judge(self._target, case, seed, before, after, posed.truth.outputs, inexact=inexact)
         return (broken,) if broken is not None else ()
 
     def naive(self, case: Case, outputs: Mapping[str, torch.Tensor]) -> dict[str, bool]:
-        """What a careless oracle says of these outputs. Of random outputs and positions it looks at nothing else."""
+        """What a naive harness says of these outputs. Of random outputs and positions it looks at nothing else."""
         posed = self._known(case, changed=False)
         if posed.truth is None:
             return {}
         plain = tuple(e for e in posed.truth.outputs if e.name not in self._target.judged)
-        return judging.naive(outputs, plain) if plain else self._naive_dropout(case, outputs, posed.truth)
+        return comparator.naive(outputs, plain) if plain else self._naive_dropout(case, outputs, posed.truth)
 
     def _naive_dropout(self, case: Case, outputs: Mapping[str, torch.Tensor], truth: Truth) -> dict[str, bool]:
         """Somebody who tests a dropout looks at the share of zeros, to a tenth."""
@@ -150,12 +148,12 @@ class Examiner:
         posed = self._known(case, changed=False)
         if posed.truth is None:
             inputs = self._only_inputs(posed)
-            posed.truth = self._oracle.truth(case, inputs, self._made(case, seed), self._gradients(case, seed))
+            posed.truth = self._oracle.truth(case, inputs, self.made(case, seed), self._gradients(case, seed))
         return posed.truth
 
     def recompute(self, case: Case, seed: int, inputs: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
         """The reference's outputs in fp64 for other inputs of a case's shapes."""
-        return self._oracle.outputs(case, inputs, self._made(case, seed))
+        return self._oracle.outputs(case, inputs, self.made(case, seed))
 
     # -- stretches -------------------------------------------------------------------------------------------------
 
@@ -175,25 +173,25 @@ class Examiner:
             for spec in self._target.inputs
             if not spec.made
         }
-        return case, inputs, self._oracle.truth(case, inputs, self._made(posed.case, seed), {})
+        return case, inputs, self._oracle.truth(case, inputs, self.made(posed.case, seed), {})
 
     def _judge_stretches(self, posed: Posed, seed: int, outputs: Mapping[str, torch.Tensor]) -> tuple[Opinion, ...]:
-        """As `judging.judge`, up to the first stretch that is wrong."""
+        """As `comparator.judge`, up to the first stretch that is wrong."""
         axis, target = self._target.fuzz.independent, self._target
-        if miscounted := judging.count(outputs, [spec.name for spec in target.outputs]):
+        if miscounted := comparator.count(outputs, [spec.name for spec in target.outputs]):
             return (miscounted,)
         for spec in target.outputs:
-            shape, dtype = tuple(outputs[spec.name].shape), str(outputs[spec.name].dtype)
-            formed = form(spec.name, shape, dtype, tuple(catalog.shape(spec, posed.case.axes)), dtype)
-            if not formed.right:
-                return (Opinion(spec.name, formed.finding, formed.detail),)
+            dtype = schema.retyped(target, spec, posed.case.dtype)
+            shape = catalog.shape(spec, posed.case.axes)
+            if malformed := comparator.form(spec.name, outputs[spec.name], shape, dtype):
+                return (malformed,)
         found: tuple[Opinion, ...] = ()
         for start, length in posed.stretches:
             case, inputs, truth = self._truth_of(posed, seed, start, length)
             part = {
                 spec.name: narrow(spec, outputs[spec.name], axis, start, length).contiguous() for spec in target.outputs
             }
-            now = judging.judge(target, case, part, truth.outputs, inputs)
+            now = comparator.judge(target, case, part, truth.outputs, inputs)
             if not all(opinion.right for opinion in now):
                 where = f"within {axis} {start}:{start + length}"
                 return tuple(o if o.right else replace(o, detail=f"{o.detail} ({where})") for o in now)
@@ -220,23 +218,17 @@ class Examiner:
     def _hashed(inputs: Mapping[str, torch.Tensor]) -> dict[str, str]:
         return {name: values.digest(tensor) for name, tensor in inputs.items()}
 
-    def _made(self, case: Case, seed: int) -> dict[str, object]:
+    def made(self, case: Case, seed: int) -> dict[str, object]:
+        """What inputs.py makes for a case: the same in the verifier and in every rung's process."""
         if self._make is None:
             return {}
-        return made_for(self._target, case, seed, self._device, self._make)
+        return values.made_inputs(self._target, case, seed, self._device, self._make)
 
     def _gradients(self, case: Case, seed: int) -> dict[str, torch.Tensor]:
         if not self._target.fuzz.backward:
             return {}
         shapes = {spec.name: catalog.shape(spec, case.axes) for spec in self._target.outputs}
         return values.gradients_of(self._target, case, seed, shapes)
-
-
-def made_for(
-    target: Target, case: Case, seed: int, device: str, make: Callable[..., Mapping[str, object]]
-) -> dict[str, object]:
-    """What inputs.py makes for a case: the same in the verifier and in every rung's process."""
-    return checks_inputs.made_inputs(target, schema.as_named(case), seed, device, make)
 
 
 def _together(one: Opinion, other: Opinion) -> Opinion:

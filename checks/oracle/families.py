@@ -18,11 +18,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from aisp.checks.compare import Finding, form
-from aisp.checks.inputs import subseed
-from aisp.checks.oracle import judging
-from aisp.checks.oracle.judging import Opinion
-from aisp.checks.oracle.schema import Axis, Case, Schema, SchemaError, Stage, Strategy, Values, fits, takes
+from aisp.checks.oracle import comparator
+from aisp.checks.oracle.comparator import Opinion
+from aisp.checks.oracle.schema import Axis, Case, Schema, SchemaError, Stage, Strategy, Values, fits, subseed, takes
 from aisp.checks.oracle.truth import Oracle, Truth, sequential
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Case as NamedCase
@@ -193,8 +191,9 @@ def lossy(target: Target) -> bool:
     )
 
 
-def value_sets(target: Target, case: NamedCase) -> tuple[Case, ...]:
+def value_sets(target: Target, case: NamedCase, first: int = 1) -> tuple[Case, ...]:
     """What a run poses at its timed shape beside the declared values: VALUE_SETS cases, or none where no input is able.
+    They are sets of the lesson's case, numbered from `first`.
 
     One is judged at the gate, one in triage where the declarations admit such values. A lossy task has none.
     """
@@ -208,7 +207,8 @@ def value_sets(target: Target, case: NamedCase) -> tuple[Case, ...]:
         if not names:
             kind, strategy, names = Values.ROWS, Strategy.MIXED, able(target, Values.ROWS)
         if names:
-            found.append(Case(number + 1, strategy, dict(case.axes), values=dict.fromkeys(names, kind)))
+            held = dict.fromkeys(names, kind)
+            found.append(Case(first + number, strategy, dict(case.axes), values=held, name=case.name))
     return tuple(found)
 
 
@@ -243,15 +243,9 @@ class ValueFamily:
     note: str = ""
     _least: Truth | None = field(init=False, default=None)
     _whole: Truth | None = field(init=False, default=None)
-    _rounded: dict[str, torch.Tensor] = field(init=False, default_factory=dict)  # the truth in the outputs' own dtypes
 
     def __post_init__(self) -> None:
-        import torch
-
         self._least = self._stated(self._oracle.least(self.case, self.inputs, self.made))
-        self._rounded = {
-            expected.name: expected.value.to(getattr(torch, expected.dtype)) for expected in self._least.outputs
-        }
         self.note = self._least.note
 
     @property
@@ -266,13 +260,15 @@ class ValueFamily:
     def judge(self, outputs: Mapping[str, torch.Tensor]) -> tuple[Opinion, ...]:
         """Opinions on what a rung returned for these inputs."""
         assert self._least is not None
-        if miscounted := judging.count(outputs, [expected.name for expected in self._least.outputs]):
-            return (miscounted,)
-        if all(self._within(expected.name, outputs) for expected in self._least.outputs):
-            return tuple(Opinion(expected.name, Finding.NOTHING) for expected in self._least.outputs)
+        found = self._compared(outputs, self._least)
+        if all(opinion.right for opinion in found):
+            return found
         if self._whole is None:
             self._whole = self._stated(self._oracle.truth(self.case, self.inputs, self.made, {}))
-        return judging.judge(self.target, self.case, outputs, self._whole.outputs, self.inputs)
+        return self._compared(outputs, self._whole)
+
+    def _compared(self, outputs: Mapping[str, torch.Tensor], truth: Truth) -> tuple[Opinion, ...]:
+        return comparator.judge(self.target, self.case, outputs, truth.outputs, self.inputs, full=False)
 
     def _stated(self, truth: Truth) -> Truth:
         """The same, with the tolerance allowed as well that the timed outputs were judged by, relative to the larger of
@@ -291,27 +287,6 @@ class ValueFamily:
                 expected = replace(expected, allowed=allowed)
             outputs.append(expected)
         return replace(truth, outputs=tuple(outputs))
-
-    def _within(self, name: str, outputs: Mapping[str, torch.Tensor]) -> bool:
-        """Whether an output is right by the least that is allowed, element by element."""
-        import torch
-
-        assert self._least is not None
-        expected = next(e for e in self._least.outputs if e.name == name)
-        got, truth = outputs[name].to(expected.value.device), expected.value
-        dtype = str(got.dtype).removeprefix("torch.")
-        formed = form(name, tuple(got.shape), dtype, tuple(truth.shape), expected.dtype)
-        if not formed.right or name in self.target.judged:
-            return False
-        if not got.dtype.is_floating_point:
-            return torch.equal(got, truth.to(got.dtype)) and torch.equal(truth.to(got.dtype).to(truth.dtype), truth)
-        rounded = self._rounded[name]
-        if torch.equal(got, rounded):  # the usual end where nothing is computed
-            return True
-        same = got == rounded
-        if expected.allowed is not None:
-            same |= (got.to(torch.float64) - truth).abs() <= expected.allowed  # false for NaN: the long way decides
-        return bool(same.all())
 
 
 def named(case: Case) -> str:

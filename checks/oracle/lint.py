@@ -1,4 +1,4 @@
-"""Lints a task: could a careless kernel pass on the target's own inputs? Asked before any kernel is judged.
+"""Lints a task: could an answer that computes nothing pass on the target's own inputs? Asked before any is judged.
 
     zeros, constant, half      would an output of zeros, of the truth's mean, or with half of its rows undone pass?
     lower precision            would the reference run in the next narrower dtype pass?
@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from aisp.checks.oracle import judging, values
+from aisp.checks.oracle import comparator, values
+from aisp.checks.oracle.comparator import Expected
 from aisp.checks.oracle.schema import Case
-from aisp.checks.oracle.truth import Expected
 from aisp.kernels.catalog.model import Target
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Item:
 
 
 def facts(examiner: Examiner, target: Target, case: Case, seed: int) -> dict[str, Any]:
-    """What careless answers would do on one posed case.
+    """What answers that compute nothing would do on one posed case.
 
     zeros, constant, half: whether that answer would be judged right in every output.
     lower: the same of the reference run in a narrower dtype; absent where that is impossible.
@@ -62,15 +62,15 @@ def facts(examiner: Examiner, target: Target, case: Case, seed: int) -> dict[str
 
     def passes(answers: Mapping[str, torch.Tensor]) -> bool:
         whole = tuple(e for e in truth.outputs if e.name in answers)
-        return all(opinion.right for opinion in judging.judge(target, case, answers, whole, posed))
+        return all(opinion.right for opinion in comparator.judge(target, case, answers, whole, posed))
 
     def cast(expected: Expected, tensor: torch.Tensor) -> torch.Tensor:
         return tensor.to("cpu").to(getattr(torch, expected.dtype))
 
     found: dict[str, Any] = {"elements": max((e.value.numel() for e in compared), default=0)}
     found["zeros"] = passes({e.name: cast(e, torch.zeros_like(e.value)) for e in compared})
-    found["constant"] = passes({e.name: cast(e, _mean(e.value)) for e in compared})
-    found["half"] = passes({e.name: cast(e, _half(e.value)) for e in compared})
+    found["constant"] = passes({e.name: cast(e, means(e.value)) for e in compared})
+    found["half"] = passes({e.name: cast(e, half(e.value)) for e in compared})
     lower = {e.name: _narrowed(e) for e in compared if e.dtype in NARROWER}
     if lower:
         rest = {e.name: cast(e, e.value) for e in compared if e.name not in lower}
@@ -136,23 +136,25 @@ def _tolerances(target: Target, errors: Mapping[str, Sequence[float]]) -> list[I
     return found
 
 
-# -- careless answers --------------------------------------------------------------------------------------------
+# -- naive answers -----------------------------------------------------------------------------------------------
 
 
-def _mean(truth: torch.Tensor) -> torch.Tensor:
-    import torch
+def means(truth: torch.Tensor) -> torch.Tensor:
+    """The mean of what is finite, in every place; of whole numbers the nearest one."""
+    import torch  # only verifiers compare
 
-    if not truth.numel():
-        return truth
-    return torch.full_like(truth.to(torch.float64), float(truth.to(torch.float64).mean()))
+    wide = truth.to(torch.float64)
+    finite = wide[torch.isfinite(wide)]
+    mean = finite.mean() if finite.numel() else wide.new_zeros(())
+    return (mean if truth.is_floating_point() else mean.round()).expand(truth.shape).contiguous()
 
 
-def _half(truth: torch.Tensor) -> torch.Tensor:
-    """The second half of the rows, all dimensions but the last flattened, undone."""
-    done = truth.clone()
-    flat = done.reshape(-1, done.shape[-1]) if done.dim() > 1 else done.reshape(-1)
-    flat[(flat.shape[0] + 1) // 2 :] = 0
-    return flat.reshape(truth.shape)
+def half(truth: torch.Tensor) -> torch.Tensor:
+    """The first half of the rows (of the elements, where there is one row or none), zeros behind it."""
+    kept = truth.clone()
+    rows = kept if kept.dim() and kept.shape[0] > 1 else kept.reshape(-1)
+    rows[(len(rows) + 1) // 2 :] = 0
+    return kept
 
 
 def _narrowed(expected: Expected) -> torch.Tensor:

@@ -10,11 +10,8 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from aisp.checks.compare import Finding
-from aisp.checks.inputs import subseed
-from aisp.checks.oracle.judging import Opinion, region
-from aisp.checks.oracle.schema import Case, Layout, Relation
-from aisp.checks.oracle.truth import Expected
+from aisp.checks.oracle.comparator import Expected, Mismatch, Opinion, region
+from aisp.checks.oracle.schema import Case, Layout, Relation, subseed
 from aisp.checks.oracle.values import digest
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import JudgedAs, Target, TensorSpec
@@ -97,7 +94,7 @@ def judge(
         allowed = None if expected.allowed is None else expected.allowed.to("cpu")
         if relation is Relation.RESEED:
             if spec.name in target.judged and _telling(target, case, spec.name, one) and bool((one == two).all()):
-                return Opinion(spec.name, Finding.RELATION, f"{spec.name}: another seed made the same choice")
+                return Opinion(spec.name, Mismatch.RELATION, f"{spec.name}: another seed made the same choice")
             continue
         want, ignore = one, torch.zeros(one.shape, dtype=torch.bool)
         if relation in (Relation.SLICE, Relation.PERMUTE):
@@ -130,7 +127,12 @@ def judge(
             worst = float(torch.nan_to_num(apart[wrong], nan=0.0, posinf=0.0).max())
             detail = f"{spec.name}: {_BROKEN[relation]}; {int(wrong.sum())} of {wrong.numel()} elements, by {worst:.3g}"
             return Opinion(
-                spec.name, Finding.RELATION, detail, sha256=digest(two), region=region(wrong), statistics={"max": worst}
+                spec.name,
+                Mismatch.RELATION,
+                detail,
+                sha256=digest(two),
+                region=region(wrong),
+                statistics={"max": worst},
             )
     return None
 

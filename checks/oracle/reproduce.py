@@ -13,8 +13,9 @@ from types import ModuleType
 from typing import Any
 
 from aisp.checks.oracle.calling import attempt
-from aisp.checks.oracle.examiner import Examiner, made_for
+from aisp.checks.oracle.examiner import Examiner
 from aisp.checks.oracle.schema import Case
+from aisp.checks.oracle.values import made_inputs
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Target
 
@@ -36,7 +37,7 @@ def show(folder: str, rung: str, device: str, seed: int, case: Mapping[str, Any]
     make = _module(path, "inputs").make if any(spec.made for spec in target.inputs) else None
     examiner = Examiner(target, _module(path, "reference").run, make, device)
     posed = examiner.pose(posed_case, seed)
-    made = made_for(target, posed_case, seed, device, make) if make else {}
+    made = made_inputs(target, posed_case, seed, device, make) if make else {}
     module = _module(path, rung)
     run, prepare = (getattr(module, name, None) for name in ("run", "prepare"))
     outputs = attempt(target, run, prepare, posed_case, seed, posed.inputs, made, device)

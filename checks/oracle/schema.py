@@ -1,7 +1,7 @@
 """Which cases there are, and how one is drawn: symbolic axes, dtype, layouts and kinds of values. No torch.
 
 For a lesson the schema follows from its front matter; `[fuzz]` adds what that cannot say. A case is drawn from a master
-seed, its strategy and its number. Every choice has a sub-seed of its own by name (checks.inputs.subseed), so that a new
+seed, its strategy and its number. Every choice has a sub-seed of its own by name (`subseed`), so that a new
 axis or input shifts none of the others.
 
 Strategies, and the stage that a failure of theirs belongs to:
@@ -18,13 +18,13 @@ Strategies, and the stage that a failure of theirs belongs to:
 from __future__ import annotations
 
 import enum
+import hashlib
 import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from aisp.checks.inputs import subseed
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Case as NamedCase
 from aisp.kernels.catalog.model import Extent, Flag, JudgedAs, Target, TensorSpec
@@ -119,15 +119,26 @@ class SchemaError(ValueError):
     """No case can be drawn; the message names the axis and what would work."""
 
 
+def subseed(seed: int, *names: object) -> tuple[int, int]:
+    """A 128-bit key for one purpose, as two 64-bit words, from the master seed and the purpose's names."""
+    text = "\x1f".join(str(name) for name in names).encode()
+    digest = hashlib.blake2b(text, key=seed.to_bytes(16, "little", signed=False), digest_size=16).digest()
+    return int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:], "little")
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One case of a fuzz.
+    """One case: drawn, or a set of values of a lesson's own case.
 
     Attributes:
-        number: within its fuzz; with the strategy and master seed it decides everything else.
+        number: within its fuzz; with the strategy and master seed it decides everything else. Of a lesson's case the
+            set's.
         dtype: floating dtype of this case; "" where the target has its own only.
         layouts, values: by input, those that differ from CONTIGUOUS and DECLARED alone.
         relation: the Relation that is checked beside the values, "" for none.
+        name: of the lesson's case; "" for a drawn one.
+        like: the set of the lesson's case that this one differs from in one element of every input; None where it has
+            values of its own.
     """
 
     number: int
@@ -137,6 +148,18 @@ class Case:
     layouts: Mapping[str, Layout] = field(default_factory=dict)
     values: Mapping[str, Values] = field(default_factory=dict)
     relation: str = ""
+    name: str = ""
+    like: int | None = None
+
+    @staticmethod
+    def of_set(case: NamedCase, number: int = 0, like: int | None = None) -> Case:
+        """A set of a lesson's own case."""
+        return Case(number, Strategy.REGULAR, dict(case.axes), name=case.name, like=like)
+
+    @property
+    def label(self) -> str:
+        """What all sets of a lesson's case share, and a drawn one alone has."""
+        return self.name or f"fuzz-{self.strategy}-{self.number}"
 
     def plain(self) -> dict[str, Any]:
         """As data for messages and the store; "text" is for readers that show it."""
@@ -149,6 +172,7 @@ class Case:
             "layouts": {name: layout.value for name, layout in self.layouts.items()},
             "values": {name: kind.value for name, kind in self.values.items()},
             "relation": str(self.relation),
+            **({"name": self.name, "like": self.like} if self.name else {}),
         }
 
     @staticmethod
@@ -163,6 +187,8 @@ class Case:
                 layouts={str(name): Layout(value) for name, value in data.get("layouts", {}).items()},
                 values={str(name): Values(value) for name, value in data.get("values", {}).items()},
                 relation=str(Relation(data["relation"])) if data.get("relation") else "",
+                name=str(data.get("name", "")),
+                like=data.get("like"),
             )
         except (KeyError, ValueError, AttributeError) as error:
             raise SchemaError(f"this is no case of this version: {error}") from None
@@ -302,11 +328,6 @@ def takes(target: Target, spec: TensorSpec, kind: Values) -> bool:
             *(Values.ROWS, Values.FAR),
         )
     return kind is not Values.EXTREMES
-
-
-def as_named(case: Case) -> NamedCase:
-    """The case as the catalogue's functions take it."""
-    return NamedCase(f"fuzz-{case.strategy}-{case.number}", dict(case.axes), timed=False)
 
 
 def retyped(target: Target, spec: TensorSpec, dtype: str) -> str:

@@ -1,28 +1,33 @@
-"""A case's input values: the same bytes for the same seed, case and target on every machine.
+"""The one maker of inputs: the same bytes for the same seed, case and target on every machine.
 
-Each kind of values stays within what the input's declaration allows (schema.takes). The bits come from NumPy's Philox
-with a key per input (checks.inputs); what follows is arithmetic that IEEE 754 fixes to the last bit.
+Each kind of values stays within what the input's declaration allows (schema.takes). The bits come from NumPy's Philox,
+a counter-based generator, with a key per input; what follows is arithmetic that IEEE 754 fixes to the last bit. Large
+inputs are made in blocks of `BLOCK_ELEMENTS`, each with its own counter range, by several threads: the bytes do not
+depend on how many.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
+import os
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from aisp.checks import inputs as checks_inputs
-from aisp.checks.inputs import subseed
-from aisp.checks.oracle.schema import Case, Layout, Values, retyped
+import numpy as np
+import numpy.typing as npt
+
+from aisp.checks.oracle.schema import Case, Layout, Values, retyped, subseed
 from aisp.kernels import catalog
-from aisp.kernels.catalog.model import Case as NamedCase
-from aisp.kernels.catalog.model import Target, TensorSpec
+from aisp.kernels.catalog.model import Flag, Target, TensorSpec
 
 if TYPE_CHECKING:
     import torch
 
+BLOCK_ELEMENTS = 1 << 20
 # Factors on declared values: squares and short sums of them stay finite in fp32, products do not in fp16.
 LARGE = {"float16": 2.0**9, "float8_e4m3fn": 2.0**6}
 LARGE_OTHERS = 2.0**13
@@ -38,25 +43,92 @@ MOST_CHANGED = 1 << 18  # elements that another family of values changes at a ti
 FEWEST_ROWS = 4  # or as many stretches of rows
 
 
+class InputsError(Exception):
+    """The target's inputs cannot be made; the message names the input and the fix."""
+
+
 def inputs_of(target: Target, case: Case, seed: int) -> dict[str, torch.Tensor]:
     """Every input that the grammar describes, contiguous in host memory, by name.
+
+    In all sets of a lesson's own case static inputs are the same. A set that is `like` another one has its values, but
+    one element of every input that is not static has another. A set with other kinds of values is set 0 with
+    `changes_of`.
 
     Raises:
         InputsError: a distribution cannot give this dtype.
         GrammarError: a shape has no value for the case's axes.
     """
     found: dict[str, torch.Tensor] = {}
+    if case.name and case.values:
+        found = inputs_of(target, replace(case, number=0, values={}), seed)
+        for name, change in changes_of(target, case, seed).items():
+            change.laid(found[name])
+        return found
+    if case.like is not None:
+        return _with_one_changed(target, case, seed)
     for spec in target.inputs:
         if spec.made:
             continue
         own = replace(spec, dtype=retyped(target, spec, case.dtype))
-        key = subseed(seed, target.id, case.strategy, case.number, "value", spec.name)
-        kind = case.values.get(spec.name, Values.DECLARED)
-        tensor = _values(own, case.axes, key, kind)
+        key = _key(target, case, seed, spec)
+        tensor = _values(own, case.axes, key, case.values.get(spec.name, Values.DECLARED))
         if case.layouts.get(spec.name) is Layout.EXPANDED and tensor.numel():
             tensor = tensor[:1].expand(tensor.shape).contiguous()
         found[spec.name] = tensor
     return found
+
+
+def _key(target: Target, case: Case, seed: int, spec: TensorSpec) -> tuple[int, int]:
+    """Each input's own, so that adding an input or a dimension shifts no other."""
+    if case.name:
+        number = 0 if Flag.STATIC in spec.flags else case.number
+        return subseed(seed, target.id, case.name, number, spec.name)
+    return subseed(seed, target.id, case.strategy, case.number, "value", spec.name)
+
+
+def _with_one_changed(target: Target, case: Case, seed: int) -> dict[str, torch.Tensor]:
+    """Which element, and what it becomes, follow from the seed and the set's number. A permutation has two of its
+    elements exchanged. An input with one value only (ones, an empty one) stays as it is."""
+    assert case.like is not None
+    found = inputs_of(target, replace(case, number=case.like, like=None), seed)
+    others = inputs_of(target, replace(case, like=None), seed)
+    for spec in target.inputs:
+        if spec.made or Flag.STATIC in spec.flags or not found[spec.name].numel():
+            continue
+        flat, other = found[spec.name].reshape(-1), others[spec.name].reshape(-1)
+        word = subseed(seed, target.id, case.name, case.number, spec.name, "changed")[0]
+        place = word % flat.numel()
+        if spec.distribution == "permutation":
+            partner = (place + 1) % flat.numel()
+            flat[place], flat[partner] = flat[partner].clone(), flat[place].clone()
+            continue
+        # The first value of the other set, from there on, that is not what stands here.
+        differing = (other != flat[place]).nonzero().reshape(-1)
+        if differing.numel():
+            flat[place] = other[differing[word % differing.numel()]]
+    return found
+
+
+def made_inputs(
+    target: Target, case: Case, seed: int, device: str, make: Callable[..., Mapping[str, object]]
+) -> dict[str, object]:
+    """What the target's own `inputs.make(axes, device, generator)` makes, by name.
+
+    The generator lives on the CPU and is seeded the same for all sets of a case and everywhere, so that worker and
+    verifier get the same weights; `make` moves them to `device` itself.
+
+    Raises:
+        InputsError: make returned something else than the declared names.
+    """
+    import torch
+
+    generator = torch.Generator("cpu").manual_seed(subseed(seed, target.id, case.label, "made")[0] >> 1)
+    result = make(dict(case.axes), device, generator)
+    wanted = {spec.name for spec in target.inputs if spec.made}
+    if not isinstance(result, Mapping) or set(result) != wanted:
+        given = sorted(result) if isinstance(result, Mapping) else type(result).__name__
+        raise InputsError(f"inputs.py: make() returned {given}; it must return a dict of {sorted(wanted)}")
+    return dict(result)
 
 
 def gradients_of(
@@ -71,7 +143,7 @@ def gradients_of(
         dims = tuple(str(n) for n in shapes[spec.name])
         line = TensorSpec(f"g_{spec.name}", dtype, dims, "normal", ("0", "1"))
         key = subseed(seed, target.id, case.strategy, case.number, "gradient", spec.name)
-        found[line.name] = checks_inputs.values(line, {}, key)
+        found[line.name] = drawn(line, {}, key)
     return found
 
 
@@ -86,49 +158,145 @@ def digest(tensor: torch.Tensor) -> str:
     return hashed.hexdigest()
 
 
+# -- distributions ----------------------------------------------------------------------------------------------
+
+
+def drawn(spec: TensorSpec, axes: Mapping[str, int], key: tuple[int, int]) -> torch.Tensor:
+    """The tensor that one line of `[inputs]` describes, contiguous, in host memory, of the declared dtype.
+
+    Raises:
+        InputsError: the distribution cannot give this dtype.
+    """
+    import torch  # only workers and verifiers have it
+
+    shape = catalog.shape(spec, axes)
+    count = math.prod(shape)
+    arguments = [catalog.evaluate(text, axes) for text in spec.arguments]  # int or float: int64 bounds stay exact
+    dtype: torch.dtype = getattr(torch, spec.dtype)
+    floating = dtype.is_floating_point
+
+    def argument(index: int, default: float) -> float:
+        return float(arguments[index]) if index < len(arguments) else default
+
+    kind = spec.distribution
+    wide = np.float64 if spec.dtype == "float64" else np.float32
+    array: npt.NDArray[Any]
+    if kind == "normal":
+        mean, std = argument(0, 0.0), argument(1, 1.0)
+        array = _blocks(count, key, wide, lambda g, n: g.standard_normal(n, wide))
+        if (mean, std) != (0.0, 1.0):
+            array = array * wide(std) + wide(mean)
+    elif kind == "uniform":
+        low, high = argument(0, 0.0), argument(1, 1.0)
+        array = _blocks(count, key, wide, lambda g, n: g.random(n, wide))
+        # Rounding, to `wide` or to a narrower dtype, must not reach the excluded end.
+        array = np.minimum(array * wide(high - low) + wide(low), wide(max(_below(high, dtype), low)))
+    elif kind == "positive":
+        array = _blocks(count, key, wide, lambda g, n: np.abs(g.standard_normal(n, wide)) + wide(1e-3))
+    elif kind == "integers":
+        low_i, high_i = int(arguments[0]), int(arguments[1])
+        if high_i <= low_i:
+            raise InputsError(f"{spec.name}: integers({low_i}, {high_i}) is empty; the upper end is exclusive")
+        array = _blocks(count, key, np.int64, lambda g, n: g.integers(low_i, high_i, n, np.int64))
+    elif kind == "permutation":
+        bits = np.random.Philox(key=np.array(key, np.uint64))
+        array = np.random.Generator(bits).permutation(count).astype(np.int64)
+    elif kind == "bernoulli":
+        p = argument(0, 0.5)
+        array = _blocks(count, key, np.bool_, lambda g, n: g.random(n) < p)
+    elif kind in ("ones", "zeros"):
+        array = np.full(count, 1 if kind == "ones" else 0, wide if floating else np.int64)
+    else:
+        raise InputsError(f"{spec.name}: no values are known for distribution {kind!r}")
+    if not floating and array.dtype.kind == "f":
+        raise InputsError(f"{spec.name}: {kind} gives fractions, {spec.dtype} holds none; use integers(low, high)")
+    return torch.from_numpy(array).to(dtype).reshape(shape)
+
+
+def _below(high: float, dtype: torch.dtype) -> float:
+    """The greatest value of a floating dtype that is less than `high`."""
+    import torch
+
+    top = torch.tensor([high], dtype=torch.float64).to(dtype)
+    if float(top) < high:
+        return float(top)
+    whole = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[dtype.itemsize]
+    if high == 0:
+        bits = torch.tensor([torch.iinfo(whole).min + 1], dtype=whole)  # sign and one: the least step below zero
+    else:
+        bits = top.view(whole) + (-1 if high > 0 else 1)
+    return float(bits.view(dtype))
+
+
+def _blocks(
+    count: int, key: tuple[int, int], dtype: npt.DTypeLike, fill: Callable[[np.random.Generator, int], Any]
+) -> npt.NDArray[Any]:
+    """An array of `count` values, filled block by block from counters of their own."""
+    out = np.empty(count, dtype)
+
+    def work(block: int) -> None:
+        start = block * BLOCK_ELEMENTS
+        size = min(BLOCK_ELEMENTS, count - start)
+        # The counter's highest word numbers the block, so that no two blocks can overlap.
+        bits = np.random.Philox(key=np.array(key, np.uint64), counter=np.array([0, 0, 0, block], np.uint64))
+        out[start : start + size] = fill(np.random.Generator(bits), size)
+
+    blocks = range(math.ceil(count / BLOCK_ELEMENTS))
+    if len(blocks) > 1:
+        with ThreadPoolExecutor(min(len(blocks), os.cpu_count() or 1, 16)) as pool:
+            list(pool.map(work, blocks))
+    else:
+        for block in blocks:
+            work(block)
+    return out
+
+
+# -- kinds of values --------------------------------------------------------------------------------------------
+
+
 def _values(spec: TensorSpec, axes: Mapping[str, int], key: tuple[int, int], kind: Values) -> torch.Tensor:
     import torch
 
     if kind is Values.UNIFORM and spec.distribution == "normal":
         mean, std = (catalog.evaluate(text, axes) for text in spec.arguments)
         flat = replace(spec, distribution="uniform", arguments=("-1", "1"))
-        drawn = checks_inputs.values(replace(flat, dtype="float64"), axes, key)
-        return (drawn * float(std) + float(mean)).to(getattr(torch, spec.dtype))
+        flat_values = drawn(replace(flat, dtype="float64"), axes, key)
+        return (flat_values * float(std) + float(mean)).to(getattr(torch, spec.dtype))
     if kind is Values.UNIFORM:
-        return checks_inputs.values(replace(spec, distribution="uniform", arguments=("0.001", "1")), axes, key)
+        return drawn(replace(spec, distribution="uniform", arguments=("0.001", "1")), axes, key)
     if kind is Values.INTEGERS:
         whole = replace(
             spec, dtype="int64", distribution="integers", arguments=(str(-SMALL_INTEGER), str(SMALL_INTEGER + 1))
         )
-        return checks_inputs.values(whole, axes, key).to(getattr(torch, spec.dtype))
-    drawn = checks_inputs.values(spec, axes, key)
-    if not drawn.numel() or kind is Values.DECLARED:
-        return drawn
+        return drawn(whole, axes, key).to(getattr(torch, spec.dtype))
+    base = drawn(spec, axes, key)
+    if not base.numel() or kind is Values.DECLARED:
+        return base
     if kind is Values.LARGE:
-        return _within(drawn.to(torch.float64) * LARGE.get(spec.dtype, LARGE_OTHERS), drawn.dtype)
+        return _within(base.to(torch.float64) * LARGE.get(spec.dtype, LARGE_OTHERS), base.dtype)
     if kind is Values.BELOW:
-        return (-BELOW - drawn.to(torch.float64).abs()).to(drawn.dtype)
+        return (-BELOW - base.to(torch.float64).abs()).to(base.dtype)
     if kind is Values.TINY:
-        return _tiny(drawn, key)
+        return _tiny(base, key)
     if kind is Values.CONSTANT:
-        return drawn.reshape(-1)[:1].expand(drawn.numel()).reshape(drawn.shape).contiguous()
+        return base.reshape(-1)[:1].expand(base.numel()).reshape(base.shape).contiguous()
     if kind is Values.SORTED:
-        return _sorted(drawn)
+        return _sorted(base)
     if kind is Values.TIES:
-        flat = drawn.reshape(-1)
+        flat = base.reshape(-1)
         chosen = flat[_integers(flat.numel(), min(3, flat.numel()), key)]
-        return chosen.reshape(drawn.shape).contiguous()
+        return chosen.reshape(base.shape).contiguous()
     if kind is Values.OUTLIERS:
-        return _outliers(drawn, key, OUTLIER.get(spec.dtype, OUTLIER_OTHERS))
+        return _outliers(base, key, OUTLIER.get(spec.dtype, OUTLIER_OTHERS))
     if kind is Values.NONFINITE:
-        return _nonfinite(drawn, key)
+        return _nonfinite(base, key)
     if kind in (Values.ROWS, Values.FAR):
-        return _families(drawn, spec, axes, key, kind)
+        return _families(base, spec, axes, key, kind)
     if kind is Values.EXTREMES:
         low, high = (int(catalog.evaluate(text, axes)) for text in spec.arguments)
-        pick = _integers(drawn.numel(), 2, key).reshape(drawn.shape)
-        return torch.where(pick == 0, low, high - 1).to(drawn.dtype)
-    raise checks_inputs.InputsError(f"{spec.name}: no values are known for the kind {kind}")
+        pick = _integers(base.numel(), 2, key).reshape(base.shape)
+        return torch.where(pick == 0, low, high - 1).to(base.dtype)
+    raise InputsError(f"{spec.name}: no values are known for the kind {kind}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,24 +323,23 @@ class Change:
         tensor.view(-1).view(kind)[places.to(tensor.device)] = values
 
 
-def changes_of(target: Target, case: NamedCase, drawn: Case, seed: int, set_index: int) -> dict[str, Change]:
-    """What differs from set 0 of a named case where `drawn` gives inputs another kind of values, by name.
+def changes_of(target: Target, case: Case, seed: int) -> dict[str, Change]:
+    """What differs from set 0 of a lesson's case where `case` gives inputs another kind of values, by name.
 
     At most MOST_CHANGED elements altogether are drawn, whatever the shape: the first row, the last one and others by
     the seed. A row longer than a quarter of that is changed in a stretch of it. Raises as `inputs_of`.
     """
     found: dict[str, Change] = {}
-    kinds = {name: kind for name, kind in drawn.values.items() if kind is not Values.DECLARED}
     for spec in target.inputs:
-        if spec.name not in kinds:
+        if spec.name not in case.values:
             continue
         shape = catalog.shape(spec, case.axes)
         if not math.prod(shape):
             continue
-        key = subseed(seed, target.id, case.name, set_index, spec.name)
-        at, width = _stretches(shape, MOST_CHANGED // len(kinds), key)
+        key = subseed(seed, target.id, case.name, case.number, spec.name)
+        at, width = _stretches(shape, MOST_CHANGED // len(case.values), key)
         part = replace(spec, dims=(str(len(at)), str(width)))
-        found[spec.name] = Change(at, _values(part, case.axes, key, kinds[spec.name]))
+        found[spec.name] = Change(at, _values(part, case.axes, key, case.values[spec.name]))
     return found
 
 
@@ -204,18 +371,10 @@ def _stretches(shape: Sequence[int], most: int, key: tuple[int, int]) -> tuple[t
     return first, length
 
 
-def timed_inputs(target: Target, case: NamedCase, drawn: Case, seed: int, set_index: int) -> dict[str, torch.Tensor]:
-    """Set 0 of a named case with the changes of `changes_of`, in host memory. Raises as `inputs_of`."""
-    found = checks_inputs.grammar_inputs(target, case, seed, 0)
-    for name, change in changes_of(target, case, drawn, seed, set_index).items():
-        change.laid(found[name])
-    return found
-
-
 def _integers(count: int, below: int, key: tuple[int, int]) -> torch.Tensor:
     """`count` whole numbers from 0 to `below`, int64, from a key beside the values' own."""
     line = TensorSpec("pick", "int64", (str(count),), "integers", ("0", str(max(below, 1))))
-    return checks_inputs.values(line, {}, (key[0] ^ 0x9E3779B97F4A7C15, key[1]))
+    return drawn(line, {}, (key[0] ^ 0x9E3779B97F4A7C15, key[1]))
 
 
 def _within(wide: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -226,27 +385,27 @@ def _within(wide: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return wide.clamp(-most, most).to(dtype)
 
 
-def _tiny(drawn: torch.Tensor, key: tuple[int, int]) -> torch.Tensor:
-    """Signs of `drawn`, magnitudes from 1024 times the least normal number down to the least subnormal one."""
+def _tiny(base: torch.Tensor, key: tuple[int, int]) -> torch.Tensor:
+    """Signs of `base`, magnitudes from 1024 times the least normal number down to the least subnormal one."""
     import torch
 
-    info = torch.finfo(drawn.dtype)
+    info = torch.finfo(base.dtype)
     least = float(getattr(info, "smallest_normal", info.tiny))
-    steps = 10 + (10 if drawn.dtype is torch.float16 else 7 if drawn.dtype is torch.bfloat16 else 23)
-    exponents = _integers(drawn.numel(), steps, key).reshape(drawn.shape).to(torch.float64)
+    steps = 10 + (10 if base.dtype is torch.float16 else 7 if base.dtype is torch.bfloat16 else 23)
+    exponents = _integers(base.numel(), steps, key).reshape(base.shape).to(torch.float64)
     size = least * 1024.0 * torch.pow(torch.tensor(2.0, dtype=torch.float64), -exponents)
-    return torch.where(drawn.to(torch.float64) < 0, -size, size).to(drawn.dtype)
+    return torch.where(base.to(torch.float64) < 0, -size, size).to(base.dtype)
 
 
-def _sorted(drawn: torch.Tensor) -> torch.Tensor:
+def _sorted(base: torch.Tensor) -> torch.Tensor:
     import torch
 
-    if not drawn.dim():
-        return drawn
-    if drawn.dtype is torch.bool or drawn.dtype.is_floating_point:
-        wide = drawn.to(torch.float64)
-        return wide.sort(dim=-1).values.to(drawn.dtype)
-    return drawn.sort(dim=-1).values
+    if not base.dim():
+        return base
+    if base.dtype is torch.bool or base.dtype.is_floating_point:
+        wide = base.to(torch.float64)
+        return wide.sort(dim=-1).values.to(base.dtype)
+    return base.sort(dim=-1).values
 
 
 # What follows one another down the rows: each family is met in few rows, and most rows stay as declared.
@@ -257,7 +416,7 @@ _ORDER = {
 
 
 def _families(
-    drawn: torch.Tensor, spec: TensorSpec, axes: Mapping[str, int], key: tuple[int, int], kind: Values
+    base: torch.Tensor, spec: TensorSpec, axes: Mapping[str, int], key: tuple[int, int], kind: Values
 ) -> torch.Tensor:
     """Rows (slices along the last dimension) of several families, in an order that starts anywhere.
 
@@ -265,8 +424,8 @@ def _families(
     """
     import torch
 
-    width = drawn.shape[-1] if drawn.dim() else 1
-    rows = drawn.reshape(-1, width).clone()
+    width = base.shape[-1] if base.dim() else 1
+    rows = base.reshape(-1, width).clone()
     order = _ORDER[kind]
     if rows.shape[0] < len(order):  # too few for declared ones among them
         order = tuple(family for family in order if family is not Values.DECLARED)
@@ -282,7 +441,7 @@ def _families(
         elif family is Values.SORTED:
             ordered = _sorted(some).to(torch.float64)  # 8-bit numbers cannot be turned round
             ordered[1::2] = ordered[1::2].flip(-1)  # every other one descends
-            rows[mine] = ordered.to(drawn.dtype)
+            rows[mine] = ordered.to(base.dtype)
         elif family is Values.CONSTANT:
             rows[mine] = some[:, :1].expand(some.shape)
         elif family is Values.OUTLIERS:
@@ -290,8 +449,8 @@ def _families(
         elif spec.distribution == "normal":
             shift = torch.full((some.shape[0], 1), SHIFT * _deviation(spec, axes), dtype=torch.float64)
             shift[1::2] *= -1.0
-            rows[mine] = _within(some.to(torch.float64) + shift, drawn.dtype)
-    return rows.reshape(drawn.shape)
+            rows[mine] = _within(some.to(torch.float64) + shift, base.dtype)
+    return rows.reshape(base.shape)
 
 
 def _deviation(spec: TensorSpec, axes: Mapping[str, int]) -> float:
@@ -308,38 +467,38 @@ def _flat_rows(some: torch.Tensor, spec: TensorSpec, axes: Mapping[str, int], ke
         reach = 3.0**0.5 * _deviation(spec, axes)
         low, high = mean - reach, mean + reach
     line = TensorSpec("rows", "float32", tuple(map(str, some.shape)), "uniform", ("0", "1"))
-    share = checks_inputs.values(line, {}, (key[0] ^ 0x5851F42D4C957F2D, key[1]))
+    share = drawn(line, {}, (key[0] ^ 0x5851F42D4C957F2D, key[1]))
     return (share.to(some.dtype if some.dtype.itemsize == 8 else share.dtype) * (high - low) + low).to(some.dtype)
 
 
-def _outliers(drawn: torch.Tensor, key: tuple[int, int], factor: float, *, anywhere: bool = False) -> torch.Tensor:
+def _outliers(base: torch.Tensor, key: tuple[int, int], factor: float, *, anywhere: bool = False) -> torch.Tensor:
     """One element in OUTLIER_EVERY, at least one a row, larger by a factor; none in the first half of a row, unless
     they may stand anywhere."""
     import torch
 
-    if not drawn.dim():
-        return drawn
-    width = drawn.shape[-1]
-    rows = drawn.reshape(-1, width).to(torch.float64)
+    if not base.dim():
+        return base
+    width = base.shape[-1]
+    rows = base.reshape(-1, width).to(torch.float64)
     many = max(1, width // OUTLIER_EVERY)
     first = 0 if anywhere else width // 2
     room = max(1, width - first)
     at = first + _integers(rows.shape[0] * many, room, key).reshape(rows.shape[0], many)
     at = at.clamp(max=width - 1)
     spread = rows.scatter(1, at, rows.gather(1, at) * factor)
-    return _within(spread, drawn.dtype).reshape(drawn.shape)
+    return _within(spread, base.dtype).reshape(base.shape)
 
 
-def _nonfinite(drawn: torch.Tensor, key: tuple[int, int]) -> torch.Tensor:
+def _nonfinite(base: torch.Tensor, key: tuple[int, int]) -> torch.Tensor:
     """NaN, +inf or -inf at one to three places of the whole tensor."""
     import torch
 
-    narrow = drawn.dtype.itemsize == 1  # fp8: placed in fp32, since what it does with infinities is torch's affair
-    flat = drawn.to(torch.float32).reshape(-1) if narrow else drawn.reshape(-1).clone()
+    narrow = base.dtype.itemsize == 1  # fp8: placed in fp32, since what it does with infinities is torch's affair
+    flat = base.to(torch.float32).reshape(-1) if narrow else base.reshape(-1).clone()
     numbers = _integers(7, 1 << 30, key).tolist()
     kinds = (float("nan"), float("inf"), float("-inf"))
     for place, kind in zip(numbers[1 : 2 + numbers[0] % 3], numbers[4:], strict=False):
         flat[place % flat.numel()] = kinds[kind % 3]
-    if drawn.dtype is torch.float8_e4m3fn:  # has no infinities
+    if base.dtype is torch.float8_e4m3fn:  # has no infinities
         flat = torch.where(torch.isinf(flat), torch.tensor(float("nan")), flat)
-    return flat.to(drawn.dtype).reshape(drawn.shape)
+    return flat.to(base.dtype).reshape(base.shape)

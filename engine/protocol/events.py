@@ -292,7 +292,7 @@ class FuzzCase(Event, tag="fuzz_case", kw_only=True):
 
     Attributes:
         case: checks.oracle.schema.Case.text.
-        finding: checks.compare.Finding, "" where the verdict is right or unsupported.
+        finding: checks.oracle.comparator.Mismatch, "" where the verdict is right or unsupported.
         max_error: worst error in units of what is allowed; None where it has none.
         histogram: elements by error in units of what is allowed: store.record.ERROR_BINS.
     """

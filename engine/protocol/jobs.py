@@ -73,33 +73,48 @@ class Load(Job, tag="load", frozen=True, kw_only=True):
     caches: list[bytes] = []
 
 
-class MakeInputs(Job, tag="make_inputs", frozen=True, kw_only=True):
-    """Verifier: make one set of a case's inputs from the seed, and write them into the blob.
+class Pose(Job, tag="pose", frozen=True, kw_only=True):
+    """Verifier: make a case's inputs, and put them where arms can read them; then compute its truth.
+
+    A lesson's case has sets. Static inputs are written with set 0 alone. Of a set with other kinds of values only what
+    is not as in set 0 is written (see Execute).
 
     Attributes:
-        like: the set whose values it has but for one element of every input; None for values of its own.
+        case: checks.oracle.schema.Case.plain().
+        seed: the master seed, of a run or a fuzz.
+        changed: pose a drawn case as its relation changes it; the case itself was posed before.
+        later: the truth comes when it is asked for (Expect): whoever waits for the inputs waits for nothing else.
+        blob: for the inputs, and the output gradients behind them where gradients are judged.
     """
 
-    case: str
-    set_index: int
+    case: dict[str, Any]
     seed: int
     blob: Blob
-    like: int | None = None
+    changed: bool = False
+    later: bool = False
 
 
 class Expect(Job, tag="expect", frozen=True, kw_only=True):
-    """Verifier: compute the fp64 reference for a set that was made, and keep it."""
+    """Verifier: compute the truth of a set that was posed for later."""
 
-    case: str
-    set_index: int
+    case: dict[str, Any]
 
 
-class Compare(Job, tag="compare", frozen=True, kw_only=True):
-    """Verifier: judge outputs that a worker wrote into the blob."""
+class Judge(Job, tag="judge", frozen=True, kw_only=True):
+    """Verifier: compare what a rung made of a case that was posed with the truth.
 
-    case: str
-    set_index: int
+    Attributes:
+        rung: whose relation may be asked about; "" for none.
+        changed: these are the outputs of the changed case; judged against the same rung's outputs of the case itself.
+        naive: also say what a naive harness would.
+    """
+
+    case: dict[str, Any]
+    seed: int
     outputs: Blob
+    rung: str = ""
+    changed: bool = False
+    naive: bool = False
 
 
 class TakeInputs(Job, tag="take_inputs", frozen=True, kw_only=True):
@@ -205,7 +220,7 @@ class Inspect(Job, tag="inspect", frozen=True, kw_only=True):
 
 
 class Naive(Job, tag="naive", frozen=True, kw_only=True):
-    """A process of its own: evaluate a rung as a careless harness would (store.record.Naive).
+    """A process of its own: evaluate a rung as a naive harness would (store.record.Naive).
 
     Attributes:
         sets: one set of the case's inputs, as for TakeInputs.
@@ -234,22 +249,6 @@ class Surrender(Job, tag="surrender", frozen=True, kw_only=True):
     outputs: Blob
 
 
-class Pose(Job, tag="pose", frozen=True, kw_only=True):
-    """Verifier: make a fuzz case's inputs and its truth, and put the inputs where arms can read them.
-
-    Attributes:
-        case: checks.oracle.schema.Case.plain().
-        seed: the fuzz's master seed.
-        changed: pose the case as its relation changes it; the case itself was posed before.
-        blob: for the inputs, and the output gradients behind them where gradients are judged.
-    """
-
-    case: dict[str, Any]
-    seed: int
-    blob: Blob
-    changed: bool = False
-
-
 class Try(Job, tag="try", frozen=True, kw_only=True):
     """Worker: make buffers of the posed inputs in the case's layouts, prepare, call once, hand the outputs over.
 
@@ -263,49 +262,9 @@ class Try(Job, tag="try", frozen=True, kw_only=True):
     outputs: Blob
 
 
-class JudgeTry(Job, tag="judge_try", frozen=True, kw_only=True):
-    """Verifier: judge what a rung made of a case that was posed.
-
-    Attributes:
-        changed: these are the outputs of the changed case; judged against the same rung's outputs of the case itself.
-        naive: also say what a careless oracle would.
-    """
-
-    case: dict[str, Any]
-    seed: int
-    rung: str
-    outputs: Blob
-    changed: bool = False
-    naive: bool = False
-
-
 def places_of(name: str) -> str:
     """Name of the slot that says where the changed stretches of an input begin."""
     return f"{name}@"
-
-
-class PoseValues(Job, tag="pose_values", frozen=True, kw_only=True):
-    """Verifier: make another family of values for a named case, know the truth of it, and put
-    what is not as in set 0 into the blob (see Execute).
-
-    Attributes:
-        case: the named case; static inputs are those of its set 0.
-        drawn: checks.oracle.schema.Case.plain(): the same axes, and which inputs hold which kind of values.
-        set_index: decides the values, with the seed.
-    """
-
-    case: str
-    drawn: dict[str, Any]
-    seed: int
-    set_index: int
-    blob: Blob
-
-
-class JudgeValues(Job, tag="judge_values", frozen=True, kw_only=True):
-    """Verifier: judge what a rung made of values that were posed. Answers with TryJudged."""
-
-    set_index: int
-    outputs: Blob
 
 
 class LintTask(Job, tag="lint_task", frozen=True, kw_only=True):
@@ -336,9 +295,9 @@ class Finish(Job, tag="finish", frozen=True, kw_only=True):
 
 AnyJob: TypeAlias = (
     Load
-    | MakeInputs
+    | Pose
     | Expect
-    | Compare
+    | Judge
     | TakeInputs
     | Prepare
     | Execute
@@ -350,11 +309,7 @@ AnyJob: TypeAlias = (
     | Inspect
     | Naive
     | Surrender
-    | Pose
     | Try
-    | JudgeTry
-    | PoseValues
-    | JudgeValues
     | LintTask
     | PlanPeak
     | MeasureCeiling

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from aisp.engine.protocol.jobs import Blob
+from aisp.store.outcomes import TolerancePolicy
 
 
 class Report(msgspec.Struct, tag_field="type", frozen=True, kw_only=True):
@@ -50,26 +51,10 @@ class ImportsTold(Report, tag="imports_told", frozen=True, kw_only=True):
     files: list[bytes]
 
 
-class InputsMade(Report, tag="inputs_made", frozen=True, kw_only=True):
-    """A set of inputs lies in the blob."""
-
-    blob: Blob
-
-
 class Expected(Report, tag="expected", frozen=True, kw_only=True):
     """The reference was computed."""
 
     nbytes: int
-
-
-class Compared(Report, tag="compared", frozen=True, kw_only=True):
-    """Judgement over all outputs of one call."""
-
-    right: bool
-    finding: str  # checks.compare.Finding of the first output that is not right
-    max_error: float | None  # worst over outputs in units of the tolerance; None where not comparable or infinite
-    detail: str
-    figures: dict[str, float] = {}  # of the outputs, for checks (ArmFacts.compared)
 
 
 class Taken(Report, tag="taken", frozen=True, kw_only=True):
@@ -216,22 +201,22 @@ class Surrendered(Report, tag="surrendered", frozen=True, kw_only=True):
 
 
 class Posed(Report, tag="posed", frozen=True, kw_only=True):
-    """A fuzz case lies in the blob and its truth is known.
+    """A case's inputs lie in the blob.
 
     Attributes:
-        hashes: sha256 of every input's values, contiguous, little-endian, by name.
+        hashes: of a drawn case, sha256 of every input's values, contiguous, little-endian, by name.
         possible: "" or why there is no such case (a relation that this case does not have).
         note: how the reference was computed where that was not the usual way (in blocks, on the CPU).
     """
 
     blob: Blob
-    hashes: dict[str, str]
+    hashes: dict[str, str] = {}
     possible: str = ""
     note: str = ""
 
 
 class JudgedOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """One output, or one input's gradient, of one try: checks.oracle.judging.Opinion.plain()."""
+    """One output, or one input's gradient, of one try: checks.oracle.comparator.Opinion.plain()."""
 
     name: str
     finding: str
@@ -249,23 +234,28 @@ class Tried(Report, tag="tried", frozen=True, kw_only=True):
     took_ms: float
 
 
-class TryJudged(Report, tag="try_judged", frozen=True, kw_only=True):
-    """Judgement over all outputs of a try; the first that is not right decides.
+class Judged(Report, tag="judged", frozen=True, kw_only=True):
+    """Judgement over all outputs of a call; the first that is not right decides.
 
     Attributes:
-        finding: checks.compare.Finding.
+        policy: whose allowance it was compared by.
+        finding: checks.oracle.comparator.Mismatch.
         max_error: worst error in units of what is allowed; None where infinite or not comparable.
+        outputs: each one's, where a drawn case is judged.
         relative_error: worst error relative to max(RMS of the truth, |truth|), the way tolerances are stated, by dtype.
-        naive: "allclose" and "assert_close": whether a careless oracle would have accepted. {} unless asked.
+        naive: "allclose" and "assert_close": whether a naive harness would have accepted. {} unless asked.
+        figures: of the outputs, for checks (ArmFacts.compared).
     """
 
+    policy: TolerancePolicy
     right: bool
     finding: str
     detail: str
     max_error: float | None
-    outputs: list[JudgedOutput]
+    outputs: list[JudgedOutput] = []
     relative_error: dict[str, float] = {}
     naive: dict[str, bool] = {}
+    figures: dict[str, float] = {}
 
 
 class Linted(Report, tag="linted", frozen=True, kw_only=True):
@@ -331,9 +321,7 @@ class Done(Report, tag="done", frozen=True, kw_only=True):
 AnyReport: TypeAlias = (
     Ready
     | Loaded
-    | InputsMade
     | Expected
-    | Compared
     | Taken
     | Prepared
     | Executed
@@ -348,7 +336,7 @@ AnyReport: TypeAlias = (
     | Surrendered
     | Posed
     | Tried
-    | TryJudged
+    | Judged
     | Linted
     | PeakPlan
     | CeilingMeasured

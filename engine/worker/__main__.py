@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from aisp.engine.protocol import jobs, reports
     from aisp.engine.worker.arm import Arm
     from aisp.engine.worker.channel import Channel
-    from aisp.engine.worker.judge import Judge
+    from aisp.engine.worker.verifier import Verifier
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -109,15 +109,16 @@ def pay_first_costs(device: str) -> None:
     """
     import torch
 
-    from aisp.checks.compare import compare
+    from aisp.checks.oracle.comparator import Expected, compare, rms
 
     matrix = torch.arange(1 << 18, dtype=torch.float32, device=device).view(512, 512)
     projected = ((matrix @ matrix[:, 0:2]) * matrix[:, 2:3]).sum(0)
     torch.cat((projected, torch.dot(matrix.view(-1), matrix.view(-1)).reshape(1))).tolist()
+    wide = matrix.to(torch.float64)
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
-        compare("", matrix.to(dtype), matrix.to(torch.float64), tolerance=1.0)
-    compare("", matrix, matrix.to(torch.float64), tolerance=0.0)
-    compare("", matrix.to(torch.int64), matrix.to(torch.int64), tolerance=0.0)
+        compare(Expected("", wide, "", torch.clamp(wide.abs(), min=rms(wide))), matrix.to(dtype), full=False)
+    compare(Expected("", wide, "", None), matrix, full=False)
+    compare(Expected("", wide.to(torch.int64), "", None), matrix.to(torch.int64), full=False)
     torch._foreach_copy_([matrix.clone()], [matrix])  # fresh values for several calls at once
 
 
@@ -161,7 +162,7 @@ def stand_by(*, compiler: bool, confined: int) -> tuple[reports.Ready, int]:
         versions["triton"] = ""
     # Loaded here, so that the first job finds them warm; so is the kernel that reads the clocks.
     import aisp.engine.worker.arm
-    import aisp.engine.worker.judge  # noqa: F401
+    import aisp.engine.worker.verifier  # noqa: F401
     from aisp.engine.worker.timers import stand_ready
 
     if name:
@@ -188,10 +189,10 @@ def stand_by(*, compiler: bool, confined: int) -> tuple[reports.Ready, int]:
     return ready, l2
 
 
-def load(job: jobs.Load, l2_bytes: int, place: Place) -> Arm | Judge:
+def load(job: jobs.Load, l2_bytes: int, place: Place) -> Arm | Verifier:
     """Take the role that the first job gives."""
     from aisp.engine.worker.arm import Arm
-    from aisp.engine.worker.judge import Judge
+    from aisp.engine.worker.verifier import Verifier
     from aisp.kernels import catalog
     from aisp.kernels.catalog.model import Target
 
@@ -203,7 +204,7 @@ def load(job: jobs.Load, l2_bytes: int, place: Place) -> Arm | Judge:
 
     torch.manual_seed(0)
     if job.module == "reference":
-        return Judge(job, target)
+        return Verifier(job, target)
     source = folder / f"{job.module}.py"
     if source.is_file() and catalog.compiles(source.read_bytes()):
         import_compiler()
@@ -228,9 +229,9 @@ def failed(error: BaseException, name: str, folder: Path) -> reports.Failed:
 def _sorted_out(error: BaseException, name: str, folder: Path) -> reports.Failed:
     import torch
 
-    from aisp.checks.inputs import InputsError
     from aisp.checks.oracle.calling import OutputError
     from aisp.checks.oracle.truth import BudgetError, ReferenceFault
+    from aisp.checks.oracle.values import InputsError
     from aisp.engine.protocol import reports
     from aisp.engine.worker.arm import FormError
     from aisp.engine.worker.loading import LessonError, NotHereError, said, summary, user_traceback
@@ -262,9 +263,9 @@ def serve(channel: Channel, l2_bytes: int, place: Place) -> int:
     """Answer jobs until there are no more; the exit status."""
     from aisp.engine.protocol import jobs, reports
     from aisp.engine.worker.arm import Arm
-    from aisp.engine.worker.judge import Judge
+    from aisp.engine.worker.verifier import Verifier
 
-    role: Arm | Judge | None = None
+    role: Arm | Verifier | None = None
     folder = Path("/")
     while (job := channel.receive()) is not None:
         try:
@@ -297,8 +298,8 @@ def serve(channel: Channel, l2_bytes: int, place: Place) -> int:
                 return 0
             elif isinstance(role, Arm):
                 answer_arm(channel, role, job)
-            elif isinstance(role, Judge):
-                answer_judge(channel, role, job)
+            elif isinstance(role, Verifier):
+                answer_verifier(channel, role, job)
             else:
                 raise RuntimeError(f"{type(job).__name__} before Load")
         except SystemExit:
@@ -340,29 +341,21 @@ def answer_arm(channel: Channel, arm: Arm, job: jobs.AnyJob) -> None:
             raise RuntimeError(f"an arm does not serve {type(job).__name__}")
 
 
-def answer_judge(channel: Channel, judge: Judge, job: jobs.AnyJob) -> None:
+def answer_verifier(channel: Channel, verifier: Verifier, job: jobs.AnyJob) -> None:
     """One job of the verifier."""
     from aisp.engine.protocol import jobs
 
     match job:
-        case jobs.MakeInputs():
-            channel.send(judge.make_inputs(job))
-        case jobs.Expect():
-            channel.send(judge.expect(job))
-        case jobs.Compare():
-            channel.send(judge.compare(job))
         case jobs.Pose():
-            channel.send(judge.pose(job))
-        case jobs.JudgeTry():
-            channel.send(judge.judge_try(job))
-        case jobs.PoseValues():
-            channel.send(judge.pose_values(job))
-        case jobs.JudgeValues():
-            channel.send(judge.judge_values(job))
+            channel.send(verifier.pose(job))
+        case jobs.Expect():
+            channel.send(verifier.expect(job))
+        case jobs.Judge():
+            channel.send(verifier.judge(job))
         case jobs.LintTask():
-            channel.send(judge.lint_task(job))
+            channel.send(verifier.lint_task(job))
         case jobs.Inspect():
-            channel.send(judge.inspect())
+            channel.send(verifier.inspect())
         case _:
             raise RuntimeError(f"a verifier does not serve {type(job).__name__}")
 

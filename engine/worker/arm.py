@@ -18,12 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from aisp.checks import inputs as checks_inputs
 from aisp.checks import registry
 from aisp.checks.oracle import calling
-from aisp.checks.oracle.examiner import made_for
-from aisp.checks.oracle.schema import Case as FuzzCase
-from aisp.checks.oracle.values import Change
+from aisp.checks.oracle.schema import Case as PosedCase
+from aisp.checks.oracle.values import Change, made_inputs
 from aisp.engine.fingerprints import NUMBERS, first_difference
 from aisp.engine.protocol import jobs, reports
 from aisp.engine.worker import tensors
@@ -201,7 +199,7 @@ class Arm:
         target = self._target
         case = target.case(job.case)
         arrived = [self._mine(blob) for blob in job.sets]
-        made = self._made(case, job.seed)
+        made = self._made(PosedCase.of_set(case), job.seed)
         buffers: list[object] = []
         sets: list[dict[int, torch.Tensor]] = [{} for _ in arrived]
         held = 0
@@ -241,11 +239,11 @@ class Arm:
         buffer = raw[MARGIN_BYTES : MARGIN_BYTES + nbytes].view(values.dtype).view(values.shape)
         return buffer.copy_(values)
 
-    def _made(self, case: Case, seed: int) -> dict[str, object]:
+    def _made(self, case: PosedCase, seed: int) -> dict[str, object]:
         if not any(spec.made for spec in self._target.inputs):
             return {}
-        make = callable_of(import_module(self._folder, "inputs"), "make")
-        return checks_inputs.made_inputs(self._target, case, seed, self._device, make)  # type: ignore[arg-type]
+        make: Any = callable_of(import_module(self._folder, "inputs"), "make")
+        return made_inputs(self._target, case, seed, self._device, make)
 
     def _refill(self, bound: _Bound, number: int) -> None:
         self._fill(bound, bound.buffers, number)
@@ -417,14 +415,11 @@ class Arm:
 
     def attempt(self, job: jobs.Try) -> reports.Tried:
         """One call on a drawn case, prepared for it anew, its outputs handed over whole."""
-        case = FuzzCase.of(job.case)
+        case = PosedCase.of(job.case)
         names = [slot.name for slot in job.inputs.slots]
         # Copies: the shared file belongs to another process.
         posed = {name: view.clone() for name, view in zip(names, tensors.read(job.inputs), strict=True)}
-        made: dict[str, object] = {}
-        if any(spec.made for spec in self._target.inputs):
-            make: Any = callable_of(import_module(self._folder, "inputs"), "make")
-            made = made_for(self._target, case, job.seed, self._device, make)
+        made = self._made(case, job.seed)
         start = time.perf_counter()
         outputs = calling.attempt(self._target, self._run, self._prepare, case, job.seed, posed, made, self._device)
         self._synchronize()

@@ -17,7 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aisp.checks import inputs as checks_inputs
+from aisp.checks.oracle.schema import Case
+from aisp.checks.oracle.values import made_inputs
 from aisp.engine.protocol import jobs, reports
 from aisp.engine.worker import tensors
 from aisp.engine.worker.group import Ranks
@@ -76,7 +77,7 @@ def _inputs(job: jobs.Naive, target: Target, folder: Path, ranks: Ranks) -> list
     made: dict[str, object] = {}
     if any(spec.made for spec in target.inputs):
         make: Any = callable_of(import_module(folder, "inputs"), "make")
-        made = checks_inputs.made_inputs(target, case, job.seed, job.device, make)
+        made = made_inputs(target, Case.of_set(case), job.seed, job.device, make)
     found: list[Any] = []
     for spec in target.inputs:
         if spec.made:

@@ -143,7 +143,7 @@ class Failure(msgspec.Struct, frozen=True):
         drawn: the case as it was drawn, likewise; the same where nothing smaller fails.
         input_hashes: sha256 of every input's values, by name.
         output_hash: sha256 of the wrong output's values; "" where there is none (a crash).
-        finding: checks.compare.Finding.
+        finding: checks.oracle.comparator.Mismatch.
         statistics: figures of the errors, see checks.oracle.judging.
         histogram: elements by error, ERROR_BINS.
         region: a picture of where the wrong elements stand, a text line per row.

@@ -69,6 +69,9 @@ class Quality(msgspec.Struct, frozen=True):
         resolution_ms: smallest step of the clock that took the samples.
         overhead_ms: reading of an empty event pair, already taken off; None where nothing was taken off.
         watch_us: what the sensors of all checks took around one sample, outside of the timed region.
+        right_by_stated, right_by_derived: calls whose outputs were found right by each tolerance policy
+            (outcomes.TolerancePolicy): the stated one on the lesson's own values, the derived one on drawn shapes and
+            other kinds of values. None in records of before this was kept.
     """
 
     drift: float | None = None
@@ -80,6 +83,8 @@ class Quality(msgspec.Struct, frozen=True):
     resolution_ms: float | None = None
     overhead_ms: float | None = None
     watch_us: float | None = None
+    right_by_stated: int | None = None
+    right_by_derived: int | None = None
 
 
 class Light(msgspec.Struct, frozen=True):

@@ -654,7 +654,7 @@ def test_replaced_functions_are_named(tmp_path: Path) -> None:
         ("import reference", "import of reference at optimized.py:1"),
         ("from reference import run as truth", "import of reference at optimized.py:1"),
         ("import aisp.engine.worker.timers as t", "import of aisp.engine.worker.timers"),
-        ("from aisp.checks.compare import compare", "import of aisp.checks.compare"),
+        ("from aisp.checks.oracle.comparator import compare", "import of aisp.checks.oracle.comparator"),
         (
             "import importlib\nimportlib.import_module('aisp.engine.turns')",
             "import of aisp.engine.turns at optimized.py:2",

@@ -15,7 +15,7 @@ import torch
 
 from aisp.checks import output, registry
 from aisp.checks.registry import ArmFacts, HeldOut, RunFacts, Status, TaskFacts
-from aisp.engine.worker.judge import LOOKED_AT, figures
+from aisp.engine.worker.verifier import LOOKED_AT, figures
 from aisp.kernels.catalog.model import Target
 from aisp.store.outcomes import State, Timing
 from tests.checks.sensed import replica
@@ -119,8 +119,9 @@ INSPECT = """
 import json, os, sys
 from pathlib import Path
 import msgspec
+from aisp.checks.oracle.schema import Case
 from aisp.engine.protocol import jobs
-from aisp.engine.worker.judge import Judge
+from aisp.engine.worker.verifier import Verifier
 from tests.engine.roles import blob, SEED
 from tests.engine.targets import write_target
 
@@ -132,12 +133,12 @@ for name, (reference, inputs, *outputs) in json.loads(sys.argv[2]).items():
     sys.modules.pop("reference", None)
     load = jobs.Load(folder=os.fsencode(target.folder), root=os.fsencode(root), chapter=target.chapter,
                      target_id=target.id, module="reference", device="cpu")
-    judge = Judge(load, target)
-    before = msgspec.to_builtins(judge.task_facts())
+    verifier = Verifier(load, target)
+    before = msgspec.to_builtins(verifier.task_facts())
     for number in range(2):
-        judge.make_inputs(jobs.MakeInputs(case="default", set_index=number, seed=SEED, blob=blob()))
-        judge.expect(jobs.Expect(case="default", set_index=number))
-    told[name] = [before, msgspec.to_builtins(judge.task_facts())]
+        posed = Case.of_set(target.case("default"), number).plain()
+        verifier.pose(jobs.Pose(case=posed, seed=SEED, blob=blob()))
+    told[name] = [before, msgspec.to_builtins(verifier.task_facts())]
 print(json.dumps(told))
 """
 

@@ -272,7 +272,7 @@ def main() -> int:
 
     import aisp.engine.worker.arm
     import aisp.engine.worker.channel
-    import aisp.engine.worker.judge  # noqa: F401
+    import aisp.engine.worker.verifier  # noqa: F401
 
     gc.collect()
     gc.freeze()  # no collection in a fork copies pages of what all have

@@ -24,15 +24,16 @@ import msgspec
 import torch
 
 from aisp.checks import registry
+from aisp.checks.oracle.schema import Case
 from aisp.checks.output import Poison
 from aisp.engine import arena, arms
 from aisp.engine.protocol import jobs, reports
 from aisp.engine.worker import tensors
 from aisp.engine.worker.__main__ import failed
 from aisp.engine.worker.arm import Arm
-from aisp.engine.worker.judge import Judge
 from aisp.engine.worker.loading import user_traceback
 from aisp.engine.worker.timers import CaptureError, CudaTimer, LaunchBatch, Sample, WarmedUp
+from aisp.engine.worker.verifier import Verifier
 from aisp.kernels.catalog.model import Kind, Needs, Role, Rung, Target
 from aisp.store.outcomes import Timing
 from tests.engine.targets import write_target
@@ -59,12 +60,15 @@ class Play:
     ) -> None:
         self.target: Target = write_target(root, files, **lesson)
         self.case = case
-        self.judge = Judge(self.load("reference"), self.target)
+        self.judge = Verifier(self.load("reference"), self.target)
         self.inputs: list[jobs.Blob] = []
         for number in range(sets):
-            made = self.judge.make_inputs(jobs.MakeInputs(case=case, set_index=number, seed=SEED, blob=blob()))
-            self.inputs.append(made.blob)
-            self.judge.expect(jobs.Expect(case=case, set_index=number))
+            self.inputs.append(self.pose(number))
+
+    def pose(self, number: int = 0, *, case: str = "", like: int | None = None) -> jobs.Blob:
+        """A set's inputs as the arms get them; its truth is known."""
+        posed = Case.of_set(self.target.case(case or self.case), number, like).plain()
+        return self.judge.pose(jobs.Pose(case=posed, seed=SEED, blob=blob())).blob
 
     def load(self, module: str) -> jobs.Load:
         """Without sensors: they watch a whole process, and here a hundred arms share one."""
@@ -89,8 +93,9 @@ class Play:
     def execute(self, arm: Arm, number: int = 0) -> reports.Executed:
         return arm.execute(jobs.Execute(case=self.case, set_index=number, outputs=blob()))
 
-    def verdict(self, outputs: jobs.Blob, number: int = 0) -> reports.Compared:
-        return self.judge.compare(jobs.Compare(case=self.case, set_index=number, outputs=outputs))
+    def verdict(self, outputs: jobs.Blob, number: int = 0, *, case: str = "") -> reports.Judged:
+        posed = Case.of_set(self.target.case(case or self.case), number).plain()
+        return self.judge.judge(jobs.Judge(case=posed, seed=SEED, outputs=outputs))
 
     def right(self, arm: Arm, number: int = 0) -> bool:
         """Whether a call on this set gives what the reference says."""
@@ -392,14 +397,13 @@ def tell_shared_memory_is_not_handed_to_the_rung(root: Path) -> dict[str, Any]:
 
 def tell_several_cases(root: Path) -> dict[str, Any]:
     play = Play(root, {}, cases=RAGGED)
-    ragged = play.judge.make_inputs(jobs.MakeInputs(case="ragged", set_index=0, seed=SEED, blob=blob())).blob
-    play.judge.expect(jobs.Expect(case="ragged", set_index=0))
+    ragged = play.pose(case="ragged")
     arm = play.arm()
     arm.take_inputs(jobs.TakeInputs(case="ragged", seed=SEED, sets=[ragged]))
     unprepared = error_of(lambda: arm.execute(jobs.Execute(case="ragged", set_index=0, outputs=blob())))
     arm.prepare(jobs.Prepare(case="ragged"))
     small = arm.execute(jobs.Execute(case="ragged", set_index=0, outputs=blob()))
-    judged = play.judge.compare(jobs.Compare(case="ragged", set_index=0, outputs=small.outputs))
+    judged = play.verdict(small.outputs, case="ragged")
     return {
         "ragged": judged.right,
         "shape": small.outputs.slots[0].shape,
@@ -827,9 +831,7 @@ def tell_held_out(root: Path) -> dict[str, Any]:
     told: dict[str, Any] = {}
     for name, code in (("honest", "def run(x):\n    return x * 2\n"), ("by_content", BY_CONTENT)):
         play = Play(root / name, {"optimized.py": code})
-        new = jobs.MakeInputs(case="default", set_index=7, seed=SEED, blob=blob(), like=0)
-        made = play.judge.make_inputs(new).blob
-        play.judge.expect(jobs.Expect(case="default", set_index=7))
+        made = play.pose(7, like=0)
         old, changed = (tensors.read(one)[0] for one in (play.inputs[0], made))
         told["differing"] = int((old != changed).sum())
         arm = play.arm()

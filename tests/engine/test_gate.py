@@ -11,13 +11,14 @@ from aisp.checks.oracle import families
 from aisp.engine.arms import Arm, ArmEnd
 from aisp.engine.gate import Gate
 from aisp.engine.protocol import jobs, reports
-from aisp.store.outcomes import Correctness, FindingStatus, State, Validity, Verdict
+from aisp.store.outcomes import Correctness, FindingStatus, State, TolerancePolicy, Validity, Verdict
 from tests.checks.oracle.targets import target
 from tests.engine.harness import EngineUnderTest
 from tests.engine.targets import write_target
 
 WRONG = "values"
 BLOB = jobs.Blob(name="/nowhere")
+SHAPE, VALUES = "shape", "values"
 
 
 class Counting:
@@ -29,15 +30,15 @@ class Counting:
 
     async def judge(self, job: jobs.AnyJob, want: type[Any], whose: str) -> Any:
         self.asked.append(job)
-        if isinstance(job, (jobs.Pose, jobs.PoseValues)):
-            if type(job).__name__ == self.failing:
+        if isinstance(job, jobs.Pose):
+            if self.failing == _what(job):
                 raise ArmEnd(State.USER_ERROR, "reference.py: ValueError: no such size")
-            return reports.Posed(blob=BLOB, hashes={})
-        case = job.case["strategy"] if isinstance(job, jobs.JudgeTry) else str(getattr(job, "set_index", ""))
-        right = case not in self.wrong
-        return reports.TryJudged(
-            right=right, finding="nothing" if right else WRONG, detail="y[0]", max_error=None, outputs=[]
-        )
+            return reports.Posed(blob=BLOB)
+        assert isinstance(job, jobs.Judge)
+        right = (job.case["strategy"] if _what(job) == SHAPE else str(job.case["number"])) not in self.wrong
+        finding = "nothing" if right else WRONG
+        policy = TolerancePolicy.DERIVED
+        return reports.Judged(policy=policy, right=right, finding=finding, detail="y[0]", max_error=None)
 
     async def ask(self, job: jobs.AnyJob, patience_s: float) -> Any:
         self.asked.append(job)
@@ -45,8 +46,13 @@ class Counting:
             return reports.Tried(outputs=BLOB, took_ms=1.0)
         return reports.Executed(outputs=BLOB, fingerprint=[])
 
-    def count(self, kind: type[Any]) -> int:
-        return sum(isinstance(job, kind) for job in self.asked)
+    def count(self, kind: type[Any], what: str = "") -> int:
+        """How many jobs of a kind were asked; with `what`, how many about a shape or about other values."""
+        return sum(isinstance(job, kind) and (not what or _what(job) == what) for job in self.asked)
+
+
+def _what(job: Any) -> str:
+    return VALUES if job.case.get("name") else SHAPE
 
 
 def gate(known: Counting, **other: Any) -> tuple[Gate, list[Arm]]:
@@ -71,16 +77,20 @@ async def through(known: Counting, **other: Any) -> tuple[Gate, list[Arm]]:
 async def test_a_run_poses_two_shapes_and_two_sets_of_values_and_each_rung_is_called_once_for_each() -> None:
     known = Counting()
     made, arms = await through(known)
-    assert known.count(jobs.Pose) == known.count(jobs.PoseValues) == 2, "once for all arms"
-    assert known.count(jobs.Try) == known.count(jobs.JudgeTry) == 2 * len(arms)
-    assert known.count(jobs.Execute) == known.count(jobs.JudgeValues) == 2 * len(arms)
+    assert known.count(jobs.Pose, SHAPE) == known.count(jobs.Pose, VALUES) == 2, "once for all arms"
+    assert known.count(jobs.Try) == known.count(jobs.Judge, SHAPE) == 2 * len(arms)
+    assert known.count(jobs.Execute) == known.count(jobs.Judge, VALUES) == 2 * len(arms)
     assert len(known.asked) == 4 + 8 * len(arms)
     elements = sum(case.axes["M"] * case.axes["N"] for case, _ in made.drawn)
     assert elements <= 2 * families.GATE_ELEMENTS
     assert all(len(arm.families) == 2 and arm.doubt is None for arm in arms)
-    last_shape = max(place for place, job in enumerate(known.asked) if isinstance(job, jobs.JudgeTry))
-    first_values = min(place for place, job in enumerate(known.asked) if isinstance(job, jobs.PoseValues))
-    assert first_values > last_shape, "nobody waits for them before the first sample"
+    last_shape = max(
+        place for place, job in enumerate(known.asked) if isinstance(job, jobs.Judge) and _what(job) == SHAPE
+    )
+    first_values = min(
+        place for place, job in enumerate(known.asked) if isinstance(job, jobs.Pose) and _what(job) == VALUES
+    )
+    assert first_values >= last_shape, "nobody waits for them before the first sample"
 
 
 async def test_who_compiles_for_long_is_asked_for_one_shape() -> None:
@@ -88,7 +98,7 @@ async def test_who_compiles_for_long_is_asked_for_one_shape() -> None:
     made, (arm, *_) = gate(known)
     await made.pose([arm.rung])
     await made.enter(arm, known, BLOB, 1.0, most=1)  # type: ignore[arg-type]
-    assert known.count(jobs.Try) == known.count(jobs.JudgeTry) == 1
+    assert known.count(jobs.Try) == known.count(jobs.Judge) == 1
     assert arm.shapes == [made.drawn[0][0].text]
 
 
@@ -115,7 +125,7 @@ async def test_a_wrong_shape_or_promised_value_ends_the_arm_and_another_value_is
 
 
 async def test_a_reference_that_fails_on_the_drawn_cases_is_told_and_does_not_end_the_run() -> None:
-    made, _ = await through(Counting(failing="Pose"))
+    made, _ = await through(Counting(failing=SHAPE))
     assert made.facts().posed == ()
     assert any("no such size" in why for why in made.facts().why)
 
@@ -133,6 +143,19 @@ async def test_a_rung_that_is_wrong_on_outliers_alone_is_suspect_and_has_no_verd
     assert {(f.arm, f.status) for f in doubts} >= {("optimized", FindingStatus.SUSPECT)}
     assert found.record.validity is Validity.SUSPECT
     assert found.record.verdict is Verdict.NONE
+
+
+async def test_the_record_says_which_policy_accepted_how_many_outputs(shared: EngineUnderTest, tmp_path: Path) -> None:
+    """Of a run of one replica: two sets, one in other buffers, the last timed call and two held-out sets by the stated
+    tolerance; two drawn shapes and two sets of other values by the derived bound."""
+    cases = '[[cases]]\nname = "cpu"\naxes = { N = 4096 }'
+    one = write_target(tmp_path / "mine", {"optimized.py": "def run(x):\n    return x + x\n"}, cases=cases)
+    found = await shared.run(tmp_path / "mine", one.id)
+    quality = found.arm("optimized").quality
+    assert quality is not None
+    sets = found.record.manifest["stop_rule"]["input_sets"]
+    assert quality.right_by_stated == sets + 4
+    assert quality.right_by_derived == 4
 
 
 async def test_words_that_spare_a_slow_compiler_do_not_spare_the_drawn_shapes(

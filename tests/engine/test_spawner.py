@@ -258,8 +258,8 @@ async def test_a_report_may_name_no_file_but_those_of_its_job() -> None:
     given, other = files.blob(), files.blob()
     async with line() as one:
         await one.child.send(make_inputs(given))
-        one.theirs.sendall(one.says(reports.InputsMade(blob=given)) + one.says(reports.InputsMade(blob=other)))
-        assert await one.child.receive(5.0) == reports.InputsMade(blob=given)
+        one.theirs.sendall(one.says(reports.Posed(blob=given)) + one.says(reports.Posed(blob=other)))
+        assert await one.child.receive(5.0) == reports.Posed(blob=given)
         with pytest.raises(ForgedReportError, match="names a shared file that its job did not bring"):
             await one.child.receive(5.0)
     files.close()

@@ -13,7 +13,7 @@ from aisp.engine import verdicts
 from aisp.engine.arms import TWIN_SUFFIX, Arm
 from aisp.kernels.catalog.model import Kind, Needs, Role, Rung
 from aisp.store import record as records
-from aisp.store.outcomes import Correctness, State, Timing, Verdict
+from aisp.store.outcomes import Correctness, State, Timing, TolerancePolicy, Verdict
 
 
 def rung(name: str) -> Rung:
@@ -58,6 +58,18 @@ def arm(
             log.probe_ms += [math.nan if math.isnan(clock_mhz) else time for time in times]
             log.cycles += (np.array(times) * clocks * 1e3 / bent).tolist()
     return made
+
+
+@pytest.mark.parametrize("timed", [True, False])
+def test_an_arm_that_is_right_says_by_which_policy_and_a_wrong_one_says_nothing(timed: bool) -> None:
+    right = arm("optimized", timing=Timing.COLD if timed else Timing.NONE, timed=timed)
+    wrong = arm("wrong_sign", state=State.INCORRECT, correctness=Correctness.WRONG)
+    for each in (right, wrong):
+        each.accepted.update({TolerancePolicy.STATED: 5, TolerancePolicy.DERIVED: 2})
+    told, none = (verdicts.arm_record(each, source=b"", light=None, base_ms=None).quality for each in (right, wrong))
+    assert told is not None
+    assert (told.right_by_stated, told.right_by_derived, told.drift is not None) == (5, 2, timed)
+    assert none is None
 
 
 def mixed(first: Arm, second: Arm) -> Arm:

@@ -311,8 +311,7 @@ def serve(device: str) -> None:
     import torch  # noqa: F401
     import triton  # noqa: F401
 
-    import aisp.checks.compare
-    import aisp.checks.inputs
+    import aisp.checks.oracle.comparator
     import aisp.engine.worker.loading  # noqa: F401
 
     for line in sys.stdin:
@@ -406,7 +405,8 @@ def _noted(launch: Callable[..., Any], what: str, launches: list[str]) -> Callab
 
 def judge_rung(target: Target, rung: Rung, case: Case, device: str, rank: int) -> tuple[str, str]:
     """Prepare on one set of values, call on another, compare with the reference: finding and sentence."""
-    from aisp.checks.compare import compare, form
+    from aisp.checks.oracle import comparator
+    from aisp.checks.oracle.comparator import Expected
     from aisp.engine.worker.loading import NotHereError
 
     def own(tensors: Sequence[Any]) -> list[Any]:
@@ -423,9 +423,8 @@ def judge_rung(target: Target, rung: Rung, case: Case, device: str, rank: int) -
         return "count", f"{len(outputs)} outputs, {len(target.outputs)} declared"
     for spec, got, want in zip(target.outputs, outputs, expected, strict=True):
         shape = tuple(catalog.shape(spec, case.axes))[target.ranks > 1 :]  # a rank's slice has not the ranks' dimension
-        found = form(spec.name, tuple(got.shape), str(got.dtype).removeprefix("torch."), shape, spec.dtype)
-        if found.right:
-            found = compare(spec.name, got.to(want.device), want, tolerance=target.tolerance[spec.dtype])
+        (known,) = comparator.stated(target, [Expected(spec.name, want, spec.dtype, None)])
+        found = comparator.form(spec.name, got, shape, spec.dtype) or comparator.compare(known, got, full=False)
         if not found.right:
             return found.finding.value, found.detail
     return "nothing", ""
@@ -463,13 +462,14 @@ def inputs(target: Target, case: Case, number: int, device: str, *, exact: bool 
     """The arguments of run() for one set of values; with `exact`, in fp64 for the reference."""
     import copy
 
-    from aisp.checks.inputs import grammar_inputs, made_inputs
+    from aisp.checks.oracle.schema import Case as Posed
+    from aisp.checks.oracle.values import inputs_of, made_inputs
     from aisp.engine.worker.loading import import_module
 
-    given: dict[str, Any] = dict(grammar_inputs(target, case, SEED, number))
+    given: dict[str, Any] = dict(inputs_of(target, Posed.of_set(case, number), SEED))
     if any(spec.made for spec in target.inputs):
         make = import_module(target.folder, "inputs").make
-        made = made_inputs(target, case, SEED, device, make)
+        made = made_inputs(target, Posed.of_set(case), SEED, device, make)
         given.update({name: copy.deepcopy(value) for name, value in made.items()})
     return [placed(spec, given[spec.name], device, exact) for spec in target.inputs]
 

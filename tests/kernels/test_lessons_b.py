@@ -21,8 +21,10 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from aisp.checks.compare import compare
-from aisp.checks.inputs import grammar_inputs, made_inputs
+from aisp.checks.oracle import comparator
+from aisp.checks.oracle.comparator import Expected
+from aisp.checks.oracle.schema import Case
+from aisp.checks.oracle.values import inputs_of, made_inputs
 from aisp.engine.worker.loading import import_module
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Flag, Target
@@ -76,10 +78,10 @@ def load() -> Iterator[Load]:
 
 def arguments(target: Target, case: str, number: int, load: Load) -> list[Any]:
     """The inputs of run() on a CPU."""
-    given: dict[str, Any] = dict(grammar_inputs(target, target.case(case), SEED, number))
+    given: dict[str, Any] = dict(inputs_of(target, Case.of_set(target.case(case), number), SEED))
     if any(spec.made for spec in target.inputs):
         make = load(target.id, "inputs").make
-        given.update(made_inputs(target, target.case(case), SEED, "cpu", make))
+        given.update(made_inputs(target, Case.of_set(target.case(case)), SEED, "cpu", make))
     return [given[spec.name] for spec in target.inputs]
 
 
@@ -101,9 +103,11 @@ def refill(target: Target, buffers: list[Any], values: list[Any]) -> None:
 def refusals(target: Target, outputs: Any, truth: tuple[torch.Tensor, ...]) -> list[str]:
     """Sentences on each output that is wrong."""
     given = outputs if isinstance(outputs, tuple) else (outputs,)
+    pairs = zip(target.outputs, truth, strict=True)
+    known = comparator.stated(target, [Expected(spec.name, want, spec.dtype, None) for spec, want in pairs])
     judged = [
-        compare(spec.name, output, want, tolerance=target.tolerance[spec.dtype])
-        for spec, output, want in zip(target.outputs, given, truth, strict=True)
+        comparator.form(one.name, output, one.value.shape, one.dtype) or comparator.compare(one, output, full=False)
+        for one, output in zip(known, given, strict=True)
     ]
     return [found.detail for found in judged if not found.right]
 

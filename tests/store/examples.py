@@ -347,7 +347,9 @@ def _optional(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 def _qualities() -> st.SearchStrategy[Quality]:
-    return st.builds(Quality, **{name: _optional(_FINITE) for name in Quality.__slots__})
+    counts = {"right_by_stated", "right_by_derived"}
+    members = {name: _optional(st.integers(0, 999) if name in counts else _FINITE) for name in Quality.__slots__}
+    return st.builds(Quality, **members)
 
 
 def _lights() -> st.SearchStrategy[Light]:

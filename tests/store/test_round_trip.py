@@ -80,7 +80,14 @@ def test_bounds_and_quality_come_back_bit_for_bit_and_the_unknown_stays_unknown(
     light = Light(
         spec_ms=0.1 + 0.2, clock_ms=5e-324, measured_ms=1.7976931348623157e308, limiter=Limiter.HOST, score=1 / 3
     )
-    quality = Quality(drift=-0.0, autocorrelation=-1 / 3, low_mode_ms=1e-9, resolution_ms=3.2e-05)
+    quality = Quality(
+        drift=-0.0,
+        autocorrelation=-1 / 3,
+        low_mode_ms=1e-9,
+        resolution_ms=3.2e-05,
+        right_by_stated=9,
+        right_by_derived=0,
+    )
     first, second = measured(planned()).arms
     end = measured(planned())
     end = replace(

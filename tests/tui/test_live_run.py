@@ -9,7 +9,7 @@ import pytest
 
 from aisp.engine.protocol import events, requests
 from aisp.store.outcomes import Timing
-from aisp.store.record import Light, unplanned
+from aisp.store.record import Light, Quality, unplanned
 from aisp.tui import readings
 from aisp.tui.model import RunView
 from aisp.tui.screens import run as run_module
@@ -180,6 +180,16 @@ def test_the_host_that_limits_an_arm_has_the_price_of_its_launch_beside_it() -> 
     known = "an eager launch costs this host 20.0 us; with one of 5 us it would be 5.000 ms, derived"
     assert known in lines(heard.light(measured_ms=0.07, limiter="host", launch_eager_ms=0.02))
     assert "what a launch costs this host is not known (-)" in lines(heard.light(measured_ms=0.07, limiter="host"))
+
+
+def test_what_accepted_an_arms_outputs_is_told_in_words_where_it_is_known() -> None:
+    def lines(quality: Quality) -> str:
+        arm = heard.arm_of("optimized", median_ms=20.0, timing="cold", quality=quality)
+        return "\n".join(readings.sample_lines(RunView(unplanned("G1", "mine:one").with_arm(arm)), True))
+
+    told = "right     9 calls by the stated tolerance, 4 on drawn cases by the derived bound"
+    assert told in lines(Quality(right_by_stated=9, right_by_derived=4))
+    assert "stated tolerance" not in lines(Quality())
 
 
 async def test_a_note_that_fits_stands_in_the_verdict(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from aisp.checks.oracle import judging, report, values
+from aisp.checks.oracle import comparator, report, values
 from aisp.checks.oracle.schema import Case, Layout, Relation, Schema, Strategy, Values
 from aisp.checks.oracle.shrink import Shrinker
 from tests.checks.oracle.targets import case, expected, f32, f64, pose, target
@@ -28,7 +28,7 @@ def test_a_reference_that_writes_into_its_inputs_spoils_neither_truth_nor_inputs
     given, found = pose(target(), greedy, case({"M": 2, "N": 3}, number=1))
     own = values.inputs_of(target(), case({"M": 2, "N": 3}, number=1), 7)["x"]
     assert torch.equal(given["x"], own)
-    assert not judging.compare(found.outputs[0], torch.zeros(2, 3)).right
+    assert not comparator.compare(found.outputs[0], torch.zeros(2, 3)).right
 
 
 def test_backward_leaves_the_posed_inputs_without_a_gradient() -> None:
@@ -39,20 +39,20 @@ def test_backward_leaves_the_posed_inputs_without_a_gradient() -> None:
 
 def test_eager_that_is_rightly_nan_excuses_nobody() -> None:
     one = expected(f64(NAN, 1.0), 1e-6, eager=f32(NAN, 1.0))
-    assert not judging.compare(one, f32(0.0, 1.0), forgiving=True).right
+    assert not comparator.compare(one, f32(0.0, 1.0), forgiving=True).right
 
 
 @pytest.mark.parametrize("answer", [-INF, 0.0, -65504.0, 60000.0])
 @pytest.mark.parametrize("truth", [65519.0, 65521.0])
 def test_at_the_edge_of_the_range_only_what_is_near_is_right(truth: float, answer: float) -> None:
     one = expected(f64(truth), 40.0, "float16")
-    assert not judging.compare(one, torch.tensor([answer], dtype=torch.float16)).right
+    assert not comparator.compare(one, torch.tensor([answer], dtype=torch.float16)).right
 
 
 @pytest.mark.parametrize("answer", [INF, 65504.0])
 def test_at_the_edge_of_the_range_rounding_to_either_side_is_right(answer: float) -> None:
     one = expected(f64(65519.0), 40.0, "float16")
-    assert judging.compare(one, torch.tensor([answer], dtype=torch.float16)).right
+    assert comparator.compare(one, torch.tensor([answer], dtype=torch.float16)).right
 
 
 def test_a_slice_that_cannot_change_alone_is_not_asked_about() -> None:

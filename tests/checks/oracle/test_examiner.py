@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import torch
 
-from aisp.checks.compare import Finding
 from aisp.checks.oracle import truth, values
 from aisp.checks.oracle.calling import OTHERS, OutputError, attempt
+from aisp.checks.oracle.comparator import Mismatch
 from aisp.checks.oracle.examiner import KEPT, Examiner
 from aisp.checks.oracle.schema import Case, Layout, Relation, Strategy, Values
 from aisp.kernels.catalog import Target
@@ -69,7 +69,7 @@ def test_a_rung_that_ignores_strides_is_wrong_where_they_are_not_the_usual_ones(
     what = case({"M": 3, "N": 5}, layouts={"x": layout})
     asked = examiner()
     (opinion,) = asked.judge(what, 7, "optimized", call(PLAIN, strideless, what, asked.pose(what, 7).inputs))
-    assert opinion.finding is (Finding.VALUES if layout is not Layout.SLICED else Finding.NAN)
+    assert opinion.finding is (Mismatch.VALUES if layout is not Layout.SLICED else Mismatch.NAN)
 
 
 def test_a_rung_that_compiles_for_every_case_is_not_stopped_and_the_compilers_limits_stay_its_own(
@@ -123,8 +123,8 @@ def test_each_rung_is_held_against_its_own_first_call() -> None:
     asked.pose(what, 7, changed=True)
     assert asked.judge(what, 7, "one", {"y": y}, changed=True) == ()
     assert asked.judge(what, 7, "two", {"y": near}, changed=True) == ()
-    assert asked.judge(what, 7, "one", {"y": near}, changed=True)[0].finding is Finding.RELATION
-    assert asked.judge(what, 7, "one", {"y": y[:2]}, changed=True)[0].finding is Finding.SHAPE
+    assert asked.judge(what, 7, "one", {"y": near}, changed=True)[0].finding is Mismatch.RELATION
+    assert asked.judge(what, 7, "one", {"y": y[:2]}, changed=True)[0].finding is Mismatch.SHAPE
     assert asked.judge(what, 7, "three", {"y": near}, changed=True) == (), "it was not called before"
 
 
@@ -203,7 +203,7 @@ def test_outputs_of_another_number_and_things_that_are_no_tensor_are_told() -> N
     posed = asked.pose(SMALL, 7)
     two = call(PLAIN, lambda x: (x, x), SMALL, posed.inputs)
     (opinion,) = asked.judge(SMALL, 7, "optimized", two)
-    assert (opinion.finding, opinion.detail) == (Finding.COUNT, "2 outputs arrived, there must be y")
+    assert (opinion.finding, opinion.detail) == (Mismatch.COUNT, "2 outputs arrived, there must be y")
     with pytest.raises(OutputError, match=r"run\(\) returned list, not a plain torch.Tensor"):
         call(PLAIN, lambda x: [x.tolist()], SMALL, posed.inputs)
     parameter = torch.nn.Parameter(torch.zeros(3, 5))
@@ -280,17 +280,17 @@ def test_what_is_wrong_in_the_last_stretch_is_found_and_its_place_told(monkeypat
     wrong[36, 3] += 1
     start, length = posed.stretches[-1]
     (opinion,) = asked.judge(LONG, 7, "optimized", {"y": wrong})
-    assert opinion.finding is Finding.VALUES
+    assert opinion.finding is Mismatch.VALUES
     assert f"y[{36 - start}, 3]" in opinion.detail
     assert opinion.detail.endswith(f"(within M {start}:{start + length})")
 
 
 @pytest.mark.parametrize(
     ("outputs", "finding"),
-    [({"y": torch.zeros(36, 65)}, Finding.SHAPE), ({"y": torch.zeros(37, 65), "z": torch.zeros(1)}, Finding.COUNT)],
+    [({"y": torch.zeros(36, 65)}, Mismatch.SHAPE), ({"y": torch.zeros(37, 65), "z": torch.zeros(1)}, Mismatch.COUNT)],
 )
 def test_another_form_is_told_before_any_stretch(
-    monkeypatch: pytest.MonkeyPatch, outputs: dict[str, torch.Tensor], finding: Finding
+    monkeypatch: pytest.MonkeyPatch, outputs: dict[str, torch.Tensor], finding: Mismatch
 ) -> None:
     asked = stretched(monkeypatch)
     asked.pose(LONG, 7)

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from aisp.checks import inputs as checks_inputs
-from aisp.checks.compare import Finding
 from aisp.checks.oracle import families, values
+from aisp.checks.oracle.comparator import Mismatch
 from aisp.checks.oracle.schema import Case, Schema, SchemaError, Strategy, Values, draw
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Extent, Target
@@ -95,7 +94,7 @@ def test_axes_that_never_fit_together_are_told_and_not_left_out_in_silence() -> 
 
 
 def drawn(of: Target, case: Case, seed: int = 5) -> dict[str, torch.Tensor]:
-    return values.timed_inputs(of, of.cases[0], case, seed, 77)
+    return values.inputs_of(of, replace(case, number=77), seed)
 
 
 def test_two_sets_of_other_values_are_posed_at_the_timed_shape_one_of_each_stage() -> None:
@@ -173,7 +172,7 @@ def test_a_tensor_of_few_rows_has_other_families_and_none_as_declared(rows: int)
 def test_static_inputs_and_whole_numbers_are_those_of_the_run() -> None:
     of = target('x = "float32 [M, N] normal"\nw = "float32 [N] normal static"', 'y = "float32 [M, N]"')
     promised = families.value_sets(of, of.cases[0])[0]
-    one, other = (values.timed_inputs(of, of.cases[0], promised, 5, number) for number in (77, 78))
+    one, other = (values.inputs_of(of, replace(promised, number=number), 5) for number in (77, 78))
     assert torch.equal(one["w"], other["w"])
     assert not torch.equal(one["x"], other["x"])
 
@@ -217,10 +216,10 @@ def test_an_answer_that_is_wrong_beside_the_outliers_is_refused(which: int) -> N
 def test_answers_of_another_form_or_with_nan_are_refused() -> None:
     family, _ = posed(target(), 0)
     right = torch.softmax(family.inputs["x"], dim=1)
-    assert family.judge({"y": right.double()})[0].finding is Finding.DTYPE
-    assert family.judge({"y": right[:1]})[0].finding is Finding.SHAPE
-    assert family.judge({"z": right})[0].finding is Finding.COUNT
-    assert family.judge({"y": torch.full_like(right, math.nan)})[0].finding is Finding.NAN
+    assert family.judge({"y": right.double()})[0].finding is Mismatch.DTYPE
+    assert family.judge({"y": right[:1]})[0].finding is Mismatch.SHAPE
+    assert family.judge({"z": right})[0].finding is Mismatch.COUNT
+    assert family.judge({"y": torch.full_like(right, math.nan)})[0].finding is Mismatch.NAN
 
 
 # -- sums in sequence, and narrower formats ----------------------------------------------------------------------
@@ -288,7 +287,7 @@ def test_the_terms_of_a_sum_are_the_dimensions_that_no_output_has() -> None:
 def test_no_more_is_drawn_or_sent_for_a_larger_shape(axes: str, monkeypatch: pytest.MonkeyPatch) -> None:
     of = target(axes=axes)
     shape = catalog.shape(of.inputs[0], of.cases[0].axes)
-    count, made = 0, checks_inputs.values
+    count, made = 0, values.drawn
 
     def counted(*given: Any) -> torch.Tensor:
         nonlocal count
@@ -296,10 +295,10 @@ def test_no_more_is_drawn_or_sent_for_a_larger_shape(axes: str, monkeypatch: pyt
         count += found.numel()
         return found
 
-    monkeypatch.setattr(checks_inputs, "values", counted)
+    monkeypatch.setattr(values, "drawn", counted)
     for case in families.value_sets(of, of.cases[0]):
         count = 0
-        (change,) = values.changes_of(of, of.cases[0], case, 5, 77).values()
+        (change,) = values.changes_of(of, replace(case, number=77), 5).values()
         assert values.MOST_CHANGED // 2 <= change.rows.numel() <= values.MOST_CHANGED
         assert len(change.at) >= values.FEWEST_ROWS
         assert count <= 2 * values.MOST_CHANGED, "the rows, and uniform ones in their place"
@@ -313,8 +312,8 @@ def test_no_more_is_drawn_or_sent_for_a_larger_shape(axes: str, monkeypatch: pyt
 def test_stretches_are_laid_where_they_belong_and_the_rest_stays(dtype: str, axes: str) -> None:
     of = target(f'x = "{dtype} [M, N] normal"', f'y = "{dtype} [M, N]"', axes=axes)
     case = families.value_sets(of, of.cases[0])[0]
-    (change,) = values.changes_of(of, of.cases[0], case, 5, 77).values()
-    before = checks_inputs.grammar_inputs(of, of.cases[0], 5, 0)["x"]
+    (change,) = values.changes_of(of, replace(case, number=77), 5).values()
+    before = values.inputs_of(of, Case.of_set(of.cases[0]), 5)["x"]
     after = drawn(of, case)["x"]
     flat, told, untouched = after.view(-1).double(), before.view(-1).double().clone(), 0
     for at, row in zip(change.at.tolist(), change.rows, strict=True):

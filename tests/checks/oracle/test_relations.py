@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from aisp.checks.compare import Finding
 from aisp.checks.oracle import relations
 from aisp.checks.oracle.calling import attempt
+from aisp.checks.oracle.comparator import Mismatch, Opinion
 from aisp.checks.oracle.examiner import Examiner
-from aisp.checks.oracle.judging import Opinion
 from aisp.checks.oracle.schema import Case, Layout, Relation, Values
 from aisp.kernels.catalog import Target
 from tests.checks.oracle.targets import case, expected, target
@@ -54,7 +53,7 @@ def related(of: Target, reference: Run, run: Run, what: Case, rung: str = "optim
 
 def broken(found: Opinion | str | None, told: str) -> Opinion:
     assert isinstance(found, Opinion)
-    assert found.finding is Finding.RELATION
+    assert found.finding is Mismatch.RELATION
     assert told in found.detail
     assert "#" in "".join(found.region)
     assert len(found.sha256) == 64

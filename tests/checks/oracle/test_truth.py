@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from aisp.checks.compare import Finding
-from aisp.checks.oracle import judging, truth, values
-from aisp.checks.oracle.judging import Opinion
+from aisp.checks.oracle import comparator, truth, values
+from aisp.checks.oracle.comparator import Mismatch, Opinion
 from aisp.checks.oracle.schema import Case, Strategy
 from aisp.checks.oracle.truth import BudgetError, Expected, Oracle, ReferenceFault, Truth
 from aisp.kernels.catalog import Target
@@ -40,7 +39,7 @@ def posed(of: Target, run: Any, what: Case, **inputs: torch.Tensor) -> tuple[dic
 
 
 def said(one: Expected, answer: torch.Tensor) -> Opinion:
-    return judging.compare(one, answer)
+    return comparator.compare(one, answer)
 
 
 def allowed(one: Expected) -> torch.Tensor:
@@ -115,7 +114,7 @@ def test_eager_pytorch_and_a_kernel_with_fp32_inside_pass_and_zeros_never_do(nam
         assert said(one, run(*inputs)).right
         assert said(one, run(*(x.float() for x in inputs)).to(kind)).right
         assert said(one, run(*(x.double() for x in inputs)).to(kind)).right
-        assert said(one, torch.zeros_like(one.value, dtype=kind)).finding is Finding.VALUES
+        assert said(one, torch.zeros_like(one.value, dtype=kind)).finding is Mismatch.VALUES
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-4, 1.0, 1e20])
@@ -125,7 +124,7 @@ def test_zeros_are_refused_at_every_scale_of_the_outputs(scale: float) -> None:
     given, one = posed(plain, lambda x: x * 3, case({"M": 4, "N": 33}), x=torch.rand(4, 33) * scale + scale)
     assert said(one, given["x"] * 3).right
     zeros = said(one, torch.zeros(4, 33))
-    assert (zeros.finding, zeros.statistics["wrong"]) == (Finding.VALUES, 132)
+    assert (zeros.finding, zeros.statistics["wrong"]) == (Mismatch.VALUES, 132)
 
 
 def test_fp16_sums_that_grow_in_fp16_are_refused_where_eager_keeps_them_in_fp32() -> None:
@@ -137,7 +136,7 @@ def test_fp16_sums_that_grow_in_fp16_are_refused_where_eager_keeps_them_in_fp32(
         running = running + a[:, k : k + 1] * b[k : k + 1, :]
     assert said(one, (a.float() @ b.float()).half()).right
     judged = said(one, running)
-    assert judged.finding is Finding.VALUES
+    assert judged.finding is Mismatch.VALUES
     assert judged.max_error is not None
     assert judged.max_error > 1.5
     assert torch.allclose(running, (a.float() @ b.float()).half(), rtol=1e-1, atol=1e-1), "it looks right"
@@ -147,7 +146,7 @@ def test_fp16_sums_that_grow_in_fp16_are_refused_where_eager_keeps_them_in_fp32(
 def test_outputs_that_went_through_a_narrower_dtype_are_refused(dtype: str) -> None:
     given, one = posed(*OPERATORS["softmax"], case({"M": 8, "N": 100}, dtype="float32"))
     narrowed = softmax(given["x"]).to(getattr(torch, dtype)).float()
-    assert said(one, narrowed).finding is Finding.VALUES
+    assert said(one, narrowed).finding is Mismatch.VALUES
 
 
 def test_one_unit_in_the_last_place_is_right_and_a_large_part_of_the_value_is_not() -> None:
@@ -164,7 +163,7 @@ def test_a_small_element_among_large_ones_must_still_be_there() -> None:
     given, one = posed(plain, lambda x: x * 2, case({"M": 1, "N": 2}), x=f32(1.0, 1e-3))
     assert said(one, given["x"] * 2).right
     wrong = said(one, f32(2.0, 0.0))
-    assert (wrong.finding, wrong.statistics["wrong"]) == (Finding.VALUES, 1)
+    assert (wrong.finding, wrong.statistics["wrong"]) == (Mismatch.VALUES, 1)
 
 
 # -- stated tolerances ---------------------------------------------------------------------------------------------
@@ -178,7 +177,7 @@ def test_a_stated_tolerance_of_zero_means_the_rounded_truth_to_the_bit() -> None
     beside = (given["x"] * 2).clone()
     beside[3, 32] = torch.nextafter(beside[3, 32], torch.tensor(9e9))
     wrong = said(one, beside)
-    assert (wrong.finding, wrong.max_error, wrong.statistics["wrong"]) == (Finding.VALUES, None, 1)
+    assert (wrong.finding, wrong.max_error, wrong.statistics["wrong"]) == (Mismatch.VALUES, None, 1)
     assert wrong.statistics["ulp_max"] == pytest.approx(1, abs=0.5)
 
 
@@ -290,7 +289,7 @@ def test_whole_numbers_must_be_equal_and_have_no_allowance() -> None:
     assert one.allowed is None
     assert said(one, given["x"].argmax(-1)).right
     wrong = said(one, given["x"].argmax(-1) + f64(0, 0, 1, 0).long())
-    assert (wrong.finding, wrong.statistics["wrong"]) == (Finding.VALUES, 1)
+    assert (wrong.finding, wrong.statistics["wrong"]) == (Mismatch.VALUES, 1)
 
 
 def test_gradients_are_those_of_autograd_and_are_judged_like_outputs() -> None:

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-from aisp.checks.inputs import InputsError
 from aisp.checks.oracle import values
 from aisp.checks.oracle.schema import Case, Layout, Strategy, Values
 from tests.checks.oracle.targets import case, target
@@ -207,7 +206,7 @@ def test_an_expanded_input_has_equal_slices_before_it_is_laid_out() -> None:
 def test_values_that_a_dtype_cannot_hold_are_refused() -> None:
     of = target()
     whole = replace(of, inputs=(replace(of.inputs[0], dtype="int64"),))
-    with pytest.raises(InputsError, match="normal gives fractions"):
+    with pytest.raises(values.InputsError, match="normal gives fractions"):
         values.inputs_of(whole, case({"M": 2, "N": 2}), 7)
 
 

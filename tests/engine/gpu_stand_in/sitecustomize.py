@@ -76,7 +76,7 @@ if "aisp.engine.worker" in sys.orig_argv:
             {
                 "aisp.engine.protocol.reports": _says_that_it_has_a_gpu,
                 "aisp.engine.worker.arm": _works_on_the_cpu("Arm"),
-                "aisp.engine.worker.judge": _works_on_the_cpu("Judge"),
+                "aisp.engine.worker.verifier": _works_on_the_cpu("Verifier"),
             }
         ),
     )

@@ -19,7 +19,7 @@ from aisp.engine.protocol import jobs, reports
 from aisp.engine.worker import tensors
 from aisp.engine.worker.__main__ import settle_on_cores, tie_to
 from aisp.engine.worker.channel import Channel, packed
-from aisp.store.outcomes import Timing
+from aisp.store.outcomes import Timing, TolerancePolicy
 
 WORK = 200  # turns of the loop that is timed: some microseconds
 FINGERPRINT = [1.0, 2.0, 3.0]
@@ -66,17 +66,14 @@ class StandIn:
                 return reports.ImportsTold(path=[], files=[])
             case jobs.Load():
                 return reports.Loaded(import_ms=0.1)
-            case jobs.MakeInputs():
-                return reports.InputsMade(blob=fill(job.blob))
+            case jobs.Pose():
+                return reports.Posed(blob=fill(job.blob))
             case jobs.Expect():
                 self._verifies = True
                 return reports.Expected(nbytes=4096)
-            case jobs.Compare():
-                return reports.Compared(right=True, finding="nothing", max_error=0.0, detail="")
-            case jobs.Pose() | jobs.PoseValues():
-                return reports.Posed(blob=fill(job.blob), hashes={})
-            case jobs.JudgeTry() | jobs.JudgeValues():
-                return reports.TryJudged(right=True, finding="nothing", detail="", max_error=0.0, outputs=[])
+            case jobs.Judge():
+                policy = TolerancePolicy.STATED
+                return reports.Judged(policy=policy, right=True, finding="nothing", detail="", max_error=0.0)
             case jobs.TakeInputs():
                 return reports.Taken(nbytes=4096)
             case jobs.Prepare():

@@ -1,4 +1,4 @@
-"""What the oracle can tell, measured: `python -m tests.proofs oracle corpus|mutants|lessons|report`.
+"""What the oracle can tell, measured: `python -m tests.proofs oracle corpus|mutants|lessons|wrong|report`.
 
     corpus    26 operators whose truth is known: who is refused, by which strategy, at which rate
     mutants   five small slips in each right operator: which of them are noticed

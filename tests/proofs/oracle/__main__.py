@@ -1,4 +1,4 @@
-"""`python -m tests.proofs oracle corpus|mutants|huge|lessons|report`: measures, writes docs/oracle/*.json."""
+"""`python -m tests.proofs oracle corpus|mutants|huge|lessons|wrong|report`: measures, writes docs/oracle/*.json."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ HUGE_PATIENCE_S = 300.0
 def main() -> None:
     """See the package."""
     parser = argparse.ArgumentParser(prog="python -m tests.proofs oracle", description=__doc__)
-    parser.add_argument("what", choices=("corpus", "mutants", "huge", "lessons", "report"))
+    parser.add_argument("what", choices=("corpus", "mutants", "huge", "lessons", "wrong", "report"))
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
     parser.add_argument("--cases", type=int, default=0, help=f"per seed; {CASES}, lessons: {LESSON_CASES}")
@@ -60,8 +60,8 @@ def main() -> None:
     if arguments.large and arguments.device == "cpu":
         parser.error("--large is for --device cuda: Triton's interpreter would take days")
     started = time.monotonic()
-    doing = {"corpus": _corpus, "mutants": _mutants, "huge": _huge, "lessons": _lessons}[arguments.what]
-    data = doing(arguments)
+    doing = {"corpus": _corpus, "mutants": _mutants, "huge": _huge, "lessons": _lessons, "wrong": _wrong}
+    data = doing[arguments.what](arguments)
     versions = data["versions"]
     data |= {"took_s": round(time.monotonic() - started, 1), "small": not arguments.large, "code": code()}
     data["jobs"] = arguments.jobs
@@ -128,6 +128,7 @@ def operator_figures(target: str, rung: Rung, answers: Answers, after: Answers) 
             seed: verdict_of(_tallies(c for c in answers.cases if str(c["seed"]) == seed)) for seed in verdicts
         },
         "strategies": tallies,
+        "stated": by_statement(answers.cases),
         "findings": {name: count for name, count in findings.items() if count},
         "unsupported": sum(line["verdict"] == "unsupported" for line in answers.cases),
         "skipped": [line["detail"] for line in answers.cases if line["verdict"] in ("skipped", "memory")],
@@ -254,7 +255,7 @@ def _huge(arguments: argparse.Namespace) -> dict[str, Any]:
 # -- lessons -----------------------------------------------------------------------------------------------------------
 
 
-def _lessons(arguments: argparse.Namespace) -> dict[str, Any]:
+def _lessons(arguments: argparse.Namespace, roles: Sequence[Role] = tuple(Role)) -> dict[str, Any]:
     def one(asked: tuple[Target, Rung]) -> tuple[Mapping[str, str], dict[str, Any]]:
         target, rung = asked
         line: dict[str, Any] = {"target": target.id, "rung": rung.name, "source": sources.of(target)}
@@ -276,6 +277,7 @@ def _lessons(arguments: argparse.Namespace) -> dict[str, Any]:
             "skipped": sorted({c["detail"] for c in answers.cases if c["verdict"] in ("skipped", "memory")}),
             "verdict": verdict_of(tallies),
             "strategies": tallies,
+            "stated": by_statement(answers.cases),
             "first": first["index"] + 1 if first else None,
             "failures": [_shown(case) for case in answers.failures[:3]],
             "cases_per_s": round(len(answers.cases) / took_s, 2) if took_s else None,
@@ -289,10 +291,15 @@ def _lessons(arguments: argparse.Namespace) -> dict[str, Any]:
         (target, rung)
         for target in _chosen(catalog.load(arguments.root).targets, arguments.only)
         for rung in target.rungs
-        if not arguments.rungs or rung.name in arguments.rungs
+        if (not arguments.rungs or rung.name in arguments.rungs) and rung.role in roles
     ]
     versions, found = _all(one, asked, arguments)
     return {"versions": versions, "seed": seed, "cases": cases, "budget_s": arguments.budget, "rungs": found}
+
+
+def _wrong(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The lessons' wrong rungs alone."""
+    return _lessons(arguments, (Role.WRONG,))
 
 
 def renewed(recorded: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -385,13 +392,19 @@ def _chosen(targets: Sequence[Target], only: Sequence[str]) -> list[Target]:
     return [target for target in targets if not only or target.id in only]
 
 
-def _tallies(lines: Any) -> dict[str, list[int]]:
+def _tallies(lines: Any, policy: str = "verdict") -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for line in lines:
         tally = found.setdefault(line["case"]["strategy"], [0, 0])
         tally[0] += 1
-        tally[1] += line["verdict"] in asking.FAILING
+        tally[1] += (line.get(policy) or line["verdict"]) in asking.FAILING
     return found
+
+
+def by_statement(lines: Any) -> dict[str, Any]:
+    """What the stated policy says of the same outputs; a death is one by either policy."""
+    tallies = _tallies(lines, "stated")
+    return {"verdict": verdict_of(tallies), "strategies": tallies}
 
 
 def _shown(line: Mapping[str, Any]) -> dict[str, Any]:

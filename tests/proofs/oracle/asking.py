@@ -17,15 +17,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from aisp.checks.compare import Finding
+from aisp.checks.oracle import comparator
+from aisp.checks.oracle.comparator import Mismatch
 from aisp.checks.oracle.schema import CYCLE, Case, Schema, Strategy, draw
 from aisp.checks.oracle.shrink import Shrinker
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Target
 
-DEFAULT_CASE = 1 << 24  # number of the case that a naive oracle looks at, as in engine.fuzzing
+if TYPE_CHECKING:
+    from aisp.checks.oracle.examiner import Posed
+
+DEFAULT_CASE = 1 << 24  # number of the case that a naive harness looks at, as in engine.fuzzing
 SHRINK_S = 60.0
 FAILING = ("wrong", "error", "crashed", "timeout")
 
@@ -65,12 +69,13 @@ class Job:
 
 @dataclass
 class Told:
-    """What one case came to: a store.outcomes.CaseVerdict and, where it is wrong, checks.compare.Finding.
+    """What one case came to: a store.outcomes.CaseVerdict and, where it is wrong, checks.oracle.comparator.Mismatch.
 
     Attributes:
         hashes: sha256 of each input, and as "changed/<input>" of each as the case's relation changed it.
         sha256: of the output that is wrong.
         max_error: worst error in units of what is allowed.
+        stated: the verdict where the stated tolerances decide on the same outputs; "" where there was none to ask.
     """
 
     verdict: str
@@ -79,6 +84,7 @@ class Told:
     hashes: dict[str, str] = field(default_factory=dict)
     sha256: str = ""
     max_error: float | None = None
+    stated: str = ""
 
     @property
     def failing(self) -> bool:
@@ -114,13 +120,15 @@ class Subject:
         except Exception as error:
             return Told("skipped", detail=f"{type(error).__name__}: {error}")
         hashes = dict(posed.hashes)
-        told = self._call(case, seed, posed.inputs, hashes, changed=False)
+        told = self._call(case, seed, posed, hashes, changed=False)
         if case.relation and told.verdict == "right":
             other = self._examiner.pose(case, seed, changed=True)
             if not other.impossible:
                 hashes |= {f"changed/{name}": value for name, value in other.hashes.items()}
-                second = self._call(case, seed, other.inputs, hashes, changed=True)
+                second = self._call(case, seed, other, hashes, changed=True)
                 if second.verdict != "right":
+                    # A relation is asked of right values alone, and knows no policy.
+                    second.stated = told.stated if told.stated == "wrong" else second.verdict
                     return second
         return told
 
@@ -148,28 +156,37 @@ class Subject:
         import torch
 
         from aisp.checks.oracle.calling import attempt
-        from aisp.checks.oracle.examiner import made_for
+        from aisp.checks.oracle.values import made_inputs
 
-        made = made_for(self.target, case, seed, self.job.device, self._make) if self._make else {}
+        made = made_inputs(self.target, case, seed, self.job.device, self._make) if self._make else {}
         run, prepare = (getattr(self._module, name, None) for name in ("run", "prepare"))
         outputs = attempt(self.target, run, prepare, case, seed, inputs, made, self.job.device)
         if self.job.device == "cuda":
             torch.cuda.synchronize()  # a fault shows here, not in the verifier's next operation
         return outputs
 
-    def _call(self, case: Case, seed: int, inputs: Mapping[str, Any], hashes: dict[str, str], *, changed: bool) -> Told:
+    def _call(self, case: Case, seed: int, posed: Posed, hashes: dict[str, str], *, changed: bool) -> Told:
         try:
-            outputs = self._outputs(case, seed, inputs)
+            outputs = self._outputs(case, seed, posed.inputs)
         except Exception as error:
             text = f"{type(error).__name__}: {error}".splitlines()[0][:300]
-            return Told("memory" if "out of memory" in text else "error", "", text, dict(hashes))
+            verdict = "memory" if "out of memory" in text else "error"
+            return Told(verdict, "", text, dict(hashes), stated=verdict)
         opinions = self._examiner.judge(case, seed, self.job.rung, outputs, changed=changed)
-        bad = next((opinion for opinion in opinions if opinion.finding is not Finding.NOTHING), None)
+        bad = next((opinion for opinion in opinions if opinion.finding is not Mismatch.NOTHING), None)
         errors = [opinion.max_error for opinion in opinions if opinion.max_error is not None]
         worst = max(errors, default=None)
+        stated = "" if changed else self._stated(posed, outputs)
         if bad is None:
-            return Told("right", hashes=dict(hashes), max_error=worst)
-        return Told("wrong", str(bad.finding), bad.detail, dict(hashes), bad.sha256, worst)
+            return Told("right", hashes=dict(hashes), max_error=worst, stated=stated)
+        return Told("wrong", str(bad.finding), bad.detail, dict(hashes), bad.sha256, worst, stated)
+
+    def _stated(self, posed: Posed, outputs: Mapping[str, Any]) -> str:
+        if posed.truth is None:  # it was judged stretch by stretch
+            return ""
+        truth = comparator.stated(self.target, posed.truth.outputs)
+        opinions = comparator.judge(self.target, posed.case, outputs, truth, posed.inputs, full=False)
+        return "right" if all(opinion.right for opinion in opinions) else "wrong"
 
 
 def questions(job: Job, schema: Schema) -> Iterator[tuple[int, Case]]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from aisp.checks.oracle.schema import CYCLE, Strategy
+from aisp.checks.oracle.schema import CYCLE, Stage, Strategy
 from tests.proofs.oracle.asking import FAILING
 from tests.proofs.oracle.mutants import RULES, SURVIVORS, Fate
 
@@ -42,6 +42,9 @@ def page(data: Data, sources: Mapping[str, str]) -> str:
         "are left by the same program's `corpus`, `mutants` and `lessons`, which ask the oracle without the engine:",
         "one process per rung, one thread, inputs and judgement in that process. A failure of a *gate* strategy",
         "(boundary, regular, mixed) refuses a rung; one of *triage* (adversarial, nonfinite) only raises a doubt.",
+        "Where nothing else is said, figures are of the *derived* policy, by which drawn cases are judged. *Stated* is",
+        "what the tolerances say of the same outputs, by which a run judges its lesson's own values",
+        "([oracle.md](oracle.md#two-policies)).",
         "",
     ]
     corpora = _named(data, "corpus")
@@ -54,19 +57,27 @@ def page(data: Data, sources: Mapping[str, str]) -> str:
         told += _huge(name, figures)
     for name, figures in _named(data, "lessons").items():
         told += _lessons(name, figures, sources)
+    for name, figures in _named(data, "wrong").items():
+        told += _wrong_rungs(name, figures, sources)
     return "\n".join(told).rstrip() + "\n"
 
 
 # -- corpus ------------------------------------------------------------------------------------------------------------
 
 
-def rates(operators: Iterable[Mapping[str, Any]]) -> dict[str, tuple[int, int]]:
-    """Cases and failing cases by strategy, over all these operators."""
+def rates(operators: Iterable[Mapping[str, Any]], policy: str = "derived") -> dict[str, tuple[int, int]]:
+    """Cases and failing cases by strategy, over all these operators; {} where a policy was not asked."""
     found: dict[str, tuple[int, int]] = {}
     for operator in operators:
-        for name, (cases, failing) in operator["strategies"].items():
+        for name, (cases, failing) in _by(operator, policy).get("strategies", {}).items():
             before = found.get(name, (0, 0))
             found[name] = (before[0] + cases, before[1] + failing)
+    return found
+
+
+def _by(asked: Mapping[str, Any], policy: str) -> Mapping[str, Any]:
+    """Verdict and tallies of an operator or rung by a policy."""
+    found: Mapping[str, Any] = asked if policy == "derived" else asked.get("stated", {})
     return found
 
 
@@ -96,6 +107,7 @@ def _corpus(name: str, figures: Mapping[str, Any]) -> list[str]:
         "  hash of the wrong output.",
         f"- {_speed(operators)}",
         "",
+        *_both(wrong, right),
         *_rates(wrong, right),
         "",
         *_careless(wrong, right),
@@ -120,25 +132,28 @@ def _corpus(name: str, figures: Mapping[str, Any]) -> list[str]:
 
 
 def _rates(wrong: Sequence[Mapping[str, Any]], right: Sequence[Mapping[str, Any]]) -> list[str]:
-    found, alarms = rates(wrong), rates(right)
+    found, alarms, stated, stated_alarms = (
+        rates(some, policy) for policy in ("derived", "stated") for some in (wrong, right)
+    )
     lines = [
         "Shares of cases that fail, over all wrong and over all right operators. The published ones are those of a",
         "study of 26 other operators: how much of what a slip spoils a case shows depends on the slip, so rates over",
         "wrong operators compare loosely; false alarms compare well.",
         "",
-        "| strategy | stage | wrong operators | published | right operators | published |",
-        "|---|---|---:|---:|---:|---:|",
+        "| strategy | stage | wrong operators | stated | published | right operators | stated | published |",
+        "|---|---|---:|---:|---:|---:|---:|---:|",
     ]
     for strategy in CYCLE:
         published = [f"{value} %" for value in PUBLISHED.get(strategy, ())] or ["–", "–"]
-        cells = [str(strategy), str(strategy.stage), _share(found, strategy), published[0]]
-        lines.append(f"| {' | '.join([*cells, _share(alarms, strategy), published[1]])} |")
+        cells = [str(strategy), str(strategy.stage), _share(found, strategy), _share(stated, strategy), published[0]]
+        cells += [_share(alarms, strategy), _share(stated_alarms, strategy), published[1]]
+        lines.append(f"| {' | '.join(cells)} |")
     return lines
 
 
 def _share(found: Mapping[str, tuple[int, int]], strategy: Strategy) -> str:
     cases, failing = found.get(strategy, (0, 0))
-    return f"{percent(failing, cases)} ({failing} of {cases})" if cases else "–"
+    return _part(failing, cases)
 
 
 def percent(part: int, whole: int) -> str:
@@ -155,6 +170,45 @@ def accepts(operator: Mapping[str, Any], how: str, *, every: bool) -> bool | Non
     """Whether a careless test accepts an operator, in its own dtype or in every one; None where it was not asked."""
     said = [opinion[how] for opinion in (operator["naive"] or {}).values()]
     return (all(said) if every else said[0]) if said else None
+
+
+def _both(wrong: Sequence[Mapping[str, Any]], right: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Misses and false alarms of both policies on the same outputs; nothing where one was not asked."""
+    asked = [*wrong, *right]
+    if not all("stated" in one for one in asked):
+        return []
+    told = [
+        "**Both policies**, asked about the same outputs. A miss is something wrong that the gate lets through; not",
+        "every case shows a slip. A false alarm is something right that is refused or doubted.",
+        "",
+        "| policy | wrong, missed | gate cases of them that pass | right, refused | doubted | cases that fail |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for policy in ("stated", "derived"):
+        verdicts = [[_by(one, policy)["verdict"] for one in some] for some in (wrong, right)]
+        gate = [(cases, failing) for name, (cases, failing) in rates(wrong, policy).items()
+                if Strategy(name).stage is Stage.GATE]  # fmt: skip
+        cases, failing = (sum(numbers) for numbers in zip(*gate, strict=True)) if gate else (0, 0)
+        alarms = rates(right, policy).values()
+        cells = [f"{len(wrong) - verdicts[0].count('wrong')} of {len(wrong)}", _part(cases - failing, cases)]
+        cells += (
+            [f"{verdicts[1].count(word)} of {len(right)}" for word in ("wrong", "doubted")] if right else ["–", "–"]
+        )
+        cells.append(_part(sum(f for _, f in alarms), sum(c for c, _ in alarms)))
+        told.append(f"| {policy} | {' | '.join(cells)} |")
+    apart = [one for one in asked if one["stated"]["verdict"] != one["verdict"]]
+    if not apart:
+        return [*told, "", "They agree on every one.", ""]
+    lines = [
+        f"- `{one['target']}` `{one['rung']}` is {'right' if one['right'] else 'wrong'}; "
+        f"stated: {one['stated']['verdict']}, derived: {one['verdict']}"
+        for one in apart
+    ]
+    return [*told, "", "They end otherwise on these:", "", *lines, ""]
+
+
+def _part(part: int, whole: int) -> str:
+    return f"{percent(part, whole)} ({part} of {whole})" if whole else "–"
 
 
 def _careless(wrong: Sequence[Mapping[str, Any]], right: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -402,6 +456,29 @@ def _lessons(name: str, figures: Mapping[str, Any], sources: Mapping[str, str]) 
     if reasons:
         told += ["Not asked:", "", *(f"- {reason}: {', '.join(who)}." for reason, who in reasons.items()), ""]
     return told
+
+
+def _wrong_rungs(name: str, figures: Mapping[str, Any], sources: Mapping[str, str]) -> list[str]:
+    """The lessons' wrong rungs by both policies."""
+    every = figures["rungs"]
+    asked = [r for r in every if "unavailable" not in r]
+    told = [
+        f"## Wrong rungs of the lessons by both policies, {_where(name, figures)}",
+        "",
+        f"Seed {figures['seed']}, at most 30 cases or {figures['budget_s']:.0f} s for each of {len(asked)} rungs; "
+        f"{len(every) - len(asked)} more cannot be asked here.",
+        _since(every, sources),
+        "",
+        *_both(asked, []),
+        "| strategy | stage | derived | stated |",
+        "|---|---|---:|---:|",
+    ]
+    derived, stated = rates(asked), rates(asked, "stated")
+    told += [f"| {s} | {s.stage} | {_share(derived, s)} | {_share(stated, s)} |" for s in CYCLE]
+    reasons = Counter(r["unavailable"] for r in every if "unavailable" in r)
+    if reasons:
+        told += ["", f"Not asked: {', '.join(f'{reason} ({count})' for reason, count in reasons.items())}."]
+    return [*told, ""]
 
 
 def _since(rungs: Sequence[Mapping[str, Any]], sources: Mapping[str, str]) -> str:

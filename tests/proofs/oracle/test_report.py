@@ -14,7 +14,7 @@ from aisp.engine import corpus
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Role
 from tests.proofs.oracle import asking, mutants, report, sources
-from tests.proofs.oracle.__main__ import _lessons, device_name, operator_figures, renewed, verdict_of
+from tests.proofs.oracle.__main__ import _lessons, by_statement, device_name, operator_figures, renewed, verdict_of
 from tests.proofs.oracle.mutants import RULES, SURVIVORS, Fate, Mutant
 from tests.proofs.oracle.waiting import Answers, ask
 
@@ -76,6 +76,64 @@ def corpus_of(device: str, *operators: dict[str, Any]) -> dict[str, Any]:
     return {"versions": versions, "seeds": [1], "cases": 30, "operators": operators, "small": True, "code": "c"}
 
 
+# -- both policies -----------------------------------------------------------------------------------------------------
+
+
+def by_both(target: str, right: bool, stated: tuple[int, int], derived: tuple[int, int]) -> dict[str, Any]:
+    """An operator of which so many of 10 boundary and of 10 adversarial cases fail by each policy."""
+    one, other = ({"boundary": [10, gate], "adversarial": [10, triage]} for gate, triage in (stated, derived))
+    more = {"stated": {"verdict": verdict_of(one), "strategies": one}, "strategies": other}
+    return operator(target, right, verdict_of(other), **more)
+
+
+def test_misses_and_false_alarms_of_both_policies_are_counted_on_the_same_outputs() -> None:
+    given = corpus_of(
+        "cpu",
+        by_both("a:missed", False, stated=(0, 2), derived=(4, 5)),
+        by_both("a:found", False, stated=(6, 0), derived=(8, 0)),
+        by_both("a:doubted", True, stated=(0, 3), derived=(0, 0)),
+        by_both("a:right", True, stated=(0, 0), derived=(0, 0)),
+    )
+    told = report.page({"corpus_cpu": given}, {})
+    assert "| stated | 1 of 2 | 70 % (14 of 20) | 0 of 2 | 1 of 2 | 8 % (3 of 40) |" in told
+    assert "| derived | 0 of 2 | 40 % (8 of 20) | 0 of 2 | 0 of 2 | 0 % (0 of 40) |" in told
+    assert "- `a:missed` `wrong_sign` is wrong; stated: doubted, derived: wrong" in told
+    assert "- `a:doubted` `optimized` is right; stated: doubted, derived: right" in told
+    assert "`a:found` `wrong_sign` is wrong;" not in told
+    assert "| boundary | gate | 60 % (12 of 20) | 30 % (6 of 20) | 78 % |" in told
+
+
+def test_a_recording_of_before_both_were_asked_tells_of_one() -> None:
+    told = report.page({"corpus_cpu": corpus_of("cpu", operator("a:b", True, "right"))}, {})
+    assert "Both policies" not in told
+    assert "| boundary | gate | – | – | 78 % | 0 % (0 of 6) | – | 0 % |" in told
+
+
+def test_wrong_rungs_that_could_not_be_asked_are_counted_apart() -> None:
+    asked = by_both("ch01:one", False, stated=(1, 0), derived=(2, 0)) | {"source": "s"}
+    rungs = [
+        asked,
+        {"target": "ch01:two", "rung": "wrong_x", "right": False, "source": "s", "unavailable": "needs a GPU"},
+    ]
+    versions = {"device": "cpu", "torch": "2.13.0", "triton": "3.7.1"}
+    given = {"versions": versions, "seed": 1, "cases": 30, "budget_s": 20.0, "rungs": rungs, "small": True}
+    told = report.page({"wrong_cpu": given}, {"ch01:one": "s", "ch01:two": "s"})
+    assert "for each of 1 rungs; 1 more cannot be asked here." in told
+    assert "| stated | 0 of 1 | 90 % (9 of 10) | – | – | – |" in told
+    assert "They agree on every one." in told
+    assert "Not asked: needs a GPU (1)." in told
+
+
+def test_a_policy_is_told_by_its_own_verdicts_and_a_death_is_one_by_either() -> None:
+    lines = [
+        {"case": {"strategy": "boundary"}, "verdict": "wrong", "stated": "right"},
+        {"case": {"strategy": "boundary"}, "verdict": "crashed"},
+        {"case": {"strategy": "mixed"}, "verdict": "right", "stated": "wrong"},
+    ]
+    told = by_statement(lines)
+    assert told == {"verdict": "wrong", "strategies": {"boundary": [2, 1], "mixed": [1, 1]}}
+
+
 # -- the page ----------------------------------------------------------------------------------------------------------
 
 
@@ -125,7 +183,7 @@ def test_the_page_tells_who_was_refused_and_what_the_careless_test_let_through()
     assert "**1 of 2 wrong operators are refused by the gate**" in told
     assert "**1 of 2 right operators are refused**" in told
     assert "- 1 of 2 failures came again" in told
-    assert "| boundary | gate | 25 % (3 of 12) | 78 % | 0 % (0 of 12) | 0 % |" in told
+    assert "| boundary | gate | 25 % (3 of 12) | – | 78 % | 0 % (0 of 12) | – | 0 % |" in told
     assert "| `allclose`, own dtype | 1 of 2 | 0 of 2 | 3 of 4 |" in told
     assert "| `torch.testing.assert_close`, each dtype | 1 of 2 | 1 of 2 | 2 of 4 |" in told
     assert "| – | accepts | accepts |" in told and "| – | refuses bfloat16 | refuses bfloat16 |" in told

@@ -1,36 +1,81 @@
-"""One output against the truth: what is wrong, by how much, and where.
+"""The comparator: is this output right? One output against the truth: what is wrong, by how much, and where.
 
-NaN and infinities compare by class and by position, both ways: NaN must stand where the truth is NaN and nowhere else,
-an infinity where the truth, rounded to the output's dtype, is infinite and of that sign. In triage, an element that
-eager PyTorch in the same dtype gets wrong by class too (an overflow on the way) is not held against a rung.
+An element is right when it is no further from the truth than a policy allows there (store.outcomes.TolerancePolicy):
+
+    stated     tolerance * max(RMS of the truth, |truth|), by the tolerance of lesson.md or of the dtype: an output of
+               zeros never passes for being small. 0 asks for the truth rounded to the output's dtype, bit for bit but
+               for the sign of zero. One run of the reference: the policy of every timed set and of a lesson's cases
+    derived    what the computation itself allows (truth.py). Seven runs: the policy of every drawn case
+
+All else is one rule for both. Shape and dtype must be the declared ones exactly. NaN and infinities compare by class
+and by position, both ways: NaN must stand where the truth is NaN and nowhere else, an infinity where the truth, rounded
+to the output's dtype, is infinite and of that sign; at the very edge of the dtype's range either side is right. In
+triage, an element that eager PyTorch in the same dtype gets wrong by class too (an overflow on the way) is not held
+against a rung. Integers and booleans must be equal by value.
 """
 
 from __future__ import annotations
 
+import enum
 import itertools
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from aisp.checks.compare import Finding, form, position
 from aisp.checks.oracle.schema import Case, Stage
-from aisp.checks.oracle.truth import Expected
 from aisp.checks.oracle.values import digest
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import JudgedAs, Target
+from aisp.store.record import ERROR_BINS
 
 if TYPE_CHECKING:
     import torch
 
-# The same lower ends as store.record.ERROR_BINS, which this folder may not import; a test holds them together.
-ERROR_BINS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0, 1e4, math.inf)
 REGION_ROWS = 16
 REGION_COLUMNS = 48
 SHADES = "123456789#"  # share of a cell's elements that are wrong, in tenths
 SIGMAS = 5.0
 CAREFUL_ENOUGH = {"float32": 1e-4, "float64": 1e-4, "float16": 1e-2, "bfloat16": 1e-2}
-"""What a careless oracle passes to allclose, absolute and relative, by dtype; 1e-2 for narrower ones."""
+"""What a naive harness passes to allclose, absolute and relative, by dtype; 1e-2 for narrower ones."""
+
+
+class Mismatch(enum.StrEnum):
+    """What is wrong with an output, or NOTHING."""
+
+    NOTHING = "nothing"
+    SHAPE = "shape"
+    DTYPE = "dtype"
+    COUNT = "count"  # another number of outputs
+    TYPE = "type"  # not a tensor
+    NAN = "nan"  # NaN where the reference has none, or the other way round
+    INF = "inf"
+    VALUES = "values"
+    RELATION = "relation"  # two calls contradict one another (relations.py)
+
+    @property
+    def of_form(self) -> bool:
+        """Whether there was nothing to compare."""
+        return self in (Mismatch.SHAPE, Mismatch.DTYPE, Mismatch.COUNT, Mismatch.TYPE)
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """One output, or one input's gradient, in truth.
+
+    Attributes:
+        value: fp64, or the integers or booleans of the output; on the oracle's device.
+        dtype: torch name of the dtype that the output must have.
+        allowed: absolute error allowed by element, fp64; None where it must be equal.
+        eager: the output of the reference run in the case's dtype, for triage and the naive harness; None where that
+            could not be run.
+    """
+
+    name: str
+    value: torch.Tensor
+    dtype: str
+    allowed: torch.Tensor | None
+    eager: torch.Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +95,7 @@ class Opinion:
     """
 
     name: str
-    finding: Finding
+    finding: Mismatch
     detail: str = ""
     max_error: float | None = None
     relative: float | None = None
@@ -62,41 +107,72 @@ class Opinion:
     @property
     def right(self) -> bool:
         """Whether the output may be believed."""
-        return self.finding is Finding.NOTHING
+        return self.finding is Mismatch.NOTHING
 
     def plain(self) -> dict[str, Any]:
         """As data for messages."""
         return asdict(self) | {"histogram": list(self.histogram), "region": list(self.region)}
 
 
+def stated(target: Target, truth: Iterable[Expected]) -> tuple[Expected, ...]:
+    """The same truth with the errors that the target's stated tolerances allow, or those of the outputs' dtypes."""
+    import torch  # only verifiers compare
+
+    found: list[Expected] = []
+    for expected in truth:
+        tolerance = target.tolerance[expected.dtype] if "float" in expected.dtype else 0.0
+        allowed = None
+        if tolerance:
+            size = expected.value.to(torch.float64).abs()
+            allowed = tolerance * torch.clamp(size, min=_scale(size, getattr(torch, expected.dtype)))
+        found.append(replace(expected, allowed=allowed))
+    return tuple(found)
+
+
+def _scale(size: torch.Tensor, dtype: torch.dtype) -> float:
+    """RMS of the magnitudes that are finite in a dtype."""
+    import torch
+
+    most = torch.finfo(dtype).max
+    if size.numel() and not float(size.max()) <= most:  # NaN is not below it either
+        size = size[torch.isfinite(size.to(dtype))]
+    return rms(size)
+
+
+def rms(size: torch.Tensor) -> float:
+    """Root of the mean square of magnitudes, without overflow on the way: an RMS of inf would allow any error."""
+    peak = float(size.max()) if size.numel() else 0.0
+    return peak * float((size / peak).square().mean().sqrt()) if peak else 0.0
+
+
 def judge(
     target: Target,
     case: Case,
     actual: Mapping[str, torch.Tensor],
-    truth: tuple[Expected, ...],
+    truth: Sequence[Expected],
     inputs: Mapping[str, torch.Tensor],
+    *,
+    full: bool = True,
 ) -> tuple[Opinion, ...]:
     """An opinion on each output and gradient, in the order of the truth.
 
     Args:
         actual: outputs by name, any device.
-        inputs: the case's inputs, for outputs that point into them.
+        truth: with the errors that a policy allows.
+        inputs: at least those that outputs point into.
+        full: with figures of the whole output; without them a comparison costs a few passes over the output.
     """
     if miscounted := count(actual, [expected.name for expected in truth]):
         return (miscounted,)
     found: list[Opinion] = []
     for expected in truth:
         output = actual[expected.name]
-        shape, dtype = tuple(output.shape), str(output.dtype).removeprefix("torch.")
-        formed = form(expected.name, shape, dtype, tuple(expected.value.shape), expected.dtype)
-        if not formed.right:
-            found.append(Opinion(expected.name, formed.finding, formed.detail))
-            continue
-        if expected.name in target.judged:
-            known = {e.name: e for e in truth}
-            found.append(judge_otherwise(target, case.axes, expected.name, output, known, inputs))
+        if malformed := form(expected.name, output, expected.value.shape, expected.dtype):
+            found.append(malformed)
+        elif expected.name in target.judged:
+            found.append(_otherwise(target, case.axes, expected, output, truth, inputs))
         else:
-            found.append(compare(expected, output, forgiving=case.strategy.stage is Stage.TRIAGE))
+            found.append(compare(expected, output, forgiving=case.strategy.stage is Stage.TRIAGE, full=full))
     return tuple(found)
 
 
@@ -104,104 +180,114 @@ def count(actual: Mapping[str, torch.Tensor], names: Sequence[str]) -> Opinion |
     """What is to be said where other outputs arrived than these; None where they are all there."""
     if set(actual) == set(names):
         return None
-    return Opinion(names[0], Finding.COUNT, f"{len(actual)} outputs arrived, there must be {', '.join(names)}")
+    return Opinion(names[0], Mismatch.COUNT, f"{len(actual)} outputs arrived, there must be {', '.join(names)}")
 
 
-def judge_otherwise(
+def form(name: str, output: torch.Tensor, shape: Sequence[int], dtype: str) -> Opinion | None:
+    """What is to be said where an output has another shape or dtype than these; None where it has them."""
+    given = str(output.dtype).removeprefix("torch.")
+    if list(output.shape) != list(shape):
+        told = f"{name}: shape {list(output.shape)}, the lesson declares {list(shape)}"
+        return Opinion(name, Mismatch.SHAPE, told)
+    if given != dtype:
+        return Opinion(name, Mismatch.DTYPE, f"{name}: dtype {given}, the lesson declares {dtype}")
+    return None
+
+
+def _otherwise(
     target: Target,
     axes: Mapping[str, int],
-    name: str,
+    expected: Expected,
     actual: torch.Tensor,
-    truth: Mapping[str, Expected],
+    truth: Sequence[Expected],
     inputs: Mapping[str, torch.Tensor],
 ) -> Opinion:
-    """An output of the right form that `[judged]` keeps from a comparison element by element.
-
-    Args:
-        truth: of every output, by name.
-        inputs: at least those that outputs point into.
-    """
-    judged = target.judged[name]
+    """An output of the right form that `[judged]` keeps from a comparison element by element."""
+    judged = target.judged[expected.name]
     if judged.how is JudgedAs.INDICES:
-        return _indices(name, actual, inputs[judged.of], truth[judged.values])
-    return _dropout(truth[name], actual, float(catalog.evaluate(judged.keep, axes)))
+        values = next(other for other in truth if other.name == judged.values)
+        return _indices(expected.name, actual, inputs[judged.of], values)
+    return _dropout(expected, actual, float(catalog.evaluate(judged.keep, axes)))
 
 
-def compare(expected: Expected, actual: torch.Tensor, *, forgiving: bool = False) -> Opinion:
+def compare(expected: Expected, actual: torch.Tensor, *, forgiving: bool = False, full: bool = True) -> Opinion:
     """An output of the right form, element by element.
 
     Args:
         forgiving: classes that eager PyTorch gets wrong as well are not held against it.
+        full: as for `judge`.
     """
     import torch
 
-    name, truth = expected.name, expected.value
-    got_raw = actual.to(truth.device)
-    hashed = digest(actual)
-    if not got_raw.numel():
-        return Opinion(name, Finding.NOTHING, f"{name}: empty, as it should be", 0.0, 0.0, hashed)
-    if not got_raw.dtype.is_floating_point:
-        wrong = got_raw != truth
+    name, truth, allowed = expected.name, expected.value, expected.allowed
+    raw = actual.to(truth.device)
+    hashed = digest(actual) if full else ""
+    if not raw.numel():
+        return Opinion(name, Mismatch.NOTHING, f"{name}: empty, as it should be", 0.0, 0.0 if full else None, hashed)
+    if not raw.dtype.is_floating_point:
+        # By value: cast to the output's dtype, a truth that does not fit would wrap around and match.
+        wrong = raw != truth
         error = torch.where(wrong, math.inf, 0.0).to(torch.float64)
-        apart = (got_raw.to(torch.float64) - truth.to(torch.float64)).abs()
-        return _opinion(name, Finding.VALUES, wrong, error, apart, got_raw, truth, None, hashed)
-    got, rounded = got_raw.to(torch.float64), truth.to(got_raw.dtype).to(torch.float64)
-    forgiven = torch.zeros_like(got, dtype=torch.bool)
+        apart = (raw.to(torch.float64) - truth.to(torch.float64)).abs()
+        return _opinion(name, Mismatch.VALUES, wrong, error, apart, raw, truth, hashed, full)
+    got, rounded = raw.to(torch.float64), truth.to(raw.dtype).to(torch.float64)
+    finite = torch.isfinite(rounded) & torch.isfinite(got)
+    apart = (got - truth).abs()
+    if allowed is None:
+        error = torch.where(got != rounded, math.inf, 0.0).to(torch.float64)
+    else:
+        # An output that must be all zeros has no scale of its own: only zeros are right (0/0 is no error, x/0 is inf).
+        error = torch.nan_to_num(apart / allowed, nan=0.0, posinf=math.inf)
+    if bool(finite.all()):
+        return _opinion(name, Mismatch.VALUES, error > 1.0, error, apart, raw, truth, hashed, full)
+    apart, error = torch.where(finite, apart, 0.0), torch.where(finite, error, 0.0)
+    forgiven = torch.zeros_like(finite)
     if forgiving and expected.eager is not None and expected.eager.shape == got.shape:
-        eager = expected.eager.to(truth.device).to(got_raw.dtype).to(torch.float64)
+        eager = expected.eager.to(truth.device).to(raw.dtype).to(torch.float64)
         forgiven = ~torch.isfinite(eager) & ~((eager == rounded) | (torch.isnan(eager) & torch.isnan(rounded)))
     nan_apart = (torch.isnan(got) != torch.isnan(rounded)) & ~forgiven
-    # At the very edge of the dtype's range a right implementation may round to either side.
-    most = float(torch.finfo(got_raw.dtype).max)
-    allowed = expected.allowed
-    slack = allowed if allowed is not None else torch.zeros_like(got)
-    near = slack + most * 2.0**-9
-    reached = torch.where(torch.isinf(got), torch.sign(got) * most, got)
-    edge = torch.isfinite(truth) & ((reached - truth).abs() <= near) & (truth.abs() >= most - near)
-    inf_apart = (torch.isinf(got) | torch.isinf(rounded)) & (got != rounded) & ~forgiven & ~edge & ~nan_apart
-    finite = torch.isfinite(rounded) & torch.isfinite(got)
-    apart = torch.where(finite, (got - truth).abs(), 0.0)
-    if allowed is None:
-        wrong = finite & (got != rounded)
-        error = torch.where(wrong, math.inf, 0.0).to(torch.float64)
-    else:
-        error = torch.where(finite, torch.nan_to_num(apart / allowed, nan=0.0, posinf=math.inf), 0.0)
-        wrong = error > 1.0
-    wrong = wrong & ~forgiven
-    kind = Finding.VALUES
+    inf_apart = (torch.isinf(got) | torch.isinf(rounded)) & (got != rounded) & ~forgiven & ~nan_apart
+    if allowed is not None:
+        # At the very edge of the dtype's range a right implementation may round to either side.
+        most = float(torch.finfo(raw.dtype).max)
+        near = allowed + most * 2.0**-9
+        reached = torch.where(torch.isinf(got), torch.sign(got) * most, got)
+        inf_apart &= ~(torch.isfinite(truth) & ((reached - truth).abs() <= near) & (truth.abs() >= most - near))
+    kind = Mismatch.VALUES
     if bool(nan_apart.any()):
-        kind = Finding.NAN
+        kind = Mismatch.NAN
     elif bool(inf_apart.any()):
-        kind = Finding.INF
+        kind = Mismatch.INF
+    wrong = ((error > 1.0) & ~forgiven) | nan_apart | inf_apart
     error = torch.where(nan_apart | inf_apart, math.inf, error)
-    every = wrong | nan_apart | inf_apart
-    return _opinion(name, kind, every, error, apart, got_raw, truth, _spacing(truth, got_raw.dtype), hashed)
+    return _opinion(name, kind, wrong, error, apart, raw, truth, hashed, full)
 
 
 def _opinion(
     name: str,
-    kind: Finding,
+    kind: Mismatch,
     wrong: torch.Tensor,
     error: torch.Tensor,
     apart: torch.Tensor,
     actual: torch.Tensor,
     truth: torch.Tensor,
-    spacing: torch.Tensor | None,
     hashed: str,
+    full: bool,
 ) -> Opinion:
+    """The sentence and the figures for a mask of wrong elements."""
     import torch
 
     count, bad = wrong.numel(), int(wrong.sum())
-    histogram = _histogram(error)
     worst = float(error.max())
-    relative = _relative(apart, truth)
+    histogram, relative = (_histogram(error), _relative(apart, truth)) if full else ((), None)
     if not bad:
-        return Opinion(name, Finding.NOTHING, "", worst, relative, hashed, {}, histogram)
+        return Opinion(name, Mismatch.NOTHING, "", worst, relative, hashed, {}, histogram)
     flat = int(torch.where(wrong, error, -1.0).argmax())
     index = list(position(flat, tuple(actual.shape)))
     got, want = actual.flatten()[flat].item(), truth.flatten()[flat].item()
     shown = [f"{value:.9g}" if isinstance(value, float) else str(value) for value in (got, want)]
     how = f", {worst:.3g} times the error allowed" if math.isfinite(worst) else ""
+    spacing = _spacing(truth, actual.dtype) if full and actual.dtype.is_floating_point else None
     return Opinion(
         name,
         kind,
@@ -209,10 +295,22 @@ def _opinion(
         worst if math.isfinite(worst) else None,
         relative,
         hashed,
-        _statistics(wrong, apart, spacing),
+        _statistics(wrong, apart, spacing) if full else {"count": float(count), "wrong": float(bad)},
         histogram,
-        region(wrong),
+        region(wrong) if full else (),
     )
+
+
+def position(flat: int, shape: Sequence[int]) -> tuple[int, ...]:
+    """The index of an element from its place in the flat tensor.
+
+    torch.unravel_index would import sympy first, which takes the verifier seconds at its first wrong answer.
+    """
+    index: list[int] = []
+    for extent in reversed(shape):
+        flat, place = divmod(flat, extent)
+        index.append(place)
+    return tuple(reversed(index))
 
 
 # -- outputs that are judged otherwise ---------------------------------------------------------------------------
@@ -226,7 +324,7 @@ def _indices(name: str, actual: torch.Tensor, pointed: torch.Tensor, values: Exp
     got = actual.to("cpu").to(torch.int64)
     source, want = pointed.to("cpu").to(torch.float64), values.value.to("cpu").to(torch.float64)
     if not got.numel():
-        return Opinion(name, Finding.NOTHING, f"{name}: empty, as it should be", 0.0, 0.0, hashed)
+        return Opinion(name, Mismatch.NOTHING, f"{name}: empty, as it should be", 0.0, 0.0, hashed)
     width = source.shape[-1]
     outside = (got < 0) | (got >= width)
     safe = got.clamp(0, max(width - 1, 0))
@@ -239,13 +337,13 @@ def _indices(name: str, actual: torch.Tensor, pointed: torch.Tensor, values: Exp
     wrong = outside | twice | differs
     error = torch.where(wrong, math.inf, 0.0).to(torch.float64)
     apart = torch.nan_to_num((there - want).abs(), nan=0.0, posinf=0.0)
-    opinion = _opinion(name, Finding.VALUES, wrong, error, apart, got, got, None, hashed)
+    opinion = _opinion(name, Mismatch.VALUES, wrong, error, apart, got, got, hashed, True)
     if opinion.right:
         return opinion
     said = [f"{int(outside.sum())} out of range", f"{int(twice.sum())} twice", f"{int(differs.sum())} at other values"]
     detail = f"{name}: of {got.numel()} positions {', '.join(said)} than the {values.name} of the truth"
     return Opinion(
-        name, Finding.VALUES, detail, None, None, hashed, opinion.statistics, opinion.histogram, opinion.region
+        name, Mismatch.VALUES, detail, None, None, hashed, opinion.statistics, opinion.histogram, opinion.region
     )
 
 
@@ -257,8 +355,7 @@ def _dropout(expected: Expected, actual: torch.Tensor, keep: float) -> Opinion:
     kept = (got != 0) | torch.isnan(got)
     truth = torch.where(kept, expected.value, 0.0)
     allowed = expected.allowed
-    masked = Expected(expected.name, truth, expected.dtype, allowed, None)
-    opinion = compare(masked, got)
+    opinion = compare(replace(expected, value=truth, eager=None), got)
     # Where the truth itself is zero (or vanishes in the output's dtype) nobody can tell whether it was kept.
     least = 0.0 if allowed is None else allowed
     visible = expected.value.abs() > least
@@ -271,7 +368,7 @@ def _dropout(expected: Expected, actual: torch.Tensor, keep: float) -> Opinion:
         )
         wrong = (kept != (keep >= 0.5)) & visible
         return Opinion(
-            expected.name, Finding.VALUES, detail, None, None, opinion.sha256, {}, opinion.histogram, region(wrong)
+            expected.name, Mismatch.VALUES, detail, None, None, opinion.sha256, {}, opinion.histogram, region(wrong)
         )
     return opinion
 
@@ -320,11 +417,10 @@ def _relative(apart: torch.Tensor, truth: torch.Tensor) -> float | None:
     import torch
 
     size = torch.nan_to_num(truth.to(torch.float64).abs(), nan=0.0, posinf=0.0)
-    peak = float(size.max()) if size.numel() else 0.0
-    rms = peak * float((size / peak).square().mean().sqrt()) if peak else 0.0
-    if not rms:
+    scale = rms(size)
+    if not scale:
         return None
-    worst = float((apart / torch.clamp(size, min=rms)).max())
+    worst = float((apart / torch.clamp(size, min=scale)).max())
     return worst if math.isfinite(worst) else None
 
 
@@ -353,11 +449,11 @@ def _statistics(wrong: torch.Tensor, apart: torch.Tensor, spacing: torch.Tensor 
     return {name: value for name, value in found.items() if math.isfinite(value)}
 
 
-# -- the careless oracle -----------------------------------------------------------------------------------------
+# -- the naive harness -------------------------------------------------------------------------------------------
 
 
 def naive(actual: Mapping[str, torch.Tensor], truth: tuple[Expected, ...]) -> dict[str, bool]:
-    """Whether a careless oracle accepts: every output against eager PyTorch's, once with the usual tolerances of
+    """Whether a naive harness accepts: every output against eager PyTorch's, once with the usual tolerances of
     allclose, once with torch.testing.assert_close as it comes. {} where eager could not be run."""
     import torch
 

@@ -1,34 +1,44 @@
-"""Is this output right? What must pass passes, what must not does not, and the sentence says where and by how much."""
+"""Is an output right by a stated tolerance? What must pass passes, what must not does not, and a sentence says why."""
 
 from __future__ import annotations
 
+import ast
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from aisp.checks.compare import Comparison, Finding, compare, form
+from aisp.checks.oracle import comparator
+from aisp.checks.oracle.comparator import Expected, Mismatch, Opinion
+from tests.checks.oracle.targets import case, f32, f64, target
 
 INF, NAN = math.inf, math.nan
 HALVES = [torch.float16, torch.bfloat16]
-
-
-def f64(*values: float) -> torch.Tensor:
-    return torch.tensor(values, dtype=torch.float64)
-
-
-def f32(*values: float) -> torch.Tensor:
-    return torch.tensor(values, dtype=torch.float32)
 
 
 def normal(*shape: int, seed: int = 1) -> torch.Tensor:
     return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
-def judge(actual: torch.Tensor, expected: torch.Tensor, tolerance: float) -> Comparison:
-    return compare("y", actual, expected, tolerance=tolerance)
+def judge(actual: torch.Tensor, expected: torch.Tensor, tolerance: float, *, full: bool = False) -> Opinion:
+    dtype = str(actual.dtype).removeprefix("torch.")
+    of = replace(target(), tolerance={dtype: tolerance})
+    truth = comparator.stated(of, [Expected("y", expected, dtype, None)])
+    (opinion,) = comparator.judge(of, case({"M": 8, "N": 64}), {"y": actual}, truth, {}, full=full)
+    return opinion
+
+
+def wrong(opinion: Opinion) -> tuple[int, int]:
+    """How many elements are wrong, and of how many."""
+    return int(opinion.statistics["wrong"]), int(opinion.statistics["count"])
+
+
+def worst(opinion: Opinion) -> tuple[int, ...]:
+    """Where the worst one stands, by the sentence."""
+    return tuple(ast.literal_eval(opinion.detail.removeprefix("y").partition(":")[0]))
 
 
 # -- tolerance is relative to the output's own scale -------------------------------------------------------------------
@@ -40,7 +50,7 @@ def test_zeros_never_pass_however_small_the_outputs(scale: float, tolerance: flo
     """A softmax over many columns has outputs of 1e-6: an absolute tolerance would let zeros pass."""
     expected = normal(64, 64) * scale
     judged = judge(torch.zeros(64, 64, dtype=torch.float64), expected, tolerance)
-    assert judged.finding is Finding.VALUES
+    assert judged.finding is Mismatch.VALUES
     assert judged.max_error is not None
     assert judged.max_error == pytest.approx(1 / tolerance, rel=1e-9)
 
@@ -73,29 +83,29 @@ def test_a_large_element_is_judged_by_its_own_scale() -> None:
 def test_the_mean_does_not_pass_for_the_values() -> None:
     expected = normal(4096) + 5
     judged = judge(torch.full_like(expected, float(expected.mean())), expected, 1e-2)
-    assert judged.finding is Finding.VALUES
-    assert judged.wrong_count > 3800
+    assert judged.finding is Mismatch.VALUES
+    assert wrong(judged)[0] > 3800
 
 
 def test_an_output_that_must_be_all_zeros_may_be_nothing_else() -> None:
     expected = f64(0, 0, 0)
     assert judge(f64(0, -0.0, 0), expected, 1e-2).right
     judged = judge(f64(0, 1e-300, 0), expected, 1e-2)
-    assert judged.finding is Finding.VALUES
-    assert judged.worst_index == (1,)
+    assert judged.finding is Mismatch.VALUES
+    assert worst(judged) == (1,)
 
 
 def test_values_whose_squares_overflow_do_not_make_everything_right() -> None:
     """An RMS of inf would allow any error."""
     expected = f64(1e200, 2e200, -3e200)
     assert judge(expected.clone(), expected, 1e-3).right
-    assert judge(f64(0, 0, 0), expected, 1e-3).finding is Finding.VALUES
+    assert judge(f64(0, 0, 0), expected, 1e-3).finding is Mismatch.VALUES
 
 
 def test_values_whose_squares_vanish_are_still_judged() -> None:
     expected = f64(1e-200, 2e-200)
     assert judge(expected * (1 + 1e-4), expected, 1e-3).right
-    assert judge(f64(0, 0), expected, 1e-3).finding is Finding.VALUES
+    assert judge(f64(0, 0), expected, 1e-3).finding is Mismatch.VALUES
 
 
 def test_the_error_is_given_in_units_of_what_is_allowed() -> None:
@@ -105,8 +115,8 @@ def test_the_error_is_given_in_units_of_what_is_allowed() -> None:
     assert judged.max_error == pytest.approx(0.4)
     judged = judge(f64(1.0, 1.0, 1.0, 1.03), expected, 1e-2)
     assert judged.max_error == pytest.approx(3.0)
-    assert judged.wrong_count == 1
-    assert judged.count == 4
+    assert wrong(judged)[0] == 1
+    assert wrong(judged)[1] == 4
 
 
 # -- one element among many --------------------------------------------------------------------------------------------
@@ -118,15 +128,15 @@ def test_one_wrong_element_in_a_million_is_found_and_placed(place: int) -> None:
     actual = expected.to(torch.float32)
     actual.view(-1)[place] += 0.01
     judged = judge(actual, expected, 1e-5)
-    assert judged.finding is Finding.VALUES
-    assert (judged.wrong_count, judged.count) == (1, 1_000_000)
-    assert judged.worst_index == (place // 1000, place % 1000)
+    assert judged.finding is Mismatch.VALUES
+    assert wrong(judged) == (1, 1_000_000)
+    assert worst(judged) == (place // 1000, place % 1000)
 
 
 def test_the_worst_element_is_the_one_that_is_named() -> None:
     judged = judge(f32(1, 2.5, 3, 9), f64(1, 2, 3, 4), 1e-3)
-    assert judged.worst_index == (3,)
-    assert judged.wrong_count == 2
+    assert worst(judged) == (3,)
+    assert wrong(judged)[0] == 2
 
 
 # -- bit-equal ---------------------------------------------------------------------------------------------------------
@@ -143,9 +153,9 @@ def test_with_tolerance_zero_the_rounded_reference_is_the_only_answer(dtype: tor
     off = exact.clone().view(whole)
     off[100] ^= 1  # the last bit
     judged = judge(off.view(dtype), expected, 0)
-    assert judged.finding is Finding.VALUES
-    assert judged.max_error == INF
-    assert (judged.wrong_count, judged.worst_index) == (1, (100,))
+    assert judged.finding is Mismatch.VALUES
+    assert judged.max_error is None
+    assert (wrong(judged)[0], worst(judged)) == (1, (100,))
 
 
 def test_bit_equal_does_not_mind_the_sign_of_zero() -> None:
@@ -169,8 +179,8 @@ def test_a_sum_that_was_kept_in_bfloat16_does_not_pass() -> None:
     for _ in range(4096):
         actual = actual + torch.ones(8, dtype=torch.bfloat16)  # it stops growing at 256
     judged = judge(actual, torch.full((8,), 4096.0, dtype=torch.float64), 2e-2)
-    assert judged.finding is Finding.VALUES
-    assert judged.wrong_count == 8
+    assert judged.finding is Mismatch.VALUES
+    assert wrong(judged)[0] == 8
 
 
 # -- NaN and infinities ------------------------------------------------------------------------------------------------
@@ -180,31 +190,31 @@ def test_a_sum_that_was_kept_in_bfloat16_does_not_pass() -> None:
 @pytest.mark.parametrize(
     ("actual", "expected", "finding"),
     [
-        ((NAN, 1.0), (NAN, 1.0), Finding.NOTHING),
-        ((NAN, 1.0), (1.0, 1.0), Finding.NAN),
-        ((1.0, 1.0), (NAN, 1.0), Finding.NAN),
-        ((0.0, 1.0), (NAN, 1.0), Finding.NAN),
-        ((1.0, NAN), (NAN, 1.0), Finding.NAN),
-        ((INF, 1.0), (NAN, 1.0), Finding.NAN),
-        ((INF, 1.0), (INF, 1.0), Finding.NOTHING),
-        ((-INF, 1.0), (-INF, 1.0), Finding.NOTHING),
-        ((INF, 1.0), (-INF, 1.0), Finding.INF),
-        ((1e38, 1.0), (INF, 1.0), Finding.INF),
-        ((INF, 1.0), (1.0, 1.0), Finding.INF),
-        ((-INF, 1.0), (1.0, 1.0), Finding.INF),
-        ((NAN, NAN), (NAN, NAN), Finding.NOTHING),
-        ((INF, 2.0), (INF, 1.0), Finding.VALUES),
-        ((NAN, 2.0), (NAN, 1.0), Finding.VALUES),
+        ((NAN, 1.0), (NAN, 1.0), Mismatch.NOTHING),
+        ((NAN, 1.0), (1.0, 1.0), Mismatch.NAN),
+        ((1.0, 1.0), (NAN, 1.0), Mismatch.NAN),
+        ((0.0, 1.0), (NAN, 1.0), Mismatch.NAN),
+        ((1.0, NAN), (NAN, 1.0), Mismatch.NAN),
+        ((INF, 1.0), (NAN, 1.0), Mismatch.NAN),
+        ((INF, 1.0), (INF, 1.0), Mismatch.NOTHING),
+        ((-INF, 1.0), (-INF, 1.0), Mismatch.NOTHING),
+        ((INF, 1.0), (-INF, 1.0), Mismatch.INF),
+        ((1e38, 1.0), (INF, 1.0), Mismatch.INF),
+        ((INF, 1.0), (1.0, 1.0), Mismatch.INF),
+        ((-INF, 1.0), (1.0, 1.0), Mismatch.INF),
+        ((NAN, NAN), (NAN, NAN), Mismatch.NOTHING),
+        ((INF, 2.0), (INF, 1.0), Mismatch.VALUES),
+        ((NAN, 2.0), (NAN, 1.0), Mismatch.VALUES),
     ],
 )
 def test_what_is_not_finite_must_stand_where_it_stands_in_the_truth(
-    actual: tuple[float, ...], expected: tuple[float, ...], finding: Finding, tolerance: float
+    actual: tuple[float, ...], expected: tuple[float, ...], finding: Mismatch, tolerance: float
 ) -> None:
     judged = judge(f32(*actual), f64(*expected), tolerance)
     assert judged.finding is finding
-    if finding in (Finding.NAN, Finding.INF):
-        assert judged.max_error == INF
-        assert judged.wrong_count >= 1
+    if finding in (Mismatch.NAN, Mismatch.INF):
+        assert judged.max_error is None
+        assert wrong(judged)[0] >= 1
 
 
 def test_one_nan_in_the_truth_does_not_switch_the_comparison_off() -> None:
@@ -213,8 +223,8 @@ def test_one_nan_in_the_truth_does_not_switch_the_comparison_off() -> None:
     actual = torch.zeros(1000, dtype=torch.float32)
     actual[7] = NAN
     judged = judge(actual, expected, 1e-2)
-    assert judged.finding is Finding.VALUES
-    assert judged.wrong_count > 900
+    assert judged.finding is Mismatch.VALUES
+    assert wrong(judged)[0] > 900
 
 
 def test_an_infinity_in_the_truth_does_not_stretch_the_scale() -> None:
@@ -228,15 +238,15 @@ def test_a_truth_beyond_the_range_of_the_dtype_is_answered_by_infinity_alone(tol
     expected = f64(1e6, -1e6, 1.0)  # float16 ends at 65504
     assert judge(expected.to(torch.float16), expected, tolerance).right
     judged = judge(torch.tensor([65504.0, -65504.0, 1.0], dtype=torch.float16), expected, tolerance)
-    assert judged.finding is Finding.INF
-    assert judged.wrong_count == 2
+    assert judged.finding is Mismatch.INF
+    assert wrong(judged)[0] == 2
 
 
 def test_values_beyond_the_dtype_do_not_stretch_the_scale_of_the_others() -> None:
     expected = f64(1e300, 1.0, 1.0)
     judged = judge(f32(INF, 0.0, 0.0), expected, 1e-3)
-    assert judged.finding is Finding.VALUES
-    assert judged.wrong_count == 2
+    assert judged.finding is Mismatch.VALUES
+    assert wrong(judged)[0] == 2
 
 
 # -- integers and booleans ---------------------------------------------------------------------------------------------
@@ -248,13 +258,13 @@ def test_integers_must_be_equal_whatever_the_tolerance() -> None:
     actual = expected.clone()
     actual[999] += 1
     judged = judge(actual, expected, 0.5)
-    assert judged.finding is Finding.VALUES
-    assert (judged.wrong_count, judged.worst_index, judged.max_error) == (1, (999,), INF)
+    assert judged.finding is Mismatch.VALUES
+    assert (wrong(judged)[0], worst(judged), judged.max_error) == (1, (999,), None)
 
 
 def test_integers_are_compared_exactly_beyond_the_bits_of_a_double() -> None:
     judged = judge(torch.tensor([2**60 + 1]), torch.tensor([2**60]), 0)
-    assert judged.finding is Finding.VALUES
+    assert judged.finding is Mismatch.VALUES
     assert f"got {2**60 + 1}, expected {2**60}" in judged.detail
 
 
@@ -285,19 +295,19 @@ def test_the_empty_output_is_right_and_so_is_a_right_scalar(dtype: torch.dtype) 
 
 def test_a_wrong_scalar_has_an_empty_index() -> None:
     judged = judge(torch.tensor(2.0), torch.tensor(1.0, dtype=torch.float64), 1e-3)
-    assert judged.worst_index == ()
+    assert worst(judged) == ()
     assert judged.detail.startswith("y[]: got 2, expected 1, 1e+03 times the error allowed")
 
 
 def test_another_shape_is_not_broadcast() -> None:
     judged = judge(torch.ones(3, 1), torch.ones(3, 3, dtype=torch.float64), 0.5)
-    assert judged.finding is Finding.SHAPE
+    assert judged.finding is Mismatch.SHAPE
     assert judged.detail == "y: shape [3, 1], the lesson declares [3, 3]"
     assert judged.max_error is None
 
 
 def test_an_empty_output_does_not_pass_for_a_full_one() -> None:
-    assert judge(torch.empty(0), torch.ones(3, dtype=torch.float64), 0.5).finding is Finding.SHAPE
+    assert judge(torch.empty(0), torch.ones(3, dtype=torch.float64), 0.5).finding is Mismatch.SHAPE
 
 
 def test_a_strided_output_is_judged_where_its_elements_are() -> None:
@@ -306,15 +316,16 @@ def test_a_strided_output_is_judged_where_its_elements_are() -> None:
     assert not actual.is_contiguous()
     assert judge(actual, expected, 1e-6).right
     actual[4, 1] += 1
-    assert judge(actual, expected, 1e-6).worst_index == (4, 1)
+    assert worst(judge(actual, expected, 1e-6)) == (4, 1)
 
 
 def test_form_names_what_was_given_and_what_is_declared() -> None:
-    assert form("y", (2, 3), "float32", (2, 3), "float32").right
-    shape = form("y", (3, 2), "float32", (2, 3), "float32")
-    assert (shape.finding, shape.detail) == (Finding.SHAPE, "y: shape [3, 2], the lesson declares [2, 3]")
-    dtype = form("y", (2, 3), "float16", (2, 3), "float32")
-    assert (dtype.finding, dtype.detail) == (Finding.DTYPE, "y: dtype float16, the lesson declares float32")
+    given = torch.zeros(2, 3)
+    assert comparator.form("y", given, (2, 3), "float32") is None
+    shape = comparator.form("y", given.t(), (2, 3), "float32")
+    assert shape == Opinion("y", Mismatch.SHAPE, "y: shape [3, 2], the lesson declares [2, 3]")
+    dtype = comparator.form("y", given.half(), (2, 3), "float32")
+    assert dtype == Opinion("y", Mismatch.DTYPE, "y: dtype float16, the lesson declares float32")
 
 
 # -- the sentence ------------------------------------------------------------------------------------------------------
@@ -361,9 +372,9 @@ def test_an_error_beyond_the_tolerance_is_always_found(
     actual = expected.clone()
     actual[index] += scale * (2 * tolerance + 1e-9)
     judged = judge(actual, expected, tolerance)
-    assert judged.finding is Finding.VALUES
-    assert judged.wrong_count == 1
-    assert judged.worst_index == (index,)
+    assert judged.finding is Mismatch.VALUES
+    assert wrong(judged)[0] == 1
+    assert worst(judged) == (index,)
 
 
 @settings(max_examples=60, deadline=None)

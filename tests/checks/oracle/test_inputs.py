@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from aisp.checks import inputs
-from aisp.checks.inputs import BLOCK_ELEMENTS, InputsError, grammar_inputs, made_inputs, subseed, values
+from aisp.checks.oracle import values
+from aisp.checks.oracle.schema import Case as Posed
+from aisp.checks.oracle.schema import subseed
+from aisp.checks.oracle.values import BLOCK_ELEMENTS, InputsError, drawn, inputs_of, made_inputs
 from aisp.kernels.catalog.model import Case, Goal, Needs, Target
 from aisp.kernels.catalog.tensors import parse_tensor
 
@@ -21,7 +23,7 @@ KEY = subseed(7, "a test")
 
 def tensor(line: str, key: tuple[int, int] = KEY, **axes: int) -> torch.Tensor:
     """The tensor that a line of `[inputs]` describes."""
-    return values(parse_tensor("x", line), axes, key)
+    return drawn(parse_tensor("x", line), axes, key)
 
 
 def raw(value: torch.Tensor) -> bytes:
@@ -94,9 +96,9 @@ def test_names_cannot_run_together_in_a_subseed() -> None:
 
 @pytest.mark.parametrize("count", [1, BLOCK_ELEMENTS - 1, BLOCK_ELEMENTS, BLOCK_ELEMENTS + 1, 3 * BLOCK_ELEMENTS + 7])
 def test_the_bytes_do_not_depend_on_how_many_threads_made_them(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aisp.checks.inputs.os.cpu_count", lambda: 16)
+    monkeypatch.setattr("aisp.checks.oracle.values.os.cpu_count", lambda: 16)
     many = tensor("float32 [N] normal", N=count)
-    monkeypatch.setattr("aisp.checks.inputs.os.cpu_count", lambda: 1)
+    monkeypatch.setattr("aisp.checks.oracle.values.os.cpu_count", lambda: 1)
     one = tensor("float32 [N] normal", N=count)
     assert many.shape == (count,)
     assert torch.equal(many, one)
@@ -115,12 +117,11 @@ def test_a_longer_tensor_begins_with_the_whole_blocks_of_a_shorter_one_and_no_bl
 
 
 def test_adding_an_input_shifts_no_other() -> None:
-    alone = grammar_inputs(target_of({"x": "float32 [64] normal"}), Case("default", {}), 5, 0)
-    more = grammar_inputs(
+    alone = inputs_of(target_of({"x": "float32 [64] normal"}), Posed.of_set(Case("default", {}), 0), 5)
+    more = inputs_of(
         target_of({"w": "int64 [9] integers(0, 9)", "x": "float32 [64] normal", "z": "float32 [64] normal"}),
-        Case("default", {}),
+        Posed.of_set(Case("default", {})),
         5,
-        0,
     )
     assert torch.equal(alone["x"], more["x"])
     assert not torch.equal(more["x"], more["z"])
@@ -130,7 +131,7 @@ def test_target_case_set_and_name_each_have_values_of_their_own() -> None:
     lines = {"x": "float32 [64] normal"}
 
     def made(name: str, case: str, seed: int, number: int) -> bytes:
-        return raw(grammar_inputs(target_of(lines, name), Case(case, {}), seed, number)["x"])
+        return raw(inputs_of(target_of(lines, name), Posed.of_set(Case(case, {}), number), seed)["x"])
 
     all_of_them = [
         made("t", "default", 5, 0),
@@ -144,7 +145,7 @@ def test_target_case_set_and_name_each_have_values_of_their_own() -> None:
 
 def test_a_static_input_is_the_same_in_every_set() -> None:
     target = target_of({"x": "float32 [64] normal", "w": "float32 [64] normal static"})
-    first, second = (grammar_inputs(target, Case("default", {}), 5, number) for number in (0, 3))
+    first, second = (inputs_of(target, Posed.of_set(Case("default", {}), number), 5) for number in (0, 3))
     assert torch.equal(first["w"], second["w"])
     assert not torch.equal(first["x"], second["x"])
 
@@ -272,7 +273,7 @@ def spec_of(line: str, **changes: Any) -> Any:
 
 def test_fractions_for_an_integer_dtype_are_refused_with_the_fix() -> None:
     with pytest.raises(InputsError, match=r"x: normal gives fractions, int32 holds none; use integers\(low, high\)"):
-        values(spec_of("float32 [4] normal", dtype="int32"), {}, KEY)
+        drawn(spec_of("float32 [4] normal", dtype="int32"), {}, KEY)
 
 
 def test_an_empty_range_of_integers_is_refused_with_the_fix() -> None:
@@ -282,7 +283,7 @@ def test_an_empty_range_of_integers_is_refused_with_the_fix() -> None:
 
 def test_an_unknown_distribution_is_named() -> None:
     with pytest.raises(InputsError, match="no values are known for distribution 'cauchy'"):
-        values(spec_of("float32 [4] normal", distribution="cauchy"), {}, KEY)
+        drawn(spec_of("float32 [4] normal", distribution="cauchy"), {}, KEY)
 
 
 # -- inputs.py ---------------------------------------------------------------------------------------------------------
@@ -296,9 +297,9 @@ def test_make_gets_the_axes_the_device_and_a_generator_that_is_seeded_the_same_e
         return {"model": torch.randn(8, generator=generator)}
 
     case = target.cases[0]
-    first: Any = made_inputs(target, case, 11, "cpu", make)["model"]
-    again: Any = made_inputs(target, case, 11, "cpu", make)["model"]
-    other: Any = made_inputs(target, case, 12, "cpu", make)["model"]
+    first: Any = made_inputs(target, Posed.of_set(case), 11, "cpu", make)["model"]
+    again: Any = made_inputs(target, Posed.of_set(case), 11, "cpu", make)["model"]
+    other: Any = made_inputs(target, Posed.of_set(case), 12, "cpu", make)["model"]
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
 
@@ -315,7 +316,7 @@ def test_make_gets_the_axes_the_device_and_a_generator_that_is_seeded_the_same_e
 def test_make_must_return_exactly_the_declared_names(returned: object, told: str) -> None:
     target = target_of({"model": "made"})
     with pytest.raises(InputsError, match=rf"make\(\) returned {told}; it must return a dict of \['model'\]"):
-        made_inputs(target, target.cases[0], 1, "cpu", lambda *_: returned)  # type: ignore[arg-type]
+        made_inputs(target, Posed.of_set(target.cases[0]), 1, "cpu", lambda *_: returned)  # type: ignore[arg-type]
 
 
 def test_make_may_not_change_the_axes_of_the_case() -> None:
@@ -325,9 +326,9 @@ def test_make_may_not_change_the_axes_of_the_case() -> None:
         axes["N"] = 1
         return {"model": 0}
 
-    made_inputs(target, target.cases[0], 1, "cpu", make)
+    made_inputs(target, Posed.of_set(target.cases[0]), 1, "cpu", make)
     assert target.cases[0].axes == {"N": 6}
 
 
 def test_the_module_needs_no_torch_to_be_imported() -> None:
-    assert "torch" not in vars(inputs)
+    assert "torch" not in vars(values)

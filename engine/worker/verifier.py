@@ -1,0 +1,335 @@
+"""The verifier's role: makes the inputs from the seed, computes the fp64 reference, judges what workers produced.
+
+Expected values exist in this process alone; it forbids other processes of the same user to read its memory.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import math
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from aisp.checks.oracle import comparator, lint, values
+from aisp.checks.oracle.comparator import Expected, Mismatch, Opinion
+from aisp.checks.oracle.examiner import Examiner
+from aisp.checks.oracle.families import ValueFamily
+from aisp.checks.oracle.schema import Case
+from aisp.checks.oracle.truth import Oracle, same_outputs
+from aisp.checks.registry import TaskFacts
+from aisp.engine.protocol import jobs, reports
+from aisp.engine.worker import tensors
+from aisp.engine.worker.channel import packed
+from aisp.engine.worker.loading import callable_of, import_module
+from aisp.kernels.catalog.model import Flag, Target, TensorSpec
+from aisp.store.outcomes import TolerancePolicy
+
+if TYPE_CHECKING:
+    import torch
+
+PR_SET_DUMPABLE = 4
+LOOKED_AT = 1 << 16  # elements of an output whose figures are taken, evenly spread
+INSPECT_BUDGET_S = 1.0  # for what inspect() lets the reference compute again
+
+
+class Verifier:
+    """Serves the jobs of one run's verifier. See engine.protocol.jobs for each."""
+
+    def __init__(self, job: jobs.Load, target: Target) -> None:
+        import torch
+
+        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+        self._torch = torch
+        self._target = target
+        self._device = job.device
+        self._folder = Path(os.fsdecode(job.folder))
+        reference: Any = callable_of(import_module(self._folder, "reference"), "run")
+        self._reference = reference
+        self._oracle = Oracle(target, reference, job.device)
+        self._inputs: dict[tuple[str, int], dict[str, torch.Tensor]] = {}
+        self._first: dict[str, dict[str, torch.Tensor]] = {}  # set 0 of each case, which other families change
+        self._made: dict[str, dict[str, object]] = {}
+        self._expected: dict[tuple[str, int], tuple[torch.Tensor, ...]] = {}
+        self._pointed: dict[tuple[str, int], dict[str, torch.Tensor]] = {}  # inputs that outputs point into
+        self._families: dict[tuple[str, int], ValueFamily] = {}
+        self._seeds: dict[str, int] = {}
+        self._made_s: dict[str, float] = {}  # making one set of inputs, by case
+        self._took_s: dict[str, float] = {}  # that and the reference, by case
+
+    def pose(self, job: jobs.Pose) -> reports.Posed:
+        """Make a case's inputs, and put them where rungs can read them."""
+        case = Case.of(job.case)
+        if case.name:
+            return self._pose_values(case, job) if case.values else self._pose_set(case, job)
+        posed = self._examiner.pose(case, job.seed, changed=job.changed)
+        if posed.impossible:
+            return reports.Posed(blob=job.blob, possible=posed.impossible)
+        return reports.Posed(blob=tensors.write(job.blob.name, posed.inputs), hashes=posed.hashes, note=posed.note)
+
+    def _pose_set(self, case: Case, job: jobs.Pose) -> reports.Posed:
+        self._seeds[case.name] = job.seed
+        start = time.monotonic()
+        inputs = values.inputs_of(self._target, case, job.seed)
+        self._made_s[case.name] = time.monotonic() - start
+        self._inputs[case.name, case.number] = inputs
+        if case.number == 0:
+            self._first[case.name] = inputs
+        if case.name not in self._made:
+            self._made[case.name] = self._examiner.made(case, job.seed)
+        if not job.later:
+            self.expect(jobs.Expect(case=job.case))
+        static = {spec.name for spec in self._target.inputs if Flag.STATIC in spec.flags}
+        written = {name: t for name, t in inputs.items() if case.number == 0 or name not in static}
+        return reports.Posed(blob=tensors.write(job.blob.name, written))
+
+    def _pose_values(self, case: Case, job: jobs.Pose) -> reports.Posed:
+        """Other kinds of values for a lesson's case."""
+        changes = values.changes_of(self._target, case, job.seed)
+        inputs = dict(self._first[case.name])
+        for name, change in changes.items():
+            inputs[name] = inputs[name].to(self._device, copy=True)
+            change.laid(inputs[name])
+        made = self._made.get(case.name, {})
+        posed = ValueFamily(self._target, self._reference, self._device, case, inputs, made)
+        self._families[case.name, case.number] = posed
+        written: dict[str, torch.Tensor] = {}
+        for name, change in changes.items():
+            if self._target.ranks > 1:  # each takes its part of the whole
+                written[name] = inputs[name]
+            else:
+                written |= {name: change.rows, jobs.places_of(name): change.at}
+        return reports.Posed(blob=tensors.write(job.blob.name, written), note=posed.note)
+
+    def expect(self, job: jobs.Expect) -> reports.Expected:
+        """Compute the reference for a set, in fp64 on this run's device."""
+        case = Case.of(job.case)
+        start = time.monotonic()
+        inputs = self._inputs.pop((case.name, case.number))
+        outputs = self._oracle.at_once(case, inputs, self._made[case.name])
+        judged = self._target.judged.values()
+        self._pointed[case.name, case.number] = {one.of: inputs[one.of] for one in judged if one.of}
+        self._expected[case.name, case.number] = tuple(output.to(self._device) for output in outputs)
+        self._took_s[case.name] = self._made_s.get(case.name, 0.0) + time.monotonic() - start
+        return reports.Expected(nbytes=sum(output.numel() * output.element_size() for output in outputs))
+
+    def judge(self, job: jobs.Judge) -> reports.Judged:
+        """Compare a call's outputs with the truth: a lesson's own sets by the stated tolerances, all else by what the
+        computation allows."""
+        case = Case.of(job.case)
+        # A drawn case may be too large for the device, and is judged in stretches then.
+        outputs = self._arrived(job.outputs, self._device if case.name else "cpu")
+        if case.name and not case.values:
+            known, pointed = self._known(case.name, case.number), self._pointed[case.name, case.number]
+            opinions = comparator.judge(self._target, case, outputs, known, pointed, full=False)
+            found: dict[str, float] = {}
+            for expected, opinion in zip(known, opinions, strict=False):
+                if not opinion.finding.of_form and expected.name not in self._target.judged:
+                    found |= figures(expected.name, outputs[expected.name], expected.value)
+            return _judged(TolerancePolicy.STATED, opinions, figures=found)
+        if case.name:
+            opinions = self._families[case.name, case.number].judge(outputs)
+            return _judged(TolerancePolicy.DERIVED, opinions)
+        opinions = self._examiner.judge(case, job.seed, job.rung, outputs, changed=job.changed)
+        relative: dict[str, float] = {}
+        for opinion, output in zip(opinions, outputs.values(), strict=False):
+            if opinion.relative is not None and output.is_floating_point():
+                dtype = str(output.dtype).removeprefix("torch.")
+                relative[dtype] = max(relative.get(dtype, 0.0), opinion.relative)
+        return _judged(
+            TolerancePolicy.DERIVED,
+            opinions,
+            outputs=[reports.JudgedOutput(**_told(opinion)) for opinion in opinions],
+            relative_error=relative,
+            naive=self._examiner.naive(case, outputs) if job.naive else {},
+        )
+
+    def _known(self, case: str, set_index: int) -> tuple[Expected, ...]:
+        """What a set's outputs must be, with the errors that the stated tolerances allow."""
+        truth = zip(self._target.outputs, self._expected[case, set_index], strict=True)
+        return comparator.stated(self._target, (Expected(spec.name, value, spec.dtype, None) for spec, value in truth))
+
+    def _arrived(self, blob: jobs.Blob, device: str) -> dict[str, torch.Tensor]:
+        """Outputs by name. Copies: the worker could still write into the shared file."""
+        names = [slot.name for slot in blob.slots]
+        return {name: view.to(device, copy=True) for name, view in zip(names, tensors.read(blob), strict=True)}
+
+    @functools.cached_property
+    def _examiner(self) -> Examiner:
+        make: Any = None
+        if any(spec.made for spec in self._target.inputs):
+            make = callable_of(import_module(self._folder, "inputs"), "make")
+        return Examiner(self._target, self._reference, make, self._device)
+
+    def lint_task(self, job: jobs.LintTask) -> reports.Linted:
+        """What careless answers would pass on a posed case, and which inputs matter."""
+        return reports.Linted(facts=lint.facts(self._examiner, self._target, Case.of(job.case), job.seed))
+
+    # -- the task itself -------------------------------------------------------------------------------------------
+
+    def inspect(self) -> reports.TaskInspected:
+        """What the task is like; what could not be found within INSPECT_BUDGET_S is None."""
+        return reports.TaskInspected(facts=packed(self.task_facts()))
+
+    def task_facts(self) -> TaskFacts:
+        """What the comparator takes for right, and what asking the reference again tells."""
+        timed = self._timed()
+        if timed is None:
+            return TaskFacts()
+        truth = self._expected[timed, 0]
+        outputs = list(zip(self._target.outputs, truth, strict=True))
+        several = [(spec, want) for spec, want in outputs if want.numel() != 1]
+        constant = all(self._accepts(spec, want, lint.means(want)) for spec, want in several)
+        sets = [found for (case, _), found in self._expected.items() if case == timed]
+        constant_told = not constant or len(several) == len(outputs) or len(sets) > 1
+        return msgspec.structs.replace(
+            self._probed(),
+            zeros_pass=all(self._accepts(spec, want, self._torch.zeros_like(want)) for spec, want in outputs),
+            half_pass=all(self._accepts(spec, want, lint.half(want)) for spec, want in several) if several else None,
+            constant_pass=constant and self._one_number_fits(sets) if constant_told else None,
+        )
+
+    def _one_number_fits(self, sets: Sequence[tuple[torch.Tensor, ...]]) -> bool:
+        """Whether, for each output that is a single number, its mean over the input sets passes for all of them."""
+        for index, spec in enumerate(self._target.outputs):
+            numbers = [truth[index] for truth in sets]
+            if numbers[0].numel() == 1:
+                constants = lint.means(self._torch.stack(numbers))
+                if not all(self._accepts(spec, *pair) for pair in zip(numbers, constants, strict=True)):
+                    return False
+        return True
+
+    def _timed(self) -> str | None:
+        """The case that was given the most sets, the first of several."""
+        cases = [case for case, _ in self._expected]
+        found = max(dict.fromkeys(cases), key=cases.count, default=None)
+        return found if found is not None and (found, 0) in self._expected else None
+
+    def _accepts(self, spec: TensorSpec, truth: torch.Tensor, answer: torch.Tensor) -> bool:
+        """Whether the comparator takes an answer, rounded to the output's dtype, for the truth."""
+        dtype: torch.dtype = getattr(self._torch, spec.dtype)
+        (known,) = comparator.stated(self._target, [Expected(spec.name, truth, spec.dtype, None)])
+        return comparator.compare(known, answer.to(dtype), full=False).right
+
+    def _probed(self) -> TaskFacts:
+        """What asking the reference again tells, on the cheapest case that it has answered."""
+        started = time.monotonic()
+        usable = [name for name in self._took_s if (name, 0) in self._expected]
+        if not usable:
+            return TaskFacts()
+        name = min(usable, key=self._took_s.__getitem__)
+        each_s = self._took_s[name]
+        if each_s > INSPECT_BUDGET_S / 2:
+            return TaskFacts()
+        case, seed = Case.of_set(self._target.case(name)), self._seeds[name]
+        inputs = values.inputs_of(self._target, case, seed)
+        again = self._referred(case, inputs)
+        facts = TaskFacts(probed=name, reference_repeats=same_outputs(again, self._expected[name, 0]))
+        if not facts.reference_repeats:
+            return facts  # then a difference says nothing about the inputs
+        others = values.inputs_of(self._target, case, seed ^ 1)
+        unused: list[str] = []
+        for spec in self._target.inputs:
+            if spec.made or self._torch.equal(inputs[spec.name], others[spec.name]):
+                continue  # nothing to change it to
+            if time.monotonic() - started + each_s > INSPECT_BUDGET_S:
+                return facts
+            changed = self._referred(case, {**inputs, spec.name: others[spec.name]})
+            # Some values hide others (at position 0 no query matters): it must be so for several.
+            if same_outputs(changed, again) and all(
+                self._ignores(case, seed ^ other, spec.name) for other in (2, 4, 8)
+            ):
+                unused.append(spec.name)
+        return msgspec.structs.replace(facts, unused_inputs=unused)
+
+    def _ignores(self, case: Case, seed: int, name: str) -> bool:
+        """Whether the reference gives the same for other values of one input."""
+        inputs, others = (values.inputs_of(self._target, case, each) for each in (seed, seed ^ 1))
+        one = self._referred(case, inputs)
+        return same_outputs(one, self._referred(case, {**inputs, name: others[name]}))
+
+    def _referred(self, case: Case, inputs: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        outputs = self._oracle.at_once(case, inputs, self._made[case.name])
+        return tuple(output.to(self._device) for output in outputs)
+
+
+def _worst(opinions: Sequence[Opinion]) -> float | None:
+    """The worst error over all outputs; None where one is wrong beyond any number, and where none was compared."""
+    if any(opinion.max_error is None and not opinion.right for opinion in opinions):
+        return None
+    return max((opinion.max_error for opinion in opinions if opinion.max_error is not None), default=None)
+
+
+def _judged(policy: TolerancePolicy, opinions: Sequence[Opinion], **more: Any) -> reports.Judged:
+    bad = next((opinion for opinion in opinions if not opinion.right), None)
+    return reports.Judged(
+        policy=policy,
+        right=bad is None,
+        finding=bad.finding if bad else Mismatch.NOTHING,
+        detail=bad.detail if bad else "",
+        max_error=_worst(opinions),
+        **more,
+    )
+
+
+def _told(opinion: Opinion) -> dict[str, Any]:
+    """An opinion as it travels."""
+    plain = opinion.plain()
+    wanted = reports.JudgedOutput.__struct_fields__
+    return {name: value for name, value in plain.items() if name in wanted} | {"finding": str(opinion.finding)}
+
+
+def figures(name: str, actual: torch.Tensor, truth: torch.Tensor) -> dict[str, float]:
+    """Figures of one output that checks read (ArmFacts.compared), keyed "name.what"; {} for an empty output.
+
+    Taken over at most LOOKED_AT elements, evenly spread; `_truth` stands for the truth rounded to the output's dtype.
+
+        count: elements looked at.
+        zero, zero_truth, nan, nan_truth: shares of them.
+        dropped: share that is exactly zero where the truth is above 1/1000 of its RMS.
+        rms_error: RMS of the difference over the RMS of the truth, finite elements only.
+        subnormal, subnormal_truth: shares below the least normal number of the output's dtype, zeros not counted.
+        fp16, bf16, fp32, fp16_truth ...: shares of the finite elements other than zero that are exactly representable
+            in that dtype, where the output's is wider.
+    """
+    import torch  # only verifiers judge
+
+    count = actual.numel()
+    if not count:
+        return {}
+    step = max(1, count // LOOKED_AT)
+    got, want = actual.reshape(-1)[::step], truth.reshape(-1)[::step]
+    if not actual.dtype.is_floating_point:
+        shares = {"count": float(got.numel()), "zero": _share(got == 0), "zero_truth": _share(want == 0)}
+        return {f"{name}.{what}": value for what, value in shares.items()}
+    rounded = want.to(actual.dtype)
+    tiny = torch.finfo(actual.dtype).tiny
+    # In fp64 every one of these dtypes is exact, and all operators exist.
+    wide, exact = got.to(torch.float64), rounded.to(torch.float64)
+    found = {"count": float(got.numel())}
+    for suffix, numbers in (("", wide), ("_truth", exact)):
+        size = numbers.abs()
+        found[f"nan{suffix}"] = _share(torch.isnan(numbers))
+        found[f"zero{suffix}"] = _share(numbers == 0)
+        found[f"subnormal{suffix}"] = _share((size > 0) & (size < tiny))
+        solid = numbers[torch.isfinite(numbers) & (size > 0)]
+        if actual.dtype.itemsize >= 4 and solid.numel():
+            dtypes = [("fp16", torch.float16), ("bf16", torch.bfloat16)]
+            for what, narrow in dtypes + [("fp32", torch.float32)] * (actual.dtype.itemsize > 4):
+                found[f"{what}{suffix}"] = _share(solid.to(narrow).to(torch.float64) == solid)
+    both = torch.isfinite(wide) & torch.isfinite(exact)
+    truly = want.to(torch.float64)
+    scale = float(truly[both].square().mean().sqrt()) if bool(both.any()) else 0.0
+    if scale > 0 and math.isfinite(scale):
+        found["rms_error"] = float((wide[both] - truly[both]).square().mean().sqrt()) / scale
+        found["dropped"] = _share((wide == 0) & (exact.abs() > max(scale * 1e-3, tiny)))
+    return {f"{name}.{what}": value for what, value in found.items() if math.isfinite(value)}
+
+
+def _share(mask: torch.Tensor) -> float:
+    return float(mask.sum()) / max(mask.numel(), 1)
