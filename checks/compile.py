@@ -200,7 +200,7 @@ def new_code(arm: ArmFacts, run: RunFacts) -> Answer:
 
 
 def _rare(compiled: list[int], samples: int) -> str:
-    return f"{sum(compiled)} of {samples} samples compiled something: a first meeting, no habit"
+    return f"{sum(compiled)} of {samples} samples compiled something: seen for the first time, no habit"
 
 
 # -- switches ----------------------------------------------------------------------------------------------------------

@@ -66,7 +66,7 @@ def pairs(per_sample_ms: float) -> int:
     return min(max(int(PAIRS_MS / max(2 * per_sample_ms, 1e-3)), least), most)
 
 
-def without_first(held_out: reports.Surprised) -> reports.Surprised:
+def without_first(held_out: reports.HeldOutTimes) -> reports.HeldOutTimes:
     """Without the pair whose new values are known ones but for one element of every input.
 
     They are judged and not timed: who computes only what changed since the last call is as quick on them as on known
@@ -75,7 +75,7 @@ def without_first(held_out: reports.Surprised) -> reports.Surprised:
     return msgspec.structs.replace(held_out, seen_ms=held_out.seen_ms[1:], unseen_ms=held_out.unseen_ms[1:])
 
 
-def together(found: Sequence[reports.Surprised], judged: int, crowding: float = 1.0) -> HeldOut:
+def together(found: Sequence[reports.HeldOutTimes], judged: int, crowding: float = 1.0) -> HeldOut:
     """What one replica did on held-out inputs; neighbours lengthened its time by the factor `crowding`."""
     return HeldOut(
         seen_ms=tuple(ms for some in found for ms in some.seen_ms),

@@ -128,7 +128,7 @@ class Ranks:
                     fingerprint=[number for report in found for number in report.fingerprint],
                     peak_bytes=max(peaks, default=None),
                 )
-            case reports.Surprised():
+            case reports.HeldOutTimes():
                 return msgspec.structs.replace(
                     first,
                     seen_ms=_slowest(report.seen_ms for report in found),

@@ -448,7 +448,7 @@ class Execution:
             without=sorted(plan.without),
             deep=plan.naive and replica == 0,
             ranks=plan.target.ranks if shared else 1,
-            meeting=self._rendezvous() if shared else "",
+            rendezvous=self._rendezvous() if shared else "",
             caches=list(caches),
         )
 
@@ -759,11 +759,11 @@ class Execution:
         await self._verify_last(arm)
         child, case, patience_s = self._child(arm), self.plan.case.name, self._services.limits.progress_s
         arm.sustained.append(await challenges.sustain(arm, child, case, replica, patience_s))
-        found: list[reports.Surprised] = []
+        found: list[reports.HeldOutTimes] = []
         crowding = 1.0
         for position, (number, like) in enumerate(self._held_out_sets(replica)):
             count = challenges.pairs(arm.per_sample_ms) + (like is not None) if position == 0 else 1
-            job = jobs.Surprise(
+            job = jobs.HeldOut(
                 case=case,
                 blob=self._inputs[case, number],
                 seen=[random.randrange(self.plan.rule.input_sets) for _ in range(count)],
@@ -771,7 +771,7 @@ class Execution:
                 outputs=self._outputs_of(arm),
             )
             with contention.Crowd(child.pid) as crowd:
-                answer = await ask(child, job, reports.Surprised, patience_s, arm.name)
+                answer = await ask(child, job, reports.HeldOutTimes, patience_s, arm.name)
             crowding = max(crowding, crowd.factor)
             await self._judge_outputs(arm, case, number, answer.outputs, "output.fresh_values")
             found.append(challenges.without_first(answer) if like is not None else answer)
@@ -791,8 +791,8 @@ class Execution:
         """Judge the outputs of the last timed call in full."""
         last = await ask(
             self._child(arm),
-            jobs.Surrender(outputs=self._outputs_of(arm)),
-            reports.Surrendered,
+            jobs.FetchLast(outputs=self._outputs_of(arm)),
+            reports.LastOutputs,
             self._services.limits.progress_s,
             arm.name,
         )
@@ -854,7 +854,7 @@ class Execution:
             baseline=base.name,
             rung=rung.name,
             ranks=self.plan.target.ranks,
-            meeting=self._rendezvous() if self.plan.target.ranks > 1 else "",
+            rendezvous=self._rendezvous() if self.plan.target.ranks > 1 else "",
         )
         try:
             child = await self._for_all_ranks(lambda: self._services.pool.take(interpret=self._interpreted))

@@ -55,7 +55,7 @@ class Load(Job, tag="load", frozen=True, kw_only=True):
         without: ids of checks (checks.registry) whose sensors and defences are left out on request.
         deep: sensors may take seconds (a trace by CUPTI).
         rank, ranks: this process among those of the arm (engine.ranks).
-        meeting: a path that no file has yet, where they find one another; its folder is theirs to write to.
+        rendezvous: a path that no file has yet, where they find one another; its folder is theirs to write to.
         caches: for every rank the path of the folder where compilers keep what they make, none for the process's own.
     """
 
@@ -69,7 +69,7 @@ class Load(Job, tag="load", frozen=True, kw_only=True):
     deep: bool = False
     rank: int = 0
     ranks: int = 1
-    meeting: str = ""
+    rendezvous: str = ""
     caches: list[bytes] = []
 
 
@@ -196,7 +196,7 @@ class Sustain(Job, tag="sustain", frozen=True, kw_only=True):
     calls: int
 
 
-class Surprise(Job, tag="surprise", frozen=True, kw_only=True):
+class HeldOut(Job, tag="held_out", frozen=True, kw_only=True):
     """Worker: time samples on values that this process has not seen, each right after one on values that it has.
 
     The first unseen values are `blob`'s, and that sample's outputs go into `outputs` whole; further ones are mixed from
@@ -225,7 +225,7 @@ class Naive(Job, tag="naive", frozen=True, kw_only=True):
     Attributes:
         sets: one set of the case's inputs, as for TakeInputs.
         baseline, rung: modules; both are imported into this one process.
-        rank, ranks, meeting, caches: as for Load.
+        rank, ranks, rendezvous, caches: as for Load.
     """
 
     folder: bytes
@@ -239,11 +239,11 @@ class Naive(Job, tag="naive", frozen=True, kw_only=True):
     rung: str
     rank: int = 0
     ranks: int = 1
-    meeting: str = ""
+    rendezvous: str = ""
     caches: list[bytes] = []
 
 
-class Surrender(Job, tag="surrender", frozen=True, kw_only=True):
+class FetchLast(Job, tag="fetch_last", frozen=True, kw_only=True):
     """Worker: write the outputs of the last timed call, as they are now, into the blob."""
 
     outputs: Blob
@@ -305,10 +305,10 @@ AnyJob: TypeAlias = (
     | Group
     | Measure
     | Sustain
-    | Surprise
+    | HeldOut
     | Inspect
     | Naive
-    | Surrender
+    | FetchLast
     | Try
     | LintTask
     | PlanPeak

@@ -146,7 +146,7 @@ class Sustained(Report, tag="sustained", frozen=True, kw_only=True):
     calls: int
 
 
-class Surprised(Report, tag="surprised", frozen=True, kw_only=True):
+class HeldOutTimes(Report, tag="held_out_times", frozen=True, kw_only=True):
     """Pairs of samples, times per call; the outputs of the first unseen one lie in the blob."""
 
     seen_ms: list[float]
@@ -193,7 +193,7 @@ class NaiveMeasured(Report, tag="naive_measured", frozen=True, kw_only=True):
     note: str = ""
 
 
-class Surrendered(Report, tag="surrendered", frozen=True, kw_only=True):
+class LastOutputs(Report, tag="last_outputs", frozen=True, kw_only=True):
     """The last timed call's outputs, and the set it ran on (-1: nothing was timed)."""
 
     outputs: Blob
@@ -329,11 +329,11 @@ AnyReport: TypeAlias = (
     | Grouped
     | Samples
     | Sustained
-    | Surprised
+    | HeldOutTimes
     | Inspected
     | TaskInspected
     | NaiveMeasured
-    | Surrendered
+    | LastOutputs
     | Posed
     | Tried
     | Judged

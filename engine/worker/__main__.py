@@ -94,7 +94,7 @@ def take_role(place: Place, job: jobs.Load | jobs.Naive) -> None:
 
     own = [] if isinstance(job, jobs.Load) and job.module == "reference" else [os.fsdecode(job.folder)]
     if job.ranks > 1:
-        shared = os.path.dirname(job.meeting)  # noqa: PTH120  a word of a message
+        shared = os.path.dirname(job.rendezvous)  # noqa: PTH120  a word of a message
         os.environ["TMPDIR"] = shared  # torch's symmetric memory leaves its sockets there
         tempfile.tempdir = None
         own.append(shared)
@@ -327,11 +327,11 @@ def answer_arm(channel: Channel, arm: Arm, job: jobs.AnyJob) -> None:
         case jobs.Measure():
             for batch in arm.measure(job):
                 channel.send(batch)
-        case jobs.Surrender():
+        case jobs.FetchLast():
             channel.send(arm.last_outputs(job))
         case jobs.Sustain():
             channel.send(arm.sustain(job))
-        case jobs.Surprise():
+        case jobs.HeldOut():
             channel.send(arm.held_out(job))
         case jobs.Inspect():
             channel.send(arm.inspect())

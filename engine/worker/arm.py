@@ -185,7 +185,7 @@ class Arm:
         self._site = registry.Site(
             job.device, self._folder, target, target.rung(job.module), self._without, job.deep, writable=tuple(own)
         )
-        self._ranks = Ranks(job.rank, job.ranks, job.meeting, job.device)  # decides which GPU is this process's
+        self._ranks = Ranks(job.rank, job.ranks, job.rendezvous, job.device)  # decides which GPU is this process's
         self._sensors = _Sensors(self._site)
         self._sensors.call("before_import")
         module = import_module(self._folder, job.module)
@@ -687,7 +687,7 @@ class Arm:
         self._synchronize()
         return reports.Sustained(calls=job.calls)
 
-    def held_out(self, job: jobs.Surprise) -> reports.Surprised:
+    def held_out(self, job: jobs.HeldOut) -> reports.HeldOutTimes:
         """Take samples on held-out values, each after one on known values."""
         bound = self._bound[job.case]
         calls = self._grouped.launches.calls
@@ -710,9 +710,9 @@ class Arm:
                 self._last = None
         finally:
             gc.enable()
-        return reports.Surprised(seen_ms=seen_ms, unseen_ms=unseen_ms, outputs=blob)
+        return reports.HeldOutTimes(seen_ms=seen_ms, unseen_ms=unseen_ms, outputs=blob)
 
-    def _unseen(self, bound: _Bound, job: jobs.Surprise, number: int) -> dict[int, torch.Tensor]:
+    def _unseen(self, bound: _Bound, job: jobs.HeldOut, number: int) -> dict[int, torch.Tensor]:
         """The sets of values for the pairs: the blob's values first, then known sets mixed element by element and moved
         round.
         """
@@ -753,12 +753,12 @@ class Arm:
         self._synchronize()
         return returned
 
-    def last_outputs(self, job: jobs.Surrender) -> reports.Surrendered:
+    def last_outputs(self, job: jobs.FetchLast) -> reports.LastOutputs:
         """Hand over what the last timed call left behind."""
         if self._last is None:
-            return reports.Surrendered(outputs=job.outputs, set_index=-1)
+            return reports.LastOutputs(outputs=job.outputs, set_index=-1)
         number, outputs = self._last
-        return reports.Surrendered(outputs=self._hand_over(outputs, job.outputs.name), set_index=number)
+        return reports.LastOutputs(outputs=self._hand_over(outputs, job.outputs.name), set_index=number)
 
     def done(self) -> reports.Done:
         """Report what was sent in all, and end compile helpers first: left alone, they keep the process for seconds."""

@@ -49,7 +49,7 @@ def _evaluate(job: jobs.Naive) -> reports.NaiveMeasured:
     target = catalog.load_target(folder, root=Path(os.fsdecode(job.root)), chapter=job.chapter)
     if not isinstance(target, Target):
         raise RuntimeError("; ".join(str(problem) for problem in target))
-    ranks = Ranks(job.rank, job.ranks, job.meeting, job.device)
+    ranks = Ranks(job.rank, job.ranks, job.rendezvous, job.device)
     base_module = import_module(folder, job.baseline)
     inputs = _inputs(job, target, folder, ranks)
     base = _callable(base_module, inputs)

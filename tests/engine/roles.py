@@ -486,7 +486,7 @@ def tell_batches(root: Path) -> dict[str, Any]:
         "small": told(ready("optimized"), free_bytes=room_for_three),
         "alone_again": told(graph, "single"),
     }
-    result["last_right"] = play.verdict(prepared.last_outputs(jobs.Surrender(outputs=blob())).outputs, 0).right
+    result["last_right"] = play.verdict(prepared.last_outputs(jobs.FetchLast(outputs=blob())).outputs, 0).right
     on_cpu = play.arm("optimized")
     play.warm(on_cpu)
     result["cpu"] = told(on_cpu)
@@ -586,7 +586,7 @@ def tell_samples(root: Path) -> dict[str, Any]:
             book.take(batch, replica=7)
     done = arm.done()
     arms.check_done(book, done, wall_ms=1e6)
-    last = arm.last_outputs(jobs.Surrender(outputs=blob()))
+    last = arm.last_outputs(jobs.FetchLast(outputs=blob()))
     log = book.samples
     return {
         "early": early["summary"],
@@ -610,7 +610,7 @@ def tell_nothing_timed(root: Path) -> dict[str, Any]:
     play = Play(root, {})
     arm = play.arm()
     done = arm.done()
-    return {"set": arm.last_outputs(jobs.Surrender(outputs=blob())).set_index, "samples": done.samples}
+    return {"set": arm.last_outputs(jobs.FetchLast(outputs=blob())).set_index, "samples": done.samples}
 
 
 def tell_the_last_output_as_it_is_now(root: Path) -> dict[str, Any]:
@@ -634,7 +634,7 @@ def spoil():
     play.warm(arm)
     play.measure(arm, [0, 1])
     arm._run.__globals__["spoil"]()
-    last = arm.last_outputs(jobs.Surrender(outputs=blob()))
+    last = arm.last_outputs(jobs.FetchLast(outputs=blob()))
     return {"set": last.set_index, "right": play.verdict(last.outputs, 1).right}
 
 
@@ -839,7 +839,7 @@ def tell_held_out(root: Path) -> dict[str, Any]:
             play.execute(arm, number)
         play.warm(arm)
         play.measure(arm, [0, 1])
-        job = jobs.Surprise(case="default", blob=made, seen=[0, 1, 0], shifts=[3, 5], outputs=blob())
+        job = jobs.HeldOut(case="default", blob=made, seen=[0, 1, 0], shifts=[3, 5], outputs=blob())
         found = arm.held_out(job)
         told[name] = {
             "right": play.verdict(found.outputs, 7).right,

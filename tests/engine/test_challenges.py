@@ -117,14 +117,14 @@ def test_as_many_pairs_as_fit_into_their_time() -> None:
 
 
 def test_pairs_of_several_held_out_sets_are_one_replicas() -> None:
-    one = reports.Surprised(seen_ms=[1.0, 2.0], unseen_ms=[3.0, 4.0], outputs=jobs.Blob(name=""))
-    other = reports.Surprised(seen_ms=[5.0], unseen_ms=[6.0], outputs=jobs.Blob(name=""))
+    one = reports.HeldOutTimes(seen_ms=[1.0, 2.0], unseen_ms=[3.0, 4.0], outputs=jobs.Blob(name=""))
+    other = reports.HeldOutTimes(seen_ms=[5.0], unseen_ms=[6.0], outputs=jobs.Blob(name=""))
     found = challenges.together([one, other], 2)
     assert (found.seen_ms, found.unseen_ms, found.judged) == ((1.0, 2.0, 5.0), (3.0, 4.0, 6.0), 2)
 
 
 def test_what_is_new_but_for_one_element_is_not_timed() -> None:
-    one = reports.Surprised(seen_ms=[1.0, 2.0], unseen_ms=[0.1, 4.0], outputs=jobs.Blob(name="y"))
+    one = reports.HeldOutTimes(seen_ms=[1.0, 2.0], unseen_ms=[0.1, 4.0], outputs=jobs.Blob(name="y"))
     left = challenges.without_first(one)
     assert (left.seen_ms, left.unseen_ms, left.outputs) == ([2.0], [4.0], one.outputs)
 

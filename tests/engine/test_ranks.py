@@ -153,8 +153,8 @@ async def test_memory_and_waiting_are_those_of_the_rank_with_most() -> None:
     prepared = await together(*(reports.Prepared(prepare_ms=ms, for_buffers=False) for ms in (900.0, 20.0)))
     assert prepared.prepare_ms == 900.0
     held_out = await together(
-        reports.Surprised(seen_ms=[1.0, 4.0], unseen_ms=[2.0, 2.0], outputs=BLOB),
-        reports.Surprised(seen_ms=[3.0, 2.0], unseen_ms=[1.0, 9.0], outputs=BLOB),
+        reports.HeldOutTimes(seen_ms=[1.0, 4.0], unseen_ms=[2.0, 2.0], outputs=BLOB),
+        reports.HeldOutTimes(seen_ms=[3.0, 2.0], unseen_ms=[1.0, 9.0], outputs=BLOB),
     )
     assert (held_out.seen_ms, held_out.unseen_ms) == ([3.0, 4.0], [2.0, 9.0])
     warmed = [
@@ -184,13 +184,15 @@ async def test_every_rank_gets_the_same_job_and_loads_as_the_rank_that_it_is() -
     loaded = reports.Loaded(import_ms=1.0)
     scripted = [Scripted(loaded, reports.Sustained(calls=2)) for _ in range(3)]
     ranks = ranks_of(*scripted)
-    load = jobs.Load(folder=b"f", root=b"r", chapter="c", target_id="t", module="m", device="cpu", ranks=3, meeting="p")
+    load = jobs.Load(
+        folder=b"f", root=b"r", chapter="c", target_id="t", module="m", device="cpu", ranks=3, rendezvous="p"
+    )
     assert await ranks.ask(load, PATIENCE_S) == loaded
     assert await ranks.ask(jobs.Sustain(case="cpu", calls=2), PATIENCE_S) == reports.Sustained(calls=2)
     assert [cast("jobs.Load", one.asked[0]).rank for one in scripted] == [0, 1, 2]
-    assert {(cast("jobs.Load", one.asked[0]).ranks, cast("jobs.Load", one.asked[0]).meeting) for one in scripted} == {
-        (3, "p")
-    }
+    assert {
+        (cast("jobs.Load", one.asked[0]).ranks, cast("jobs.Load", one.asked[0]).rendezvous) for one in scripted
+    } == {(3, "p")}
     assert [one.asked[1] for one in scripted] == [jobs.Sustain(case="cpu", calls=2)] * 3
 
 

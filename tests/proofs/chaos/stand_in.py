@@ -97,11 +97,11 @@ class StandIn:
                 for _ in range(job.calls):
                     call_ms()
                 return reports.Sustained(calls=job.calls)
-            case jobs.Surprise():
+            case jobs.HeldOut():
                 times = [call_ms() for _ in job.seen]
-                return reports.Surprised(seen_ms=times, unseen_ms=times, outputs=fill(job.outputs))
-            case jobs.Surrender():
-                return reports.Surrendered(outputs=fill(job.outputs), set_index=0)
+                return reports.HeldOutTimes(seen_ms=times, unseen_ms=times, outputs=fill(job.outputs))
+            case jobs.FetchLast():
+                return reports.LastOutputs(outputs=fill(job.outputs), set_index=0)
             case jobs.Inspect() if self._verifies:
                 return reports.TaskInspected(facts=packed(TaskFacts()))
             case jobs.Inspect():
