@@ -21,9 +21,8 @@ from aisp.store.text import clean
 log = logging.getLogger("aisp.pool")
 
 MOST_FAILED_STARTS = 2  # in a row
-TELL_AFTER_S = paths.positive_setting(
-    "AISP_TELL_AFTER_S", 15.0
-)  # after which a slow start is reported, and between reports
+# After which a slow start is reported, and between reports.
+TELL_AFTER_S = paths.positive_setting("AISP_TELL_AFTER_S", 15.0)
 AHEAD_EACH = 2  # processes that each spare processor starts ahead: in about the time that the arms of a replica compile
 
 

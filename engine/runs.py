@@ -28,7 +28,7 @@ from aisp.checks.evaluation import Elsewhere
 from aisp.checks.oracle.comparator import Mismatch
 from aisp.checks.oracle.schema import Case as PosedCase
 from aisp.checks.registry import Refusal, TaskFacts
-from aisp.engine import challenges, contention, environment, facts, gate, paths, snapshots, verdicts
+from aisp.engine import challenges, contention, environment, facts, gate, paths, snapshots, statistics, verdicts
 from aisp.engine.arena import Arena
 from aisp.engine.arms import TWIN_SUFFIX, Arm, ArmEnd, Limits, ask, check_done, tail
 from aisp.engine.caches import Caches, RunCaches
@@ -176,6 +176,7 @@ class Execution:
         self._steps: list[records.Step] = []
         self._readings = Readings()
         self._flags: list[str] = []
+        self._replicas = 0  # taken
         self._environment = ""
         self._ready: reports.Ready | None = None
         self._base_ms: float | None = None  # the first baseline's time
@@ -310,15 +311,44 @@ class Execution:
                 groups = [taking_part] if taking_part else []
             else:
                 groups = [[arm] for arm in self._turns.in_order(taking_part, replica)]
+            over = False
             for arms in groups:
-                last = replica + 1 == self.plan.rule.replicas and arms is groups[-1]
-                await self._replica(arms, replica, last=last)
+                over = await self._replica(arms, replica, closing=arms is groups[-1])
+            self._replicas = replica + 1
+            if over:
+                if self._replicas < self.plan.rule.replicas:
+                    self._flags.append(f"decided after {self._replicas} of {self.plan.rule.replicas} replicas")
+                break
         await self._ask_naively()
         self._task_facts = await self._about_the_task()
 
-    async def _replica(self, taking_part: list[Arm], replica: int, *, last: bool) -> None:
-        """One fresh process per arm: verified, warmed up, measured in turns, and thrown away."""
+    def _over(self, replica: int) -> bool:
+        """Whether this replica is the run's last: there are no more, or its look finds every comparison decided."""
+        rule = self.plan.rule
+        if replica + 1 >= rule.replicas:
+            return True
+        if not any(look.replicas == replica + 1 for look in rule.looks):
+            return False
+        return verdicts.decided(self._compared(statistics.RESAMPLES))
+
+    def _compared(self, draws: int | None = None) -> list[records.Comparison]:
+        """The comparisons as they stand; with fewer draws while the run goes on, unless told how many."""
+        rule = self.plan.rule
+        return verdicts.comparisons(
+            self._arms, quick=self.plan.record.quick, interleaved=rule.interleaved, looks=rule.looks, draws=draws
+        )
+
+    async def _replica(self, taking_part: list[Arm], replica: int, *, closing: bool) -> bool:
+        """One fresh process per arm: verified, warmed up, measured in turns, and thrown away.
+
+        Args:
+            closing: no other arms are taken in this replica.
+
+        Returns:
+            Whether the run has all that it needs.
+        """
         plan = self.plan
+        last = closing and replica + 1 == plan.rule.replicas
         self._folder = await asyncio.to_thread(
             snapshots.lay_out, self._services.snapshots_dir, plan.record.snapshot, plan.target.name, plan.files
         )
@@ -334,11 +364,10 @@ class Execution:
             processes = [self._judge, *(arm.child for arm in taking_part)]
             await self._services.ownership.begin({process.pid for process in processes if process is not None})
         if last:
-            self._services.pool.expect(
-                0
-            )  # the next job's processes start behind the last sample, which would wait for them
+            # The next job's processes start behind the last sample, which would wait for them.
+            self._services.pool.expect(0)
         else:
-            self._expect_processes(taking_part, max(1, plan.rule.replicas - replica - 1))
+            self._expect_processes(taking_part, max(1, plan.rule.until_look(replica + 1) - replica - 1))
         self._prepare_held_out(replica)
         # Compiling and verifying side by side: nothing is timed yet.
         await self._each(taking_part, lambda arm: self._verify(arm, gate=replica == 0))
@@ -362,10 +391,11 @@ class Execution:
                     for arm in timed:
                         if arm.running:
                             await self._guarded(arm, lambda a: self._challenge(a, replica))
-        if last:
+        over = closing and await asyncio.to_thread(self._over, replica)
+        if over:
             self._expect_processes(taking_part, 0)
             self._services.pool.end_run()
-        elif replica + 1 < plan.rule.replicas and any(arm.running for arm in timed):
+        elif closing and any(arm.running for arm in timed):
             self._prepare_held_out(replica + 1)
         if replica == 0:
             # One after the other: what one process holds at the timed shape twice, several may not.
@@ -374,6 +404,7 @@ class Execution:
                     await self._guarded(arm, self._try_more)
         await self._each(taking_part, self._finish_process)
         await self._report()
+        return over
 
     def _expect_processes(self, arms: Sequence[Arm], replicas: int) -> None:
         """Start the processes of later replicas ahead, while the arms of this one compile.
@@ -955,10 +986,7 @@ class Execution:
 
     def _figures(self) -> tuple[tuple[records.Arm, ...], tuple[records.Comparison, ...]]:
         """What the samples say so far, the baseline first."""
-        rule = self.plan.rule
-        arms = tuple(self._arm_record(arm) for arm in self._arms)
-        compared = verdicts.comparisons(self._arms, quick=rule.replicas == 1, interleaved=rule.interleaved)
-        return arms, tuple(compared)
+        return tuple(self._arm_record(arm) for arm in self._arms), tuple(self._compared())
 
     # -- the verdict -----------------------------------------------------------------------------------------------
 
@@ -1090,6 +1118,7 @@ class Execution:
             intact = snapshots.intact(folder, self.plan.files) if folder is not None else None
             known = facts.run_facts(
                 self.plan,
+                self._replicas,
                 [facts.arm_facts(a, r, self.plan.source(a.rung)) for a, r in zip(self._arms, arms, strict=True)],
                 before=self._before,
                 after=self._after,

@@ -27,7 +27,7 @@ from aisp.engine.statistics import Floats, Ints
 from aisp.engine.turns import THROTTLED_BELOW, StopRule
 from aisp.store.outcomes import Verdict
 
-EFFECTS = (0.005, 0.01, 0.02, 0.05, 0.10)
+EFFECTS = (0.005, 0.01, 0.02, 0.05, 0.10, 1.0)
 LEVEL = 0.05
 TRIALS = 400
 SEED = 20240229
@@ -193,14 +193,14 @@ class Shape:
 
 
 STREAMS: dict[str, Shape] = {
-    "iid": Shape(_iid, {0.01: 0.5, 0.02: 0.95}),
+    "iid": Shape(_iid, {0.01: 0.15, 0.02: 0.95}),
     "ramp": Shape(_ramp, {0.02: 0.95}),
     "transient": Shape(_transient, {0.02: 0.95}),
     "two-modes": Shape(_two_modes, {0.02: 0.95}),
     # Half of the processes are 5 % slower: the floor rises above that, and only what is clear of it is told.
     "process-modes": Shape(_process_modes, {0.10: 0.1}, quick_band=(0.35, 0.65)),
-    "processes": Shape(_processes, {0.05: 0.6, 0.10: 0.95}, quick_band=(0.1, 0.4)),
-    "ar1": Shape(_autoregressive, {0.02: 0.15, 0.05: 0.95}),
+    "processes": Shape(_processes, {0.05: 0.5, 0.10: 0.95}, quick_band=(0.1, 0.4)),
+    "ar1": Shape(_autoregressive, {0.05: 0.95}),
     "heavy-tails": Shape(_heavy_tails, {0.02: 0.95}),
     "uneven-turns": Shape(_uneven_turns, {0.02: 0.95}),
     # One replica often loses rounds to clocks that do not count.
@@ -208,7 +208,7 @@ STREAMS: dict[str, Shape] = {
     "clocks-apart": Shape(_clocks_apart, {0.02: 0.95}),
 }
 
-FULL_BAND = (0.0, LEVEL)
+FULL_BAND = (0.0, 0.01)
 PROTOCOLS = {"full": StopRule.of(quick=False, replicas=0), "quick": StopRule.of(quick=True, replicas=0)}
 
 
@@ -217,24 +217,36 @@ PROTOCOLS = {"full": StopRule.of(quick=False, replicas=0), "quick": StopRule.of(
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The bootstrap of one trial and its floor, in time and, where clocks are known, in cycles."""
+    """The bootstrap of one trial at one look and its floor, in time and, where clocks are known, in cycles."""
 
     time: tuple[statistics.Draws, float]
     cycles: tuple[statistics.Draws, float] | None
     quick: bool
+    replicas: int
+    looks: Sequence[statistics.Look]
 
     def verdict(self, effect: float) -> Verdict:
         """On a rung that is truly faster by `effect`: the ratio of the same samples moves by that much."""
         by = math.log1p(effect)
         found, *confirming = [
-            statistics.decide(draws.shifted(by), floor, quick=self.quick)
+            statistics.decide(draws.shifted(by), floor, quick=self.quick, looks=self.looks)
             for draws, floor in (self.time, *([self.cycles] if self.cycles else []))
         ]
         return statistics.confirmed(found, confirming[0] if confirming else None).verdict
 
 
-def trial(shape: Shape, rule: StopRule, random: np.random.Generator) -> Judged | None:
-    """One run of identical arms, up to the verdict; None where no round was left to compare."""
+def outcome(looked: Sequence[Judged], effect: float) -> tuple[Verdict, int]:
+    """The verdict of the first look that decides, else of the last, and how many replicas it took; NONE without any."""
+    verdict, replicas = Verdict.NONE, 0
+    for judged in looked:
+        verdict, replicas = judged.verdict(effect), judged.replicas
+        if verdict is not Verdict.UNDECIDED:
+            break
+    return verdict, replicas
+
+
+def trial(shape: Shape, rule: StopRule, random: np.random.Generator) -> list[Judged]:
+    """One run of identical arms as it stands at each look; empty where no round was left to compare."""
     quick = rule.replicas == 1
     session = Session.of(random, rule.replicas, rule.most_rounds, 2 if quick else 3)
     stream = shape.make(session)
@@ -244,16 +256,17 @@ def trial(shape: Shape, rule: StopRule, random: np.random.Generator) -> Judged |
         kept = stream.clock_mhz >= THROTTLED_BELOW * BOOST_MHZ
     base, rung, *twin = _arms(times, kept)
     last = _last_rounds(base, rung, rule)
-    base, rung, *twin = (_until(arm, last) for arm in (base, rung, *twin))
-    time_judged = _judged(base, rung, twin, quick)
-    if time_judged is None:
-        return None
-    cycles_judged = None
+    by_time = [_until(arm, last) for arm in (base, rung, *twin)]
+    by_cycles = None
     if stream.clock_mhz is not None:
-        cycles = (_until(arm, last) for arm in _arms(times * stream.clock_mhz, kept))
-        base, rung, *twin = cycles
-        cycles_judged = _judged(base, rung, twin, quick)
-    return Judged(time_judged, cycles_judged, quick)
+        by_cycles = [_until(arm, last) for arm in _arms(times * stream.clock_mhz, kept)]
+    looked = []
+    for replicas in [look.replicas for look in rule.looks] or [rule.replicas]:
+        time_judged = _judged(by_time, replicas, quick)
+        cycles_judged = _judged(by_cycles, replicas, quick) if by_cycles else None
+        if time_judged is not None:
+            looked.append(Judged(time_judged, cycles_judged, quick, replicas, rule.looks))
+    return looked
 
 
 def _arms(values: Floats, kept: npt.NDArray[np.bool_]) -> list[statistics.ByRound]:
@@ -285,10 +298,9 @@ def _until(arm: statistics.ByRound, last: Ints) -> statistics.ByRound:
     return arm.of(arm.round < last[arm.replica])
 
 
-def _judged(
-    base: statistics.ByRound, rung: statistics.ByRound, twin: Sequence[statistics.ByRound], quick: bool
-) -> tuple[statistics.Draws, float] | None:
-    """The draws of the ratio and the floor beside them."""
+def _judged(arms: Sequence[statistics.ByRound], replicas: int, quick: bool) -> tuple[statistics.Draws, float] | None:
+    """The draws of the ratio of so many replicas and the floor beside them."""
+    base, rung, *twin = (arm.of(arm.replica < replicas) for arm in arms)
     found = statistics.ratio_draws(base, rung, draws=DRAWS)
     again = statistics.ratio_draws(base, twin[0], seed=1, draws=DRAWS) if twin else None
     return None if found is None else (found, statistics.noise_floor(again, quick=quick))
@@ -309,6 +321,7 @@ class Rates:
         least_power: what it must reach.
         same_rate: share of SAME for identical arms.
         wrong_sign_rate: share of SLOWER over all true effects.
+        replicas: by true effect, how many were taken until it was decided, on average.
     """
 
     name: str
@@ -321,6 +334,7 @@ class Rates:
     least_power: dict[float, float]
     same_rate: float
     wrong_sign_rate: float
+    replicas: dict[float, float]
 
     @property
     def ok(self) -> bool:
@@ -341,6 +355,7 @@ class Rates:
             "least_power": {str(effect): rate for effect, rate in self.least_power.items()},
             "same_rate": self.same_rate,
             "wrong_sign_rate": self.wrong_sign_rate,
+            "replicas": {str(effect): count for effect, count in self.replicas.items()},
             "ok": self.ok,
         }
 
@@ -360,11 +375,14 @@ def rates(name: str, protocol: str, trials: int, seed: int) -> Rates:
     own = [seed, list(STREAMS).index(name), list(PROTOCOLS).index(protocol)]
     idle: list[Verdict] = []
     truly: dict[float, list[Verdict]] = {effect: [] for effect in EFFECTS}
+    taken = dict.fromkeys(EFFECTS, 0)
     for number in range(trials):
-        judged = trial(shape, rule, np.random.default_rng([*own, number]))
-        idle.append(judged.verdict(0.0) if judged else Verdict.NONE)
+        looked = trial(shape, rule, np.random.default_rng([*own, number]))
+        idle.append(outcome(looked, 0.0)[0])
         for effect in EFFECTS:
-            truly[effect].append(judged.verdict(effect) if judged else Verdict.NONE)
+            verdict, replicas = outcome(looked, effect)
+            truly[effect].append(verdict)
+            taken[effect] += replicas
     false = sum(verdict in (Verdict.FASTER, Verdict.SLOWER) for verdict in idle)
     return Rates(
         name,
@@ -377,6 +395,7 @@ def rates(name: str, protocol: str, trials: int, seed: int) -> Rates:
         shape.least_power if protocol == "full" else shape.quick_power,
         idle.count(Verdict.SAME) / trials,
         sum(found.count(Verdict.SLOWER) for found in truly.values()) / (trials * len(EFFECTS)),
+        {effect: count / trials for effect, count in taken.items()},
     )
 
 
@@ -390,6 +409,7 @@ def document(found: Sequence[Rates], trials: int, seed: int) -> dict[str, object
         "trials": trials,
         "seed": seed,
         "replicas": PROTOCOLS["full"].replicas,
+        "looks": PROTOCOLS["full"].manifest()["looks"],
         "level": LEVEL,
         "ok": all(one.ok for one in found),
     }
@@ -397,17 +417,18 @@ def document(found: Sequence[Rates], trials: int, seed: int) -> dict[str, object
 
 def table(found: Sequence[Rates], trials: int, seed: int) -> list[str]:
     """The result for people, as lines."""
-    heads = "".join(f"{f'{effect:.1%}':>8}" for effect in EFFECTS)
+    heads = "".join(f"{f'{effect:.1%}':>10}" for effect in EFFECTS)
     lines = [
         f"{trials} trials a row, seed {seed}. false: FASTER or SLOWER for identical arms, same: SAME for them;",
-        "by true effect: the share called FASTER. quick: one replica, which cannot see how processes differ.",
+        "by true effect: the share called FASTER, and after how many replicas on average. quick: one replica, which",
+        "cannot see how processes differ.",
         "",
         f"{'stream':<15}{'protocol':<10}{'false':>7}  {'95 % interval':<16}{'band':<14}{'same':>6} {heads}",
     ]
     for one in found:
         interval = f"{one.interval[0]:.1%}..{one.interval[1]:.1%}"
         band = f"{one.band[0]:.0%}..{one.band[1]:.0%}"
-        power = "".join(f"{one.power[effect]:>8.0%}" for effect in EFFECTS)
+        power = "".join(f"{f'{one.power[effect]:.0%} {one.replicas[effect]:.1f}':>10}" for effect in EFFECTS)
         end = "" if one.ok else "  out of its band"
         lines.append(
             f"{one.name:<15}{one.protocol:<10}{one.false_positive_rate:>7.1%}  {interval:<16}{band:<14}"

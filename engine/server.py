@@ -120,9 +120,8 @@ class Engine:
         self._starting = "reading the store"
         self._ready = asyncio.Event()
         self._server: asyncio.Server | None = None
-        self._folder = os.open(
-            paths.state_dir(), os.O_PATH | os.O_CLOEXEC
-        )  # held, so that its inode goes to no other folder
+        # Held, so that its inode goes to no other folder.
+        self._folder = os.open(paths.state_dir(), os.O_PATH | os.O_CLOEXEC)
         self._socket_path = paths.socket_file()
         self._socket_inode = 0
         self._log_lines: deque[str] = deque(maxlen=LOG_LINES)

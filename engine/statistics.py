@@ -9,6 +9,11 @@ Samples are not resampled one by one. The median of a resampled turn is one of t
 ceil(n U) of n, where U is the middle one of n uniform numbers and so Beta distributed (Efron, Bootstrap methods:
 another look at the jackknife, 1979; David & Nagaraja, Order Statistics, 2003): one draw of a rank takes the place of n.
 
+A run may look at its replicas before it has all of them, and end where every comparison is decided. Its 5 % of error
+are spent over the looks by alpha t^2, t being the share of the replicas taken (Kim & DeMets, Design and analysis of
+group sequential tests based on the type I error spending rate function, 1987). Each look is an interval of its own at
+what it spends: by the union bound all of them hold together 95 % of the time, however the looks depend on each other.
+
 A comparison of 5 replicas of 20 rounds of 128 samples costs some 30 ms.
 """
 
@@ -16,6 +21,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -42,6 +48,25 @@ STRETCH_BEYOND = 1.2
 With few replicas the interval cannot reach beyond the extremes of what was seen: those of two hold the true median half
 of the time. Each factor makes that 95 % of the time; found by simulation, which a test repeats. They do not fall
 steadily because the interval ends at one of the replicas, and which one that is changes in steps."""
+
+LEVEL = 0.05  # of error, over all looks of a run
+SPENDING = 2  # the exponent of the share of the replicas
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """After so many replicas the comparisons are looked at, with an interval at 1 - `level`.
+
+    `stretch` is the factor of `STRETCH` for that many replicas at that level, found in the same way.
+    """
+
+    replicas: int
+    level: float
+    stretch: float
+
+
+LOOKS = (Look(2, 0.008, 79.6), Look(3, 0.01, 20.4), Look(5, 0.032, 1.355))
+"""Of a full run that is not told how many replicas to take."""
 
 TABLE = 4096  # ranks of a resampled median that are kept per count of samples
 
@@ -125,33 +150,43 @@ class Draws:
             return stretch(self.replicas)
         return stretch(self.rounds) if self.rounds >= LEAST_ROUNDS else math.inf
 
-    def interval(self) -> tuple[float, float]:
-        """The 95 % interval, as logs; infinite where nothing is known of the spread."""
-        factor = self.stretch
+    def interval(self, look: Look | None = None) -> tuple[float, float]:
+        """The 95 % interval, or the look's, as logs; infinite where nothing is known of the spread."""
+        factor = self.stretch if look is None else look.stretch
         if math.isinf(factor):
             return -math.inf, math.inf
-        low, high = (value - self.centre for value in self.unstretched())
+        low, high = (value - self.centre for value in self.unstretched(LEVEL if look is None else look.level))
         return self.centre + factor * min(low, 0.0), self.centre + factor * max(high, 0.0)
 
-    def unstretched(self) -> tuple[float, float]:
-        """The quantiles 0.025 and 0.975 of the draws, between neighbours where they fall between."""
+    def unstretched(self, level: float = LEVEL) -> tuple[float, float]:
+        """The quantiles level / 2 and 1 - level / 2 of the draws, between neighbours where they fall between."""
         last = len(self.drawn) - 1
         found = []
-        for position in (0.025 * last, 0.975 * last):
+        for position in (level / 2 * last, (1 - level / 2) * last):
             below = int(position)
             step = float(self.drawn[min(below + 1, last)] - self.drawn[below])
             found.append(float(self.drawn[below]) + (position - below) * step)
         return found[0], found[1]
 
-    def p_value(self, floor: float) -> float:
-        """Two-sided: how often a draw falls back within the floor, or beyond it on the other side."""
-        factor = self.stretch
+    def p_value(self, floor: float, look: Look | None = None) -> float:
+        """Two-sided: how often a draw falls back within the floor, or beyond it on the other side.
+
+        At a look it is raised by as much as the look spends less than all: what is claimed there stays below LEVEL.
+        """
+        factor = self.stretch if look is None else look.stretch
         if math.isinf(factor):
             return 1.0
         drawn = self.centre + factor * (self.drawn - self.centre)
         edge = math.log1p(floor)
         inside = int((drawn <= edge).sum() if self.centre > 0 else (drawn >= -edge).sum())
-        return min(1.0, 2.0 * (1 + inside) / (len(drawn) + 1))
+        return min(1.0, 2.0 * (1 + inside) / (len(drawn) + 1) * (1.0 if look is None else LEVEL / look.level))
+
+
+def look_at(replicas: int, looks: Sequence[Look]) -> Look | None:
+    """The look that so many replicas are judged by, as long as there are no more the next one; None without looks."""
+    if replicas < 2 or not looks:
+        return None
+    return next((look for look in looks if look.replicas >= replicas), looks[-1])
 
 
 def stretch(count: int) -> float:
@@ -252,12 +287,13 @@ def compare(
     *,
     quick: bool,
     paired: bool = True,
+    looks: Sequence[Look] = (),
     seed: int = 0,
     draws: int = RESAMPLES,
 ) -> Ratio | None:
     """The verdict on a rung against a baseline; None where they share no round (`paired`), or no replica."""
     found = ratio_draws(base, rung, paired=paired, seed=seed, draws=draws)
-    return None if found is None else decide(found, floor, quick=quick)
+    return None if found is None else decide(found, floor, quick=quick, looks=looks)
 
 
 def ratio_draws(
@@ -280,10 +316,11 @@ def ratio_draws(
     return bootstrap([base, rung], seed, draws, paired=paired)
 
 
-def decide(found: Draws, floor: float, *, quick: bool) -> Ratio:
-    """What a bootstrapped log ratio says beside a noise floor (a ratio - 1)."""
-    low_log, high_log = found.interval()
-    p_value = found.p_value(floor)
+def decide(found: Draws, floor: float, *, quick: bool, looks: Sequence[Look] = ()) -> Ratio:
+    """What a bootstrapped log ratio says beside a noise floor (a ratio - 1), at the look that it has come to."""
+    look = look_at(found.replicas, looks)
+    low_log, high_log = found.interval(look)
+    p_value = found.p_value(floor, look)
     speedup = math.exp(found.centre)
     if math.isinf(high_log):
         low_log, high_log = found.unstretched()
@@ -301,7 +338,7 @@ def decide(found: Draws, floor: float, *, quick: bool) -> Ratio:
         verdict = Verdict.SAME
     else:
         verdict = Verdict.UNDECIDED
-        note = _what_would_decide(found, high_log - low_log, floor, quick)
+        note = _what_would_decide(found, floor, quick)
     return Ratio(speedup, low, high, floor, verdict, p_value, note)
 
 
@@ -323,15 +360,16 @@ def confirmed(time: Ratio, cycles: Ratio | None) -> Ratio:
     return replace(time, verdict=Verdict.UNDECIDED, p_value=p_value, note=note)
 
 
-def _what_would_decide(found: Draws, width: float, floor: float, quick: bool) -> str:
-    """How many replicas would bring the interval clear of the floor, as a sentence."""
+def _what_would_decide(found: Draws, floor: float, quick: bool) -> str:
+    """How many replicas, asked for at once, would bring the interval clear of the floor, as a sentence."""
     distance = abs(found.centre) - math.log1p(floor)
     if quick:
         return "a full run would tell more: this was one replica"
     if distance <= 0:
         return f"the difference is inside the noise floor of {floor:.1%}"
     # The interval narrows with the root of the replicas, and by what few replicas were stretched.
-    narrow = width / 2 / found.stretch * math.sqrt(found.replicas)
+    low, high = found.unstretched()
+    narrow = (max(high, found.centre) - min(low, found.centre)) / 2 * math.sqrt(found.replicas)
     needed = math.ceil((narrow * STRETCH_BEYOND / distance) ** 2)
     for count in range(max(2, found.replicas + 1), len(STRETCH) + 1):
         if narrow * stretch(count) / math.sqrt(count) < distance:

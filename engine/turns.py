@@ -20,6 +20,7 @@ from aisp.engine.environment import oom_kills
 from aisp.engine.protocol import events, jobs, reports
 from aisp.engine.ranks import Process
 from aisp.engine.spawner import ChildGoneError, ChildTimeoutError
+from aisp.engine.statistics import LOOKS, Look
 from aisp.store.outcomes import State, Timing
 from aisp.store.record import Step
 from aisp.store.text import clean_line
@@ -40,7 +41,9 @@ class StopRule:
     """When measuring ends; written into the manifest before the first sample.
 
     Attributes:
-        replicas: fresh processes for every arm.
+        replicas: fresh processes for every arm, at most.
+        looks: after how many of them the comparisons are looked at: once all are decided, no further one is taken.
+            Empty where as many are taken as were asked for.
         least_rounds, most_rounds: in each replica. Between them it ends as soon as the interval of every comparison,
             over the rounds of this replica, is no wider than `half_width` on either side.
         half_width: relative.
@@ -65,17 +68,25 @@ class StopRule:
     cooling_s: float
     warm: bool = False
     interleaved: bool = True
+    looks: tuple[Look, ...] = ()
 
     @staticmethod
     def of(*, quick: bool, replicas: int, warm: bool = False, interleaved: bool = True) -> StopRule:
         """The rule of a mode; `replicas` overrides its number of fresh processes, 0 does not."""
         if quick:
             return StopRule(replicas or 1, 4, 8, 0.01, 4.0, 20.0, 64, 2, 40.0, 3.0, warm, interleaved)
-        return StopRule(replicas or 5, 6, 12, 0.01, 20.0, 40.0, 128, 3, 200.0, 30.0, warm, interleaved)
+        looks = () if replicas else LOOKS
+        most = replicas or LOOKS[-1].replicas
+        return StopRule(most, 6, 12, 0.01, 20.0, 40.0, 128, 3, 200.0, 30.0, warm, interleaved, looks)
+
+    def until_look(self, taken: int) -> int:
+        """How many replicas there are at the next look, `taken` having been taken or being under way."""
+        return next((look.replicas for look in self.looks if look.replicas > taken), self.replicas)
 
     def manifest(self) -> dict[str, object]:
         """As plain data."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        plain = {name: getattr(self, name) for name in self.__slots__}
+        return plain | {"looks": [{"replicas": look.replicas, "level": look.level} for look in self.looks]}
 
 
 def calls_for(per_call_ms: float) -> int:

@@ -155,21 +155,31 @@ class _Rules:
     quick: bool
     interleaved: bool
     draws: int
+    looks: Sequence[statistics.Look]
 
 
-def comparisons(arms: Sequence[Arm], *, quick: bool, interleaved: bool = True) -> list[records.Comparison]:
+def comparisons(
+    arms: Sequence[Arm],
+    *,
+    quick: bool,
+    interleaved: bool = True,
+    looks: Sequence[statistics.Look] = (),
+    draws: int | None = None,
+) -> list[records.Comparison]:
     """Every rung against every baseline that has times.
 
     Args:
         arms: of a run, so far or at their end.
         quick: there was one replica.
         interleaved: arms took turns; else ratios are not made within rounds, and each comparison says so.
+        looks: of the stop rule.
+        draws: of the bootstrap; None for fewer while the run goes on.
     """
     baselines = [arm for arm in arms if arm.rung.role is Role.BASELINE and TWIN_SUFFIX not in arm.name]
     if not baselines:
         return []
     sides = {arm.name: _Side.of(arm) for arm in arms}
-    draws = _draws(arms)
+    draws = _draws(arms) if draws is None else draws
     floors = []
     measured = False
     twin = sides.get(baselines[0].name + TWIN_SUFFIX)
@@ -182,7 +192,7 @@ def comparisons(arms: Sequence[Arm], *, quick: bool, interleaved: bool = True) -
             )
             measured = measured or found is not None
         floors.append(statistics.noise_floor(found, quick=quick))
-    rules = _Rules(floors[0], floors[1], measured, quick, interleaved, draws)
+    rules = _Rules(floors[0], floors[1], measured, quick, interleaved, draws, looks)
     return [
         _comparison(sides[arm.name], sides[base.name], rules)
         for arm in arms
@@ -201,15 +211,18 @@ def _comparison(rung: _Side, base: _Side, rules: _Rules) -> records.Comparison:
             note = why if why.startswith(side.name) else f"{side.name}: {why}"
             return records.Comparison(*names, Verdict.NONE, note=clean_line(note))
     floor, busy = _beside_neighbours(rung.arm, base.arm, rules)
-    ratio = statistics.compare(
-        base.times, rung.times, floor, quick=rules.quick, paired=rules.interleaved, draws=rules.draws
+    ratio, cycles = (
+        statistics.compare(
+            one, other, least, quick=rules.quick, paired=rules.interleaved, looks=rules.looks, draws=rules.draws
+        )
+        for one, other, least in (
+            (base.times, rung.times, floor),
+            (base.cycles, rung.cycles, rules.cycles_floor),
+        )
     )
     if ratio is None:
         missing = "no round has both arms" if rules.interleaved else "no replica has both arms"
         return records.Comparison(*names, Verdict.NONE, note=missing)
-    cycles = statistics.compare(
-        base.cycles, rung.cycles, rules.cycles_floor, quick=rules.quick, paired=rules.interleaved, draws=rules.draws
-    )
     ratio = statistics.confirmed(ratio, cycles)
     notes = [*busy, *_ways(rung.arm, base.arm), *_clocks(rung, base)]
     if not rules.interleaved:
@@ -262,6 +275,11 @@ def _clocks(rung: _Side, base: _Side) -> list[str]:
     if high <= low * (1 + CLOCKS_DIFFER):
         return []
     return [f"{rung.arm.name} ran at {rung.clock_mhz:.0f} MHz, {base.arm.name} at {base.clock_mhz:.0f} MHz"]
+
+
+def decided(compared: Sequence[records.Comparison]) -> bool:
+    """Whether there is something to compare, and nothing of it is open: NONE is of an arm without a time."""
+    return bool(compared) and all(found.verdict is not Verdict.UNDECIDED for found in compared)
 
 
 def widest(arms: Sequence[Arm], replica: int) -> float | None:

@@ -81,7 +81,9 @@ def test_every_step_that_frontends_show_is_named() -> None:
 def test_the_stop_rule_is_the_codes(mode: str, quick: bool) -> None:
     rule = turns.StopRule.of(quick=quick, replicas=0)
     assert row("What is measured, and how", mode)[1:] == [
-        str(rule.replicas),
+        f"{', '.join(str(look.replicas) for look in rule.looks[:-1])} or {rule.replicas}"
+        if rule.looks
+        else str(rule.replicas),
         f"{rule.least_rounds} to {rule.most_rounds}",
         f"{rule.budget_s:.0f} s",
         f"{rule.turn_ms:.0f} ms",
@@ -103,6 +105,8 @@ def test_the_rules_for_short_calls_and_low_clocks_are_the_codes() -> None:
 
 def test_the_statistics_numbers_are_the_codes() -> None:
     section = " ".join(SECTIONS["What is measured, and how"].split())
+    spent = [f"{look.level:.1%}".replace("%", " %") for look in statistics.LOOKS]
+    assert f"{', '.join(spent[:-1])} and {spent[-1]} of the {statistics.LEVEL:.0%}".replace("5%", "5 %") in section
     assert f"{statistics.RESAMPLES} draws" in section
     assert (
         f"at least {statistics.LEAST_FLOOR:.1%} ({statistics.QUICK_FLOOR:.0%} when quick)".replace("%", " %") in section

@@ -235,7 +235,11 @@ def test_arms_that_use_two_gpus_are_measured_one_after_the_other(tmp_path: Path)
 def test_the_number_of_replicas_is_the_modes_unless_it_was_given(
     ladder: Target, quick: bool, replicas: int, expected: int
 ) -> None:
-    assert planned(ladder, machine(90), quick=quick, replicas=replicas).rule.replicas == expected
+    rule = planned(ladder, machine(90), quick=quick, replicas=replicas).rule
+    assert rule.replicas == expected
+    looked = [look.replicas for look in rule.looks]
+    assert looked == ([] if quick or replicas else [2, 3, 5]), "who asks for a number gets it"
+    assert [rule.until_look(taken) for taken in range(expected)][-1] == expected
 
 
 @pytest.mark.parametrize(

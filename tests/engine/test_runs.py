@@ -9,15 +9,16 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from aisp.engine import planning, spawner
+from aisp.engine import planning, spawner, verdicts
 from aisp.engine.pool import Pool
 from aisp.engine.protocol import events
 from aisp.engine.protocol.framing import MAX_FRAME_BYTES, Decoder, Encoder
 from aisp.engine.runs import Execution, Services, reported
 from aisp.engine.spawner import Child
+from aisp.engine.statistics import LOOKS, Look
 from aisp.engine.telemetry import Nvml
 from aisp.store.outcomes import State, Validity, Verdict
-from aisp.store.record import Run
+from aisp.store.record import Comparison, Run
 from tests.engine.targets import write_target
 from tests.replacing import replace
 from tests.store.examples import examined, finding, planned
@@ -41,11 +42,17 @@ class Telling(Pool):
 
 
 async def carried_out(
-    tmp_path: Path, *, replicas: int, standbys: int = STANDBYS, told: list[Any] | None = None
+    tmp_path: Path,
+    *,
+    replicas: int,
+    standbys: int = STANDBYS,
+    told: list[Any] | None = None,
+    looks: tuple[Look, ...] = (),
 ) -> tuple[Run, list[Any]]:
     """A run of two rungs on the CPU: its record, and what it told in order, steps as (name, "begins" or "ends").
 
     Args:
+        looks: of the stop rule.
         told: where to note it, for who wants to look meanwhile.
     """
     target = write_target(tmp_path / "mine", {}, inputs='x = "float32 [N] normal cpu"')
@@ -54,6 +61,7 @@ async def carried_out(
         target, files, "ab" * 32, planning.Hardware((), 0, None, "none", 0), epoch="E", seq=1, quick=True,
         replicas=replicas, naive=False,
     )  # fmt: skip
+    plan = replace(plan, rule=replace(plan.rule, looks=looks))
     told = [] if told is None else told
 
     def publish(event: events.Event) -> None:
@@ -106,6 +114,33 @@ async def test_the_verifier_makes_inputs_while_the_arms_start_and_what_comes_nex
     assert expected == [arms, 0, NEXT, NEXT], "the second replica's, nothing, the next run's, and again at the end"
     last_sample = max(place for place, event in enumerate(told) if event == ("challenge", "ends"))
     assert told.index(("expect", NEXT)) > last_sample > told.index(("expect", 0))
+
+
+async def test_a_run_ends_at_the_look_that_decides_it_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verdicts, "decided", lambda compared: True)
+    record, told = await carried_out(tmp_path, replicas=5, looks=LOOKS)
+    assert record.state is State.OK, record.reason
+    assert "decided after 2 of 5 replicas" in record.flags
+    assert told.count(("measure", "ends")) == 2
+    assert [count for name, count in told if name == "expect"] == [3, 3, NEXT, NEXT], "as far as the next look"
+    assert not [f for f in record.findings if f.check == "statistical.sample_count" and f.status != "passed"]
+
+
+async def test_a_run_that_no_look_decides_takes_every_replica(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+
+    def undecided(compared: list[Comparison]) -> bool:
+        seen.append(len(compared))
+        return False
+
+    monkeypatch.setattr(verdicts, "decided", undecided)
+    record, told = await carried_out(tmp_path, replicas=3, looks=(Look(2, 0.02, 31.8), Look(3, 0.03, 7.0)))
+    assert record.state is State.OK, record.reason
+    assert seen == [1], "after two; after the last there is nothing to ask"
+    assert told.count(("measure", "ends")) == 3
+    assert not [flag for flag in record.flags if "decided" in flag]
 
 
 @pytest.mark.parametrize("replicas", [1, 3])

@@ -439,6 +439,23 @@ def test_without_a_baseline_there_is_nothing_to_compare() -> None:
     assert verdicts.comparisons([], quick=False) == []
 
 
+@pytest.mark.parametrize(
+    ("found", "over"),
+    [
+        ([Verdict.FASTER, Verdict.SAME, Verdict.NONE], True),
+        ([Verdict.FASTER, Verdict.UNDECIDED], False),
+        ([], False),  # a baseline alone: its median is what is asked for
+    ],
+)
+def test_a_run_is_decided_where_nothing_is_open(found: list[Verdict], over: bool) -> None:
+    at = {Verdict.FASTER: (1.2, 1.1, 1.3)}
+    made = [
+        records.Comparison(f"optimized_{place}", "baseline", verdict, *at.get(verdict, (1.0, 0.9, 1.1)))
+        for place, verdict in enumerate(found)
+    ]
+    assert verdicts.decided(made) is over
+
+
 # -- the whole run -----------------------------------------------------------------------------------------------------
 
 
