@@ -67,9 +67,7 @@ async def test_opening_a_watch_runs_every_rung_of_the_first_state(
         assert (changed.target, changed.active, changed.polling) == (TARGET, True, False)
         first = await stream.until(events.WatchEdit)
         assert (first.number, first.error) == (0, "")
-        planned = await stream.until(
-            events.RunPlanned
-        )  # after the edit that it is for
+        planned = await stream.until(events.RunPlanned)  # after the edit that it is for
         assert planned.run_id == first.run_id
         result = await shared.result(stream, first.run_id)
         assert result.record.state is State.OK
