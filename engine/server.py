@@ -45,7 +45,7 @@ from aisp.engine.protocol.framing import MAX_REQUEST_BYTES, Decoder, Encoder, Fr
 from aisp.engine.queue import AnyJob, FuzzJob, PeakJob, PeakPlan, RunJob
 from aisp.engine.runs import Plan, Services, StoreCall
 from aisp.engine.telemetry import Nvml
-from aisp.engine.watch import Watch
+from aisp.engine.watch import Announce, Watch
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Target
 from aisp.kernels.catalog.sources import size_text
@@ -662,9 +662,10 @@ class Engine:
             self._pool.keep(WARM_PROCESSES)
         self._wake.set()
 
-    async def _enqueue(self, plans: list[Plan], store: StoreCall) -> None:
-        """Journal all by `store`, report all, then let them start."""
+    async def _enqueue(self, plans: list[Plan], store: StoreCall, announce: Callable[[], None] = lambda: None) -> None:
+        """Journal all by `store`, report what they are for and then each of them, and let them start."""
         await store(lambda writer: writer.plan([plan.record for plan in plans]))
+        announce()
         for plan in plans:
             self._add(RunJob(plan, self._services))
             arms = (Arm(rung.name, State.PLANNED, role=rung.role) for rung in plan.rungs)
@@ -675,15 +676,15 @@ class Engine:
     # -- watches -------------------------------------------------------------------------------------------------------
 
     async def _run_edit(
-        self, target: Target, files: dict[str, bytes], changed: set[str] | None, device: str
-    ) -> tuple[str, str, str]:
+        self, target: Target, files: dict[str, bytes], changed: set[str] | None, announce: Announce, device: str
+    ) -> tuple[str, str]:
         """Store an edit's sources and plan its run. It replaces a run of the same target that has not begun.
 
-        `changed`: see watch.RunIt. The run takes over the rungs of the one that it replaces.
+        `changed`, `announce`: see watch.RunIt. The run takes over the rungs of the one that it replaces.
         """
         snapshot = await self._call_store(lambda store: store.put_snapshot(files))
         if changed is None:
-            return snapshot, "", ""
+            return snapshot, ""
         rungs = await asyncio.to_thread(affected, target, changed) if changed else ()
         known = {rung.name for rung in target.rungs}
         for job in self._unstarted_edits(target.id):
@@ -701,9 +702,9 @@ class Engine:
                 trigger=Trigger.WATCH,
             )
         except PlanError as error:
-            return snapshot, "", str(error)
-        await self._enqueue([plan], self._call_store)
-        return snapshot, plan.record.id, ""
+            return snapshot, str(error)
+        await self._enqueue([plan], self._call_store, lambda: announce(snapshot, plan.id))
+        return snapshot, ""
 
     def _unstarted_edits(self, target_id: str) -> list[RunJob]:
         """Runs of a target that its watch has planned and that have not begun."""
@@ -1073,8 +1074,7 @@ class Engine:
         if len(self._watches) >= MOST_WATCHES:
             raise PlanError(f"{len(self._watches)} targets are watched already, which is the most; end a watch first")
 
-        async def run_it(now: Target, files: dict[str, bytes], changed: set[str] | None) -> tuple[str, str, str]:
-            return await self._run_edit(now, files, changed, request.device)
+        run_it = functools.partial(self._run_edit, device=request.device)
 
         def running() -> bool:
             return any(job.task is not None and job.plan.record.target == target.id for job in self._runs)

@@ -32,7 +32,7 @@ from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Target
 from aisp.kernels.catalog.parsing import refusal
 from aisp.kernels.catalog.sources import list_files
-from aisp.store.text import clean, clean_line
+from aisp.store.text import clean_line
 
 log = logging.getLogger("aisp.watch")
 
@@ -47,8 +47,10 @@ RUN_BEHIND_S = SWEEP_S + 1.0  # a run's last write may be seen so long after its
 MOST_PLACES = 256  # folders that one watch listens to; what lies in others is found by the sweep
 IGNORED_ENDINGS = ("~", ".swp", ".swx", ".swo", ".tmp")
 
-RunIt = Callable[[Target, dict[str, bytes], set[str] | None], Awaitable[tuple[str, str, str]]]
-"""run_it(target, files, names to run for) -> (snapshot, run id, error). No names: all; None: store, run nothing."""
+Announce = Callable[[str, str], None]
+"""announce(snapshot, run id): report the edit, before its run is."""
+RunIt = Callable[[Target, dict[str, bytes], set[str] | None, Announce], Awaitable[tuple[str, str]]]
+"""run_it(target, files, names to run for, announce) -> (snapshot, error). No names: all; None: store, run nothing."""
 
 
 @dataclass(frozen=True)
@@ -265,31 +267,40 @@ class Watch:
         self._files = files
         number = 0 if first else self.edits + 1
         self.edits = number
-        snapshot, run_id = "", ""
+        announced = ""
+
+        def announce(snapshot: str, run_id: str = "", error: str = "") -> None:
+            nonlocal announced
+            announced = run_id
+            self._publish(
+                events.WatchEdit(
+                    target=self.target.id,
+                    number=number,
+                    snapshot=snapshot,
+                    files=[] if first else sorted(changed),
+                    run_id=run_id,
+                    error=error,
+                    wall=datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
+                    save_ns=save_ns or time.monotonic_ns(),
+                )
+            )
+
         try:
             error = await asyncio.to_thread(self._broken, files, files.keys() if first else changed)
-            if error:
-                snapshot, _, _ = await self._run_it(self.target, files, None)
-            else:
+            owed: set[str] | None = None
+            if not error:
                 # What an edit that did not compile had changed is still owed a run.
                 owed = set() if self._ran is None else _differing(files, self._ran) or changed
-                snapshot, run_id, error = await self._run_it(self.target, files, owed)
+            snapshot, refused = await self._run_it(self.target, files, owed, announce)
+            if not announced:
+                announce(snapshot, error=error or refused)
+            if not error:
                 self._ran = files
         except Exception as problem:  # whatever it is, it ends this edit alone
             log.exception("edit %d of %s could not be run", number, self.target.id)
-            error = f"this save could not be run: {_named(problem)}; save again to have it tried again"
-        self._publish(
-            events.WatchEdit(
-                target=self.target.id,
-                number=number,
-                snapshot=snapshot,
-                files=[] if first else sorted(clean_line(name) for name in changed),
-                run_id=run_id,
-                error=clean(error),
-                wall=datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
-                save_ns=save_ns or time.monotonic_ns(),
-            )
-        )
+            if not announced:
+                said = f"this save could not be run: {_named(problem)}; save again to have it tried again"
+                announce("", error=said)
 
     def _broken(self, files: dict[str, bytes], names: Collection[str]) -> str:
         """Which of these files does not compile, or what is wrong with the target; "" where nothing is."""

@@ -13,6 +13,7 @@ from aisp.checks import registry
 from aisp.checks.registry import Check, How, Issue, Need, When
 from aisp.engine import trust
 from tests.engine.targets import write_target
+from tests.proofs.pages import validity
 
 MAIN = Path(__file__).parents[2]
 CHEAT = "import time\n\n\ndef run(x):\n    return x\n"
@@ -116,7 +117,7 @@ def test_an_issue_is_listed_with_the_checks_that_answer_it(gallery: Path) -> Non
 
 
 def test_the_page_counts_and_tells_everything(gallery: Path) -> None:
-    page = trust.validity_md()
+    page = validity.page()
     assert "3 issues of the field's list and 1 beyond it: 2 are prevented, 1 detected, 1 unavailable." in page
     assert "3 checks; 2 fixtures with 3 cheats.\nFixtures that run without a GPU: 1." in page
     assert "| timing | 2 | 1 | 2 | 1 | 0 | 2 | 1 | 2 |" in page
@@ -137,20 +138,8 @@ def test_the_page_counts_and_tells_everything(gallery: Path) -> None:
     assert headings == [f"## {category.capitalize()}" for category in registry.CATEGORIES]
 
 
-def test_the_page_is_up_to_date() -> None:
-    assert trust.page().read_text("utf-8") == trust.validity_md(), "write it anew: python -m aisp.engine.trust"
-
-
-def test_the_command_writes_the_page(gallery: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trust, "page", lambda: tmp_path / "docs" / "validity.md")
-    assert trust.main() == 3
-    (tmp_path / "docs").mkdir()
-    assert trust.main() == 0
-    assert trust.page().read_text("utf-8") == trust.validity_md()
-
-
 def test_every_real_check_stands_on_the_page() -> None:
-    page = trust.validity_md()
+    page = validity.page()
     assert [check.id for check in registry.checks() if f"### {check.id}\n" not in page] == []
     assert [issue.id for issue in registry.issues() if f"| `{issue.id}`" not in page] == []
 

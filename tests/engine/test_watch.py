@@ -51,9 +51,9 @@ def planned_only(tmp_path: Path) -> Path:
     return watched.planned_only(tmp_path)
 
 
-async def not_run(*_: object) -> tuple[str, str, str]:
+async def not_run(*_: object) -> tuple[str, str]:
     """For a watch of which no run is wanted."""
-    return "", "", ""
+    return "", ""
 
 
 async def test_opening_a_watch_runs_every_rung_of_the_first_state(
@@ -67,6 +67,8 @@ async def test_opening_a_watch_runs_every_rung_of_the_first_state(
         assert (changed.target, changed.active, changed.polling) == (TARGET, True, False)
         first = await stream.until(events.WatchEdit)
         assert (first.number, first.error) == (0, "")
+        planned = await stream.until(events.RunPlanned)  # after the edit that it is for
+        assert planned.run_id == first.run_id
         result = await shared.result(stream, first.run_id)
         assert result.record.state is State.OK
         assert [arm.rung for arm in result.record.arms] == ["baseline", "optimized"]
@@ -83,9 +85,9 @@ async def test_a_file_that_is_being_written_when_the_watch_opens_is_no_edit(
     told: list[events.Event] = []
     taken: list[dict[str, bytes]] = []
 
-    async def take(target: Target, files: dict[str, bytes], names: set[str] | None) -> tuple[str, str, str]:
+    async def take(target: Target, files: dict[str, bytes], *_: object) -> tuple[str, str]:
         taken.append(files)
-        return "", "", ""
+        return "", ""
 
     sut = Watch(catalog.load([planned_only]).find(TARGET), told.append, take, idle)
     emptied, filled = {"optimized.py": b""}, {"optimized.py": corpus.OPTIMIZED.encode()}
@@ -143,10 +145,13 @@ async def test_whatever_goes_wrong_with_a_save_ends_that_edit_and_is_told_as_wha
     told: list[events.Event] = []
     faults: list[Exception] = [MemoryError(), SystemError("AST constructor recursion depth mismatch")]
 
-    async def run_it(target: Target, files: dict[str, bytes], names: set[str] | None) -> tuple[str, str, str]:
+    async def run_it(
+        target: Target, files: dict[str, bytes], names: set[str] | None, announce: watch.Announce
+    ) -> tuple[str, str]:
         if faults:
             raise faults.pop(0)
-        return "snapshot", "run", ""
+        announce("snapshot", "run")
+        return "snapshot", ""
 
     def edits() -> list[tuple[int, str, str]]:
         return [(e.number, e.run_id, e.error) for e in told if isinstance(e, events.WatchEdit)]

@@ -17,6 +17,7 @@ from aisp.tui.app import Workbench
 from aisp.tui.screens import SCREENS
 from aisp.tui.screens.base import KeyLine, WorkScreen
 from aisp.tui.screens.help import sections
+from tests.proofs.pages import keys
 from tests.tui.app_support import fill_store, make_link, opened, screen_name, screen_text, told, until
 from tests.tui.trust_support import stored_trust
 
@@ -31,17 +32,12 @@ def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("VISUAL", raising=False)
 
 
-def test_the_documented_keys_are_those_of_the_program() -> None:
-    page = DOC.read_text(encoding="utf-8")
-    assert page == keymap.documented(page), "run: python -m aisp.tui.keymap docs/keys.md"
-
-
 def test_every_screen_and_every_key_of_it_is_documented() -> None:
     page = DOC.read_text(encoding="utf-8")
-    documented = {(module, name) for _, module, name in keymap.DOCUMENTED}
+    documented = {(module, name) for _, module, name in keys.DOCUMENTED}
     for entry in SCREENS.values():
-        assert (entry.module, entry.class_name) in documented, f"{entry.class_name} is missing in keymap.DOCUMENTED"
-        title = next(title for title, module, _ in keymap.DOCUMENTED if module == entry.module)
+        assert (entry.module, entry.class_name) in documented, f"{entry.class_name} is missing in keys.DOCUMENTED"
+        title = next(title for title, module, _ in keys.DOCUMENTED if module == entry.module)
         section = page.split(f"## {title}\n")[1].split("\n## ")[0]
         own = entry.load().__dict__.get("BINDINGS", [])
         for binding in Binding.make_bindings(own):
@@ -50,7 +46,7 @@ def test_every_screen_and_every_key_of_it_is_documented() -> None:
 
 
 def test_every_action_of_the_table_exists_and_says_what_it_does() -> None:
-    for _, module, name in keymap.DOCUMENTED:
+    for _, module, name in keys.DOCUMENTED:
         found = getattr(importlib.import_module(module), name)
         for binding in Binding.make_bindings(found.__dict__.get("BINDINGS", [])):
             if not module.startswith("aisp.tui.widgets"):
@@ -113,7 +109,7 @@ async def main(folder):
         print("palette:", "(u)" in screen_text(app))
 
 asyncio.run(main(Path(sys.argv[1])))
-from aisp.tui.keymap import tables
+from tests.proofs.pages.keys import tables
 print("documented:", "## Notes" in tables() and "`s` | Put a stamp on the note." in tables())
 """
 

@@ -672,7 +672,9 @@ async def test_a_pane_is_filled_anew_when_it_gets_another_width(
     def filled(app: Workbench) -> list[str]:
         found: Any = app.screen.query_one(f"#{pane}")
         rows = (
-            [row.plain for row in found.rows] if isinstance(found, TextRows) else getattr(found, "text", "").split("\n")
+            [row.plain for row in found._rows]
+            if isinstance(found, TextRows)
+            else getattr(found, "text", "").split("\n")
         )
         return [row for row in [*rows, str(found.border_subtitle or "")] if row]
 

@@ -12,14 +12,13 @@ import asyncio
 import contextlib
 import signal
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from aisp.store.record import Arm
 from aisp.store.results import edits
-from aisp.store.text import clean, clean_line
+from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
 from aisp.tui.cli.follow import Followed, Follower, failed, progress_line, run_json, summary
@@ -28,9 +27,6 @@ from aisp.tui.cli.tree import EXIT_NOT_HERE, NotHereError
 if TYPE_CHECKING:
     from aisp.engine.client import Connection
     from aisp.engine.protocol import events
-
-
-UNCLAIMED_RUNS = 8
 
 
 @click.command()
@@ -58,23 +54,6 @@ def command(ctx: click.Context, target_id: str, root: str | None, device: str, a
     ctx.exit(asyncio.run(watching.run()))
 
 
-@dataclass(slots=True)
-class Edit:
-    """One settled save and what came of it."""
-
-    number: int
-    snapshot: str
-    files: list[str]
-    wall: str
-    error: str = ""
-    time: Arm | None = None  # the arm whose time is the edit's, where one can be believed
-
-    @property
-    def best_ms(self) -> float | None:
-        """Its time."""
-        return self.time.median_ms if self.time else None
-
-
 class Watching:
     """One `aisp watch` from the request to Ctrl-C."""
 
@@ -86,8 +65,7 @@ class Watching:
         self._device = device
         self._as_json = as_json
         self._follower = Follower()
-        self._edits: dict[str, Edit] = {}  # by run id
-        self._unclaimed: dict[str, Followed] = {}  # runs of this target that ended before their edit was told
+        self._edits: dict[str, events.WatchEdit] = {}  # by run id
         self._previous: Arm | None = None
         self._best: Arm | None = None
         self._progress = common.Progress()
@@ -194,42 +172,42 @@ class Watching:
             common.note(f"aisp: {event.severity}: {clean_line(event.text)}")
         elif isinstance(event, events.RunFinished) and run is not None and run.record.target == self._target:
             edit = self._edits.pop(run.id, None)
-            if edit is None:
-                self._unclaimed[run.id] = run
-            else:
+            if edit is not None:
                 self._result(edit, run)
         if isinstance(event, events.RunFinished):
-            # A watch may last for days: an ended run is kept only until its edit is told, and few of those.
-            self._follower.runs.pop(event.run_id, None)
-            while len(self._unclaimed) > UNCLAIMED_RUNS:
-                del self._unclaimed[next(iter(self._unclaimed))]
+            self._follower.runs.pop(event.run_id, None)  # a watch may last for days
 
-    def _edit(self, event: events.WatchEdit) -> None:
-        edit = Edit(event.number, event.snapshot, list(event.files), event.wall, event.error)
-        if not event.run_id:
-            self._result(edit, None)
-            return
-        ended = self._unclaimed.pop(event.run_id, None)
-        if ended is not None:
-            self._result(edit, ended)
+    def _edit(self, edit: events.WatchEdit) -> None:
+        if edit.run_id:
+            self._edits[edit.run_id] = edit
         else:
-            self._edits[event.run_id] = edit
+            self._result(edit, None)
 
-    def _result(self, edit: Edit, run: Followed | None) -> None:
+    def _result(self, edit: events.WatchEdit, run: Followed | None) -> None:
+        time = None
         if run is not None:
             common.mark(run)
-            edit.time = edits.believed(run.record.state, run.record.validity, run.lead, run.hidden)
+            time = edits.believed(run.record.state, run.record.validity, run.lead, run.hidden)
+        changes = Changes(time, edits.change(time, self._previous), edits.change(time, self._best))
         self._progress.clear()
         if self._as_json:
-            common.say_line(edit_json(self._target, edit, run, self._previous, self._best))
+            common.say_line(edit_json(edit, run, changes))
         else:
-            common.say(edit_lines(edit, run, self._previous, self._best))
-        if edit.time is not None:
-            self._previous = edit.time
-            self._best = edits.best((arm, arm) for arm in (self._best, edit.time))
+            common.say(edit_lines(edit, run, changes))
+        if time is not None:
+            self._previous = time
+            self._best = edits.best((arm, arm) for arm in (self._best, time))
 
 
-def edit_lines(edit: Edit, run: Followed | None, previous: Arm | None, best: Arm | None) -> str:
+class Changes(NamedTuple):
+    """An edit's time, where one can be believed, and how it differs from the previous edit's and from the best."""
+
+    time: Arm | None
+    on_previous: edits.Change | None
+    on_best: edits.Change | None
+
+
+def edit_lines(edit: events.WatchEdit, run: Followed | None, changes: Changes) -> str:
     """An edit for people: one line, and below it what went wrong."""
     head = f"#{edit.number}" if edit.number else "start"
     files = clean_line(", ".join(edit.files), limit=200)
@@ -237,13 +215,13 @@ def edit_lines(edit: Edit, run: Followed | None, previous: Arm | None, best: Arm
     below = ""
     if run is None:
         parts.append("not run")
-        below = clean(edit.error)
+        below = edit.error
     else:
         parts.append(summary(run))
-        if edit.best_ms is not None:
-            parts.append(f"{plain.number(edit.best_ms)} ms")
-            parts.append(f"{plain.change(edits.change(edit.time, previous))} on the previous")
-            parts.append(f"{plain.change(edits.change(edit.time, best))} on the best")
+        if changes.time is not None:
+            parts.append(f"{plain.number(changes.time.median_ms)} ms")
+            parts.append(f"{plain.change(changes.on_previous)} on the previous")
+            parts.append(f"{plain.change(changes.on_best)} on the best")
         details = [arm.detail for arm in run.record.arms if failed(arm) and arm.detail]
         below = "\n".join(details)
     if files:
@@ -253,17 +231,17 @@ def edit_lines(edit: Edit, run: Followed | None, previous: Arm | None, best: Arm
     return f"{line}\n{plain.indent(below)}" if below else line
 
 
-def edit_json(target: str, edit: Edit, run: Followed | None, previous: Arm | None, best: Arm | None) -> dict[str, Any]:
+def edit_json(edit: events.WatchEdit, run: Followed | None, changes: Changes) -> dict[str, Any]:
     """An edit for JSON; the schema is in docs/commands.md. The changes are ratios minus one."""
-    to_previous, to_best = (edits.change(edit.time, other) for other in (previous, best))
+    time, to_previous, to_best = changes
     return {
-        "target": target,
+        "target": edit.target,
         "number": edit.number,
         "snapshot": edit.snapshot,
         "files": edit.files,
         "wall": edit.wall,
         "error": edit.error,
-        "best_ms": edit.best_ms,
+        "best_ms": time.median_ms if time is not None else None,
         "change_to_previous": to_previous.ratio if to_previous else None,
         "differs_from_previous": to_previous.apart if to_previous else None,
         "change_to_best": to_best.ratio if to_best else None,

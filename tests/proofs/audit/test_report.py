@@ -7,10 +7,6 @@ import json
 from tests.proofs.audit import report
 
 
-def test_the_page_is_what_its_files_say() -> None:
-    assert report.PAGE.read_text("utf-8") == report.page(), "write it anew: python -m tests.proofs audit"
-
-
 def test_every_fixture_of_a_matrix_is_one_that_there_is() -> None:
     for path in report.DATA.glob("gallery_*.json"):
         rows = json.loads(path.read_text())

@@ -58,21 +58,24 @@ def write_page(page: Path, machine: Machine, rows: Sequence[Row]) -> None:
     Raises:
         ValueError: the page has no such markers.
     """
-    _put(page, f"bench {'gpu' if machine.gpu else 'no-gpu'}", table.markdown(machine, rows))
+    text = page.read_text(encoding="utf-8")
+    name = f"bench {'gpu' if machine.gpu else 'no-gpu'}"
+    page.write_text(put(text, name, table.markdown(machine, rows)), encoding="utf-8")
 
 
 def draw(page: Path, folder: Path) -> None:
     """Put what that folder's files hold between the page's markers. Raises ValueError as write_page does."""
-    _put(page, "sittings", sittings.drawn(folder))
-
-
-def _put(page: Path, name: str, markdown: str) -> None:
-    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     text = page.read_text(encoding="utf-8")
+    page.write_text(put(text, "sittings", sittings.drawn(folder)), encoding="utf-8")
+
+
+def put(text: str, name: str, markdown: str) -> str:
+    """A page's text with this between its markers of that name. Raises ValueError where it has none."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     pattern = re.compile(re.escape(begin) + r".*?" + re.escape(end), re.DOTALL)
     if not pattern.search(text):
-        raise ValueError(f"{page} has no {begin} ... {end}; put both where the table belongs")
-    page.write_text(pattern.sub(lambda _: f"{begin}\n\n{markdown}\n\n{end}", text), encoding="utf-8")
+        raise ValueError(f"the page has no {begin} ... {end}; put both where the table belongs")
+    return pattern.sub(lambda _: f"{begin}\n\n{markdown}\n\n{end}", text)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

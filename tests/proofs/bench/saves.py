@@ -181,7 +181,6 @@ async def _follow(connection: Connection, edit: Edit, patience_s: float = 60.0) 
 
 
 def _note(edit: Edit, event: events.Event, now: int, backlog: list[events.Event]) -> None:
-    # The run's plan arrives before the edit that names it.
     if isinstance(event, events.RunPlanned) and event.run.trigger == "watch" and event.run.target == TARGET:
         edit.run_id, edit.planned_ns = event.run_id, now
     if isinstance(event, events.WatchEdit):

@@ -107,15 +107,13 @@ def test_a_sitting_is_told_beside_the_last_one_of_its_kind_of_machine(tmp_path: 
     assert sittings.read(sittings.file_of(other, tmp_path)) == []
 
 
-def test_the_page_draws_every_figure_that_was_recorded() -> None:
+def test_every_figure_that_was_recorded_is_one() -> None:
     files = sorted(sittings.FOLDER.glob("*.jsonl"))
     assert files
     for file in files:
         figures = sittings.read(file)
         assert [figure.wall for figure in figures] == sorted(figure.wall for figure in figures), file
         assert all(figure.p50 >= 0 and figure.n > 0 and figure.unit for figure in figures)
-    inside = PAGE.split("<!-- sittings: begin -->")[1].split("<!-- sittings: end -->")[0]
-    assert inside.strip() == sittings.drawn(sittings.FOLDER)
 
 
 def test_two_trees_are_measured_in_turns_and_apart_only_where_no_readings_mix(tmp_path: Path) -> None:

@@ -77,11 +77,6 @@ def test_what_was_not_measured_is_said_to_be_so() -> None:
     assert "Python 3.0.0" not in told
 
 
-def test_the_page_in_the_documentation_is_that_of_the_figures_beside_it() -> None:
-    written = report.PAGE.read_text("utf-8")
-    assert written == report.page(report.load(report.DATA)), "write it anew: python -m tests.proofs evil report"
-
-
 def test_figures_are_kept_with_the_versions_they_hold_for(tmp_path: Path) -> None:
     report.write(tmp_path / "new", "chaos", {"rounds": 3})
     (name, found), *others = report.load(tmp_path / "new").items()

@@ -1,0 +1,58 @@
+"""docs/keys.md: every key, from the bindings of the classes that have them."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from textual.binding import Binding
+
+from aisp.tui.keymap import key_names
+from aisp.tui.screens import SCREENS
+
+# What stands in docs/keys.md: the title of a table, and the class whose own bindings it lists.
+DOCUMENTED: tuple[tuple[str, str, str], ...] = (
+    ("Everywhere", "aisp.tui.screens.base", "WorkScreen"),
+    ("The app", "aisp.tui.app", "Workbench"),
+    *((entry.title, entry.module, entry.class_name) for entry in SCREENS.values()),
+    ("Questions", "aisp.tui.screens.confirm", "ConfirmScreen"),
+    ("Lists to pick from", "aisp.tui.screens.picker", "PickerScreen"),
+    ("Pane: table", "aisp.tui.widgets.table", "LiveTable"),
+    ("Pane: source", "aisp.tui.screens.source", "SourceView"),
+    ("Pane: side-by-side diff", "aisp.tui.widgets.diffview", "DiffView"),
+    ("Pane: log", "aisp.tui.widgets.logpane", "LogPane"),
+    ("Pane: live plot", "aisp.tui.widgets.plot", "LivePlot"),
+    ("Pane: history plot", "aisp.tui.screens.history_plot", "HistoryPlot"),
+)
+
+BEGIN = "<!-- keys: begin -->"
+END = "<!-- keys: end -->"
+
+
+def tables() -> str:
+    """Markdown tables of every key, made from the classes of DOCUMENTED."""
+    parts = []
+    for title, module, name in DOCUMENTED:
+        found: Any = getattr(importlib.import_module(module), name)
+        rows: dict[str, tuple[list[str], str]] = {}
+        for binding in Binding.make_bindings(found.__dict__.get("BINDINGS", [])):
+            text = binding.tooltip or binding.description
+            if binding.system or not text:
+                continue
+            keys, _ = rows.setdefault(binding.action, ([], text if text.endswith(".") else text + "."))
+            key = key_names(binding.key)[0]
+            if key not in keys:
+                keys.append(key)
+        if rows:
+            lines = [f"## {title}", "", "| keys | what it does |", "|---|---|"]
+            lines += ["| " + " ".join(f"`{key}`" for key in keys) + f" | {text} |" for keys, text in rows.values()]
+            parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def documented(page: str) -> str:
+    """`page` with the tables between the markers made anew. Raises ValueError where a marker is missing."""
+    if BEGIN not in page or END not in page:
+        raise ValueError(f"the page needs the lines {BEGIN} and {END}")
+    before, _, rest = page.partition(BEGIN)
+    return f"{before}{BEGIN}\n\n{tables()}\n\n{END}{rest.partition(END)[2]}"
