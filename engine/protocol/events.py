@@ -349,7 +349,6 @@ class ReplayFinished(Event, tag="replay_finished", kw_only=True):
         differs: versions that changed since: "torch 2.13.0, was 2.11.0".
     """
 
-    LINES: ClassVar[tuple[str, ...]] = ("detail",)
     fuzz_id: str
     failure: str
     outcome: str

@@ -66,7 +66,7 @@ def test_an_arm_that_is_right_says_by_which_policy_and_a_wrong_one_says_nothing(
     wrong = arm("wrong_sign", state=State.INCORRECT, correctness=Correctness.WRONG)
     for each in (right, wrong):
         each.accepted.update({TolerancePolicy.STATED: 5, TolerancePolicy.DERIVED: 2})
-    told, none = (verdicts.arm_record(each, source=b"", light=None, base_ms=None).quality for each in (right, wrong))
+    told, none = (verdicts.arm_record(each, source=b"", roofline=None, base_ms=None).quality for each in (right, wrong))
     assert told is not None
     assert (told.right_by_stated, told.right_by_derived, told.drift is not None) == (5, 2, timed)
     assert none is None
