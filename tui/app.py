@@ -378,7 +378,7 @@ class Workbench(App[None]):
             self.notify(f"{len(run_ids)} runs are planned; this is the first")
 
     def run_fields(self, target_id: str) -> dict[str, Any]:
-        """Fields of a StartRuns beyond the usual: cheats run too, to see what a careless timer makes of them."""
+        """Fields of a StartRuns beyond the usual: cheats run too, to see what a naive harness makes of them."""
         target = self.target(target_id)
         cheats = [rung.name for rung in target.rungs if rung.role is Role.CHEAT] if target is not None else []
         if target is None or not cheats:

@@ -170,20 +170,20 @@ def number_columns(width: int) -> list[Column]:
     if width < 100:
         return [
             Column("rung", "rung", 18),
-            Column("careless", "a careless timer says", 23),
+            Column("naive", "a naive harness says", 23),
             Column("ours", "we say", None, ratio=1),
         ]
     return [
         Column("rung", "rung", 24),
-        Column("careless", "a careless timer says", 27),
+        Column("naive", "a naive harness says", 27),
         Column("times", "its times, ms", 18),
         Column("ours", "we say", None, ratio=1),
         Column("median", "median ms", 25, "right"),
     ]
 
 
-def careless_text(run: RunView, arm: Arm, ascii: bool) -> Text:
-    """What a careless timer says of a rung, and whether its allclose took the outputs; why it says nothing."""
+def naive_text(run: RunView, arm: Arm, ascii: bool) -> Text:
+    """What a naive harness says of a rung, and whether its allclose took the outputs; why it says nothing."""
     naive = arm.naive
     if naive is None:
         why = "after the samples" if not run.record.state.final else "R asks it" if run.record.quick else "not asked"
@@ -225,7 +225,7 @@ def our_text(run: RunView, rung: str, ascii: bool) -> Text:
 
 
 def number_rows(run: RunView, width: int, ascii: bool) -> list[tuple[str, list[Cell]]]:
-    """One row per rung: what a careless timer says, and what we say."""
+    """One row per rung: what a naive harness says, and what we say."""
     keys = [column.key for column in number_columns(width)]
     rows: list[tuple[str, list[Cell]]] = []
     for arm in run.record.arms:
@@ -238,7 +238,7 @@ def number_rows(run: RunView, width: int, ascii: bool) -> list[tuple[str, list[C
             times = f"{plain.number(naive.base_ms, 3)} / {plain.number(naive.time_ms, 3)}"
         cells: dict[str, Cell] = {
             "rung": Text(rung),
-            "careless": Text(plain.DASH) if rung == BASELINE else careless_text(run, arm, ascii),
+            "naive": Text(plain.DASH) if rung == BASELINE else naive_text(run, arm, ascii),
             "times": times,
             "ours": our_text(run, rung, ascii),
             "median": plain.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms),

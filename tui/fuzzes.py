@@ -333,8 +333,8 @@ def summary_lines(view: FuzzView, ascii: bool, width: int) -> list[tuple[str, st
         lines.append((f"{word}: {rung.name}", f"bold {style}".strip()))
         worst = f", worst error of a right case {plain.number(rung.worst, 3)} of what is allowed" if rung.worst else ""
         facts = [f"  {total.failing} of {total.cases} cases fail, {total.unsupported} unsupported{worst}"]
-        if rung.careless is not None:
-            facts.append(f"  a careless oracle {'accepts' if rung.careless else 'refuses'} it")
+        if rung.naive is not None:
+            facts.append(f"  a naive harness {'accepts' if rung.naive else 'refuses'} it")
         if rung.record is not None and rung.record.reason:
             facts.append(f"  {rung.record.reason}")
         lines += [(line, "") for line in plain.wrapped(facts, width)]

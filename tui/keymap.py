@@ -47,7 +47,7 @@ KEYS: Mapping[str, Key] = {
         "open('trust')",
         "v",
         "trust",
-        "Show whether this run may be believed: a careless timer's number, and every check.",
+        "Show whether this run may be believed: a naive harness's number, and every check.",
     ),
     # on every screen
     "back": Key("back", "escape,q", "back", "Go back to where you came from; leaves a zoomed pane first.", "esc"),

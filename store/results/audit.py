@@ -1,5 +1,5 @@
 """What an audit of the gallery came to: which cheats were caught, which were useless or missed, which honest rungs were
-flagged, and what a careless evaluator would have said. A fixture is a twin and its cheats, each judged by a run."""
+flagged, and what a naive harness would have said. A fixture is a twin and its cheats, each judged by a run."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Row:
     Attributes:
         findings: ids of the checks that caught or doubted it, the fixture's own first.
         evidence: what the first of them saw, or why it is unavailable.
-        naive_speedup, naive_accepts: what a careless evaluator says of it.
+        naive_speedup, naive_accepts: what a naive harness says of it.
         speedup, low, high: ours; None for what was caught.
         honest: what a cheat that was not caught is held against: the most that an honest rung has.
         verdict: for which such a cheat is useless, whatever its ratio.
@@ -238,6 +238,6 @@ def by_category(rows: Sequence[Row]) -> list[tuple[str, dict[Outcome, int]]]:
 
 
 def taken(rows: Iterable[Row]) -> tuple[int, int]:
-    """Of how many cheats a careless evaluator was asked, and how many it takes for faster and right."""
+    """Of how many cheats a naive harness was asked, and how many it takes for faster and right."""
     asked = [row for row in rows if row.kind is Kind.CHEAT and row.naive_speedup is not None]
     return len(asked), sum(bool(row.naive_accepts) and (row.naive_speedup or 0.0) > NOISE for row in asked)

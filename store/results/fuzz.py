@@ -81,14 +81,14 @@ class RungReading:
         return total(self.tallies.values())
 
     @property
-    def careless(self) -> bool | None:
-        """Whether a careless oracle accepts it; None where it was not asked."""
+    def naive(self) -> bool | None:
+        """Whether a naive harness accepts it; None where it was not asked."""
         return self.record.naive.accepts if self.record is not None and self.record.naive is not None else None
 
     @property
     def fooled(self) -> bool:
-        """Whether a careless oracle accepts what is wrong."""
-        return bool(self.careless) and self.record is not None and self.record.verdict is FuzzVerdict.WRONG
+        """Whether a naive harness accepts what is wrong."""
+        return bool(self.naive) and self.record is not None and self.record.verdict is FuzzVerdict.WRONG
 
     @property
     def certain(self) -> FuzzVerdict | None:
@@ -262,8 +262,8 @@ def flagged(found: Iterable[Judged], truth: FuzzVerdict) -> dict[str, float | No
     return shares
 
 
-def careless(found: Iterable[Judged], truth: FuzzVerdict, oracle: str) -> list[bool]:
-    """What a careless oracle ("allclose", "assert_close") says of the operators of that truth of which it was asked:
+def naive_answers(found: Iterable[Judged], truth: FuzzVerdict, oracle: str) -> list[bool]:
+    """What a naive harness ("allclose", "assert_close") says of the operators of that truth of which it was asked:
     whether it accepts them."""
     said = [getattr(e.fuzz.naive, oracle) for e in found if e.operator.truth is truth and e.fuzz and e.fuzz.naive]
     return [answer for answer in said if answer is not None]

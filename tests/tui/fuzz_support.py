@@ -75,7 +75,7 @@ def failure_event(failure_id: str = "01X1", fuzz_id: str = "01F1", *, shrunk: bo
 
 
 def fuzz_record(fuzz_id: str = "01F1", **changes: Any) -> Fuzz:
-    """The end: `optimized` is right, `wrong_tail` wrong in 3 of its 20 cases, although a careless oracle accepts it."""
+    """The end: `optimized` is right, `wrong_tail` wrong in 3 of its 20 cases, although a naive harness accepts it."""
     right = {name: Tally(4, 0, 1 if name == "nonfinite" else 0) for name in STRATEGIES}
     rungs = (
         RungFuzz("optimized", FuzzVerdict.RIGHT, 20, 0, 1, right, (), NaiveOpinion(True, True), 0.31, 800.0),

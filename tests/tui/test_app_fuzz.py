@@ -142,7 +142,7 @@ async def test_on_a_narrow_terminal_enter_puts_the_failure_in_the_place_of_the_c
         drawn = screen_text(app)
         assert "drawn    M=1021 N=129 float16 x:transposed,large" in drawn and "..........38##" in drawn
         assert "Cases" not in drawn and "the reference was computed in blocks" in drawn
-        assert tally(app, "wrong_tail")["careless"] == "accepts"
+        assert tally(app, "wrong_tail")["naive"] == "accepts"
         await pilot.press("G")
         await until(pilot, lambda: "print(wrong_tail.run(x))" in screen_text(app))
         await pilot.press("escape")

@@ -81,7 +81,7 @@ def about(app: Workbench) -> str:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (140, 40)], ids=["80x24", "140x40"])
-async def test_v_puts_the_careless_number_beside_ours(size: tuple[int, int], tmp_path: Path) -> None:
+async def test_v_puts_the_naive_number_beside_ours(size: tuple[int, int], tmp_path: Path) -> None:
     link = telling(*cheat_run_events())
     async with opened(tmp_path, size=size, link=link, catalog=trust_catalog(tmp_path)) as (app, pilot):
         highlight(app, CHEAT_ID)
@@ -434,7 +434,7 @@ async def test_a_cheat_that_came_through_is_called_missed_and_has_no_speed_up(tm
 
 
 @pytest.mark.parametrize("key", ["r", "R"])
-async def test_running_a_gallery_target_runs_its_cheats_and_asks_the_careless_timer(key: str, tmp_path: Path) -> None:
+async def test_running_a_gallery_target_runs_its_cheats_and_asks_the_naive_harness(key: str, tmp_path: Path) -> None:
     link = make_link(told=False)
     async with opened(tmp_path, link=link, catalog=trust_catalog(tmp_path)) as (app, pilot):
         highlight(app, CHEAT_ID)

@@ -309,7 +309,7 @@ def test_an_operator_that_is_not_judged_as_its_file_says_is_marked_and_decides_t
     assert marked == [target.removeprefix("pointwise:")]
 
 
-def test_the_json_of_the_corpus_has_truth_verdict_and_what_a_careless_oracle_says(operators: Path) -> None:
+def test_the_json_of_the_corpus_has_truth_verdict_and_what_a_naive_harness_says(operators: Path) -> None:
     with FakeEngine() as engine:
         engine.fuzzes |= dict.fromkeys(WRONG_ONES, "wrong")
         engine.refuse_fuzz["rows:softmax"] = "no reference"

@@ -393,7 +393,7 @@ def test_an_audit_for_people_prints_both_numbers_the_matrix_and_why(gallery: lis
     assert "unavailable, needs sm_80: cuda:elsewhere optimized, cuda:elsewhere cheat" in shown.stdout
     assert shown.stdout.splitlines()[-1] == (
         "=> on cpu: 6 cheats: 3 caught, 1 useless, 1 missed, 1 unavailable; "
-        "6 twins: 4 passed, 1 flagged, 1 unavailable; a careless evaluator takes 3 of 4 cheats for faster and right"
+        "6 twins: 4 passed, 1 flagged, 1 unavailable; a naive harness takes 3 of 4 cheats for faster and right"
     )
     assert "[6/6] cuda:elsewhere: optimized unavailable, cheat unavailable" in shown.stderr
 
@@ -676,16 +676,16 @@ def test_a_caught_baseline_or_run_leaves_no_speed_up_at_all(arm: str) -> None:
     assert "caught by evaluation.files: two files differ" in summary(run)
 
 
-def test_the_careless_evaluators_number_stands_beside_ours() -> None:
+def test_the_naive_harness_number_stands_beside_ours() -> None:
     naive = records.Naive(base_ms=4.0, time_ms=0.1, accepts=True)
     rows = cells("\n".join(result_lines(checked(naive=naive))))
-    assert ["rung", "a careless timer says", "outputs accepted", "we say"] in rows
+    assert ["rung", "a naive harness says", "outputs accepted", "we say"] in rows
     assert ["optimized", "40.0x", "yes", "4.00x [4.00..4.00]"] in rows
     caught = checked(("timing.wall_clock", "optimized", "caught", EVIDENCE), naive=naive)
     assert ["optimized", "40.0x", "yes", "caught"] in cells("\n".join(result_lines(caught)))
     arm = next(arm for arm in run_json(caught)["arms"] if arm["rung"] == "optimized")
     assert arm["naive"] == {"base_ms": 4.0, "time_ms": 0.1, "speedup": 40.0, "accepts": True, "note": ""}
-    assert not any("careless" in line for line in result_lines(checked()))
+    assert not any("naive harness" in line for line in result_lines(checked()))
 
 
 def test_checks_are_counted_once_each_by_the_gravest_thing_they_said() -> None:

@@ -65,7 +65,7 @@ def test_the_record_at_the_end_replaces_what_was_counted() -> None:
     assert fuzz.total == Tally(40, 3, 2)
     optimized, wrong = fuzz.rungs["optimized"], fuzz.rungs["wrong_tail"]
     assert (optimized.certain, wrong.certain) == (FuzzVerdict.RIGHT, FuzzVerdict.WRONG)
-    assert (optimized.worst, wrong.careless) == (0.31, True)
+    assert (optimized.worst, wrong.naive) == (0.31, True)
     assert fuzz.notes == ("the reference was computed in blocks",)
     assert model.fuzzes_of(TARGET) == [fuzz] and model.active_fuzzes() == []
 

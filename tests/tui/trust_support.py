@@ -45,7 +45,7 @@ def items(arms: Sequence[str], cheat: str = "cheat", told: Sequence[tuple[str, s
 def cheat_run_events(
     run_id: str = "01T", *, target: str = CHEAT_ID, cheat: str = "cheat", finished: bool = True
 ) -> list[events.Event]:
-    """A run of a twin and a cheat: a careless timer sees 9.84x of the cheat, and the checks catch it."""
+    """A run of a twin and a cheat: a naive harness sees 9.84x of the cheat, and the checks catch it."""
     rungs = ("baseline", "optimized", cheat) if cheat != "optimized" else ("baseline", "optimized")
     story = quick_run_events(target, run_id=run_id, rungs=rungs, speedup=1.23, verdict="faster", finished=finished)
     if not finished:
@@ -86,7 +86,7 @@ def trust_catalog(root: Path) -> Catalog:
         target,
         rungs=(target.rungs[0], twin, cheat),
         files=("baseline.py", "cheat.py", "optimized.py", "reference.py"),
-        lesson="# Work on a stream that nobody waits for\n\nA careless timer stops too early.\n",
+        lesson="# Work on a stream that nobody waits for\n\nA naive harness stops too early.\n",
         expect=None,
     )
     chapter = Chapter("timing", None, "Timing", root / "timing", "# Timing\n\nCheats against the clock.\n")

@@ -1,6 +1,6 @@
 """`aisp bench audit`: the gallery of cheats and honest twins through the ordinary engine, and the confusion matrix.
 
-A fixture is one quick run of its twin and its cheats, with what a careless evaluator says of each. Where a check spoke
+A fixture is one quick run of its twin and its cheats, with what a naive harness says of each. Where a check spoke
 of the run as a whole, or an arm was not reached, the rungs concerned run once more, each alone: then it is known whose
 doing it was. Kernels are on trial here, not the machine: the runs are portable, so that a busy machine warns only.
 
@@ -83,7 +83,7 @@ def command(ctx: click.Context, selectors: tuple[str, ...], device: str, keep_go
     """Run every cheat of the gallery and its honest twin through the engine, and count who was caught.
 
     CATEGORY is one of the checks' categories (timing), FIXTURE a folder of the gallery (timing:unsynced_streams).
-    Beside each stands what a careless evaluator would have said: one pair of clocks around ten calls, allclose on one
+    Beside each stands what a naive harness would have said: one pair of clocks around ten calls, allclose on one
     shape.
 
     Exit status: 0 no cheat was missed and no twin flagged; 1 one was; 2 no such fixture; 3 nothing could be run here;
@@ -308,12 +308,12 @@ def lines(device: str, rows: Sequence[Row], *, width: int | None) -> list[str]:
             clean_line(row.rung),
             row.outcome.upper() if row.outcome.bad else row.outcome,
             clean_line(row.findings[0]) if row.findings else plain.DASH,
-            _careless(row),
+            _naive(row),
             plain.speedup(row.speedup) if narrow else plain.speedup(row.speedup, row.low, row.high),
         ]
         for row in rows
     ]
-    heads = ["fixture", "rung", "outcome", "by", "careless timer", "ours" if narrow else "ours [low..high]"]
+    heads = ["fixture", "rung", "outcome", "by", "naive harness", "ours" if narrow else "ours [low..high]"]
     found = plain.table(heads, cells, width=width, shrink="fixture", drop=["by"])
     told = [f"{row.fixture} {row.rung}: {row.outcome}{by(row)}: {evidence(row)}" for row in rows if row.outcome.bad]
     why: dict[str, list[str]] = {}
@@ -334,7 +334,7 @@ def lines(device: str, rows: Sequence[Row], *, width: int | None) -> list[str]:
     ]
 
 
-def _careless(row: Row) -> str:
+def _naive(row: Row) -> str:
     if row.naive_speedup is None:
         return plain.DASH
     took = {True: "accepted", False: "refused", None: "not compared"}[row.naive_accepts]
@@ -342,7 +342,7 @@ def _careless(row: Row) -> str:
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """ "12 cheats: 10 caught, 2 useless; 8 twins: 8 passed; a careless evaluator takes 11 of 12 ..."."""
+    """ "12 cheats: 10 caught, 2 useless; 8 twins: 8 passed; a naive harness takes 11 of 12 ..."."""
     parts = []
     for kind in Kind:
         here = [row for row in rows if row.kind is kind]
@@ -350,7 +350,7 @@ def summary(rows: Sequence[Row]) -> str:
         parts.append(f"{len(here)} {kind}{'' if len(here) == 1 else 's'}: {', '.join(told) or plain.DASH}")
     asked, took = taken(rows)
     if asked:
-        parts.append(f"a careless evaluator takes {took} of {asked} cheats for faster and right")
+        parts.append(f"a naive harness takes {took} of {asked} cheats for faster and right")
     return "; ".join(parts)
 
 

@@ -177,9 +177,9 @@ def result_lines(run: Reading, *, width: int | None = None) -> list[str]:
         ]
     if light:
         lines += ["", *light]
-    careless = naive_lines(run, shown, width=width)
-    if careless:
-        lines += ["", *careless]
+    naive = naive_lines(run, shown, width=width)
+    if naive:
+        lines += ["", *naive]
     printed = run.output if isinstance(run, Followed) else {}
     for arm in record.arms:
         if not (arm.reason or arm.detail):
@@ -247,7 +247,7 @@ def light_lines(arms: Sequence[Arm], *, width: int | None = None) -> list[str]:
 
 
 def naive_lines(run: Reading, arms: Sequence[Arm], *, width: int | None = None) -> list[str]:
-    """The table of what a careless evaluator says of each rung, beside what is said here. Empty where it was not
+    """The table of what a naive harness says of each rung, beside what is said here. Empty where it was not
     asked."""
     rows = []
     notes = []
@@ -256,14 +256,14 @@ def naive_lines(run: Reading, arms: Sequence[Arm], *, width: int | None = None) 
         if naive is None or arm.rung == run.baseline:
             continue
         if naive.note:
-            notes.append(f"{arm.rung}: no careless time: {naive.note}")
+            notes.append(f"{arm.rung}: no naive time: {naive.note}")
         against, bar = run.comparison(arm.rung), run.bar(arm.rung)
         ours = plain.DASH if against is None else plain.speedup(against.speedup, against.low, against.high)
         accepts = plain.DASH if naive.accepts is None else "yes" if naive.accepts else "no"
         rows.append([arm.rung, plain.speedup(naive.speedup), accepts, bar.word if bar else ours])
     if not rows:
         return []
-    heads = ["rung", "a careless timer says", "outputs accepted", "we say"]
+    heads = ["rung", "a naive harness says", "outputs accepted", "we say"]
     return [*plain.table(heads, rows, width=width, shrink="rung"), *notes]
 
 

@@ -25,9 +25,9 @@ from aisp.store.results.fuzz import (
     WRONG,
     Judged,
     Operator,
-    careless,
     case_text,
     flagged,
+    naive_answers,
     overall,
     smallest,
 )
@@ -516,7 +516,7 @@ def smallest_json(rung: RungFuzz, failures: Mapping[str, Failure]) -> dict[str, 
 
 
 def naive_json(naive: NaiveOpinion | None) -> dict[str, bool | None] | None:
-    """What a careless oracle says, for JSON."""
+    """What a naive harness says, for JSON."""
     return None if naive is None else msgspec.structs.asdict(naive)
 
 
@@ -596,14 +596,14 @@ def corpus_lines(seed: int | None, judged: Sequence[Judged], *, width: int | Non
 
 
 def corpus_summary(judged: Sequence[Judged]) -> list[str]:
-    """How many of each truth were told apart, and what a careless oracle lets pass."""
+    """How many of each truth were told apart, and what a naive harness lets pass."""
     told = []
     for truth, verb in ((WRONG, "found"), (RIGHT, "passed")):
         of = [each for each in judged if each.operator.truth == truth]
         told.append(f"{sum(each.as_it_is for each in of)} of {len(of)} {truth} operators {verb}")
     found = [f"=> {', '.join(told)}"]
     for name in ("allclose", "assert_close"):
-        said = {truth: careless(judged, truth, name) for truth in (WRONG, RIGHT)}
+        said = {truth: naive_answers(judged, truth, name) for truth in (WRONG, RIGHT)}
         accepts, refuses = said[WRONG].count(True), said[RIGHT].count(False)
         if said[WRONG] or said[RIGHT]:
             found.append(

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     "--naive/--no-naive",
     "naive",
     default=None,
-    help="Also ask what a careless evaluator would say; by default in full runs.",
+    help="Also ask what a naive harness would say; by default in full runs.",
 )
 @common.roots_option
 @common.json_option

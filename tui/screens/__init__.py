@@ -80,7 +80,7 @@ SCREENS: dict[str, ScreenEntry] = {
     "run": ScreenEntry(".run", "RunScreen", "Run"),
     "trust": ScreenEntry(
         ".trust", "TrustScreen", "Trust",
-        "Show whether the last run may be believed: a careless timer's number, and every check.",
+        "Show whether the last run may be believed: a naive harness's number, and every check.",
         "v", "trust", of_target=True,
     ),
     "checks": ScreenEntry(

@@ -314,15 +314,15 @@ class FuzzScreen(WorkScreen):
     def _draw_tally(self, fuzz: FuzzView) -> None:
         table, ascii = self.query_one("#tally", LiveTable), self.workbench.ascii
         wide = self.size.width >= WIDE_COLUMNS
-        careless = any(rung.careless is not None for rung in fuzz.rungs.values())
+        naive = any(rung.naive is not None for rung in fuzz.rungs.values())
         # On a wide terminal a column that takes what is left would tear the counts away from their rung.
         columns = [Column("rung", "rung", None, ratio=0 if wide else 1), Column("said", "said", 12)]
         for name in fuzz.strategies:
             head = name if wide or len(name) <= SHORT_HEAD else f"{name[: SHORT_HEAD - 2]}."
             columns.append(Column(f"strategy {name}", head, None, "right"))
         columns.append(Column("worst", "worst right" if wide else "worst", None, "right"))
-        if careless:
-            columns.append(Column("careless", "careless oracle" if wide else "carel.", None))
+        if naive:
+            columns.append(Column("naive", "naive harness" if wide else "naive", None))
         table.columns = columns
         rows: list[tuple[str, list[Cell]]] = []
         mark = "> " if ascii else "▸ "
@@ -339,8 +339,8 @@ class FuzzScreen(WorkScreen):
                 word = fuzzes.tally_word(tally)
                 cells.append(Text(word, style_of(self.app, fuzzes.WRONG_STYLE)) if failing else word)
             cells.append(plain.number(rung.worst, 2))
-            if careless:
-                opinion = {True: "accepts", False: "refuses", None: plain.DASH}[rung.careless]
+            if naive:
+                opinion = {True: "accepts", False: "refuses", None: plain.DASH}[rung.naive]
                 cells.append(
                     Text(opinion, style_of(self.app, f"bold {fuzzes.WRONG_STYLE}")) if rung.fooled else opinion
                 )

@@ -1,4 +1,4 @@
-"""Whether a run may be believed: what a careless timer says beside what we say, and what every check said.
+"""Whether a run may be believed: what a naive harness says beside what we say, and what every check said.
 
 A run that the model holds is shown as it goes on: until its checks are asked the screen says what comes before that.
 Any other is read from the store in a thread.
