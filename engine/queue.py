@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar
@@ -18,7 +19,7 @@ from aisp.engine import peaks
 from aisp.engine.fuzzing import Fuzzing, FuzzPlan, unstarted
 from aisp.engine.protocol import events
 from aisp.engine.runs import Execution, Plan, Services
-from aisp.store.outcomes import State
+from aisp.store.outcomes import State, Trigger
 from aisp.store.text import clean_line
 
 log = logging.getLogger("aisp.engine")
@@ -40,14 +41,18 @@ class Job(ABC, Generic[P]):
     """One entry of the queue.
 
     Attributes:
-        order: jobs of a lower order go first.
+        order: jobs of a lower order go first; of equal ones the older.
+        kind: what it is, for clients.
         ends: what somebody waits for who waits for its end.
         task: what carries it out; None before it begins.
         state: as clients see it in the queue.
         every_gpu: whether it needs all GPUs, and not only the one that runs are placed on.
+        began_s: CLOCK_MONOTONIC when it began; None before.
+        expected_s: how long it is expected to take; None where nothing is known.
     """
 
-    order: ClassVar[int]
+    order: int
+    kind: str
     ends: ClassVar[str] = "the run has ended"
     every_gpu = False
 
@@ -57,6 +62,8 @@ class Job(ABC, Generic[P]):
         self.plan: P = plan
         self.task: asyncio.Task[None] | None = None
         self.state = State.PLANNED
+        self.began_s: float | None = None
+        self.expected_s: float | None = None
         self._services, self._named = services, named
 
     @property
@@ -71,7 +78,15 @@ class Job(ABC, Generic[P]):
 
     def item(self) -> events.QueueItem:
         """As clients see it."""
-        return events.QueueItem(run_id=self.id, state=self.state.value, device=self.plan.device, **self._named)
+        return events.QueueItem(
+            run_id=self.id,
+            kind=self.kind,
+            state=self.state.value,
+            device=self.plan.device,
+            elapsed_s=None if self.began_s is None else time.monotonic() - self.began_s,
+            expected_s=self.expected_s,
+            **self._named,
+        )
 
     @abstractmethod
     async def carry_out(self) -> None:
@@ -91,6 +106,7 @@ class PeakJob(Job[PeakPlan]):
     """Measures ceilings: before the next run, since runs are held against them."""
 
     order = 0
+    kind = "peak"
     ends = "the ceilings are measured"
     guarded = ""
 
@@ -112,12 +128,13 @@ class PeakJob(Job[PeakPlan]):
 
 
 class RunJob(Job[Plan]):
-    """A run: before fuzzes, since somebody waits for its number after a save."""
+    """A run: before fuzzes, and that of a save before all others, since somebody waits for its number."""
 
-    order = 1
+    kind = "run"
 
     def __init__(self, plan: Plan, services: Services) -> None:
         run = plan.record
+        self.order = 1 if run.trigger is Trigger.WATCH else 2
         super().__init__(plan, services, target=run.target, title=run.title, trigger=run.trigger.value, quick=run.quick)
         self.every_gpu = plan.target.ranks > 1
         self.written: dict[str, str] = {}  # see Execution.written; known when it has ended
@@ -144,10 +161,11 @@ class RunJob(Job[Plan]):
 class FuzzJob(Job[FuzzPlan]):
     """A fuzz, lint or replay."""
 
-    order = 2
+    order = 3
     ends = "the fuzz has ended"
 
     def __init__(self, plan: FuzzPlan, services: Services) -> None:
+        self.kind = plan.what
         title = f"{plan.what}: {clean_line(plan.target.title)}"
         super().__init__(plan, services, target=plan.target.id, title=title, trigger=plan.trigger, quick=False)
         self.every_gpu = plan.target.ranks > 1

@@ -587,6 +587,7 @@ class Engine:
             if self._degraded and job.plan.device == "cuda":
                 job.refuse(f"the GPU is set aside: {self._degraded}")
             job.task = asyncio.create_task(self._in_slot(job))
+            job.began_s = time.monotonic()
             try:
                 await asyncio.wait({job.task})
                 await self._conclude(job)
@@ -664,10 +665,14 @@ class Engine:
 
     async def _enqueue(self, plans: list[Plan], store: StoreCall, announce: Callable[[], None] = lambda: None) -> None:
         """Journal all by `store`, report what they are for and then each of them, and let them start."""
-        await store(lambda writer: writer.plan([plan.record for plan in plans]))
+        records = [plan.record for plan in plans]
+        await store(lambda writer: writer.plan(records))
+        expected_s = await store(lambda writer: [writer.last_duration_s(record) for record in records])
         announce()
-        for plan in plans:
-            self._add(RunJob(plan, self._services))
+        for plan, seconds in zip(plans, expected_s, strict=True):
+            job = RunJob(plan, self._services)
+            job.expected_s = seconds
+            self._add(job)
             arms = (Arm(rung.name, State.PLANNED, role=rung.role) for rung in plan.rungs)
             self._publish(events.RunPlanned(run=plan.record.announced(arms)))
         if self._followed:  # the store before may have their sources

@@ -424,6 +424,16 @@ class Store:
             db["ceilings"].insert_all({"peak": number, **row} for row in rows.ceilings)
             chain.append(db.conn, chain.Kind.PEAK, number, rows.peak["id"], digest)
 
+    def last_duration_s(self, run: Run) -> float | None:
+        """How long the target's newest good run in the same mode on the same device took; None where there is none."""
+        with self._lock, typed_errors(self.path):
+            row = self._db.conn.execute(
+                "SELECT duration_ms FROM runs WHERE target = ? AND folder = ? AND device = ? AND quick = ? "
+                "AND state = 'ok' AND duration_ms IS NOT NULL ORDER BY number DESC LIMIT 1",
+                [content.label(run.target), run.folder, run.device, run.quick],
+            ).fetchone()
+        return None if row is None else float(row[0]) / 1e3
+
     def latest_peak(self, gpu_uuid: str) -> Peak | None:
         """The newest peak of that GPU that is what was written; None where there is none."""
         from aisp.store.reader import PEAKS_OF_GPU_SQL, read_peaks  # the reader is not part of writing but for this

@@ -167,6 +167,9 @@ def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tm
         fake.watched["mine:one"] = root
         fake._runs["01RUN"] = "mine:one"
         fake.detail = "ab" * 32
+        check("aisp bench jobs")
+        check("aisp bench cancel", "--all")
+        fake._runs["01RUN"] = "mine:one"
         check("aisp bench peak")
         check("aisp bench run", "--targets", "mine:one", "--root", root)
         fake.fuzzes["mine:one"] = "wrong"

@@ -126,15 +126,26 @@ class Device(_Item, frozen=True, kw_only=True):
 
 
 class QueueItem(_Item, frozen=True, kw_only=True):
-    """A run that is planned or under way."""
+    """A job that is planned or under way; the queue is in the order in which jobs will be carried out.
+
+    Attributes:
+        run_id: of the run, fuzz or measurement of ceilings.
+        kind: "run", "fuzz", "lint", "replay" or "peak".
+        trigger: who asked: "cli", "tui", "watch"; "" where nobody in particular did.
+        elapsed_s: since it began; None while it waits.
+        expected_s: how long the target's last good run like it took; None where there was none.
+    """
 
     run_id: str
+    kind: str = "run"
     target: str
     title: str
     state: str
     quick: bool
     trigger: str
     device: str
+    elapsed_s: float | None = None
+    expected_s: float | None = None
 
 
 class WatchItem(_Item, frozen=True, kw_only=True):

@@ -28,6 +28,7 @@ from aisp.store import (
 )
 from aisp.store.outcomes import Correctness, State, Timing, Trigger, Validity, Verdict
 from aisp.store.samples import Samples
+from aisp.store.ulid import new_ulid
 from tests.replacing import replace
 from tests.store.examples import EPOCH, finished, measured, peak_of, planned, samples_of, telemetry_of
 
@@ -424,6 +425,19 @@ def test_the_schema_refuses_what_cannot_be(path: Path, store: Store, change: str
     with raw(path) as other, pytest.raises(sqlite3.DatabaseError, match="CHECK"):
         other.execute(change)
     other.close()
+
+
+def test_a_run_is_expected_to_take_as_long_as_the_last_good_one_of_its_kind(store: Store) -> None:
+    first, failed, last, other = (new_ulid() for _ in range(4))
+    for run_id, duration_ms in ((first, 2000.0), (last, 3500.0)):
+        store.finish(replace(finished(planned(id=run_id)), duration_ms=duration_ms), {})
+    store.finish(replace(finished(planned(id=other, quick=True)), duration_ms=70.0), {})
+    run = planned(id=failed)
+    store.finish(replace(run, state=State.CANCELLED, reason="cancelled", duration_ms=9.0), {})
+    assert store.last_duration_s(planned()) == 3.5
+    assert store.last_duration_s(planned(quick=True)) == 0.07
+    assert store.last_duration_s(planned(device="cuda:1")) is None
+    assert store.last_duration_s(planned(target="ch07:other")) is None
 
 
 def test_samples_may_not_be_zero_nor_negative_nor_unreal() -> None:

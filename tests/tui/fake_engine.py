@@ -750,7 +750,15 @@ class FakeEngine:
             gpu_note="NVML 12: library not found",
             queue=[
                 events.QueueItem(
-                    run_id=run_id, target=target, title="", state="running", quick=True, trigger="cli", device="cpu"
+                    run_id=run_id,
+                    target=target,
+                    title="",
+                    state="running",
+                    quick=True,
+                    trigger="cli",
+                    device="cpu",
+                    elapsed_s=1.0,
+                    expected_s=12.0,
                 )
                 for run_id, target in self._runs.items()
             ],

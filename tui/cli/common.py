@@ -17,9 +17,11 @@ import click
 
 from aisp.store.text import clean, clean_line
 from aisp.tui import plain
+from aisp.tui.cli.tree import NotHereError
 
 if TYPE_CHECKING:
     from aisp.engine.client import Connection
+    from aisp.engine.lock import Holder
     from aisp.kernels.catalog.model import Catalog, Needs, Target
     from aisp.store.results.reading import Reading
 
@@ -172,6 +174,19 @@ def say(text: str = "") -> None:
 def note(text: str) -> None:
     """Print something beside the result, on stderr."""
     click.echo(text, err=True)
+
+
+def none_runs(held: Holder | None, error: Exception) -> None:
+    """Return where there is no engine to reach, `held` having been looked at before.
+
+    Raises:
+        NotHereError: one runs here or on another host, and could not be reached.
+    """
+    if held is None:
+        return
+    if not held.here:
+        raise NotHereError(held.sentence) from None
+    raise NotHereError(f"{held.what} runs (pid {held.pid}) and cannot be reached: {error}") from None
 
 
 def say_document(value: Any) -> None:

@@ -87,10 +87,7 @@ def status(ctx: click.Context, as_json: bool) -> None:
     except EngineMismatchError:
         raise
     except EngineUnavailableError as error:
-        if held is not None and not held.here:
-            raise NotHereError(held.sentence) from None
-        if held is not None:
-            raise NotHereError(f"{held.what} runs (pid {held.pid}) and cannot be reached: {error}") from None
+        common.none_runs(held, error)
         if as_json:
             common.say_document({"running": False, "reason": str(error)})
         else:

@@ -46,6 +46,8 @@ TREE: Mapping[str, Entry] = {
         below={
             "list-targets": Entry("List targets with their last results.", "aisp.tui.cli.list_targets:command"),
             "run": Entry("Check and time targets, live.", "aisp.tui.cli.run:command"),
+            "jobs": Entry("List what is queued or under way, and for how long.", "aisp.tui.cli.jobs:jobs"),
+            "cancel": Entry("End jobs that are queued or under way.", "aisp.tui.cli.jobs:cancel"),
             "compare": Entry("Put two stored runs side by side.", "aisp.tui.cli.compare:command"),
             "history": Entry("Show a target's earlier runs.", "aisp.tui.cli.history:command"),
             "expectations": Entry(
