@@ -13,9 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.proofs.agreement import targets
-from tests.proofs.agreement.common import Document, bench_run, engine_home, log, parser, rule_of, run_program
+from tests.proofs.agreement.common import Document, bench_run, engine_home, log, parser, rule_of, run_program, taking
 
-FULL_REPLICAS = 5
 RESERVE_S = 15.0
 
 
@@ -41,7 +40,7 @@ def take(
             left_out.append(work.name)
             continue
         target = targets.write(root, work, targets.same_rungs(rungs))
-        words = ("--targets", target.id, "--root", str(target.root), "--device", device, "--replicas", str(replicas))
+        words = ("--targets", target.id, "--root", str(target.root), "--device", device, *taking(replicas))
         told, took_s, problem = bench_run(environ, *words, limit_s=left_s)
         longest_s = max(longest_s, took_s)
         rule = rule or rule_of(environ)
@@ -99,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """See the module."""
     made = parser("aa", "Compare identical kernels with the full protocol.", budget_s=560)
     made.add_argument("--rungs", type=int, default=20, help="identical rungs per kernel, one comparison each (20)")
-    made.add_argument("--replicas", type=int, default=FULL_REPLICAS, help="fresh processes per rung (5, the default)")
+    made.add_argument("--replicas", type=int, default=0, help="fresh processes per rung; else in looks, as a full run")
     made.add_argument("--kernels", default="", help=f"which, by commas: {', '.join(w.name for w in targets.SAME)}")
     made.add_argument(
         "--part", default="1/1", metavar="K/N", help="every Nth kernel only, from the Kth: a sitting in parts"

@@ -42,6 +42,16 @@ def parser(name: str, about: str, *, budget_s: float) -> argparse.ArgumentParser
     return made
 
 
+def taking(replicas: int) -> tuple[str, ...]:
+    """The words that ask `aisp bench run` for so many replicas; none for 0, the looks of a full run."""
+    return ("--replicas", str(replicas)) if replicas else ()
+
+
+def taken(replicas: int) -> str:
+    """The same for people."""
+    return f"{replicas} replicas" if replicas else "replicas in the looks of a full run"
+
+
 def no_gpu() -> str:
     """Why there is no GPU here, "" where there is one."""
     from aisp.engine.telemetry import Nvml

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from tests.proofs.agreement.common import DASH, ROOT, Document, median, variation
+from tests.proofs.agreement.common import DASH, ROOT, Document, median, taken, variation
 
 PAGE = ROOT / "docs" / "measurement.md"
 DATA = ROOT / "docs" / "measurement"
@@ -322,7 +322,7 @@ def aa_page(documents: Sequence[Document]) -> str:
     """For the page."""
     first = documents[0]
     about = [machine_line(document) for document in documents]
-    about.append(f"{first['rungs']} rungs per kernel, {first['replicas']} replicas.")
+    about.append(f"{first['rungs']} rungs per kernel, {taken(first['replicas'])}.")
     return "\n\n".join([" ".join(about), markdown(aa_table(documents)), bullets(aa_findings(documents))])
 
 
@@ -412,7 +412,7 @@ def slowed_text(documents: Sequence[Document]) -> str:
 def slowed_page(documents: Sequence[Document]) -> str:
     """For the page."""
     about = [machine_line(document) for document in documents]
-    about.append(f"{documents[0]['replicas']} replicas.")
+    about.append(f"{taken(documents[0]['replicas'])}.")
     parts = [" ".join(about), markdown(slowed_summary(documents)), markdown(slowed_table(documents))]
     findings = slowed_findings(documents)
     return "\n\n".join([*parts, *([bullets(findings)] if findings else [])])

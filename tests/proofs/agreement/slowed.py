@@ -17,7 +17,17 @@ from pathlib import Path
 from aisp.kernels.catalog.model import Target
 from tests.proofs.agreement import targets
 from tests.proofs.agreement.aa import digest
-from tests.proofs.agreement.common import ROOT, Document, bench_run, engine_home, log, parser, rule_of, run_program
+from tests.proofs.agreement.common import (
+    ROOT,
+    Document,
+    bench_run,
+    engine_home,
+    log,
+    parser,
+    rule_of,
+    run_program,
+    taking,
+)
 
 RESERVE_S = 15.0
 TRUTH_S = 90.0
@@ -55,7 +65,7 @@ def take(
             left_out.append(work.name)
             continue
         target = written[work.name]
-        words = ("--targets", target.id, "--root", str(target.root), "--device", "cuda", "--replicas", str(replicas))
+        words = ("--targets", target.id, "--root", str(target.root), "--device", "cuda", *taking(replicas))
         told, took_s, problem = bench_run(environ, *words, limit_s=left_s)
         longest_s = max(longest_s, took_s)
         rule = rule or rule_of(environ)
@@ -74,7 +84,7 @@ def take(
 def main(arguments: Sequence[str] | None = None) -> int:
     """See the module."""
     made = parser("slowed", "Compare kernels with the same kernels slowed by a known part.", budget_s=560)
-    made.add_argument("--replicas", type=int, default=5, help="fresh processes per rung (5, the default of a run)")
+    made.add_argument("--replicas", type=int, default=0, help="fresh processes per rung; else in looks, as a full run")
     made.add_argument("--kernels", default="", help=f"which, by commas: {', '.join(w.name for w in targets.SLOWED)}")
     given = made.parse_args(arguments)
     names = given.kernels.split(",") if given.kernels else [work.name for work in targets.SLOWED]

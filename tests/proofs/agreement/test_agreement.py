@@ -327,3 +327,8 @@ def test_a_callable_that_a_timer_cannot_do_is_an_answer_too() -> None:
 
     told = timing_worker.attempt(fails)
     assert told["error"] == "RuntimeError: no stream" and told["wall_s"] >= 0
+
+
+def test_a_full_run_s_own_looks_are_asked_for_by_no_number() -> None:
+    assert (common.taking(0), common.taking(5)) == ((), ("--replicas", "5"))
+    assert (common.taken(0), common.taken(5)) == ("replicas in the looks of a full run", "5 replicas")
