@@ -29,7 +29,7 @@ test: $(STAMP)
 # Every fixture of the gallery through the engine, and every check proven by its cheat. Half an hour. Each worker is
 # started anew, where `make test` forks most of them (tests/engine/forked.py).
 audit: $(STAMP)
-	@AISP_TESTS_EXECUTE=1 $(BIN)/python -m pytest -m audit tests/checks
+	@AISP_TESTS_EXECUTE=1 $(BIN)/python -m pytest -m audit tests/proofs/audit
 
 # Faults that need an engine of their own, fifty rounds of the kill loop, a short long life: one after the other, for ten
 # minutes, since what they look at is what a busy machine hides.

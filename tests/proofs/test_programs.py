@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -53,3 +54,11 @@ def test_an_unknown_name_is_answered_with_those_there_are(capsys: pytest.Capture
     assert "no program 'bensh'" in told
     assert all(f"\n  {name} " in told for name in PROGRAMS)
     assert all(importlib.util.find_spec(module) for module, _ in PROGRAMS.values())
+
+
+def test_every_mark_that_make_asks_for_is_found_where_it_looks() -> None:
+    asked = re.findall(r"-m pytest -m (\w+)(?: (\S+))?$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    assert {mark for mark, _ in asked} == {"audit", "evil"}
+    for mark, folder in asked:
+        files = (ROOT / (folder or "tests")).rglob("test_*.py")
+        assert any(f"mark.{mark}" in path.read_text("utf-8") for path in files), mark
