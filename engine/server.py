@@ -666,8 +666,12 @@ class Engine:
     async def _enqueue(self, plans: list[Plan], store: StoreCall, announce: Callable[[], None] = lambda: None) -> None:
         """Journal all by `store`, report what they are for and then each of them, and let them start."""
         records = [plan.record for plan in plans]
-        await store(lambda writer: writer.plan(records))
-        expected_s = await store(lambda writer: [writer.last_duration_s(record) for record in records])
+
+        def journal(writer: Store) -> list[float | None]:
+            writer.plan(records)
+            return [writer.last_duration_s(record) for record in records]
+
+        expected_s = await store(journal)  # in one go: somebody waits for the first sample
         announce()
         for plan, seconds in zip(plans, expected_s, strict=True):
             job = RunJob(plan, self._services)
