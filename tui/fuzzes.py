@@ -108,11 +108,6 @@ def read_fuzzes(history: History, target: str) -> list[FuzzView]:
     return [stored_fuzz(record) for record in history.fuzzes(target, STORED_FUZZES)]
 
 
-def read_failures(history: History, fuzz_id: str) -> list[Failure]:
-    """Failures of a stored fuzz."""
-    return history.failures(fuzz_id)
-
-
 # -- words ---------------------------------------------------------------------------------------------------------
 
 # A sign tells the verdict without its colour; the second is for terminals of 7 bits.

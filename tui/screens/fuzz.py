@@ -222,7 +222,7 @@ class FuzzScreen(WorkScreen):
 
     async def _fetch_failures(self, fuzz: FuzzView) -> None:
         try:
-            found = await self.workbench.stored(partial(fuzzes.read_failures, fuzz_id=fuzz.id))
+            found = await self.workbench.stored(lambda history: history.failures(fuzz.id))
         except Exception as error:
             self._problem = f"The failures cannot be read: {error}"
             found = None

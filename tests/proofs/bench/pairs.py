@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from aisp.tui import plain
 from tests.proofs.bench.table import DASH, number
 from tests.proofs.bench.terminal import ROOT
 
@@ -110,6 +111,4 @@ def compare(folder: Path, words: Sequence[str]) -> Iterator[list[Pair]]:
 
 def text(pairs: Sequence[Pair]) -> str:
     """The table for a terminal."""
-    cells = [list(HEADS), *(pair.cells() for pair in pairs)]
-    widths = [max(len(line[column]) for line in cells) for column in range(len(HEADS))]
-    return "\n".join("  ".join(part.ljust(w) for part, w in zip(line, widths, strict=True)).rstrip() for line in cells)
+    return "\n".join(plain.table(HEADS, [pair.cells() for pair in pairs]))
