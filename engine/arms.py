@@ -13,9 +13,7 @@ import struct
 import time
 from collections import Counter
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, TypeVar
-
-import numpy as np
+from typing import TypeVar
 
 from aisp.checks.registry import HeldOut, Refusal, Sensed, Sustained
 from aisp.engine.contention import Waits
@@ -38,7 +36,6 @@ from aisp.kernels.catalog.model import Rung
 from aisp.store.outcomes import TWIN_SUFFIX as TWIN_SUFFIX
 from aisp.store.outcomes import Correctness, State, Timing, TolerancePolicy
 from aisp.store.record import Naive
-from aisp.store.samples import Samples
 from aisp.store.text import clean
 
 FINGERPRINT_TOLERANCE = 1e-6
@@ -88,7 +85,7 @@ class ArmEnd(Exception):
 
 @dataclass(slots=True)
 class SampleLog:
-    """Growing parallel lists; `freeze` makes them the store's arrays."""
+    """Growing parallel lists, from which `store.samples.frozen` makes the store's arrays."""
 
     device_ms: list[float] = field(default_factory=list)
     host_ms: list[float] = field(default_factory=list)
@@ -100,12 +97,6 @@ class SampleLog:
     sm_clock_mhz: list[float] = field(default_factory=list)
     probe_ms: list[float] = field(default_factory=list)
     cycles: list[float] = field(default_factory=list)
-
-    def freeze(self) -> Samples:
-        """As arrays."""
-        floats = {"device_ms", "host_ms", "sm_clock_mhz", "probe_ms", "cycles"}
-        kinds: dict[str, Any] = {name: np.float64 if name in floats else np.int64 for name in self.__slots__}
-        return Samples(**{name: np.array(getattr(self, name), kind) for name, kind in kinds.items()})
 
 
 @dataclass(slots=True)

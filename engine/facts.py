@@ -12,7 +12,7 @@ from aisp.engine.arms import TWIN_SUFFIX, Arm
 from aisp.engine.protocol import reports
 from aisp.store import record as records
 from aisp.store.outcomes import Correctness, FindingStatus, State, Timing, Validity
-from aisp.store.samples import Telemetry
+from aisp.store.samples import Samples, Telemetry, frozen
 from aisp.store.text import clean_line
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def arm_facts(arm: Arm, record: records.Arm, source: bytes) -> registry.ArmFacts
         timing=arm.timing if arm.samples.device_ms else Timing.NONE,
         calls=arm.calls,
         sensed=tuple(arm.sensed),
-        samples=arm.samples.freeze() if arm.samples.device_ms else None,
+        samples=frozen(Samples, arm.samples) if arm.samples.device_ms else None,
         median_ms=median_ms,
         sol_spec=share(light.spec_ms) if light else None,
         sol_measured=share(light.measured_ms) if light else None,

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
-import numpy as np
 
 from aisp.checks import registry
 from aisp.checks.evaluation import Elsewhere
@@ -46,7 +45,7 @@ from aisp.kernels.catalog.sources import SUFFIXES
 from aisp.store import record as records
 from aisp.store.outcomes import Correctness, FindingStatus, State, Validity, Verdict
 from aisp.store.results import speed_of_light, standing
-from aisp.store.samples import Telemetry
+from aisp.store.samples import Samples, Telemetry, frozen
 from aisp.store.text import clean, clean_line
 
 if TYPE_CHECKING:
@@ -1071,17 +1070,13 @@ class Execution:
             steps=tuple(self._steps),
             findings=findings,
         )
-        samples = {arm.name: arm.samples.freeze() for arm in self._arms if arm.samples.device_ms}
+        samples = {arm.name: frozen(Samples, arm.samples) for arm in self._arms if arm.samples.device_ms}
         await self._services.store(lambda store: store.finish(record, samples, telemetry))
         self._services.publish(events.RunFinished(run=reported(record)))
         return record
 
     def _telemetry(self) -> Telemetry | None:
-        if not self._readings.at_ns:
-            return None
-        whole = ("at_ns", "throttle")
-        kinds: dict[str, Any] = {name: np.int64 if name in whole else np.float64 for name in Readings.__slots__}
-        return Telemetry(**{name: np.array(getattr(self._readings, name), kind) for name, kind in kinds.items()})
+        return frozen(Telemetry, self._readings) if self._readings.at_ns else None
 
     def written(self) -> dict[str, str]:
         """Sources in the target's own folder that a rung wrote, by relative name, with the rung.

@@ -245,7 +245,7 @@ class Engine:
             task.cancel()
         for loop in loops:
             loop.cancel()
-        queue = sorted(self._queue, key=lambda job: job.order)
+        queue = self._in_order()
         running = [job.task for job in queue if job.task is not None]
         for task in running:
             task.cancel()
@@ -543,6 +543,10 @@ class Engine:
     def _busy(self) -> bool:
         return bool(self._queue)
 
+    def _in_order(self) -> list[AnyJob]:
+        """Every job, the one whose turn is first in front."""
+        return sorted(self._queue, key=lambda job: job.order)
+
     @property
     def _runs(self) -> list[RunJob]:
         return [job for job in self._queue if isinstance(job, RunJob)]
@@ -580,7 +584,7 @@ class Engine:
             while not self._queue:
                 self._wake.clear()
                 await self._wake.wait()
-            job = min(self._queue, key=lambda job: job.order)
+            job = self._in_order()[0]
             job.refuse(await self._guarding.before(job.guarded))
             if job not in self._queue:  # cancelled, or superseded, meanwhile
                 continue
@@ -1130,7 +1134,7 @@ class Engine:
             rss_bytes=_rss_bytes(),
             devices=[*self._hardware.devices, cpu],
             gpu_note=note,
-            queue=[job.item() for job in sorted(self._queue, key=lambda job: job.order)],
+            queue=[job.item() for job in self._in_order()],
             watches=[
                 events.WatchItem(
                     target=name,

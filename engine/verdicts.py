@@ -19,7 +19,7 @@ from aisp.engine.contention import TELL
 from aisp.kernels.catalog.model import Role
 from aisp.store import record as records
 from aisp.store.outcomes import Correctness, State, Timing, TolerancePolicy, Verdict
-from aisp.store.samples import Samples
+from aisp.store.samples import Samples, frozen
 from aisp.store.text import clean_line
 
 CLOCKS_DIFFER = 0.02  # median SM clocks of two arms that are further apart are named in the comparison
@@ -48,16 +48,16 @@ def arm_record(arm: Arm, *, source: bytes, roofline: RooflineBound | None, base_
         roofline: the roofline bound of the case, None where it is not known.
         base_ms: the first baseline's median, None where it has none or is this arm.
     """
-    frozen = arm.samples.freeze()
-    kept = frozen.discarded == 0
+    samples = frozen(Samples, arm.samples)
+    kept = samples.discarded == 0
     summary = quality = bound = clock = None
-    if arm.believable and arm.timing is not Timing.NONE and len(frozen):
-        quality = statistics.quality(frozen, resolution_ms=arm.resolution_ms, overhead_ms=arm.overhead_ms)
+    if arm.believable and arm.timing is not Timing.NONE and len(samples):
+        quality = statistics.quality(samples, resolution_ms=arm.resolution_ms, overhead_ms=arm.overhead_ms)
         quality = msgspec.structs.replace(quality, watch_us=sum(arm.cost_us.values()) if arm.cost_us else None)
-        clock = _median_clock(frozen)
+        clock = _median_clock(samples)
         if kept.any():
             summary = statistics.summarise(
-                frozen.device_ms[kept], frozen.replica[kept], frozen.round[kept], draws=_draws([arm])
+                samples.device_ms[kept], samples.replica[kept], samples.round[kept], draws=_draws([arm])
             )
     if arm.believable and arm.accepted:
         stated, derived = (arm.accepted[policy] for policy in TolerancePolicy)
@@ -65,7 +65,7 @@ def arm_record(arm: Arm, *, source: bytes, roofline: RooflineBound | None, base_
             quality or records.Quality(), right_by_stated=stated, right_by_derived=derived
         )
     if summary is not None and roofline is not None:
-        host_ms = float(np.median(frozen.host_ms[kept]))
+        host_ms = float(np.median(samples.host_ms[kept]))
         bound = roofline(
             time_ms=summary.median_ms,
             base_ms=base_ms,
@@ -130,15 +130,15 @@ class _Side:
     @staticmethod
     def of(arm: Arm) -> _Side:
         """From the samples that count."""
-        frozen = arm.samples.freeze()
-        kept = frozen.discarded == 0
+        samples = frozen(Samples, arm.samples)
+        kept = samples.discarded == 0
         # Counted by the SMs between two probes, and not event time x clock: whoever bends the events bends the product.
-        known = kept & np.isfinite(frozen.cycles) & (frozen.cycles > 0)
+        known = kept & np.isfinite(samples.cycles) & (samples.cycles > 0)
         return _Side(
             arm,
-            statistics.by_round(frozen.device_ms[kept], frozen.replica[kept], frozen.round[kept]),
-            statistics.by_round(frozen.cycles[known], frozen.replica[known], frozen.round[known]),
-            _median_clock(frozen),
+            statistics.by_round(samples.device_ms[kept], samples.replica[kept], samples.round[kept]),
+            statistics.by_round(samples.cycles[known], samples.replica[known], samples.round[known]),
+            _median_clock(samples),
         )
 
 

@@ -5,7 +5,8 @@ None of a frontend's start needs numpy, so they stand apart from the record.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,14 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 _NOT_READ: Floats = np.empty(0)
+
+T = TypeVar("T", "Samples", "Telemetry")
+
+
+def frozen(kind: type[T], lists: object) -> T:
+    """Samples or telemetry from an object that has a growing list under each of its arrays' names."""
+    dtypes: dict[str, Any] = {column.name: np.int64 if column.type == "Ints" else np.float64 for column in fields(kind)}
+    return kind(**{name: np.array(getattr(lists, name), dtype) for name, dtype in dtypes.items()})
 
 
 @dataclass(frozen=True, slots=True)

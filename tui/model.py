@@ -310,9 +310,6 @@ class RunView(Reading):
         return max(0.0, (now_ns - self.record.start_ns) / 1e9)
 
 
-EditView: TypeAlias = events.WatchEdit
-
-
 @dataclass(slots=True)
 class WatchView:
     """A target under watch, and its edits in order."""
@@ -321,7 +318,7 @@ class WatchView:
     folder: str = ""
     active: bool = True
     polling: bool = False
-    edits: list[EditView] = field(default_factory=list)
+    edits: list[events.WatchEdit] = field(default_factory=list)
 
 
 @dataclass(slots=True)

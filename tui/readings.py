@@ -29,7 +29,6 @@ from aisp.tui.model import (
     BASELINE,
     SLOWING_BITS,
     THROTTLE_WORDS,
-    EditView,
     Model,
     RunView,
     WatchView,
@@ -835,35 +834,35 @@ def summary_lines(run: RunView, now_ns: int) -> list[str]:
 # -- watch ----------------------------------------------------------------------------------------------
 
 
-def _time(model: Model, edit: EditView) -> Arm | None:
+def _time(model: Model, edit: events.WatchEdit) -> Arm | None:
     """The arm whose time is the edit's, None where none can be believed."""
     run = model.runs.get(edit.run_id)
     return None if run is None else edits.believed(run.record.state, run.record.validity, run.lead, run.hidden)
 
 
-def edit_median(model: Model, edit: EditView) -> float | None:
+def edit_median(model: Model, edit: events.WatchEdit) -> float | None:
     """The edit's time in ms, None where none can be believed."""
     arm = _time(model, edit)
     return None if arm is None else arm.median_ms
 
 
-def _ended(model: Model, edit: EditView) -> bool:
+def _ended(model: Model, edit: events.WatchEdit) -> bool:
     run = model.runs.get(edit.run_id)
     return run is not None and run.record.state.final
 
 
-def best_edit(model: Model, watch: WatchView) -> EditView | None:
+def best_edit(model: Model, watch: WatchView) -> events.WatchEdit | None:
     """The best of the finished edits."""
     return edits.best((edit, _time(model, edit)) for edit in watch.edits if _ended(model, edit))
 
 
-def edit_before(watch: WatchView, edit: EditView) -> EditView | None:
+def edit_before(watch: WatchView, edit: events.WatchEdit) -> events.WatchEdit | None:
     """The edit before this one."""
     earlier = [item for item in watch.edits if item.number < edit.number]
     return max(earlier, key=lambda item: item.number) if earlier else None
 
 
-def change_text(model: Model, edit: EditView, other: EditView | None) -> str:
+def change_text(model: Model, edit: events.WatchEdit, other: events.WatchEdit | None) -> str:
     """Time against another edit's, signed; "~" in front where the intervals overlap, so nothing is shown."""
     if other is None or other is edit:
         return plain.DASH
@@ -897,7 +896,7 @@ def edit_columns(width: int) -> list[Column]:
     return columns
 
 
-def edit_note(model: Model, edit: EditView) -> str:
+def edit_note(model: Model, edit: events.WatchEdit) -> str:
     """How the edit came out, in a few words: a syntax error, a wrong answer, correct, or under way."""
     if edit.error:
         return f"not run: {edit.error.splitlines()[0]}"
@@ -926,7 +925,7 @@ def edit_rows(
     star = "*" if ascii else "\u2605"
     rows: list[tuple[str, list[Cell]]] = []
     ordered = sorted(watch.edits, key=lambda edit: edit.number)
-    before: EditView | None = None
+    before: events.WatchEdit | None = None
     for edit in ordered:
         run = model.runs.get(edit.run_id)
         item = run.headline if run is not None else None
@@ -972,7 +971,7 @@ def edit_series(model: Model, watch: WatchView) -> list[Series]:
     ]
 
 
-def edit_lines(model: Model, watch: WatchView, edit: EditView) -> list[str]:
+def edit_lines(model: Model, watch: WatchView, edit: events.WatchEdit) -> list[str]:
     """Everything about one edit, for the pane beside the table."""
     files = ", ".join(edit.files) if edit.files else "the state when the watch began"
     lines = [f"edit {edit.number}  {time_of_day(edit.wall)}  {files}"]

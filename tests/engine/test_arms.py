@@ -14,6 +14,7 @@ from aisp.engine.arms import Arm, ArmEnd, Limits, check_done, expect, failure, s
 from aisp.engine.protocol import reports
 from aisp.kernels.catalog.model import Kind, Needs, Role, Rung
 from aisp.store.outcomes import Correctness, State
+from aisp.store.samples import Samples, frozen
 
 PRINT = [10.0, -20.0, 4.0e6]  # two projections, and a sum of squares: RMS 2 over a million elements
 
@@ -58,7 +59,7 @@ def test_samples_are_kept_with_round_and_replica() -> None:
     book = arm()
     book.take(batch(sets=[1, 0], discarded=[2, 0]), replica=4)
     book.take(batch([5.0], round=9), replica=4)
-    kept = book.samples.freeze()
+    kept = frozen(Samples, book.samples)
     assert kept.device_ms.tolist() == [1.0, 2.0, 5.0]
     assert kept.round.tolist() == [3, 3, 9]
     assert kept.replica.tolist() == [4, 4, 4]
@@ -102,7 +103,7 @@ def test_lists_of_different_length_end_the_arm(torn: dict[str, Any]) -> None:
 def test_an_empty_batch_is_no_mistake() -> None:
     book = arm()
     book.take(batch([]), 0)
-    assert len(book.samples.freeze()) == 0
+    assert len(frozen(Samples, book.samples)) == 0
 
 
 def test_a_sample_of_several_calls_checks_each_and_keeps_one_time() -> None:
@@ -110,7 +111,7 @@ def test_a_sample_of_several_calls_checks_each_and_keeps_one_time() -> None:
     book.calls = 3
     clocks = {"sm_clock_mhz": [1980.0], "probe_ms": [0.0041], "cycles": [8100.0]}
     book.take(batch([0.004], calls=3, sets=[0, 1, 0], fingerprints=PRINT * 3, **clocks), 0)
-    kept = book.samples.freeze()
+    kept = frozen(Samples, book.samples)
     assert (kept.device_ms.tolist(), kept.inputs.tolist(), kept.sm_clock_mhz.tolist()) == ([0.004], [-1], [1980.0])
     assert (kept.probe_ms.tolist(), kept.cycles.tolist()) == ([0.0041], [8100.0])
     wrong = PRINT * 2 + [0.0, 0.0, 0.0]

@@ -17,12 +17,12 @@ PROGRAMS = {
     "honest": ("tests.proofs.audit.honest", "shipped lessons again and again: what is held against honest rungs"),
     "held_out": ("tests.proofs.held_out", "cheats that no check was written for"),
     "busy": ("tests.proofs.audit.busy", "verdicts beside processes that burn the processors"),
-    "audit": ("tests.proofs.audit.report", "take in what those four left, and write docs/audit.md"),
+    "audit": ("tests.proofs.audit.report", "take in what those four left (docs/audit.md)"),
     "timers": ("tests.proofs.agreement.timers", "the same callables by four timers; needs a GPU"),
     "aa": ("tests.proofs.agreement.aa", "identical kernels compared: how often is one called faster; needs a GPU"),
     "slowed": ("tests.proofs.agreement.slowed", "kernels slowed by a known part: what is found; needs a GPU"),
     "cost": ("tests.proofs.agreement.cost", "a verified comparison beside bare ones; needs a GPU"),
-    "agreement": ("tests.proofs.agreement.report", "take in what those four left, and write docs/measurement.md"),
+    "agreement": ("tests.proofs.agreement.report", "take in what those four left (docs/measurement.md)"),
     "pages": ("tests.proofs.pages", "write the pages of docs/ that are made from code or recordings"),
 }
 

@@ -16,9 +16,10 @@ from textual.binding import BindingType
 from textual.containers import Container
 
 from aisp.engine.protocol import requests
+from aisp.engine.protocol.events import WatchEdit
 from aisp.tui import plain, readings
 from aisp.tui.keymap import Key, bind
-from aisp.tui.model import EditView, WatchView
+from aisp.tui.model import WatchView
 from aisp.tui.screens import Source
 from aisp.tui.screens.base import WorkScreen, entitle
 from aisp.tui.widgets.lines import Refitted
@@ -201,12 +202,12 @@ class WatchScreen(WorkScreen):
         self.action_open_edit()
 
     @property
-    def chosen(self) -> EditView | None:
+    def chosen(self) -> WatchEdit | None:
         """The highlighted edit."""
         key = self.query_one("#edits", LiveTable).cursor_key if self.is_mounted else None
         return self._edit(int(key)) if key is not None else None
 
-    def _edit(self, number: int) -> EditView | None:
+    def _edit(self, number: int) -> WatchEdit | None:
         watch = self.watch_view
         return next((edit for edit in watch.edits if edit.number == number), None) if watch else None
 
@@ -249,13 +250,13 @@ class WatchScreen(WorkScreen):
         else:
             self._compare(best, edit)
 
-    def _compare(self, one: EditView, other: EditView) -> None:
+    def _compare(self, one: WatchEdit, other: WatchEdit) -> None:
         """The older on the left."""
         older, newer = sorted((one, other), key=lambda edit: edit.number)
         name = self._changed_file(older, newer)
         self.workbench.open_diff(self._target, Source(name, older.snapshot), Source(name, newer.snapshot))
 
-    def _changed_file(self, older: EditView, newer: EditView) -> str:
+    def _changed_file(self, older: WatchEdit, newer: WatchEdit) -> str:
         """What to open the diff on: a file that changed between the two, else the fastest rung."""
         watch = self.watch_view
         for edit in reversed(watch.edits if watch is not None else []):
@@ -305,7 +306,7 @@ class WatchScreen(WorkScreen):
         else:
             self.run_worker(self._restore(watch, best), group="restore", exit_on_error=False)
 
-    async def _restore(self, watch: WatchView, best: EditView) -> None:
+    async def _restore(self, watch: WatchView, best: WatchEdit) -> None:
         from aisp.tui.screens.confirm import ConfirmScreen  # a question is rare
 
         names = await self._differing(watch, best)
@@ -338,7 +339,7 @@ class WatchScreen(WorkScreen):
             kept = reply.detail[:12]
             self.notify(f"Edit {best.number} is restored; what was there is kept as snapshot {kept}", timeout=12)
 
-    async def _differing(self, watch: WatchView, edit: EditView) -> list[str] | None:
+    async def _differing(self, watch: WatchView, edit: WatchEdit) -> list[str] | None:
         """Names of the files that the edit's snapshot would change; None where nobody can tell."""
         target = self.workbench.target(self._target)
         folder = target.folder if target is not None else Path(watch.folder)

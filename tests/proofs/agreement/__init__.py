@@ -4,7 +4,7 @@
     python -m tests.proofs aa --out FOLDER        identical kernels compared: how often is one called faster?
     python -m tests.proofs slowed --out FOLDER    kernels slowed by a known part: what is found?
     python -m tests.proofs cost --out FOLDER      what a verified comparison costs beside a bare one
-    python -m tests.proofs agreement --take FOLDER   puts the results into docs/measurement/ and the page
+    python -m tests.proofs agreement FOLDER       copies the results to docs/measurement/
 
 Each needs an NVIDIA GPU; without one it says so and ends with status 3.
 """

@@ -1,7 +1,6 @@
 """From the programs' JSON to tables: for a terminal, and for docs/measurement.md between its markers.
 
-    python -m tests.proofs agreement --take FOLDER   copies the results in FOLDER to docs/measurement/
-    python -m tests.proofs agreement                 writes the page's tables anew from what lies there
+`python -m tests.proofs agreement FOLDER` copies the results in FOLDER to docs/measurement/.
 
 What was not measured is a dash; a missed aim is called missed.
 """
@@ -11,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import re
 import shutil
 import statistics
 import sys
@@ -20,8 +18,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from tests.proofs.agreement.common import DASH, ROOT, Document, median, taken, variation
+from tests.proofs.pages.markers import put
 
-PAGE = ROOT / "docs" / "measurement.md"
 DATA = ROOT / "docs" / "measurement"
 FILES = ("timers.json", "aa*.json", "slowed*.json", "cost.json")
 NOT_YET = "Not measured yet."
@@ -466,11 +464,6 @@ SECTIONS: dict[str, tuple[str, Callable[[Sequence[Document]], str]]] = {
 }
 
 
-def markers(name: str) -> tuple[str, str]:
-    """What stands before and after a section's tables on the page."""
-    return f"<!-- agreement {name}: begin -->", f"<!-- agreement {name}: end -->"
-
-
 def content(name: str, data: Path) -> str:
     """What belongs between a section's markers, from the JSON in `data`."""
     pattern, page = SECTIONS[name]
@@ -485,29 +478,22 @@ def written(text: str, data: Path) -> str:
         ValueError: a marker is missing.
     """
     for name in SECTIONS:
-        begin, end = markers(name)
-        pattern = re.compile(re.escape(begin) + r".*?" + re.escape(end), re.DOTALL)
-        if not pattern.search(text):
-            raise ValueError(f"the page has no {begin} ... {end}; put both where the table belongs")
-        made = f"{begin}\n\n{content(name, data)}\n\n{end}"
-        text = pattern.sub(lambda _, made=made: made, text)  # type: ignore[misc]
+        text = put(text, f"agreement {name}", content(name, data))
     return text
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """See the module."""
-    made = argparse.ArgumentParser(prog="python -m tests.proofs agreement", description="Tables from results.")
-    made.add_argument("--take", type=Path, metavar="FOLDER", help="first copy the results of this folder")
-    given = made.parse_args(arguments)
-    if given.take is not None:
-        taken = [file for pattern in FILES for file in sorted(given.take.glob(pattern))]
-        if not taken:
-            made.error(f"{given.take} has none of {', '.join(FILES)}")
-        DATA.mkdir(exist_ok=True)
-        for file in taken:
-            shutil.copyfile(file, DATA / file.name)
-            print(f"took {file.name}")
-    PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), DATA), encoding="utf-8")
+    made = argparse.ArgumentParser(prog="python -m tests.proofs agreement", description="Take in results.")
+    made.add_argument("folder", type=Path, metavar="FOLDER", help="where the four programs left them")
+    folder = made.parse_args(arguments).folder
+    taken = [file for pattern in FILES for file in sorted(folder.glob(pattern))]
+    if not taken:
+        made.error(f"{folder} has none of {', '.join(FILES)}")
+    DATA.mkdir(exist_ok=True)
+    for file in taken:
+        shutil.copyfile(file, DATA / file.name)
+        print(f"took {file.name}")
     return 0
 
 

@@ -10,6 +10,10 @@ from typing import Any
 import pytest
 
 from tests.proofs.agreement import report
+from tests.proofs.pages.__main__ import PAGES
+from tests.proofs.pages.markers import markers
+
+PAGE = PAGES["measurement"].path
 
 Document = dict[str, Any]
 
@@ -39,8 +43,8 @@ def cells(table: report.Table, name: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", report.SECTIONS)
 def test_every_section_of_the_page_is_written_from_its_results_and_from_nothing_else(name: str, tmp_path: Path) -> None:
-    begin, end = report.markers(name)
-    text = report.PAGE.read_text(encoding="utf-8")
+    begin, end = markers(f"agreement {name}")
+    text = PAGE.read_text(encoding="utf-8")
     stale = re.sub(f"({begin}).*?({end})", r"\1 typed by hand \2", text, flags=re.DOTALL)
     assert "typed by hand" in stale
     assert report.written(stale, report.DATA) == report.written(text, report.DATA)
@@ -168,17 +172,15 @@ def test_costs_are_medians_over_repeats_and_failures_are_told() -> None:
 def test_results_are_taken_from_a_folder_into_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    page, data, results = tmp_path / "page.md", tmp_path / "data", tmp_path / "results"
-    page.write_text(report.PAGE.read_text(encoding="utf-8"), encoding="utf-8")
-    monkeypatch.setattr(report, "PAGE", page)
+    data, results = tmp_path / "data", tmp_path / "results"
     monkeypatch.setattr(report, "DATA", data)
     results.mkdir()
     with pytest.raises(SystemExit):
-        report.main(["--take", str(results)])
+        report.main([str(results)])
     for part, name in ((1, "first|one"), (2, "second")):
         document = aa_document(run(name, comparison("optimized", "same")))
         (results / f"aa_{part}_of_2.json").write_text(json.dumps(document), encoding="utf-8")
-    assert report.main(["--take", str(results)]) == 0
-    written = page.read_text(encoding="utf-8")
+    assert report.main([str(results)]) == 0
+    written = report.written(PAGE.read_text(encoding="utf-8"), data)
     assert "first\\|one" in written and "second" in written and "2 comparisons of identical kernels" in written
     assert sorted(file.name for file in data.iterdir()) == ["aa_1_of_2.json", "aa_2_of_2.json"]

@@ -1,8 +1,8 @@
-"""docs/audit.md from what the audits left: `python -m tests.proofs audit`.
+"""docs/audit.md from what the audits left in docs/audit/.
 
-`--collect NAME DATABASE ...` first reads the newest run of every fixture from stores that `aisp bench audit` filled,
-and writes docs/audit/gallery_NAME.json. Proofs come from `python -m tests.proofs cheats`, runs of lessons from
-`python -m tests.proofs honest`; both write their files there as well.
+`python -m tests.proofs audit NAME DATABASE ...` reads the newest run of every fixture from stores that
+`aisp bench audit` filled, and writes docs/audit/gallery_NAME.json. Proofs come from `python -m tests.proofs cheats`,
+runs of lessons from `python -m tests.proofs honest`; both write their files there as well.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from tests.proofs.audit.cheats import fixtures
 from tests.proofs.audit.gallery import target
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
-PAGE = DOCS / "audit.md"
 DATA = DOCS / "audit"
 OUTCOMES = ("caught", "useless", "missed", "passed", "flagged", "unavailable")
 _BAD = (FindingStatus.CAUGHT, FindingStatus.SUSPECT)
@@ -146,10 +145,10 @@ def page() -> str:
     lines = [
         "# How the audit came out",
         "",
-        "This page is written by `python -m tests.proofs audit` from the files in `docs/audit/`, which the commands",
-        "named below have left. A cheat is *caught* where a finding or the arm's end says so, *useless* where it",
-        "passes and is no faster than its twin deserves, by its verdict or by its ratio, *missed* otherwise; a twin is",
-        "*passed* or *flagged*. The naive harness is one pair of events around ten calls in one process, with",
+        "This page is written by `python -m tests.proofs pages audit` from the files in `docs/audit/`, which the",
+        "commands named below have left. A cheat is *caught* where a finding or the arm's end says so, *useless* where",
+        "it passes and is no faster than its twin deserves, by its verdict or by its ratio, *missed* otherwise; a twin",
+        "is *passed* or *flagged*. The naive harness is one pair of events around ten calls in one process, with",
         "`torch.allclose` at 1e-2 on one shape.",
         "",
     ]
@@ -223,13 +222,10 @@ def page() -> str:
 def main() -> None:
     """See the module."""
     parser = argparse.ArgumentParser(prog="python -m tests.proofs audit")
-    parser.add_argument("--collect", metavar="NAME", default="")
-    parser.add_argument("databases", nargs="*", type=Path)
+    parser.add_argument("name", metavar="NAME", help="of the machine's kind, as in gallery_NAME.json")
+    parser.add_argument("databases", nargs="+", type=Path, metavar="DATABASE")
     arguments = parser.parse_args()
-    if arguments.collect:
-        rows = collect(arguments.databases)
-        recordings.write(DATA / f"gallery_{arguments.collect}.json", rows)
-    PAGE.write_text(page())
+    recordings.write(DATA / f"gallery_{arguments.name}.json", collect(arguments.databases))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import re
 import sys
 import time
 import traceback
@@ -26,6 +25,7 @@ from pathlib import Path
 
 from tests.proofs.bench import pairs, sittings, table
 from tests.proofs.bench.table import Machine, Row
+from tests.proofs.pages.markers import put
 
 GROUPS = ("startup", "flood", "saves", "idle", "sampling", "storing")
 PAGE = Path(__file__).parents[3] / "docs" / "speed.md"
@@ -67,15 +67,6 @@ def draw(page: Path, folder: Path) -> None:
     """Put what that folder's files hold between the page's markers. Raises ValueError as write_page does."""
     text = page.read_text(encoding="utf-8")
     page.write_text(put(text, "sittings", sittings.drawn(folder)), encoding="utf-8")
-
-
-def put(text: str, name: str, markdown: str) -> str:
-    """A page's text with this between its markers of that name. Raises ValueError where it has none."""
-    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    pattern = re.compile(re.escape(begin) + r".*?" + re.escape(end), re.DOTALL)
-    if not pattern.search(text):
-        raise ValueError(f"the page has no {begin} ... {end}; put both where the table belongs")
-    return pattern.sub(lambda _: f"{begin}\n\n{markdown}\n\n{end}", text)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

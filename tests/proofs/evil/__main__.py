@@ -1,8 +1,7 @@
-"""`python -m tests.proofs evil matrix|protections|report`: plays the fault matrix, and tells what was seen.
+"""`python -m tests.proofs evil matrix|protections`: plays the fault matrix, and tells what was seen.
 
 matrix        play every scene that this machine can; docs/reliability/matrix_cpu.json, or matrix_gpu.json
 protections   take protections out of a copy of the sources, and record which scenes notice; protections.json
-report        docs/reliability.md from docs/reliability/*.json
 
 --only ROW ...   scenes of these rows, shown and not recorded
 --again ROW ...  scenes of these rows; what is recorded of them is replaced, and they are listed as played again
@@ -103,7 +102,7 @@ def _give_up(stage: Stage) -> None:
 def main() -> int:
     """See the module."""
     parser = argparse.ArgumentParser(prog="python -m tests.proofs evil", description="The fault matrix.")
-    parser.add_argument("what", choices=("matrix", "protections", "report"))
+    parser.add_argument("what", choices=("matrix", "protections"))
     parser.add_argument("--only", type=int, nargs="+", default=[], metavar="ROW")
     parser.add_argument("--again", type=int, nargs="+", default=[], metavar="ROW")
     parser.add_argument("--gpu", action="store_true")
@@ -115,9 +114,6 @@ def main() -> int:
             told = protections.take_out(Path(home))
         report.write(given.out, "protections", {"protections": told})
         return 0 if all(item["noticed"] for item in told) else 1
-    if given.what == "report":
-        report.PAGE.write_text(report.page(report.load(given.out)), "utf-8")
-        return 0
     nvml = Nvml()
     if given.gpu and not nvml.count:
         parser.error(f"--gpu needs a GPU: {nvml.note}")

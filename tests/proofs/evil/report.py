@@ -16,7 +16,6 @@ from tests import recordings
 
 MAIN = Path(__file__).parents[3]
 DATA = MAIN / "docs" / "reliability"
-PAGE = MAIN / "docs" / "reliability.md"
 
 UNITS = {"bytes_per_s": "bytes/s", "bytes": "bytes", "kib": "KiB", "mib": "MiB", "ms": "ms", "us": "us", "s": "s"}
 NONE = "–"
@@ -41,8 +40,8 @@ def page(data: Mapping[str, Any]) -> str:
     told = [
         "# What it survives",
         "",
-        "This page is written by `python -m tests.proofs evil report` from the files in `docs/reliability/`. They are",
-        "left by programs that do to the real engine what they say: nothing here is simulated unless it says so.",
+        "This page is written by `python -m tests.proofs pages reliability` from the files in `docs/reliability/`.",
+        "They are left by programs that do to the real engine what they say: nothing is simulated unless it says so.",
         "",
         "What is promised:",
         "",
@@ -80,7 +79,7 @@ def _repeating() -> list[str]:
         "python -m tests.proofs evil matrix --gpu          # those that need one",
         "python -m tests.proofs evil protections           # protections taken out in a copy: which scenes notice",
         "make chaos                                 # the kill loop",
-        "python -m tests.proofs evil report                # this page",
+        "python -m tests.proofs pages reliability          # this page",
         "```",
         "",
     ]

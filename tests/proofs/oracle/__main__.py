@@ -1,4 +1,4 @@
-"""`python -m tests.proofs oracle corpus|mutants|huge|lessons|wrong|report`: measures, writes docs/oracle/*.json."""
+"""`python -m tests.proofs oracle corpus|mutants|huge|lessons|wrong`: measures, writes docs/oracle/*.json."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ HUGE_PATIENCE_S = 300.0
 def main() -> None:
     """See the package."""
     parser = argparse.ArgumentParser(prog="python -m tests.proofs oracle", description=__doc__)
-    parser.add_argument("what", choices=("corpus", "mutants", "huge", "lessons", "wrong", "report"))
+    parser.add_argument("what", choices=("corpus", "mutants", "huge", "lessons", "wrong"))
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
     parser.add_argument("--cases", type=int, default=0, help=f"per seed; {CASES}, lessons: {LESSON_CASES}")
@@ -52,9 +52,6 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=report.DATA)
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    if arguments.what == "report":
-        report.PAGE.write_text(report.page(report.load(arguments.out), sources.now(arguments.root)), "utf-8")
-        return
     if arguments.what == "huge" and arguments.device == "cpu":
         parser.error("huge is for --device cuda: a case has more than 2^31 elements")
     if arguments.large and arguments.device == "cpu":

@@ -14,7 +14,6 @@ from tests.proofs.oracle.mutants import RULES, SURVIVORS, Fate
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 DATA = DOCS / "oracle"
-PAGE = DOCS / "oracle_proof.md"
 
 PUBLISHED = {
     Strategy.BOUNDARY: (78, 0),
@@ -38,8 +37,8 @@ def page(data: Data, sources: Mapping[str, str]) -> str:
     told = [
         "# What the oracle can tell",
         "",
-        "This page is written by `python -m tests.proofs oracle report` from the files in `docs/oracle/`. They",
-        "are left by the same program's `corpus`, `mutants` and `lessons`, which ask the oracle without the engine:",
+        "This page is written by `python -m tests.proofs pages oracle_proof` from the files in `docs/oracle/`. They",
+        "are left by `python -m tests.proofs oracle` (`corpus`, `mutants`, `lessons`), which asks without the engine:",
         "one process per rung, one thread, inputs and judgement in that process. A failure of a *gate* strategy",
         "(boundary, regular, mixed) refuses a rung; one of *triage* (adversarial, nonfinite) only raises a doubt.",
         "Where nothing else is said, figures are of the *derived* policy, by which drawn cases are judged. *Stated* is",

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from tests.proofs.agreement import report as agreement
 from tests.proofs.audit import report as audit
-from tests.proofs.bench import __main__ as bench
 from tests.proofs.bench import sittings
 from tests.proofs.evil import report as reliability
 from tests.proofs.oracle import report as oracle
 from tests.proofs.oracle import sources
 from tests.proofs.pages import keys, validity
+from tests.proofs.pages.markers import put
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 
@@ -37,12 +37,12 @@ PAGES: Mapping[str, Page] = {
     page.name: page
     for page in (
         Page("validity", lambda _: validity.page()),
-        Page("keys", keys.documented),
+        Page("keys", lambda text: put(text, "keys", keys.tables())),
         Page("audit", lambda _: audit.page()),
         Page("reliability", lambda _: reliability.page(reliability.load(reliability.DATA))),
         Page("oracle_proof", lambda _: oracle.page(oracle.load(), sources.now())),
         Page("measurement", lambda text: agreement.written(text, agreement.DATA)),
-        Page("speed", lambda text: bench.put(text, "sittings", sittings.drawn(sittings.FOLDER))),
+        Page("speed", lambda text: put(text, "sittings", sittings.drawn(sittings.FOLDER))),
     )
 }
 

@@ -25,9 +25,6 @@ DOCUMENTED: tuple[tuple[str, str, str], ...] = (
     ("Pane: history plot", "aisp.tui.screens.history_plot", "HistoryPlot"),
 )
 
-BEGIN = "<!-- keys: begin -->"
-END = "<!-- keys: end -->"
-
 
 def tables() -> str:
     """Markdown tables of every key, made from the classes of DOCUMENTED."""
@@ -48,11 +45,3 @@ def tables() -> str:
             lines += ["| " + " ".join(f"`{key}`" for key in keys) + f" | {text} |" for keys, text in rows.values()]
             parts.append("\n".join(lines))
     return "\n\n".join(parts)
-
-
-def documented(page: str) -> str:
-    """`page` with the tables between the markers made anew. Raises ValueError where a marker is missing."""
-    if BEGIN not in page or END not in page:
-        raise ValueError(f"the page needs the lines {BEGIN} and {END}")
-    before, _, rest = page.partition(BEGIN)
-    return f"{before}{BEGIN}\n\n{tables()}\n\n{END}{rest.partition(END)[2]}"
