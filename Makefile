@@ -26,10 +26,9 @@ run: $(STAMP)
 test: $(STAMP)
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup
 
-# Every fixture of the gallery through the engine, and every check proven by its cheat. Half an hour. Each worker is
-# started anew, where `make test` forks most of them (tests/engine/forked.py).
+# Every fixture of the gallery through the engine, and every check proven by its cheat. Half an hour.
 audit: $(STAMP)
-	@AISP_TESTS_EXECUTE=1 $(BIN)/python -m pytest -m audit tests/proofs/audit
+	@$(BIN)/python -m pytest -m audit tests/proofs/audit
 
 # Faults that need an engine of their own, fifty rounds of the kill loop, a short long life: one after the other, for ten
 # minutes, since what they look at is what a busy machine hides.

@@ -216,11 +216,10 @@ Answer = TypeVar("Answer", bound=reports.Report)
 
 async def ask(child: Process, job: jobs.AnyJob, want: type[Answer], patience_s: float, whose: str) -> Answer:
     """One job, one answer of the wanted type. Raises ArmEnd for everything else."""
-    oom_before = oom_kills()
     try:
         report = await child.ask(job, patience_s)
     except (ChildTimeoutError, ChildGoneError) as error:
-        raise await explain(child, error, whose, oom_before) from None
+        raise await explain(child, error, whose) from None
     return expect(report, want, whose)
 
 
@@ -260,7 +259,7 @@ def failure(report: reports.Failed, whose: str) -> ArmEnd:
             return ArmEnd(State.INFRA_ERROR, f"{whose}: {summary}", detail)
 
 
-async def explain(child: Process, error: Exception, whose: str, oom_before: int) -> ArmEnd:
+async def explain(child: Process, error: Exception, whose: str) -> ArmEnd:
     """Why a process gave no answer; ends it."""
     if isinstance(error, ChildTimeoutError):
         await child.end()
@@ -306,7 +305,7 @@ async def explain(child: Process, error: Exception, whose: str, oom_before: int)
         )
     await child.end()
     if code < 0:
-        if code == -signal.SIGKILL and oom_kills() > oom_before:
+        if code == -signal.SIGKILL and oom_kills() > child.oom_kills:
             return ArmEnd(
                 State.OOM_KILLED,
                 f"{whose} was killed because memory ran out; use smaller axes",

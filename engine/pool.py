@@ -1,9 +1,12 @@
 """Standby processes: a run should never wait for `import torch`.
 
-A standby has torch imported and a CUDA context, and no role. It serves one run and is thrown away. A start takes two
-CPU-seconds, so between a run's plan and its last sample only that run's processes are started. Those of its later
-replicas start while the arms of the first compile and are verified, as many as the processors can start in that time.
-Standbys for the next job start behind the last sample. Some of them import torch's compiler too, for rungs that use it.
+A standby has torch imported and a CUDA context, and no role. It serves one run and is thrown away. It is forked by a
+nursery (engine.nursery), of which there is one for each kind: Triton decides at its import whether kernels are compiled
+or interpreted. Where no nursery can fork, processes are started.
+
+Between a run's plan and its last sample only that run's processes are made. Those of its later replicas are made while
+the arms of the first compile and are verified, and nothing is made while something is measured. Standbys for the next
+job follow behind the last sample. Some of them have imported torch's compiler too, for rungs that use it.
 """
 
 from __future__ import annotations
@@ -13,8 +16,11 @@ import contextlib
 import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from typing import TypeAlias
 
 from aisp.engine import paths, spawner, workplaces
+from aisp.engine.environment import oom_kills
+from aisp.engine.nursery import SWITCH, Nursery, NurseryError
 from aisp.engine.spawner import Child, ChildGoneError, ChildTimeoutError
 from aisp.store.text import clean
 
@@ -29,18 +35,23 @@ AHEAD_EACH = 2  # processes that each spare processor starts ahead: in about the
 class Pool:
     """Keeps `target` processes standing by.
 
-    Triton decides at its import whether kernels are compiled or interpreted. Standbys interpret on a machine without a
-    GPU and compile on any other. A run that needs the other kind starts its own processes.
+    Standbys interpret on a machine without a GPU and compile on any other. A run that needs the other kind has its own
+    processes made.
     """
 
-    def __init__(self, *, interpret: bool) -> None:
+    def __init__(self, *, interpret: bool, open_nursery: Callable[..., Nursery] | None = None) -> None:
+        """`open_nursery`: see spawner.open_nursery; without it processes are started."""
         self.interpret = interpret
+        self.not_forked = "" if open_nursery else f"{SWITCH} is 0"  # why processes are started
+        self._open_nursery = open_nursery
+        self._nurseries: dict[bool, Nursery] = {}  # by whether they interpret
+        self._failed_nurseries = 0  # in a row
         self.target = 0
         self._wanted = 0  # the target, unless so many starts failed that it was given up
         self._expected = 0
         self._expected_compilers = 0  # of these
         self._idle: list[Child] = []
-        self._spawning: list[bool] = []  # whether with the compiler, of each that is not among the idle yet
+        self._coming: dict[_Coming, bool] = {}  # those that are not among the idle yet, and whether with the compiler
         self._starting: set[asyncio.Task[None]] = set()
         self._ending: set[asyncio.Task[None]] = set()
         self._measuring = 0
@@ -48,7 +59,6 @@ class Pool:
         self._closed = False
         self._failed_starts = 0  # in a row
         self._forbidden = ""  # why none may be started
-        self._generation = 0  # standbys of an earlier one are not used
         self.last_ready: Child | None = None
         self.greet: Callable[[Child], Awaitable[None]] | None = None  # talks to a taken process before anybody else
         self.report: Callable[[str], None] = lambda text: None  # what is waited for; "" when it is over
@@ -62,6 +72,8 @@ class Pool:
     def keep(self, count: int) -> None:
         """Have `count` standing by from now on."""
         self.target = self._wanted = count
+        if not count:
+            self._close_nurseries()
         self._fill()
 
     def begin_run(self) -> None:
@@ -76,38 +88,43 @@ class Pool:
     def expect(self, count: int, compilers: int = 0) -> None:
         """Say how many processes will be taken soon, standbys included.
 
-        Missing ones start now, two for each spare processor, and stand by until fewer are expected. Two processors are
-        left to the engine and its clients.
+        Missing ones are made now, and stand by until fewer are expected. Where they are started, and not forked, it is
+        two for each spare processor; two processors are left to the engine and its clients.
 
         Args:
             count: how many.
             compilers: how many of them are for a rung that uses torch's compiler.
         """
         self._expected_compilers = compilers
-        self._expected = min(count, AHEAD_EACH * max(0, (os.cpu_count() or 1) - 2))
+        most = AHEAD_EACH * max(0, (os.cpu_count() or 1) - 2) if self.not_forked else count
+        self._expected = min(count, most)
         self._fill()
 
     def renew(self) -> None:
         """Replace all standbys: what they imported is not what lies on disk now."""
-        self._generation += 1
         idle, self._idle = self._idle, []
         for child in idle:
             self._begin(self._end(child), self._ending)
+        self._drop_coming()
+        self._close_nurseries()
+        self._failed_nurseries = 0
+        if self._open_nursery:
+            self.not_forked = ""
         self._fill()
 
     def forbid(self, reason: str) -> None:
-        """Start no process and end all standbys while there is a `reason`; "" allows them again."""
+        """Make no process and end all standbys while there is a `reason`; "" allows them again."""
         if reason != self._forbidden:
             self._forbidden = reason
             self.renew()
 
     async def settled(self) -> None:
-        """Wait until no process is starting: a start disturbs what is measured."""
-        while self._starting:
-            await asyncio.wait(self._starting)
+        """Wait until no process is being made: that disturbs what is measured."""
+        while busy := {*self._starting, *self._coming}:
+            await asyncio.wait(busy)
 
     async def take(self, *, interpret: bool, compiler: bool = False) -> Child:
-        """A ready process: a standby, one that is starting, or a new one. The caller ends it.
+        """A ready process: a standby, one that is being made, or a new one. The caller ends it.
 
         A standby that died or was stopped is replaced by a fresh process, once. One that was not ready in time is not:
         the next one would wait for the same thing.
@@ -122,17 +139,74 @@ class Pool:
         if self._forbidden:
             raise ChildGoneError(self._forbidden)
         self._drop_dead()
-        if self._idle and (self.interpret or not interpret):
+        if self.interpret or not interpret:
             with contextlib.suppress(ChildGoneError):
-                wanted = next((child for child in self._idle if child.compiler == compiler), self._idle[0])
-                self._idle.remove(wanted)
-                return await self._made_ready(wanted)
-        return await self._made_ready(await spawner.spawn(interpret=interpret or self.interpret))
+                if (child := await self._standby(compiler=compiler)) is not None:
+                    return await self._made_ready(child)
+        return await self._made_ready(await self._make(interpret=interpret or self.interpret, compiler=compiler))
+
+    async def _standby(self, *, compiler: bool) -> Child | None:
+        """One that stands by or is coming, and now nobody else's; None where a new one is better."""
+        fit = [child for child in self._idle if child.compiler == compiler]
+        if not compiler or self.not_forked:
+            fit += self._idle  # a fork with the compiler is there sooner than a standby without it has imported it
+        if fit:
+            self._idle.remove(fit[0])
+            return fit[0]
+        coming = next((task for task, has in self._coming.items() if has or not compiler), None)
+        if coming is None:
+            return None
+        del self._coming[coming]
+        try:
+            return await asyncio.shield(coming)
+        except asyncio.CancelledError:
+            coming.add_done_callback(self._end_unwanted)
+            raise
+
+    async def _make(self, *, interpret: bool, compiler: bool) -> Child:
+        """A process that becomes ready: forked, or started where nothing can fork. Raises ChildGoneError."""
+        try:
+            while (nursery := self._nursery(interpret=interpret)) is not None:
+                try:
+                    async with self._reporting(nursery.pid, ready=nursery.ready):
+                        if compiler:
+                            await nursery.import_compiler()
+                        child = await spawner.spawn(interpret=interpret, compiler=nursery.compiler, nursery=nursery)
+                except NurseryError as error:
+                    self._give_up(nursery, str(error))
+                else:
+                    self._failed_nurseries = 0
+                    return child
+            return await spawner.spawn(interpret=interpret, compiler=compiler)
+        except OSError as error:
+            raise ChildGoneError(f"no process can be started: {error}") from None
+
+    def _nursery(self, *, interpret: bool) -> Nursery | None:
+        """What forks processes of this kind; None where nothing can."""
+        if self.not_forked or self._open_nursery is None:
+            return None
+        if interpret not in self._nurseries:
+            self._nurseries[interpret] = self._open_nursery(interpret=interpret)
+        return self._nurseries[interpret]
+
+    def _give_up(self, nursery: Nursery, reason: str) -> None:
+        """End one that did not do what was asked, unless somebody else has. After several in a row none is asked."""
+        if nursery in self._nurseries.values():
+            log.warning("a nursery is given up: %s", reason)
+            self._nurseries = {kind: other for kind, other in self._nurseries.items() if other is not nursery}
+            spawner.close_nursery(nursery)
+            self._failed_nurseries += 1
+            if self._failed_nurseries >= MOST_FAILED_STARTS:
+                self.not_forked = reason
+
+    def _close_nurseries(self) -> None:
+        while self._nurseries:
+            spawner.close_nursery(self._nurseries.popitem()[1])
 
     async def _made_ready(self, child: Child) -> Child:
         """The child, once it is ready; it is ended where it does not become so. Raises as `take` does."""
         try:
-            async with self._reporting(child):
+            async with self._reporting(child.pid, ready=child.ready is not None):
                 await spawner.until_ready(child)
             if not child.alive:
                 raise ChildGoneError("it died while it stood by")
@@ -145,16 +219,17 @@ class Pool:
             raise
         self.target, self._failed_starts = self._wanted, 0  # processes can be started, whatever there was
         self.last_ready = child
+        child.oom_kills = oom_kills()
         return child
 
     @contextlib.asynccontextmanager
-    async def _reporting(self, child: Child) -> AsyncIterator[None]:
-        """Report now and then that a child is waited for, one child at a time: an import may hang for any time."""
-        if self._reports or child.ready:
+    async def _reporting(self, pid: int, *, ready: bool) -> AsyncIterator[None]:
+        """Report now and then that a process is waited for, one at a time: an import may hang for any time."""
+        if self._reports or ready:
             yield
             return
         self._reports = True
-        reporting = asyncio.create_task(self._report_again(child))
+        reporting = asyncio.create_task(self._report_again(pid))
         try:
             yield
         finally:
@@ -162,19 +237,19 @@ class Pool:
             reporting.cancel()
             self.report("")
 
-    async def _report_again(self, child: Child) -> None:
+    async def _report_again(self, pid: int) -> None:
         waited_s = 0.0
         while True:
             await asyncio.sleep(TELL_AFTER_S)
             waited_s += TELL_AFTER_S
             self.report(
-                f"waiting for process {child.pid} to import torch, for {waited_s:.0f} s now of at most "
-                f"{spawner.READY_LIMIT_S:.0f}: {spawner.doing(child.pid)}"
+                f"waiting for process {pid} to import torch, for {waited_s:.0f} s now of at most "
+                f"{spawner.READY_LIMIT_S:.0f}: {spawner.doing(pid)}"
             )
 
     @contextlib.contextmanager
     def quiet(self) -> Iterator[None]:
-        """No process is started while this lasts: something is being measured."""
+        """No process is made while this lasts: something is being measured."""
         self._measuring += 1
         try:
             with workplaces.held():
@@ -188,11 +263,13 @@ class Pool:
             return
         self._drop_dead()
         wanted = self._expected if self._serving else max(self.target, self._expected)
-        compilers = sum(child.compiler for child in self._idle) + sum(self._spawning)
-        for _ in range(wanted - len(self._idle) - len(self._spawning)):
-            self._spawning.append(compilers < self._expected_compilers)
-            compilers += self._spawning[-1]
-            self._begin(self._start_one(compiler=self._spawning[-1]), self._starting)
+        compilers = sum(child.compiler for child in self._idle) + sum(self._coming.values())
+        for _ in range(wanted - len(self._idle) - len(self._coming)):
+            compiler = compilers < self._expected_compilers
+            compilers += compiler
+            task = asyncio.get_running_loop().create_task(self._make(interpret=self.interpret, compiler=compiler))
+            self._coming[task] = compiler
+            task.add_done_callback(self._arrived)
         while len(self._idle) > wanted and not self._serving:
             self._begin(self._end(self._idle.pop()), self._ending)
 
@@ -212,40 +289,55 @@ class Pool:
     async def _end(self, child: Child) -> None:
         await child.end(gently=False)
 
-    async def _start_one(self, *, compiler: bool) -> None:
-        generation = self._generation
+    def _arrived(self, task: _Coming) -> None:
+        """Let a process that was made stand by, unless somebody waits for it or nobody wants it any more."""
+        if self._coming.pop(task, None) is not None:
+            self._begin(self._look_after(task), self._starting)
+
+    def _drop_coming(self) -> None:
+        for task in self._coming:
+            task.cancel()
+            task.add_done_callback(self._end_unwanted)
+        self._coming.clear()
+
+    def _end_unwanted(self, task: _Coming) -> None:
+        if not task.cancelled() and task.exception() is None:
+            self._begin(self._end(task.result()), self._ending)
+
+    async def _look_after(self, task: _Coming) -> None:
+        """Wait until a standby is ready; drop one that does not become so."""
+        child: Child | None = None
         try:
-            child = await spawner.spawn(interpret=self.interpret, compiler=compiler)
-        finally:
-            self._spawning.remove(compiler)
-        if generation != self._generation:
-            await child.end(gently=False)
-            self._fill()
-            return
-        self._idle.append(child)
-        try:
+            child = task.result()
+            self._idle.append(child)
             await spawner.until_ready(child)
             self._failed_starts = 0
         except (ChildGoneError, ChildTimeoutError) as error:
-            if child not in self._idle:
-                return  # taken: its user ends it
-            self._idle.remove(child)
-            await child.end(gently=False)
-            log.warning("a standby process did not come up (%s): %s", error, _last_words(child))
+            if child is not None:
+                if child not in self._idle:
+                    return  # taken: its user ends it
+                self._idle.remove(child)
+                await child.end(gently=False)
+            log.warning("a standby did not come up (%s): %s", error, _last_words(child) if child else "")
             self._failed_starts += 1
             if self._failed_starts >= MOST_FAILED_STARTS:
-                # No endless retries: the next run starts its own, and says what is wrong or ends this.
+                # No endless retries: the next run has its own made, and says what is wrong or ends this.
                 self.target = self._expected = 0
 
     async def close(self) -> None:
-        """End all standbys."""
+        """End all standbys and the nurseries."""
         self._closed = True
+        self._drop_coming()
         for task in list(self._starting):
             task.cancel()
         await asyncio.gather(*self._starting, *self._ending, return_exceptions=True)
         for child in self._idle:
             await child.end(gently=False)
         self._idle.clear()
+        self._close_nurseries()
+
+
+_Coming: TypeAlias = asyncio.Task[Child]
 
 
 def _last_words(child: Child) -> str:

@@ -54,6 +54,11 @@ class Ranks:
         return self._children[0].ready
 
     @property
+    def oom_kills(self) -> int:
+        """Those when the first of them was taken."""
+        return self._children[0].oom_kills
+
+    @property
     def stderr(self) -> Ring:
         """Stderr of the rank that failed, else of rank 0."""
         return (self._blamed or self._children[0]).stderr

@@ -27,7 +27,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from aisp.engine import corpus, filesystem, guard, lock, paths, planning, snapshots, spawner, workplaces
+from aisp.engine import corpus, filesystem, guard, lock, nursery, paths, planning, snapshots, spawner, workplaces
 from aisp.engine.affected import affected
 from aisp.engine.caches import Caches
 from aisp.engine.client import build_id
@@ -97,7 +97,9 @@ class Engine:
         self._store_lock = asyncio.Lock()
         self._store_waits = ""  # why results wait in memory, as it was reported
         self._followed = False  # whether the store is not the file that was opened first
-        self._pool = Pool(interpret=not self._hardware.gpus)
+        self._pool = Pool(
+            interpret=not self._hardware.gpus, open_nursery=spawner.open_nursery if nursery.wanted() else None
+        )
         self._waits_reported = False
         self._pool.report = self._report_wait
         self._installation = Installation(state_file())
@@ -1145,6 +1147,7 @@ class Engine:
                 for name, (watch, _) in self._watches.items()
             ],
             warm_workers=self._pool.warm,
+            not_forked=clean_line(self._pool.not_forked),
             clients=len(self._journal.outboxes),
             runs_done=self._runs_done,
             starting=self._starting,

@@ -24,6 +24,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from aisp.engine import arena, paths, start, workplaces
+from aisp.engine.confinement import Place
+from aisp.engine.nursery import Forked, Nursery
 from aisp.engine.protocol import jobs, reports
 from aisp.engine.protocol.framing import (
     JOBS,
@@ -153,7 +155,7 @@ class Child:
 
     def __init__(
         self,
-        process: subprocess.Popen[bytes],
+        process: subprocess.Popen[bytes] | Forked,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         key: bytes,
@@ -166,6 +168,7 @@ class Child:
         self.keeps_folder = False  # whether somebody else gives it back, who still wants what is in it
         self.compiler = compiler  # whether it was started with torch's compiler imported
         self.ready: reports.Ready | None = None
+        self.oom_kills = 0  # that the kernel had made for want of memory when this process was taken for a job
         self.stdout = Ring()
         self.stderr = Ring()
         self.on_output: Callable[[str, bytes], None] | None = None
@@ -414,16 +417,12 @@ def living() -> list[Child]:
     return [child for child in _children.values() if child is not None]
 
 
-async def spawn(*, interpret: bool, compiler: bool = False) -> Child:
-    """Start a standby process. It is not ready yet: its first report is Ready, see `until_ready`.
+def environment(*, interpret: bool) -> dict[str, str]:
+    """What a worker, or the nursery that forks it, sees of the environment.
 
     Args:
         interpret: have Triton's interpreter run its kernels; decided here, because Triton decides at import.
-        compiler: have it import torch's compiler before it is ready.
     """
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-    key = secrets.token_bytes(KEY_BYTES)
-    ours.sendall(key)  # before anything of a lesson is loaded: the process reads it first of all
     environment = {name: os.environ[name] for name in ENVIRONMENT_NAMES if name in os.environ}
     # Several processes stand ready and one works: threads that spin while they wait take its cores away (100 times
     # slower comparisons were seen on four cores). Who wants them to spin sets the variable.
@@ -432,32 +431,70 @@ async def spawn(*, interpret: bool, compiler: bool = False) -> Child:
     environment |= NO_PRECOMPILED_HEADERS | COMPILE_IN_PROCESS
     if interpret:
         environment["TRITON_INTERPRET"] = "1"
+    return environment
+
+
+def open_nursery(*, interpret: bool) -> Nursery:
+    """Start a nursery. No sweep takes it for a stray until `close_nursery`. Raises OSError."""
+    nursery = Nursery(environment(interpret=interpret), READY_LIMIT_S)
+    _children[nursery.pid] = None
+    return nursery
+
+
+def close_nursery(nursery: Nursery) -> None:
+    """End it, and not what it has forked."""
+    nursery.close()
+    _children.pop(nursery.pid, None)
+
+
+def _start(place: Place, channel: socket.socket, *, interpret: bool) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen(
+        start.command("aisp.engine.worker", str(channel.fileno()), str(os.getpid()), place.encoded()),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pass_fds=(channel.fileno(),),
+        env=environment(interpret=interpret),
+        cwd=place.cwd,
+        start_new_session=True,
+    )
+    _children[process.pid] = None  # before the next await: a sweep must not take it for a stray
+    return process
+
+
+async def spawn(*, interpret: bool, compiler: bool = False, nursery: Nursery | None = None) -> Child:
+    """Make a standby process. It is not ready yet: its first report is Ready, see `until_ready`.
+
+    Args:
+        interpret: have Triton's interpreter run its kernels.
+        compiler: have it import torch's compiler before it is ready.
+        nursery: what forks it, of the same `interpret`; without one the process is started.
+
+    Raises:
+        NurseryError: that one cannot.
+        OSError: no process can be started.
+    """
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    key = secrets.token_bytes(KEY_BYTES)
+    ours.sendall(key)  # before anything of a lesson is loaded: the process reads it first of all
     folder = workplaces.make()
     place = workplaces.place(folder, compiler=compiler)
+    born: list[int] = []
+
+    def note(pid: int) -> None:
+        born.append(pid)
+        _children[pid] = None
+
     try:
-        process = subprocess.Popen(  # noqa: ASYNC220  forks in 2 ms; asyncio has no pass_fds with a pidfd
-            start.command("aisp.engine.worker", str(theirs.fileno()), str(os.getpid()), place.encoded()),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            pass_fds=(theirs.fileno(),),
-            env=environment,
-            cwd=place.cwd,
-            start_new_session=True,
-        )
-    except OSError:
-        ours.close()
-        workplaces.leave(folder)
-        raise
-    finally:
-        theirs.close()
-    _children[process.pid] = None  # before the first await: a sweep must not take it for a stray
-    try:
+        with theirs:
+            process = await nursery.fork(place, theirs, note) if nursery else _start(place, theirs, interpret=interpret)
+            note(process.pid)
         reader, writer = await asyncio.open_connection(sock=ours, limit=1 << 20)
     except BaseException:  # cancelled in between: nobody would ever own the process
-        process.kill()
-        process.wait()
-        _children.pop(process.pid, None)
+        for pid in born:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            _children.pop(pid, None)  # a stray from now on
         ours.close()
         workplaces.leave(folder)
         raise

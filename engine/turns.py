@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 from aisp.engine.arms import Arm, ArmEnd, ask, expect, explain, impossible_time
 from aisp.engine.contention import Crowd
-from aisp.engine.environment import oom_kills
 from aisp.engine.protocol import events, jobs, reports
 from aisp.engine.ranks import Process
 from aisp.engine.spawner import ChildGoneError, ChildTimeoutError
@@ -306,8 +305,7 @@ class Turns:
             report = await self._receive(child, arm)
 
     async def _receive(self, child: Process, arm: Arm) -> reports.Report:
-        before = oom_kills()
         try:
             return await child.receive(self._patience_s)
         except (ChildGoneError, ChildTimeoutError) as error:
-            raise await explain(child, error, arm.name, before) from None
+            raise await explain(child, error, arm.name) from None

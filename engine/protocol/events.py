@@ -172,6 +172,7 @@ class Status(Event, tag="status", kw_only=True):
     clients: int
     runs_done: int
     starting: str = ""  # as in Pulse
+    not_forked: str = ""  # why workers are started, which takes seconds; "" where a nursery forks them
     store_note: str = ""  # "" for a store that keeps a write-ahead log; else what it keeps, and why
 
 

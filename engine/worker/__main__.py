@@ -1,7 +1,8 @@
-"""A worker process: `engine.worker CHANNEL_FD ENGINE_PID PLACE`, started by engine.spawner through engine.start.
+"""A worker process: `engine.worker CHANNEL_FD ENGINE_PID PLACE`, started by engine.spawner through engine.start, or
+forked by a nursery (engine.worker.nursery) with the same three words.
 
 Order matters: first tie our life to the engine's, then give up what we need not (engine.confinement), while there is
-one thread; then the slow imports.
+one thread; then the slow imports, which a fork finds done.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from aisp.engine import confinement
 from aisp.engine.confinement import Place
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from aisp.engine.protocol import jobs, reports
     from aisp.engine.worker.arm import Arm
     from aisp.engine.worker.channel import Channel
@@ -360,17 +363,20 @@ def answer_verifier(channel: Channel, verifier: Verifier, job: jobs.AnyJob) -> N
             raise RuntimeError(f"a verifier does not serve {type(job).__name__}")
 
 
-def main() -> int:
-    """Stand by, then serve one role."""
-    tie_to(int(sys.argv[2]))
-    place = Place.decoded(sys.argv[3])
+def live(channel_fd: int, engine_pid: int, place: Place, settled: Callable[[], object]) -> int:
+    """Stand by, then serve one role; the exit status.
+
+    Args:
+        settled: called once this process is confined and may have threads.
+    """
+    tie_to(engine_pid)
     confined = settle_in(place)
-    settle_on_cores()
+    settled()
     faulthandler.enable()
     sys.dont_write_bytecode = True
     from aisp.engine.worker.channel import Channel
 
-    channel = Channel(int(sys.argv[1]))
+    channel = Channel(channel_fd)
     try:
         ready, l2_bytes = stand_by(compiler=place.compiler, confined=confined)
     except Exception as error:  # of imports and drivers that are not ours: the engine tells what is missing
@@ -381,6 +387,12 @@ def main() -> int:
         raise
     channel.send(ready)
     return serve(channel, l2_bytes, place)
+
+
+def main() -> int:
+    """See the module."""
+    channel_fd, engine_pid, place = sys.argv[1:]
+    return live(int(channel_fd), int(engine_pid), Place.decoded(place), settle_on_cores)
 
 
 if __name__ == "__main__":

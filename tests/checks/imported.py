@@ -22,7 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tests.engine.forked import leave
+from aisp.engine.worker.nursery import leave
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 120.0

@@ -1,8 +1,7 @@
 """An engine of a test's own: its state, its runs, and a close look at what it leaves behind.
 
-`shared` is one engine for all tests that do not kill it, whose workers are forked instead of started anew (forked.py
-says how and why; AISP_TESTS_EXECUTE=1 has them started anew). `own` makes as many as a test wants: each start warms
-three torch processes, some eight CPU-seconds. Both are started as a client starts them, by `engine.client`, with state,
+`shared` is one engine for all tests that do not kill it. `own` makes as many as a test wants: each start imports torch
+in a nursery, some three CPU-seconds. Both are started as a client starts them, by `engine.client`, with state,
 runtime and temporary directories of their own. The temporary one is below a folder that is the test's alone, in every
 process of theirs; by that strays are found wherever they end up in the process tree.
 """
@@ -28,13 +27,15 @@ import pytest
 from aisp.engine import client, paths
 from aisp.engine.client import Connection, EngineUnavailableError
 from aisp.engine.protocol import events, requests
+from aisp.engine.worker.nursery import NURSERY_NAME
 from aisp.store.reader import History
 from aisp.store.record import Arm, Run
-from tests.engine import forked, started
+from tests.engine import started
 
 PATIENCE_S = 150.0  # for what takes seconds on a machine that has nothing else to do
 LOOKED_AFTER_S = 10.0  # what has reported its end stays in the queue while the engine looks at what is installed
 WARM = 3
+NURSERY = NURSERY_NAME.decode()
 OUTPUT_LIMIT_BYTES = 256 << 20
 LIMITS = {
     "AISP_COMPILE_LIMIT_S": "30",
@@ -132,7 +133,6 @@ class EngineUnderTest:
 
     def __init__(self, home: Path, **settings: str) -> None:
         self.home = home
-        self.forks = False  # whether its workers are forked: see forked.py
         self.temporary = home / "tmp"
         self.temporary.mkdir(parents=True)
         self.environment = {
@@ -178,9 +178,8 @@ class EngineUnderTest:
                 await asyncio.sleep(0.02)
 
     def _started(self) -> contextlib.AbstractContextManager[None]:
-        if site := self.environment.get(started.SITE):
-            return started.with_site(site)
-        return forked.engines() if self.forks else contextlib.nullcontext()
+        site = self.environment.get(started.SITE)
+        return started.with_site(site) if site else contextlib.nullcontext()
 
     def owns(self, process: psutil.Process) -> bool:
         """Whether a process has its temporary folder where all of this engine's have."""
@@ -193,17 +192,17 @@ class EngineUnderTest:
         return psutil.Process(self.process.pid)
 
     def workers(self) -> list[psutil.Process]:
-        """Every descendant of the engine, but the one from which others are forked."""
+        """Every descendant of the engine, but its nurseries."""
         found = []
         for process in self.ps.children(recursive=True):
             with contextlib.suppress(psutil.NoSuchProcess):
-                if process.name() != forked.NAME:
+                if process.name() != NURSERY:
                     found.append(process)
         return found
 
     def strays(self) -> list[psutil.Process]:
         """Processes of this engine's, wherever they hang in the process tree, but the engine itself and, while it
-        lives, the one from which its workers are forked.
+        lives, its nurseries.
         """
         found = []
         lives = self.process is not None and self.process.poll() is None
@@ -211,7 +210,7 @@ class EngineUnderTest:
             with contextlib.suppress(psutil.Error):
                 if self.process is not None and process.pid == self.process.pid:
                     continue
-                if lives and process.name() == forked.NAME:
+                if lives and process.name() == NURSERY:
                     continue
                 if self.owns(process) and process.status() != "zombie":
                     found.append(process)
@@ -309,7 +308,6 @@ class EngineUnderTest:
 def shared_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineUnderTest]:
     """The one engine behind `shared`; started by the first test that wants it, since starting needs a loop."""
     engine = EngineUnderTest(tmp_path_factory.getbasetemp() / "engine")
-    engine.forks = not os.environ.get("AISP_TESTS_EXECUTE") and not Path("/dev/nvidia0").exists()
     yield engine
     engine.close()
 

@@ -21,6 +21,7 @@ from unittest import mock
 from aisp.engine import start
 
 ROOT = str(Path(start.__file__).parents[2])
+PROGRAMS = ("aisp.engine.server", "aisp.engine.worker", "aisp.engine.worker.nursery")  # that an engine consists of
 SITE = "AISP_TEST_SITE"  # names the folder, in the environment of the engine
 
 
@@ -57,9 +58,7 @@ def programs(replaced: Mapping[str, Sequence[str]]) -> Iterator[None]:
 
 def with_site(folder: str) -> contextlib.AbstractContextManager[None]:
     """Engines that are started meanwhile, and their workers, import the `sitecustomize` of this folder first."""
-    return programs(
-        {name: ["tests.engine.started", folder, name] for name in ("aisp.engine.server", "aisp.engine.worker")}
-    )
+    return programs({name: ["tests.engine.started", folder, name] for name in PROGRAMS})
 
 
 def main() -> None:

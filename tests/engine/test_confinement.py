@@ -99,7 +99,7 @@ async def test_a_worker_looks_for_modules_in_its_layout_and_where_they_are_insta
     assert not {"", "/", cwd, os.environ.get("HOME"), str(ROOT)} & set(rest)
     assert Path(cwd).is_relative_to(work) and listed == []
     assert Path(temporary).parent == Path(cwd).parent
-    assert isolated or shared.forks
+    assert isolated
     await eventually(lambda: not Path(cwd).exists(), "the folder is gone after the run")
 
 

@@ -48,7 +48,6 @@ async def test_each_rung_of_the_guides_example_ends_as_the_guide_says(
 ) -> None:
     target = guide_target(tmp_path)
     engine = own(**PATIENT)
-    engine.forks = not Path("/dev/nvidia0").exists()
     await engine.start()
     rungs = [rung.name for rung in target.rungs]
     found = await engine.run(tmp_path, target.id, rungs=rungs, device="cpu", patience_s=PATIENCE_S)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ import pytest
 
 from aisp.engine import planning, spawner, verdicts
 from aisp.engine.pool import Pool
-from aisp.engine.protocol import events
+from aisp.engine.protocol import events, jobs
 from aisp.engine.protocol.framing import MAX_FRAME_BYTES, Decoder, Encoder
 from aisp.engine.runs import Execution, Services, reported
 from aisp.engine.spawner import Child
@@ -25,6 +27,18 @@ from tests.store.examples import examined, finding, planned
 
 pytestmark = pytest.mark.timeout(180)
 
+
+@pytest.fixture(autouse=True, scope="module")
+def _subreaper() -> None:
+    """This process is in the engine's place: what a nursery forks falls to it."""
+    spawner.become_subreaper()
+
+
+# What a quick run of two rungs costs between its plan and its first sample, with standbys for both and the verifier, in
+# an engine that has carried one out before: jobs that are sent to all of them, and files that the engine opens.
+MOST_JOBS = 39
+MOST_FILES = 150
+
 STANDBYS = 2
 NEXT = 7  # processes that the run behind this one takes
 
@@ -33,7 +47,7 @@ class Telling(Pool):
     """A pool that notes what it is told to expect among the run's events."""
 
     def __init__(self, told: list[Any]) -> None:
-        super().__init__(interpret=True)
+        super().__init__(interpret=True, open_nursery=spawner.open_nursery)
         self._told = told
 
     def expect(self, count: int, compilers: int = 0) -> None:
@@ -100,6 +114,43 @@ async def test_a_run_that_the_standbys_can_serve_starts_no_process_before_its_la
     assert [bool(before) for before in started[:needed]] == [False] * needed, "the standbys, before the run"
     for before in started[needed:]:
         assert before.count(("challenge", "ends")) == 1, "none is started until the arms were measured"
+
+
+async def test_between_plan_and_first_sample_a_run_keeps_to_its_budget_of_round_trips_and_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[str] = []
+    opened: list[str] = []
+    waits = False  # for a first sample
+
+    class Counting(Execution):
+        async def run(self) -> Run:
+            nonlocal waits
+            waits = True
+            return await super().run()
+
+    async def send(child: Child, job: jobs.AnyJob) -> None:
+        nonlocal waits
+        waits = waits and not isinstance(job, jobs.Measure)
+        if waits:
+            sent.append(type(job).__name__)
+        await ordinary(child, job)
+
+    def heard(event: str, words: tuple[Any, ...]) -> None:
+        if waits and event == "open":
+            opened.append(str(words[0]))
+
+    ordinary = Child.send
+    monkeypatch.setattr(Child, "send", send)
+    monkeypatch.setattr(f"{__name__}.Execution", Counting)
+    sys.addaudithook(heard)
+    for _ in range(2):
+        sent.clear()
+        opened.clear()
+        record, _ = await carried_out(tmp_path, replicas=1, standbys=3)
+        assert record.state is State.OK, record.reason
+    assert 10 < len(sent) <= MOST_JOBS, Counter(sent)
+    assert len(opened) <= MOST_FILES, Counter(opened)
 
 
 async def test_the_verifier_makes_inputs_while_the_arms_start_and_what_comes_next_starts_behind_the_last_sample(

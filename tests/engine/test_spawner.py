@@ -150,7 +150,7 @@ async def test_a_child_that_is_stopped_is_told_as_such_within_the_progress_limit
         with pytest.raises(StoppedError, match=r"was stopped by .* the engine did not send, for [12] s"):
             await one.child.receive(patience_s)
         assert time.monotonic() - started < 5.0
-        end = await explain(one.child, StoppedError("was stopped"), "the verifier", oom_before=0)
+        end = await explain(one.child, StoppedError("was stopped"), "the verifier")
         assert (end.state, one.child.alive) == (State.TIMEOUT_PROGRESS, False)
         with pytest.raises(StoppedError):  # whoever asks it afterwards hears the same, and not that it was killed
             await one.child.ask(jobs.Finish(), 5.0)

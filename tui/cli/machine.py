@@ -392,14 +392,16 @@ def _engine() -> dict[str, Any]:
 
     from aisp.engine.client import EngineMismatchError, EngineUnavailableError, build_id, connect
 
-    async def ask() -> tuple[int, str, bool, str]:
+    async def ask() -> tuple[int, str, bool, str, str]:
         async with await connect(start=False, accept_mismatch=True, wait=False) as connection:
             welcome = connection.welcome
-            return welcome.pid, welcome.build, welcome.compatible, welcome.starting
+            asked = welcome.compatible and not welcome.starting
+            not_forked = (await connection.status()).not_forked if asked else ""
+            return welcome.pid, welcome.build, welcome.compatible, welcome.starting, not_forked
 
     stop = "aisp engine stop --force"
     try:
-        pid, build, compatible, starting = asyncio.run(ask())
+        pid, build, compatible, starting, not_forked = asyncio.run(ask())
     except EngineMismatchError as error:
         return {"value": str(error), "fix": stop, "problem": True}
     except (paths.UnsafePathError, OSError) as error:
@@ -416,6 +418,9 @@ def _engine() -> dict[str, Any]:
         return {"value": f"pid {pid} speaks another protocol version", "fix": restart, "problem": True}
     if build != build_id():
         return {"value": f"pid {pid} is build {build}, this program {build_id()}", "fix": restart, "warning": True}
+    if not_forked:
+        value = f"pid {pid}: workers are started, which takes seconds, and not forked: {not_forked}"
+        return {"value": value, "fix": "aisp engine stop --when-idle, with AISP_FORK unset", "warning": True}
     return {"value": f"pid {pid}, build {build}{starting and f', starting: {starting}'}"}
 
 

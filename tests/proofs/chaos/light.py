@@ -1,18 +1,20 @@
-"""The engine and the app with stand-ins for workers: `python -m tests.proofs.chaos.light engine`, `... app WORDS`.
+"""Engine, app and nursery with stand-ins for workers: `python -m tests.proofs.chaos.light engine`, `... app WORDS`.
 
-Both run the product's own `main`. What differs is what their processes start: for `engine.worker` a stand-in, for
-`engine.server` an engine that does the same. Nothing of the product knows of it.
+All run the product's own `main`. What differs is what their processes start, for `engine.server` an engine that does
+the same, and that a nursery imports nothing and forks stand-ins. Nothing of the product knows of it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import sys
+from unittest import mock
 
 from tests.engine import started
 
 INSTEAD = {
     "aisp.engine.worker": ["tests.proofs.chaos.stand_in"],
+    "aisp.engine.worker.nursery": ["tests.proofs.chaos.light", "nursery"],
     "aisp.engine.server": ["tests.proofs.chaos.light", "engine"],
 }
 
@@ -22,9 +24,30 @@ def stand_ins() -> contextlib.AbstractContextManager[None]:
     return started.programs(INSTEAD)
 
 
+class Nothing:
+    """Of torch there is nothing that a fork would have to give back."""
+
+    def give_back(self) -> None:
+        """Nothing."""
+
+
+def fork_stand_ins() -> int:
+    """The product's nursery but for what it imports and what its forks do."""
+    from aisp.engine.worker import nursery
+    from tests.proofs.chaos import stand_in
+
+    def import_all() -> None:
+        import numpy  # noqa: F401  which a fork seeds
+
+    with mock.patch.multiple(nursery, import_all=import_all, Availability=Nothing, Threads=Nothing, live=stand_in.live):
+        return nursery.main()
+
+
 def main() -> int:
     """See the module."""
     what = sys.argv.pop(1)
+    if what == "nursery":
+        return fork_stand_ins()
     with stand_ins():
         if what == "engine":
             from aisp.engine import server

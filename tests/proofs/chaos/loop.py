@@ -21,13 +21,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from aisp.engine import spawner
 from aisp.engine.client import EngineUnavailableError
 from aisp.store.outcomes import FindingStatus
 from tests.proofs.chaos.light import stand_ins
 from tests.proofs.chaos.world import PATIENCE_S, TARGETS, World
 
-VICTIMS = {"engine": 25, "worker": 25, "verifier": 20, "app": 10}
+VICTIMS = {"engine": 25, "worker": 25, "verifier": 20, "nursery": 15, "app": 10}
 FAULTS = {"store moved": 6, "store removed": 4, "store copied": 6, "disk full": 4}
 MOST_FULL_S = 1.5
 MOST_EVENTS = 120  # about as many as a run has: the kill comes at a random one
@@ -208,7 +210,8 @@ async def _kill(world: World, chance: random.Random, tally: Tally) -> None:
             await world.fill_disk(chance.uniform(0, MOST_FULL_S))
         return
     workers = world.workers() if victim in ("worker", "verifier") else []
-    if victim in ("worker", "verifier") and len(workers) < 2:
+    nurseries = world.nurseries() if victim == "nursery" else []
+    if (victim in ("worker", "verifier") and len(workers) < 2) or (victim == "nursery" and not nurseries):
         victim = "engine"
     tally.killed[victim] += 1
     if victim == "app":
@@ -221,6 +224,9 @@ async def _kill(world: World, chance: random.Random, tally: Tally) -> None:
         await world.connect()
         tally.restarts_s.append(time.monotonic() - started)
         world.ledger.broken += world.ledger.lost(world.store, gone)
+    elif victim == "nursery":
+        with contextlib.suppress(psutil.NoSuchProcess):
+            chance.choice([nurseries[0].kill, nurseries[0].suspend])()
     else:
         chosen = workers[0] if victim == "verifier" else chance.choice(workers[1:])
         with contextlib.suppress(ProcessLookupError):

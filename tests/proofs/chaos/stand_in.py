@@ -13,8 +13,10 @@ import os
 import struct
 import sys
 import time
+from collections.abc import Callable
 
 from aisp.checks.registry import TaskFacts
+from aisp.engine.confinement import Place
 from aisp.engine.protocol import jobs, reports
 from aisp.engine.worker import tensors
 from aisp.engine.worker.__main__ import settle_on_cores, tie_to
@@ -137,13 +139,20 @@ class StandIn:
             self._channel.send(batch)
 
 
-def main() -> int:
-    """Stand by, then serve."""
-    tie_to(int(sys.argv[2]))
-    cores = settle_on_cores()
-    channel = Channel(int(sys.argv[1]))
+def live(channel_fd: int, engine_pid: int, place: Place, settled: Callable[[], object]) -> int:
+    """Stand by, then serve; see engine.worker.__main__.live."""
+    tie_to(engine_pid)
+    settled()
+    cores = sorted(os.sched_getaffinity(0))
+    channel = Channel(channel_fd)
     channel.send(reports.Ready(pid=os.getpid(), torch="none", cuda="", cores=cores, note="a stand-in"))
     return StandIn(channel).serve()
+
+
+def main() -> int:
+    """See the module."""
+    channel_fd, engine_pid, place = sys.argv[1:]
+    return live(int(channel_fd), int(engine_pid), Place.decoded(place), settle_on_cores)
 
 
 if __name__ == "__main__":

@@ -24,9 +24,10 @@ import psutil
 from aisp.engine import client, paths
 from aisp.engine.client import Connection, EngineUnavailableError
 from aisp.engine.protocol import events, requests
+from aisp.engine.worker.nursery import WORKER_NAME
 from aisp.store import upkeep
 from tests.engine import started
-from tests.engine.harness import EngineUnderTest
+from tests.engine.harness import NURSERY, EngineUnderTest
 from tests.proofs.chaos.ledger import Ledger
 from tests.proofs.evil import corpus
 from tests.proofs.evil.scenes.stores import limit_files
@@ -58,7 +59,7 @@ class World:
     """
 
     def __init__(self, home: Path) -> None:
-        self.under_test = EngineUnderTest(home)
+        self.under_test = EngineUnderTest(home, AISP_FORK_LIMIT_S="1")  # a nursery that is stopped gives no answer
         self.root = home / ROOT
         for name in (*TARGETS, WATCHED):
             corpus.write(self.root / name)
@@ -227,7 +228,7 @@ class World:
         """For a while no file of the engine, or of what it starts, may grow."""
         limit_files(self.pid, 4096)
         await asyncio.sleep(lasting_s)
-        for process in (psutil.Process(self.pid), *self.workers()):
+        for process in (psutil.Process(self.pid), *self.workers(), *self.nurseries()):
             with contextlib.suppress(psutil.Error):
                 limit_files(process.pid, -1)
 
@@ -298,10 +299,18 @@ class World:
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
                 words = process.cmdline()
-                worker = bool(WORKERS & set(words)) and words[-2] == str(self.pid)  # PLACE is the last word
-                if worker and process.status() != psutil.STATUS_ZOMBIE:
+                forked = process.name() == WORKER_NAME.decode() and words[-1] == str(self.pid)  # its nursery's words
+                started = bool(WORKERS & set(words)) and words[-2] == str(self.pid)  # PLACE is the last word
+                if (forked or started) and process.status() != psutil.STATUS_ZOMBIE:
                     found.append((process.create_time(), process.pid, process))
         return [process for _, _, process in sorted(found, key=lambda entry: entry[:2])]
+
+    def nurseries(self) -> list[psutil.Process]:
+        """Nurseries of the engine that we know."""
+        found = []
+        with contextlib.suppress(psutil.Error):
+            found = [child for child in psutil.Process(self.pid).children() if child.name() == NURSERY]
+        return found
 
     async def until(self, holds: Callable[[], bool], what: str) -> None:
         """Wait until something holds.
