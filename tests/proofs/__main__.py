@@ -22,7 +22,8 @@ PROGRAMS = {
     "aa": ("tests.proofs.agreement.aa", "identical kernels compared: how often is one called faster; needs a GPU"),
     "slowed": ("tests.proofs.agreement.slowed", "kernels slowed by a known part: what is found; needs a GPU"),
     "cost": ("tests.proofs.agreement.cost", "a verified comparison beside bare ones; needs a GPU"),
-    "agreement": ("tests.proofs.agreement.report", "take in what those four left (docs/measurement.md)"),
+    "spread": ("tests.proofs.agreement.spread", "replicas in forked and in started processes"),
+    "agreement": ("tests.proofs.agreement.report", "take in what those five left (docs/measurement.md)"),
     "pages": ("tests.proofs.pages", "write the pages of docs/ that are made from code or recordings"),
 }
 

@@ -4,7 +4,8 @@
     python -m tests.proofs aa --out FOLDER        identical kernels compared: how often is one called faster?
     python -m tests.proofs slowed --out FOLDER    kernels slowed by a known part: what is found?
     python -m tests.proofs cost --out FOLDER      what a verified comparison costs beside a bare one
+    python -m tests.proofs spread --out FOLDER    replicas in forked and in started processes: do they spread alike?
     python -m tests.proofs agreement FOLDER       copies the results to docs/measurement/
 
-Each needs an NVIDIA GPU; without one it says so and ends with status 3.
+Each needs an NVIDIA GPU (`spread --device cpu` does not); without one it says so and ends with status 3.
 """

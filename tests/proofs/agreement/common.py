@@ -60,9 +60,15 @@ def no_gpu() -> str:
     return "" if nvml.count else (nvml.note or "NVML sees none")
 
 
-def run_program(name: str, given: argparse.Namespace, measure: Callable[[], tuple[Document, str, str]]) -> int:
+def run_program(
+    name: str,
+    given: argparse.Namespace,
+    measure: Callable[[], tuple[Document, str, str]],
+    *,
+    needs_gpu: bool = True,
+) -> int:
     """Measure, write `FILE.json`, print the table; the exit status. `measure` gives document, file name and table."""
-    reason = no_gpu()
+    reason = no_gpu() if needs_gpu else ""
     if reason:
         print(f"{name}: needs an NVIDIA GPU, and there is none here ({reason})", file=sys.stderr)
         return NOT_HERE

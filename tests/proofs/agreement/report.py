@@ -17,11 +17,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from tests.proofs.agreement.common import DASH, ROOT, Document, median, taken, variation
 from tests.proofs.pages.markers import put
 
 DATA = ROOT / "docs" / "measurement"
-FILES = ("timers.json", "aa*.json", "slowed*.json", "cost.json")
+FILES = ("timers.json", "aa*.json", "slowed*.json", "cost.json", "spread*.json")
 NOT_YET = "Not measured yet."
 REFERENCE = "profiler"
 TITLES = {"aisp": "aisp", "nvbench": "NVBench", "do_bench": "do_bench", "profiler": "profiler"}
@@ -456,11 +458,66 @@ def cost_page(documents: Sequence[Document]) -> str:
 
 # -- the page ----------------------------------------------------------------------------------------------------------
 
+# -- spread ------------------------------------------------------------------------------------------------------------
+
+
+def deviations(row: Document, way: str) -> tuple[float, float] | None:
+    """How replicas of one way spread: standard deviations of log median times, and of log ratios to the A/A arm."""
+    medians = row[way]["medians_ms"]
+    arms = [np.log(medians[arm]) for arm in ("baseline", "baseline (A/A)") if arm in medians]
+    if len(arms) < 2 or len(arms[0]) != len(arms[1]) or len(arms[0]) < 3:
+        return None
+    return float(np.sqrt(np.mean([arm.var(ddof=1) for arm in arms]))), float((arms[0] - arms[1]).std(ddof=1))
+
+
+def spread_table(documents: Sequence[Document]) -> Table:
+    """One row per lesson."""
+    table = [["lesson", "on", "times: forked", "started", "ratios: forked", "started", "forked s", "started s"]]
+    for device, row in ((one["device"], row) for one in documents for row in one["rows"]):
+        found = [deviations(row, way) for way in ("forked", "started")]
+        cells = [percent(one[kind], 2) if one else DASH for kind in (0, 1) for one in found]
+        table.append([row["target"], device, *cells, *(seconds(row[way]["took_s"]) for way in ("forked", "started"))])
+    return table
+
+
+def spread_findings(documents: Sequence[Document]) -> list[str]:
+    """The typical ratio of both spreads, by device, with a bootstrap interval over lessons."""
+    lines = []
+    for device in sorted({document["device"] for document in documents}):
+        rows = [row for document in documents if document["device"] == device for row in document["rows"]]
+        pairs = [(deviations(row, "forked"), deviations(row, "started")) for row in rows]
+        known = [(one, other) for one, other in pairs if one and other]
+        for kind, name in enumerate(("times", "ratios")):
+            logs = np.array([math.log(one[kind] / other[kind]) for one, other in known if one[kind] and other[kind]])
+            if len(logs) < 3:
+                continue
+            drawn = np.median(np.random.default_rng(0).choice(logs, (10_000, len(logs))), axis=1)
+            low, high = np.exp(np.quantile(drawn, (0.025, 0.975)))
+            lines.append(
+                f"On {device}, {len(logs)} lessons: the {name} of forked replicas spread "
+                f"{math.exp(float(np.median(logs))):.2f} times as much as those of started ones (median; 95 % interval "
+                f"{low:.2f} to {high:.2f})."
+            )
+    return lines
+
+
+def spread_text(documents: Sequence[Document]) -> str:
+    """For a terminal."""
+    return "\n".join([plain(spread_table(documents)), *spread_findings(documents)])
+
+
+def spread_page(documents: Sequence[Document]) -> str:
+    """For the page."""
+    about = " ".join([*(machine_line(one) for one in documents), f"{documents[0]['replicas']} replicas each way."])
+    return "\n\n".join([about, markdown(spread_table(documents)), bullets(spread_findings(documents))])
+
+
 SECTIONS: dict[str, tuple[str, Callable[[Sequence[Document]], str]]] = {
     "timers": ("timers.json", timers_page),
     "aa": ("aa*.json", aa_page),
     "slowed": ("slowed*.json", slowed_page),
     "cost": ("cost.json", cost_page),
+    "spread": ("spread*.json", spread_page),
 }
 
 
