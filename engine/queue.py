@@ -20,6 +20,7 @@ from aisp.engine.fuzzing import Fuzzing, FuzzPlan, unstarted
 from aisp.engine.protocol import events
 from aisp.engine.runs import Execution, Plan, Services
 from aisp.store.outcomes import State, Trigger
+from aisp.store.record import SUPERSEDED
 from aisp.store.text import clean_line
 
 log = logging.getLogger("aisp.engine")
@@ -138,16 +139,38 @@ class RunJob(Job[Plan]):
         super().__init__(plan, services, target=run.target, title=run.title, trigger=run.trigger.value, quick=run.quick)
         self.every_gpu = plan.target.ranks > 1
         self.written: dict[str, str] = {}  # see Execution.written; known when it has ended
+        self.superseded = ""  # by what, where the run of a later save is to take its place
+        self.cut = False  # it had begun, and was ended for that
+        self._execution: Execution | None = None
+
+    @property
+    def may_write(self) -> bool:
+        """Whether its rungs have begun, and may write into the target's own folder."""
+        return self._execution is not None and self._execution.may_write
+
+    def supersede(self, reason: str) -> None:
+        """Let it end because a later save takes its place: at once, unless it may conclude (Execution.supersede).
+
+        One that has not begun is ended by the caller.
+        """
+        self.superseded = self.superseded or reason
+        if self._execution is not None:
+            self._execution.supersede(reason)
+        elif self.task is not None:  # it waits for its GPU
+            self.task.cancel()
 
     async def carry_out(self) -> None:
-        execution = Execution(self.plan, self._services)
+        self._execution = execution = Execution(self.plan, self._services)
         try:
-            await execution.run()
+            self.cut = (await execution.run()).superseded
         finally:
             self.written = execution.written()
 
     async def unstarted(self, reason: str) -> None:
-        record = msgspec.structs.replace(self.plan.record, state=State.CANCELLED, reason=reason)
+        flags = (SUPERSEDED,) if self.superseded else ()
+        record = msgspec.structs.replace(
+            self.plan.record, state=State.CANCELLED, reason=self.superseded or reason, flags=flags
+        )
         await self._services.store(lambda store: store.finish(record, {}))
         self._services.publish(events.RunFinished(run=record))
 

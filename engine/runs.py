@@ -60,6 +60,7 @@ NAIVE_PATIENCE_S = 60.0
 FINAL_REPORT_S = 5.0
 REPORTED_BYTES = 4 << 20  # of a run's record in one event: a frame may have twice as many
 REPORTED_FINDINGS = 1000
+CONCLUDE_S = 2.0  # for what comes behind the last sample, where a newer save waits
 CONTEXT_BYTES = 768 << 20  # of GPU memory, for a process that stands by
 
 
@@ -193,6 +194,10 @@ class Execution:
         )
         self._reason = ""
         self._state: State | None = None
+        self._task: asyncio.Task[Any] | None = None  # what measures, while it does
+        self._sampled = False  # the last sample is taken
+        self._superseded = ""  # by what
+        self._cut: asyncio.TimerHandle | None = None  # ends it soon
         self._beyond = Gate(
             target=plan.target,
             case=plan.case,
@@ -216,10 +221,11 @@ class Execution:
     async def run(self) -> records.Run:
         """Carry it out; the final record, committed. Cancelling this task ends the run as `cancelled`."""
         self._started = time.monotonic_ns()
+        self._task = asyncio.current_task()
         self._services.pool.begin_run()
         self._make_arms()
         sampler = Sampler(self._services.nvml, self._services.gpu)
-        drain = asyncio.create_task(self._drain(sampler, asyncio.current_task()))
+        drain = asyncio.create_task(self._drain(sampler, self._task))
         try:
             if self.plan.problem:
                 self._state, self._reason = State.UNAVAILABLE, self.plan.problem
@@ -237,8 +243,10 @@ class Execution:
         except asyncio.CancelledError:
             self._state, self._reason = (
                 State.CANCELLED,
-                "cancelled on request; nothing is lost of earlier runs",
+                self._superseded or "cancelled on request; nothing is lost of earlier runs",
             )
+            if self._superseded:
+                self._flags.append(records.SUPERSEDED)
             self._lost = self._services.ownership.why_lost(sampler.lost)
         except ArmEnd as end:
             self._state, self._reason = end.state, end.reason
@@ -250,6 +258,9 @@ class Execution:
             self._state = State.INFRA_ERROR
             self._reason = f"the engine failed ({type(error).__name__}: {error}); `aisp engine logs` has the trace"
         finally:
+            self._task = None
+            if self._cut is not None:
+                self._cut.cancel()
             sampler.stop()
             drain.cancel()
         # A task of its own: cancelled once more, or at its very end, a run is still cleaned up and stored.
@@ -258,6 +269,21 @@ class Execution:
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.shield(ending)
         return ending.result()
+
+    def supersede(self, reason: str) -> None:
+        """End the run because a later save takes its place.
+
+        Up to its last sample, the challenge's, it ends at once. Behind that there is a result, and what is left takes
+        some tenths of a second: it may conclude. Where the questions behind the last sample (other values, drawn shapes
+        of a compiled rung) take longer than CONCLUDE_S, it ends all the same. A verdict that is on its way is stored.
+        """
+        if self._task is None or self._superseded:
+            return
+        self._superseded = reason
+        if self._sampled:
+            self._cut = asyncio.get_running_loop().call_later(CONCLUDE_S, self._task.cancel)
+        else:
+            self._task.cancel()
 
     async def _end(self, sampler: Sampler) -> records.Run:
         if self._device == "cuda" and self._before:
@@ -392,6 +418,7 @@ class Execution:
                             await self._guarded(arm, lambda a: self._challenge(a, replica))
         over = closing and await asyncio.to_thread(self._over, replica)
         if over:
+            self._sampled = True
             self._expect_processes(taking_part, 0)
             self._services.pool.end_run()
         elif closing and any(arm.running for arm in timed):
@@ -622,7 +649,8 @@ class Execution:
         child, arm.child = arm.child, None
         if child is None:
             return
-        code = await child.end(gently=arm.state is not State.TIMEOUT_PROGRESS and not self._lost)
+        hurry = arm.state is State.TIMEOUT_PROGRESS or self._lost or self._superseded
+        code = await child.end(gently=not hurry)
         outputs, arm.outputs = arm.outputs, None
         if outputs is not None:
             self._arena.free(outputs)
@@ -1011,8 +1039,7 @@ class Execution:
         for task in making:
             task.cancel()
         await asyncio.gather(*making, return_exceptions=True)
-        for arm in self._arms:
-            await asyncio.shield(self._end_process(arm))
+        await asyncio.shield(asyncio.gather(*map(self._end_process, self._arms)))
         if self._judge is not None:
             judge, self._judge = self._judge, None
             if await asyncio.shield(judge.end(gently=False)) is None:
@@ -1078,13 +1105,18 @@ class Execution:
     def _telemetry(self) -> Telemetry | None:
         return frozen(Telemetry, self._readings) if self._readings.at_ns else None
 
+    @property
+    def may_write(self) -> bool:
+        """Whether processes of its rungs have begun and are not kept from writing into the target's own folder."""
+        return self._ready is not None and not self._ready.confined
+
     def written(self) -> dict[str, str]:
         """Sources in the target's own folder that a rung wrote, by relative name, with the rung.
 
         They are those that the sensors in its process noticed. A confined process was refused such writes, so there are
         none.
         """
-        if self._ready is None or self._ready.confined:
+        if not self.may_write:
             return {}
         own = os.path.realpath(self.plan.target.folder) + os.sep
         found: dict[str, str] = {}

@@ -22,7 +22,7 @@ import signal
 import socket
 import sys
 import time
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -67,6 +67,7 @@ REMEMBERED_REPLIES = 256
 LOG_LINES = 2000
 MOST_PLANNED = 1000
 MOST_FUZZES = 64
+MOST_CUT = 3  # runs of a watch in a row that later saves may end where rungs can write into the folder
 MOST_WATCHES = 32  # each holds a thread that waits, of the 40 that the watcher may have, and an inotify instance
 MOST_CONNECTIONS = 64  # of clients that have said hello; each may hold a frame of MAX_REQUEST_BYTES
 MOST_GREETING = 128  # of those that have not; more than are accepted at once, so that a hello is read first
@@ -110,6 +111,7 @@ class Engine:
         self._queue: list[AnyJob] = []
         self._wake = asyncio.Event()
         self._watches: dict[str, tuple[Watch, asyncio.Task[None]]] = {}
+        self._cut: Counter[str] = Counter()  # by target: runs in a row that a later save has ended
         self._runs_planned = 0
         self._runs_done = 0
         self._warm_clients = 0
@@ -544,8 +546,8 @@ class Engine:
         return bool(self._queue)
 
     def _in_order(self) -> list[AnyJob]:
-        """Every job, the one whose turn is first in front."""
-        return sorted(self._queue, key=lambda job: job.order)
+        """Every job: the one under way, then the one whose turn is first."""
+        return sorted(self._queue, key=lambda job: (job.task is None, job.order))
 
     @property
     def _runs(self) -> list[RunJob]:
@@ -689,21 +691,30 @@ class Engine:
     # -- watches -------------------------------------------------------------------------------------------------------
 
     async def _run_edit(
-        self, target: Target, files: dict[str, bytes], changed: set[str] | None, announce: Announce, device: str
+        self,
+        target: Target,
+        files: dict[str, bytes],
+        number: int,
+        changed: set[str] | None,
+        announce: Announce,
+        device: str,
     ) -> tuple[str, str]:
-        """Store an edit's sources and plan its run. It replaces a run of the same target that has not begun.
+        """Store an edit's sources and plan its run. It ends those of the watch's earlier saves, waiting or running, and
+        takes over their rungs. What people asked for goes on.
 
-        `changed`, `announce`: see watch.RunIt. The run takes over the rungs of the one that it replaces.
+        A run that writes a source itself would end itself for ever where nothing keeps rungs from writing there: of
+        MOST_CUT in a row the next one comes to its end, and says what it wrote.
+
+        `number`, `changed`, `announce`: see watch.RunIt.
         """
         snapshot = await self._call_store(lambda store: store.put_snapshot(files))
         if changed is None:
             return snapshot, ""
         rungs = await asyncio.to_thread(affected, target, changed) if changed else ()
         known = {rung.name for rung in target.rungs}
-        for job in self._unstarted_edits(target.id):
-            await self._end_unstarted(job, "superseded by a later save")
-            if rungs:
-                rungs += tuple(rung.name for rung in job.plan.rungs if rung.name in known)
+        earlier = self._edits_of(target)
+        if rungs:
+            rungs += tuple(rung.name for job in earlier for rung in job.plan.rungs if rung.name in known)
         try:
             plan = self._plan(
                 target,
@@ -716,24 +727,32 @@ class Engine:
             )
         except PlanError as error:
             return snapshot, str(error)
+        reason = f"superseded by edit {number}" if number else "superseded by a watch that began anew"
+        for job in earlier:
+            if job.task is None:
+                job.supersede(reason)
+                await self._end_unstarted(job, reason)
+            elif not job.superseded and not (job.may_write and self._cut[target.id] >= MOST_CUT):
+                job.supersede(reason)
         await self._enqueue([plan], self._call_store, lambda: announce(snapshot, plan.id))
         return snapshot, ""
 
-    def _unstarted_edits(self, target_id: str) -> list[RunJob]:
-        """Runs of a target that its watch has planned and that have not begun."""
-        ours = [job for job in self._runs if job.plan.record.target == target_id and job.task is None]
-        return [job for job in ours if job.plan.record.trigger is Trigger.WATCH]
+    def _edits_of(self, target: Target) -> list[RunJob]:
+        """Runs of a target that its watch has planned and that have not ended."""
+        ours = [job for job in self._runs if job.plan.record.trigger is Trigger.WATCH]
+        return [job for job in ours if (job.plan.target.id, job.plan.target.folder) == (target.id, target.folder)]
 
     async def _report_watch(self, ended: RunJob) -> None:
         """Report a run's end to the watch of its target. Drops runs that were planned only for files that this run
         wrote.
         """
-        target_id, were = ended.plan.record.target, ended.plan.files
-        found = self._watches.get(target_id)
+        target, were = ended.plan.target, ended.plan.files
+        self._cut[target.id] = self._cut[target.id] + 1 if ended.cut else 0
+        found = self._watches.get(target.id)
         if found is None:
             return
         found[0].run_ended(ended.written)
-        for job in self._unstarted_edits(target_id):
+        for job in self._edits_of(target):
             files = job.plan.files
             changed = {name for name in files.keys() | were.keys() if files.get(name) != were.get(name)}
             if changed and changed <= ended.written.keys():

@@ -37,7 +37,7 @@ from aisp.engine.protocol import PROTOCOL, events, requests
 from aisp.engine.protocol.framing import Decoder, Encoder
 from aisp.store import Store, new_ulid
 from aisp.store.outcomes import CaseVerdict, Correctness, FuzzVerdict, State, Timing, Trigger, Validity, Verdict
-from aisp.store.record import Arm, Comparison, Failure, Fuzz, NaiveOpinion, Quality, Run, RungFuzz, Tally
+from aisp.store.record import SUPERSEDED, Arm, Comparison, Failure, Fuzz, NaiveOpinion, Quality, Run, RungFuzz, Tally
 from aisp.store.samples import Samples, Telemetry
 from tests import heard
 from tests.replacing import replace
@@ -775,6 +775,15 @@ class FakeEngine:
         assert self._loop is not None and self.stopping is not None
         self._loop.call_later(0.05, self.stopping.set)
         return events.Reply(to=request.seq)
+
+    def supersede(self, target: str, number: int, *, by: int) -> None:
+        """An edit whose run a later save ends before it has begun."""
+        run_id = f"01EDIT{number:05d}"
+        self.publish(events.WatchEdit(target=target, number=number, snapshot="ab" * 32, files=[], run_id=run_id))
+        reason, flags = f"superseded by edit {by}", (SUPERSEDED,)
+        self.publish(
+            heard.finished(run_id=run_id, target=target, state="cancelled", reason=reason, flags=flags, trigger="watch")
+        )
 
     def edit(self, target: str, number: int, *, outcome: str = "ok", error: str = "", files: list[str]) -> None:
         """A settled save of a watched target, with the run that it starts unless it does not compile."""
