@@ -27,7 +27,18 @@ from aisp.checks.evaluation import Elsewhere
 from aisp.checks.oracle.comparator import Mismatch
 from aisp.checks.oracle.schema import Case as PosedCase
 from aisp.checks.registry import Refusal, TaskFacts
-from aisp.engine import challenges, contention, environment, facts, gate, paths, snapshots, statistics, verdicts
+from aisp.engine import (
+    challenges,
+    contention,
+    environment,
+    facts,
+    gate,
+    paths,
+    silence,
+    snapshots,
+    statistics,
+    verdicts,
+)
 from aisp.engine.arena import Arena
 from aisp.engine.arms import TWIN_SUFFIX, Arm, ArmEnd, Limits, ask, check_done, tail
 from aisp.engine.caches import Caches, RunCaches
@@ -550,7 +561,7 @@ class Execution:
     async def _make_set(self, case: Case, number: int, like: int | None = None) -> None:
         plain = self._posed[case.name, number] = PosedCase.of_set(case, number, like).plain()
         job = jobs.Pose(case=plain, seed=self.plan.seed, blob=self._arena.blob(), later=True)
-        self._inputs[case.name, number] = (await self._ask_judge(job, reports.Posed, "the inputs")).blob
+        self._inputs[case.name, number] = (await self._ask_judge(job, reports.Posed, "making the inputs")).blob
 
     async def _expect_set(self, case: Case, number: int) -> None:
         job = jobs.Expect(case=self._posed[case.name, number])
@@ -948,9 +959,11 @@ class Execution:
         whose = arm.name if arm else ""
         start = time.monotonic_ns()
         self._report_step(records.Step(name, whose, start))
+        before = silence.step.set(name)
         try:
             yield
         finally:
+            silence.step.reset(before)
             self._report_step(records.Step(name, whose, start, (time.monotonic_ns() - start) / 1e6))
 
     def _report_step(self, step: records.Step) -> None:

@@ -27,7 +27,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from aisp.engine import corpus, filesystem, guard, lock, paths, planning, snapshots, spawner, workplaces
+from aisp.engine import corpus, filesystem, guard, lock, paths, planning, silence, snapshots, spawner, workplaces
 from aisp.engine.affected import affected
 from aisp.engine.caches import Caches
 from aisp.engine.client import build_id
@@ -610,6 +610,7 @@ class Engine:
         Cancelled while it waits for them, it has not begun.
         """
         whose = job.guarded
+        silence.banner.set(self._banner)
         try:
             if job.plan.problem or job.plan.device != "cuda":
                 await job.carry_out()

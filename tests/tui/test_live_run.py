@@ -518,6 +518,21 @@ async def test_a_lost_engine_is_a_banner_over_the_run(tmp_path: Path) -> None:
         await until(pilot, lambda: "engine lost" not in screen_text(app))
 
 
+@pytest.mark.parametrize("screen", [("run", {"run_id": "R1"}), ("watch", {"target_id": "ch05:collate"})])
+async def test_a_process_that_gives_no_sign_is_named_with_its_end_until_it_gives_one(
+    tmp_path: Path, screen: tuple[str, dict[str, str]]
+) -> None:
+    link = link_with(quick_run_events(finished=False))
+    sentence = "optimized has given no sign for 10 s in measure; it is ended at 60 s (AISP_PROGRESS_LIMIT_S)"
+    async with opened(tmp_path, size=(80, 24), link=link) as (app, pilot):
+        app.open_screen(screen[0], **screen[1])
+        await pilot.pause(0.1)
+        link.push(events.Banner(key="silent: optimized", text=sentence))
+        await until(pilot, lambda: sentence[:70] in screen_text(app))
+        link.push(events.Banner(key="silent: optimized", text=""))
+        await until(pilot, lambda: "no sign" not in screen_text(app))
+
+
 async def test_plain_ascii_graphs_hold_nothing_but_ascii_signs(tmp_path: Path) -> None:
     from aisp.tui.settings import Settings
 

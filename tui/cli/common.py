@@ -22,6 +22,7 @@ from aisp.tui.cli.tree import NotHereError
 if TYPE_CHECKING:
     from aisp.engine.client import Connection
     from aisp.engine.lock import Holder
+    from aisp.engine.protocol import events
     from aisp.kernels.catalog.model import Catalog, Needs, Target
     from aisp.store.results.reading import Reading
 
@@ -239,6 +240,16 @@ class Progress:
         self.quiet = quiet
         self._drawn_at = 0.0
         self._shown = ""
+        self._banners: dict[str, str] = {}
+
+    def banner(self, banner: events.Banner) -> None:
+        """Say a warning of the engine's, and once that it is over."""
+        known = self._banners.pop(banner.key, "")
+        if banner.text:
+            self._banners[banner.key] = banner.text
+        if banner.text or known:
+            self.clear()
+            note(f"aisp: {banner.severity}: {banner.text}" if banner.text else f"aisp: over: {known}")
 
     def step(self, text: str) -> None:
         """Something ended or began. Without a terminal this is a line; with one, the live line shows it."""

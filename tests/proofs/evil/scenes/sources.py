@@ -145,7 +145,7 @@ def run(x):
 @fault(
     74,
     "a rung writes a source beside itself whenever it runs, as an autotuner does, and nothing keeps it from that",
-    f"after {MOST_CUT} runs that it ended itself the file is told with its path and its rung, and starts no further one "
+    f"after {MOST_CUT} runs that it ended the file is told with its path and its rung, and starts no further run "
     "until somebody else changes it",
     own=True,
 )
