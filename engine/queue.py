@@ -11,7 +11,7 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import msgspec
 
@@ -34,7 +34,13 @@ class PeakPlan:
     device: str = "cuda"
     problem: str = ""  # why it cannot be made
 
+    @property
+    def sought(self) -> str:
+        """What two have alike that are the same job."""
+        return self.device
 
+
+AnyPlan: TypeAlias = Plan | FuzzPlan | PeakPlan
 P = TypeVar("P", Plan, FuzzPlan, PeakPlan)
 
 
@@ -71,6 +77,11 @@ class Job(ABC, Generic[P]):
     def guarded(self) -> str:
         """The id under which the installation is watched while it lasts; "" where no code of a lesson runs."""
         return "" if self.plan.problem else self.id
+
+    def same(self, plan: AnyPlan) -> bool:
+        """Whether it does what `plan` would, so that who asks for that may follow this one: it is not being ended."""
+        ending = self.task is not None and self.task.cancelling() > 0
+        return not ending and type(self.plan) is type(plan) and bool(self.plan.sought == plan.sought)
 
     def refuse(self, problem: str) -> None:
         """Let it end with this problem, unless that is "" or there is one already."""
@@ -142,6 +153,10 @@ class RunJob(Job[Plan]):
         self.superseded = ""  # by what, where the run of a later save is to take its place
         self.cut = False  # it had begun, and was ended for that
         self._execution: Execution | None = None
+
+    def same(self, plan: AnyPlan) -> bool:
+        """See Job. The next save ends the run of this one, so that nobody else may follow it."""
+        return self.plan.record.trigger is not Trigger.WATCH and super().same(plan)
 
     @property
     def may_write(self) -> bool:

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("aisp.runs")
 T = TypeVar("T")
 
+HELD_OUT = "surprise"  # Plan.held_out's name in manifests that are stored
 OUTPUT_LINES_PER_EVENT = 200
 DRAIN_S = 0.1
 NAIVE_PATIENCE_S = 60.0
@@ -113,6 +114,13 @@ class Plan:
         """The master seed, from which all inputs are drawn."""
         assert self.record.seed is not None
         return self.record.seed
+
+    @property
+    def sought(self) -> tuple[object, ...]:
+        """What two runs have alike that are the same job: all that was decided, but what was drawn and who asked."""
+        run = self.record
+        told = {name: value for name, value in run.manifest.items() if name != HELD_OUT}
+        return run.target, run.folder, run.device, run.case, run.quick, run.snapshot, told, self.naive
 
     def source(self, rung: Rung) -> bytes:
         """The rung's own file."""

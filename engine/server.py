@@ -42,7 +42,7 @@ from aisp.engine.planning import Hardware, PlanError
 from aisp.engine.pool import Pool
 from aisp.engine.protocol import PROTOCOL, events, requests
 from aisp.engine.protocol.framing import MAX_REQUEST_BYTES, Decoder, Encoder, FrameError
-from aisp.engine.queue import AnyJob, FuzzJob, PeakJob, PeakPlan, RunJob
+from aisp.engine.queue import AnyJob, AnyPlan, FuzzJob, PeakJob, PeakPlan, RunJob
 from aisp.engine.runs import Plan, Services, StoreCall
 from aisp.engine.telemetry import Nvml
 from aisp.engine.watch import Announce, Watch
@@ -110,6 +110,7 @@ class Engine:
         )
         self._queue: list[AnyJob] = []
         self._wake = asyncio.Event()
+        self._planning = asyncio.Lock()  # from the look for the same run to its place in the queue
         self._watches: dict[str, tuple[Watch, asyncio.Task[None]]] = {}
         self._cut: Counter[str] = Counter()  # by target: runs in a row that a later save has ended
         self._runs_planned = 0
@@ -662,6 +663,10 @@ class Engine:
         self._degraded = reason
         self._banner("gpu", f"the GPU is set aside: {reason}; `aisp engine stop` and start looks again", "error")
 
+    def _same(self, plan: AnyPlan, *, again: bool) -> str:
+        """Id of the job that does what `plan` would; "" where there is none, or one more is wanted."""
+        return next((job.id for job in self._queue if not again and job.same(plan)), "")
+
     def _add(self, job: AnyJob, *, warm: bool = True) -> None:
         """Let a job wait for its turn; `warm` keeps processes standing by for it."""
         self._queue.append(job)
@@ -1008,9 +1013,16 @@ class Engine:
         runs = len(self._runs)
         if runs + len(request.targets) > MOST_PLANNED:
             raise PlanError(f"{runs} runs are planned already, {MOST_PLANNED} is the most")
-        trigger = Trigger.TUI if request.trigger == "tui" else Trigger.CLI
         found = await asyncio.to_thread(planning.load_catalog, request.roots)
+        async with self._planning:
+            return await self._plan_runs(request, found)
+
+    async def _plan_runs(self, request: requests.StartRuns, found: catalog.Catalog) -> events.Reply:
+        """Plan a run of each target, and join those that are on their way; one request at a time."""
+        trigger = Trigger.TUI if request.trigger == "tui" else Trigger.CLI
         plans: list[Plan] = []
+        run_ids: list[str] = []
+        joined: list[str] = []
         refused: dict[str, str] = {}
         for name in request.targets:
             target = found.find(name)
@@ -1021,29 +1033,34 @@ class Engine:
                 continue
             files = await asyncio.to_thread(catalog.read_sources, target)
             snapshot = await self._ask_store(functools.partial(Store.put_snapshot, files=files))
-            plans.append(
-                self._plan(
-                    target,
-                    files,
-                    snapshot,
-                    rungs=request.rungs,
-                    device=request.device,
-                    case=request.case,
-                    quick=request.quick,
-                    replicas=request.replicas,
-                    warm=request.warm,
-                    interleave=request.interleave,
-                    trigger=trigger,
-                    validity=request.validity,
-                    without=request.without,
-                    naive=request.naive,
-                )
+            plan = self._plan(
+                target,
+                files,
+                snapshot,
+                rungs=request.rungs,
+                device=request.device,
+                case=request.case,
+                quick=request.quick,
+                replicas=request.replicas,
+                warm=request.warm,
+                interleave=request.interleave,
+                trigger=trigger,
+                validity=request.validity,
+                without=request.without,
+                naive=request.naive,
             )
-        if not plans:
+            same = self._same(plan, again=request.again)
+            run_ids.append(same or plan.id)
+            if same:
+                joined.append(same)
+            else:
+                plans.append(plan)
+        if not run_ids:
             reasons = {why: [name for name, its in refused.items() if its == why] for why in refused.values()}
             raise PlanError(". ".join(f"{', '.join(names)} cannot run here: {why}" for why, names in reasons.items()))
-        await self._enqueue(plans, self._ask_store)
-        return events.Reply(to=request.seq, run_ids=[plan.record.id for plan in plans], refused=refused)
+        if plans:
+            await self._enqueue(plans, self._ask_store)
+        return events.Reply(to=request.seq, run_ids=run_ids, refused=refused, joined=joined)
 
     async def _start_fuzz(self, request: requests.FuzzTarget) -> events.Reply:
         root = str(corpus.root()) if request.root == corpus.NAME else request.root
@@ -1051,33 +1068,35 @@ class Engine:
         target = found.find(request.target)
         files = await asyncio.to_thread(catalog.read_sources, target)
         snapshot = await self._ask_store(lambda store: store.put_snapshot(files))
-        return self._ask_fuzz(planning.plan_fuzz(target, files, snapshot, self._hardware, request), request.seq)
+        return self._ask_fuzz(planning.plan_fuzz(target, files, snapshot, self._hardware, request), request)
 
     async def _start_replay(self, request: requests.ReplayFailure) -> events.Reply:
         failure = await self._call_store(lambda store: store.failure(request.failure))
         files = await self._call_store(lambda store: store.snapshot(failure.snapshot))
         name = failure.target.rpartition(":")[2]
         folder = await asyncio.to_thread(snapshots.lay_out, paths.snapshots_dir(), failure.snapshot, name, files)
-        return self._ask_fuzz(planning.plan_replay(failure, files, folder, self._hardware), request.seq)
+        return self._ask_fuzz(planning.plan_replay(failure, files, folder, self._hardware), request)
 
-    def _ask_fuzz(self, plan: FuzzPlan, seq: int) -> events.Reply:
+    def _ask_fuzz(self, plan: FuzzPlan, request: requests.FuzzTarget | requests.ReplayFailure) -> events.Reply:
+        if same := self._same(plan, again=request.again):
+            return events.Reply(to=request.seq, run_ids=[same], joined=[same])
         planned = sum(isinstance(job, FuzzJob) for job in self._queue)
         if planned >= MOST_FUZZES:
             raise PlanError(f"{planned} fuzzes are planned already; wait, or cancel them")
         self._add(FuzzJob(plan, self._services))
         self._publish(plan.planned())
-        return events.Reply(to=seq, run_ids=[plan.id])
+        return events.Reply(to=request.seq, run_ids=[plan.id])
 
     def _measure_peak(self, request: requests.MeasurePeak) -> events.Reply:
-        """Queue a measurement of ceilings. A second request follows the one that is under way."""
+        """Queue a measurement of ceilings."""
         if not self._hardware.gpus:
             raise PlanError(f"ceilings need a GPU: {self._hardware.note}")
         if self._degraded:
             raise PlanError(f"the GPU is set aside: {self._degraded}")
-        for job in self._queue:
-            if isinstance(job, PeakJob):
-                return events.Reply(to=request.seq, run_ids=[job.id], detail="under way already")
-        asked = PeakJob(PeakPlan(new_ulid()), self._services)
+        plan = PeakPlan(new_ulid())
+        if same := self._same(plan, again=request.again):
+            return events.Reply(to=request.seq, run_ids=[same], joined=[same])
+        asked = PeakJob(plan, self._services)
         self._add(asked, warm=False)
         return events.Reply(to=request.seq, run_ids=[asked.id])
 

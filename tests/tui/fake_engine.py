@@ -448,6 +448,7 @@ class FakeEngine:
         self.refuse = ""
         self.not_here: dict[str, str] = {}
         self.detail = ""
+        self.joins = False  # what is asked for is under way already, and is told as such
         self.drop_after: int | None = None
         self.pulse_s = 1.0
         self.starting = ""
@@ -623,7 +624,8 @@ class FakeEngine:
                 without=list(request.without),
             )
         refused = {target: why for target, why in self.not_here.items() if target in request.targets}
-        return events.Reply(to=request.seq, run_ids=run_ids, refused=refused)
+        joined = run_ids if self.joins and not request.again else []
+        return events.Reply(to=request.seq, run_ids=run_ids, refused=refused, joined=joined)
 
     def _plan(self, run_id: str, target: str, *, quick: bool, trigger: str, **manifest: Any) -> None:
         self._broadcast(
@@ -653,7 +655,7 @@ class FakeEngine:
             self._broadcast(event)
 
     async def _measure_peak(self, request: requests.MeasurePeak) -> events.Event:
-        return events.Reply(to=request.seq, run_ids=["01PEAK"], detail=self.detail)
+        return events.Reply(to=request.seq, run_ids=["01PEAK"], joined=["01PEAK"] if self.joins else [])
 
     def _play_peak(self) -> None:
         gpu = "NVIDIA H100 80GB HBM3"
@@ -670,7 +672,8 @@ class FakeEngine:
         refused = self.refuse_fuzz.get(getattr(request, "target", ""), "")
         if refused:
             return events.Reply(to=request.seq, error=refused)
-        return events.Reply(to=request.seq, run_ids=[f"01FUZZ{len(self.requests):04d}"])
+        fuzz_id = f"01FUZZ{len(self.requests):04d}"
+        return events.Reply(to=request.seq, run_ids=[fuzz_id], joined=[fuzz_id] if self.joins else [])
 
     def _play_fuzz(self, request: requests.FuzzTarget | requests.ReplayFailure, reply: events.Event) -> None:
         assert isinstance(reply, events.Reply)

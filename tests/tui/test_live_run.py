@@ -303,6 +303,31 @@ async def test_r_and_R_run_again_on_the_same_screen(key: str, quick: bool, tmp_p
     assert sent[0].roots == [str(tmp_path)]
 
 
+@pytest.mark.parametrize("answer", ["y", "n"])
+async def test_what_is_queued_already_is_followed_and_asked_for_once_more_only_after_a_question(
+    answer: str, tmp_path: Path
+) -> None:
+    def reply(request: requests.StartRuns) -> events.Reply:
+        run_id = "NEW0" if request.again else "R1"
+        return events.Reply(to=request.seq, run_ids=[run_id], joined=[] if request.again else ["R1"])
+
+    link = link_with(quick_run_events(finished=False))
+    link.replies[requests.StartRuns] = reply
+    async with opened(tmp_path, link=link) as (app, pilot):
+        app.open_screen("run", run_id="R1")
+        await pilot.pause(0.1)
+        await pilot.press("r")
+        await until(pilot, lambda: "ch05:collate: already queued: following it" in told(app))
+        assert isinstance(app.screen, RunScreen) and app.screen.run_id == "R1"
+        await pilot.press("r")
+        await until(pilot, lambda: screen_name(app) == "ConfirmScreen")
+        assert "Queue it once more? ch05:collate" in screen_text(app)
+        await pilot.press(answer)
+        await until(pilot, lambda: screen_name(app) == "RunScreen")
+        await until(pilot, lambda: getattr(app.screen, "run_id", "") == ("NEW0" if answer == "y" else "R1"))
+    assert [sent.again for sent in link.sent_of(requests.StartRuns)] == [False, False] + [True] * (answer == "y")
+
+
 async def test_a_refused_request_says_why(tmp_path: Path) -> None:
     refusal = events.Reply(to=1, error="the disk is full; free 20 MB")
     link = FakeLink(quick_run_events(), replies={requests.StartRuns: refusal})

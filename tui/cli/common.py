@@ -36,6 +36,17 @@ def json_option(function: Function) -> Function:
     )
 
 
+def again_option(function: Function) -> Function:
+    """`--again`."""
+    told = "Queue it though the same is queued or under way; by default that is followed."
+    return click.option("--again", is_flag=True, help=told)(function)
+
+
+def joined(what: str, job: str) -> None:
+    """Say that what was asked for is on its way already."""
+    note(f"aisp: {clean_line(what)}: already queued: following it ({job}); --again queues one more")
+
+
 def roots_option(function: Function) -> Function:
     """`--root PATH`, repeatable, as the argument `roots`."""
     return click.option(
