@@ -355,9 +355,9 @@ class Engine:
             for job in self._queue:
                 if job.id == event.run_id:
                     job.state = event.state
-        elif isinstance(event, events.RunFinished):
-            # A client that has heard of the end must not find the run in the queue.
-            self._queue = [job for job in self._queue if job.id != event.run_id]
+        elif ended := _ended(event):
+            # A client that has heard of the end must not find the job in the queue, nor follow it.
+            self._queue = [job for job in self._queue if job.id != ended]
 
     def _banner(self, key: str, text: str, severity: str = "warning") -> None:
         if text:
@@ -1189,6 +1189,18 @@ class Engine:
             starting=self._starting,
             store_note=self._store_note(),
         )
+
+
+def _ended(event: events.Event) -> str:
+    """Id of the job whose end this tells; "" for any other event."""
+    match event:
+        case events.RunFinished():
+            return event.run_id
+        case events.FuzzFinished() | events.LintFinished() | events.ReplayFinished():
+            return event.fuzz_id
+        case events.PeakFinished():
+            return event.peak_id
+    return ""
 
 
 def _same_user(writer: asyncio.StreamWriter) -> bool:
