@@ -19,9 +19,9 @@ from aisp.checks.registry import HeldOut, Refusal, Sensed, Sustained
 from aisp.engine.contention import Waits
 from aisp.engine.environment import oom_kills
 from aisp.engine.fingerprints import NUMBERS, first_difference
-from aisp.engine.paths import positive_setting
 from aisp.engine.protocol import jobs, reports
 from aisp.engine.ranks import Process
+from aisp.engine.silence import Limit, awaiting
 from aisp.engine.spawner import (
     ChildGoneError,
     ChildTimeoutError,
@@ -49,8 +49,8 @@ TRACED = (signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE, signal.SIGBUS, signal.S
 class Limits:
     """How long to wait for a sign of progress, in seconds. The environment may shorten them (for tests)."""
 
-    compile_s: float = 300.0
-    progress_s: float = 60.0
+    compile_s: float = Limit(300.0, "AISP_COMPILE_LIMIT_S")
+    progress_s: float = Limit(60.0, "AISP_PROGRESS_LIMIT_S")
     total_s: float = 3600.0
     finish_s: float = 2.0
 
@@ -58,9 +58,9 @@ class Limits:
     def from_environment() -> Limits:
         """Defaults, or AISP_COMPILE_LIMIT_S, AISP_PROGRESS_LIMIT_S and AISP_TOTAL_LIMIT_S."""
         return Limits(
-            compile_s=positive_setting("AISP_COMPILE_LIMIT_S", 300.0),
-            progress_s=progress_limit_s(),
-            total_s=positive_setting("AISP_TOTAL_LIMIT_S", 3600.0),
+            compile_s=Limit.of("AISP_COMPILE_LIMIT_S", 300.0),
+            progress_s=Limit(progress_limit_s(), "AISP_PROGRESS_LIMIT_S"),
+            total_s=Limit.of("AISP_TOTAL_LIMIT_S", 3600.0),
         )
 
 
@@ -217,7 +217,8 @@ Answer = TypeVar("Answer", bound=reports.Report)
 async def ask(child: Process, job: jobs.AnyJob, want: type[Answer], patience_s: float, whose: str) -> Answer:
     """One job, one answer of the wanted type. Raises ArmEnd for everything else."""
     try:
-        report = await child.ask(job, patience_s)
+        with awaiting(whose, patience_s):
+            report = await child.ask(job, patience_s)
     except (ChildTimeoutError, ChildGoneError) as error:
         raise await explain(child, error, whose) from None
     return expect(report, want, whose)

@@ -52,6 +52,7 @@ class FuzzPlan:
 
     Attributes:
         what: "fuzz", "lint" or "replay".
+        drawn: whether the seed is a new one, and was not asked for.
         obstacles: by rung, why it cannot run here.
         problem: why nothing can.
         case_s: patience with one case in seconds; 0 for the engine's limits.
@@ -70,11 +71,17 @@ class FuzzPlan:
     strategies: tuple[Strategy, ...]
     case_s: float = 0.0
     naive: bool = False
+    drawn: bool = False
     trigger: str = "cli"
     wall: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="milliseconds"))
     obstacles: Mapping[str, str] = field(default_factory=dict)
     problem: str = ""
     replay: Failure | None = None
+
+    @property
+    def sought(self) -> FuzzPlan:
+        """What two have alike that are the same job: all that was decided, but what was drawn and who asked."""
+        return replace(self, id="", wall="", trigger="", seed=0 if self.drawn else self.seed)
 
     def planned(self) -> events.FuzzPlanned:
         """As clients are told of it."""

@@ -17,7 +17,7 @@ from aisp.checks.oracle.schema import CYCLE, MOST_ELEMENTS_HOST, Strategy
 from aisp.engine import contention, corpus
 from aisp.engine.fuzzing import FuzzPlan
 from aisp.engine.protocol import events, requests
-from aisp.engine.runs import Plan, new_seed
+from aisp.engine.runs import HELD_OUT, Plan, new_seed
 from aisp.engine.telemetry import Nvml
 from aisp.engine.turns import StopRule
 from aisp.kernels import catalog
@@ -171,7 +171,7 @@ def plan(
             "code": code_digest(files),
             "validity": validity,
             "without": sorted(without),
-            "surprise": held_out,  # its name in manifests that are stored
+            HELD_OUT: held_out,
         },
     )
     obstacles = {
@@ -274,6 +274,7 @@ def plan_fuzz(
         rungs=rungs,
         device=device,
         seed=new_seed() if request.seed is None else request.seed,
+        drawn=request.seed is None,
         cases=request.cases,
         strategies=tuple(Strategy(name) for name in request.strategies) or (() if request.lint else CYCLE),
         case_s=request.case_s,

@@ -11,7 +11,7 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import msgspec
 
@@ -20,6 +20,7 @@ from aisp.engine.fuzzing import Fuzzing, FuzzPlan, unstarted
 from aisp.engine.protocol import events
 from aisp.engine.runs import Execution, Plan, Services
 from aisp.store.outcomes import State, Trigger
+from aisp.store.record import SUPERSEDED
 from aisp.store.text import clean_line
 
 log = logging.getLogger("aisp.engine")
@@ -33,7 +34,13 @@ class PeakPlan:
     device: str = "cuda"
     problem: str = ""  # why it cannot be made
 
+    @property
+    def sought(self) -> str:
+        """What two have alike that are the same job."""
+        return self.device
 
+
+AnyPlan: TypeAlias = Plan | FuzzPlan | PeakPlan
 P = TypeVar("P", Plan, FuzzPlan, PeakPlan)
 
 
@@ -70,6 +77,11 @@ class Job(ABC, Generic[P]):
     def guarded(self) -> str:
         """The id under which the installation is watched while it lasts; "" where no code of a lesson runs."""
         return "" if self.plan.problem else self.id
+
+    def same(self, plan: AnyPlan) -> bool:
+        """Whether it does what `plan` would, so that who asks for that may follow this one: it is not being ended."""
+        ending = self.task is not None and self.task.cancelling() > 0
+        return not ending and type(self.plan) is type(plan) and bool(self.plan.sought == plan.sought)
 
     def refuse(self, problem: str) -> None:
         """Let it end with this problem, unless that is "" or there is one already."""
@@ -138,16 +150,42 @@ class RunJob(Job[Plan]):
         super().__init__(plan, services, target=run.target, title=run.title, trigger=run.trigger.value, quick=run.quick)
         self.every_gpu = plan.target.ranks > 1
         self.written: dict[str, str] = {}  # see Execution.written; known when it has ended
+        self.superseded = ""  # by what, where the run of a later save is to take its place
+        self.cut = False  # it had begun, and was ended for that
+        self._execution: Execution | None = None
+
+    def same(self, plan: AnyPlan) -> bool:
+        """See Job. The next save ends the run of this one, so that nobody else may follow it."""
+        return self.plan.record.trigger is not Trigger.WATCH and super().same(plan)
+
+    @property
+    def may_write(self) -> bool:
+        """Whether its rungs have begun, and may write into the target's own folder."""
+        return self._execution is not None and self._execution.may_write
+
+    def supersede(self, reason: str) -> None:
+        """Let it end because a later save takes its place: at once, unless it may conclude (Execution.supersede).
+
+        One that has not begun is ended by the caller.
+        """
+        self.superseded = self.superseded or reason
+        if self._execution is not None:
+            self._execution.supersede(reason)
+        elif self.task is not None:  # it waits for its GPU
+            self.task.cancel()
 
     async def carry_out(self) -> None:
-        execution = Execution(self.plan, self._services)
+        self._execution = execution = Execution(self.plan, self._services)
         try:
-            await execution.run()
+            self.cut = (await execution.run()).superseded
         finally:
             self.written = execution.written()
 
     async def unstarted(self, reason: str) -> None:
-        record = msgspec.structs.replace(self.plan.record, state=State.CANCELLED, reason=reason)
+        flags = (SUPERSEDED,) if self.superseded else ()
+        record = msgspec.structs.replace(
+            self.plan.record, state=State.CANCELLED, reason=self.superseded or reason, flags=flags
+        )
         await self._services.store(lambda store: store.finish(record, {}))
         self._services.publish(events.RunFinished(run=record))
 

@@ -27,7 +27,18 @@ from aisp.checks.evaluation import Elsewhere
 from aisp.checks.oracle.comparator import Mismatch
 from aisp.checks.oracle.schema import Case as PosedCase
 from aisp.checks.registry import Refusal, TaskFacts
-from aisp.engine import challenges, contention, environment, facts, gate, paths, snapshots, statistics, verdicts
+from aisp.engine import (
+    challenges,
+    contention,
+    environment,
+    facts,
+    gate,
+    paths,
+    silence,
+    snapshots,
+    statistics,
+    verdicts,
+)
 from aisp.engine.arena import Arena
 from aisp.engine.arms import TWIN_SUFFIX, Arm, ArmEnd, Limits, ask, check_done, tail
 from aisp.engine.caches import Caches, RunCaches
@@ -54,12 +65,14 @@ if TYPE_CHECKING:
 log = logging.getLogger("aisp.runs")
 T = TypeVar("T")
 
+HELD_OUT = "surprise"  # Plan.held_out's name in manifests that are stored
 OUTPUT_LINES_PER_EVENT = 200
 DRAIN_S = 0.1
 NAIVE_PATIENCE_S = 60.0
 FINAL_REPORT_S = 5.0
 REPORTED_BYTES = 4 << 20  # of a run's record in one event: a frame may have twice as many
 REPORTED_FINDINGS = 1000
+CONCLUDE_S = 2.0  # for what comes behind the last sample, where a newer save waits
 CONTEXT_BYTES = 768 << 20  # of GPU memory, for a process that stands by
 
 
@@ -101,6 +114,13 @@ class Plan:
         """The master seed, from which all inputs are drawn."""
         assert self.record.seed is not None
         return self.record.seed
+
+    @property
+    def sought(self) -> tuple[object, ...]:
+        """What two runs have alike that are the same job: all that was decided, but what was drawn and who asked."""
+        run = self.record
+        told = {name: value for name, value in run.manifest.items() if name != HELD_OUT}
+        return run.target, run.folder, run.device, run.case, run.quick, run.snapshot, told, self.naive
 
     def source(self, rung: Rung) -> bytes:
         """The rung's own file."""
@@ -193,6 +213,10 @@ class Execution:
         )
         self._reason = ""
         self._state: State | None = None
+        self._task: asyncio.Task[Any] | None = None  # what measures, while it does
+        self._sampled = False  # the last sample is taken
+        self._superseded = ""  # by what
+        self._cut: asyncio.TimerHandle | None = None  # ends it soon
         self._beyond = Gate(
             target=plan.target,
             case=plan.case,
@@ -216,10 +240,11 @@ class Execution:
     async def run(self) -> records.Run:
         """Carry it out; the final record, committed. Cancelling this task ends the run as `cancelled`."""
         self._started = time.monotonic_ns()
+        self._task = asyncio.current_task()
         self._services.pool.begin_run()
         self._make_arms()
         sampler = Sampler(self._services.nvml, self._services.gpu)
-        drain = asyncio.create_task(self._drain(sampler, asyncio.current_task()))
+        drain = asyncio.create_task(self._drain(sampler, self._task))
         try:
             if self.plan.problem:
                 self._state, self._reason = State.UNAVAILABLE, self.plan.problem
@@ -237,8 +262,10 @@ class Execution:
         except asyncio.CancelledError:
             self._state, self._reason = (
                 State.CANCELLED,
-                "cancelled on request; nothing is lost of earlier runs",
+                self._superseded or "cancelled on request; nothing is lost of earlier runs",
             )
+            if self._superseded:
+                self._flags.append(records.SUPERSEDED)
             self._lost = self._services.ownership.why_lost(sampler.lost)
         except ArmEnd as end:
             self._state, self._reason = end.state, end.reason
@@ -250,6 +277,9 @@ class Execution:
             self._state = State.INFRA_ERROR
             self._reason = f"the engine failed ({type(error).__name__}: {error}); `aisp engine logs` has the trace"
         finally:
+            self._task = None
+            if self._cut is not None:
+                self._cut.cancel()
             sampler.stop()
             drain.cancel()
         # A task of its own: cancelled once more, or at its very end, a run is still cleaned up and stored.
@@ -258,6 +288,21 @@ class Execution:
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.shield(ending)
         return ending.result()
+
+    def supersede(self, reason: str) -> None:
+        """End the run because a later save takes its place.
+
+        Up to its last sample, the challenge's, it ends at once. Behind that there is a result, and what is left takes
+        some tenths of a second: it may conclude. Where the questions behind the last sample (other values, drawn shapes
+        of a compiled rung) take longer than CONCLUDE_S, it ends all the same. A verdict that is on its way is stored.
+        """
+        if self._task is None or self._superseded:
+            return
+        self._superseded = reason
+        if self._sampled:
+            self._cut = asyncio.get_running_loop().call_later(CONCLUDE_S, self._task.cancel)
+        else:
+            self._task.cancel()
 
     async def _end(self, sampler: Sampler) -> records.Run:
         if self._device == "cuda" and self._before:
@@ -392,6 +437,7 @@ class Execution:
                             await self._guarded(arm, lambda a: self._challenge(a, replica))
         over = closing and await asyncio.to_thread(self._over, replica)
         if over:
+            self._sampled = True
             self._expect_processes(taking_part, 0)
             self._services.pool.end_run()
         elif closing and any(arm.running for arm in timed):
@@ -523,7 +569,7 @@ class Execution:
     async def _make_set(self, case: Case, number: int, like: int | None = None) -> None:
         plain = self._posed[case.name, number] = PosedCase.of_set(case, number, like).plain()
         job = jobs.Pose(case=plain, seed=self.plan.seed, blob=self._arena.blob(), later=True)
-        self._inputs[case.name, number] = (await self._ask_judge(job, reports.Posed, "the inputs")).blob
+        self._inputs[case.name, number] = (await self._ask_judge(job, reports.Posed, "making the inputs")).blob
 
     async def _expect_set(self, case: Case, number: int) -> None:
         job = jobs.Expect(case=self._posed[case.name, number])
@@ -622,7 +668,8 @@ class Execution:
         child, arm.child = arm.child, None
         if child is None:
             return
-        code = await child.end(gently=arm.state is not State.TIMEOUT_PROGRESS and not self._lost)
+        hurry = arm.state is State.TIMEOUT_PROGRESS or self._lost or self._superseded
+        code = await child.end(gently=not hurry)
         outputs, arm.outputs = arm.outputs, None
         if outputs is not None:
             self._arena.free(outputs)
@@ -920,9 +967,11 @@ class Execution:
         whose = arm.name if arm else ""
         start = time.monotonic_ns()
         self._report_step(records.Step(name, whose, start))
+        before = silence.step.set(name)
         try:
             yield
         finally:
+            silence.step.reset(before)
             self._report_step(records.Step(name, whose, start, (time.monotonic_ns() - start) / 1e6))
 
     def _report_step(self, step: records.Step) -> None:
@@ -1011,8 +1060,7 @@ class Execution:
         for task in making:
             task.cancel()
         await asyncio.gather(*making, return_exceptions=True)
-        for arm in self._arms:
-            await asyncio.shield(self._end_process(arm))
+        await asyncio.shield(asyncio.gather(*map(self._end_process, self._arms)))
         if self._judge is not None:
             judge, self._judge = self._judge, None
             if await asyncio.shield(judge.end(gently=False)) is None:
@@ -1078,13 +1126,18 @@ class Execution:
     def _telemetry(self) -> Telemetry | None:
         return frozen(Telemetry, self._readings) if self._readings.at_ns else None
 
+    @property
+    def may_write(self) -> bool:
+        """Whether processes of its rungs have begun and are not kept from writing into the target's own folder."""
+        return self._ready is not None and not self._ready.confined
+
     def written(self) -> dict[str, str]:
         """Sources in the target's own folder that a rung wrote, by relative name, with the rung.
 
         They are those that the sensors in its process noticed. A confined process was refused such writes, so there are
         none.
         """
-        if self._ready is None or self._ready.confined:
+        if not self.may_write:
             return {}
         own = os.path.realpath(self.plan.target.folder) + os.sep
         found: dict[str, str] = {}

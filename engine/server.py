@@ -22,12 +22,24 @@ import signal
 import socket
 import sys
 import time
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from aisp.engine import corpus, filesystem, guard, lock, nursery, paths, planning, snapshots, spawner, workplaces
+from aisp.engine import (
+    corpus,
+    filesystem,
+    guard,
+    lock,
+    nursery,
+    paths,
+    planning,
+    silence,
+    snapshots,
+    spawner,
+    workplaces,
+)
 from aisp.engine.affected import affected
 from aisp.engine.caches import Caches
 from aisp.engine.client import build_id
@@ -42,7 +54,7 @@ from aisp.engine.planning import Hardware, PlanError
 from aisp.engine.pool import Pool
 from aisp.engine.protocol import PROTOCOL, events, requests
 from aisp.engine.protocol.framing import MAX_REQUEST_BYTES, Decoder, Encoder, FrameError
-from aisp.engine.queue import AnyJob, FuzzJob, PeakJob, PeakPlan, RunJob
+from aisp.engine.queue import AnyJob, AnyPlan, FuzzJob, PeakJob, PeakPlan, RunJob
 from aisp.engine.runs import Plan, Services, StoreCall
 from aisp.engine.telemetry import Nvml
 from aisp.engine.watch import Announce, Watch
@@ -67,6 +79,7 @@ REMEMBERED_REPLIES = 256
 LOG_LINES = 2000
 MOST_PLANNED = 1000
 MOST_FUZZES = 64
+MOST_CUT = 3  # runs of a watch in a row that later saves may end where rungs can write into the folder
 MOST_WATCHES = 32  # each holds a thread that waits, of the 40 that the watcher may have, and an inotify instance
 MOST_CONNECTIONS = 64  # of clients that have said hello; each may hold a frame of MAX_REQUEST_BYTES
 MOST_GREETING = 128  # of those that have not; more than are accepted at once, so that a hello is read first
@@ -111,7 +124,9 @@ class Engine:
         )
         self._queue: list[AnyJob] = []
         self._wake = asyncio.Event()
+        self._planning = asyncio.Lock()  # from the look for the same run to its place in the queue
         self._watches: dict[str, tuple[Watch, asyncio.Task[None]]] = {}
+        self._cut: Counter[str] = Counter()  # by target: runs in a row that a later save has ended
         self._runs_planned = 0
         self._runs_done = 0
         self._warm_clients = 0
@@ -354,9 +369,9 @@ class Engine:
             for job in self._queue:
                 if job.id == event.run_id:
                     job.state = event.state
-        elif isinstance(event, events.RunFinished):
-            # A client that has heard of the end must not find the run in the queue.
-            self._queue = [job for job in self._queue if job.id != event.run_id]
+        elif ended := _ended(event):
+            # A client that has heard of the end must not find the job in the queue, nor follow it.
+            self._queue = [job for job in self._queue if job.id != ended]
 
     def _banner(self, key: str, text: str, severity: str = "warning") -> None:
         if text:
@@ -546,8 +561,8 @@ class Engine:
         return bool(self._queue)
 
     def _in_order(self) -> list[AnyJob]:
-        """Every job, the one whose turn is first in front."""
-        return sorted(self._queue, key=lambda job: job.order)
+        """Every job: the one under way, then the one whose turn is first."""
+        return sorted(self._queue, key=lambda job: (job.task is None, job.order))
 
     @property
     def _runs(self) -> list[RunJob]:
@@ -610,6 +625,7 @@ class Engine:
         Cancelled while it waits for them, it has not begun.
         """
         whose = job.guarded
+        silence.banner.set(self._banner)
         try:
             if job.plan.problem or job.plan.device != "cuda":
                 await job.carry_out()
@@ -661,6 +677,10 @@ class Engine:
         self._degraded = reason
         self._banner("gpu", f"the GPU is set aside: {reason}; `aisp engine stop` and start looks again", "error")
 
+    def _same(self, plan: AnyPlan, *, again: bool) -> str:
+        """Id of the job that does what `plan` would; "" where there is none, or one more is wanted."""
+        return next((job.id for job in self._queue if not again and job.same(plan)), "")
+
     def _add(self, job: AnyJob, *, warm: bool = True) -> None:
         """Let a job wait for its turn; `warm` keeps processes standing by for it."""
         self._queue.append(job)
@@ -691,21 +711,30 @@ class Engine:
     # -- watches -------------------------------------------------------------------------------------------------------
 
     async def _run_edit(
-        self, target: Target, files: dict[str, bytes], changed: set[str] | None, announce: Announce, device: str
+        self,
+        target: Target,
+        files: dict[str, bytes],
+        number: int,
+        changed: set[str] | None,
+        announce: Announce,
+        device: str,
     ) -> tuple[str, str]:
-        """Store an edit's sources and plan its run. It replaces a run of the same target that has not begun.
+        """Store an edit's sources and plan its run. It ends those of the watch's earlier saves, waiting or running, and
+        takes over their rungs. What people asked for goes on.
 
-        `changed`, `announce`: see watch.RunIt. The run takes over the rungs of the one that it replaces.
+        A run that writes a source itself would end itself for ever where nothing keeps rungs from writing there: of
+        MOST_CUT in a row the next one comes to its end, and says what it wrote.
+
+        `number`, `changed`, `announce`: see watch.RunIt.
         """
         snapshot = await self._call_store(lambda store: store.put_snapshot(files))
         if changed is None:
             return snapshot, ""
         rungs = await asyncio.to_thread(affected, target, changed) if changed else ()
         known = {rung.name for rung in target.rungs}
-        for job in self._unstarted_edits(target.id):
-            await self._end_unstarted(job, "superseded by a later save")
-            if rungs:
-                rungs += tuple(rung.name for rung in job.plan.rungs if rung.name in known)
+        earlier = self._edits_of(target)
+        if rungs:
+            rungs += tuple(rung.name for job in earlier for rung in job.plan.rungs if rung.name in known)
         try:
             plan = self._plan(
                 target,
@@ -718,24 +747,32 @@ class Engine:
             )
         except PlanError as error:
             return snapshot, str(error)
+        reason = f"superseded by edit {number}" if number else "superseded by a watch that began anew"
+        for job in earlier:
+            if job.task is None:
+                job.supersede(reason)
+                await self._end_unstarted(job, reason)
+            elif not job.superseded and not (job.may_write and self._cut[target.id] >= MOST_CUT):
+                job.supersede(reason)
         await self._enqueue([plan], self._call_store, lambda: announce(snapshot, plan.id))
         return snapshot, ""
 
-    def _unstarted_edits(self, target_id: str) -> list[RunJob]:
-        """Runs of a target that its watch has planned and that have not begun."""
-        ours = [job for job in self._runs if job.plan.record.target == target_id and job.task is None]
-        return [job for job in ours if job.plan.record.trigger is Trigger.WATCH]
+    def _edits_of(self, target: Target) -> list[RunJob]:
+        """Runs of a target that its watch has planned and that have not ended."""
+        ours = [job for job in self._runs if job.plan.record.trigger is Trigger.WATCH]
+        return [job for job in ours if (job.plan.target.id, job.plan.target.folder) == (target.id, target.folder)]
 
     async def _report_watch(self, ended: RunJob) -> None:
         """Report a run's end to the watch of its target. Drops runs that were planned only for files that this run
         wrote.
         """
-        target_id, were = ended.plan.record.target, ended.plan.files
-        found = self._watches.get(target_id)
+        target, were = ended.plan.target, ended.plan.files
+        self._cut[target.id] = self._cut[target.id] + 1 if ended.cut else 0
+        found = self._watches.get(target.id)
         if found is None:
             return
         found[0].run_ended(ended.written)
-        for job in self._unstarted_edits(target_id):
+        for job in self._edits_of(target):
             files = job.plan.files
             changed = {name for name in files.keys() | were.keys() if files.get(name) != were.get(name)}
             if changed and changed <= ended.written.keys():
@@ -990,9 +1027,16 @@ class Engine:
         runs = len(self._runs)
         if runs + len(request.targets) > MOST_PLANNED:
             raise PlanError(f"{runs} runs are planned already, {MOST_PLANNED} is the most")
-        trigger = Trigger.TUI if request.trigger == "tui" else Trigger.CLI
         found = await asyncio.to_thread(planning.load_catalog, request.roots)
+        async with self._planning:
+            return await self._plan_runs(request, found)
+
+    async def _plan_runs(self, request: requests.StartRuns, found: catalog.Catalog) -> events.Reply:
+        """Plan a run of each target, and join those that are on their way; one request at a time."""
+        trigger = Trigger.TUI if request.trigger == "tui" else Trigger.CLI
         plans: list[Plan] = []
+        run_ids: list[str] = []
+        joined: list[str] = []
         refused: dict[str, str] = {}
         for name in request.targets:
             target = found.find(name)
@@ -1003,29 +1047,34 @@ class Engine:
                 continue
             files = await asyncio.to_thread(catalog.read_sources, target)
             snapshot = await self._ask_store(functools.partial(Store.put_snapshot, files=files))
-            plans.append(
-                self._plan(
-                    target,
-                    files,
-                    snapshot,
-                    rungs=request.rungs,
-                    device=request.device,
-                    case=request.case,
-                    quick=request.quick,
-                    replicas=request.replicas,
-                    warm=request.warm,
-                    interleave=request.interleave,
-                    trigger=trigger,
-                    validity=request.validity,
-                    without=request.without,
-                    naive=request.naive,
-                )
+            plan = self._plan(
+                target,
+                files,
+                snapshot,
+                rungs=request.rungs,
+                device=request.device,
+                case=request.case,
+                quick=request.quick,
+                replicas=request.replicas,
+                warm=request.warm,
+                interleave=request.interleave,
+                trigger=trigger,
+                validity=request.validity,
+                without=request.without,
+                naive=request.naive,
             )
-        if not plans:
+            same = self._same(plan, again=request.again)
+            run_ids.append(same or plan.id)
+            if same:
+                joined.append(same)
+            else:
+                plans.append(plan)
+        if not run_ids:
             reasons = {why: [name for name, its in refused.items() if its == why] for why in refused.values()}
             raise PlanError(". ".join(f"{', '.join(names)} cannot run here: {why}" for why, names in reasons.items()))
-        await self._enqueue(plans, self._ask_store)
-        return events.Reply(to=request.seq, run_ids=[plan.record.id for plan in plans], refused=refused)
+        if plans:
+            await self._enqueue(plans, self._ask_store)
+        return events.Reply(to=request.seq, run_ids=run_ids, refused=refused, joined=joined)
 
     async def _start_fuzz(self, request: requests.FuzzTarget) -> events.Reply:
         root = str(corpus.root()) if request.root == corpus.NAME else request.root
@@ -1033,33 +1082,35 @@ class Engine:
         target = found.find(request.target)
         files = await asyncio.to_thread(catalog.read_sources, target)
         snapshot = await self._ask_store(lambda store: store.put_snapshot(files))
-        return self._ask_fuzz(planning.plan_fuzz(target, files, snapshot, self._hardware, request), request.seq)
+        return self._ask_fuzz(planning.plan_fuzz(target, files, snapshot, self._hardware, request), request)
 
     async def _start_replay(self, request: requests.ReplayFailure) -> events.Reply:
         failure = await self._call_store(lambda store: store.failure(request.failure))
         files = await self._call_store(lambda store: store.snapshot(failure.snapshot))
         name = failure.target.rpartition(":")[2]
         folder = await asyncio.to_thread(snapshots.lay_out, paths.snapshots_dir(), failure.snapshot, name, files)
-        return self._ask_fuzz(planning.plan_replay(failure, files, folder, self._hardware), request.seq)
+        return self._ask_fuzz(planning.plan_replay(failure, files, folder, self._hardware), request)
 
-    def _ask_fuzz(self, plan: FuzzPlan, seq: int) -> events.Reply:
+    def _ask_fuzz(self, plan: FuzzPlan, request: requests.FuzzTarget | requests.ReplayFailure) -> events.Reply:
+        if same := self._same(plan, again=request.again):
+            return events.Reply(to=request.seq, run_ids=[same], joined=[same])
         planned = sum(isinstance(job, FuzzJob) for job in self._queue)
         if planned >= MOST_FUZZES:
             raise PlanError(f"{planned} fuzzes are planned already; wait, or cancel them")
         self._add(FuzzJob(plan, self._services))
         self._publish(plan.planned())
-        return events.Reply(to=seq, run_ids=[plan.id])
+        return events.Reply(to=request.seq, run_ids=[plan.id])
 
     def _measure_peak(self, request: requests.MeasurePeak) -> events.Reply:
-        """Queue a measurement of ceilings. A second request follows the one that is under way."""
+        """Queue a measurement of ceilings."""
         if not self._hardware.gpus:
             raise PlanError(f"ceilings need a GPU: {self._hardware.note}")
         if self._degraded:
             raise PlanError(f"the GPU is set aside: {self._degraded}")
-        for job in self._queue:
-            if isinstance(job, PeakJob):
-                return events.Reply(to=request.seq, run_ids=[job.id], detail="under way already")
-        asked = PeakJob(PeakPlan(new_ulid()), self._services)
+        plan = PeakPlan(new_ulid())
+        if same := self._same(plan, again=request.again):
+            return events.Reply(to=request.seq, run_ids=[same], joined=[same])
+        asked = PeakJob(plan, self._services)
         self._add(asked, warm=False)
         return events.Reply(to=request.seq, run_ids=[asked.id])
 
@@ -1153,6 +1204,18 @@ class Engine:
             starting=self._starting,
             store_note=self._store_note(),
         )
+
+
+def _ended(event: events.Event) -> str:
+    """Id of the job whose end this tells; "" for any other event."""
+    match event:
+        case events.RunFinished():
+            return event.run_id
+        case events.FuzzFinished() | events.LintFinished() | events.ReplayFinished():
+            return event.fuzz_id
+        case events.PeakFinished():
+            return event.peak_id
+    return ""
 
 
 def _same_user(writer: asyncio.StreamWriter) -> bool:

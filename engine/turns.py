@@ -18,6 +18,7 @@ from aisp.engine.arms import Arm, ArmEnd, ask, expect, explain, impossible_time
 from aisp.engine.contention import Crowd
 from aisp.engine.protocol import events, jobs, reports
 from aisp.engine.ranks import Process
+from aisp.engine.silence import awaiting
 from aisp.engine.spawner import ChildGoneError, ChildTimeoutError
 from aisp.engine.statistics import LOOKS, Look
 from aisp.store.outcomes import State, Timing
@@ -306,6 +307,7 @@ class Turns:
 
     async def _receive(self, child: Process, arm: Arm) -> reports.Report:
         try:
-            return await child.receive(self._patience_s)
+            with awaiting(arm.name, self._patience_s):
+                return await child.receive(self._patience_s)
         except (ChildGoneError, ChildTimeoutError) as error:
             raise await explain(child, error, arm.name) from None

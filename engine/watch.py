@@ -1,4 +1,4 @@
-"""Watching a target's folder: each save becomes one run of the last state.
+"""Watching a target's folder: each save becomes one run of the last state, and ends that of the save before.
 
 What the kernel says about files is a hint: the watch reads and compares the sources whenever it wakes. It also wakes by
 itself every `SWEEP_S` seconds, since a watch falls silent when its folder is replaced, and some file systems report
@@ -49,8 +49,11 @@ IGNORED_ENDINGS = ("~", ".swp", ".swx", ".swo", ".tmp")
 
 Announce = Callable[[str, str], None]
 """announce(snapshot, run id): report the edit, before its run is."""
-RunIt = Callable[[Target, dict[str, bytes], set[str] | None, Announce], Awaitable[tuple[str, str]]]
-"""run_it(target, files, names to run for, announce) -> (snapshot, error). No names: all; None: store, run nothing."""
+RunIt = Callable[[Target, dict[str, bytes], int, set[str] | None, Announce], Awaitable[tuple[str, str]]]
+"""run_it(target, files, number of the edit, names to run for, announce) -> (snapshot, error).
+
+No names: all; None: store, run nothing.
+"""
 
 
 @dataclass(frozen=True)
@@ -291,7 +294,7 @@ class Watch:
             if not error:
                 # What an edit that did not compile had changed is still owed a run.
                 owed = set() if self._ran is None else _differing(files, self._ran) or changed
-            snapshot, refused = await self._run_it(self.target, files, owed, announce)
+            snapshot, refused = await self._run_it(self.target, files, number, owed, announce)
             if not announced:
                 announce(snapshot, error=error or refused)
             if not error:

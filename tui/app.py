@@ -15,7 +15,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -115,6 +115,7 @@ class Workbench(App[None]):
         self._link = link
         self.model: Model = link.model if link is not None else Model()
         self._settled: set[str] = set()  # runs that had ended when the board was read last
+        self._joined: set[str] = set()  # jobs of which was told that they are queued already
         self._leaving = False
         self._history: History | None = None
         self._history_lock = threading.Lock()
@@ -351,19 +352,24 @@ class Workbench(App[None]):
         """Plan a run per target and show the first: by its id with `show`, else on a screen of its own."""
         begin(self, partial(self._start_runs, list(target_ids), quick, show))
 
-    async def _start_runs(self, target_ids: list[str], quick: bool, show: Callable[[str], None] | None) -> None:
+    async def _start_runs(
+        self, target_ids: list[str], quick: bool, show: Callable[[str], None] | None, again: bool = False
+    ) -> None:
         found = [target for target_id in target_ids if (target := self.target(target_id)) is not None]
         roots = list(dict.fromkeys(str(target.root) for target in found))
         run_ids: list[str] = []
+        joined: dict[str, str] = {}  # target by run
         # Neighbours that run the same rungs go into one request: lessons all together, targets with cheats by those.
         for fields, some in groupby(target_ids, self.run_fields):
+            targets = list(some)
             reply = await self.ask_engine(
                 "The run was not started",
                 requests.StartRuns,
                 roots=roots,
-                targets=list(some),
+                targets=targets,
                 quick=quick,
                 trigger="tui",
+                again=again,
                 **fields,
             )
             if reply is None:
@@ -374,8 +380,25 @@ class Workbench(App[None]):
                 first = reply.run_ids[0]
                 show(first) if show is not None else self.open_screen("run", run_id=first)
             run_ids += reply.run_ids
-        if len(run_ids) > 1:
+            planned = zip(reply.run_ids, (name for name in targets if name not in reply.refused), strict=False)
+            joined |= {run_id: target for run_id, target in planned if run_id in reply.joined}
+        if len(run_ids) > max(1, len(joined)):
             self.notify(f"{len(run_ids)} runs are planned; this is the first")
+        if joined and await self.wants_another(", ".join(joined.values()), joined):
+            await self._start_runs(list(joined.values()), quick, show, again=True)
+
+    async def wants_another(self, what: str, joined: Collection[str]) -> bool:
+        """Tell that jobs for `what` are queued already. Asked for once more: whether the person wants another."""
+        known = self._joined.issuperset(joined)
+        self._joined.update(joined)
+        if not known:
+            self.notify(f"{what}: already queued: following it; ask once more for another", timeout=6)
+            return False
+        from aisp.tui.screens.confirm import ConfirmScreen  # a question is rare
+
+        question = f"Queue it once more? {what}"
+        yes = await self.push_screen_wait(ConfirmScreen(question, "The same is queued or under way already."))
+        return bool(yes)
 
     def run_fields(self, target_id: str) -> dict[str, Any]:
         """Fields of a StartRuns beyond the usual: cheats run too, to see what a naive harness makes of them."""
@@ -410,11 +433,14 @@ class Workbench(App[None]):
         """Ask the engine to measure the ceilings of this GPU, and show them."""
         begin(self, self._measure_ceilings, group="ceilings", exclusive=True)
 
-    async def _measure_ceilings(self) -> None:
+    async def _measure_ceilings(self, again: bool = False) -> None:
         self.open_screen("ceilings")
-        reply = await self.ask_engine("The ceilings are not measured", requests.MeasurePeak, refused=self._peak_refused)
-        if reply is not None:
+        failure = "The ceilings are not measured"
+        reply = await self.ask_engine(failure, requests.MeasurePeak, refused=self._peak_refused, again=again)
+        if reply is not None and not reply.joined:
             self.notify("The ceilings are measured once the GPU is free", timeout=4)
+        elif reply is not None and await self.wants_another("the ceilings", reply.joined):
+            await self._measure_ceilings(again=True)
 
     def _peak_refused(self, why: str) -> None:
         for screen in self.screen_stack:

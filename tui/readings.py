@@ -18,7 +18,7 @@ from rich.text import Text
 
 from aisp.engine.protocol import events
 from aisp.store.outcomes import Correctness, FindingStatus, Limiter, State, Timing, Verdict
-from aisp.store.record import Arm, Comparison
+from aisp.store.record import SUPERSEDED, Arm, Comparison
 from aisp.store.results import edits
 from aisp.store.results.reading import Bar
 from aisp.store.results.speed_of_light import at_fast_host_ms
@@ -35,7 +35,7 @@ from aisp.tui.model import (
     thin,
     throttle_words,
 )
-from aisp.tui.results import STATE_WORDS, quality_notes, state_words, timing_words
+from aisp.tui.results import STATE_WORDS, end_words, quality_notes, run_word, timing_words
 from aisp.tui.themes import verdict_text
 from aisp.tui.widgets.plot import Lane, Series
 from aisp.tui.widgets.table import Cell, Column
@@ -101,7 +101,7 @@ def title_text(run: RunView, now_ns: int, *, paused: bool = False) -> Text:
     parts = [run.mode, device or plain.DASH]
     if paused:
         parts.append("drawing paused: p goes on")
-    parts.append(STATE_WORDS.get(run.record.state, run.record.state.value))
+    parts.append(run_word(run.record))
     parts.append(plain.duration(run.elapsed_s(now_ns)))
     step = run.running_step
     if step is not None and not run.record.state.final:
@@ -174,7 +174,8 @@ def _verdict(run: RunView, ascii: bool, *, with_note: bool) -> Text:
     if run.record.validity.caught:
         return Text(f"caught: {run.record.reason or 'a check refused the times'}; there is no verdict", style="bold")
     if run.record.state.final and run.record.state is not State.OK:
-        return Text.assemble((f"{state_words(run.record.state)}: ", "bold"), run.record.reason or "no reason was given")
+        head, colon, why = end_words(run.record).partition(": ")
+        return Text.assemble((head + colon, "bold"), why)
     if item is None:
         if run.record.state is State.PLANNED:
             return Text("waiting for its turn")
@@ -201,7 +202,7 @@ def note_row(run: RunView) -> Text:
         count = sum(drawn.discarded[code] for drawn in run.drawn.values())
         if count:
             parts.append(f"{count} samples discarded: {word}")
-    flags = [flag for flag in run.record.flags if flag != "quick"]
+    flags = [flag for flag in run.record.flags if flag not in ("quick", SUPERSEDED)]
     if flags:
         parts.append("flags: " + ", ".join(flags))
     suspects = sorted({found.check for found in run.found(FindingStatus.SUSPECT)})
@@ -653,7 +654,7 @@ def sample_lines(run: RunView, ascii: bool, chosen: str | None = None) -> list[s
         count = sum(drawn.discarded[code] for drawn in run.drawn.values())
         if count:
             lines.append(f"{plain.count(count)} samples of the run were set aside: {word}")
-    flags = [flag for flag in run.record.flags if flag != "quick"]
+    flags = [flag for flag in run.record.flags if flag not in ("quick", SUPERSEDED)]
     if flags:
         lines.append("flags: " + ", ".join(flags))
     while lines and not lines[-1]:
@@ -912,8 +913,7 @@ def edit_note(model: Model, edit: events.WatchEdit) -> str:
         return bar_sentence(bar)
     if run.record.state is State.OK:
         return "correct, but the times are suspect" if run.record.validity.suspect else "correct"
-    word = STATE_WORDS.get(run.record.state, run.record.state.value)
-    return f"{word}: {run.record.reason}"
+    return end_words(run.record)
 
 
 def edit_rows(
@@ -929,7 +929,8 @@ def edit_rows(
     for edit in ordered:
         run = model.runs.get(edit.run_id)
         item = run.headline if run is not None else None
-        failed = bool(edit.error) or (run is not None and run.record.state.final and run.record.state is not State.OK)
+        ended = run is not None and run.record.state.final and run.record.state is not State.OK
+        failed = bool(edit.error) or (ended and not (run is not None and run.record.superseded))
         bar = run.barred(item) if run is not None and item is not None else None
         failed = failed or bar is not None
         signs = (star if edit is best else "") + ("m" if edit.number == marked else "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from aisp.store.outcomes import State, Timing
-from aisp.store.record import Quality
+from aisp.store.record import SUPERSEDED, Quality, Run
 from aisp.tui import plain
 
 CHEAT = "cheat"
@@ -31,6 +31,18 @@ STATE_WORDS: Mapping[State, str] = {
     State.INFRA_ERROR: "failed",
     State.CHANGED: "changed",
 }
+
+
+def run_word(run: Run) -> str:
+    """A word for where a run is, or for how it ended."""
+    return SUPERSEDED if run.superseded else STATE_WORDS[run.state]
+
+
+def end_words(run: Run) -> str:
+    """How a run ended that did not end well, and why: "cancelled: on request", "superseded by edit 4"."""
+    if run.superseded:
+        return run.reason
+    return f"{state_words(run.state)}: {run.reason or 'no reason was given'}"
 
 
 def state_words(state: State) -> str:

@@ -103,6 +103,9 @@ class Reply(Event, tag="reply", kw_only=True):
 
     `refused` names targets that cannot run on this machine, each with the reason. Other targets of the request are
     planned. A target to watch is watched all the same.
+
+    `joined` holds those of `run_ids` that were waiting or under way already: they are what was asked for, so it was not
+    queued once more.
     """
 
     LINES: ClassVar[tuple[str, ...]] = ("detail",)
@@ -111,6 +114,7 @@ class Reply(Event, tag="reply", kw_only=True):
     run_ids: list[str] = []
     detail: str = ""
     refused: dict[str, str] = {}
+    joined: list[str] = []
 
 
 class Device(_Item, frozen=True, kw_only=True):

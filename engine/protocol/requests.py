@@ -1,5 +1,8 @@
 """What a client may ask of the engine. Every request but `Hello` carries `seq`, a number that the client counts up.
 
+What would do the same as a job that waits or is under way joins that one (events.Reply.joined), unless the request says
+`again`. A save's run is joined by nobody: the next save ends it. What one request names twice is done twice.
+
 The engine answers each request with `events.Reply(seq=...)`; a request repeated with the same client and seq
 (after a reconnect) is answered again but not carried out twice.
 """
@@ -68,6 +71,7 @@ class StartRuns(Request, tag="start_runs", frozen=True, kw_only=True):
     validity: str = "strict"
     without: list[str] = []
     naive: bool | None = None
+    again: bool = False
 
 
 class MeasurePeak(Request, tag="measure_peak", frozen=True, kw_only=True):
@@ -75,6 +79,7 @@ class MeasurePeak(Request, tag="measure_peak", frozen=True, kw_only=True):
     Reply.run_ids[0]; PeakCeiling and PeakFinished follow. A GPU is needed: else the reply says why there is none."""
 
     seq: int
+    again: bool = False
 
 
 class FuzzTarget(Request, tag="fuzz", frozen=True, kw_only=True):
@@ -104,6 +109,7 @@ class FuzzTarget(Request, tag="fuzz", frozen=True, kw_only=True):
     naive: bool = False
     lint: bool = False
     trigger: str = "cli"
+    again: bool = False
 
 
 class ReplayFailure(Request, tag="replay", frozen=True, kw_only=True):
@@ -111,6 +117,7 @@ class ReplayFailure(Request, tag="replay", frozen=True, kw_only=True):
 
     seq: int
     failure: str  # its id, or the beginning of it
+    again: bool = False
 
 
 class Cancel(Request, tag="cancel", frozen=True, kw_only=True):

@@ -54,6 +54,9 @@ def clean_lines(record: msgspec.Struct, *names: str, limit: int = 512) -> None:
             msgspec.structs.force_setattr(record, name, cleaned)
 
 
+SUPERSEDED = "superseded"
+"""The flag of a cancelled run whose place the run of a later save took. Its reason says of which."""
+
 DISCARDED: Mapping[int, str] = {1: "clock below 75 % of the reference", 2: "host time leaked into the sample"}
 
 
@@ -375,6 +378,11 @@ class Run(msgspec.Struct, frozen=True):
     def code(self) -> str:
         """Digest of the target's code as it ran, which a quarantine is about; "" where the store does not say."""
         return _text(self.manifest.get("code"))
+
+    @property
+    def superseded(self) -> bool:
+        """Whether it was ended for the run of a later save."""
+        return SUPERSEDED in self.flags
 
     @property
     def without(self) -> tuple[str, ...]:

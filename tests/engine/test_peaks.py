@@ -25,7 +25,7 @@ from aisp.engine.worker import peak as worker
 from aisp.kernels.cuda import CudaCompileError, compile_cubin
 from aisp.store.errors import StoreError
 from aisp.store.outcomes import Trigger
-from aisp.store.record import Ceiling, Peak
+from aisp.store.record import Ceiling, Peak, Run, unplanned
 from aisp.store.results.datasheets import datasheet
 from aisp.store.results.speed_of_light import CEILINGS
 from tests.engine.harness import EngineUnderTest
@@ -616,7 +616,7 @@ async def test_a_measurement_is_in_the_queue_once_and_reaches_later_runs(
         await until(lambda: bool(given))
         assert [item.state for item in engine._status(1).queue] == ["running"]
         again = await engine._carry_out(requests.MeasurePeak(seq=2))
-        assert (again.run_ids, again.detail) == ([peak_id], "under way already")
+        assert (again.run_ids, again.joined) == ([peak_id], [peak_id])
         stop = await engine._carry_out(requests.Shutdown(seq=3, when_idle=True))
         assert stop.detail == "stops after the ceilings are measured"
         assert given[0].peak is None
@@ -661,8 +661,9 @@ async def test_nothing_is_measured_beside_the_ceilings(monkeypatch: pytest.Monke
         def __init__(self, plan: Any, services: Services) -> None:
             self.name = plan.id
 
-        async def run(self) -> None:
+        async def run(self) -> Run:
             await alone(self.name)
+            return unplanned(self.name)
 
         def written(self) -> dict[str, str]:
             return {}
@@ -681,9 +682,8 @@ async def test_nothing_is_measured_beside_the_ceilings(monkeypatch: pytest.Monke
 
     def planned(name: str) -> Any:
         record = SimpleNamespace(target="w:scaled", title="", trigger=Trigger.CLI, quick=True)
-        return SimpleNamespace(
-            id=name, record=record, device="cpu", problem="", files={}, target=SimpleNamespace(ranks=1)
-        )
+        target = SimpleNamespace(id="w:scaled", ranks=1)
+        return SimpleNamespace(id=name, record=record, device="cpu", problem="", files={}, target=target)
 
     monkeypatch.setattr(peaks, "measure", measure)
     monkeypatch.setattr(queue, "Execution", Execution)

@@ -146,7 +146,7 @@ async def test_whatever_goes_wrong_with_a_save_ends_that_edit_and_is_told_as_wha
     faults: list[Exception] = [MemoryError(), SystemError("AST constructor recursion depth mismatch")]
 
     async def run_it(
-        target: Target, files: dict[str, bytes], names: set[str] | None, announce: watch.Announce
+        target: Target, files: dict[str, bytes], number: int, names: set[str] | None, announce: watch.Announce
     ) -> tuple[str, str]:
         if faults:
             raise faults.pop(0)
@@ -234,6 +234,85 @@ def test_what_a_rungs_process_says_that_it_wrote_is_looked_at_before_it_is_belie
     sensed = [Sensed(), *(received({"writes_elsewhere": facts}, {}) for facts in encoded)]
     sut._arms = [SimpleNamespace(rung=SimpleNamespace(name="optimized"), sensed=sensed)]  # type: ignore[list-item]
     assert sut.written() == ({} if confined else {"tuned.py": "optimized"})
+
+
+NAPS = "import time\n" + corpus.when_timed("time.sleep(600)", imports="import time")
+"""Never done by itself: what ends it is told by the state."""
+
+
+async def test_a_save_ends_the_run_of_the_save_before_at_once_and_takes_its_rungs_over(
+    shared: EngineUnderTest, root: Path
+) -> None:
+    (root / NAME / "optimized_other.py").write_text(corpus.OPTIMIZED)
+    async with watching(shared, root) as watched:
+        first = await watched.save("optimized_other.py", NAPS)
+        await watched.stream.until(events.Step, lambda e: (e.run_id, e.step.name) == (first.run_id, "measure"))
+        second = await watched.save("optimized.py", variant(1))  # the rung that sleeps is still owed a run
+        ended = await shared.result(watched.stream, first.run_id)
+        assert (ended.record.state, ended.record.reason) == (State.CANCELLED, f"superseded by edit {second.number}")
+        assert ended.record.superseded and ended.finished.superseded
+        assert {arm.median_ms for arm in ended.record.arms} == {None}
+        await watched.stream.until(events.Step, lambda e: (e.run_id, e.step.name) == (second.run_id, "measure"))
+        third = await watched.save("optimized_other.py", variant(2))
+        assert (await watched.stream.finish(second.run_id)).reason == f"superseded by edit {third.number}"
+        last = await shared.result(watched.stream, third.run_id)
+    assert last.record.state is State.OK
+    assert [arm.rung for arm in last.record.arms] == ["baseline", "optimized", "optimized_other"]
+
+
+async def test_neither_a_run_that_a_person_asked_for_nor_one_that_has_no_successor_is_ended_by_a_save(
+    shared: EngineUnderTest, root: Path
+) -> None:
+    async with watching(shared, root) as watched:
+        first = await watched.save("optimized.py", NAPS)
+        await watched.stream.until(events.Step, lambda e: (e.run_id, e.step.name) == (first.run_id, "measure"))
+        (watched.folder / "optimized.py").write_text("def run(x:\n")
+        assert "optimized.py:1" in (await watched.edit()).error
+        (asked,) = await watched.stream.plan(root, TARGET, rungs=["baseline"])
+        seq = watched.stream.connection.next_seq()
+        reply = await watched.stream.ask(requests.Cancel(seq=seq, run_id=first.run_id))
+        assert reply.run_ids == [first.run_id], "it was still under way"
+        assert not (await watched.stream.finish(first.run_id)).superseded
+        await watched.stream.until(events.Step, lambda e: e.run_id == asked)
+        later = await watched.save("optimized.py", variant(1))
+        assert (await watched.stream.finish(asked)).state is State.OK
+        assert await watched.run_of(later) == "ok"
+
+
+@pytest.mark.parametrize(("nap_s", "state"), [(0.2, State.OK), (600, State.CANCELLED)])
+async def test_a_run_that_is_past_its_last_sample_may_conclude_unless_that_takes_long(
+    shared: EngineUnderTest, root: Path, nap_s: float, state: State
+) -> None:
+    """Collection is off in turns and on held-out values, and on again on other values, which come behind them."""
+    dozing = (
+        "import gc\nimport time\n\non, turned = True, 0\n\n\ndef run(x):\n    global on, turned\n"
+        "    turned += on is not gc.isenabled()\n    on = gc.isenabled()\n"
+        f"    if turned == 4:\n        time.sleep({nap_s})\n    return x * 2\n"
+    )
+    async with watching(shared, root) as watched:
+        first = await watched.save("optimized.py", dozing)
+        await watched.stream.until(events.Step, lambda e: (e.run_id, e.step.name) == (first.run_id, "values"))
+        second = await watched.save("optimized.py", variant(1))
+        ended = await shared.result(watched.stream, first.run_id)
+        assert (ended.record.state, ended.record.superseded) == (state, state is State.CANCELLED)
+        assert await watched.run_of(second) == "ok"
+
+
+async def test_of_a_storm_of_saves_the_last_is_measured_and_each_other_says_what_took_its_place(
+    shared: EngineUnderTest, root: Path
+) -> None:
+    async with watching(shared, root) as watched:
+        file = watched.folder / "optimized.py"
+        for number in range(20):
+            file.write_text(variant(number))
+            await asyncio.sleep(0.1)
+        last = await watched.edit()
+        while watched.source(last, "optimized.py") != variant(19).encode():
+            last = await watched.edit()
+        assert await watched.run_of(last) == "ok"
+        for edit in watched.edits[1:-1]:
+            run = await watched.stream.finish(edit.run_id)
+            assert run.state is State.OK or run.reason == f"superseded by edit {edit.number + 1}"
 
 
 async def test_a_syntax_error_is_shown_and_the_mended_file_runs(

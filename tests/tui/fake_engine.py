@@ -37,7 +37,7 @@ from aisp.engine.protocol import PROTOCOL, events, requests
 from aisp.engine.protocol.framing import Decoder, Encoder
 from aisp.store import Store, new_ulid
 from aisp.store.outcomes import CaseVerdict, Correctness, FuzzVerdict, State, Timing, Trigger, Validity, Verdict
-from aisp.store.record import Arm, Comparison, Failure, Fuzz, NaiveOpinion, Quality, Run, RungFuzz, Tally
+from aisp.store.record import SUPERSEDED, Arm, Comparison, Failure, Fuzz, NaiveOpinion, Quality, Run, RungFuzz, Tally
 from aisp.store.samples import Samples, Telemetry
 from tests import heard
 from tests.replacing import replace
@@ -448,6 +448,7 @@ class FakeEngine:
         self.refuse = ""
         self.not_here: dict[str, str] = {}
         self.detail = ""
+        self.joins = False  # what is asked for is under way already, and is told as such
         self.drop_after: int | None = None
         self.pulse_s = 1.0
         self.starting = ""
@@ -623,7 +624,8 @@ class FakeEngine:
                 without=list(request.without),
             )
         refused = {target: why for target, why in self.not_here.items() if target in request.targets}
-        return events.Reply(to=request.seq, run_ids=run_ids, refused=refused)
+        joined = run_ids if self.joins and not request.again else []
+        return events.Reply(to=request.seq, run_ids=run_ids, refused=refused, joined=joined)
 
     def _plan(self, run_id: str, target: str, *, quick: bool, trigger: str, **manifest: Any) -> None:
         self._broadcast(
@@ -653,7 +655,7 @@ class FakeEngine:
             self._broadcast(event)
 
     async def _measure_peak(self, request: requests.MeasurePeak) -> events.Event:
-        return events.Reply(to=request.seq, run_ids=["01PEAK"], detail=self.detail)
+        return events.Reply(to=request.seq, run_ids=["01PEAK"], joined=["01PEAK"] if self.joins else [])
 
     def _play_peak(self) -> None:
         gpu = "NVIDIA H100 80GB HBM3"
@@ -670,7 +672,8 @@ class FakeEngine:
         refused = self.refuse_fuzz.get(getattr(request, "target", ""), "")
         if refused:
             return events.Reply(to=request.seq, error=refused)
-        return events.Reply(to=request.seq, run_ids=[f"01FUZZ{len(self.requests):04d}"])
+        fuzz_id = f"01FUZZ{len(self.requests):04d}"
+        return events.Reply(to=request.seq, run_ids=[fuzz_id], joined=[fuzz_id] if self.joins else [])
 
     def _play_fuzz(self, request: requests.FuzzTarget | requests.ReplayFailure, reply: events.Event) -> None:
         assert isinstance(reply, events.Reply)
@@ -775,6 +778,15 @@ class FakeEngine:
         assert self._loop is not None and self.stopping is not None
         self._loop.call_later(0.05, self.stopping.set)
         return events.Reply(to=request.seq)
+
+    def supersede(self, target: str, number: int, *, by: int) -> None:
+        """An edit whose run a later save ends before it has begun."""
+        run_id = f"01EDIT{number:05d}"
+        self.publish(events.WatchEdit(target=target, number=number, snapshot="ab" * 32, files=[], run_id=run_id))
+        reason, flags = f"superseded by edit {by}", (SUPERSEDED,)
+        self.publish(
+            heard.finished(run_id=run_id, target=target, state="cancelled", reason=reason, flags=flags, trigger="watch")
+        )
 
     def edit(self, target: str, number: int, *, outcome: str = "ok", error: str = "", files: list[str]) -> None:
         """A settled save of a watched target, with the run that it starts unless it does not compile."""

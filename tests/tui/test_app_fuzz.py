@@ -198,8 +198,6 @@ async def test_r_fuzzes_what_is_shown_and_x_stops_it(tmp_path: Path) -> None:
         assert first.root == str(tmp_path) and second.rungs == ["wrong_tail"]
         link.push(*fuzz_events("01F2", cases=3))
         await until(pilot, lambda: "fuzz 2 of 2" in screen_text(app) and "running" in screen_text(app))
-        await pilot.press("r")
-        assert "A fuzz of this target is under way; x stops it" in told(app)
         await pilot.press("x")
         await until(pilot, lambda: link.sent_of(requests.Cancel))
         assert link.sent_of(requests.Cancel)[0].run_id == "01F2"
@@ -208,6 +206,23 @@ async def test_r_fuzzes_what_is_shown_and_x_stops_it(tmp_path: Path) -> None:
         await until(pilot, lambda: "cancelled: asked for" in screen_text(app))
         assert "? stopped" in screen_text(app) and "✓ right" not in screen_text(app)
         assert "✗ wrong" in screen_text(app)  # that stays certain
+
+
+async def test_a_fuzz_that_is_queued_already_is_followed_and_one_more_starts_after_a_question(tmp_path: Path) -> None:
+    def reply(request: requests.FuzzTarget) -> events.Reply:
+        return events.Reply(to=1, run_ids=["01F9"], joined=[] if request.again else ["01F9"])
+
+    link = fuzz_link(*fuzz_events(cases=3), replies={requests.FuzzTarget: reply})
+    async with opened(tmp_path, link=link) as (app, pilot):
+        await show(app, pilot, "running")
+        await pilot.press("r")
+        await until(pilot, lambda: f"{TARGET}: already queued: following it" in told(app))
+        assert "starts once its device is free" not in told(app)
+        await pilot.press("r")
+        await until(pilot, lambda: "Queue it once more?" in screen_text(app))
+        await pilot.press("y")
+        await until(pilot, lambda: "starts once its device is free" in told(app))
+    assert [sent.again for sent in link.sent_of(requests.FuzzTarget)] == [False, False, True]
 
 
 async def test_a_refused_fuzz_says_why_until_the_next(tmp_path: Path) -> None:

@@ -359,7 +359,7 @@ def test_an_engine_that_dies_while_it_measures_ends_the_command_with_3() -> None
 def test_ctrl_c_cancels_the_measurement_unless_it_was_somebody_elses(others: bool) -> None:
     with FakeEngine() as engine:
         engine.hold_peak = True
-        engine.detail = "under way already" if others else ""
+        engine.joins = others
         process = start_aisp("bench", "peak")
         assert process.stderr is not None
         while "nvlink" not in process.stderr.readline():
@@ -370,6 +370,16 @@ def test_ctrl_c_cancels_the_measurement_unless_it_was_somebody_elses(others: boo
     assert [request.run_id for request in engine.asked(requests.Cancel)] == ([] if others else ["01PEAK"])
     assert ("aisp: left" if others else "aisp: cancelled") in err
     assert "Traceback" not in err
+
+
+def test_ceilings_are_measured_once_more_on_request_and_not_together_with_stored_ones(state: Path) -> None:
+    put_peak(state)
+    with FakeEngine() as engine:
+        bench("peak", "--again")
+        bench("peak")
+        assert [request.again for request in engine.asked(requests.MeasurePeak)] == [True, False]
+    wrong = bench("peak", "--again", "--stored")
+    assert (wrong.exit_code, "give one of them" in wrong.stderr) == (2, True)
 
 
 def test_a_second_ctrl_c_leaves_the_measurement_to_the_engine() -> None:
@@ -391,7 +401,7 @@ def test_a_second_ctrl_c_leaves_the_measurement_to_the_engine() -> None:
 def test_whoever_comes_to_a_measurement_under_way_gets_all_of_its_ceilings(state: Path) -> None:
     put_peak(state)
     with FakeEngine() as engine:
-        engine.detail = "under way already"
+        engine.joins = True
         engine.peak_from = 3
         found = json.loads(bench("peak", "--json").stdout)
     assert [ceiling["name"] for ceiling in found["ceilings"]] == [ceiling["name"] for ceiling in CEILINGS]

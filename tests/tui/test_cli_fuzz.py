@@ -256,6 +256,18 @@ def test_a_fuzz_fits_80_columns(root: str, monkeypatch: pytest.MonkeyPatch) -> N
 WRONG_ONES = ("pointwise:gelu_wrong", "rows:softmax_wrong")
 
 
+@pytest.mark.parametrize("words", [["fuzz", "mine:one"], ["lint", "mine:one"]])
+def test_a_fuzz_that_is_queued_already_is_followed_and_said_to_be(root: str, words: list[str]) -> None:
+    with FakeEngine() as engine:
+        engine.joins = True
+        shown = bench(*words, "--root", root)
+        asked = bench(*words, "--root", root, "--again")
+        sent = engine.asked(requests.FuzzTarget)
+    assert (shown.exit_code, asked.exit_code) == (0, 0), shown.output
+    assert "aisp: mine:one: already queued: following it (01FUZZ" in shown.stderr
+    assert [request.again for request in sent] == [False, True]
+
+
 def test_the_corpus_is_one_fuzz_per_operator_of_one_seed_and_ends_with_0_where_each_is_told_apart(
     operators: Path,
 ) -> None:

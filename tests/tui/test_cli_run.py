@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from aisp.engine.protocol import requests
+from aisp.engine.protocol import events, requests
 from aisp.store.record import Run, unplanned
 from aisp.tui.cli.follow import Followed, result_lines
 from aisp.tui.cli.tree import cli
@@ -339,6 +339,54 @@ def test_without_a_terminal_each_step_is_a_line_on_stderr(root: str) -> None:
         shown = run(root, "--targets", "mine:one", "--json")
     assert "mine:one: compile optimized  12 ms" in shown.stderr.splitlines()
     assert "\r" not in shown.stderr
+
+
+def test_what_is_queued_already_is_followed_and_said_to_be_unless_again_is_given(root: str) -> None:
+    with FakeEngine() as engine:
+        engine.joins = True
+        shown = run(root, "--targets", "mine:one,mine:two")
+        asked = run(root, "--targets", "mine:one", "--again")
+        sent = engine.asked(requests.StartRuns)
+    assert (shown.exit_code, asked.exit_code) == (0, 0)
+    told = [line for line in shown.stderr.splitlines() if "already queued: following it (01RUN" in line]
+    assert [line.split(": ")[1] for line in told] == ["mine:one", "mine:two"]
+    assert told[0].endswith("; --again queues one more")
+    assert shown.stdout.count("=> faster") == 2
+    assert "already queued" not in asked.stderr
+    assert [request.again for request in sent] == [False, True]
+
+
+def test_ctrl_c_leaves_a_run_that_somebody_else_asked_for(root: str) -> None:
+    with FakeEngine() as engine:
+        engine.joins, engine.outcomes["mine:one"] = True, "hang"
+        process = start_aisp("bench", "run", "--root", root, "--targets", "mine:one")
+        assert process.stderr is not None
+        while "compile" not in process.stderr.readline():
+            pass
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        assert engine.asked(requests.Cancel) == []
+    assert process.returncode == 130
+    assert "left; `aisp engine status`" in err
+
+
+def test_who_gives_no_sign_is_told_and_once_that_this_is_over(root: str) -> None:
+    sentence = "optimized has given no sign for 10 s in measure; it is ended at 60 s (AISP_PROGRESS_LIMIT_S)"
+    with FakeEngine() as engine:
+        engine.outcomes["mine:one"] = "hang"
+        process = start_aisp("bench", "run", "--root", root, "--targets", "mine:one")
+        wait_for(lambda: bool(engine.asked(requests.StartRuns)), "the request")
+        engine.publish(events.Banner(key="silent: optimized", text=sentence))
+        engine.publish(events.Banner(key="silent: optimized", text=""))
+        engine.publish(events.Banner(key="silent: baseline", text=""))
+        assert process.stderr is not None
+        lines: list[str] = []
+        while not lines or not lines[-1].startswith("aisp: over"):
+            lines.append(process.stderr.readline().rstrip("\n"))
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert lines[-2:] == [f"aisp: warning: {sentence}", f"aisp: over: {sentence}"]
+    assert "over" not in err
 
 
 def test_the_first_ctrl_c_cancels_the_run_and_ends_with_130(root: str) -> None:

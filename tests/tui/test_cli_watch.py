@@ -85,6 +85,28 @@ def test_a_syntax_error_and_a_wrong_answer_are_shown_and_the_watch_goes_on(fake:
     assert process.returncode == 0
 
 
+@pytest.mark.parametrize("words", [[], ["--json"]])
+def test_an_edit_that_a_later_one_superseded_is_told_so_and_is_neither_the_previous_nor_the_best(
+    fake: FakeEngine, root: str, words: list[str]
+) -> None:
+    process = watching(fake, root, *words)
+    fake.edit("mine:one", 1, files=["optimized.py"])
+    line_of(process)
+    fake.supersede("mine:one", 2, by=3)
+    second = line_of(process)
+    fake.edit("mine:one", 3, files=["optimized.py"])
+    third = line_of(process)
+    ended(process)
+    if not words:
+        assert second == "#2  superseded by edit 3  [abababababab]"
+        assert "~ +0.0 % on the previous  ~ +0.0 % on the best" in third
+        return
+    told = json.loads(second)
+    assert (told["best_ms"], told["run"]["status"], told["run"]["flags"]) == (None, "cancelled", ["superseded"])
+    assert told["run"]["reason"] == "superseded by edit 3"
+    assert json.loads(third)["change_to_previous"] == 0.0
+
+
 def test_the_stream_as_json_is_one_object_per_edit(fake: FakeEngine, root: str) -> None:
     process = watching(fake, root, "--json")
     fake.edit("mine:one", 1, files=["optimized.py"])

@@ -303,6 +303,31 @@ async def test_r_and_R_run_again_on_the_same_screen(key: str, quick: bool, tmp_p
     assert sent[0].roots == [str(tmp_path)]
 
 
+@pytest.mark.parametrize("answer", ["y", "n"])
+async def test_what_is_queued_already_is_followed_and_asked_for_once_more_only_after_a_question(
+    answer: str, tmp_path: Path
+) -> None:
+    def reply(request: requests.StartRuns) -> events.Reply:
+        run_id = "NEW0" if request.again else "R1"
+        return events.Reply(to=request.seq, run_ids=[run_id], joined=[] if request.again else ["R1"])
+
+    link = link_with(quick_run_events(finished=False))
+    link.replies[requests.StartRuns] = reply
+    async with opened(tmp_path, link=link) as (app, pilot):
+        app.open_screen("run", run_id="R1")
+        await pilot.pause(0.1)
+        await pilot.press("r")
+        await until(pilot, lambda: "ch05:collate: already queued: following it" in told(app))
+        assert isinstance(app.screen, RunScreen) and app.screen.run_id == "R1"
+        await pilot.press("r")
+        await until(pilot, lambda: screen_name(app) == "ConfirmScreen")
+        assert "Queue it once more? ch05:collate" in screen_text(app)
+        await pilot.press(answer)
+        await until(pilot, lambda: screen_name(app) == "RunScreen")
+        await until(pilot, lambda: getattr(app.screen, "run_id", "") == ("NEW0" if answer == "y" else "R1"))
+    assert [sent.again for sent in link.sent_of(requests.StartRuns)] == [False, False] + [True] * (answer == "y")
+
+
 async def test_a_refused_request_says_why(tmp_path: Path) -> None:
     refusal = events.Reply(to=1, error="the disk is full; free 20 MB")
     link = FakeLink(quick_run_events(), replies={requests.StartRuns: refusal})
@@ -516,6 +541,21 @@ async def test_a_lost_engine_is_a_banner_over_the_run(tmp_path: Path) -> None:
         link.model.set_connection("connected")
         link.push(events.Banner(key="x", text=""))
         await until(pilot, lambda: "engine lost" not in screen_text(app))
+
+
+@pytest.mark.parametrize("screen", [("run", {"run_id": "R1"}), ("watch", {"target_id": "ch05:collate"})])
+async def test_a_process_that_gives_no_sign_is_named_with_its_end_until_it_gives_one(
+    tmp_path: Path, screen: tuple[str, dict[str, str]]
+) -> None:
+    link = link_with(quick_run_events(finished=False))
+    sentence = "optimized has given no sign for 10 s in measure; it is ended at 60 s (AISP_PROGRESS_LIMIT_S)"
+    async with opened(tmp_path, size=(80, 24), link=link) as (app, pilot):
+        app.open_screen(screen[0], **screen[1])
+        await pilot.pause(0.1)
+        link.push(events.Banner(key="silent: optimized", text=sentence))
+        await until(pilot, lambda: sentence[:70] in screen_text(app))
+        link.push(events.Banner(key="silent: optimized", text=""))
+        await until(pilot, lambda: "no sign" not in screen_text(app))
 
 
 async def test_plain_ascii_graphs_hold_nothing_but_ascii_signs(tmp_path: Path) -> None:

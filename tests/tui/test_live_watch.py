@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.text import Text
 
 from aisp.engine import paths
 from aisp.engine.protocol import events, requests
 from aisp.kernels.catalog.model import Catalog
 from aisp.store import Store
 from aisp.store.record import Quarantine
+from aisp.tui import readings
 from aisp.tui.app import Workbench
 from aisp.tui.widgets.plot import LivePlot
 from aisp.tui.widgets.table import LiveTable
@@ -80,6 +82,26 @@ async def test_edits_are_compared_with_the_one_before_and_the_best(tmp_path: Pat
     assert "+12.7 %  " in row["5"] and row["5"].count("+12.7 %") == 2
     assert "not run: optimized." in row["2"]
     assert "wrong: optimized: y[0, 17]" in row["3"]
+
+
+async def test_an_edit_that_a_later_one_superseded_is_no_fault_and_neither_best_nor_before(tmp_path: Path) -> None:
+    saved = events.WatchEdit(target=TARGET, number=6, snapshot="06" * 32, files=["optimized.py"], run_id="W6")
+    story = failing_run_events(TARGET, run_id="W6", state="cancelled", reason="superseded by edit 7", detail="")
+    story[-1] = heard.finished(
+        run_id="W6", state="cancelled", reason="superseded by edit 7", flags=["superseded"], duration_ms=7.5
+    )
+    link = FakeLink([*watch_events(), saved, *heard.whole(story)])
+    async with opened(tmp_path, size=(120, 40), link=link) as (app, pilot):
+        table = await open_watch(app, pilot)
+        rows = dict(readings.edit_rows(link.model, link.model.watches[TARGET], 120, False, None))
+        note = rows["6"][-1]
+        assert isinstance(note, Text) and (note.plain, note.style) == ("superseded by edit 7", "")
+        assert "best: edit 4, 1.818 ms" in screen_text(app)
+        assert table.cursor_key == "6"
+        await pilot.press("enter")
+        await until(pilot, lambda: "superseded by edit 7" in screen_text(app))
+        assert " \u00b7 superseded \u00b7 " in screen_text(app)
+        assert "flags" not in screen_text(app)
 
 
 async def test_a_syntax_error_and_a_wrong_answer_are_told_in_full(tmp_path: Path) -> None:

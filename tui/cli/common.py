@@ -22,6 +22,7 @@ from aisp.tui.cli.tree import NotHereError
 if TYPE_CHECKING:
     from aisp.engine.client import Connection
     from aisp.engine.lock import Holder
+    from aisp.engine.protocol import events
     from aisp.kernels.catalog.model import Catalog, Needs, Target
     from aisp.store.results.reading import Reading
 
@@ -33,6 +34,17 @@ def json_option(function: Function) -> Function:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON; docs/commands.md has the schema.")(
         function
     )
+
+
+def again_option(function: Function) -> Function:
+    """`--again`."""
+    told = "Queue it though the same is queued or under way; by default that is followed."
+    return click.option("--again", is_flag=True, help=told)(function)
+
+
+def joined(what: str, job: str) -> None:
+    """Say that what was asked for is on its way already."""
+    note(f"aisp: {clean_line(what)}: already queued: following it ({job}); --again queues one more")
 
 
 def roots_option(function: Function) -> Function:
@@ -239,6 +251,16 @@ class Progress:
         self.quiet = quiet
         self._drawn_at = 0.0
         self._shown = ""
+        self._banners: dict[str, str] = {}
+
+    def banner(self, banner: events.Banner) -> None:
+        """Say a warning of the engine's, and once that it is over."""
+        known = self._banners.pop(banner.key, "")
+        if banner.text:
+            self._banners[banner.key] = banner.text
+        if banner.text or known:
+            self.clear()
+            note(f"aisp: {banner.severity}: {banner.text}" if banner.text else f"aisp: over: {known}")
 
     def step(self, text: str) -> None:
         """Something ended or began. Without a terminal this is a line; with one, the live line shows it."""

@@ -114,7 +114,7 @@ def summary(run: Reading) -> str:
     if not end.state.final:
         return f"{end.state} {run.step if isinstance(run, Followed) else ''}".rstrip()
     if end.state != State.OK:
-        return f"{end.state}: {end.reason}" if end.reason else end.state
+        return f"{end.state}: {end.reason}" if end.reason and not end.superseded else end.reason or end.state
     marked = clean_line("; ".join(bar.sentence for bar in run.bars), limit=1000)
     best = run.best
     if best is None:

@@ -92,6 +92,7 @@ STEPS = 10
     default=None,
     help="Also ask what allclose on one shape would say; by default for the corpus.",
 )
+@common.again_option
 @common.json_option
 @click.pass_context
 def command(
@@ -104,6 +105,7 @@ def command(
     device: str,
     root: str | None,
     naive: bool | None,
+    again: bool,
     as_json: bool,
 ) -> None:
     """Try rungs of TARGET on many drawn cases against the fp64 reference; of each that fails keep the smallest.
@@ -123,6 +125,7 @@ def command(
         "seed": seed,
         "strategies": list(dict.fromkeys(strategies)),
         "naive": of_corpus if naive is None else naive,
+        "again": again,
     }
     if of_corpus and not is_operator(target_id):
         if rungs:
@@ -210,6 +213,7 @@ class Ask:
         failures: of a fuzz, by id, the smallest case that was heard of.
         end: what the engine said last; None while it goes on, and where `refused` says why it was never begun.
         deaf: events were lost, so that the store knows better.
+        joined: somebody else asked for it before, and may want it.
     """
 
     request: requests.FuzzTarget | requests.ReplayFailure
@@ -222,6 +226,7 @@ class Ask:
     end: events.FuzzFinished | events.LintFinished | events.ReplayFinished | None = None
     refused: str = ""
     deaf: bool = False
+    joined: bool = False
 
     @property
     def name(self) -> str:
@@ -259,12 +264,12 @@ class Following(Interruptible):
     @property
     def cancellable(self) -> bool:
         """See Interruptible."""
-        return self._going is not None
+        return self._going is not None and not self._going.joined
 
     def to_cancel(self) -> list[str]:
         """See Interruptible."""
         self._waiting.clear()
-        return [self._going.id] if self._going is not None else []
+        return [self._going.id] if self._going is not None and not self._going.joined else []
 
     @property
     def done(self) -> bool:
@@ -287,6 +292,9 @@ class Following(Interruptible):
             reply = await engine.request(msgspec.structs.replace(ask.request, **changes))
             if not reply.error:
                 ask.id = reply.run_ids[0]
+                if reply.joined:
+                    ask.joined = True
+                    common.joined(ask.name, ask.id)
                 self._going = ask
                 return True
             ask.refused = clean_line(reply.error, limit=2000)

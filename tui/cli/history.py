@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from aisp.store.outcomes import FindingStatus, State
+from aisp.store.record import SUPERSEDED
 from aisp.store.results.comparison import flat
 from aisp.store.results.prediction import PORTABLE
 from aisp.store.results.reading import Reading
@@ -74,7 +75,10 @@ def lines(runs: Sequence[Reading], *, with_target: bool, width: int | None) -> l
     for run in runs:
         best = run.best
         known = run.arm(best.rung) if best else None
-        outcome: str = run.record.verdict if run.record.state is State.OK else run.record.state
+        record = run.record
+        outcome: str = SUPERSEDED if record.superseded else record.state
+        if record.state is State.OK:
+            outcome = record.verdict
         doubts: list[str] = [run.record.validity] if run.record.validity.doubted else []
         doubts += ["quarantined"] if run.quarantined else []
         doubts += [PORTABLE] if run.record.policy == PORTABLE else []

@@ -9,7 +9,6 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-from aisp.store.text import clean_line
 from aisp.tui.cli import common
 from aisp.tui.cli.tree import NotHereError
 
@@ -70,9 +69,8 @@ class Interruptible(abc.ABC):
         """Say a warning of the engine's; any other event says nothing."""
         from aisp.engine.protocol import events  # already imported by the connection
 
-        if isinstance(event, events.Banner) and event.text:
-            self._progress.clear()
-            common.note(f"aisp: {event.severity}: {clean_line(event.text)}")
+        if isinstance(event, events.Banner):
+            self._progress.banner(event)
 
     async def _work(self) -> None:
         self._progress.show("connecting to the engine", now=True)

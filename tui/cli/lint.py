@@ -38,10 +38,18 @@ OK, WEAK, UNKNOWN = "ok", "weak", "unknown"
 @click.option(
     "--root", metavar="PATH", type=click.Path(exists=True, file_okay=False), help="Folder that the target is in."
 )
+@common.again_option
 @common.json_option
 @click.pass_context
 def command(
-    ctx: click.Context, target_id: str, cases: int, seed: int | None, device: str, root: str | None, as_json: bool
+    ctx: click.Context,
+    target_id: str,
+    cases: int,
+    seed: int | None,
+    device: str,
+    root: str | None,
+    again: bool,
+    as_json: bool,
 ) -> None:
     """Ask whether careless answers would pass for TARGET, whether every input matters, and whether the tolerance fits.
 
@@ -59,6 +67,7 @@ def command(
         cases=cases,
         seed=seed,
         lint=True,
+        again=again,
     )
     ask = Ask(request)
     interrupted = asyncio.run(Following([ask]).run())

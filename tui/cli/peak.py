@@ -53,9 +53,10 @@ class PeakView:
 
 @click.command()
 @click.option("--stored", "from_store", is_flag=True, help="Show the last one that was measured; measures nothing.")
+@common.again_option
 @common.json_option
 @click.pass_context
-def command(ctx: click.Context, from_store: bool, as_json: bool) -> None:
+def command(ctx: click.Context, from_store: bool, again: bool, as_json: bool) -> None:
     """Measure the ceilings of this GPU: bandwidths, arithmetic, launch latencies, at the clocks that ran.
 
     The engine is started by itself and measures once the GPU is free. Beside each value stands the datasheet's, where
@@ -64,6 +65,8 @@ def command(ctx: click.Context, from_store: bool, as_json: bool) -> None:
     Exit status: 0; 1 none is stored (with --stored); 3 there is no GPU, or it could not be measured; 130 left by
     Ctrl-C.
     """
+    if from_store and again:
+        raise click.UsageError("--again measures and --stored does not: give one of them")
     if from_store:
         stored_peak = newest()
         if stored_peak is None:
@@ -71,7 +74,7 @@ def command(ctx: click.Context, from_store: bool, as_json: bool) -> None:
             ctx.exit(EXIT_NO)
         view = stored_view(stored_peak)
     else:
-        measurement = Measurement()
+        measurement = Measurement(again=again)
         if asyncio.run(measurement.run()) or measurement.view is None:
             ctx.exit(EXIT_INTERRUPTED)
         view = measurement.view
@@ -101,8 +104,9 @@ class Measurement(Interruptible):
 
     LEFT = "`aisp bench peak --stored` shows the ceilings once they are measured"
 
-    def __init__(self) -> None:
+    def __init__(self, *, again: bool = False) -> None:
         super().__init__()
+        self._again = again
         self.view: PeakView | None = None
         self._ours = False  # this command's request began it: only then is it ours to cancel
 
@@ -123,10 +127,12 @@ class Measurement(Interruptible):
     async def _follow(self, engine: Connection) -> None:
         from aisp.engine.protocol import requests  # msgspec: only once there is something to send
 
-        reply = await engine.request(requests.MeasurePeak(seq=engine.next_seq()))
+        reply = await engine.request(requests.MeasurePeak(seq=engine.next_seq(), again=self._again))
         if reply.error:
             raise NotHereError(clean_line(reply.error, limit=2000))
-        self._ours = not reply.detail
+        self._ours = not reply.joined
+        if reply.joined:
+            common.joined("the ceilings", reply.run_ids[0])
         self.view = view = PeakView(reply.run_ids[0], wall=_now())
         async for batch in engine.batches():
             for event in batch:

@@ -24,9 +24,10 @@ REPRODUCED, IMPOSSIBLE = "reproduced", "impossible"
 
 @click.command()
 @click.argument("failure_id", metavar="ID")
+@common.again_option
 @common.json_option
 @click.pass_context
-def command(ctx: click.Context, failure_id: str, as_json: bool) -> None:
+def command(ctx: click.Context, failure_id: str, again: bool, as_json: bool) -> None:
     """Do the failing case of that ID again, or of the one id that begins so, and compare every byte.
 
     Exit status: 0 reproduced; 1 not: it passes, or something differs; 2 no such failure; 3 it could not be done here;
@@ -37,7 +38,7 @@ def command(ctx: click.Context, failure_id: str, as_json: bool) -> None:
 
     with stored.history() as opened:
         failure = opened.failure(failure_id)
-    ask = Ask(requests.ReplayFailure(seq=0, failure=failure.id))  # the connection numbers it
+    ask = Ask(requests.ReplayFailure(seq=0, failure=failure.id, again=again))  # the connection numbers it
     interrupted = asyncio.run(Following([ask]).run())
     end = ask.end
     if interrupted or not isinstance(end, events.ReplayFinished):

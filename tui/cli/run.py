@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     default=None,
     help="Also ask what a naive harness would say; by default in full runs.",
 )
+@common.again_option
 @common.roots_option
 @common.json_option
 @click.pass_context
@@ -82,13 +83,14 @@ def command(
     validity: str,
     left_out: tuple[str, ...],
     naive: bool | None,
+    again: bool,
     roots: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Check and time targets: correctness first, then time, then a verdict.
 
-    The engine is started by itself. Ctrl-C cancels the run; a second one leaves at once and the engine goes
-    on.
+    The engine is started by itself. A target that is queued or under way alike is followed. Ctrl-C cancels what this
+    command queued; a second one leaves at once and the engine goes on.
 
     Exit status: 0 every run is good; 1 a run is wrong, failed, or its times are not to be believed; 3 a
     target named by its id could not be run here, or none could; 130 left by Ctrl-C.
@@ -124,6 +126,7 @@ def command(
         validity=validity,
         without=without,
         naive=naive,
+        again=again,
     )
     session = Session(request, as_json=as_json)
     interrupted = asyncio.run(session.run())
@@ -183,6 +186,7 @@ class Session(Interruptible):
         self._as_json = as_json
         self._follower = Follower([])
         self.refused: dict[str, str] = {}  # targets that cannot run here, with the reason
+        self._joined: set[str] = set()  # runs that somebody else asked for, who may want them
 
     @property
     def runs(self) -> list[Followed]:
@@ -192,11 +196,11 @@ class Session(Interruptible):
     @property
     def cancellable(self) -> bool:
         """See Interruptible."""
-        return bool(self.runs)
+        return bool(self.to_cancel())
 
     def to_cancel(self) -> list[str]:
         """See Interruptible."""
-        return [run.id for run in self.runs if not run.finished]
+        return [run.id for run in self.runs if not run.finished and run.id not in self._joined]
 
     @property
     def done(self) -> bool:
@@ -213,6 +217,12 @@ class Session(Interruptible):
         for target, why in reply.refused.items():
             common.note(f"aisp: {clean_line(target)}: not run: {clean_line(why, limit=2000)}")
         self._follower = Follower(reply.run_ids)
+        self._joined = set(reply.joined)
+        planned = (target for target in self._request.targets if target not in reply.refused)
+        for target, run in zip(planned, self.runs, strict=False):
+            if run.id in self._joined:
+                run.record = structs.replace(run.record, target=target)  # its plan was told before
+                common.joined(target, run.id)
         async for batch in engine.batches():
             for event in batch:
                 self._take(event)

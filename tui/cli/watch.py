@@ -167,9 +167,8 @@ class Watching:
             elif not event.active:
                 self._ours = False
                 raise NotHereError("the watch was ended by somebody else, or its folder is gone")
-        elif isinstance(event, events.Banner) and event.text:
-            self._progress.clear()
-            common.note(f"aisp: {event.severity}: {clean_line(event.text)}")
+        elif isinstance(event, events.Banner):
+            self._progress.banner(event)
         elif isinstance(event, events.RunFinished) and run is not None and run.record.target == self._target:
             edit = self._edits.pop(run.id, None)
             if edit is not None:

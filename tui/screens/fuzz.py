@@ -565,13 +565,9 @@ class FuzzScreen(WorkScreen):
 
     def action_start(self) -> None:
         """Start a fuzz of the chosen rung, or of all."""
-        live = [fuzz for fuzz in self.workbench.model.fuzzes_of(self._target_id) if not fuzz.state.final]
-        if live:
-            self.notify("A fuzz of this target is under way; x stops it", timeout=4)
-            return
         begin(self, self._start, group="start", exclusive=True)
 
-    async def _start(self) -> None:
+    async def _start(self, again: bool = False) -> None:
         target = self.workbench.target(self._target_id)
         self._refused = ""
         reply = await self.workbench.ask_engine(
@@ -583,10 +579,14 @@ class FuzzScreen(WorkScreen):
             rungs=[self._rung] if self._rung else [],
             cases=FUZZ_CASES,
             trigger="tui",
+            again=again,
         )
         if reply is not None:
             self._fuzz_id = ""
-            self.notify("The fuzz starts once its device is free", timeout=4)
+            if not reply.joined:
+                self.notify("The fuzz starts once its device is free", timeout=4)
+            elif await self.workbench.wants_another(self._target_id, reply.joined):
+                await self._start(again=True)
         self.draw()
 
     def _say_why(self, why: str) -> None:

@@ -21,7 +21,7 @@ from aisp.tui import plain
 from aisp.tui.aside import begin
 from aisp.tui.findings import bar_sign, cheats_text
 from aisp.tui.keymap import Key, bind
-from aisp.tui.results import CHEAT, STATE_WORDS, state_words
+from aisp.tui.results import CHEAT, run_word, state_words
 from aisp.tui.screens import Source
 from aisp.tui.screens.base import WorkScreen, entitle
 from aisp.tui.screens.lesson import mark
@@ -185,7 +185,7 @@ class HistoryScreen(WorkScreen):
             if cheats is not None and not any(rung and not rung.startswith(CHEAT) for rung in caught):
                 verdict: Cell = cheats
             elif result.record.state is not State.OK:
-                verdict = STATE_WORDS[result.record.state]
+                verdict = run_word(result.record)
             elif any(not rung.startswith(CHEAT) for rung in caught):
                 verdict = mark("caught", ascii_only)
             elif result.record.validity in ("suspect", "caught"):

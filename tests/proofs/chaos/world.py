@@ -150,7 +150,7 @@ class World:
             self._asking = asyncio.create_task(self._plan(self._asked))
 
     async def _plan(self, targets: list[str]) -> None:
-        reply = await self._request(requests.StartRuns, roots=[str(self.root)], targets=targets, quick=True)
+        reply = await self._request(requests.StartRuns, roots=[str(self.root)], targets=targets, quick=True, again=True)
         if reply is not None:
             for run_id, target in zip(reply.run_ids, targets, strict=True):
                 self.ledger.plan([run_id], target)

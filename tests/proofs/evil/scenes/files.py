@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from aisp.engine.protocol import events
+from aisp.engine.protocol import events, requests
 from aisp.kernels.catalog.sources import MAX_FILE_BYTES
 from aisp.store.outcomes import State
 from tests.engine.started import SITE
@@ -27,25 +27,34 @@ MAIN = Path(__file__).parents[4]
 @fault(
     26,
     "sources are edited while their run is under way",
-    "the run uses the snapshot that it was planned with; the later edits queue one new run",
+    "a run that a person asked for uses the snapshot that it was planned with; of the later edits one new run goes on, "
+    "and one that had begun ends at once",
 )
 async def edited_while_it_runs(stage: Stage) -> str:
     root = stage.target(NAME)
     (root / NAME / "optimized_other.py").write_text(corpus.OPTIMIZED)
     async with watching(stage.engine, root) as watched:
         slow = "import time\n\ntime.sleep(2)\n" + corpus.OPTIMIZED
-        first = await watched.save("optimized.py", slow)
-        await watched.stream.until(events.Step, lambda step: step.run_id == first.run_id)
+        begun = await watched.save("optimized.py", slow)
+        await watched.stream.until(events.Step, lambda step: step.run_id == begun.run_id)
+        (asked,) = await watched.stream.plan(root, TARGET)
+        cut = await watched.save("optimized.py", "# 1\n" + slow)
+        superseded = await watched.stream.finish(begun.run_id)
+        assert (superseded.state, superseded.reason) == ("cancelled", f"superseded by edit {cut.number}")
+        await watched.stream.connection.request(
+            requests.Cancel(seq=watched.stream.connection.next_seq(), run_id=cut.run_id)
+        )
+        await watched.stream.until(events.Step, lambda step: step.run_id == asked)
         replaced = await watched.save("optimized_other.py", variant(1))
         last = await watched.save("optimized.py", variant(2))
         status = await watched.stream.connection.status()
-        assert [item.run_id for item in status.queue] == [first.run_id, last.run_id]
+        assert [item.run_id for item in status.queue] == [asked, last.run_id]
         ended = await watched.stream.finish(replaced.run_id)
-        assert (ended.state, ended.reason) == ("cancelled", "superseded by a later save")
-        under_way = await stage.engine.result(watched.stream, first.run_id)
+        assert (ended.state, ended.reason) == ("cancelled", f"superseded by edit {last.number}")
+        under_way = await stage.engine.result(watched.stream, asked)
         result = await stage.engine.result(watched.stream, last.run_id)
     assert under_way.record.state is State.OK
-    assert under_way.record.snapshot == first.snapshot
+    assert under_way.record.snapshot == begun.snapshot
     with stage.engine.history() as history:
         assert history.snapshot(under_way.record.snapshot)["optimized.py"] == slow.encode()
         assert history.snapshot(result.record.snapshot)["optimized.py"] == variant(2).encode()
@@ -53,8 +62,9 @@ async def edited_while_it_runs(stage: Stage) -> str:
     assert [arm.rung for arm in result.record.arms] == ["baseline", "optimized", "optimized_other"]
     assert result.record.state is State.OK
     return (
-        f"the run under way ended {under_way.record.state.value} with the sources it was planned with; of two edits "
-        f"meanwhile one run was queued and ended {result.record.state.value} with both"
+        f"the run of a save ended with the next one; the run that was asked for ended {under_way.record.state.value} "
+        "with the sources it was planned with; of two edits meanwhile one run was queued and ended "
+        f"{result.record.state.value} with both"
     )
 
 

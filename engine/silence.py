@@ -1,0 +1,69 @@
+"""Naming a process that gives no sign while there is time to look: whose it is, in which step, and when it is ended.
+
+It is told as a banner after `TELL_AFTER_S`, again after twice that, and so on, and taken back when an answer comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+
+from aisp.engine import paths
+
+TELL_AFTER_S = paths.positive_setting("AISP_TELL_AFTER_S", 10.0)
+
+banner: ContextVar[Callable[[str, str], None]] = ContextVar("banner", default=lambda key, text: None)
+"""banner(key, text): where a job tells it; an empty text takes it back."""
+step: ContextVar[str] = ContextVar("step", default="")
+"""The step of a run that is under way in this task; "" where there are no steps."""
+
+
+class Limit(float):
+    """Seconds of patience, with the variable that sets them."""
+
+    setting: str
+
+    def __new__(cls, seconds: float, setting: str) -> Limit:
+        """`setting` is the variable's name."""
+        limit = super().__new__(cls, seconds)
+        limit.setting = setting
+        return limit
+
+    @staticmethod
+    def of(setting: str, default: float) -> Limit:
+        """The seconds that the variable sets, or so many."""
+        return Limit(paths.positive_setting(setting, default), setting)
+
+
+@contextlib.contextmanager
+def awaiting(whose: str, patience_s: float) -> Iterator[None]:
+    """Tell while this lasts that `whose` process gives no sign, and that it is ended at `patience_s`."""
+    tell, where = banner.get(), step.get()
+    key = f"silent: {whose}"
+    setting = f" ({patience_s.setting})" if isinstance(patience_s, Limit) else ""
+    end = f"{f' in {where}' if where else ''}; it is ended at {patience_s:g} s{setting}"
+    told = False
+
+    loop = asyncio.get_running_loop()
+    timer: asyncio.TimerHandle | None = None
+
+    def wait(silent_s: float, next_s: float) -> None:
+        nonlocal timer
+        timer = loop.call_later(next_s - silent_s, say, next_s)
+
+    def say(silent_s: float) -> None:
+        nonlocal told
+        told = True
+        tell(key, f"{whose} has given no sign for {silent_s:g} s{end}")
+        wait(silent_s, 2 * silent_s)
+
+    wait(0.0, TELL_AFTER_S)
+    try:
+        yield
+    finally:
+        if timer is not None:
+            timer.cancel()
+        if told:
+            tell(key, "")
