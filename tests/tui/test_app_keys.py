@@ -103,7 +103,7 @@ async def main(folder):
         await pilot.pause()
         print("help:", "Put a stamp on the note." in screen_text(app))
         await pilot.press("escape", "escape", "ctrl+p")
-        await pilot.pause(0.3)
+        await pilot.pause()
         await pilot.press(*"notes of")
         await until(pilot, lambda: "Notes of ch07:transpose" in screen_text(app))
         print("palette:", "(u)" in screen_text(app))
@@ -216,7 +216,7 @@ async def _show(app: Any, pilot: Any, name: str) -> None:
     await pilot.pause()
     if name != "home":
         app.open_screen(name, **({} if name == "ceilings" else {"target_id": "ch07:transpose"}))
-        await pilot.pause(0.3)
+        await pilot.pause()
         if name == "lesson":
             await pilot.press("tab")
     await pilot.pause()
@@ -305,7 +305,7 @@ async def test_the_palette_finds_commands_for_the_highlighted_target(tmp_path: P
         app.screen.table.move_to("target ch07:gather")  # type: ignore[attr-defined]
         await pilot.pause()
         await pilot.press("ctrl+p")
-        await pilot.pause(0.3)
+        await pilot.pause()
         await pilot.press(*"full run gather")
         await until(pilot, lambda: "Full run of ch07:gather" in screen_text(app))
         await pilot.press("enter")
