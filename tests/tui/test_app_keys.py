@@ -166,7 +166,7 @@ async def test_every_screen_opens_by_its_key_and_escape_comes_back(tmp_path: Pat
         for name, (key, class_name) in OPENED_BY.items():
             await pilot.press(key)
             await until(pilot, lambda wanted=class_name: screen_name(app) == wanted)  # type: ignore[misc]
-            await pilot.pause(0.05)
+            await pilot.pause()
             drawn = screen_text(app)
             assert len(drawn.splitlines()) == size[1]
             if name != "help":
@@ -256,7 +256,7 @@ async def test_help_calls_a_pane_by_what_it_shows_and_tells_each_key_once(name: 
             key, class_name = OPENED_BY[name]
             await pilot.press(key)
             await until(pilot, lambda: screen_name(app) == class_name)
-            await pilot.pause(0.1)
+            await pilot.pause()
         screen = app.screen
         for _ in screen.focus_chain:
             told = sections(screen, screen.focused)
