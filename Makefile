@@ -23,8 +23,9 @@ STAMP := $(VENV)/.installed-$(TORCH)
 run: $(STAMP)
 	@$(BIN)/aisp-tui
 
+# Bytecode is kept whatever the shell says: hundreds of processes would compile the package anew, each for itself.
 test: $(STAMP)
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 # Every fixture of the gallery through the engine, and every check proven by its cheat. Half an hour.
 audit: $(STAMP)

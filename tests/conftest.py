@@ -1,5 +1,19 @@
-"""Engines for tests: `shared` and `own`, see harness.py."""
+"""What all tests share: engines (`shared` and `own`, see harness.py), and a process that seldom collects garbage.
+
+A full collection looks at every object of the process: at thousands of tests, and at the widgets of apps that have
+ended. At Python's own thresholds that is half of what the tests of the app take.
+"""
+
+import gc
 
 from tests.engine.harness import own, shared, shared_process
 
 __all__ = ["own", "shared", "shared_process"]
+
+gc.set_threshold(50_000, 10, 10)  # Python's own are 700, 10, 10
+
+
+def pytest_collection_finish() -> None:
+    """Keep what is there before the first test, and goes with the process, out of every collection."""
+    gc.collect()
+    gc.freeze()

@@ -22,11 +22,19 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from aisp.engine.spawner import NO_PRECOMPILED_HEADERS
 from aisp.engine.worker.nursery import leave
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 120.0
-ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+# Torch's compiler else builds six programs to learn which vector instructions g++ knows: twelve seconds of a core.
+PLAIN_INSTRUCTIONS = {"TORCHINDUCTOR_VEC_ISA_OK": "0"}
+ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    **NO_PRECOMPILED_HEADERS,  # as the engine's workers have it
+    **PLAIN_INSTRUCTIONS,
+}
 
 
 def python(code: str, *words: str, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:

@@ -307,6 +307,8 @@ _judges = functools.cache(Judges)
 
 def serve(device: str) -> None:
     """Be such a process until nobody asks any more."""
+    import gc
+
     import numpy  # noqa: F401
     import torch  # noqa: F401
     import triton  # noqa: F401
@@ -314,6 +316,8 @@ def serve(device: str) -> None:
     import aisp.checks.oracle.comparator
     import aisp.engine.worker.loading  # noqa: F401
 
+    gc.collect()
+    gc.freeze()  # no collection in a fork copies pages of what all have
     for line in sys.stdin:
         children = []
         for judgement in json.loads(line):
@@ -358,11 +362,16 @@ def whole(told: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
 def judge_target(target: Target, device: str, rank: int) -> list[dict[str, Any]]:
     """Run and judge every rung that `device` can run, each imported afresh."""
     rungs = [rung for rung in target.rungs if runs_on(rung, device)]
+    expected = {
+        case.name: own(target, call(target, "reference", inputs(target, case, 1, device, exact=True)), rank)
+        for case in small_cases(target)
+        if rungs
+    }
     verdicts = []
     for rung in rungs:
         for case in (case for case in small_cases(target) if not rung.unsupported(case.axes)):
             with counted_launches(rung) as launches:
-                finding, detail = judge_rung(target, rung, case, device, rank)
+                finding, detail = judge_rung(target, rung, case, device, rank, expected[case.name])
             verdicts.append(
                 {
                     "rung": rung.name,
@@ -403,18 +412,22 @@ def _noted(launch: Callable[..., Any], what: str, launches: list[str]) -> Callab
     return noted
 
 
-def judge_rung(target: Target, rung: Rung, case: Case, device: str, rank: int) -> tuple[str, str]:
+def own(target: Target, tensors: Sequence[Any], rank: int) -> list[Any]:
+    """A rank's slices of these tensors: all of each where there is one rank."""
+    return list(tensors) if target.ranks == 1 else [tensor[rank] for tensor in tensors]
+
+
+def judge_rung(
+    target: Target, rung: Rung, case: Case, device: str, rank: int, expected: Sequence[torch.Tensor]
+) -> tuple[str, str]:
     """Prepare on one set of values, call on another, compare with the reference: finding and sentence."""
     from aisp.checks.oracle import comparator
     from aisp.checks.oracle.comparator import Expected
     from aisp.engine.worker.loading import NotHereError
 
-    def own(tensors: Sequence[Any]) -> list[Any]:
-        return list(tensors) if target.ranks == 1 else [tensor[rank] for tensor in tensors]
-
-    expected = own(call(target, "reference", inputs(target, case, 1, device, exact=True)))
+    before, timed = (own(target, inputs(target, case, number, device), rank) for number in (0, 1))
     try:
-        outputs = call(target, rung.name, own(inputs(target, case, 0, device)), own(inputs(target, case, 1, device)))
+        outputs = call(target, rung.name, before, timed)
     except NotHereError as absent:
         return "not here", str(absent)
     except Exception:

@@ -214,11 +214,12 @@ async def opened(
 
 async def until(pilot: Pilot[None], condition: Callable[[], object], tries: int = 400) -> None:
     """Let the app go on until `condition`; fails where it never comes."""
+    await pilot.pause()
     for _ in range(tries):
-        await pilot.pause(0.01)
         if condition():
             await pilot.pause()
             return
+        await pilot.pause(0.01)
     raise AssertionError("waited for something that did not come:\n" + screen_text(pilot.app))
 
 

@@ -103,7 +103,7 @@ async def main(folder):
         await pilot.pause()
         print("help:", "Put a stamp on the note." in screen_text(app))
         await pilot.press("escape", "escape", "ctrl+p")
-        await pilot.pause(0.3)
+        await pilot.pause()
         await pilot.press(*"notes of")
         await until(pilot, lambda: "Notes of ch07:transpose" in screen_text(app))
         print("palette:", "(u)" in screen_text(app))
@@ -166,7 +166,7 @@ async def test_every_screen_opens_by_its_key_and_escape_comes_back(tmp_path: Pat
         for name, (key, class_name) in OPENED_BY.items():
             await pilot.press(key)
             await until(pilot, lambda wanted=class_name: screen_name(app) == wanted)  # type: ignore[misc]
-            await pilot.pause(0.05)
+            await pilot.pause()
             drawn = screen_text(app)
             assert len(drawn.splitlines()) == size[1]
             if name != "help":
@@ -216,7 +216,7 @@ async def _show(app: Any, pilot: Any, name: str) -> None:
     await pilot.pause()
     if name != "home":
         app.open_screen(name, **({} if name == "ceilings" else {"target_id": "ch07:transpose"}))
-        await pilot.pause(0.3)
+        await pilot.pause()
         if name == "lesson":
             await pilot.press("tab")
     await pilot.pause()
@@ -256,7 +256,7 @@ async def test_help_calls_a_pane_by_what_it_shows_and_tells_each_key_once(name: 
             key, class_name = OPENED_BY[name]
             await pilot.press(key)
             await until(pilot, lambda: screen_name(app) == class_name)
-            await pilot.pause(0.1)
+            await pilot.pause()
         screen = app.screen
         for _ in screen.focus_chain:
             told = sections(screen, screen.focused)
@@ -305,7 +305,7 @@ async def test_the_palette_finds_commands_for_the_highlighted_target(tmp_path: P
         app.screen.table.move_to("target ch07:gather")  # type: ignore[attr-defined]
         await pilot.pause()
         await pilot.press("ctrl+p")
-        await pilot.pause(0.3)
+        await pilot.pause()
         await pilot.press(*"full run gather")
         await until(pilot, lambda: "Full run of ch07:gather" in screen_text(app))
         await pilot.press("enter")

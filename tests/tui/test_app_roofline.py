@@ -203,14 +203,14 @@ async def test_the_palette_measures_the_ceilings_and_opens_a_roofline(tmp_path: 
     async with opened(tmp_path, link=link, catalog=counted_catalog(tmp_path)) as (app, pilot):
         app.screen.table.move_to(f"target {GEMM}")  # type: ignore[attr-defined]
         await pilot.press("ctrl+p")
-        await pilot.pause(0.3)
+        await pilot.pause()
         await pilot.press(*"measure the ceil")
         await until(pilot, lambda: "Measure the ceilings" in screen_text(app))
         await pilot.press("enter")
         await until(pilot, lambda: screen_name(app) == "CeilingsScreen" and link.sent_of(requests.MeasurePeak))
         await pilot.press("escape")
         await pilot.press("ctrl+p")
-        await pilot.pause(0.3)
+        await pilot.pause()
         await pilot.press(*"roofline of")
         await until(pilot, lambda: f"Roofline of {GEMM}" in screen_text(app))
         await pilot.press("enter")

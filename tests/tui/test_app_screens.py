@@ -499,7 +499,7 @@ async def test_e_on_a_failed_run_opens_the_file_that_the_error_names_at_its_line
             await pilot.press("e")
         else:
             await pilot.press("ctrl+p")
-            await pilot.pause(0.3)
+            await pilot.pause()
             await pilot.press(*"edit ch07")
             await until(pilot, lambda: "Edit ch07:transpose" in screen_text(app))
             await pilot.press("enter")
@@ -553,7 +553,7 @@ async def test_an_engine_of_another_version_can_be_restarted_when_idle_from_the_
         link.mismatch()
         await until(pilot, lambda: "mismatch" in screen_text(app))
         await pilot.press("ctrl+p")
-        await pilot.pause(0.3)
+        await pilot.pause()
         await pilot.press(*"restart engine")
         await pilot.pause(0.3)
         await pilot.press("enter")
@@ -681,7 +681,7 @@ async def test_a_pane_is_filled_anew_when_it_gets_another_width(
     async with opened(tmp_path, size=(120, 40), link=link) as (app, pilot):
         app.open_screen(name, **arguments)
         await until(pilot, lambda: app.screen.query(f"#{pane}"))
-        await pilot.pause(0.1)
+        await pilot.pause()
         if name == "lesson":
             await pilot.press("i")
         if name == "history":

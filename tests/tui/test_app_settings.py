@@ -150,7 +150,7 @@ async def test_no_color_draws_every_screen(tmp_path: Path, monkeypatch: pytest.M
         app.screen.table.move_to("target ch07:transpose")  # type: ignore[attr-defined]
         for key in ("enter", "d", "t", "r", "w", "l", "question_mark"):
             await pilot.press(key)
-            await pilot.pause(0.1)
+            await pilot.pause()
             drawn = screen_text(app)
             assert drawn.startswith(" aisp "), key
             await pilot.press("escape")

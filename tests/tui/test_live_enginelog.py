@@ -37,7 +37,7 @@ async def test_screen_looks_the_same_at_every_size(
     async with opened(tmp_path, size=size, link=busy_link()) as (app, pilot):
         app.open_screen("enginelog")
         await until(pilot, lambda: "worker 4712 warm" in screen_text(app))
-        await pilot.pause(0.1)
+        await pilot.pause()
         drawn = screen_text(app)
     check_snapshot(request, f"enginelog_{size[0]}x{size[1]}", drawn)
 
@@ -68,7 +68,7 @@ async def test_x_cancels_the_highlighted_run(tmp_path: Path) -> None:
     link = busy_link()
     async with opened(tmp_path, link=link) as (app, pilot):
         app.open_screen("enginelog")
-        await pilot.pause(0.2)
+        await pilot.pause()
         await pilot.press("j", "x")
         await until(pilot, lambda: link.sent_of(requests.Cancel))
     assert [message.run_id for message in link.sent_of(requests.Cancel)] == ["P1"]
@@ -78,7 +78,7 @@ async def test_X_cancels_all_after_a_question(tmp_path: Path) -> None:
     link = busy_link()
     async with opened(tmp_path, link=link) as (app, pilot):
         app.open_screen("enginelog")
-        await pilot.pause(0.2)
+        await pilot.pause()
         await pilot.press("X")
         await until(pilot, lambda: "Cancel 3 runs?" in screen_text(app))
         await pilot.press("n")
@@ -94,7 +94,7 @@ async def test_X_cancels_all_after_a_question(tmp_path: Path) -> None:
 async def test_enter_opens_the_run(tmp_path: Path) -> None:
     async with opened(tmp_path, link=busy_link()) as (app, pilot):
         app.open_screen("enginelog")
-        await pilot.pause(0.2)
+        await pilot.pause()
         await pilot.press("enter")
         await until(pilot, lambda: screen_name(app) == "RunScreen")
         assert app.screen.run_id == "G1"  # type: ignore[attr-defined]
@@ -117,7 +117,7 @@ async def test_a_lost_engine_says_what_to_do_and_S_starts_one(tmp_path: Path) ->
     link = FakeLink()
     async with opened(tmp_path, link=link) as (app, pilot):
         app.open_screen("enginelog")
-        await pilot.pause(0.1)
+        await pilot.pause()
         link.lose()
         await until(pilot, lambda: "S starts one or looks for it now" in screen_text(app))
         assert "engine lost: the engine went away" in screen_text(app)
@@ -130,7 +130,7 @@ async def test_an_engine_of_another_version_is_restarted_when_idle(tmp_path: Pat
     link = FakeLink()
     async with opened(tmp_path, link=link) as (app, pilot):
         app.open_screen("enginelog")
-        await pilot.pause(0.1)
+        await pilot.pause()
         await pilot.press("U")
         await until(pilot, lambda: "no need to restart" in told(app))
         assert link.restarts == 0

@@ -60,7 +60,7 @@ async def test_screen_looks_the_same_at_every_size(
     async with opened(tmp_path, size=size, link=link_with(make(), gpu=gpu)) as (app, pilot):
         app.open_screen("run", run_id=run_id)
         await until(pilot, lambda: "steps" in screen_text(app) and screen_name(app) == "RunScreen")
-        await pilot.pause(0.1)
+        await pilot.pause()
         drawn = screen_text(app)
     check_snapshot(request, f"run_{name}_{size[0]}x{size[1]}", drawn)
 
@@ -96,7 +96,7 @@ async def test_a_run_that_is_opened_before_it_is_planned_appears(tmp_path: Path)
     link = link_with([])
     async with opened(tmp_path, link=link) as (app, pilot):
         app.open_screen("run", run_id="R1")
-        await pilot.pause(0.1)
+        await pilot.pause()
         link.push(*quick_run_events())
         await until(pilot, lambda: "▲ 2.31× faster" in screen_text(app))
 
@@ -114,7 +114,7 @@ async def test_clocks_stand_below_the_times_and_m_changes_which_comes_first(tmp_
             titles.append(next(line for line in lines if "├─" in line).split("─ ")[1].split("  ")[0])
             assert any("power cap" in line for line in lines)  # the marks stay, whatever is shown
             await pilot.press("m")
-            await pilot.pause(0.05)
+            await pilot.pause()
     assert titles == ["SM clock MHz", "memory clock MHz", "temperature C", "power W", "SM clock MHz"]
 
 
@@ -153,7 +153,7 @@ async def test_i_says_what_the_samples_say_and_shows_the_whole_note(tmp_path: Pa
         assert "the clocks differed" not in screen_text(app)
         await pilot.press("i")
         await until(pilot, lambda: "what the samples say" in screen_text(app))
-        await pilot.pause(0.1)
+        await pilot.pause()
         drawn = " ".join(screen_text(app).split())
         assert app.screen.rung_name == "optimized_swizzled"  # type: ignore[attr-defined]
         assert CLOCKS_NOTE in drawn
@@ -221,7 +221,7 @@ async def test_a_wide_table_says_how_each_arm_was_timed_and_what_limits_it(tmp_p
 async def test_f_opens_the_roofline_of_this_run(tmp_path: Path) -> None:
     async with opened(tmp_path, link=link_with(gpu_run_events(), gpu=True)) as (app, pilot):
         app.open_screen("run", run_id="G1")
-        await pilot.pause(0.1)
+        await pilot.pause()
         await pilot.press("f")
         await until(pilot, lambda: screen_name(app) == "RooflineScreen")
         assert app.screen.opened_with == {"target_id": "ch07:transpose", "run_id": "G1"}  # type: ignore[attr-defined]
@@ -230,7 +230,7 @@ async def test_f_opens_the_roofline_of_this_run(tmp_path: Path) -> None:
 async def test_m_without_a_gpu_says_why_there_is_nothing_to_show(tmp_path: Path) -> None:
     async with opened(tmp_path, link=link_with(quick_run_events())) as (app, pilot):
         app.open_screen("run", run_id="R1")
-        await pilot.pause(0.1)
+        await pilot.pause()
         await pilot.press("m")
         await until(pilot, lambda: "no GPU: NVML 12 library not found" in told(app))
 
@@ -270,7 +270,7 @@ async def test_x_cancels_this_run(tmp_path: Path) -> None:
     link = link_with(quick_run_events(finished=False))
     async with opened(tmp_path, link=link) as (app, pilot):
         app.open_screen("run", run_id="R1")
-        await pilot.pause(0.1)
+        await pilot.pause()
         await pilot.press("x")
         await until(pilot, lambda: link.sent_of(requests.Cancel))
     assert [message.run_id for message in link.sent_of(requests.Cancel)] == ["R1"]
@@ -280,7 +280,7 @@ async def test_x_on_a_run_that_has_ended_sends_nothing(tmp_path: Path) -> None:
     link = link_with(quick_run_events())
     async with opened(tmp_path, link=link) as (app, pilot):
         app.open_screen("run", run_id="R1")
-        await pilot.pause(0.1)
+        await pilot.pause()
         await pilot.press("x")
         await until(pilot, lambda: "has ended" in told(app))
     assert link.sent_of(requests.Cancel) == []
@@ -291,7 +291,7 @@ async def test_r_and_R_run_again_on_the_same_screen(key: str, quick: bool, tmp_p
     link = link_with(quick_run_events())
     async with opened(tmp_path, link=link) as (app, pilot):
         app.open_screen("run", run_id="R1")
-        await pilot.pause(0.1)
+        await pilot.pause()
         depth = len(app.screen_stack)
         await pilot.press(key)
         await until(pilot, lambda: isinstance(app.screen, RunScreen) and app.screen.run_id == "NEW0")
@@ -333,7 +333,7 @@ async def test_a_refused_request_says_why(tmp_path: Path) -> None:
     link = FakeLink(quick_run_events(), replies={requests.StartRuns: refusal})
     async with opened(tmp_path, link=link) as (app, pilot):
         app.open_screen("run", run_id="R1")
-        await pilot.pause(0.1)
+        await pilot.pause()
         await pilot.press("r")
         await until(pilot, lambda: "the disk is full; free 20 MB" in told(app))
         assert app.screen.run_id == "R1"  # type: ignore[attr-defined]
@@ -343,7 +343,7 @@ async def test_o_shows_the_output_and_new_lines_as_they_come(tmp_path: Path) -> 
     link = link_with(failing_run_events()[:-1])
     async with opened(tmp_path, link=link) as (app, pilot):
         app.open_screen("run", run_id="R1")
-        await pilot.pause(0.1)
+        await pilot.pause()
         await pilot.press("o")
         await until(pilot, lambda: "optimized: compiling for sm_90" in screen_text(app))
         assert "optimized:   tile 128x64" in screen_text(app)
@@ -360,11 +360,11 @@ async def test_s_lists_every_step_with_its_duration(tmp_path: Path) -> None:
         await pilot.pause(0.1)
         assert not app.screen.query_one("#text", LogPane).display
         await pilot.press("s")
-        await pilot.pause(0.1)
+        await pilot.pause()
         pane = app.screen.query_one("#text", LogPane)
         assert pane.display
         await pilot.press("tab", "z")
-        await pilot.pause(0.1)
+        await pilot.pause()
         lines = screen_text(app).splitlines()
     assert any("compile" in line and "optimized" in line and "12 ms" in line for line in lines)
     assert any("verdict" in line and "3.1 ms" in line for line in lines)
@@ -374,7 +374,7 @@ async def test_p_stops_the_drawing_and_draws_all_again(tmp_path: Path) -> None:
     link = link_with(quick_run_events(finished=False))
     async with opened(tmp_path, link=link) as (app, pilot):
         app.open_screen("run", run_id="R1")
-        await pilot.pause(0.1)
+        await pilot.pause()
         await pilot.press("p")
         await until(pilot, lambda: "drawing paused" in screen_text(app))
         link.push(*quick_run_events()[-4:])
