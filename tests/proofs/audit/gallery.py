@@ -96,12 +96,6 @@ class Told:
         found = [f for f in self.record.findings if f.arm in (rung, "") and f.status is FindingStatus.CAUGHT]
         return [f.check for f in found]
 
-    def doubts(self, *arms: str) -> list[str]:
-        """Findings against these rungs, "" for the run as a whole, as "check: status: evidence"."""
-        bad = (FindingStatus.CAUGHT, FindingStatus.SUSPECT)
-        found = [f for f in self.record.findings if f.arm in arms and f.status in bad]
-        return [f"{f.check}: {f.status.value}: {f.evidence}" for f in found]
-
     def arm(self, rung: str) -> Arm:
         """The record of one arm."""
         return next(arm for arm in self.record.arms if arm.rung == rung)
