@@ -70,7 +70,7 @@ def _speedup(told: Told, cheat: str) -> float | None:
 
 
 async def _alone(under_test: EngineUnderTest, fixture: str, cheat: str, without: Sequence[str], device: str) -> Told:
-    """A quick run of one cheat, on a GPU with the trace of a call that checks on streams look at."""
+    """A run of one cheat, on a GPU with the trace of a call that checks on streams look at."""
     naive = device != "cpu"  # a quick run makes that trace for the naive harness alone
     return await run(under_test, fixture, rungs=[cheat], without=without, naive=naive, device=device)
 

@@ -30,6 +30,9 @@ PATIENCE_S = 200.0  # a run that is not a quick one takes 80 s on two cores, and
 TAKES_CORES = frozenset({"environment/numa_inconsistency"})
 """Cheats that take cores which their rivals were not given. With fewer than four the engine gives all there are."""
 
+FULL = frozenset({"compile/autotuning_variance", "statistical/cold_start_inclusion"})
+"""Told from one process to the next: in a quick run there is one, and what it shows may be a neighbour's doing."""
+
 
 @contextlib.asynccontextmanager
 async def engine(cores: Sequence[int] = ()) -> AsyncIterator[EngineUnderTest]:
@@ -109,10 +112,11 @@ async def run(
     without: Sequence[str] = (),
     naive: bool = False,
     device: str = "auto",
-    quick: bool = True,
+    quick: bool | None = None,
 ) -> Told:
-    """One run of a fixture's twin and cheats (or of the rungs named)."""
+    """One run of a fixture's twin and cheats (or of the rungs named); quick by default where that can tell."""
     found = target(fixture)
+    quick = fixture not in FULL if quick is None else quick
     names = list(rungs) or [rung.name for rung in found.rungs if rung.role in (Role.OPTIMIZED, Role.CHEAT)]
     options = {"rungs": names, "without": list(without), "naive": naive, "device": device, "quick": quick}
     async with suited(under_test, fixture) as fit:

@@ -19,7 +19,7 @@ from aisp.store.results.audit import DID_NOT_RUN, Outcome, again_alone, judge, r
 from aisp.store.results.reading import Reading
 from tests.engine.harness import EngineUnderTest
 from tests.proofs.audit.cheats import fixtures
-from tests.proofs.audit.gallery import run
+from tests.proofs.audit.gallery import FULL, run
 
 # With the other tests of the shared engine: one engine a process, and nothing of ours beside what is timed.
 pytestmark = [pytest.mark.xdist_group("engine"), pytest.mark.timeout(300)]
@@ -40,8 +40,6 @@ QUICK = {
     "statistical": "statistical/gc_interference",
     "evaluation": "evaluation/stolen_results",
 }
-# Told from one process to the next, so a quick run cannot see them.
-FULL = frozenset({"compile/autotuning_variance", "statistical/cold_start_inclusion"})
 
 
 @functools.cache
@@ -56,13 +54,13 @@ async def audit(engine: EngineUnderTest, fixture: str, *but: Outcome) -> list[st
     One run takes all rungs. Those of which it says nothing, since a check spoke of the run as a whole or they were not
     reached, run once more alone.
     """
-    view, quick = views()[fixture], fixture not in FULL
+    view = views()[fixture]
     rungs = rungs_of(view)
-    together = Reading((await run(engine, fixture, rungs=rungs, quick=quick)).record)
+    together = Reading((await run(engine, fixture, rungs=rungs)).record)
     runs = dict.fromkeys(rungs, together)
     again = again_alone(together, rungs) if together.record.state is not State.UNAVAILABLE else []
     for rung in again:
-        runs[rung] = Reading((await run(engine, fixture, rungs=[rung], quick=quick)).record)
+        runs[rung] = Reading((await run(engine, fixture, rungs=[rung])).record)
     rows = judge(view, runs, {runs[rung].id for rung in again})
     wrong = [row for row in rows if row.outcome.bad or row.outcome in but]
     told = [f"{row.rung} {row.outcome}: {', '.join(row.findings)}: {row.evidence}" for row in wrong]
