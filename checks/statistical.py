@@ -289,26 +289,39 @@ def _replicas(arm: ArmFacts, *, every: bool = False) -> list[_Replica]:
     return found
 
 
-def _step(times_ms: Floats) -> float:
-    """How many times longer the later samples of a replica take than the earlier ones, where they split best.
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """Medians of a replica's earlier and of its later samples; both the median of all where there is no step."""
 
-    Medians on both sides, each of which must hold for three quarters of its samples, or there is no step: 1. Either
-    side has LEAST_OF_STEP samples.
+    early_ms: float
+    late_ms: float
+
+    @property
+    def ratio(self) -> float:
+        """How many times longer the later ones take."""
+        return self.late_ms / self.early_ms
+
+
+def _step(times_ms: Floats) -> _Step:
+    """Where the samples of a replica split best.
+
+    Each median must hold for three quarters of the samples on its side, or there is no step. Either side has
+    LEAST_OF_STEP samples.
     """
     import numpy as np  # listing the checks does not need it
 
-    best = 1.0
+    best = _Step(float(np.median(times_ms)), float(np.median(times_ms)))
     count = len(times_ms)
     for cut in sorted({*(count * tenth // 10 for tenth in range(1, 10)), *(count >> shift for shift in range(2, 8))}):
         early, late = times_ms[:cut], times_ms[cut:]
         if min(len(early), len(late)) < LEAST_OF_STEP:
             continue
-        ratio = float(np.median(late) / np.median(early))
-        middle = float(np.sqrt(np.median(late) * np.median(early)))
-        slower, faster = (late, early) if ratio > 1 else (early, late)
+        split = _Step(float(np.median(early)), float(np.median(late)))
+        middle = math.sqrt(split.late_ms * split.early_ms)
+        slower, faster = (late, early) if split.ratio > 1 else (early, late)
         apart = min(float((slower > middle).mean()), float((faster < middle).mean()))
-        if apart >= 0.75 and abs(math.log(ratio)) > abs(math.log(best)):
-            best = ratio
+        if apart >= 0.75 and abs(math.log(split.ratio)) > abs(math.log(best.ratio)):
+            best = split
     return best
 
 
@@ -415,45 +428,46 @@ def _steady(arm: ArmFacts, run: RunFacts) -> Answer:
     found = _steps(arm)
     if not found:
         return not_applicable(f"no process took {LEAST_FOR_STEP} samples")
-    told = f"later samples take {_range(found)} times as long as earlier ones"
-    stepped = [ratio for ratio in found if ratio >= (STEP if len(found) > 1 else LONE_STEP)]
+    told = f"later samples take {_range([step.ratio for step in found])} times as long as earlier ones"
+    stepped = [step for step in found if step.ratio >= (STEP if len(found) > 1 else LONE_STEP)]
     if len(stepped) < max(AGREE * len(found), min(2, len(found))):
         return passed(f"{told}, in {len(found)} processes")
     base = run.arms[0].rung.name if run.arms else ""
     # Others' yardstick is the baseline; the baseline's are all the others.
     rivals = [other for other in run.arms if (other.rung.name == base) is not (arm.rung.name == base)]
-    steps = [step for rival in rivals for step in _steps(rival)]
-    moved = [abs(math.log(step)) for step in steps]
+    steps = [step.ratio for rival in rivals for step in _steps(rival)]
+    moved = [abs(math.log(ratio)) for ratio in steps]
     # One process of a rival may have met a disturbance; where there are several, most must be steady.
     if not moved or (max(moved) if len(found) == 1 else float(np.median(moved))) > math.log(STEADY):
         return passed(f"{told}, but its rivals are not steady either: the machine was not")
-    lasting = _lasting(arm)
+    lasting = _lasting(arm, stepped)
     if lasting is not None and lasting < STEP:
         return passed(f"{told}, but the engine's clock found it {lasting:.2f} times as long as at first: a disturbance")
     if len(found) == 1 and (arm.waited_share or 0.0) >= CROWDED:
         return passed(f"{told}, but it stood in line for {arm.waited_share:.0%} of its turns; a full run would tell")
     if _cores_used(arm) > 1.25 * min(_cores_used(rival) for rival in rivals):
         return passed(f"{told}; it uses more cores than its rivals, and whoever else wants them slows it alone")
+    least = min(step.ratio for step in stepped)
     return caught(
         f"fast only while it is new: in {len(stepped)} of {len(found)} processes later samples take at least "
-        f"{min(stepped):.2f} times as long as earlier ones; those of its rivals {_range(steps)} times"
+        f"{least:.2f} times as long as earlier ones; those of its rivals {_range(steps)} times"
     )
 
 
-def _lasting(arm: ArmFacts) -> float | None:
-    """What a call takes after all samples, over the fastest tenth of them; None where the engine's clock had no turn.
+def _lasting(arm: ArmFacts, stepped: list[_Step]) -> float | None:
+    """What a call takes after all samples, over those before the steps; None where the engine's clock had no turn.
 
     The least of several stretches: a neighbour slows samples down for a while, a rung that has become slow stays so.
+    Samples before the steps may be few: a stock that lasts for one in twenty is no more of the rung's own speed.
     """
     import numpy as np  # listing the checks does not need it
 
-    if arm.samples is None or not arm.sustained:
+    if not arm.sustained:
         return None
-    first_ms = float(np.quantile(arm.samples.kept_ms, 0.1))
-    return min(each.per_call_ms for each in arm.sustained) / first_ms
+    return min(each.per_call_ms for each in arm.sustained) / float(np.median([step.early_ms for step in stepped]))
 
 
-def _steps(arm: ArmFacts) -> list[float]:
+def _steps(arm: ArmFacts) -> list[_Step]:
     return [_step(replica.times_ms) for replica in _replicas(arm) if len(replica.times_ms) >= LEAST_FOR_STEP]
 
 

@@ -17,7 +17,8 @@ import numpy.typing as npt
 import pytest
 
 from aisp.checks import registry, statistical
-from aisp.checks.registry import ArmFacts, Call, RunFacts, Site, Status
+from aisp.checks.registry import ArmFacts, Call, RunFacts, Site, Status, Sustained
+from aisp.engine.statistics import LOOKS
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Target
 from aisp.store.outcomes import State, Timing
@@ -131,6 +132,22 @@ def test_a_rung_that_slows_down_in_every_process_is_caught(
     found = ask("steady", facts, "cheat")
     assert (found.status, "fast only while it is new" in found.evidence) == (Status.CAUGHT, True)
     assert ask("steady", facts, "baseline").status is Status.PASSED
+
+
+@pytest.mark.parametrize("replicas", [look.replicas for look in LOOKS])
+@pytest.mark.parametrize("at", [12, 20, 100])
+def test_a_stock_that_is_used_up_is_caught_however_early_and_a_disturbance_that_passes_is_not(
+    target: Target, replicas: int, at: int
+) -> None:
+    taken = samples(*(stepped(300, at, 4.0, seed) for seed in range(replicas)))
+    base = arm(target, "baseline", samples(*(noisy(300, 4.0, 50 + seed) for seed in range(replicas))))
+
+    def found(per_call_ms: float) -> Finding:
+        cheat = arm(target, "cheat", taken, sustained=(Sustained(per_call_ms, 4.0, 4.0, 200),) * replicas)
+        return ask("steady", run(target, base, cheat, replicas=replicas), "cheat")
+
+    assert found(4.0).status is Status.CAUGHT
+    assert (found(1.0).status, "a disturbance" in found(1.0).evidence) == (Status.PASSED, True)
 
 
 def test_a_machine_that_slows_down_for_all_is_nobodys_cheat(target: Target) -> None:

@@ -30,6 +30,9 @@ PATIENCE_S = 200.0  # a run that is not a quick one takes 80 s on two cores, and
 TAKES_CORES = frozenset({"environment/numa_inconsistency"})
 """Cheats that take cores which their rivals were not given. With fewer than four the engine gives all there are."""
 
+FULL = frozenset({"compile/autotuning_variance", "statistical/cold_start_inclusion"})
+"""Told from one process to the next: in a quick run there is one, and what it shows may be a neighbour's doing."""
+
 
 @contextlib.asynccontextmanager
 async def engine(cores: Sequence[int] = ()) -> AsyncIterator[EngineUnderTest]:
@@ -96,12 +99,6 @@ class Told:
         found = [f for f in self.record.findings if f.arm in (rung, "") and f.status is FindingStatus.CAUGHT]
         return [f.check for f in found]
 
-    def doubts(self, *arms: str) -> list[str]:
-        """Findings against these rungs, "" for the run as a whole, as "check: status: evidence"."""
-        bad = (FindingStatus.CAUGHT, FindingStatus.SUSPECT)
-        found = [f for f in self.record.findings if f.arm in arms and f.status in bad]
-        return [f"{f.check}: {f.status.value}: {f.evidence}" for f in found]
-
     def arm(self, rung: str) -> Arm:
         """The record of one arm."""
         return next(arm for arm in self.record.arms if arm.rung == rung)
@@ -115,10 +112,11 @@ async def run(
     without: Sequence[str] = (),
     naive: bool = False,
     device: str = "auto",
-    quick: bool = True,
+    quick: bool | None = None,
 ) -> Told:
-    """One run of a fixture's twin and cheats (or of the rungs named)."""
+    """One run of a fixture's twin and cheats (or of the rungs named); quick by default where that can tell."""
     found = target(fixture)
+    quick = fixture not in FULL if quick is None else quick
     names = list(rungs) or [rung.name for rung in found.rungs if rung.role in (Role.OPTIMIZED, Role.CHEAT)]
     options = {"rungs": names, "without": list(without), "naive": naive, "device": device, "quick": quick}
     async with suited(under_test, fixture) as fit:
