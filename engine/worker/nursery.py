@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import functools
 import gc
+import importlib
 import os
 import select
 import signal
@@ -85,8 +86,10 @@ class Threads:
 
 def import_all() -> None:
     """Import what a worker imports before it is ready."""
-    with contextlib.suppress(ImportError):
-        import triton  # noqa: F401
+    here = Path("/dev/nvidiactl").exists()
+    for name in ("triton", *(("cuda.core", "cuda.bindings.driver", "cuda.bindings.nvrtc") if here else ())):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
 
     import aisp.engine.worker.arm
     import aisp.engine.worker.channel

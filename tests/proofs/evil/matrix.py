@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Scene = Callable[[Stage], Awaitable[str]]
 
-ROWS = 79
+ROWS = 82
 
 
 @dataclass(frozen=True)
