@@ -299,7 +299,7 @@ class World:
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
                 words = process.cmdline()
-                forked = process.name() == WORKER_NAME.decode() and words[-1] == str(self.pid)  # its nursery's words
+                forked = process.name() == WORKER_NAME.decode() and words[-1:] == [str(self.pid)]  # its nursery's words
                 started = bool(WORKERS & set(words)) and words[-2] == str(self.pid)  # PLACE is the last word
                 if (forked or started) and process.status() != psutil.STATUS_ZOMBIE:
                     found.append((process.create_time(), process.pid, process))
