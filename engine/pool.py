@@ -262,7 +262,7 @@ class Pool:
         if self._closed or self._measuring or self._forbidden:
             return
         self._drop_dead()
-        wanted = self._expected if self._serving else max(self.target, self._expected)
+        wanted = self._sought
         compilers = sum(child.compiler for child in self._idle) + sum(self._coming.values())
         for _ in range(wanted - len(self._idle) - len(self._coming)):
             compiler = compilers < self._expected_compilers
@@ -270,7 +270,15 @@ class Pool:
             task = asyncio.get_running_loop().create_task(self._make(interpret=self.interpret, compiler=compiler))
             self._coming[task] = compiler
             task.add_done_callback(self._arrived)
-        while len(self._idle) > wanted and not self._serving:
+        self._trim()
+
+    @property
+    def _sought(self) -> int:
+        return self._expected if self._serving else max(self.target, self._expected)
+
+    def _trim(self) -> None:
+        """End standbys that are too many, unless a run takes what there is."""
+        while len(self._idle) > self._sought and not self._serving:
             self._begin(self._end(self._idle.pop()), self._ending)
 
     def _drop_dead(self) -> None:
@@ -291,8 +299,12 @@ class Pool:
 
     def _arrived(self, task: _Coming) -> None:
         """Let a process that was made stand by, unless somebody waits for it or nobody wants it any more."""
-        if self._coming.pop(task, None) is not None:
-            self._begin(self._look_after(task), self._starting)
+        if self._coming.pop(task, None) is None or task.cancelled():
+            return
+        if task.exception() is None:
+            self._idle.append(task.result())
+            self._trim()  # fewer may be wanted than when it was asked for
+        self._begin(self._look_after(task), self._starting)
 
     def _drop_coming(self) -> None:
         for task in self._coming:
@@ -309,7 +321,6 @@ class Pool:
         child: Child | None = None
         try:
             child = task.result()
-            self._idle.append(child)
             await spawner.until_ready(child)
             self._failed_starts = 0
         except (ChildGoneError, ChildTimeoutError) as error:

@@ -260,6 +260,27 @@ async def test_one_that_was_being_started_meanwhile_is_not_used_either(
     await pool.close()
 
 
+async def test_one_that_nobody_wants_any_more_when_it_comes_is_ended(
+    nursery: Nursery, roomy: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = asyncio.Event()
+
+    async def slow(*, interpret: bool, compiler: bool = False) -> Child:
+        await go_on.wait()
+        return await nursery.spawn(interpret=interpret, compiler=compiler)
+
+    roomy.keep(1)
+    await roomy.settled()
+    monkeypatch.setattr(spawner, "spawn", slow)
+    roomy.expect(3)
+    await asyncio.sleep(0)
+    roomy.expect(0)
+    go_on.set()
+    await roomy.settled()
+    await eventually(lambda: len(nursery.made) == 3 and roomy.warm == 1, "as many as are kept")
+    await eventually(lambda: sum(child.alive for child in nursery.made) == 1, "the others have ended")
+
+
 async def test_none_is_started_or_handed_out_while_it_is_forbidden(nursery: Nursery) -> None:
     pool = Pool(interpret=False)
     pool.keep(1)
