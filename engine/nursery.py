@@ -104,15 +104,21 @@ class Nursery:
         self.pid = self._process.pid
         self.ready = False  # whether it has answered yet
         self.compiler = False  # whether it has imported torch's compiler
+        self._importing = 0  # requests to import it that are not answered: others wait behind them
         self._limit_s = limit_s
 
     async def import_compiler(self) -> None:
         """Have it import torch's compiler, for whatever it forks from then on. Raises NurseryError."""
-        if not self.compiler:
+        if self.compiler:
+            return
+        self._importing += 1
+        try:
             async with self._asked([COMPILER], (), self._limit_s) as (said, _):
                 if said != DONE:
                     raise NurseryError(said)
-            self.compiler = True
+        finally:
+            self._importing -= 1
+        self.compiler = True
 
     async def fork(self, place: Place, channel: socket.socket, born: Callable[[int], None]) -> Forked:
         """A worker for this place that talks over this socket.
@@ -150,7 +156,7 @@ class Nursery:
     async def _asked(self, words: Iterable[str], files: Iterable[int], limit_s: float):  # type: ignore[no-untyped-def]
         """What it says to this, and the line on which it said so. Raises NurseryError."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        limit_s = limit_s if self.ready else max(limit_s, self._limit_s)
+        limit_s = limit_s if self.ready and not self._importing else self._limit_s
         with ours, theirs:
             ours.setblocking(False)
             try:

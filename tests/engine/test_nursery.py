@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator, Callable
@@ -182,6 +183,21 @@ async def test_the_compiler_is_imported_once_and_each_kind_has_a_nursery_of_its_
             assert len(nurseries()) == 2
     pool.keep(0)
     assert nurseries() == [], "nobody is there who would wait"
+
+
+async def test_a_fork_waits_for_the_compiler_that_somebody_else_has_imported(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with taken(pool):
+        pass
+    (nursing,) = nurseries()
+    monkeypatch.setattr(nursery, "FORK_LIMIT_S", 1.0)  # the import takes longer
+    compiling = asyncio.create_task(pool.take(interpret=False, compiler=True))
+    await asyncio.sleep(0.1)
+    async with taken(pool) as other:
+        assert forked(other)
+    await (await compiling).end(gently=False)
+    assert nurseries() == [nursing]
 
 
 async def test_who_stops_waiting_for_a_fork_leaves_no_process(pool: Pool) -> None:
