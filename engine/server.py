@@ -656,6 +656,8 @@ class Engine:
     def _drop(self, job: AnyJob) -> None:
         if job in self._queue:
             self._queue.remove(job)
+        if not self._runs:
+            self._pool.expect(0)  # the one before may have expected processes for this one, which was cancelled
 
     def _uuids(self, *, every: bool = False) -> list[str]:
         """UUIDs of the GPU that runs are placed on, or of every GPU, where the driver tells them."""

@@ -118,6 +118,7 @@ async def test_cancel_all_ends_what_runs_and_what_waits(shared: EngineUnderTest,
         for run_id in planned:
             assert (await shared.result(stream, run_id)).record.state is State.CANCELLED
         assert (await stream.connection.status()).queue == []
+    await shared.steady()  # what the first run had made for the second stands by no longer
 
 
 async def test_cancel_of_an_unknown_run_says_so(shared: EngineUnderTest) -> None:
