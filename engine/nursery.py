@@ -16,10 +16,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import signal
 import socket
 import subprocess
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import IO
 
 from aisp.engine import paths, start
@@ -31,10 +30,9 @@ WORDS_BYTES = 1 << 16
 FORK, COMPILER, DONE = "fork", "compiler", "done"
 NOTED = b"noted"
 
-ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1"}  # of a nursery: it must have one thread whenever it forks
-
-
 SWITCH = "AISP_FORK"
+
+ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1"}  # of a nursery: it must have one thread whenever it forks
 
 
 def wanted() -> bool:
@@ -58,17 +56,6 @@ class Forked:
         if self._code is None:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             self._code = os.waitstatus_to_exitcode(status) if pid else None
-        return self._code
-
-    def kill(self) -> None:
-        """kill -9."""
-        if self.poll() is None:
-            os.kill(self.pid, signal.SIGKILL)
-
-    def wait(self) -> int:
-        """Its exit status, when it has ended."""
-        if self._code is None:
-            self._code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         return self._code
 
 
@@ -153,7 +140,9 @@ class Nursery:
         self._process.wait()  # it is killed: a millisecond
 
     @contextlib.asynccontextmanager
-    async def _asked(self, words: Iterable[str], files: Iterable[int], limit_s: float):  # type: ignore[no-untyped-def]
+    async def _asked(
+        self, words: Iterable[str], files: Iterable[int], limit_s: float
+    ) -> AsyncIterator[tuple[str, socket.socket]]:
         """What it says to this, and the line on which it said so. Raises NurseryError."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         limit_s = limit_s if self.ready and not self._importing else self._limit_s
@@ -161,7 +150,7 @@ class Nursery:
             ours.setblocking(False)
             try:
                 async with asyncio.timeout(limit_s):
-                    await self._send("\0".join(words).encode(), [theirs.fileno(), *files])
+                    await send_files(self._line, "\0".join(words).encode(), [theirs.fileno(), *files])
                     theirs.close()  # so that we hear when nobody will answer
                     said = await asyncio.get_running_loop().sock_recv(ours, WORDS_BYTES)
             except TimeoutError:
@@ -173,18 +162,20 @@ class Nursery:
             self.ready = True
             yield said.decode(errors="replace"), ours
 
-    async def _send(self, words: bytes, files: list[int]) -> None:
-        while True:
-            with contextlib.suppress(BlockingIOError):
-                socket.send_fds(self._line, [words], files)
-                return
-            await asyncio.sleep(FULL_LINE_S)
-
     def _end(self) -> str:
         code = self._process.poll()
         if code is None:
             return "it closed the line"
         return f"it ended with {f'signal {-code}' if code < 0 else f'status {code}'}"
+
+
+async def send_files(line: socket.socket, data: bytes, files: Sequence[int]) -> int:
+    """Send descriptors with as much of the data as the line takes at once. Returns how many bytes that was."""
+    while True:
+        try:
+            return socket.send_fds(line, [data], files)
+        except BlockingIOError:
+            await asyncio.sleep(FULL_LINE_S)
 
 
 def _pipe(kept: contextlib.ExitStack, given: contextlib.ExitStack) -> tuple[IO[bytes], IO[bytes]]:

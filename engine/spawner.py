@@ -20,12 +20,12 @@ import socket
 import subprocess
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from aisp.engine import arena, paths, start, workplaces
 from aisp.engine.confinement import Place
-from aisp.engine.nursery import Forked, Nursery
+from aisp.engine.nursery import Forked, Nursery, send_files
 from aisp.engine.protocol import jobs, reports
 from aisp.engine.protocol.framing import (
     JOBS,
@@ -51,7 +51,6 @@ READY_LIMIT_S = paths.positive_setting("AISP_READY_LIMIT_S", 120.0)  # for what 
 TERM_PATIENCE_S = 2.0
 KILL_PATIENCE_S = 5.0
 COLLECT_S = 0.05
-FULL_LINE_S = 0.001
 COLLECT_PATIENCE_S = 0.5
 
 # The threads of NumPy's OpenBLAS spin for 2^28 cycles after a call, 0.1 s of a whole core, while rivals are measured.
@@ -215,19 +214,11 @@ class Child:
         try:
             if names:
                 await self._writer.drain()
-                frame = frame[await self._send_files(frame, [arena.descriptor(name) for name in names]) :]
+                frame = frame[await send_files(self._line, frame, [arena.descriptor(name) for name in names]) :]
             self._writer.write(frame)
             await self._writer.drain()
         except OSError as error:
             raise (self.limit or ChildGoneError(str(error))) from None
-
-    async def _send_files(self, frame: bytes, files: Sequence[int]) -> int:
-        """Send descriptors with as much of the frame as the line takes at once. Returns how much that was."""
-        while True:
-            try:
-                return socket.send_fds(self._line, [frame], files)
-            except BlockingIOError:
-                await asyncio.sleep(FULL_LINE_S)
 
     async def receive(self, patience_s: float) -> reports.AnyReport:
         """The next report.

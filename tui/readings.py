@@ -195,6 +195,11 @@ def _verdict(run: RunView, ascii: bool, *, with_note: bool) -> Text:
     return text
 
 
+def _flags(run: RunView) -> list[str]:
+    """Its flags but those that its title tells."""
+    return [flag for flag in run.record.flags if flag not in ("quick", SUPERSEDED)]
+
+
 def note_row(run: RunView) -> Text:
     """What must not be overlooked: missing events, discarded samples, flags; empty where there is nothing."""
     parts = [gap_sentence(first, last) for first, last in run.gaps[-2:]]
@@ -202,7 +207,7 @@ def note_row(run: RunView) -> Text:
         count = sum(drawn.discarded[code] for drawn in run.drawn.values())
         if count:
             parts.append(f"{count} samples discarded: {word}")
-    flags = [flag for flag in run.record.flags if flag not in ("quick", SUPERSEDED)]
+    flags = _flags(run)
     if flags:
         parts.append("flags: " + ", ".join(flags))
     suspects = sorted({found.check for found in run.found(FindingStatus.SUSPECT)})
@@ -654,7 +659,7 @@ def sample_lines(run: RunView, ascii: bool, chosen: str | None = None) -> list[s
         count = sum(drawn.discarded[code] for drawn in run.drawn.values())
         if count:
             lines.append(f"{plain.count(count)} samples of the run were set aside: {word}")
-    flags = [flag for flag in run.record.flags if flag not in ("quick", SUPERSEDED)]
+    flags = _flags(run)
     if flags:
         lines.append("flags: " + ", ".join(flags))
     while lines and not lines[-1]:

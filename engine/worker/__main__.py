@@ -35,14 +35,19 @@ PR_SET_CHILD_SUBREAPER = 36
 LEAST_CORES = 4  # from which on the first is left to the engine
 
 
+def die_with(engine_pid: int) -> None:
+    """Have the kernel end this process when its parent, the engine, ends."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != engine_pid:
+        os._exit(3)  # the engine was gone before the tie was made
+
+
 def tie_to(engine_pid: int) -> None:
     """Die with the engine, and die first when memory runs out; orphans of ours stay below us, so that whoever counts
     what this process started finds all of it.
     """
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    die_with(engine_pid)
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    if os.getppid() != engine_pid:
-        os._exit(3)  # the engine was gone before the tie was made
     try:
         Path("/proc/self/oom_score_adj").write_text("800")
     except OSError:

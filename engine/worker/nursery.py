@@ -24,12 +24,11 @@ from typing import TYPE_CHECKING, NoReturn
 
 from aisp.engine.confinement import Place
 from aisp.engine.nursery import COMPILER, DONE, ENVIRONMENT, NOTED, WORDS_BYTES
-from aisp.engine.worker.__main__ import import_compiler, live, settle_on_cores
+from aisp.engine.worker.__main__ import die_with, import_compiler, live, settle_on_cores
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
 
-PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
 PR_SET_NAME = 15
 NURSERY_NAME, WORKER_NAME = b"aisp-nursery", b"aisp-worker"  # in /proc/PID/comm, whose limit is 15 bytes
@@ -52,7 +51,6 @@ class Availability:
 
     @functools.cache  # noqa: B019  there is one of these
     def _answer(self) -> bool:
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         pid = os.fork()
         if not pid:
             os._exit(int(self._really()))
@@ -215,9 +213,7 @@ def leave(status: object) -> NoReturn:
 def main() -> int:
     """Import, then fork."""
     line, engine_pid = socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2])
-    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != engine_pid:
-        return 3  # the engine was gone before the tie was made
+    die_with(engine_pid)
     _prctl(PR_SET_NAME, NURSERY_NAME, 0, 0, 0)
     _prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     settle_on_cores()

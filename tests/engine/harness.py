@@ -36,6 +36,13 @@ PATIENCE_S = 150.0  # for what takes seconds on a machine that has nothing else 
 LOOKED_AFTER_S = 10.0  # what has reported its end stays in the queue while the engine looks at what is installed
 WARM = 3
 NURSERY = NURSERY_NAME.decode()
+
+
+def nurseries(engine: psutil.Process) -> list[psutil.Process]:
+    """Those of an engine, or of a process that is in its place."""
+    return [process for process in engine.children() if process.name() == NURSERY]
+
+
 OUTPUT_LIMIT_BYTES = 256 << 20
 LIMITS = {
     "AISP_COMPILE_LIMIT_S": "30",

@@ -15,7 +15,7 @@ from aisp.engine import client, nursery, spawner
 from aisp.engine.pool import Pool
 from aisp.engine.spawner import Child
 from aisp.store.outcomes import State
-from tests.engine.harness import NURSERY, EngineUnderTest
+from tests.engine.harness import EngineUnderTest, nurseries
 from tests.engine.started import SITE
 from tests.proofs.evil import corpus
 from tests.proofs.evil.stage import eventually
@@ -41,8 +41,9 @@ def ignored_signals(process: psutil.Process) -> str:
     return line
 
 
-def nurseries() -> list[psutil.Process]:
-    return [process for process in psutil.Process().children() if process.name() == NURSERY]
+def ours() -> list[psutil.Process]:
+    """Nurseries of this process, which is in the engine's place."""
+    return nurseries(psutil.Process())
 
 
 @contextlib.asynccontextmanager
@@ -86,7 +87,7 @@ async def test_a_nursery_has_one_thread_and_nothing_of_the_engines_and_cannot_be
     shared: EngineUnderTest,
 ) -> None:
     await shared.steady()
-    (nursery,) = [process for process in shared.ps.children() if process.name() == NURSERY]
+    (nursery,) = nurseries(shared.ps)
     assert nursery.num_threads() == 1
     assert nursery.cwd() == "/"
     assert [(file.fd, Path(file.path).name) for file in nursery.open_files()] == [(2, "engine.log")]
@@ -122,13 +123,13 @@ async def test_a_rung_cannot_tell_a_fork_from_a_started_process_but_by_its_seeds
     drawn = [word for lines in said for line in lines if line.startswith("DRAWN") for word in line.split()[1:]]
     assert len(set(drawn)) == len(drawn) == 6
     with starting.use():
-        assert not [process for process in starting.ps.children() if process.name() == NURSERY]
+        assert not nurseries(starting.ps)
 
 
 async def test_a_nursery_that_was_killed_is_replaced_and_what_it_forked_lives_on(pool: Pool) -> None:
     async with taken(pool) as first:
         assert forked(first)
-        nurseries()[0].kill()
+        ours()[0].kill()
         async with taken(pool) as second:
             assert forked(second) and first.alive
     assert pool.not_forked == ""
@@ -138,7 +139,7 @@ async def test_a_nursery_that_gives_no_answer_is_replaced(pool: Pool, monkeypatc
     async with taken(pool) as first:
         assert forked(first)
     monkeypatch.setattr(nursery, "FORK_LIMIT_S", 0.2)
-    (stopped,) = nurseries()
+    (stopped,) = ours()
     stopped.suspend()
     async with taken(pool) as second:
         assert forked(second) and not stopped.is_running()
@@ -161,7 +162,7 @@ async def test_where_two_nurseries_in_a_row_can_open_no_file_workers_are_started
     async with taken(pool) as first:
         assert not forked(first)
     assert pool.not_forked == "it can open no more files"
-    assert nurseries() == []
+    assert ours() == []
     async with taken(pool) as second:
         assert not forked(second)
     pool.renew()
@@ -180,9 +181,9 @@ async def test_the_compiler_is_imported_once_and_each_kind_has_a_nursery_of_its_
             }
             assert list(kinds.values()) == [False, False, True]
             assert all(forked(child) for child in (plain, first, second, interpreting))
-            assert len(nurseries()) == 2
+            assert len(ours()) == 2
     pool.keep(0)
-    assert nurseries() == [], "nobody is there who would wait"
+    assert ours() == [], "nobody is there who would wait"
 
 
 async def test_a_fork_waits_for_the_compiler_that_somebody_else_has_imported(
@@ -190,20 +191,20 @@ async def test_a_fork_waits_for_the_compiler_that_somebody_else_has_imported(
 ) -> None:
     async with taken(pool):
         pass
-    (nursing,) = nurseries()
+    (nursing,) = ours()
     monkeypatch.setattr(nursery, "FORK_LIMIT_S", 1.0)  # the import takes longer
     compiling = asyncio.create_task(pool.take(interpret=False, compiler=True))
     await asyncio.sleep(0.1)
     async with taken(pool) as other:
         assert forked(other)
     await (await compiling).end(gently=False)
-    assert nurseries() == [nursing]
+    assert ours() == [nursing]
 
 
 async def test_who_stops_waiting_for_a_fork_leaves_no_process(pool: Pool) -> None:
     async with taken(pool):
         pass
-    (nursing,) = nurseries()
+    (nursing,) = ours()
     for _ in range(20):
         pool.expect(3)
         pool._drop_coming()

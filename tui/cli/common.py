@@ -42,6 +42,11 @@ def again_option(function: Function) -> Function:
     return click.option("--again", is_flag=True, help=told)(function)
 
 
+def started(why: str) -> str:
+    """That an engine starts its workers, and why it cannot fork them."""
+    return clean_line(f"workers are started, which takes seconds, and not forked: {why}")
+
+
 def joined(what: str, job: str) -> None:
     """Say that what was asked for is on its way already."""
     note(f"aisp: {clean_line(what)}: already queued: following it ({job}); --again queues one more")

@@ -136,7 +136,7 @@ def status_lines(head: dict[str, Any], answer: Status | None) -> list[str]:
     if answer.starting:
         lines.append(clean_line(f"starting: {answer.starting}"))
     if answer.not_forked:
-        lines.append(clean_line(f"workers are started, which takes seconds, and not forked: {answer.not_forked}"))
+        lines.append(common.started(answer.not_forked))
     if answer.store_note:
         lines.append(clean_line(answer.store_note))
     lines.append(

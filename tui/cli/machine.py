@@ -26,7 +26,7 @@ from typing import Any
 
 from aisp.engine import confinement, filesystem, lock, paths
 from aisp.tui import plain
-from aisp.tui.cli import imports, limits
+from aisp.tui.cli import common, imports, limits
 from aisp.tui.cli.facts import COMMAND_PATIENCE_S, Check, Facts, check
 from aisp.tui.cli.facts import run as _run
 
@@ -419,8 +419,11 @@ def _engine() -> dict[str, Any]:
     if build != build_id():
         return {"value": f"pid {pid} is build {build}, this program {build_id()}", "fix": restart, "warning": True}
     if not_forked:
-        value = f"pid {pid}: workers are started, which takes seconds, and not forked: {not_forked}"
-        return {"value": value, "fix": "aisp engine stop --when-idle, with AISP_FORK unset", "warning": True}
+        return {
+            "value": f"pid {pid}: {common.started(not_forked)}",
+            "fix": "aisp engine stop --when-idle, with AISP_FORK unset",
+            "warning": True,
+        }
     return {"value": f"pid {pid}, build {build}{starting and f', starting: {starting}'}"}
 
 

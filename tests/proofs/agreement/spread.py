@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +19,11 @@ from aisp.engine.nursery import SWITCH
 from aisp.kernels import catalog
 from aisp.kernels.catalog.model import Role, Target
 from aisp.store.reader import History
+from tests.proofs.agreement.aa import part_of
 from tests.proofs.agreement.common import Document, bench_run, engine_home, log, parser, run_program
 
 REPLICAS = 10
 RESERVE_S = 20.0
-WAYS = {"forked": "1", "started": "0"}
 
 
 def chosen(count: int, device: str) -> list[Target]:
@@ -55,17 +55,15 @@ def take(targets: Sequence[Target], *, device: str, budget_s: float) -> Document
     rows: list[Document] = []
     longest_s = 0.0
     with engine_home() as (one, forking), engine_home() as (other, starting):
-        homes: Mapping[str, tuple[Path, Mapping[str, str]]] = {"forked": (one, forking), "started": (other, starting)}
+        ways = {"forked": (one, forking | {SWITCH: "1"}), "started": (other, starting | {SWITCH: "0"})}
         for target in targets:
             began = time.monotonic()
             if budget_s - (began - start) - RESERVE_S < longest_s:
                 break
             row: Document = {"target": target.id}
-            for way, (home, environ) in homes.items():
+            for way, (home, environ) in ways.items():
                 words = ("--targets", target.id, "--rungs", "baseline", "--device", device, "--quick")
-                told, took_s, problem = bench_run(
-                    {**environ, SWITCH: WAYS[way]}, *words, "--replicas", str(REPLICAS), limit_s=180.0
-                )
+                told, took_s, problem = bench_run(environ, *words, "--replicas", str(REPLICAS), limit_s=180.0)
                 good = told and told[0]["status"] == "ok"
                 row[way] = {
                     "took_s": took_s,
@@ -82,10 +80,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """See the module."""
     made = parser("spread", "Replicas in forked and in started processes.", budget_s=560)
     made.add_argument("--lessons", type=int, default=20, metavar="N", help="how many (20)")
-    made.add_argument("--part", default="1/1", metavar="K/N", help="every Nth of them only, from the Kth")
+    made.add_argument(
+        "--part", type=part_of, default=(1, 1), metavar="K/N", help="every Nth of them only, from the Kth"
+    )
     made.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     given = made.parse_args(arguments)
-    number, count = map(int, given.part.split("/"))
+    number, count = given.part
 
     def measure() -> tuple[Document, str, str]:
         from tests.proofs.agreement import report

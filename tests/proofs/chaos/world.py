@@ -27,7 +27,7 @@ from aisp.engine.protocol import events, requests
 from aisp.engine.worker.nursery import WORKER_NAME
 from aisp.store import upkeep
 from tests.engine import started
-from tests.engine.harness import NURSERY, EngineUnderTest
+from tests.engine.harness import EngineUnderTest, nurseries
 from tests.proofs.chaos.ledger import Ledger
 from tests.proofs.evil import corpus
 from tests.proofs.evil.scenes.stores import limit_files
@@ -309,7 +309,7 @@ class World:
         """Nurseries of the engine that we know."""
         found = []
         with contextlib.suppress(psutil.Error):
-            found = [child for child in psutil.Process(self.pid).children() if child.name() == NURSERY]
+            found = nurseries(psutil.Process(self.pid))
         return found
 
     async def until(self, holds: Callable[[], bool], what: str) -> None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-import psutil
-
 from aisp.engine import confinement
 from aisp.store.outcomes import State
-from tests.engine.harness import NURSERY, EngineUnderTest
+from tests.engine.harness import NURSERY, nurseries
 from tests.proofs.evil import corpus
 from tests.proofs.evil.corpus import Row
 from tests.proofs.evil.matrix import fault
@@ -32,11 +30,6 @@ KILLS = Row(
 )
 
 
-def nurseries(engine: EngineUnderTest) -> list[psutil.Process]:
-    """Those of an engine."""
-    return [process for process in engine.ps.children() if process.name() == NURSERY]
-
-
 @fault(
     80,
     "a nursery is killed while a run is under way",
@@ -47,14 +40,14 @@ async def killed_nursery(stage: Stage) -> str:
     engine = await stage.started()
     root = stage.target("killed", SLOW)
     running = asyncio.create_task(engine.run(root, "mine:killed"))
-    await eventually(lambda: bool(nurseries(engine)), "there is a nursery")
-    (first,) = nurseries(engine)
+    await eventually(lambda: bool(nurseries(engine.ps)), "there is a nursery")
+    (first,) = nurseries(engine.ps)
     first.kill()
     result = await running
     assert_timed(result, "baseline")
     assert_timed(result, SLOW.rung)
     await engine.steady()
-    (second,) = nurseries(engine)
+    (second,) = nurseries(engine.ps)
     assert second.pid != first.pid
     assert all(worker.name() == "aisp-worker" for worker in engine.workers())
     return f"the run ended {result.record.state}; another nursery forked {len(engine.workers())} standbys"
@@ -71,13 +64,13 @@ async def stopped_nursery(stage: Stage) -> str:
     root = stage.target("stopped")
     await engine.run(root, "mine:stopped")
     await engine.steady()
-    (first,) = nurseries(engine)
+    (first,) = nurseries(engine.ps)
     first.suspend()
     result = await engine.run(root, "mine:stopped", rungs=["baseline", "optimized"])
     assert_timed(result, "baseline")
     assert_timed(result, "optimized")
     await engine.steady()
-    (second,) = nurseries(engine)
+    (second,) = nurseries(engine.ps)
     assert second.pid != first.pid and not first.is_running()
     return f"the run ended {result.record.state}; the stopped nursery was ended, and another forked the standbys"
 
@@ -91,12 +84,12 @@ async def stopped_nursery(stage: Stage) -> str:
 async def murdered_nursery(stage: Stage) -> str:
     engine = await stage.started()
     await engine.run(stage.target("peaceful"), "mine:peaceful")
-    (first,) = nurseries(engine)
+    (first,) = nurseries(engine.ps)
     result = await engine.run(stage.target("murder", KILLS), "mine:murder")
     assert_timed(result, "baseline")
     assert_timed(result, "optimized")
     await engine.steady()
-    (second,) = nurseries(engine)
+    (second,) = nurseries(engine.ps)
     killed = "KILLED" in result.printed(KILLS.rung)
     assert killed is (confinement.abi() < confinement.ABI_SCOPES) is (second.pid != first.pid)
     return "its signal reached the nursery, and another took its place" if killed else "it was refused: EPERM"
