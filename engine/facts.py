@@ -16,7 +16,7 @@ from aisp.store.samples import Samples, Telemetry, frozen
 from aisp.store.text import clean_line
 
 if TYPE_CHECKING:
-    from aisp.engine.runs import Plan
+    from aisp.engine.plan import Plan
 
 
 def sensed(report: reports.Inspected, ranks: int) -> list[registry.Sensed]:

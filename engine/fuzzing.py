@@ -28,7 +28,7 @@ from aisp.engine.arena import Arena
 from aisp.engine.arms import ArmEnd, ask
 from aisp.engine.caches import RunCaches
 from aisp.engine.protocol import events, jobs, reports
-from aisp.engine.runs import Services
+from aisp.engine.services import Services
 from aisp.engine.spawner import Child, ChildGoneError, ChildTimeoutError
 from aisp.kernels.catalog.model import Kind, Rung, Target
 from aisp.store.errors import StoreError

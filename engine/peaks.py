@@ -29,7 +29,7 @@ from aisp.store.results.speed_of_light import CEILINGS
 from aisp.store.text import clean_line
 
 if TYPE_CHECKING:
-    from aisp.engine.runs import Services
+    from aisp.engine.services import Services
 
 log = logging.getLogger("aisp.peaks")
 

@@ -16,8 +16,8 @@ from aisp.checks import registry
 from aisp.checks.oracle.schema import CYCLE, MOST_ELEMENTS_HOST, Strategy
 from aisp.engine import contention, corpus
 from aisp.engine.fuzzing import FuzzPlan
+from aisp.engine.plan import HELD_OUT, Plan, new_seed
 from aisp.engine.protocol import events, requests
-from aisp.engine.runs import HELD_OUT, Plan, new_seed
 from aisp.engine.telemetry import Nvml
 from aisp.engine.turns import StopRule
 from aisp.kernels import catalog

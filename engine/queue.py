@@ -17,8 +17,10 @@ import msgspec
 
 from aisp.engine import peaks
 from aisp.engine.fuzzing import Fuzzing, FuzzPlan, unstarted
+from aisp.engine.plan import Plan
 from aisp.engine.protocol import events
-from aisp.engine.runs import Execution, Plan, Services
+from aisp.engine.runs import Execution
+from aisp.engine.services import Services
 from aisp.store.outcomes import State, Trigger
 from aisp.store.record import SUPERSEDED
 from aisp.store.text import clean_line

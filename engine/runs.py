@@ -16,9 +16,8 @@ import random
 import shutil
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -33,25 +32,24 @@ from aisp.engine import (
     environment,
     facts,
     gate,
-    paths,
     silence,
     snapshots,
     statistics,
     verdicts,
 )
 from aisp.engine.arena import Arena
-from aisp.engine.arms import TWIN_SUFFIX, Arm, ArmEnd, Limits, ask, check_done, tail
-from aisp.engine.caches import Caches, RunCaches
+from aisp.engine.arms import TWIN_SUFFIX, Arm, ArmEnd, ask, check_done, tail
+from aisp.engine.caches import RunCaches
 from aisp.engine.gate import Gate
-from aisp.engine.gpus import GpuOwnership, WallClock, conditions, neighbours
-from aisp.engine.pool import Pool
+from aisp.engine.gpus import WallClock, conditions, neighbours
+from aisp.engine.plan import Plan
 from aisp.engine.protocol import events, jobs, reports
 from aisp.engine.ranks import Process, Ranks
+from aisp.engine.services import Services
 from aisp.engine.spawner import Child, ChildGoneError, ChildTimeoutError
-from aisp.engine.telemetry import Nvml, Readings, Sampler
-from aisp.engine.turns import ArmFailure, StopRule, Turns
-from aisp.kernels import catalog
-from aisp.kernels.catalog.model import Case, Flag, Kind, Role, Rung, Target
+from aisp.engine.telemetry import Readings, Sampler
+from aisp.engine.turns import ArmFailure, Turns
+from aisp.kernels.catalog.model import Case, Flag, Kind, Role, Rung
 from aisp.kernels.catalog.sources import SUFFIXES
 from aisp.store import record as records
 from aisp.store.outcomes import Correctness, FindingStatus, State, Validity, Verdict
@@ -60,12 +58,10 @@ from aisp.store.samples import Samples, Telemetry, frozen
 from aisp.store.text import clean, clean_line
 
 if TYPE_CHECKING:
-    from aisp.store.writer import Store
+    pass
 
 log = logging.getLogger("aisp.runs")
-T = TypeVar("T")
 
-HELD_OUT = "surprise"  # Plan.held_out's name in manifests that are stored
 OUTPUT_LINES_PER_EVENT = 200
 DRAIN_S = 0.1
 NAIVE_PATIENCE_S = 60.0
@@ -81,92 +77,6 @@ _WHEN = {
     "output.fresh_values": " on values that it had never seen",
     "output.moved_buffers": " on the same values in other buffers",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Everything that is decided before a run starts."""
-
-    record: records.Run  # state planned
-    target: Target
-    case: Case
-    rungs: tuple[Rung, ...]  # in the order of arms, the baseline first
-    rule: StopRule
-    files: dict[str, bytes]
-    problem: str = ""  # why it cannot run here ("needs sm_90")
-    obstacles: Mapping[str, str] = field(default_factory=dict)  # by rung: why that rung cannot run here
-    without: frozenset[str] = frozenset()  # checks that are left out on request
-    naive: bool = False  # ask what the naive harness would say
-    held_out: int = 1 << 32  # number of the first held-out set; no worker knows it before
-
-    @property
-    def id(self) -> str:
-        """The run's."""
-        return self.record.id
-
-    @property
-    def device(self) -> str:
-        """ "cuda" or "cpu"."""
-        return self.record.device
-
-    @property
-    def seed(self) -> int:
-        """The master seed, from which all inputs are drawn."""
-        assert self.record.seed is not None
-        return self.record.seed
-
-    @property
-    def sought(self) -> tuple[object, ...]:
-        """What two runs have alike that are the same job: all that was decided, but what was drawn and who asked."""
-        run = self.record
-        told = {name: value for name, value in run.manifest.items() if name != HELD_OUT}
-        return run.target, run.folder, run.device, run.case, run.quick, run.snapshot, told, self.naive
-
-    def source(self, rung: Rung) -> bytes:
-        """The rung's own file."""
-        return self.files.get(f"{rung.name}.py", b"")
-
-    def compiles(self, rung: Rung) -> bool:
-        """Whether the rung uses torch's compiler."""
-        return catalog.compiles(self.source(rung))
-
-
-class StoreCall(Protocol):
-    """Lets the one writer of the store do some work, off the loop; what the work returns."""
-
-    async def __call__(self, work: Callable[[Store], T], /) -> T: ...
-
-
-@dataclass(slots=True)
-class Services:
-    """What a run needs of the engine."""
-
-    publish: Callable[[events.Event], None]
-    store: StoreCall
-    pool: Pool
-    nvml: Nvml
-    snapshots_dir: Path
-    limits: Limits = field(default_factory=Limits.from_environment)
-    gpu: int = 0  # index of the GPU that runs are placed on
-    on_lost_gpu: Callable[[str], None] = lambda reason: None
-    ownership: GpuOwnership = field(init=False)  # of that GPU
-    refuse_contended: bool = os.environ.get("AISP_REFUSE_CONTENDED", "") not in ("", "0")
-    peak: records.Peak | None = None  # the newest ceilings of that GPU
-    # How many processes the next run in the queue will take, and how many of them use torch's compiler.
-    next_processes: Callable[[], tuple[int, int]] = lambda: (0, 0)
-    # What has become of the installation since the run began; to be asked when none of its processes is left.
-    look_after: Callable[[str], Awaitable[Mapping[str, Any]]] | None = None
-    caches: Caches = field(default_factory=lambda: Caches(paths.compiled_dir(), paths.cache_links_dir()))
-
-    def __post_init__(self) -> None:
-        self.ownership = GpuOwnership(self.nvml, self.gpu)
-
-    async def look_at_gpu(self) -> str:
-        """Wait until the GPU is as it was before its last use. Returns why it is set aside, or ""."""
-        pending = await self.ownership.settled()
-        if pending:
-            self.on_lost_gpu(pending)
-        return f"the GPU is set aside: {pending}" if pending else ""
 
 
 class Execution:
@@ -1214,8 +1124,3 @@ async def _all(*work: Awaitable[None]) -> None:
     for result in await asyncio.gather(*work, return_exceptions=True):
         if isinstance(result, BaseException):
             raise result
-
-
-def new_seed() -> int:
-    """A master seed that no lesson can foresee."""
-    return int.from_bytes(os.urandom(8), "little") >> 1

@@ -50,12 +50,13 @@ from aisp.engine.journal import ClientGoneError, Journal, Outbox
 from aisp.engine.lease import leased
 from aisp.engine.lock import Lock, LockGoneError
 from aisp.engine.logfile import LogFile
+from aisp.engine.plan import Plan
 from aisp.engine.planning import Hardware, PlanError
 from aisp.engine.pool import Pool
 from aisp.engine.protocol import PROTOCOL, events, requests
 from aisp.engine.protocol.framing import MAX_REQUEST_BYTES, Decoder, Encoder, FrameError
 from aisp.engine.queue import AnyJob, AnyPlan, FuzzJob, PeakJob, PeakPlan, RunJob
-from aisp.engine.runs import Plan, Services, StoreCall
+from aisp.engine.services import Services, StoreCall
 from aisp.engine.telemetry import Nvml
 from aisp.engine.watch import Announce, Watch
 from aisp.kernels import catalog

@@ -826,7 +826,7 @@ def test_no_setting_of_ours_reaches_a_process_with_a_kernel_nor_comes_back_from_
 
 
 def test_seeds_of_runs_are_drawn_from_the_operating_system() -> None:
-    from aisp.engine.runs import new_seed
+    from aisp.engine.plan import new_seed
 
     seeds = {new_seed() for _ in range(64)}
     assert len(seeds) == 64

@@ -21,7 +21,8 @@ from aisp.engine import caches, confinement, paths, planning, spawner, workplace
 from aisp.engine.caches import Caches, RunCaches, closure, key_of
 from aisp.engine.pool import Pool
 from aisp.engine.protocol import events, reports
-from aisp.engine.runs import Execution, Services
+from aisp.engine.runs import Execution
+from aisp.engine.services import Services
 from aisp.engine.telemetry import Nvml
 from aisp.store.outcomes import FindingStatus, State
 from tests.engine.harness import EngineUnderTest

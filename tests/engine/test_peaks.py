@@ -18,7 +18,7 @@ from aisp.engine.arms import Limits
 from aisp.engine.planning import Hardware, PlanError
 from aisp.engine.protocol import events, jobs, reports, requests
 from aisp.engine.protocol.framing import Decoder, Encoder
-from aisp.engine.runs import Services
+from aisp.engine.services import Services
 from aisp.engine.spawner import ChildGoneError, ChildTimeoutError
 from aisp.engine.telemetry import Nvml, Readings
 from aisp.engine.worker import peak as worker

@@ -11,9 +11,9 @@ import pytest
 
 from aisp.engine import planning
 from aisp.engine.affected import affected
+from aisp.engine.plan import Plan
 from aisp.engine.planning import Hardware, PlanError, plan
 from aisp.engine.protocol import events
-from aisp.engine.runs import Plan
 from aisp.kernels.catalog.model import Target
 from aisp.store.outcomes import State, Trigger
 from tests.engine.targets import write_target

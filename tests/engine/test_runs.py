@@ -15,7 +15,8 @@ from aisp.engine import planning, spawner, verdicts
 from aisp.engine.pool import Pool
 from aisp.engine.protocol import events, jobs
 from aisp.engine.protocol.framing import MAX_FRAME_BYTES, Decoder, Encoder
-from aisp.engine.runs import Execution, Services, reported
+from aisp.engine.runs import Execution, reported
+from aisp.engine.services import Services
 from aisp.engine.spawner import Child
 from aisp.engine.statistics import LOOKS, Look
 from aisp.engine.telemetry import Nvml

@@ -1,0 +1,67 @@
+"""What is decided of a run before it starts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from aisp.engine.turns import StopRule
+from aisp.kernels import catalog
+from aisp.kernels.catalog.model import Case, Rung, Target
+from aisp.store import record as records
+
+HELD_OUT = "surprise"  # Plan.held_out's name in manifests that are stored
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that is decided before a run starts."""
+
+    record: records.Run  # state planned
+    target: Target
+    case: Case
+    rungs: tuple[Rung, ...]  # in the order of arms, the baseline first
+    rule: StopRule
+    files: dict[str, bytes]
+    problem: str = ""  # why it cannot run here ("needs sm_90")
+    obstacles: Mapping[str, str] = field(default_factory=dict)  # by rung: why that rung cannot run here
+    without: frozenset[str] = frozenset()  # checks that are left out on request
+    naive: bool = False  # ask what the naive harness would say
+    held_out: int = 1 << 32  # number of the first held-out set; no worker knows it before
+
+    @property
+    def id(self) -> str:
+        """The run's."""
+        return self.record.id
+
+    @property
+    def device(self) -> str:
+        """ "cuda" or "cpu"."""
+        return self.record.device
+
+    @property
+    def seed(self) -> int:
+        """The master seed, from which all inputs are drawn."""
+        assert self.record.seed is not None
+        return self.record.seed
+
+    @property
+    def sought(self) -> tuple[object, ...]:
+        """What two runs have alike that are the same job: all that was decided, but what was drawn and who asked."""
+        run = self.record
+        told = {name: value for name, value in run.manifest.items() if name != HELD_OUT}
+        return run.target, run.folder, run.device, run.case, run.quick, run.snapshot, told, self.naive
+
+    def source(self, rung: Rung) -> bytes:
+        """The rung's own file."""
+        return self.files.get(f"{rung.name}.py", b"")
+
+    def compiles(self, rung: Rung) -> bool:
+        """Whether the rung uses torch's compiler."""
+        return catalog.compiles(self.source(rung))
+
+
+def new_seed() -> int:
+    """A master seed that no lesson can foresee."""
+    return int.from_bytes(os.urandom(8), "little") >> 1

@@ -1,0 +1,61 @@
+"""What jobs need of the engine: its events, its store, processes, and the GPU that it places them on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from aisp.engine import paths
+from aisp.engine.arms import Limits
+from aisp.engine.caches import Caches
+from aisp.engine.gpus import GpuOwnership
+from aisp.engine.pool import Pool
+from aisp.engine.protocol import events
+from aisp.engine.telemetry import Nvml
+from aisp.store import record as records
+
+if TYPE_CHECKING:
+    from aisp.store.writer import Store
+
+T = TypeVar("T")
+
+
+class StoreCall(Protocol):
+    """Lets the one writer of the store do some work, off the loop; what the work returns."""
+
+    async def __call__(self, work: Callable[[Store], T], /) -> T: ...
+
+
+@dataclass(slots=True)
+class Services:
+    """What a run needs of the engine."""
+
+    publish: Callable[[events.Event], None]
+    store: StoreCall
+    pool: Pool
+    nvml: Nvml
+    snapshots_dir: Path
+    limits: Limits = field(default_factory=Limits.from_environment)
+    gpu: int = 0  # index of the GPU that runs are placed on
+    on_lost_gpu: Callable[[str], None] = lambda reason: None
+    ownership: GpuOwnership = field(init=False)  # of that GPU
+    refuse_contended: bool = os.environ.get("AISP_REFUSE_CONTENDED", "") not in ("", "0")
+    peak: records.Peak | None = None  # the newest ceilings of that GPU
+    # How many processes the next run in the queue will take, and how many of them use torch's compiler.
+    next_processes: Callable[[], tuple[int, int]] = lambda: (0, 0)
+    # What has become of the installation since the run began; to be asked when none of its processes is left.
+    look_after: Callable[[str], Awaitable[Mapping[str, Any]]] | None = None
+    caches: Caches = field(default_factory=lambda: Caches(paths.compiled_dir(), paths.cache_links_dir()))
+
+    def __post_init__(self) -> None:
+        self.ownership = GpuOwnership(self.nvml, self.gpu)
+
+    async def look_at_gpu(self) -> str:
+        """Wait until the GPU is as it was before its last use. Returns why it is set aside, or ""."""
+        pending = await self.ownership.settled()
+        if pending:
+            self.on_lost_gpu(pending)
+        return f"the GPU is set aside: {pending}" if pending else ""
