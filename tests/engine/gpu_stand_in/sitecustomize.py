@@ -69,7 +69,7 @@ class _After:
 
 
 importlib.metadata.version = _torch_with_cuda
-if "aisp.engine.worker" in sys.orig_argv:
+if any("aisp.engine.worker" in word for word in sys.orig_argv):  # a worker's process, or a nursery
     sys.meta_path.insert(
         0,
         _After(  # type: ignore[arg-type]

@@ -106,7 +106,7 @@ async def kill_9(stage: Stage) -> str:
             await moment(stream)
             # Anywhere in what follows that moment, and not only at its very beginning.
             await asyncio.sleep(random.uniform(0, 0.05))
-            workers = engine.workers()
+            workers = engine.ps.children(recursive=True)
             engine.kill()
         assert len(workers) > 0, moment.__name__
         _, alive = await asyncio.to_thread(psutil.wait_procs, workers, 1.0)

@@ -25,13 +25,13 @@ HANGS = "time.sleep(600)"
 
 
 def spoilt(stage: Stage, body: str) -> dict[str, str]:
-    """Settings of an engine in whose workers `import torch` does `body`."""
+    """Settings of an engine in whose workers and nurseries `import torch` does `body`."""
     folder = stage.home / "site"
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(
         "import sys, time\n\n\nclass Spoilt:\n    def find_spec(self, name, path=None, target=None):\n"
         f"        if name == 'torch':\n            {body}\n\n\n"
-        "if 'aisp.engine.worker' in sys.orig_argv:\n    sys.meta_path.insert(0, Spoilt())\n"
+        "if any('aisp.engine.worker' in word for word in sys.orig_argv):\n    sys.meta_path.insert(0, Spoilt())\n"
     )
     return {started.SITE: str(folder)}
 

@@ -115,7 +115,7 @@ if memory_groups() is not None:
     async def killed_by_the_kernel(stage: Stage) -> str:
         engine = await stage.started(AISP_PROGRESS_LIMIT_S="60")
         await engine.steady()
-        with moved_to_group(lambda: [engine.ps, *engine.workers()], LIMIT_BYTES):
+        with moved_to_group(lambda: [engine.ps, *engine.ps.children(recursive=True)], LIMIT_BYTES):
             result = await engine.run(stage.target("memory", GROWS), "mine:memory")
             await engine.steady()
         arm = result.arm(GROWS.rung)
