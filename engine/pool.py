@@ -52,6 +52,7 @@ class Pool:
         self._expected_compilers = 0  # of these
         self._idle: list[Child] = []
         self._coming: dict[_Coming, bool] = {}  # those that are not among the idle yet, and whether with the compiler
+        self._making: set[_Coming] = set()  # these, and those that nobody waits for any more
         self._starting: set[asyncio.Task[None]] = set()
         self._ending: set[asyncio.Task[None]] = set()
         self._measuring = 0
@@ -269,6 +270,8 @@ class Pool:
             compilers += compiler
             task = asyncio.get_running_loop().create_task(self._make(interpret=self.interpret, compiler=compiler))
             self._coming[task] = compiler
+            self._making.add(task)
+            task.add_done_callback(self._making.discard)
             task.add_done_callback(self._arrived)
         self._trim()
 
@@ -339,9 +342,11 @@ class Pool:
         """End all standbys and the nurseries."""
         self._closed = True
         self._drop_coming()
-        for task in list(self._starting):
-            task.cancel()
-        await asyncio.gather(*self._starting, *self._ending, return_exceptions=True)
+        for task in (*self._making, *self._starting):
+            if not task.cancelling():
+                task.cancel()
+        while left := {*self._making, *self._starting, *self._ending}:
+            await asyncio.wait(left)
         for child in self._idle:
             await child.end(gently=False)
         self._idle.clear()

@@ -312,3 +312,30 @@ async def test_whoever_is_taken_is_greeted_before_anybody_else_talks_to_it(nurse
         await pool.take(interpret=False)
     assert not nursery.made[1].alive
     await pool.close()
+
+
+@pytest.mark.parametrize("wait_s", [0.0, 0.01])
+async def test_a_pool_that_closes_while_a_process_is_made_for_who_no_longer_waits_leaves_none(
+    nursery: Nursery, monkeypatch: pytest.MonkeyPatch, wait_s: float
+) -> None:
+    made, under_way = nursery.spawn, 0
+
+    async def slowly(**options: bool) -> Child:
+        nonlocal under_way
+        under_way += 1
+        try:
+            await asyncio.sleep(0.02)
+            child = await made(**options)
+        finally:
+            under_way -= 1
+        return child
+
+    monkeypatch.setattr(spawner, "spawn", slowly)
+    pool = Pool(interpret=False)
+    pool.keep(2)
+    taking = asyncio.create_task(pool.take(interpret=False))
+    await asyncio.sleep(wait_s)
+    taking.cancel()
+    await asyncio.wait([taking])
+    await pool.close()
+    assert (under_way, [child.alive for child in nursery.made]) == (0, [False] * len(nursery.made))
