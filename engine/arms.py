@@ -36,7 +36,7 @@ from aisp.kernels.catalog.model import Rung
 from aisp.store.outcomes import TWIN_SUFFIX as TWIN_SUFFIX
 from aisp.store.outcomes import Correctness, State, Timing, TolerancePolicy
 from aisp.store.record import Naive
-from aisp.store.text import clean
+from aisp.store.text import clean, clean_line
 
 FINGERPRINT_TOLERANCE = 1e-6
 INEXACT_TOLERANCE = 1e-3
@@ -101,7 +101,20 @@ class SampleLog:
 
 @dataclass(slots=True)
 class Arm:
-    """What the engine knows of one arm over all replicas."""
+    """What the engine knows of one arm over all replicas.
+
+    Attributes:
+        calls: in one sample.
+        waits: on a CPU: for its neighbours, in its turns.
+        without: checks that were left out on request.
+        sensed: per replica and rank.
+        compared: per full comparison.
+        accepted: answers that were right.
+        shapes, families: drawn shapes, and other values at the timed shape, that it got right.
+        doubt: what its declaration does not promise, and it got wrong.
+        cost_us: of each sensor around one sample.
+        stints: those of its processes that have not been ended.
+    """
 
     name: str  # the rung's, or "baseline (A/A)"
     rung: Rung
@@ -111,10 +124,8 @@ class Arm:
     correctness: Correctness = Correctness.UNKNOWN
     timing: Timing = Timing.NONE
     samples: SampleLog = field(default_factory=SampleLog)
-    waits: Waits = field(default_factory=Waits)  # on a CPU: for its neighbours, in its turns
-    calls: int = 1  # in one sample
-    per_call_ms: float = 0.0
-    per_sample_ms: float = 0.0
+    waits: Waits = field(default_factory=Waits)
+    calls: int = 1
     resolution_ms: float | None = None
     overhead_ms: float | None = None
     probe_step_ms: float | None = None
@@ -127,24 +138,19 @@ class Arm:
     signal: int | None = None
     signal_sent_by_us: bool = False
     dirty_exit: bool = False
-    child: Process | None = None
-    outputs: jobs.Blob | None = None  # where its process hands them over
-    verified: dict[int, list[float]] = field(default_factory=dict)  # set -> fingerprint of the verified outputs
-    sent: int = 0
-    digest: hashlib._Hash = field(default_factory=hashlib.sha256)
-    started_ns: int = 0
-    without: frozenset[str] = frozenset()  # checks that were left out on request
+    without: frozenset[str] = frozenset()
     refusal: Refusal | None = None
-    sensed: list[Sensed] = field(default_factory=list)  # per replica and rank
-    compared: list[dict[str, float]] = field(default_factory=list)  # per full comparison
-    accepted: Counter[TolerancePolicy] = field(default_factory=Counter)  # answers that were right
+    sensed: list[Sensed] = field(default_factory=list)
+    compared: list[dict[str, float]] = field(default_factory=list)
+    accepted: Counter[TolerancePolicy] = field(default_factory=Counter)
     sustained: list[Sustained] = field(default_factory=list)
     held_out: list[HeldOut] = field(default_factory=list)
-    shapes: list[str] = field(default_factory=list)  # drawn shapes that it got right
-    families: list[str] = field(default_factory=list)  # other values at the timed shape that it got right
-    doubt: Refusal | None = None  # what its declaration does not promise, and it got wrong
+    shapes: list[str] = field(default_factory=list)
+    families: list[str] = field(default_factory=list)
+    doubt: Refusal | None = None
     naive: Naive | None = None
-    cost_us: dict[str, float] = field(default_factory=dict)  # of each sensor around one sample
+    cost_us: dict[str, float] = field(default_factory=dict)
+    stints: list[Stint] = field(default_factory=list)
 
     @property
     def running(self) -> bool:
@@ -156,7 +162,63 @@ class Arm:
         """Whether its times may be shown: it is well so far, or ended well. A failed arm has no number."""
         return self.correctness is Correctness.CORRECT and (self.running or self.state is State.OK)
 
-    def take(self, batch: reports.Samples, replica: int) -> None:
+    def note_cost(self, cost_us: dict[str, float]) -> None:
+        """Keep what the sensors cost around a sample, the most of any replica."""
+        for name, us in cost_us.items():
+            if math.isfinite(us):
+                self.cost_us[name] = max(self.cost_us.get(name, 0.0), us)
+
+    def end(self, end: ArmEnd) -> None:
+        """Note its end, unless it had one before."""
+        if not self.running:
+            return
+        self.state = end.state
+        self.reason, self.detail = clean_line(end.reason), clean(end.detail)
+        self.signal, self.exit_code = end.signal_number, end.exit_code
+        if end.correctness is not None:
+            self.correctness = end.correctness
+        if end.correctness is Correctness.WRONG:
+            self.max_error = end.max_error  # None where a wrong output has no finite error
+        if end.check:
+            self.refusal = Refusal(end.check, clean_line(end.detail.splitlines()[0] if end.detail else end.reason))
+
+
+@dataclass(slots=True, eq=False)
+class Stint:
+    """The part of one process in an arm, from its start to its end. An arm has a fresh process in every replica.
+
+    Attributes:
+        outputs: where the process hands over what it computed. No other process has it.
+        verified: by set of values, the fingerprint of its verified outputs.
+        calls: in one sample.
+        sent, digest: how many samples arrived, and the hash of their times.
+        measured_ms: of all calls in them.
+    """
+
+    arm: Arm
+    replica: int
+    child: Process
+    outputs: jobs.Blob
+    verified: dict[int, list[float]] = field(default_factory=dict)
+    calls: int = 1
+    per_call_ms: float = 0.0
+    per_sample_ms: float = 0.0
+    sent: int = 0
+    digest: hashlib._Hash = field(default_factory=hashlib.sha256)
+    measured_ms: float = 0.0
+    started_ns: int = field(default_factory=time.monotonic_ns)
+
+    @property
+    def name(self) -> str:
+        """The arm's."""
+        return self.arm.name
+
+    @property
+    def running(self) -> bool:
+        """Whether it still takes part: it was not ended, nor was its arm."""
+        return self.arm.running and self in self.arm.stints
+
+    def take(self, batch: reports.Samples) -> None:
         """Keep a batch of samples after checking its form and its times. Raises ArmEnd."""
         count = len(batch.device_ms)
         columns = ("device_ms", "host_ms", "end_ns", "discarded", "sm_clock_mhz", "probe_ms", "cycles")
@@ -167,12 +229,13 @@ class Arm:
             raise impossible_time()
         self.digest.update(struct.pack(f"<{count}d", *batch.device_ms))
         self.sent += count
-        log = self.samples
+        self.measured_ms += sum(batch.device_ms) * batch.calls
+        log = self.arm.samples
         for name in columns:
             getattr(log, name).extend(getattr(batch, name))
         log.inputs += batch.sets if batch.calls == 1 else [-1] * count
         log.round += [batch.round] * count
-        log.replica += [replica] * count
+        log.replica += [self.replica] * count
         for position, number in enumerate(batch.sets):
             found = batch.fingerprints[position * batch.width : (position + 1) * batch.width]
             self._check_fingerprint(number, found)
@@ -181,9 +244,9 @@ class Arm:
         wanted = self.verified.get(number)
         if wanted is None or len(wanted) != len(found):
             raise ArmEnd(State.INFRA_ERROR, f"a timed call ran on set {number}, which was not verified")
-        tolerance = INEXACT_TOLERANCE if self.rung.inexact else FINGERPRINT_TOLERANCE
+        tolerance = INEXACT_TOLERANCE if self.arm.rung.inexact else FINGERPRINT_TOLERANCE
         output = first_difference(wanted, found, tolerance)
-        if output is not None and "output.timed_calls" not in self.without:
+        if output is not None and "output.timed_calls" not in self.arm.without:
             start = NUMBERS * output
             raise ArmEnd(
                 State.INCORRECT,
@@ -194,21 +257,6 @@ class Arm:
                 correctness=Correctness.WRONG,
                 check="output.timed_calls",
             )
-
-    def note_cost(self, cost_us: dict[str, float]) -> None:
-        """Keep what the sensors cost around a sample, the most of any replica."""
-        for name, us in cost_us.items():
-            if math.isfinite(us):
-                self.cost_us[name] = max(self.cost_us.get(name, 0.0), us)
-
-    def begin_replica(self, child: Process) -> None:
-        """A fresh process: its fingerprints and counts start anew."""
-        self.child = child
-        self.verified = {}
-        self.calls = 1
-        self.sent = 0
-        self.digest = hashlib.sha256()
-        self.started_ns = time.monotonic_ns()
 
 
 Answer = TypeVar("Answer", bound=reports.Report)
@@ -353,18 +401,17 @@ def tail(child: Process) -> str:
     return clean(child.stderr.text()[-4000:])
 
 
-def check_done(arm: Arm, done: reports.Done, wall_ms: float) -> None:
+def check_done(stint: Stint, done: reports.Done, wall_ms: float) -> None:
     """A run's success needs counts, hash and clocks to agree. Raises ArmEnd."""
-    if done.samples != arm.sent or (arm.sent and done.sha256 != arm.digest.hexdigest()):
+    if done.samples != stint.sent or (stint.sent and done.sha256 != stint.digest.hexdigest()):
         raise ArmEnd(
             State.INFRA_ERROR,
-            f"{arm.name} sent {done.samples} samples, {arm.sent} arrived or their hash differs",
+            f"{stint.name} sent {done.samples} samples, {stint.sent} arrived or their hash differs",
             check="evaluation.result_channel",
         )
-    measured_ms = sum(arm.samples.device_ms[len(arm.samples.device_ms) - arm.sent :]) * arm.calls
-    if measured_ms > wall_ms:
+    if stint.measured_ms > wall_ms:
         raise ArmEnd(
             State.INFRA_ERROR,
-            f"{arm.name} reports {measured_ms:.1f} ms of samples within {wall_ms:.1f} ms of wall clock",
+            f"{stint.name} reports {stint.measured_ms:.1f} ms of samples within {wall_ms:.1f} ms of wall clock",
             check="timing.clock_sanity",
         )

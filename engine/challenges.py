@@ -13,10 +13,9 @@ from collections.abc import Sequence
 import msgspec
 
 from aisp.checks.registry import HeldOut, Sustained
-from aisp.engine.arms import Arm, ask
+from aisp.engine.arms import Stint, ask
 from aisp.engine.contention import Crowd
 from aisp.engine.protocol import jobs, reports
-from aisp.engine.ranks import Process
 
 STRETCH_MS = 6.0  # the engine's clock and the message's way are off by some 0.1 ms; a short one is seldom interrupted
 MOST_CALLS = 2048
@@ -26,21 +25,21 @@ PAIRS = (3, 8)
 PAIRS_MS = 80.0
 
 
-async def sustain(arm: Arm, child: Process, case: str, replica: int, patience_s: float) -> Sustained:
+async def sustain(stint: Stint, case: str, patience_s: float) -> Sustained:
     """Call after call without a hold; the least time per call of several tries, by the engine's clock."""
 
     async def stretch(calls: int) -> tuple[float, float]:
-        with Crowd(child.pid) as crowd:
-            await ask(child, jobs.Sustain(case=case, calls=calls), reports.Sustained, patience_s, arm.name)
+        with Crowd(stint.child.pid) as crowd:
+            await ask(stint.child, jobs.Sustain(case=case, calls=calls), reports.Sustained, patience_s, stint.name)
         return crowd.wall_ms, crowd.alone_ms
 
-    log = arm.samples
+    log = stint.arm.samples
     kept = [
         (device, host)
         for device, host, number, discarded in zip(log.device_ms, log.host_ms, log.replica, log.discarded, strict=True)
-        if number == replica and not discarded
+        if number == stint.replica and not discarded
     ]
-    claimed_ms = statistics.median(device for device, _ in kept) if kept else arm.per_call_ms
+    claimed_ms = statistics.median(device for device, _ in kept) if kept else stint.per_call_ms
     host_ms = statistics.median(host for _, host in kept) if kept else 0.0
     nothing_ms = min([(await stretch(0))[0] for _ in range(REPEATS[0])])
     calls, (wall_ms, alone_ms) = 2, await stretch(2)

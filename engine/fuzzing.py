@@ -15,7 +15,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -23,13 +22,11 @@ import msgspec
 from aisp.checks.oracle import lint, report, shrink
 from aisp.checks.oracle.comparator import Mismatch
 from aisp.checks.oracle.schema import Case, Schema, SchemaError, Stage, Strategy, draw
-from aisp.engine import environment, snapshots
-from aisp.engine.arena import Arena
 from aisp.engine.arms import ArmEnd, ask
-from aisp.engine.caches import RunCaches
+from aisp.engine.crew import Crew
 from aisp.engine.protocol import events, jobs, reports
 from aisp.engine.services import Services
-from aisp.engine.spawner import Child, ChildGoneError, ChildTimeoutError
+from aisp.engine.spawner import Child
 from aisp.kernels.catalog.model import Kind, Rung, Target
 from aisp.store.errors import StoreError
 from aisp.store.outcomes import CaseVerdict, FuzzVerdict, State
@@ -194,9 +191,7 @@ class Fuzzing:
         self.plan = plan
         self._services = services
         self._schema: Schema | None = None
-        self._judge: Child | None = None
         self._subjects = [_Subject(rung) for rung in plan.rungs]
-        self._arena = Arena()
         self._inputs = jobs.Blob(name="")
         self._other_inputs = jobs.Blob(name="")
         self._changed: tuple[Case, reports.Posed | _Tried] | None = None  # posed last as its relation changes it
@@ -204,11 +199,16 @@ class Fuzzing:
         self._notes: dict[str, None] = {}
         self._versions: dict[str, str] = {}
         self._environment = ""
-        self._folder: Path | None = None
         self._started = time.monotonic()
-        interpret = plan.device == "cpu" and any(rung.kind is Kind.TRITON for rung in plan.target.rungs)
-        # Shapes are drawn anew each time: what is compiled for them would only push out what a run compiled.
-        self._caches = RunCaches(services.caches, plan.files, plan.device, interpret, keeps=False)
+        self._crew = Crew(
+            services,
+            target=plan.target,
+            files=plan.files,
+            snapshot=plan.snapshot,
+            device=plan.device,
+            interpret=plan.device == "cpu" and any(rung.kind is Kind.TRITON for rung in plan.target.rungs),
+            keeps=False,  # shapes are drawn anew: what is compiled for them would only push out what a run compiled
+        )
 
     # -- the whole -------------------------------------------------------------------------------------------------
 
@@ -218,7 +218,7 @@ class Fuzzing:
         lint_items: list[lint.Item] = []
         replayed: events.ReplayFinished | None = None
         try:
-            self._inputs, self._other_inputs, self._outputs = (self._arena.blob() for _ in range(3))
+            self._inputs, self._other_inputs, self._outputs = (self._crew.arena.blob() for _ in range(3))
             problem = self.plan.problem
             if not problem and self.plan.device == "cuda":
                 problem = await self._services.look_at_gpu()
@@ -252,11 +252,10 @@ class Fuzzing:
     async def _end(
         self, state: str, reason: str, items: Sequence[lint.Item], replayed: events.ReplayFinished | None
     ) -> None:
-        for child in (self._judge, *(subject.child for subject in self._subjects)):
-            if child is not None:
-                await child.end(gently=False)
-        await self._caches.settle(())
-        self._arena.close()
+        for subject in self._subjects:
+            await self._drop(subject)
+        await self._crew.close()
+        await self._crew.caches.settle(())
         plan, publish = self.plan, self._services.publish
         if plan.what == "lint":
             publish(
@@ -293,75 +292,49 @@ class Fuzzing:
 
     # -- processes -------------------------------------------------------------------------------------------------
 
-    async def _take(self, module: str) -> Child:
-        """A standby process with the role of reference.py or of a rung."""
-        plan = self.plan
-        interpret = plan.device == "cpu" and any(rung.kind is Kind.TRITON for rung in plan.target.rungs)
-        folder = self._folder = await asyncio.to_thread(
-            snapshots.lay_out, self._services.snapshots_dir, plan.snapshot, plan.target.name, dict(plan.files)
-        )
+    async def _in_its_role(self, child: Child, rung: str) -> Child:
+        """The process, which has the role of a rung now; it is ended where that fails. Raises ArmEnd."""
         try:
-            child = await self._services.pool.take(interpret=interpret)
-        except (ChildGoneError, ChildTimeoutError) as error:
-            raise FuzzEndError(
-                f"no process could be made ready ({error}); `aisp doctor` tells what is missing"
-            ) from None
-        child.on_output = lambda stream, data: None
-        try:
-            caches = [] if module == "reference" else await self._caches.prepare(child, module, module)
+            await self._crew.give_role(child, rung, rung)
         except BaseException:
-            await child.end(gently=False)
-            raise
-        job = jobs.Load(
-            folder=os.fsencode(folder),
-            root=os.fsencode(plan.target.root),
-            chapter=plan.target.chapter,
-            target_id=plan.target.id,
-            module=module,
-            device=plan.device,
-            caches=caches,
-        )
-        try:
-            await ask(child, job, reports.Loaded, self._services.limits.compile_s, f"{module}.py")
-        except BaseException:
-            await child.end(gently=False)
+            await self._crew.end(child, gently=False)
             raise
         return child
 
-    async def _verifier(self) -> Child:
-        if self._judge is None or not self._judge.alive:
-            judge = self._judge = await self._take("reference")
-            if self.plan.device == "cuda" and not (judge.ready and judge.ready.gpu_name):
-                note = judge.ready.note if judge.ready else ""
-                raise FuzzEndError(f"torch cannot use the GPU: {note or 'no reason given'}")
-            if judge.ready is not None and not self._environment:
-                self._versions = {**judge.ready.versions, "device": judge.ready.gpu_name or "cpu"}
-                described = environment.describe(judge.ready, self._services.nvml.driver, self.plan.target.folder)
-                self._environment = await self._services.store(lambda store: store.put_environment(described))
-        return self._judge
+    async def _verifier(self) -> Crew:
+        """The crew, whose verifier lives: one that has died is replaced. Raises ArmEnd."""
+        crew = self._crew
+        if crew.verifier is not None and not crew.verifier.alive:
+            await self._drop_verifier()
+        if crew.verifier is None:
+            await crew.lay_out()
+            ready = await crew.start_verifier(_unheard)
+            if not self._environment:
+                self._versions = {**ready.versions, "device": ready.gpu_name or "cpu"}
+                self._environment = await crew.describe(ready)
+        return crew
 
     async def _drop_verifier(self) -> None:
-        judge, self._judge, self._changed = self._judge, None, None  # what it had posed is gone with it
-        if judge is not None:
-            await judge.end(gently=False)
+        self._changed = None  # what it had posed is gone with it
+        await self._crew.end_verifier()
 
     async def _drop(self, subject: _Subject) -> None:
         child, subject.child = subject.child, None
         subject.fresh = True
         if child is not None:
-            await child.end(gently=False)
+            await self._crew.end(child, gently=False)
 
     # -- one case --------------------------------------------------------------------------------------------------
 
     async def _pose(self, case: Case, *, changed: bool = False) -> reports.Posed | _Tried:
         """The case's inputs, or what every rung's verdict on it then is."""
-        judge = await self._verifier()
+        crew = await self._verifier()
         blob = self._other_inputs if changed else self._inputs
         job = jobs.Pose(case=case.plain(), seed=self.plan.seed, blob=blob, changed=changed)
         try:
-            posed = await ask(judge, job, reports.Posed, self._services.limits.compile_s, "reference.py")
+            posed: reports.Posed = await crew.ask_verifier(job, reports.Posed, "reference.py")
         except ArmEnd as end:
-            if not judge.alive or end.state is State.CUDA_POISONED:
+            if crew.verifier is None or not crew.verifier.alive or end.state is State.CUDA_POISONED:
                 await self._drop_verifier()
             verdict = CaseVerdict.MEMORY if end.out_of_memory else CaseVerdict.SKIPPED
             return _Tried(verdict, detail=clean_line(end.reason))
@@ -399,21 +372,26 @@ class Fuzzing:
     ) -> _Tried:
         plan, limits = self.plan, self._services.limits
         whose = subject.rung.name
+        child = subject.child
+        if child is None:
+            await self._crew.lay_out()
+            child = await self._crew.take(whose)
+            _unheard(child)
         try:
             if subject.child is None:
-                subject.child = await self._take(whose)
+                subject.child = await self._in_its_role(child, whose)
             patience_s = plan.case_s or (limits.compile_s if subject.fresh else limits.progress_s)
             job = jobs.Try(case=case.plain(), seed=plan.seed, inputs=posed.blob, outputs=self._outputs)
-            tried = await ask(subject.child, job, reports.Tried, patience_s, whose)
+            tried = await ask(child, job, reports.Tried, patience_s, whose)
         except ArmEnd as end:
             return await self._failed(subject, end)
         subject.fresh = False
-        judge = await self._verifier()
+        crew = await self._verifier()
         question = jobs.Judge(
             case=case.plain(), seed=plan.seed, rung=whose, outputs=tried.outputs, changed=changed, naive=naive
         )
         try:
-            judged = await ask(judge, question, reports.Judged, limits.compile_s, "the verifier")
+            judged: reports.Judged = await crew.ask_verifier(question, reports.Judged)
         except ArmEnd as end:
             await self._drop_verifier()
             return _Tried(CaseVerdict.SKIPPED, detail=clean_line(end.reason), took_ms=tried.took_ms)
@@ -614,9 +592,7 @@ class Fuzzing:
                 last = posed.detail
                 continue
             job = jobs.LintTask(case=case.plain(), seed=plan.seed)
-            found = await ask(
-                await self._verifier(), job, reports.Linted, self._services.limits.compile_s, "the verifier"
-            )
+            found: reports.Linted = await (await self._verifier()).ask_verifier(job, reports.Linted)
             gathered.append(found.facts)
             for subject in self._subjects:
                 if subject.rung.name in plan.obstacles or subject.deaths >= DEATHS:
@@ -656,6 +632,11 @@ class Fuzzing:
         return events.ReplayFinished(
             fuzz_id=plan.id, failure=failure.id, outcome=outcome, differs=differs, detail=detail
         )
+
+
+def _unheard(child: Child) -> None:
+    """Let what it prints go to its log alone."""
+    child.on_output = lambda stream, data: None
 
 
 def _smallness(failure: Failure) -> tuple[bool, float, int]:

@@ -16,9 +16,8 @@ from typing import Any
 from aisp.checks.oracle import families
 from aisp.checks.oracle.schema import Case, SchemaError
 from aisp.checks.registry import Drawn, Refusal
-from aisp.engine.arms import Arm, ArmEnd, ask
+from aisp.engine.arms import Arm, ArmEnd, Stint, ask
 from aisp.engine.protocol import jobs, reports
-from aisp.engine.ranks import Process
 from aisp.kernels.catalog.model import Case as NamedCase
 from aisp.kernels.catalog.model import Rung, Target
 from aisp.store.outcomes import Correctness, State
@@ -79,20 +78,18 @@ class Gate:
                     raise
                 self.why.append(clean_line(f"drawn case {case.text}: {end.reason}")[:200])
 
-    async def enter(
-        self, arm: Arm, child: Process, outputs: jobs.Blob, patience_s: float, *, most: int | None = None
-    ) -> None:
+    async def enter(self, stint: Stint, patience_s: float, *, most: int | None = None) -> None:
         """The drawn cases, the first `most` of those that the rung claims to support. Raises ArmEnd."""
-        asked = [(case, posed) for case, posed in self.drawn if not arm.rung.unsupported(case.axes)]
+        asked = [(case, posed) for case, posed in self.drawn if not stint.arm.rung.unsupported(case.axes)]
         for case, posed in asked[:most]:
-            job = jobs.Try(case=case.plain(), seed=self.seed, inputs=posed.blob, outputs=outputs)
-            tried = await ask(child, job, reports.Tried, patience_s, arm.name)
-            judged = await self._judged(case, arm, tried.outputs)
+            job = jobs.Try(case=case.plain(), seed=self.seed, inputs=posed.blob, outputs=stint.outputs)
+            tried = await ask(stint.child, job, reports.Tried, patience_s, stint.name)
+            judged = await self._judged(case, stint.arm, tried.outputs)
             if not judged.right:
                 raise _wrong(
                     judged, f"drawn case {case.text}", "`aisp bench fuzz` finds the smallest such case", HELD_OUT
                 )
-            arm.shapes.append(case.text)
+            stint.arm.shapes.append(case.text)
 
     async def _judged(self, case: Case, arm: Arm, outputs: jobs.Blob) -> reports.Judged:
         job = jobs.Judge(case=case.plain(), seed=self.seed, rung=arm.name, outputs=outputs)
@@ -106,17 +103,18 @@ class Gate:
 
     # -- values ----------------------------------------------------------------------------------------------------
 
-    async def try_values(self, arm: Arm, child: Process, outputs: jobs.Blob, patience_s: float) -> None:
+    async def try_values(self, stint: Stint, patience_s: float) -> None:
         """Other families of values at the timed shape, in the buffers and by the callable that were timed.
 
         A wrong answer ends the arm where every such declaration promises the values, and is noted as a doubt elsewhere.
         Raises ArmEnd.
         """
+        arm = stint.arm
         if FAMILIES in self.without or arm.rung.unsupported(self.case.axes):
             return
         for case, posed in await self._posed():
-            job = jobs.Execute(case=self.case.name, set_index=0, outputs=outputs, values=posed.blob)
-            executed = await ask(child, job, reports.Executed, patience_s, arm.name)
+            job = jobs.Execute(case=self.case.name, set_index=0, outputs=stint.outputs, values=posed.blob)
+            executed = await ask(stint.child, job, reports.Executed, patience_s, arm.name)
             judged = await self._judged(case, arm, executed.outputs)
             said = families.named(case)
             if judged.right:

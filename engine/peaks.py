@@ -19,8 +19,9 @@ import msgspec
 
 from aisp.engine import environment
 from aisp.engine.arms import ArmEnd, ask
+from aisp.engine.crew import taken
 from aisp.engine.protocol import events, jobs, reports
-from aisp.engine.spawner import Child, ChildGoneError, ChildTimeoutError
+from aisp.engine.spawner import Child
 from aisp.engine.telemetry import Readings, Sampler
 from aisp.store.errors import StoreError
 from aisp.store.outcomes import State
@@ -152,9 +153,9 @@ async def _measure_all(services: Services, peak_id: str, clocks: _Clocks) -> _Pr
 
 async def _fresh(services: Services) -> Child:
     try:
-        return await services.pool.take(interpret=False)
-    except (ChildGoneError, ChildTimeoutError) as error:
-        raise PeakError(f"no process could be made ready: {error}; `aisp engine logs` says more") from None
+        return await taken(services, WHOSE, interpret=False)
+    except ArmEnd as end:
+        raise PeakError(end.reason) from None
 
 
 async def _measure_one(services: Services, child: Child, item: reports.PeakItem) -> tuple[Ceiling, bool]:

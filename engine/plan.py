@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from aisp.engine.turns import StopRule
 from aisp.kernels import catalog
-from aisp.kernels.catalog.model import Case, Rung, Target
+from aisp.kernels.catalog.model import Case, Kind, Rung, Target
 from aisp.store import record as records
 
 HELD_OUT = "surprise"  # Plan.held_out's name in manifests that are stored
@@ -45,6 +45,11 @@ class Plan:
         """The master seed, from which all inputs are drawn."""
         assert self.record.seed is not None
         return self.record.seed
+
+    @property
+    def interpreted(self) -> bool:
+        """Whether Triton's kernels go through its interpreter."""
+        return self.device == "cpu" and any(rung.kind is Kind.TRITON for rung in self.rungs)
 
     @property
     def sought(self) -> tuple[object, ...]:

@@ -13,17 +13,19 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
-from aisp.engine.arms import Arm, ArmEnd, ask, expect, explain, impossible_time
+from aisp.engine.arms import Arm, ArmEnd, Stint, ask, expect, explain, impossible_time
 from aisp.engine.contention import Crowd
 from aisp.engine.protocol import events, jobs, reports
-from aisp.engine.ranks import Process
 from aisp.engine.silence import awaiting
 from aisp.engine.spawner import ChildGoneError, ChildTimeoutError
 from aisp.engine.statistics import LOOKS, Look
 from aisp.store.outcomes import State, Timing
 from aisp.store.record import Step
 from aisp.store.text import clean_line
+
+T = TypeVar("T")
 
 SHORT_MS = 0.060  # a faster call is timed as launch batches: an event pair around it is off by over 2 %
 BATCH_BELOW_MS = 0.200  # so are its rivals, up to here; above, the way of timing makes under 1 % of difference
@@ -109,12 +111,12 @@ def drawn_sets(order: random.Random, sets: int, calls: int) -> list[int]:
     return found
 
 
-class ArmFailure(Exception):
-    """One of several arms came to its end."""
+class StintFailure(Exception):
+    """One of several came to its end."""
 
-    def __init__(self, arm: Arm, end: ArmEnd) -> None:
-        super().__init__(arm.name)
-        self.arm = arm
+    def __init__(self, stint: Stint, end: ArmEnd) -> None:
+        super().__init__(stint.name)
+        self.stint = stint
         self.end = end
 
 
@@ -149,24 +151,24 @@ class Turns:
         self._patience_s = patience_s
         self._kind = ""  # "graph", "batch" or "single" once it is decided
         self._calls: dict[str, int] = {}
-        self._last_order: list[Arm] = []
+        self._last_order: list[Any] = []
         self._cooling_left_s = rule.cooling_s
         self.reference_mhz = math.nan
         self.notes: list[str] = []
 
     # -- how a sample is taken -------------------------------------------------------------------------------------
 
-    async def warm_up(self, arm: Arm, child: Process) -> None:
-        """Bring one arm's process to a steady state."""
+    async def warm_up(self, stint: Stint) -> None:
+        """Bring a process to a steady state."""
         job = jobs.WarmUp(case=self._case, budget_ms=self._rule.warm_up_ms, warm=self._rule.warm)
-        warmed = await ask(child, job, reports.WarmedUp, self._patience_s, arm.name)
+        warmed = await ask(stint.child, job, reports.WarmedUp, self._patience_s, stint.name)
         if not (math.isfinite(warmed.per_call_ms) and math.isfinite(warmed.per_sample_ms)):
             raise impossible_time()
+        arm = stint.arm
+        arm.calls = stint.calls
         self._set_timing(arm, warmed.timing)
-        arm.per_call_ms = warmed.per_call_ms
-        arm.per_sample_ms = warmed.per_sample_ms
-        arm.resolution_ms = warmed.resolution_ms
-        arm.overhead_ms = warmed.overhead_ms
+        stint.per_call_ms, stint.per_sample_ms = warmed.per_call_ms, warmed.per_sample_ms
+        arm.resolution_ms, arm.overhead_ms = warmed.resolution_ms, warmed.overhead_ms
         arm.probe_step_ms, arm.probe_overhead_ms = warmed.probe_step_ms, warmed.probe_overhead_ms
         if not warmed.reference_mhz <= self.reference_mhz:  # either may be NaN
             self.reference_mhz = warmed.reference_mhz
@@ -178,58 +180,59 @@ class Turns:
             timing = timing if not timing.held else arm.timing
         arm.timing = timing
 
-    async def choose(self, arms: Sequence[Arm], child_of: Callable[[Arm], Process]) -> None:
+    async def choose(self, stints: Sequence[Stint]) -> None:
         """Let short calls be timed as launch batches: as a graph, else one by one behind the hold, else alone.
 
         All arms under BATCH_BELOW_MS are timed the same way, so one that cannot follow keeps the others back.
         """
-        if not self._rule.interleaved or any(not arm.timing.held for arm in arms):
+        if not self._rule.interleaved or any(not stint.arm.timing.held for stint in stints):
             return
         if not self._kind:
-            self._kind = "graph" if min(arm.per_call_ms for arm in arms) < SHORT_MS else "single"
-            for arm in arms:
-                if arm.per_call_ms < BATCH_BELOW_MS:
-                    self._calls[arm.rung.name] = calls_for(arm.per_call_ms)
+            self._kind = "graph" if min(stint.per_call_ms for stint in stints) < SHORT_MS else "single"
+            for stint in stints:
+                if stint.per_call_ms < BATCH_BELOW_MS:
+                    self._calls[stint.arm.rung.name] = calls_for(stint.per_call_ms)
         if self._kind == "single":
             return
-        short = [arm for arm in arms if arm.rung.name in self._calls]
+        short = [stint for stint in stints if stint.arm.rung.name in self._calls]
         granted: dict[str, str] = {}
         reasons: set[str] = set()
-        while unlike := [arm for arm in short if granted.get(arm.name) != self._kind]:
-            arm = unlike[0]
-            answer = await self._group(arm, child_of(arm))
-            granted[arm.name] = answer.kind
+        while unlike := [stint for stint in short if granted.get(stint.name) != self._kind]:
+            stint = unlike[0]
+            answer = await self._group(stint)
+            granted[stint.name] = answer.kind
             if answer.kind != self._kind:  # weaker than asked for, so it decides for all
                 self._kind = answer.kind
-                reasons.add(f"{arm.name}: {answer.note}")
+                reasons.add(f"{stint.name}: {answer.note}")
                 self.notes = [f"short calls timed as {self._kind}; {clean_line('; '.join(sorted(reasons)))}"]
 
-    async def _group(self, arm: Arm, child: Process) -> reports.Grouped:
+    async def _group(self, stint: Stint) -> reports.Grouped:
+        arm = stint.arm
         job = jobs.Group(case=self._case, kind=self._kind, calls=self._calls[arm.rung.name])
         try:
-            grouped = await ask(child, job, reports.Grouped, self._patience_s, arm.name)
+            grouped = await ask(stint.child, job, reports.Grouped, self._patience_s, arm.name)
             if grouped.calls < 1:
                 raise ArmEnd(State.INFRA_ERROR, f"{arm.name} answered with {grouped.calls} calls in a sample")
             if grouped.kind not in KINDS[KINDS.index(self._kind) :]:
                 raise ArmEnd(State.INFRA_ERROR, f"{arm.name} was asked for a {self._kind}, and made a {grouped.kind}")
         except ArmEnd as end:
-            raise ArmFailure(arm, end) from None
+            raise StintFailure(stint, end) from None
         self._set_timing(arm, grouped.timing)
-        arm.calls = grouped.calls
-        arm.per_sample_ms = grouped.per_sample_ms
+        arm.calls = stint.calls = grouped.calls
+        stint.per_sample_ms = grouped.per_sample_ms
         return grouped
 
     # -- turns -----------------------------------------------------------------------------------------------------
 
-    def in_order(self, arms: Sequence[Arm], number: int) -> Sequence[Arm]:
-        """The arms in random order where `number` is even, else in the reverse of the order before (ABBA)."""
+    def in_order(self, taking_part: Sequence[T], number: int) -> Sequence[T]:
+        """In random order where `number` is even, else in the reverse of the order before (ABBA)."""
         if number % 2 == 0:
-            self._last_order = list(arms)
+            self._last_order = list(taking_part)
             self._order.shuffle(self._last_order)
         else:
             self._last_order = self._last_order[::-1]
-        wanted = {id(arm) for arm in arms}
-        return [arm for arm in self._last_order if id(arm) in wanted]
+        wanted = {id(one) for one in taking_part}
+        return [one for one in self._last_order if id(one) in wanted]
 
     def over(self, done: int, started_s: float, widest: float | None) -> bool:
         """Whether a replica has had rounds enough.
@@ -246,30 +249,30 @@ class Turns:
         # An even number of rounds: each order has had its reverse.
         return done % 2 == 0 and widest is not None and widest <= self._rule.half_width
 
-    async def turn(self, arm: Arm, child: Process, number: int, replica: int) -> None:
-        """One arm's samples of one round; on a CPU also how long its threads stood in line meanwhile."""
-        if arm.timing is not Timing.HOST:
-            await self._turn(arm, child, number, replica)
+    async def turn(self, stint: Stint, number: int) -> None:
+        """The samples of one round; on a CPU also how long its threads stood in line meanwhile."""
+        if stint.arm.timing is not Timing.HOST:
+            await self._turn(stint, number)
             return
-        with Crowd(child.pid) as crowd:
-            await self._turn(arm, child, number, replica)
-        arm.waits.add(crowd)
+        with Crowd(stint.child.pid) as crowd:
+            await self._turn(stint, number)
+        stint.arm.waits.add(crowd)
 
-    async def _turn(self, arm: Arm, child: Process, number: int, replica: int) -> None:
+    async def _turn(self, stint: Stint, number: int) -> None:
         """Take the samples of a turn. A GPU whose clock has fallen is given time before the next sample."""
         rule = self._rule
-        wanted = max(LEAST_SAMPLES, min(rule.turn_samples, int(rule.turn_ms / max(arm.per_sample_ms, 0.01))))
-        sets = drawn_sets(self._order, rule.input_sets, wanted * arm.calls)
+        wanted = max(LEAST_SAMPLES, min(rule.turn_samples, int(rule.turn_ms / max(stint.per_sample_ms, 0.01))))
+        sets = drawn_sets(self._order, rule.input_sets, wanted * stint.calls)
         # Slow calls get three samples a turn; nothing gets more than its share of time beyond that.
-        budget_ms = max(4 * rule.turn_ms, 4 * arm.per_sample_ms)
+        budget_ms = max(4 * rule.turn_ms, 4 * stint.per_sample_ms)
         least_mhz = 0.0 if math.isnan(self.reference_mhz) else THROTTLED_BELOW * self.reference_mhz
         pause_s = 0.1
         while sets:
             job = jobs.Measure(
                 case=self._case, round=number, sets=sets, budget_ms=budget_ms, least_mhz=round(least_mhz, 3)
             )
-            taken, throttled = await self._samples(arm, child, job, replica)
-            sets = sets[taken * arm.calls :]
+            taken, throttled = await self._samples(stint, job)
+            sets = sets[taken * stint.calls :]
             if not throttled or not sets or self._cooling_left_s <= 0:
                 return
             start = time.monotonic_ns()
@@ -277,24 +280,24 @@ class Turns:
             await asyncio.sleep(pause_s)
             self._cooling_left_s -= pause_s
             took_ms = (time.monotonic_ns() - start) / 1e6
-            self._report_step(Step("cooling", arm.name, start, took_ms, f"SM clock under {least_mhz:.0f} MHz"))
+            self._report_step(Step("cooling", stint.name, start, took_ms, f"SM clock under {least_mhz:.0f} MHz"))
             pause_s = min(2 * pause_s, 1.0)
 
-    async def _samples(self, arm: Arm, child: Process, job: jobs.Measure, replica: int) -> tuple[int, bool]:
+    async def _samples(self, stint: Stint, job: jobs.Measure) -> tuple[int, bool]:
         """How many samples came, and whether the last of them was set aside for a low clock."""
         taken = 0
-        report: reports.Report = await ask(child, job, reports.Samples, self._patience_s, arm.name)
+        report: reports.Report = await ask(stint.child, job, reports.Samples, self._patience_s, stint.name)
         while True:
-            batch = expect(report, reports.Samples, arm.name)
-            arm.take(batch, replica)
+            batch = expect(report, reports.Samples, stint.name)
+            stint.take(batch)
             taken += len(batch.device_ms)
             self._publish(
                 events.SampleBatch(
                     run_id=self._run_id,
-                    arm=arm.name,
-                    replica=replica,
+                    arm=stint.name,
+                    replica=stint.replica,
                     round=batch.round,
-                    timing=arm.timing,
+                    timing=stint.arm.timing,
                     device_ms=batch.device_ms,
                     end_ns=batch.end_ns,
                     discarded=batch.discarded,
@@ -303,11 +306,11 @@ class Turns:
             )
             if batch.last:
                 return taken, batch.discarded[-1:] == [THROTTLED]
-            report = await self._receive(child, arm)
+            report = await self._receive(stint)
 
-    async def _receive(self, child: Process, arm: Arm) -> reports.Report:
+    async def _receive(self, stint: Stint) -> reports.Report:
         try:
-            with awaiting(arm.name, self._patience_s):
-                return await child.receive(self._patience_s)
+            with awaiting(stint.name, self._patience_s):
+                return await stint.child.receive(self._patience_s)
         except (ChildGoneError, ChildTimeoutError) as error:
-            raise await explain(child, error, arm.name) from None
+            raise await explain(stint.child, error, stint.name) from None

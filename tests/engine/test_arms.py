@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from aisp.engine.arms import Arm, ArmEnd, Limits, check_done, expect, failure, signal_name
-from aisp.engine.protocol import reports
+from aisp.engine.arms import Arm, ArmEnd, Limits, Stint, check_done, expect, failure, signal_name
+from aisp.engine.protocol import jobs, reports
 from aisp.kernels.catalog.model import Kind, Needs, Role, Rung
 from aisp.store.outcomes import Correctness, State
 from aisp.store.samples import Samples, frozen
@@ -19,11 +19,11 @@ from aisp.store.samples import Samples, frozen
 PRINT = [10.0, -20.0, 4.0e6]  # two projections, and a sum of squares: RMS 2 over a million elements
 
 
-def arm(*, inexact: bool = False, verified: dict[int, list[float]] | None = None) -> Arm:
+def stint(*, inexact: bool = False, verified: dict[int, list[float]] | None = None, replica: int = 0) -> Stint:
     rung = Rung("optimized", Role.OPTIMIZED, Kind.TORCH, Path("optimized.py"), Needs(), inexact=inexact)
-    made = Arm("optimized", rung, "cpu", True, state=State.RUNNING)
-    made.verified = {0: PRINT, 1: PRINT} if verified is None else verified
-    return made
+    arm = Arm("optimized", rung, "cpu", True, state=State.RUNNING)
+    known = {0: PRINT, 1: PRINT} if verified is None else verified
+    return Stint(arm, replica, None, jobs.Blob(name="out"), known)  # type: ignore[arg-type]
 
 
 def batch(times: list[float] | None = None, **changes: Any) -> reports.Samples:
@@ -56,10 +56,10 @@ def end_of(work: Any) -> ArmEnd:
 
 
 def test_samples_are_kept_with_round_and_replica() -> None:
-    book = arm()
-    book.take(batch(sets=[1, 0], discarded=[2, 0]), replica=4)
-    book.take(batch([5.0], round=9), replica=4)
-    kept = frozen(Samples, book.samples)
+    book = stint(replica=4)
+    book.take(batch(sets=[1, 0], discarded=[2, 0]))
+    book.take(batch([5.0], round=9))
+    kept = frozen(Samples, book.arm.samples)
     assert kept.device_ms.tolist() == [1.0, 2.0, 5.0]
     assert kept.round.tolist() == [3, 3, 9]
     assert kept.replica.tolist() == [4, 4, 4]
@@ -72,13 +72,13 @@ def test_samples_are_kept_with_round_and_replica() -> None:
 @pytest.mark.parametrize("bad", [0.0, -0.0, -1.0, math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("place", [0, 2])
 def test_a_time_that_no_clock_gives_ends_the_arm_and_none_of_its_batch_is_kept(bad: float, place: int) -> None:
-    book = arm()
+    book = stint()
     times = [1.0, 1.0, 1.0]
     times[place] = bad
-    end = end_of(lambda: book.take(batch(times), 0))
+    end = end_of(lambda: book.take(batch(times)))
     assert end.state is State.INFRA_ERROR
     assert "zero, negative or not a number" in end.reason
-    assert book.samples.device_ms == []
+    assert book.arm.samples.device_ms == []
     assert book.sent == 0
 
 
@@ -94,42 +94,42 @@ def test_a_time_that_no_clock_gives_ends_the_arm_and_none_of_its_batch_is_kept(b
     ],
 )
 def test_lists_of_different_length_end_the_arm(torn: dict[str, Any]) -> None:
-    book = arm()
-    end = end_of(lambda: book.take(batch(**torn), 0))
+    book = stint()
+    end = end_of(lambda: book.take(batch(**torn)))
     assert (end.state, end.reason) == (State.INFRA_ERROR, "a batch of samples was torn")
-    assert book.samples.device_ms == []
+    assert book.arm.samples.device_ms == []
 
 
 def test_an_empty_batch_is_no_mistake() -> None:
-    book = arm()
-    book.take(batch([]), 0)
-    assert len(frozen(Samples, book.samples)) == 0
+    book = stint()
+    book.take(batch([]))
+    assert len(frozen(Samples, book.arm.samples)) == 0
 
 
 def test_a_sample_of_several_calls_checks_each_and_keeps_one_time() -> None:
-    book = arm()
+    book = stint()
     book.calls = 3
     clocks = {"sm_clock_mhz": [1980.0], "probe_ms": [0.0041], "cycles": [8100.0]}
-    book.take(batch([0.004], calls=3, sets=[0, 1, 0], fingerprints=PRINT * 3, **clocks), 0)
-    kept = frozen(Samples, book.samples)
+    book.take(batch([0.004], calls=3, sets=[0, 1, 0], fingerprints=PRINT * 3, **clocks))
+    kept = frozen(Samples, book.arm.samples)
     assert (kept.device_ms.tolist(), kept.inputs.tolist(), kept.sm_clock_mhz.tolist()) == ([0.004], [-1], [1980.0])
     assert (kept.probe_ms.tolist(), kept.cycles.tolist()) == ([0.0041], [8100.0])
     wrong = PRINT * 2 + [0.0, 0.0, 0.0]
-    end = end_of(lambda: book.take(batch([0.004], calls=3, sets=[0, 1, 0], fingerprints=wrong), 0))
+    end = end_of(lambda: book.take(batch([0.004], calls=3, sets=[0, 1, 0], fingerprints=wrong)))
     assert end.state is State.INCORRECT
 
 
 def test_a_sample_of_another_number_of_calls_than_agreed_is_refused() -> None:
-    book = arm()
-    assert "torn" in end_of(lambda: book.take(batch([0.004], calls=2, sets=[0, 1], fingerprints=PRINT * 2), 0)).reason
+    book = stint()
+    assert "torn" in end_of(lambda: book.take(batch([0.004], calls=2, sets=[0, 1], fingerprints=PRINT * 2))).reason
 
 
 # -- fingerprints ------------------------------------------------------------------------------------------------------
 
 
 def test_a_timed_call_on_a_set_that_was_not_verified_ends_the_arm() -> None:
-    assert "set 5, which was not verified" in end_of(lambda: arm().take(batch(sets=[0, 5]), 0)).reason
-    assert "set 0, which was not verified" in end_of(lambda: arm(verified={0: PRINT * 2}).take(batch(), 0)).reason
+    assert "set 5, which was not verified" in end_of(lambda: stint().take(batch(sets=[0, 5]))).reason
+    assert "set 0, which was not verified" in end_of(lambda: stint(verified={0: PRINT * 2}).take(batch())).reason
 
 
 SCALE = 2000.0  # the root of the sum of squares
@@ -154,12 +154,12 @@ SCALE = 2000.0  # the root of the sum of squares
     ],
 )
 def test_a_fingerprint_must_be_the_verified_one_within_rounding(found: list[float], inexact: bool, same: bool) -> None:
-    book = arm(inexact=inexact)
+    book = stint(inexact=inexact)
     if same:
-        book.take(batch([1.0], fingerprints=found), 0)
+        book.take(batch([1.0], fingerprints=found))
         assert book.sent == 1
         return
-    end = end_of(lambda: book.take(batch([1.0], fingerprints=found), 0))
+    end = end_of(lambda: book.take(batch([1.0], fingerprints=found)))
     assert (end.state, end.correctness) == (State.INCORRECT, Correctness.WRONG)
     assert "the work must be done in every call" in end.reason
     assert "set 0, output 0" in end.detail
@@ -168,22 +168,22 @@ def test_a_fingerprint_must_be_the_verified_one_within_rounding(found: list[floa
 @pytest.mark.parametrize("odd", [math.nan, math.inf])
 def test_where_the_scale_is_not_finite_only_the_very_same_fingerprint_passes(odd: float) -> None:
     """Within a tolerance of infinity lies everything."""
-    book = arm(verified={0: [1.0, 2.0, odd]})
-    book.take(batch([1.0], fingerprints=[1.0, 2.0, odd]), 0)
-    assert end_of(lambda: book.take(batch([1.0], fingerprints=[1.5, 2.0, odd]), 0)).state is State.INCORRECT
-    assert end_of(lambda: book.take(batch([1.0], fingerprints=[1.0, 2.0, 5.0]), 0)).state is State.INCORRECT
+    book = stint(verified={0: [1.0, 2.0, odd]})
+    book.take(batch([1.0], fingerprints=[1.0, 2.0, odd]))
+    assert end_of(lambda: book.take(batch([1.0], fingerprints=[1.5, 2.0, odd]))).state is State.INCORRECT
+    assert end_of(lambda: book.take(batch([1.0], fingerprints=[1.0, 2.0, 5.0]))).state is State.INCORRECT
 
 
 def test_the_second_output_is_compared_too_and_named() -> None:
-    book = arm(verified={0: [*PRINT, 1.0, 1.0, 1.0]})
-    end = end_of(lambda: book.take(batch([1.0], fingerprints=[*PRINT, 1.0, 1.1, 1.0], width=6), 0))
+    book = stint(verified={0: [*PRINT, 1.0, 1.0, 1.0]})
+    end = end_of(lambda: book.take(batch([1.0], fingerprints=[*PRINT, 1.0, 1.1, 1.0], width=6)))
     assert "output 1" in end.detail
 
 
 def test_an_output_of_zeros_must_stay_exactly_zero() -> None:
-    book = arm(verified={0: [0.0, 0.0, 0.0]})
-    book.take(batch([1.0], fingerprints=[0.0, -0.0, 0.0]), 0)
-    assert end_of(lambda: book.take(batch([1.0], fingerprints=[0.0, 0.0, 1e-30]), 0)).state is State.INCORRECT
+    book = stint(verified={0: [0.0, 0.0, 0.0]})
+    book.take(batch([1.0], fingerprints=[0.0, -0.0, 0.0]))
+    assert end_of(lambda: book.take(batch([1.0], fingerprints=[0.0, 0.0, 1e-30]))).state is State.INCORRECT
 
 
 # -- the done frame ----------------------------------------------------------------------------------------------------
@@ -194,9 +194,9 @@ def done_of(*times: float) -> reports.Done:
 
 
 def test_done_must_agree_in_count_hash_and_wall_clock() -> None:
-    book = arm()
-    book.take(batch([1.0, 2.0]), 0)
-    book.take(batch([3.0]), 0)
+    book = stint()
+    book.take(batch([1.0, 2.0]))
+    book.take(batch([3.0]))
     check_done(book, done_of(1.0, 2.0, 3.0), wall_ms=6.0)
     for wrong in (done_of(1.0, 2.0), done_of(1.0, 2.0, 3.0, 4.0), done_of(1.0, 3.0, 2.0), done_of(1.0, 2.0, 3.5)):
         end = end_of(lambda wrong=wrong: check_done(book, wrong, wall_ms=100.0))
@@ -205,25 +205,25 @@ def test_done_must_agree_in_count_hash_and_wall_clock() -> None:
 
 
 def test_more_measured_time_than_wall_clock_is_refused() -> None:
-    book = arm()
-    book.take(batch([4.0, 5.0]), 0)
+    book = stint()
+    book.take(batch([4.0, 5.0]))
     end = end_of(lambda: check_done(book, done_of(4.0, 5.0), wall_ms=8.9))
     assert end.reason == "optimized reports 9.0 ms of samples within 8.9 ms of wall clock"
 
 
 def test_each_replica_is_checked_by_itself() -> None:
-    book = arm()
-    book.take(batch([4.0, 5.0]), 0)
-    book.begin_replica(None)  # type: ignore[arg-type]
-    assert (book.sent, book.verified) == (0, {})
-    book.verified = {0: PRINT}
-    book.take(batch([1.0]), 1)
-    check_done(book, done_of(1.0), wall_ms=1.5)  # the 9 ms of the first replica are not this one's
-    assert book.samples.replica == [0, 0, 1]
+    book = stint()
+    book.take(batch([4.0, 5.0]))
+    later = Stint(book.arm, 1, book.child, book.outputs, {0: PRINT})
+    later.take(batch([1.0]))
+    book.take(batch([6.0]))  # two of an arm's processes may be alive at once
+    check_done(later, done_of(1.0), wall_ms=1.5)
+    check_done(book, done_of(4.0, 5.0, 6.0), wall_ms=15.5)
+    assert book.arm.samples.replica == [0, 0, 1, 0]
 
 
 def test_a_process_that_took_no_samples_is_done_with_none() -> None:
-    check_done(arm(), reports.Done(samples=0, sha256=""), wall_ms=0.0)
+    check_done(stint(), reports.Done(samples=0, sha256=""), wall_ms=0.0)
 
 
 # -- reports that are not what was asked for ---------------------------------------------------------------------------
@@ -271,7 +271,7 @@ def test_another_report_than_the_one_asked_for_is_our_own_fault() -> None:
 
 def test_only_a_correct_arm_has_a_number() -> None:
     def believable(state: State, correctness: Correctness) -> bool:
-        book = arm()
+        book = stint().arm
         book.state, book.correctness = state, correctness
         return book.believable
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from aisp.checks.oracle import families
-from aisp.engine.arms import Arm, ArmEnd
+from aisp.engine.arms import Arm, ArmEnd, Stint
 from aisp.engine.gate import Gate
 from aisp.engine.protocol import jobs, reports
 from aisp.store.outcomes import Correctness, FindingStatus, State, TolerancePolicy, Validity, Verdict
@@ -68,9 +68,9 @@ async def through(known: Counting, **other: Any) -> tuple[Gate, list[Arm]]:
     made, arms = gate(known, **other)
     await made.pose([arm.rung for arm in arms])
     for arm in arms:
-        await made.enter(arm, known, BLOB, 1.0)  # type: ignore[arg-type]
+        await made.enter(Stint(arm, 0, known, BLOB), 1.0)  # type: ignore[arg-type]
     for arm in arms:
-        await made.try_values(arm, known, BLOB, 1.0)  # type: ignore[arg-type]
+        await made.try_values(Stint(arm, 0, known, BLOB), 1.0)  # type: ignore[arg-type]
     return made, arms
 
 
@@ -97,7 +97,7 @@ async def test_who_compiles_for_long_is_asked_for_one_shape() -> None:
     known = Counting()
     made, (arm, *_) = gate(known)
     await made.pose([arm.rung])
-    await made.enter(arm, known, BLOB, 1.0, most=1)  # type: ignore[arg-type]
+    await made.enter(Stint(arm, 0, known, BLOB), 1.0, most=1)  # type: ignore[arg-type]
     assert known.count(jobs.Try) == known.count(jobs.Judge) == 1
     assert arm.shapes == [made.drawn[0][0].text]
 

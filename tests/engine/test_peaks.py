@@ -353,7 +353,7 @@ class FakePool:
         self._answers = answers
         self._items = items
 
-    async def take(self, *, interpret: bool) -> FakeChild:
+    async def take(self, *, interpret: bool, compiler: bool = False) -> FakeChild:
         assert self.is_quiet and not interpret
         self.made.append(FakeChild(self._answers, self._items))
         return self.made[-1]

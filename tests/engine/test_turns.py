@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from aisp.engine.arms import Arm, ArmEnd
+from aisp.engine.arms import Arm, ArmEnd, Stint
 from aisp.engine.protocol import events, jobs, reports
-from aisp.engine.turns import AGAIN, BATCH_BELOW_MS, CALLS, KINDS, SHORT_MS, ArmFailure, StopRule, Turns, drawn_sets
+from aisp.engine.turns import AGAIN, BATCH_BELOW_MS, CALLS, KINDS, SHORT_MS, StintFailure, StopRule, Turns, drawn_sets
 from aisp.kernels.catalog.model import Kind, Needs, Role, Rung
 from aisp.store.outcomes import State, Timing
 from aisp.store.record import DISCARDED, Step
@@ -91,12 +91,9 @@ class Scripted:
         )
 
 
-def arm_of(name: str = "baseline", child: Scripted | None = None) -> Arm:
+def arm_of(name: str) -> Arm:
     rung = Rung(name.removesuffix(" (A/A)"), Role.BASELINE, Kind.TORCH, Path("x.py"), Needs())
-    arm = Arm(name, rung, "cuda", True, State.RUNNING)
-    arm.child = child  # type: ignore[assignment]
-    arm.verified = {number: [0.0, 0.0, 0.0] for number in range(9)}
-    return arm
+    return Arm(name, rung, "cuda", True, State.RUNNING)
 
 
 class Scene:
@@ -106,27 +103,29 @@ class Scene:
         self.told: list[events.Event] = []
         self.children = children
         self.steps: list[Step] = []
-        self.arms = [arm_of(f"arm{n}", child) for n, child in enumerate(children)]
+        self.arms = [arm_of(f"arm{n}") for n in range(len(children))]
+        self.stints: list[Stint] = []
         self.rule = rule or StopRule.of(quick=False, replicas=0)
         self.turns = Turns("run", "default", self.rule, random.Random(1), self.told.append, self.steps.append, 5.0)
 
-    @staticmethod
-    def child_of(arm: Arm) -> Any:
-        return arm.child
-
     async def warmed(self) -> Scene:
-        for arm in self.arms:
-            await self.turns.warm_up(arm, self.child_of(arm))
+        known = {number: [0.0, 0.0, 0.0] for number in range(9)}
+        self.stints = [
+            Stint(arm, 0, child, jobs.Blob(name="out"), dict(known))  # type: ignore[arg-type]
+            for arm, child in zip(self.arms, self.children, strict=True)
+        ]
+        for stint in self.stints:
+            await self.turns.warm_up(stint)
         return self
 
     async def chosen(self) -> list[tuple[Timing, int]]:
         await self.warmed()
-        await self.turns.choose(self.arms, self.child_of)
+        await self.turns.choose(self.stints)
         return [(arm.timing, arm.calls) for arm in self.arms]
 
     async def turn(self, number: int = 0) -> list[jobs.Measure]:
-        (arm,) = self.arms
-        await self.turns.turn(arm, self.child_of(arm), number, 0)
+        (stint,) = self.stints
+        await self.turns.turn(stint, number)
         return [job for job in self.children[0].asked if isinstance(job, jobs.Measure)]
 
 
@@ -188,8 +187,8 @@ async def test_an_arm_that_makes_more_than_it_was_asked_for_is_ended() -> None:
     scene = Scene(Scripted(0.01, "batch"), Scripted(0.01))
     scene.children[1].always = "graph"
     await scene.warmed()
-    with pytest.raises(ArmFailure, match="arm1") as failed:
-        await scene.turns.choose(scene.arms, scene.child_of)
+    with pytest.raises(StintFailure, match="arm1") as failed:
+        await scene.turns.choose(scene.stints)
     assert failed.value.end.state is State.INFRA_ERROR
     assert failed.value.end.reason == "arm1 was asked for a batch, and made a graph"
 
@@ -229,9 +228,9 @@ async def test_an_arm_that_dies_while_this_is_settled_is_named() -> None:
 
     await scene.warmed()
     scene.children[1].ask = fail  # type: ignore[method-assign]
-    with pytest.raises(ArmFailure) as failed:
-        await scene.turns.choose(scene.arms, scene.child_of)
-    assert (failed.value.arm.name, failed.value.end.state) == ("arm1", State.USER_ERROR)
+    with pytest.raises(StintFailure) as failed:
+        await scene.turns.choose(scene.stints)
+    assert (failed.value.stint.name, failed.value.end.state) == ("arm1", State.USER_ERROR)
 
 
 async def test_a_process_that_waits_for_the_gpu_in_one_replica_marks_the_arm_for_good() -> None:

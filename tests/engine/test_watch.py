@@ -226,7 +226,7 @@ def test_what_a_rungs_process_says_that_it_wrote_is_looked_at_before_it_is_belie
     tmp_path: Path, confined: int
 ) -> None:
     sut = object.__new__(Execution)
-    sut._ready = SimpleNamespace(confined=confined)  # type: ignore[assignment]
+    sut._crew = SimpleNamespace(ready=SimpleNamespace(confined=confined))  # type: ignore[assignment]
     sut.plan = SimpleNamespace(target=SimpleNamespace(folder=tmp_path))  # type: ignore[assignment]
     paths = [f"{tmp_path}/tuned.py", f"{tmp_path}/choice.json", f"{tmp_path.parent}/other.py", "tuned.py"]
     said: list[dict[str, Any]] = [{}, *({"notes": [], "paths": given} for given in (7, None, [7, *paths], paths))]

@@ -285,7 +285,7 @@ class World:
         left = [path for path in state.iterdir() if not path.name.startswith(OF_STORES_BEFORE)]
         broken += [f"{path} was left in the state folder" for path in left if path.name not in KEPT]
         broken += [f"{path} was left in the journal" for path in (state / "journal").iterdir()]
-        broken += [f"{path} was left of a process" for path in (state / "work").iterdir()]
+        broken += [f"{path} was left of a process: {_below(path)}" for path in (state / "work").iterdir()]
         if (layouts := len(list((state / "snapshots").iterdir()))) > LAYOUTS:
             broken.append(f"{layouts} laid out snapshots were left")
 
@@ -373,3 +373,8 @@ def _lives(pid: int) -> bool:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
+
+
+def _below(folder: Path) -> str:
+    """What is in a folder, for who looks for its maker."""
+    return ", ".join(sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))) or "empty"

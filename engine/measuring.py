@@ -1,0 +1,113 @@
+"""Timing one replica of a run: warm-up, turns, and what an arm is put through after its samples.
+
+Arms take turns in random order, and each round is reversed by the next (ABBA), so that drift falls on all alike.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+
+from aisp.engine import challenges, contention, verdicts
+from aisp.engine.arms import Stint, ask
+from aisp.engine.crew import RunCrew
+from aisp.engine.plan import Plan
+from aisp.engine.protocol import jobs, reports
+from aisp.engine.reporting import Reporter
+from aisp.engine.services import Services
+from aisp.engine.turns import StintFailure, Turns
+from aisp.engine.verification import Verification
+
+
+class Measuring:
+    """Of one run.
+
+    Attributes:
+        turns: decides who is next and how a sample is taken.
+    """
+
+    def __init__(
+        self, plan: Plan, services: Services, crew: RunCrew, verification: Verification, reporter: Reporter
+    ) -> None:
+        self._plan, self._limits = plan, services.limits
+        self._crew, self._verification, self._reporter = crew, verification, reporter
+        order = random.Random(plan.seed)
+        self.turns = Turns(
+            plan.id,
+            plan.case.name,
+            plan.rule,
+            order,
+            services.publish,
+            reporter.report_step,
+            services.limits.progress_s,
+        )
+
+    async def warm_up(self, stints: Sequence[Stint]) -> None:
+        """Bring each process to a steady state, then choose how samples are taken, alike for all arms."""
+        for stint in stints:
+            await self._crew.guarded(stint, self._warm_up)
+        left = [stint for stint in stints if stint.running]
+        while left:
+            try:
+                await self.turns.choose(left)
+            except StintFailure as failed:
+                # The others get one more try without it.
+                await self._crew.fail(failed.stint, failed.end)
+                left = [stint for stint in left if stint.running]
+            else:
+                return
+
+    async def _warm_up(self, stint: Stint) -> None:
+        async with self._reporter.step("warm-up", stint.arm):
+            await self.turns.warm_up(stint)
+
+    async def take_samples(self, stints: Sequence[Stint], replica: int) -> None:
+        """Rounds until the stop rule is met, told after the first and then after every second one."""
+        running = [stint for stint in stints if stint.running]
+        async with self._reporter.step("measure"):
+            with contention.around([stint.arm.waits for stint in running]):
+                await self._rounds(running, replica)
+
+    async def _rounds(self, stints: Sequence[Stint], replica: int) -> None:
+        number, started_s = 0, time.monotonic()
+        while not self.turns.over(number, started_s, verdicts.widest(self._reporter.arms, replica)):
+            for stint in self.turns.in_order(stints, number):
+                if stint.running:
+                    await self._crew.guarded(stint, lambda s, n=number: self.turns.turn(s, n))  # type: ignore[misc]
+            if not any(stint.running for stint in stints):
+                return
+            if number == 0 or number % 2 == 1:
+                await self._reporter.report()
+            number += 1
+
+    async def challenge(self, stints: Sequence[Stint]) -> None:
+        """One after the other: the last timed call's outputs in full, the engine's own clock, and held-out inputs."""
+        async with self._reporter.step("challenge"):
+            for stint in stints:
+                if stint.running:
+                    await self._crew.guarded(stint, self._challenge)
+
+    async def _challenge(self, stint: Stint) -> None:
+        verification, patience_s = self._verification, self._limits.progress_s
+        await verification.verify_last(stint)
+        case, arm = self._plan.case.name, stint.arm
+        arm.sustained.append(await challenges.sustain(stint, case, patience_s))
+        found: list[reports.HeldOutTimes] = []
+        crowding = 1.0
+        for position, (number, like) in enumerate(verification.held_out_sets(stint.replica)):
+            count = challenges.pairs(stint.per_sample_ms) + (like is not None) if position == 0 else 1
+            job = jobs.HeldOut(
+                case=case,
+                blob=verification.inputs[case, number],
+                seen=[random.randrange(self._plan.rule.input_sets) for _ in range(count)],
+                shifts=[random.randrange(1, 1 << 20) for _ in range(count - 1)],
+                outputs=stint.outputs,
+            )
+            with contention.Crowd(stint.child.pid) as crowd:
+                answer = await ask(stint.child, job, reports.HeldOutTimes, patience_s, arm.name)
+            crowding = max(crowding, crowd.factor)
+            await verification.judge(stint, case, number, answer.outputs, "output.fresh_values")
+            found.append(challenges.without_first(answer) if like is not None else answer)
+        if found:
+            arm.held_out.append(challenges.together(found, len(found), crowding))

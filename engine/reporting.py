@@ -1,0 +1,154 @@
+"""What a run tells while it lasts: steps, printed lines, telemetry, and preliminary figures of its arms."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import time
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from aisp.engine import silence, verdicts
+from aisp.engine.arms import Arm
+from aisp.engine.plan import Plan
+from aisp.engine.protocol import events
+from aisp.engine.ranks import Process
+from aisp.engine.services import Services
+from aisp.engine.telemetry import Readings, Sampler
+from aisp.store import record as records
+from aisp.store.results import speed_of_light
+from aisp.store.samples import Telemetry, frozen
+from aisp.store.text import clean
+
+LINES_PER_EVENT = 200
+LINE_CHARS = 2000
+WAITING_BYTES = 256 * 1024  # of one stream of one process, between two looks
+DRAIN_S = 0.1
+
+
+class Reporter:
+    """Of one run.
+
+    Attributes:
+        arms: of the run, the baseline first.
+        steps: those that have ended.
+        gpu_name: as the run's first process found it; "" on a CPU.
+        sampler: reads the driver's telemetry, once it is started.
+        readings: all that it gave.
+    """
+
+    def __init__(self, plan: Plan, services: Services, arms: Sequence[Arm]) -> None:
+        self._plan, self._services, self.arms = plan, services, arms
+        self.steps: list[records.Step] = []
+        self.gpu_name = ""
+        self.sampler = Sampler(services.nvml, services.gpu)
+        self.readings = Readings()
+        self._output: dict[tuple[str, str], bytearray] = {}
+        self._output_dropped: dict[tuple[str, str], int] = {}
+        self._base_ms: float | None = None  # the first baseline's time
+
+    # -- steps -----------------------------------------------------------------------------------------------------
+
+    @contextlib.asynccontextmanager
+    async def step(self, name: str, arm: Arm | None = None) -> AsyncIterator[None]:
+        """Tell that this step is under way, and how long it took."""
+        whose = arm.name if arm else ""
+        start = time.monotonic_ns()
+        self.report_step(records.Step(name, whose, start))
+        before = silence.step.set(name)
+        try:
+            yield
+        finally:
+            silence.step.reset(before)
+            self.report_step(records.Step(name, whose, start, (time.monotonic_ns() - start) / 1e6))
+
+    def report_step(self, step: records.Step) -> None:
+        """Tell a step; one that has ended is kept for the record."""
+        if step.duration_ms is not None:
+            self.steps.append(step)
+        self._services.publish(events.Step(run_id=self._plan.id, step=step))
+
+    # -- printed lines and telemetry -------------------------------------------------------------------------------
+
+    def listen(self, process: Process, whose: str) -> None:
+        """Gather what a process prints."""
+
+        def heard(stream: str, data: bytes) -> None:
+            kept = self._output.setdefault((whose, stream), bytearray())
+            room = max(WAITING_BYTES - len(kept), 0)
+            kept += data[:room]
+            if len(data) > room:
+                key = (whose, stream)
+                self._output_dropped[key] = self._output_dropped.get(key, 0) + len(data) - room
+
+        process.on_output = heard
+
+    async def drain(self, run: asyncio.Task[Any] | None) -> None:
+        """Hand on what gathers while the run lasts; end it as soon as the GPU is lost."""
+        while True:
+            await asyncio.sleep(DRAIN_S)
+            self.flush()
+            if self.sampler.lost and run is not None:
+                run.cancel()
+                run = None
+
+    def flush(self) -> None:
+        """Hand on telemetry and printed lines that have gathered."""
+        taken = self.sampler.take()
+        if taken.at_ns:
+            self.readings.extend(taken)
+            self._services.publish(taken.event(self._services.gpu))
+        gathered, self._output = self._output, {}
+        dropped, self._output_dropped = self._output_dropped, {}
+        for (whose, stream), data in gathered.items():
+            lines = clean(bytes(data)).splitlines()
+            lost = dropped.get((whose, stream), 0) + sum(map(len, lines[LINES_PER_EVENT:]))
+            if lines:
+                shown = [line[:LINE_CHARS] for line in lines[:LINES_PER_EVENT]]
+                self._services.publish(
+                    events.Output(run_id=self._plan.id, arm=whose, stream=stream, lines=shown, dropped=lost)
+                )
+
+    def telemetry(self) -> Telemetry | None:
+        """All that was read of the GPU; None on a CPU."""
+        return frozen(Telemetry, self.readings) if self.readings.at_ns else None
+
+    # -- figures ---------------------------------------------------------------------------------------------------
+
+    def report_arm(self, arm: Arm) -> None:
+        """Tell how an arm stands."""
+        self._services.publish(events.ArmUpdate(run_id=self._plan.id, arm=self._record(arm)))
+
+    async def report(self) -> None:
+        """Tell preliminary figures. They cost some 10 ms an arm: in a thread, while nothing is measured."""
+        arms, comparisons = await asyncio.to_thread(self.figures)
+        for arm in arms:
+            self._services.publish(events.ArmUpdate(run_id=self._plan.id, arm=arm))
+        for comparison in comparisons:
+            self._services.publish(events.ComparisonUpdate(run_id=self._plan.id, comparison=comparison))
+
+    def figures(self) -> tuple[tuple[records.Arm, ...], tuple[records.Comparison, ...]]:
+        """What the samples say so far, the baseline first."""
+        return tuple(map(self._record, self.arms)), tuple(self.compared())
+
+    def compared(self, draws: int | None = None) -> list[records.Comparison]:
+        """The comparisons as they stand; with fewer draws while the run goes on, unless told how many."""
+        rule = self._plan.rule
+        return verdicts.comparisons(
+            self.arms, quick=self._plan.record.quick, interleaved=rule.interleaved, looks=rule.looks, draws=draws
+        )
+
+    def _record(self, arm: Arm) -> records.Arm:
+        roofline: verdicts.RooflineBound | None = None
+        if self.gpu_name:
+            roofline = functools.partial(
+                speed_of_light.light, self._plan.target, self._plan.case, self.gpu_name, self._services.peak
+            )
+        base = arm is self.arms[0]
+        record = verdicts.arm_record(
+            arm, source=self._plan.source(arm.rung), roofline=roofline, base_ms=None if base else self._base_ms
+        )
+        if base:
+            self._base_ms = record.median_ms
+        return record

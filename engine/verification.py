@@ -1,0 +1,240 @@
+"""Whether a run's outputs are right: its inputs, the values that are expected, and every comparison with them.
+
+The verifier makes each set of inputs once, for all replicas. It computes what is expected while the arms start and
+compile, and works while nothing is timed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from aisp.checks.oracle.comparator import Mismatch
+from aisp.checks.oracle.schema import Case as PosedCase
+from aisp.checks.registry import Drawn
+from aisp.engine import gate
+from aisp.engine.arms import ArmEnd, Stint, ask
+from aisp.engine.crew import RunCrew
+from aisp.engine.gate import Gate
+from aisp.engine.plan import Plan
+from aisp.engine.protocol import jobs, reports
+from aisp.engine.reporting import Reporter
+from aisp.engine.services import Services
+from aisp.kernels.catalog.model import Case, Flag, Rung
+from aisp.store.outcomes import Correctness, State
+from aisp.store.text import clean, clean_line
+
+_WHEN = {
+    "output.last_call": " in the last timed call",
+    "output.fresh_values": " on values that it had never seen",
+    "output.moved_buffers": " on the same values in other buffers",
+}
+
+
+class Verification:
+    """Of one run.
+
+    Attributes:
+        inputs: by case and set, where the inputs lie that were made.
+        notes: cases that a rung was not asked for, and why.
+    """
+
+    def __init__(self, plan: Plan, services: Services, crew: RunCrew, reporter: Reporter) -> None:
+        self._plan, self._limits, self._crew, self._reporter = plan, services.limits, crew, reporter
+        self.inputs: dict[tuple[str, int], jobs.Blob] = {}
+        self.notes: list[str] = []
+        self._posed: dict[tuple[str, int], dict[str, Any]] = {}  # sets of the lesson's own cases, as they travel
+        self._expected: asyncio.Task[None] | None = None
+        self._coming: dict[int, asyncio.Task[None]] = {}  # by replica: what makes its held-out sets
+        self._beyond = Gate(
+            target=plan.target,
+            case=plan.case,
+            device=plan.device,
+            seed=plan.seed,
+            without=plan.without,
+            first_set=plan.held_out + gate.FIRST_SET,
+            ask_judge=crew.ask_verifier,
+            blob=crew.arena.blob,
+        )
+
+    # -- inputs and what is expected -------------------------------------------------------------------------------
+
+    async def make_inputs(self, rungs: list[Rung]) -> None:
+        """Make the inputs of the timed case's sets and of the gate's cases, and begin to compute what is expected.
+
+        Shapes are drawn for these rungs. Raises ArmEnd.
+        """
+        async with self._reporter.step("inputs"):
+            for case, number in self._sets(gate=True):
+                await self._make_set(case, number)
+        self._expected = asyncio.create_task(self._expect(rungs))
+
+    async def _expect(self, rungs: list[Rung]) -> None:
+        for case, number in self._sets(gate=True):
+            await self._expect_set(case, number)
+        await self._beyond.pose(rungs)
+
+    async def _make_set(self, case: Case, number: int, like: int | None = None) -> None:
+        plain = self._posed[case.name, number] = PosedCase.of_set(case, number, like).plain()
+        job = jobs.Pose(case=plain, seed=self._plan.seed, blob=self._crew.arena.blob(), later=True)
+        posed = await self._crew.ask_verifier(job, reports.Posed, "making the inputs")
+        self.inputs[case.name, number] = posed.blob
+
+    async def _expect_set(self, case: Case, number: int) -> None:
+        job = jobs.Expect(case=self._posed[case.name, number])
+        await self._crew.ask_verifier(job, reports.Expected, "reference.py")
+
+    def _sets(self, *, gate: bool) -> list[tuple[Case, int]]:
+        """The timed case's sets; with the gate, every untimed case too, which an arm must get right before."""
+        timed = [(self._plan.case, number) for number in range(self._plan.rule.input_sets)]
+        untimed = [case for case in self._plan.target.cases if not case.timed and case.name != self._plan.case.name]
+        return timed + [(case, 0) for case in untimed] if gate else timed
+
+    def prepare_held_out(self, replica: int) -> None:
+        """Let the verifier make the held-out sets of a replica, unless it does so already.
+
+        To be asked while nothing is timed.
+        """
+        if replica not in self._coming:
+            self._coming[replica] = asyncio.create_task(self._make_held_out(replica))
+
+    async def _make_held_out(self, replica: int) -> None:
+        await self._known()  # the arms wait for that first
+        sets = self.held_out_sets(replica)
+        if not sets:
+            return
+        async with self._reporter.step("inputs"):
+            for number, like in sets:
+                await self._make_set(self._plan.case, number, like)
+                await self._expect_set(self._plan.case, number)
+
+    def held_out_sets(self, replica: int) -> list[tuple[int, int | None]]:
+        """Number and likeness of a replica's held-out sets: wholly new values, or those of set 0 but for one element of
+        every input.
+
+        A replica gets one of the two kinds in turn; a run of one replica gets both. There are none where no input is
+        refilled.
+        """
+        if not any(not spec.made and Flag.STATIC not in spec.flags for spec in self._plan.target.inputs):
+            return []
+        which = [replica] if self._plan.rule.replicas > 1 else [0, 1]
+        return [(self._plan.held_out + number, None if number % 2 == 0 else 0) for number in which]
+
+    async def _known(self) -> None:
+        """Wait until what is expected is known. Raises ArmEnd where the reference fails."""
+        if self._expected is not None:
+            await asyncio.shield(self._expected)
+
+    async def rested(self) -> None:
+        """Wait until the verifier has nothing to do. Raises ArmEnd: a reference that failed ends the whole run."""
+        await self._known()
+        for task in self._coming.values():
+            await task
+
+    async def stop(self) -> None:
+        """Make nothing any more."""
+        making = [task for task in (self._expected, *self._coming.values()) if task is not None]
+        for task in making:
+            task.cancel()
+        await asyncio.gather(*making, return_exceptions=True)
+
+    def drawn(self) -> Drawn:
+        """What was drawn for this run, for checks."""
+        return self._beyond.facts()
+
+    # -- comparisons; each raises ArmEnd in the name of the check that refuses -------------------------------------
+
+    async def verify(self, stint: Stint, *, gate: bool) -> None:
+        """Compile and check: the timed case on every set, then the gate's cases.
+
+        The gate is passed once. Later processes run the same sources, and their timed case is checked again.
+        """
+        arm, timed_case = stint.arm, self._plan.case.name
+        by_case: dict[str, list[int]] = {}
+        for case, number in self._sets(gate=gate):
+            if beyond := arm.rung.unsupported(case.axes):
+                told = clean_line(f"{beyond}: not asked for case {case.name}")
+                self.notes += [told] if told not in self.notes else []  # the baseline takes part twice
+                continue
+            by_case.setdefault(case.name, []).append(number)
+        for case_name, numbers in by_case.items():
+            async with self._reporter.step("compile", arm):
+                sets = [self.inputs[case_name, number] for number in numbers]
+                taking = jobs.TakeInputs(case=case_name, seed=self._plan.seed, sets=sets)
+                await ask(stint.child, taking, reports.Taken, self._limits.progress_s, arm.name)
+                ready = jobs.Prepare(case=case_name)
+                prepared = await ask(stint.child, ready, reports.Prepared, self._limits.compile_s, arm.name)
+            async with self._reporter.step("verify", arm):
+                for number in numbers:
+                    check = "output.values" if case_name == timed_case else "evaluation.held_out"
+                    executed = await self._execute(stint, case_name, number, check)
+                    if case_name == timed_case:
+                        stint.verified[number] = executed.fingerprint
+                        if executed.peak_bytes is not None:
+                            arm.peak_bytes = max(arm.peak_bytes or 0, executed.peak_bytes)
+                if case_name == timed_case and gate and not prepared.for_buffers:
+                    # Not the set that lies in the old buffers: a rung that reads those must be wrong.
+                    await self._execute(stint, case_name, numbers[0], "output.moved_buffers", moved=True)
+        if gate and not self._plan.compiles(arm.rung):
+            await self._enter(stint)
+        arm.correctness = Correctness.CORRECT
+        self._reporter.report_arm(arm)
+
+    async def _execute(
+        self, stint: Stint, case: str, number: int, check: str, *, moved: bool = False
+    ) -> reports.Executed:
+        """One call on a set of inputs, judged in full."""
+        job = jobs.Execute(case=case, set_index=number, outputs=stint.outputs, moved=moved)
+        executed = await ask(stint.child, job, reports.Executed, self._limits.progress_s, stint.name)
+        await self.judge(stint, case, number, executed.outputs, check)
+        return executed
+
+    async def _enter(self, stint: Stint, *, most: int | None = None) -> None:
+        """The drawn shapes of the gate."""
+        async with self._reporter.step("gate", stint.arm):
+            await self._known()
+            async with self._crew.caches.passing(stint.child):
+                await self._beyond.enter(stint, self._limits.compile_s, most=most)
+
+    async def judge(self, stint: Stint, case: str, number: int, outputs: jobs.Blob, check: str) -> None:
+        """Judge one call's outputs in full. Wrong outputs end the arm in the name of `check`."""
+        await self._known()
+        arm = stint.arm
+        job = jobs.Judge(case=self._posed[case, number], seed=self._plan.seed, outputs=outputs)
+        judged: reports.Judged = await self._crew.ask_verifier(job, reports.Judged)
+        arm.compared.append(judged.figures)
+        arm.accepted[judged.policy] += judged.right
+        if judged.finding in (Mismatch.NAN, Mismatch.INF):
+            check = "output.nonfinite"
+        elif not judged.right and judged.finding != Mismatch.VALUES:
+            check = "output.form"
+        if not judged.right and check in self._plan.without:
+            return
+        if judged.max_error is not None:
+            arm.max_error = max(arm.max_error or 0.0, judged.max_error)
+        if not judged.right:
+            place = "" if case == self._plan.case.name else f" (case {case})"
+            place += _WHEN.get(check, "")
+            raise ArmEnd(
+                State.INCORRECT,
+                f"wrong {judged.finding}{place}: {clean_line(judged.detail)}",
+                clean(judged.detail),
+                correctness=Correctness.WRONG,
+                max_error=judged.max_error,
+                check=check,
+            )
+
+    async def verify_last(self, stint: Stint) -> None:
+        """Judge the outputs of the last timed call in full."""
+        job = jobs.FetchLast(outputs=stint.outputs)
+        last = await ask(stint.child, job, reports.LastOutputs, self._limits.progress_s, stint.name)
+        if last.set_index < 0:
+            raise ArmEnd(State.INFRA_ERROR, f"{stint.name} took no sample")
+        await self.judge(stint, self._plan.case.name, last.set_index, last.outputs, "output.last_call")
+
+    async def try_more(self, stint: Stint) -> None:
+        """What the gate asks after the last sample."""
+        if self._plan.compiles(stint.arm.rung):
+            await self._enter(stint, most=1)
+        async with self._reporter.step("values", stint.arm):
+            await self._beyond.try_values(stint, self._limits.progress_s)
