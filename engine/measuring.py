@@ -43,11 +43,11 @@ class Measuring:
             services.limits.progress_s,
         )
 
-    async def warm_up(self, stints: Sequence[Stint]) -> None:
-        """Bring each process to a steady state, then choose how samples are taken, alike for all arms."""
+    async def warm_up(self, stints: Sequence[Stint], warm: Sequence[Stint] = ()) -> None:
+        """Bring each process to a steady state, then choose how samples are taken, alike for these and the `warm`."""
         for stint in stints:
             await self._crew.guarded(stint, self._warm_up)
-        left = [stint for stint in stints if stint.running]
+        left = [stint for stint in (*warm, *stints) if stint.running]
         while left:
             try:
                 await self.turns.choose(left)
@@ -62,16 +62,22 @@ class Measuring:
         async with self._reporter.step("warm-up", stint.arm):
             await self.turns.warm_up(stint)
 
-    async def take_samples(self, stints: Sequence[Stint], replica: int) -> None:
-        """Rounds until the stop rule is met, told after the first and then after every second one."""
+    async def take_samples(self, stints: Sequence[Stint], replica: int, *, first: int = 0, most: int = 1 << 16) -> None:
+        """Rounds until the stop rule is met, told after the first and then after every second one.
+
+        Args:
+            first: number of the first of them.
+            most: how many of them there are at most; the first figures need no more than a pair.
+        """
         running = [stint for stint in stints if stint.running]
         async with self._reporter.step("measure"):
             with contention.around([stint.arm.waits for stint in running]):
-                await self._rounds(running, replica)
+                await self._rounds(running, replica, first, most)
 
-    async def _rounds(self, stints: Sequence[Stint], replica: int) -> None:
-        number, started_s = 0, time.monotonic()
-        while not self.turns.over(number, started_s, verdicts.widest(self._reporter.arms, replica)):
+    async def _rounds(self, stints: Sequence[Stint], replica: int, first: int, most: int) -> None:
+        done, started_s = 0, time.monotonic()
+        while done < most and not self.turns.over(done, started_s, verdicts.widest(self._reporter.arms, replica)):
+            number = first + done
             for stint in self.turns.in_order(stints, number):
                 if stint.running:
                     await self._crew.guarded(stint, lambda s, n=number: self.turns.turn(s, n))  # type: ignore[misc]
@@ -79,7 +85,7 @@ class Measuring:
                 return
             if number == 0 or number % 2 == 1:
                 await self._reporter.report()
-            number += 1
+            done += 1
 
     async def challenge(self, stints: Sequence[Stint]) -> None:
         """One after the other: the last timed call's outputs in full, the engine's own clock, and held-out inputs."""

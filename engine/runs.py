@@ -11,7 +11,7 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -43,6 +43,8 @@ REPORTED_BYTES = 4 << 20  # of a run's record in one event: a frame may have twi
 REPORTED_FINDINGS = 1000
 CONCLUDE_S = 2.0  # for what comes behind the last sample, where a newer save waits
 CONTEXT_BYTES = 768 << 20  # of GPU memory, for a process that stands by
+EARLY_ROUNDS = 2  # of a quick run's first figures
+COPIES = 4  # of its inputs, that a process on a CPU may hold at once
 
 
 class Execution:
@@ -93,7 +95,7 @@ class Execution:
                     sampler.start()
                 async with asyncio.timeout(self._services.limits.total_s):
                     if await self._may_begin():
-                        await self._all_replicas()
+                        await self._measure()
         except TimeoutError:
             self._state = State.TIMEOUT_TOTAL
             self._reason = (
@@ -175,6 +177,15 @@ class Execution:
             self._state, self._reason = State.UNAVAILABLE, problem
         return not problem
 
+    async def _measure(self) -> None:
+        """Take the replicas; then ask what does not belong to any."""
+        if self.plan.record.quick and self.plan.rule.replicas == 2 and self.plan.rule.interleaved:
+            await self._two_replicas()
+        else:
+            await self._all_replicas()
+        await self._ask_naively()
+        self._task_facts = await self._about_the_task()
+
     async def _all_replicas(self) -> None:
         """One replica after the other, until a look finds every comparison decided or there are no more."""
         rule = self.plan.rule
@@ -192,8 +203,6 @@ class Execution:
                 if self._replicas < rule.replicas:
                     self._flags.append(f"decided after {self._replicas} of {rule.replicas} replicas")
                 break
-        await self._ask_naively()
-        self._task_facts = await self._about_the_task()
 
     async def _replica(self, arms: list[Arm], replica: int, *, closing: bool) -> bool:
         """One fresh process per arm: verified, warmed up, measured in turns, and thrown away.
@@ -204,51 +213,128 @@ class Execution:
         Returns:
             Whether the run has all that it needs.
         """
-        crew, verification, measuring, pool = self._crew, self._verification, self._measuring, self._services.pool
-        stints = await self._start(arms, replica)
+        stints = await self._start((arms, replica))
         if closing and replica + 1 == self.plan.rule.replicas:
-            pool.expect(0)  # the next job's processes start behind the last sample, which would wait for them
+            self._services.pool.expect(0)  # the next job's start behind the last sample, which would wait for them
         else:
             self._expect_processes(arms, max(1, self.plan.rule.until_look(replica + 1) - replica - 1))
-        verification.prepare_held_out(replica)
-        # Compiling and verifying side by side: nothing is timed yet.
-        await crew.each(stints, lambda stint: verification.verify(stint, gate=replica == 0))
-        await verification.rested()
+        self._verification.prepare_held_out(replica)
+        await self._verify(stints)
         timed = [stint for stint in stints if stint.running and stint.arm.timed]
         if timed:
-            with pool.quiet():
-                await pool.settled()
-                await measuring.warm_up(timed)
-                await measuring.take_samples(timed, replica)
-                await measuring.challenge(timed)
+            async with self._quiet():
+                await self._measuring.warm_up(timed)
+                await self._measuring.take_samples(timed, replica)
+                await self._measuring.challenge(timed)
         over = closing and await asyncio.to_thread(self._over, replica)
         if over:
-            self._sampled = True
-            self._expect_processes(arms, 0)
-            pool.end_run()
+            self._last_sample_taken()
         elif closing and any(stint.running for stint in timed):
-            verification.prepare_held_out(replica + 1)
+            self._verification.prepare_held_out(replica + 1)
         await self._close(stints)
         return over
 
-    async def _start(self, arms: Sequence[Arm], replica: int) -> list[Stint]:
-        """The processes of a replica with their roles, and before the first the verifier."""
+    async def _two_replicas(self) -> None:
+        """Both replicas of a quick run. Somebody waits for its first figures: they come from the rungs of the first
+        replica alone. Then all other processes start and are verified side by side, and each replica is measured.
+        """
+        verification, measuring = self._verification, self._measuring
+        rungs, twins = self._told_apart()
+        self._services.pool.expect(0)  # nothing is made before the first figures
+        early = await self._start((rungs, 0))
+        await self._verify(early)
+        first = [stint for stint in early if stint.running and stint.arm.timed]
+        if not first:
+            self._replicas = 1
+            self._last_sample_taken()
+            await self._close(early)
+            return
+        async with self._quiet():
+            await measuring.warm_up(first)
+            await measuring.take_samples(first, 0, most=EARLY_ROUNDS)
+        both = self._side_by_side(first)
+        again = [stint.arm for stint in first if stint.running] + twins
+        verification.prepare_held_out(0)
+        verification.prepare_held_out(1)
+        late = await self._start((twins, 0), *([(again, 1)] if both else []))
+        await self._verify(late)
+        joining = [stint for stint in late if stint.replica == 0]
+        second = [stint for stint in late if stint.replica == 1]
+        async with self._quiet():
+            await measuring.warm_up(joining, first)
+            await measuring.take_samples([*first, *joining], 0, first=EARLY_ROUNDS)
+            await measuring.challenge([*first, *joining])
+            if both:
+                await measuring.warm_up(second)
+                await measuring.take_samples(second, 1)
+                await measuring.challenge(second)
+        if both:
+            self._last_sample_taken()
+        await self._close([*early, *late])
+        if not both:
+            await self._replica([arm for arm in again if arm.running], 1, closing=True)
+        self._replicas = 2
+
+    def _told_apart(self) -> tuple[list[Arm], list[Arm]]:
+        """The arms that run: those of rungs, and the A/A arm."""
+        running = [arm for arm in self._arms if arm.running]
+        twins = [arm for arm in running if TWIN_SUFFIX in arm.name]
+        return [arm for arm in running if arm not in twins], twins
+
+    def _side_by_side(self, first: Sequence[Stint]) -> bool:
+        """Whether half of the memory that is free has room for the second replica and the A/A arm, which take what the
+        `first` processes took.
+        """
+        held = [stint.arm.peak_bytes for stint in first if stint.running]
+        if self._device == "cuda":
+            ready, used = self._crew.ready, self._services.nvml.used_bytes(self._services.gpu)
+            free = ready.memory_bytes - used if ready and ready.memory_bytes and used is not None else 0
+            each = [CONTEXT_BYTES + peak for peak in held if peak is not None]
+            if len(each) < len(held):
+                return False
+        else:
+            free = self._before.get("memory_available_bytes") or 0
+            each = [COPIES * self._verification.inputs_bytes() for _ in held]
+        return 2 * (sum(each) + 2 * max(each, default=0)) <= free
+
+    async def _verify(self, stints: Sequence[Stint]) -> None:
+        """Compile and verify side by side: nothing is timed yet."""
+        await self._crew.each(stints, lambda stint: self._verification.verify(stint, gate=stint.replica == 0))
+        await self._verification.rested()
+
+    @contextlib.asynccontextmanager
+    async def _quiet(self) -> AsyncIterator[None]:
+        """While this lasts, nothing is made that would disturb what is measured."""
+        with self._services.pool.quiet():
+            await self._services.pool.settled()
+            yield
+
+    def _last_sample_taken(self) -> None:
+        """Have the processes of the next job made."""
+        self._sampled = True
+        self._expect_processes((), 0)
+        self._services.pool.end_run()
+
+    async def _start(self, *wanted: tuple[Sequence[Arm], int]) -> list[Stint]:
+        """Processes for arms in a replica, with their roles; before the first of them the verifier."""
         crew = self._crew
         await crew.lay_out()
+        beside: list[Awaitable[None]] = []
         if crew.ready is None:
-            async with self._reporter.step("verifier"):
-                ready = await crew.start_verifier(lambda child: self._reporter.listen(child, "verifier"))
-            self._reporter.gpu_name = ready.gpu_name if self._device == "cuda" else ""
-            await self._advance(State.RUNNING)
-            self._environment = await crew.describe(ready)
-            # The verifier makes inputs and expected values while the processes of the arms become ready.
-            rungs = [arm.rung for arm in self._arms if arm.running]
-            _, found = await gathered((self._verification.make_inputs(rungs), crew.start(arms, replica)))
-            stints: list[Stint] = found
-        else:
-            stints = await crew.start(arms, replica)
+            await self._start_verifier()
+            # It makes inputs and expected values while the processes of the arms become ready.
+            beside.append(self._verification.make_inputs([arm.rung for arm in self._arms if arm.running]))
+        started = await gathered([*beside, *(crew.start(arms, replica) for arms, replica in wanted)])
+        stints = [stint for group in started[len(beside) :] for stint in group]
         await crew.on_the_gpu(stint.child for stint in stints)
         return stints
+
+    async def _start_verifier(self) -> None:
+        async with self._reporter.step("verifier"):
+            ready = await self._crew.start_verifier(lambda child: self._reporter.listen(child, "verifier"))
+        self._reporter.gpu_name = ready.gpu_name if self._device == "cuda" else ""
+        await self._advance(State.RUNNING)
+        self._environment = await self._crew.describe(ready)
 
     async def _close(self, stints: Sequence[Stint]) -> None:
         """What is asked of processes behind their last sample; then their end, and how the run stands."""

@@ -38,7 +38,8 @@ Ints = npt.NDArray[np.int64]
 RESAMPLES = 2000
 LIVE_RESAMPLES = 400  # while a run goes on its figures are told often, and are preliminary anyway
 LEAST_FLOOR = 0.005  # half a per cent: below it no claim is made, whatever the samples say
-QUICK_FLOOR = 0.01  # one process cannot show how processes differ
+QUICK_FLOOR = 0.01  # two processes show little of how processes differ
+LEAST_REPLICAS = 2  # of a verdict
 LEAST_ROUNDS = 3  # of one replica; fewer say nothing of their own spread
 
 STRETCH = (math.inf, 12.7, 4.3, 1.65, 1.15, 1.1, 1.65, 1.15, 1.5, 1.25)
@@ -271,7 +272,7 @@ def noise_floor(twins: Draws | None, *, quick: bool) -> float:
 
     Args:
         twins: the baseline against itself; None where there was no A/A arm.
-        quick: one process only: at least 1 %.
+        quick: two processes only: at least 1 %.
     """
     least = QUICK_FLOOR if quick else LEAST_FLOOR
     if twins is None:
@@ -317,7 +318,10 @@ def ratio_draws(
 
 
 def decide(found: Draws, floor: float, *, quick: bool, looks: Sequence[Look] = ()) -> Ratio:
-    """What a bootstrapped log ratio says beside a noise floor (a ratio - 1), at the look that it has come to."""
+    """What a bootstrapped log ratio says beside a noise floor (a ratio - 1), at the look that it has come to.
+
+    One replica decides nothing: it cannot show how processes differ.
+    """
     look = look_at(found.replicas, looks)
     low_log, high_log = found.interval(look)
     p_value = found.p_value(floor, look)
@@ -329,8 +333,10 @@ def decide(found: Draws, floor: float, *, quick: bool, looks: Sequence[Look] = (
         note = f"{rounds} nothing of how rounds differ; {LEAST_ROUNDS} are the least"
         return Ratio(speedup, low, high, floor, Verdict.UNDECIDED, p_value, note)
     low, high = math.exp(low_log), math.exp(high_log)
-    note = "quick: one replica" if quick else ""
-    if low > 1 + floor:
+    note = f"quick: {found.replicas} replicas" if quick else ""
+    if found.replicas < LEAST_REPLICAS:
+        verdict, note = Verdict.UNDECIDED, "one replica cannot show how processes differ; two can"
+    elif low > 1 + floor:
         verdict = Verdict.FASTER
     elif high < 1 / (1 + floor):
         verdict = Verdict.SLOWER
@@ -364,7 +370,7 @@ def _what_would_decide(found: Draws, floor: float, quick: bool) -> str:
     """How many replicas, asked for at once, would bring the interval clear of the floor, as a sentence."""
     distance = abs(found.centre) - math.log1p(floor)
     if quick:
-        return "a full run would tell more: this was one replica"
+        return f"a full run would tell more: this was a quick one of {found.replicas} replicas"
     if distance <= 0:
         return f"the difference is inside the noise floor of {floor:.1%}"
     # The interval narrows with the root of the replicas, and by what few replicas were stretched.

@@ -76,7 +76,7 @@ class StopRule:
     def of(*, quick: bool, replicas: int, warm: bool = False, interleaved: bool = True) -> StopRule:
         """The rule of a mode; `replicas` overrides its number of fresh processes, 0 does not."""
         if quick:
-            return StopRule(replicas or 1, 4, 8, 0.01, 4.0, 20.0, 64, 2, 40.0, 3.0, warm, interleaved)
+            return StopRule(replicas or 2, 4, 8, 0.01, 4.0, 20.0, 64, 2, 40.0, 3.0, warm, interleaved)
         looks = () if replicas else LOOKS
         most = replicas or LOOKS[-1].replicas
         return StopRule(most, 6, 12, 0.01, 20.0, 40.0, 128, 3, 200.0, 30.0, warm, interleaved, looks)

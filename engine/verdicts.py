@@ -170,7 +170,7 @@ def comparisons(
 
     Args:
         arms: of a run, so far or at their end.
-        quick: there was one replica.
+        quick: there were two replicas, or one.
         interleaved: arms took turns; else ratios are not made within rounds, and each comparison says so.
         looks: of the stop rule.
         draws: of the bootstrap; None for fewer while the run goes on.

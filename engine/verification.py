@@ -7,12 +7,14 @@ compile, and works while nothing is timed.
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import Any
 
 from aisp.checks.oracle.comparator import Mismatch
 from aisp.checks.oracle.schema import Case as PosedCase
 from aisp.checks.registry import Drawn
 from aisp.engine import gate
+from aisp.engine.arena import descriptor
 from aisp.engine.arms import ArmEnd, Stint, ask
 from aisp.engine.crew import RunCrew
 from aisp.engine.gate import Gate
@@ -141,6 +143,11 @@ class Verification:
     def drawn(self) -> Drawn:
         """What was drawn for this run, for checks."""
         return self._beyond.facts()
+
+    def inputs_bytes(self) -> int:
+        """Of the timed case's sets."""
+        sets = (self.inputs[self._plan.case.name, number].name for number in range(self._plan.rule.input_sets))
+        return sum(os.fstat(descriptor(name)).st_size for name in sets)
 
     # -- comparisons; each raises ArmEnd in the name of the check that refuses -------------------------------------
 

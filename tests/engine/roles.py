@@ -108,10 +108,10 @@ class Play:
         return list(arm.measure(jobs.Measure(case=self.case, round=number, sets=sets, budget_ms=budget_ms)))
 
 
-def engine_side(inexact: bool = False) -> arms.Arm:
-    """The engine's book-keeping for an arm."""
+def engine_side(inexact: bool = False) -> arms.Stint:
+    """The engine's book-keeping for one process of an arm."""
     rung = Rung("optimized", Role.OPTIMIZED, Kind.TORCH, Path("optimized.py"), Needs(), inexact=inexact)
-    return arms.Arm("optimized", rung, "cpu", True)
+    return arms.Stint(arms.Arm("optimized", rung, "cpu", True), 7, None, blob())  # type: ignore[arg-type]
 
 
 def notices(before: list[float], after: list[float], *, inexact: bool = False) -> bool:
@@ -583,11 +583,11 @@ def tell_samples(root: Path) -> dict[str, Any]:
     sets = [0, 1, 2, 2, 1, 0, 0, 1] * 5
     for number in range(2):
         for batch in play.measure(arm, sets, number=number):
-            book.take(batch, replica=7)
+            book.take(batch)
     done = arm.done()
     arms.check_done(book, done, wall_ms=1e6)
     last = arm.last_outputs(jobs.FetchLast(outputs=blob()))
-    log = book.samples
+    log = book.arm.samples
     return {
         "early": early["summary"],
         "timing": warmed.timing,

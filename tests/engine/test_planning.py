@@ -213,7 +213,7 @@ def test_the_record_is_journalled_with_the_stop_rule_before_anything_runs(ladder
     )
     rule = record.manifest["stop_rule"]
     assert isinstance(rule, dict)
-    assert (rule["replicas"], rule["least_rounds"], rule["half_width"]) == (1, 4, 0.01)
+    assert (rule["replicas"], rule["least_rounds"], rule["half_width"]) == (2, 4, 0.01)
     assert (rule["warm"], rule["interleaved"]) == (False, True)
     assert record.manifest["axes"] == {"N": 16}
     assert record.manifest["tolerance"] == {"float32": 1e-5}
@@ -230,7 +230,7 @@ def test_arms_that_use_two_gpus_are_measured_one_after_the_other(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("quick", "replicas", "expected"), [(True, 0, 1), (True, 3, 3), (False, 0, 5), (False, 9, 9), (False, 1, 1)]
+    ("quick", "replicas", "expected"), [(True, 0, 2), (True, 3, 3), (False, 0, 5), (False, 9, 9), (False, 1, 1)]
 )
 def test_the_number_of_replicas_is_the_modes_unless_it_was_given(
     ladder: Target, quick: bool, replicas: int, expected: int

@@ -148,7 +148,7 @@ async def test_between_plan_and_first_sample_a_run_keeps_to_its_budget_of_round_
     for _ in range(2):
         sent.clear()
         opened.clear()
-        record, _ = await carried_out(tmp_path, replicas=1, standbys=3)
+        record, _ = await carried_out(tmp_path, replicas=2, standbys=3)
         assert record.state is State.OK, record.reason
     assert 10 < len(sent) <= MOST_JOBS, Counter(sent)
     assert len(opened) <= MOST_FILES, Counter(opened)
@@ -157,15 +157,42 @@ async def test_between_plan_and_first_sample_a_run_keeps_to_its_budget_of_round_
 async def test_the_verifier_makes_inputs_while_the_arms_start_and_what_comes_next_starts_behind_the_last_sample(
     tmp_path: Path,
 ) -> None:
-    record, told = await carried_out(tmp_path, replicas=2)
+    record, told = await carried_out(tmp_path, replicas=3)
     assert record.state is State.OK, record.reason
-
     assert told[:4] == [("verifier", "begins"), ("verifier", "ends"), ("inputs", "begins"), ("warm worker", "begins")]
     arms = 3  # two rungs and the baseline once more
     expected = [count for name, count in told if name == "expect"]
-    assert expected == [arms, 0, NEXT, NEXT], "the second replica's, nothing, the next run's, and again at the end"
+    assert expected == [2 * arms, arms, 0, NEXT, NEXT], (
+        "those of later replicas, none, the next run's, again at the end"
+    )
     last_sample = max(place for place, event in enumerate(told) if event == ("challenge", "ends"))
     assert told.index(("expect", NEXT)) > last_sample > told.index(("expect", 0))
+
+
+@pytest.mark.parametrize("roomy", [True, False])
+async def test_a_quick_runs_first_figures_wait_for_its_rungs_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, roomy: bool
+) -> None:
+    """The A/A arm and the second replica come behind them, side by side where there is memory for all."""
+    taken: list[int] = []  # steps that had ended when each process was taken
+    ordinary = Pool.take
+
+    async def take(self: Pool, **options: bool) -> Child:
+        taken.append(told.count(("measure", "ends")))
+        return await ordinary(self, **options)
+
+    told: list[Any] = []
+    monkeypatch.setattr(Pool, "take", take)
+    monkeypatch.setattr(Execution, "_side_by_side", lambda run, first: roomy)
+    record, _ = await carried_out(tmp_path, replicas=2, told=told)
+    assert record.state is State.OK, record.reason
+    assert taken == [0] * 3 + ([1] * 4 if roomy else [1] + [2] * 3), "verifier and rungs; A/A arm and second replica"
+    assert told.index(("expect", 0)) < told.index(("verifier", "begins"))
+    first = told[: told.index(("measure", "ends"))]
+    assert first.count(("inputs", "begins")) == 1, "held-out values are made behind the first figures"
+    assert told.count(("measure", "ends")) == 3
+    (compared,) = record.comparisons
+    assert compared.floor is not None and "one replica" not in compared.note
 
 
 async def test_a_run_ends_at_the_look_that_decides_it_and_says_so(

@@ -467,17 +467,19 @@ def test_one_or_two_rounds_of_one_replica_decide_nothing_however_large_the_ratio
     assert found.note == f"{words} nothing of how rounds differ; 3 are the least"
 
 
-def test_three_rounds_of_one_replica_may_decide() -> None:
-    found = judged([[math.log(2.0), math.log(2.01), math.log(1.99)]], 0.01, quick=True)
-    assert found.speedup == pytest.approx(2.0)
-    assert found.verdict is Verdict.FASTER
-    assert found.note == "quick: one replica"
+def test_one_replica_decides_nothing_however_clear_it_is() -> None:
+    clear = [math.log(2.0), math.log(2.01), math.log(1.99)]
+    alone, two = (judged([clear] * count, 0.01, quick=True) for count in (1, 2))
+    assert alone.speedup == two.speedup == pytest.approx(2.0)
+    assert (alone.verdict, two.verdict) == (Verdict.UNDECIDED, Verdict.FASTER)
+    assert alone.note == "one replica cannot show how processes differ; two can"
+    assert two.note == "quick: 2 replicas"
 
 
 def test_an_undecided_quick_run_says_what_would_tell_more() -> None:
-    found = judged([[-0.1, 0.0, 0.05, 0.1, 0.2]], 0.01, quick=True)
+    found = judged([[-0.1, 0.0, 0.05, 0.1, 0.2]] * 2, 0.01, quick=True)
     assert found.verdict is Verdict.UNDECIDED
-    assert found.note == "a full run would tell more: this was one replica"
+    assert found.note == "a full run would tell more: this was a quick one of 2 replicas"
 
 
 def test_an_undecided_difference_beyond_the_floor_says_how_many_replicas_would_decide() -> None:

@@ -236,9 +236,13 @@ def test_the_floor_is_what_the_twin_reached() -> None:
     assert found.verdict is Verdict.UNDECIDED
 
 
-def test_a_quick_run_has_no_twin_and_a_floor_of_one_per_cent() -> None:
-    found = verdict_of([arm("baseline", replicas=1), arm("optimized", 0.5, replicas=1)], "optimized", quick=True)
-    assert (found.verdict, found.floor, found.note) == (Verdict.FASTER, 0.01, "quick: one replica")
+def test_a_quick_run_has_a_floor_of_one_per_cent_and_needs_both_replicas() -> None:
+    first, both = (
+        verdict_of([arm("baseline", replicas=n), arm("optimized", 0.5, replicas=n)], "optimized", quick=True)
+        for n in (1, 2)
+    )
+    assert (first.verdict, both.verdict, both.floor) == (Verdict.UNDECIDED, Verdict.FASTER, 0.01)
+    assert both.note == "quick: 2 replicas"
 
 
 def test_a_side_without_a_time_is_a_dash_with_its_own_reason() -> None:
