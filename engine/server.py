@@ -271,6 +271,7 @@ class Engine:
         for job in queue:
             await self._conclude(job, "cancelled: the engine was stopped")
         await self._pool.close()
+        await spawner.all_ended()
         await spawner.sweep_orphans()
         await workplaces.cleared()
         await self._hang_up()

@@ -174,6 +174,7 @@ class Child:
         self.signal_sent_by_us = False
         self._unkillable = False
         self._left = False  # whether its folder is given back
+        self._ending: asyncio.Task[int | None] | None = None
         self.limit: LimitError | None = None  # why it is ended by us
         self.exited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._process = process
@@ -343,7 +344,19 @@ class Child:
             return None
 
     async def end(self, *, gently: bool = True) -> int | None:
-        """End it: SIGTERM to its group, SIGKILL after a while. Returns its exit status, None if it cannot be killed."""
+        """End it: SIGTERM to its group, SIGKILL after a while. Returns its exit status, None if it cannot be killed.
+
+        Who is cancelled meanwhile leaves it to itself: it ends all the same (`all_ended`).
+        """
+        if self._ending is None or self._ending.done():
+            self._ending = asyncio.create_task(self._end(gently=gently))
+            _endings.add(self._ending)
+            self._ending.add_done_callback(_endings.discard)
+        elif not gently and self.alive:
+            self._signal(signal.SIGKILL)
+        return await asyncio.shield(self._ending)
+
+    async def _end(self, *, gently: bool) -> int | None:
         if self._unkillable:
             return await self.wait(0.0)
         if self.alive:
@@ -400,6 +413,13 @@ class Child:
             self.becoming_ready.cancel()
 
 
+async def all_ended() -> None:
+    """Wait until every process that is being ended has ended."""
+    while _endings:
+        await asyncio.wait(set(_endings))
+
+
+_endings: set[asyncio.Task[int | None]] = set()
 _children: dict[int, Child | None] = {}  # by pid; None for one that was forked and is not talked to yet
 
 

@@ -19,7 +19,7 @@ import pytest
 
 from aisp.checks.evaluation import Note, NotesFacts
 from aisp.checks.registry import Sensed, received
-from aisp.engine import arena, spawner
+from aisp.engine import arena, spawner, workplaces
 from aisp.engine.arms import explain
 from aisp.engine.protocol import jobs, reports
 from aisp.engine.protocol.framing import JOBS, KEY_BYTES, REPORTS, Decoder, Encoder, Opener, sealing
@@ -328,3 +328,22 @@ async def test_the_pool_of_numpys_products_sleeps_soon_after_a_call() -> None:
 async def test_torchs_compiler_starts_no_processes() -> None:
     program = "from torch._inductor.async_compile import get_compile_threads; print(get_compile_threads())"
     assert await printed(program, await environment_of_a_child()) == "1\n", "more are a pool of processes"
+
+
+async def test_who_is_cancelled_while_it_ends_a_process_leaves_nothing_of_it() -> None:
+    async with line() as one:
+        os.kill(one.child.pid, signal.SIGSTOP)  # deaf to a SIGTERM: its end takes a while
+        ending = asyncio.create_task(one.child.end())
+        await asyncio.sleep(0.01)
+        ending.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await ending
+        assert one.child.alive
+        assert await one.child.end(gently=False) == -signal.SIGKILL, "nobody waits for the grace of the first"
+        again = asyncio.create_task(one.child.end())
+        await asyncio.sleep(0)
+        again.cancel()
+        await spawner.all_ended()
+        assert not one.child.alive
+    await workplaces.cleared()
+    assert not one.child.folder.exists()
