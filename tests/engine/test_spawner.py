@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from unittest import mock
 
 import msgspec
 import pytest
@@ -332,18 +333,22 @@ async def test_torchs_compiler_starts_no_processes() -> None:
 
 async def test_who_is_cancelled_while_it_ends_a_process_leaves_nothing_of_it() -> None:
     async with line() as one:
-        os.kill(one.child.pid, signal.SIGSTOP)  # deaf to a SIGTERM: its end takes a while
         ending = asyncio.create_task(one.child.end())
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0)
         ending.cancel()
         with pytest.raises(asyncio.CancelledError):
             await ending
-        assert one.child.alive
-        assert await one.child.end(gently=False) == -signal.SIGKILL, "nobody waits for the grace of the first"
-        again = asyncio.create_task(one.child.end())
-        await asyncio.sleep(0)
-        again.cancel()
         await spawner.all_ended()
         assert not one.child.alive
-    await workplaces.cleared()
-    assert not one.child.folder.exists()
+        await workplaces.cleared()
+        assert not one.child.folder.exists()
+
+
+async def test_who_wants_a_process_killed_does_not_wait_for_the_grace_that_another_gave_it() -> None:
+    async with line() as one:
+        os.kill(one.child.pid, signal.SIGSTOP)
+        with mock.patch.object(spawner, "TERM_PATIENCE_S", 60.0):
+            gently = asyncio.create_task(one.child.end())
+            await asyncio.sleep(0)
+            assert await one.child.end(gently=False) == -signal.SIGKILL
+            assert await gently == await one.child.end()
