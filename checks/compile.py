@@ -378,7 +378,7 @@ def choice(arm: ArmFacts, run: RunFacts) -> Answer:
     if not any(facts.tuners for _, facts in told):
         return not_applicable("the rung has no autotuner that could be found")
     if len(told) < 2:
-        return not_applicable("one replica chose once; run it without --quick to see whether others choose the same")
+        return not_applicable("one replica chose once; run it with more to see whether others choose the same")
     told.sort(key=lambda timed: timed[0])
     (fast_ms, fast), (slow_ms, slow) = told[0], told[-1]
     names = [name for name, was in fast.chosen.items() if slow.chosen.get(name, was) != was]

@@ -333,7 +333,7 @@ def decide(found: Draws, floor: float, *, quick: bool, looks: Sequence[Look] = (
         note = f"{rounds} nothing of how rounds differ; {LEAST_ROUNDS} are the least"
         return Ratio(speedup, low, high, floor, Verdict.UNDECIDED, p_value, note)
     low, high = math.exp(low_log), math.exp(high_log)
-    note = f"quick: {found.replicas} replicas" if quick else ""
+    note = ""
     if found.replicas < LEAST_REPLICAS:
         verdict, note = Verdict.UNDECIDED, "one replica cannot show how processes differ; two can"
     elif low > 1 + floor:

@@ -25,8 +25,10 @@ from aisp.store.record import Arm, Ceiling, Comparison, Finding, Light, Naive, R
 
 
 def planned(*, run_id: str, rungs: Sequence[str] = (), folder: str | bytes = b"", **fields: Any) -> events.RunPlanned:
-    """A run is planned. `code`, `validity` and `without` go into its manifest."""
+    """A run is planned. `code`, `validity` and `without` go into its manifest, and how many replicas a quick run has."""
     manifest = {name: fields.pop(name) for name in ("code", "without", "validity") if name in fields}
+    if fields.get("quick"):
+        manifest["stop_rule"] = {"replicas": 2}
     trigger = Trigger(fields.pop("trigger", "cli"))
     arms = tuple(Arm(rung, State.PLANNED) for rung in rungs)
     run = msgspec.structs.replace(

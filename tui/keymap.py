@@ -67,7 +67,7 @@ KEYS: Mapping[str, Key] = {
     "suspend": Key("app.suspend_process", "ctrl+z", "", "Go to the shell; `fg` comes back."),
     "quit": Key("quit", "ctrl+q", "", "Leave the app; runs and watches go on in the engine."),
     # wherever a target is highlighted
-    "run_quick": Key("run_quick", "r", "run", "Run the target quickly (one replica) and watch it."),
+    "run_quick": Key("run_quick", "r", "run", "Run the target quickly (two replicas) and watch it."),
     "run_full": Key("run_full", "R", "full", "Run the target in full: as many replicas as the verdict asks for."),
     "cancel": Key("cancel", "x", "", "Cancel the target's planned or running run."),
     "edit": Key("edit", "e", "edit", "Open the rung's file in your editor; the app comes back when it ends."),

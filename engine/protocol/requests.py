@@ -47,7 +47,7 @@ class StartRuns(Request, tag="start_runs", frozen=True, kw_only=True):
         rungs: rung names to run beside the baseline; empty for all honest ones.
         device: "auto", "cuda" or "cpu".
         case: a case's name; "" for the device's timed one.
-        quick: one replica, fewer samples.
+        quick: two replicas, fewer samples.
         replicas: fresh processes per arm; 0 for the default of the mode.
         warm: time with the caches as the call before left them, instead of with the L2 flushed.
         interleave: arms take turns; else one arm is measured after the other, as where they share a resource.

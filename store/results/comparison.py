@@ -4,7 +4,7 @@ Two runs were not measured in the same rounds, so the rule is stricter than the 
 
 * both runs ended well, and their times are valid;
 * the same target, case, device and mode, the same host and hardware, SM clocks within `CLOCK_BAND`, the same timing.
-  Two quick runs are compared with a caveat: one process says little about the next;
+  Two quick runs are compared with a caveat: few processes say little about others;
 * the ratio's interval is the widest that both intervals allow, A.low / B.high to A.high / B.low, and it must
   clear the larger of the two runs' noise floors. Where no floor is known there is no verdict. What lies within the
   floor is the same only where the floor is at most EQUIVALENCE.

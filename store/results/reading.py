@@ -102,7 +102,13 @@ class Reading:
     @property
     def mode(self) -> str:
         """In which of the two modes it was made."""
-        return "quick: one replica" if self.record.quick else "full run"
+        if not self.record.quick:
+            return "full run"
+        rule = self.record.manifest.get("stop_rule")
+        replicas = rule.get("replicas") if isinstance(rule, Mapping) else None
+        if not isinstance(replicas, int):
+            return "quick"
+        return "quick: one replica" if replicas == 1 else f"quick: {replicas} replicas"
 
     def found(self, status: FindingStatus) -> list[Finding]:
         """What checks came to this."""

@@ -70,7 +70,7 @@ async def test_a_person_sees_verdict_interval_floor_and_both_arms_at_80x24(tmp_p
         app.open_screen("run", run_id="R1")
         await until(pilot, lambda: "▲ 2.31×" in screen_text(app))
         drawn = screen_text(app)
-    assert "quick: one replica" in drawn
+    assert "quick: 2 replicas" in drawn
     assert "optimized ▲ 2.31× faster [2.28..2.35], floor 0.5 %" in drawn
     assert "4.20 [4.16..4.24]" in drawn and "1.82 [1.80..1.84]" in drawn
     assert "warm worker 2.4 ms" in drawn

@@ -111,7 +111,7 @@ def lines(a: Side, b: Side, differences: list[Difference], pairs: list[Pair], *,
     if any(difference.refuses for difference in differences):
         found += ["", "=> no verdict: these two runs cannot be compared"]
     elif a.run.record.quick and b.run.record.quick:
-        caveat = "both runs were quick: one process each cannot show how processes differ; compare two full runs"
+        caveat = "both runs were quick: two processes each show little of how processes differ; compare two full runs"
         found += ["", f"=> {caveat} before you rely on it"]
     return found
 

@@ -303,11 +303,8 @@ def _notes(run: Reading) -> list[str]:
         if against is not None:
             base = run.arm(against.baseline)
             differ = clocks_differ(arm.sm_clock_mhz, base.sm_clock_mhz if base else None)
-            # A quick run says so at its head; a note under every decided row would say it again.
-            quick = run.record.quick
-            note = against.note.removesuffix("quick: one replica").rstrip("; ") if quick else against.note
-            if note and run.barred(against) is None:  # else it is told below, with its check
-                add(note, arm.rung)
+            if against.note and run.barred(against) is None:  # else it is told below, with its check
+                add(against.note, arm.rung)
             if differ and against.cycles is not None:
                 cycles = plain.speedup(against.cycles, against.cycles_low, against.cycles_high)
                 add(f"in SM cycles, which clocks cannot move, {cycles}", arm.rung)

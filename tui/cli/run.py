@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     help="Target ids, a chapter (ch07), or all. Repeatable.",
 )
 @click.option("--rungs", metavar="A,B", help="Rungs to run beside the baseline; all honest ones by default.")
-@click.option("--quick", is_flag=True, help="One replica and fewer samples; says so in the result.")
+@click.option("--quick", is_flag=True, help="Two replicas and fewer samples; says so in the result.")
 @click.option(
     "--replicas",
     type=click.IntRange(1, 100),
@@ -280,7 +280,7 @@ class Session(Interruptible):
         score = together(parts)
         if not score.count:
             return
-        mode = ", quick: one process each" if self._request.quick else ""
+        mode = ", quick" if self._request.quick else ""
         say = common.note if self._as_json else common.say
         for line in [*suite.left_out_lines(parts, score), *suite.summary_lines(score, head="all: ", tail=mode)]:
             say(line)

@@ -156,7 +156,7 @@ class HistoryScreen(WorkScreen):
         if not self._results:
             self._say_empty(
                 "No run of this target is stored yet.\n\n"
-                "r  runs it quickly (one replica, some seconds)\n"
+                "r  runs it quickly (two replicas, some seconds)\n"
                 "R  runs it in full (as many replicas as the verdict asks for)\n"
                 "w  runs it again after each save\n\n"
                 f"or, in a shell: aisp bench run --targets {self._target_id}"
