@@ -148,8 +148,13 @@ def key_of(
     *,
     device: str,
     interpret: bool,
+    seat: int = 0,
 ) -> str:
-    """The name of an entry: a digest over everything that decides what this process compiles."""
+    """The name of an entry: a digest over everything that decides what this process compiles.
+
+    Args:
+        seat: how many processes of the same arm live already, each with a path of its own.
+    """
     digest = hashlib.sha256()
 
     def add(*words: object) -> None:
@@ -165,6 +170,8 @@ def key_of(
         add(name, os.environ.get(name, ""))
     for name, content in sorted(closure(files, rung).items()):
         add(name, content)
+    if seat:
+        add("seat", seat)
     return digest.hexdigest()[:KEY_CHARACTERS]
 
 
@@ -418,18 +425,20 @@ class RunCaches:
     _passing: dict[int, frozenset[str]] = field(default_factory=dict)  # by process
     _left: dict[str, _Left] = field(default_factory=dict)  # by key
 
-    async def prepare(self, process: Process, rung: str, arm: str) -> list[bytes]:
+    async def prepare(self, process: Process, rung: str, arm: str, seat: int = 0) -> list[bytes]:
         """Give the processes of an arm their keys' files, before the lesson is loaded. Returns the folder of every
-        rank.
+        rank. `seat`: see key_of.
         """
-        return await asyncio.to_thread(self._prepare, process.children, rung, arm)
+        return await asyncio.to_thread(self._prepare, process.children, rung, arm, seat)
 
-    def _prepare(self, children: Sequence[Child], rung: str, arm: str) -> list[bytes]:
+    def _prepare(self, children: Sequence[Child], rung: str, arm: str, seat: int) -> list[bytes]:
         folders: list[bytes] = []
         for rank, child in enumerate(children):
             folder = child.caches
             if child.ready is not None:
-                key = key_of(self.files, rung, arm, rank, child.ready, device=self.device, interpret=self.interpret)
+                key = key_of(
+                    self.files, rung, arm, rank, child.ready, device=self.device, interpret=self.interpret, seat=seat
+                )
                 try:
                     link = self.caches.lend(key, child)
                     if link is not None:

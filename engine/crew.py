@@ -103,12 +103,17 @@ class Crew:
         return Ranks(children)
 
     async def give_role(
-        self, process: Process, module: str, whose: str, *, verifies: bool = False, deep: bool = False
+        self, process: Process, module: str, whose: str, *, verifies: bool = False, deep: bool = False, seat: int = 0
     ) -> None:
-        """Make a process the arm `whose` of a module of the snapshot, or its verifier. Raises ArmEnd."""
+        """Make a process the arm `whose` of a module of the snapshot, or its verifier. Raises ArmEnd.
+
+        Args:
+            deep: its sensors may take seconds.
+            seat: how many processes of the same arm live already.
+        """
         assert self.folder is not None
         shared = self._target.ranks > 1 and not verifies
-        caches = [] if verifies else await self.caches.prepare(process, module, whose)
+        caches = [] if verifies else await self.caches.prepare(process, module, whose, seat)
         job = jobs.Load(
             folder=os.fsencode(self.folder),
             root=os.fsencode(self._target.root),
@@ -233,11 +238,12 @@ class RunCrew(Crew):
             self.end_arm(arm, end)
             return None
         stint = Stint(arm, replica, process, self.arena.blob())
+        seat = len(arm.stints)
         arm.stints.append(stint)
         arm.state = State.RUNNING
         self._reporter.listen(process, arm.name)
         deep = self._plan.naive and replica == 0
-        await self.guarded(stint, lambda s: self.give_role(s.child, arm.rung.name, arm.name, deep=deep))
+        await self.guarded(stint, lambda s: self.give_role(s.child, arm.rung.name, arm.name, deep=deep, seat=seat))
         return stint
 
     async def each(self, stints: Iterable[Stint], work: Callable[[Stint], Awaitable[None]]) -> None:

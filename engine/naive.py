@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 import msgspec
 
@@ -18,7 +19,7 @@ from aisp.store.text import clean_line
 PATIENCE_S = 60.0
 
 
-def asked(plan: Plan, arms: list[Arm]) -> list[Arm]:
+def asked(plan: Plan, arms: Sequence[Arm]) -> list[Arm]:
     """The arms that it is asked about."""
     roles = (Role.OPTIMIZED, Role.PEER, Role.CHEAT, Role.WRONG)
     return [arm for arm in arms if plan.naive and arm.rung.role in roles and arm.state is not State.UNAVAILABLE]

@@ -25,7 +25,7 @@ from aisp.store.record import Arm, Ceiling, Comparison, Finding, Light, Naive, R
 
 
 def planned(*, run_id: str, rungs: Sequence[str] = (), folder: str | bytes = b"", **fields: Any) -> events.RunPlanned:
-    """A run is planned. `code`, `validity` and `without` go into its manifest, and how many replicas a quick run has."""
+    """A run is planned. Its manifest has `code`, `validity` and `without`, and the replicas of a quick run."""
     manifest = {name: fields.pop(name) for name in ("code", "without", "validity") if name in fields}
     if fields.get("quick"):
         manifest["stop_rule"] = {"replicas": 2}

@@ -1,0 +1,253 @@
+"""The replicas of one run: in each a fresh process per arm, verified, warmed up, measured in turns, and thrown away."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from pathlib import Path
+
+from aisp.engine import naive, statistics, verdicts
+from aisp.engine.arms import TWIN_SUFFIX, Arm, Stint
+from aisp.engine.crew import RunCrew, gathered
+from aisp.engine.measuring import Measuring
+from aisp.engine.plan import Plan
+from aisp.engine.reporting import Reporter
+from aisp.engine.services import Services
+from aisp.engine.verification import Verification
+
+CONTEXT_BYTES = 768 << 20  # of GPU memory, for a process that stands by
+EARLY_ROUNDS = 2  # of a quick run's first figures
+COPIES = 4  # of its inputs, that a process on a CPU may hold at once
+
+
+class Replicas:
+    """Takes them.
+
+    Attributes:
+        taken: how many.
+        sampled: whether the last sample is taken.
+        environment: id of the one in which they are taken; "" before the verifier has started.
+        notes: why there are no more of them.
+        free_bytes: of memory when the run began; 0 where that is not known.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        services: Services,
+        crew: RunCrew,
+        verification: Verification,
+        measuring: Measuring,
+        reporter: Reporter,
+        running: Callable[[], Awaitable[None]],
+    ) -> None:
+        """`running`: called once the verifier has started."""
+        self._plan, self._services, self._arms = plan, services, reporter.arms
+        self._crew, self._verification, self._measuring, self._reporter = crew, verification, measuring, reporter
+        self._running = running
+        self.taken = 0
+        self.sampled = False
+        self.environment = ""
+        self.notes: list[str] = []
+        self.free_bytes = 0
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the snapshot lies; None where it was never laid out."""
+        return self._crew.folder
+
+    async def take(self) -> None:
+        """All that the run needs. Raises ArmEnd where none of its arms can go on."""
+        if self._plan.record.quick and self._plan.rule.replicas == 2 and self._plan.rule.interleaved:
+            await self._two_replicas()
+        else:
+            await self._all_replicas()
+
+    async def _all_replicas(self) -> None:
+        """One replica after the other, until a look finds every comparison decided or there are no more."""
+        rule = self._plan.rule
+        for replica in range(rule.replicas):
+            taking_part = [arm for arm in self._arms if arm.running and (arm.timed or not replica)]
+            if rule.interleaved:
+                groups = [taking_part] if taking_part else []
+            else:
+                groups = [[arm] for arm in self._measuring.turns.in_order(taking_part, replica)]
+            over = False
+            for arms in groups:
+                over = await self._replica(arms, replica, closing=arms is groups[-1])
+            self.taken = replica + 1
+            if over:
+                if self.taken < rule.replicas:
+                    self.notes.append(f"decided after {self.taken} of {rule.replicas} replicas")
+                break
+
+    async def _replica(self, arms: list[Arm], replica: int, *, closing: bool) -> bool:
+        """One fresh process per arm: verified, warmed up, measured in turns, and thrown away.
+
+        Args:
+            closing: no other arms are taken in this replica.
+
+        Returns:
+            Whether the run has all that it needs.
+        """
+        stints = await self._start((arms, replica))
+        if closing and replica + 1 == self._plan.rule.replicas:
+            self._services.pool.expect(0)  # the next job's start behind the last sample, which would wait for them
+        else:
+            self._expect_processes(arms, max(1, self._plan.rule.until_look(replica + 1) - replica - 1))
+        self._verification.prepare_held_out(replica)
+        await self._verify(stints)
+        timed = [stint for stint in stints if stint.running and stint.arm.timed]
+        if timed:
+            async with self._quiet():
+                await self._measuring.warm_up(timed)
+                await self._measuring.take_samples(timed, replica)
+                await self._measuring.challenge(timed)
+        over = closing and await asyncio.to_thread(self._over, replica)
+        if over:
+            self._last_sample_taken()
+        elif closing and any(stint.running for stint in timed):
+            self._verification.prepare_held_out(replica + 1)
+        await self._close(stints)
+        return over
+
+    async def _two_replicas(self) -> None:
+        """Both replicas of a quick run. Somebody waits for its first figures: they come from the rungs of the first
+        replica alone. Then all other processes start and are verified side by side, and each replica is measured.
+        """
+        verification, measuring = self._verification, self._measuring
+        rungs, twins = self._told_apart()
+        self._services.pool.expect(0)  # nothing is made before the first figures
+        early = await self._start((rungs, 0))
+        await self._verify(early)
+        first = [stint for stint in early if stint.running and stint.arm.timed]
+        if not first:
+            self.taken = 1
+            self._last_sample_taken()
+            await self._close(early)
+            return
+        async with self._quiet():
+            await measuring.warm_up(first)
+            await measuring.take_samples(first, 0, most=EARLY_ROUNDS)
+        both = self._side_by_side(first)
+        again = [stint.arm for stint in first if stint.running] + twins
+        verification.prepare_held_out(0)
+        verification.prepare_held_out(1)
+        late = await self._start((twins, 0), *([(again, 1)] if both else []))
+        await self._verify(late)
+        joining = [stint for stint in late if stint.replica == 0]
+        second = [stint for stint in late if stint.replica == 1]
+        async with self._quiet():
+            await measuring.warm_up(joining, first)
+            await measuring.take_samples([*first, *joining], 0, first=EARLY_ROUNDS)
+            await measuring.challenge([*first, *joining])
+            if both:
+                await measuring.warm_up(second)
+                await measuring.take_samples(second, 1)
+                await measuring.challenge(second)
+        if both:
+            self._last_sample_taken()
+        await self._close([*early, *late])
+        if not both:
+            await self._replica([arm for arm in again if arm.running], 1, closing=True)
+        self.taken = 2
+
+    def _told_apart(self) -> tuple[list[Arm], list[Arm]]:
+        """The arms that run: those of rungs, and the A/A arm."""
+        running = [arm for arm in self._arms if arm.running]
+        twins = [arm for arm in running if TWIN_SUFFIX in arm.name]
+        return [arm for arm in running if arm not in twins], twins
+
+    def _side_by_side(self, first: Sequence[Stint]) -> bool:
+        """Whether half of the memory that is free has room for the second replica and the A/A arm, which take what the
+        `first` processes took.
+        """
+        held = [stint.arm.peak_bytes for stint in first if stint.running]
+        if self._plan.device == "cuda":
+            ready, used = self._crew.ready, self._services.nvml.used_bytes(self._services.gpu)
+            free = ready.memory_bytes - used if ready and ready.memory_bytes and used is not None else 0
+            each = [CONTEXT_BYTES + peak for peak in held if peak is not None]
+            if len(each) < len(held):
+                return False
+        else:
+            free = self.free_bytes
+            each = [COPIES * self._verification.inputs_bytes() for _ in held]
+        return 2 * (sum(each) + 2 * max(each, default=0)) <= free
+
+    async def _verify(self, stints: Sequence[Stint]) -> None:
+        """Compile and verify side by side: nothing is timed yet."""
+        await self._crew.each(stints, lambda stint: self._verification.verify(stint, gate=stint.replica == 0))
+        await self._verification.rested()
+
+    @contextlib.asynccontextmanager
+    async def _quiet(self) -> AsyncIterator[None]:
+        """While this lasts, nothing is made that would disturb what is measured."""
+        with self._services.pool.quiet():
+            await self._services.pool.settled()
+            yield
+
+    def _last_sample_taken(self) -> None:
+        """Have the processes of the next job made."""
+        self.sampled = True
+        self._expect_processes((), 0)
+        self._services.pool.end_run()
+
+    async def _start(self, *wanted: tuple[Sequence[Arm], int]) -> list[Stint]:
+        """Processes for arms in a replica, with their roles; before the first of them the verifier."""
+        crew = self._crew
+        await crew.lay_out()
+        beside: list[Awaitable[None]] = []
+        if crew.ready is None:
+            await self._start_verifier()
+            # It makes inputs and expected values while the processes of the arms become ready.
+            beside.append(self._verification.make_inputs([arm.rung for arm in self._arms if arm.running]))
+        started = await gathered([*beside, *(crew.start(arms, replica) for arms, replica in wanted if arms)])
+        stints = [stint for group in started[len(beside) :] for stint in group]
+        await crew.on_the_gpu(stint.child for stint in stints)
+        return stints
+
+    async def _start_verifier(self) -> None:
+        async with self._reporter.step("verifier"):
+            ready = await self._crew.start_verifier(lambda child: self._reporter.listen(child, "verifier"))
+        self._reporter.gpu_name = ready.gpu_name if self._plan.device == "cuda" else ""
+        await self._running()
+        self.environment = await self._crew.describe(ready)
+
+    async def _close(self, stints: Sequence[Stint]) -> None:
+        """What is asked of processes behind their last sample; then their end, and how the run stands."""
+        # One after the other: what one process holds at the timed shape twice, several may not.
+        for stint in stints:
+            if stint.replica == 0 and stint.running:
+                await self._crew.guarded(stint, self._verification.try_more)
+        await self._crew.each(stints, self._crew.finish)
+        await self._reporter.report()
+
+    def _over(self, replica: int) -> bool:
+        """Whether this replica is the run's last: there are no more, or its look finds every comparison decided."""
+        rule = self._plan.rule
+        if replica + 1 >= rule.replicas:
+            return True
+        if not any(look.replicas == replica + 1 for look in rule.looks):
+            return False
+        return verdicts.decided(self._reporter.compared(statistics.RESAMPLES))
+
+    def _expect_processes(self, arms: Sequence[Arm], replicas: int) -> None:
+        """Have the processes of later replicas made ahead, while the arms of this one compile.
+
+        After the last replica the processes of the next job follow. Their CUDA contexts may take a quarter of the GPU
+        memory that is free: the lessons come first.
+        """
+        services, ready = self._services, self._crew.ready
+        if replicas:
+            each = replicas * self._plan.target.ranks
+            count, compilers = each * len(arms), each * sum(self._plan.compiles(arm.rung) for arm in arms)
+        else:
+            count, compilers = services.next_processes()
+            count += len(naive.asked(self._plan, self._arms)) * self._plan.target.ranks
+        if self._plan.device == "cuda":
+            whole, used = ready and ready.memory_bytes, services.nvml.used_bytes(services.gpu)
+            count = min(count, int((whole - used) / 4 / CONTEXT_BYTES)) if whole and used is not None else 0
+        elif self._crew.interpret and not services.pool.interpret:
+            count = 0  # standbys would be of the wrong kind
+        services.pool.expect(count, compilers)
