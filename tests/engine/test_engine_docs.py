@@ -72,7 +72,7 @@ def test_every_state_verdict_and_way_of_timing_is_explained() -> None:
 
 def test_every_step_that_frontends_show_is_named() -> None:
     source = "".join(path.read_text("utf-8") for path in (MAIN / "engine").glob("*.py"))
-    steps = set(re.findall(r'_step\(\s*"([^"]+)"', source)) | set(re.findall(r'Step\("([^"]+)"', source))
+    steps = set(re.findall(r'\bstep\(\s*"([^"]+)"', source)) | set(re.findall(r'Step\("([^"]+)"', source))
     assert {"warm worker", "measure", "verdict"} <= steps
     assert steps <= named("The life of a run")
 

@@ -44,7 +44,7 @@ async def busy(shared: EngineUnderTest, root: Path) -> AsyncIterator[tuple[Strea
 
 async def asked(stream: Stream, root: Path, *targets: str, **options: Any) -> events.Reply:
     """What is answered to a request for quick runs."""
-    options = {"quick": True} | options
+    options = {"quick": True, "replicas": 1} | options  # as Stream.plan asks
     seq = stream.connection.next_seq()
     return await stream.ask(requests.StartRuns(seq=seq, roots=[str(root)], targets=list(targets), **options))
 
