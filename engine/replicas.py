@@ -8,13 +8,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 
 from aisp.engine import naive, statistics, verdicts
-from aisp.engine.arms import TWIN_SUFFIX, Arm, Stint
+from aisp.engine.arms import TWIN_SUFFIX, Arm, ArmEnd, Stint
 from aisp.engine.crew import RunCrew, gathered
 from aisp.engine.measuring import Measuring
 from aisp.engine.plan import Plan
 from aisp.engine.reporting import Reporter
 from aisp.engine.services import Services
 from aisp.engine.verification import Verification
+from aisp.store.outcomes import State
 
 CONTEXT_BYTES = 768 << 20  # of GPU memory, for a process that stands by
 EARLY_ROUNDS = 2  # of a quick run's first figures
@@ -122,16 +123,21 @@ class Replicas:
         early = await self._start((rungs, 0))
         await self._verify(early)
         first = [stint for stint in early if stint.running and stint.arm.timed]
-        if not first:
+        if first:
+            async with self._quiet():
+                await measuring.warm_up(first)
+                await measuring.take_samples(first, 0, most=EARLY_ROUNDS)
+        if not self._arms[0].running:
+            for twin in twins:
+                self._crew.end_arm(twin, ArmEnd(State.UNAVAILABLE, "the baseline had ended"))
+            twins = []
+        again = [stint.arm for stint in first if stint.running] + twins
+        if not again:
             self.taken = 1
             self._last_sample_taken()
             await self._close(early)
             return
-        async with self._quiet():
-            await measuring.warm_up(first)
-            await measuring.take_samples(first, 0, most=EARLY_ROUNDS)
         both = self._side_by_side(first)
-        again = [stint.arm for stint in first if stint.running] + twins
         verification.prepare_held_out(0)
         verification.prepare_held_out(1)
         late = await self._start((twins, 0), *([(again, 1)] if both else []))
