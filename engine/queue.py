@@ -291,6 +291,10 @@ class Queue:
                 name, key = (f"GPU {gpu}", f"gpu {gpu}") if several else ("the GPU", "gpu")
                 text = f"{name} is set aside: {reason}; `aisp engine stop` and start looks again"
                 self._broadcast.banner(key, text, "error")
+        for other in self.slots:
+            if self.slots.why_not(other) and other.pool is not self.slots.cpu.pool:
+                other.pool.keep(0)  # whoever stands by has a context on it
+        self._wake.set()
         if not gpus:
             self._broadcast.banner("process", f"{reason}; the engine goes on without it", "error")
 

@@ -190,7 +190,7 @@ class Slots:
     @property
     def usual(self) -> Slot:
         """Where jobs go where nothing speaks against it."""
-        return self.gpus[0] if self.gpus else self.cpu
+        return next((slot for slot in self.gpus if not self.why_not(slot)), self.cpu)
 
     @property
     def gone(self) -> str:
@@ -246,7 +246,9 @@ class Slots:
 
     def warm(self, job: AnyJob, queued: Sequence[AnyJob]) -> None:
         """Have processes stand by for a job that waits: in as many slots as jobs like it may have side by side."""
-        options = self.options(job)
+        options = [slot for slot in self.options(job) if not self.why_not(slot)]
+        if not options:
+            return
         wanted = sum(options[0] in self.options(other) for other in queued)
         chosen: list[Slot] = []
         for slot in sorted(options, key=lambda slot: not slot.pool.target):

@@ -74,7 +74,7 @@ class _After:
 
 
 importlib.metadata.version = _torch_with_cuda
-if "aisp.engine.worker" in sys.orig_argv:
+if {"aisp.engine.worker", "aisp.engine.worker.nursery"}.intersection(sys.orig_argv):
     sys.meta_path.insert(
         0,
         _After(  # type: ignore[arg-type]
