@@ -211,7 +211,7 @@ class Queue:
         Cancelled while it waits for them, it has not begun.
         """
         whose = job.guarded
-        silence.banner.set(self._broadcast.banner)
+        silence.banner.set(lambda key, text: self._broadcast.banner(f"{key}{slot.mark}", text))
         environment.slot_cores.set(frozenset(slot.pool.share.cores))
         try:
             if job.plan.problem or job.plan.device != "cuda":

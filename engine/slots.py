@@ -12,6 +12,7 @@ where the target ran last if it is free. Runs of a watch wait for that one: thei
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -226,7 +227,7 @@ class Slots:
 
         What a job waits for is kept for it: nobody behind it takes one of its slots, nor what meets one.
         """
-        taken = [slot for slot in self if slot.job is not None]
+        taken = {slot for slot in self if slot.job is not None}
         layouts = {slot.job.layout for slot in taken if slot.job is not None} - {""}
         for job in waiting:
             if job.layout in layouts:
@@ -235,7 +236,7 @@ class Slots:
             for slot in options:
                 if not any(slot.meets(other) for other in taken):
                     return job, slot
-            taken += options
+            taken.update(options)
         return None
 
     def give(self, job: AnyJob, slot: Slot) -> None:
@@ -249,7 +250,8 @@ class Slots:
         options = [slot for slot in self.options(job) if not self.why_not(slot)]
         if not options:
             return
-        wanted = sum(options[0] in self.options(other) for other in queued)
+        alike = (other for other in queued if options[0] in self.options(other))
+        wanted = sum(1 for _ in itertools.islice(alike, len(options)))
         chosen: list[Slot] = []
         for slot in sorted(options, key=lambda slot: not slot.pool.target):
             if len(chosen) < wanted and not any(slot.meets(other) for other in chosen):

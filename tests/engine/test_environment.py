@@ -340,10 +340,8 @@ def test_cores_are_told_with_their_hardware_threads_and_memory_nodes(machine: Pa
 
 
 def test_a_slot_with_cores_of_its_own_sees_these_and_their_time_alone(machine: Path) -> None:
-    times = (
-        "cpu  900 0 0 0 0 0 0 0 0 0\ncpu0 100 0 0 0 0 0 0 1 0 0\ncpu1 200 0 0 0 0 0 0 2 0 0\ncpu11 9 9 9 9 9 9 9 9\n"
-    )
-    lay(machine, {"proc/stat": times})
+    lines = ["cpu  900 0 0 0 0 0 0 0", "cpu0 100 0 0 0 0 0 0 1", "cpu1 200 0 0 0 0 0 0 2", "cpu11 9 9 9 9 9 9 9 9"]
+    lay(machine, {"proc/stat": "\n".join(lines)})
     tick_s = 1.0 / os.sysconf("SC_CLK_TCK")
     told = environment.processor_time(machine / "proc")
     assert told is not None and told.busy_s == 900 * tick_s
