@@ -11,6 +11,7 @@ where the target ran last if it is free. Runs of a watch wait for that one: thei
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import os
@@ -137,13 +138,15 @@ class Slots:
     """
 
     def __init__(self, hardware: Hardware, machine: Machine, least: float) -> None:
+        """Share out the machine's cores. `least`: see least_cores."""
         self._home: dict[tuple[str, bytes], Slot] = {}  # by target: where it ran last
         self.set_aside: dict[int, str] = {}
         found = [gpu for gpu, _ in hardware.usable]
         shares, own = _shares(machine, found, least)
         turns = bool(found) and own == machine.cores
         self.own_cores = bool(own) and own != machine.cores
-        several = len(hardware.devices) > 1
+        # Parts of one GPU (MIG) are one slot, and the engine's own variable names them.
+        several = len(hardware.devices) > 1 and not all(word.startswith("MIG-") for _, word in hardware.usable)
 
         def pool(cores: Cores, visible: str | None, uuid: str = "") -> Pool:
             share = Share(tuple(sorted(cores)) if self.own_cores else (), visible, uuid)
@@ -180,7 +183,8 @@ class Slots:
             beside = (other.pool for other in self if one.cores & other.cores)
             one.pool.beside = list(dict.fromkeys([one.pool, *beside]))
         if self.own_cores:
-            os.sched_setaffinity(0, machine.physical[0])
+            with contextlib.suppress(OSError):  # a container that forbids it
+                os.sched_setaffinity(0, machine.physical[0])
 
     def __iter__(self) -> Iterator[Slot]:
         yield from self.gpus
