@@ -29,6 +29,7 @@ import re
 import secrets
 import shutil
 import stat
+import threading
 import time
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -183,6 +184,7 @@ class Caches:
         self._links = links
         self._noted: dict[str, str] = {}  # by key: the manifest's digest when it was last read or written
         self._holders: dict[str, Child] = {}  # by key: whose folder the link leads to
+        self.lock = threading.Lock()  # jobs of several slots come here side by side, each in a thread
 
     # -- before a lesson is loaded ---------------------------------------------------------------------------------
 
@@ -201,9 +203,11 @@ class Caches:
         return link
 
     def give_back(self, key: str) -> None:
-        """The process of the key has ended."""
-        self._holders.pop(key, None)
-        (self._links / key).unlink(missing_ok=True)
+        """A job's processes of the key have ended. One of another job may have its path by now."""
+        holder = self._holders.get(key)
+        if holder is None or not holder.alive:
+            self._holders.pop(key, None)
+            (self._links / key).unlink(missing_ok=True)
 
     def seed(self, key: str, into: Path) -> int:
         """Copy the entry's files into a process's folder. Files that are there stay. Returns how many were copied.
@@ -432,6 +436,10 @@ class RunCaches:
         return await asyncio.to_thread(self._prepare, process.children, rung, arm, seat)
 
     def _prepare(self, children: Sequence[Child], rung: str, arm: str, seat: int) -> list[bytes]:
+        with self.caches.lock:
+            return self._given(children, rung, arm, seat)
+
+    def _given(self, children: Sequence[Child], rung: str, arm: str, seat: int) -> list[bytes]:
         folders: list[bytes] = []
         for rank, child in enumerate(children):
             folder = child.caches
@@ -494,11 +502,12 @@ class RunCaches:
 
     def _settle(self, good: frozenset[str]) -> None:
         for key, left in self._left.items():
-            self.caches.give_back(key)
-            if left.folder is not None and left.arm in good:
-                try:
-                    self.caches.take_over(key, left.folder / paths.CACHE_FOLDER, but=left.passing)
-                except OSError as error:  # a full disk: the next run compiles once more
-                    log.warning("compiled files %s could not be stored: %s", key, error)
-            if self.keeps and left.seeded and left.arm not in good:
-                self.caches.remove(key)
+            with self.caches.lock:
+                self.caches.give_back(key)
+                if left.folder is not None and left.arm in good:
+                    try:
+                        self.caches.take_over(key, left.folder / paths.CACHE_FOLDER, but=left.passing)
+                    except OSError as error:  # a full disk: the next run compiles once more
+                        log.warning("compiled files %s could not be stored: %s", key, error)
+                if self.keeps and left.seeded and left.arm not in good:
+                    self.caches.remove(key)

@@ -146,6 +146,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         confine: hold it to them where the kernel can (engine.confinement).
         environment: variables that it sets for itself.
         compiler: import torch's compiler before it is ready.
+        cores: to run on, where it was started; a fork has its nursery's. Empty: all but the first that are allowed.
     """
 
     cwd: str
@@ -155,6 +156,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     confine: bool
     environment: dict[str, str]
     compiler: bool = False
+    cores: list[int] = []
 
     def encoded(self) -> str:
         """As one word of a command line; paths that are not UTF-8 survive it."""

@@ -1,9 +1,9 @@
 """How far other users of the processors can have moved the times of a run on a CPU.
 
 Around the turns of each arm it reads how long the arm's threads stood in line for a processor (schedstat, in ns).
-Around all turns of a replica it reads how much processor time others took and the hypervisor took (/proc/stat), and for
-how long anything on the machine stood in line (pressure stall information, in us). All of it lies outside of every
-sample.
+Around all turns of a replica it reads how much processor time others took and the hypervisor took (/proc/stat; of the
+slot's cores, where it has some of its own), and for how long anything on the machine stood in line (pressure stall
+information, in us). All of it lies outside of every sample.
 
 One process per arm cannot show what neighbours do to it: they come for seconds, and meet some turns and not others. So
 the noise floor of a comparison without an A/A arm is at least what the busier of its two arms can have lost to them.
@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from aisp.engine.environment import pressure_s, processor_time
+from aisp.engine.environment import pressure_s, processor_time, slot_cores
 
 QUIET_CORES = 0.05  # of others' processor time: less is the machine's own housekeeping
 MOST_FACTOR = 10.0
@@ -54,7 +54,7 @@ class Scheduled:
         It is never less than the work of the threads takes on all processors.
         """
         ran_ms, waited_ms = max(later.ran_ms - self.ran_ms, 0.0), max(later.waited_ms - self.waited_ms, 0.0)
-        return min(max(wall_ms - waited_ms, ran_ms / (os.cpu_count() or 1)), wall_ms)
+        return min(max(wall_ms - waited_ms, ran_ms / (len(slot_cores.get()) or os.cpu_count() or 1)), wall_ms)
 
 
 class Crowd:
@@ -157,10 +157,12 @@ def around(waits: Sequence[Waits]) -> Iterator[None]:
         yield
     finally:
         wall_s = max(time.monotonic() - start_s, 1e-3)
-        own_s = time.process_time() - own_s + (sum(each.ran_ms for each in waits) - ran_ms) / 1e3
+        cores = slot_cores.get()  # where a slot has cores of its own, the engine is not on them
+        own_s = 0.0 if cores else time.process_time() - own_s
+        own_s += (sum(each.ran_ms for each in waits) - ran_ms) / 1e3
         after, pressed_after = processor_time(), pressure_s()
         for each in waits:
-            each.cores = os.cpu_count() or 1
+            each.cores = len(cores) or os.cpu_count() or 1
             if pressed is not None and pressed_after is not None:
                 each.pressure_share = max(each.pressure_share or 0.0, min((pressed_after - pressed) / wall_s, 1.0))
             if before is None or after is None:

@@ -9,12 +9,14 @@ with values; of others that matter, only the names.
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import hashlib
 import os
 import platform
 import re
 import sqlite3
 import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +39,9 @@ VARIABLE_PREFIXES = (
 MOST_TRACKED_FILES = 5000  # of a checkout that is looked through for changes: 3 us each
 PIECE_BYTES = 1 << 20
 ROOT = Path("/")
+
+slot_cores = contextvars.ContextVar("slot_cores", default=frozenset[int]())
+"""Processor cores that the present job's processes have for themselves; none: all that are allowed."""
 
 
 def describe(ready: reports.Ready, driver: str, folder: Path) -> dict[str, object]:
@@ -128,7 +133,7 @@ def observe(nvml: Nvml, gpu_index: int, *, folder: Path | None = None, root: Pat
         root: where /proc and /sys are.
     """
     proc, sys = root / "proc", root / "sys"
-    cores = sorted(os.sched_getaffinity(0))
+    cores = sorted(slot_cores.get() or os.sched_getaffinity(0))
     gpu = nvml.state(gpu_index)
     users = nvml.users(gpu_index)
     ours = descendants(os.getpid(), proc=proc)
@@ -142,7 +147,7 @@ def observe(nvml: Nvml, gpu_index: int, *, folder: Path | None = None, root: Pat
         # In a container the driver may count processes as the host does; then none of ours is among them.
         "gpu_pids_are_ours": None if not users else any(user.pid in ours for user in users),
         "mps": _mps(root),
-        "gpu_numa_node": _whole(_read(sys / "bus/pci/devices" / _pci(gpu.get("pci")) / "numa_node"), least=0),
+        "gpu_numa_node": _node_of(gpu, sys),
         "driver_module": _driver_module(proc),
         "allowed_cores": _ranges(cores),
         "governors": _by_core(sys, cores, "scaling_governor"),
@@ -217,10 +222,12 @@ class ProcessorTime:
 
 
 def processor_time(proc: Path = Path("/proc")) -> ProcessorTime | None:
-    """Up to now; None where the kernel does not tell."""
-    found = _processor_time(proc, set())
-    busy_s, stolen_s = found["busy_s"], found["steal_s"]
-    return None if busy_s is None or stolen_s is None else ProcessorTime(busy_s, stolen_s)
+    """Up to now, of the cores that the present job's processes have; None where the kernel does not tell."""
+    stat = _read(proc / "stat")
+    found = [_times(stat, f"cpu{core}") for core in slot_cores.get()] or [_times(stat, "cpu")]
+    if not all(found):
+        return None
+    return ProcessorTime(sum(each["busy_s"] for each in found), sum(each["steal_s"] for each in found))
 
 
 def pressure_s(proc: Path = Path("/proc")) -> float | None:
@@ -232,22 +239,26 @@ def pressure_s(proc: Path = Path("/proc")) -> float | None:
 def _processor_time(proc: Path, ours: set[int]) -> dict[str, float | None]:
     """Seconds of all cores together since the start of the machine, and of ours, living and reaped."""
     tick_s = 1.0 / os.sysconf("SC_CLK_TCK")
-    total = next((line.split()[1:] for line in _read(proc / "stat").splitlines() if line.startswith("cpu ")), [])
-    if len(total) < 8 or not all(field.isdigit() for field in total):
+    times = _times(_read(proc / "stat"), "cpu")
+    if not times:
         return {"busy_s": None, "idle_s": None, "steal_s": None, "own_s": None}
-    user, nice, system, idle, waiting, hard, soft, steal = (int(field) * tick_s for field in total[:8])
     own = 0
     for pid in ours:
         fields = _read(proc / str(pid) / "stat").rpartition(")")[2].split()
         # Its own time; for us the time of the children too that were waited for.
         wanted = fields[11:15] if pid == os.getpid() else fields[11:13]
         own += sum(int(field) for field in wanted)
-    return {
-        "busy_s": user + nice + system + hard + soft,
-        "idle_s": idle + waiting,
-        "steal_s": steal,
-        "own_s": own * tick_s if own else None,
-    }
+    return {**times, "own_s": own * tick_s if own else None}
+
+
+def _times(stat: str, name: str) -> dict[str, float]:
+    """What /proc/stat says of one processor ("cpu3"), or of all ("cpu"), in seconds; empty where it says nothing."""
+    tick_s = 1.0 / os.sysconf("SC_CLK_TCK")
+    total = next((line.split()[1:] for line in stat.splitlines() if line.startswith(f"{name} ")), [])
+    if len(total) < 8 or not all(field.isdigit() for field in total):
+        return {}
+    user, nice, system, idle, waiting, hard, soft, steal = (int(field) * tick_s for field in total[:8])
+    return {"busy_s": user + nice + system + hard + soft, "idle_s": idle + waiting, "steal_s": steal}
 
 
 # -- memory and limits -------------------------------------------------------------------------------------------------
@@ -403,6 +414,34 @@ def _numa(sys: Path) -> dict[str, str] | None:
             if re.fullmatch(r"node\d+", folder.name):
                 nodes[folder.name.removeprefix("node")] = _read(folder / "cpulist")
     return nodes or None
+
+
+def node_of_cores(root: Path = ROOT) -> dict[int, int]:
+    """By number of a processor core: its memory node, where the kernel tells."""
+    return {core: int(node) for node, cores in (_numa(root / "sys") or {}).items() for core in _listed(cores)}
+
+
+def hardware_threads(core: int, root: Path = ROOT) -> frozenset[int]:
+    """The numbers of the hardware threads of one physical core, this one among them."""
+    file = root / f"sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list"
+    return frozenset(_listed(_read(file))) | {core}
+
+
+def node_of_gpu(nvml: Nvml, index: int, root: Path = ROOT) -> int | None:
+    """The memory node next to a GPU, by NVML's index; None where it is not known."""
+    return _node_of(nvml.state(index), root / "sys")
+
+
+def _node_of(gpu: Mapping[str, object], sys: Path) -> int | None:
+    return _whole(_read(sys / "bus/pci/devices" / _pci(gpu.get("pci")) / "numa_node"), least=0)
+
+
+def _listed(ranges: str) -> Iterator[int]:
+    """The numbers of "0-2,5"."""
+    for part in ranges.split(","):
+        first, _, last = part.strip().partition("-")
+        if first.isdigit() and (not last or last.isdigit()):
+            yield from range(int(first), int(last or first) + 1)
 
 
 def _load(proc: Path) -> list[float] | None:

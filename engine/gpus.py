@@ -1,4 +1,4 @@
-"""The GPU that runs are placed on, as the engine sees it: is it there, is its memory back, who else is on it.
+"""The GPUs of a slot, as the engine sees them: are they there, is their memory back, who else is on them.
 
 A process that is gone may leave its memory on the GPU, and a GPU may fall off the bus. The next user waits 5 s for the
 reclaim that is pending; then the GPU is set aside. Only what the driver says for certain counts against a GPU: in a
@@ -26,29 +26,34 @@ SLOWDOWNS = {0x8: "slowed", 0x20: "hot", 0x40: "hot_hardware", 0x80: "power_brak
 
 
 class GpuOwnership:
-    """Our use of one GPU, and the reclaim of its memory that is pending.
+    """Our use of the GPUs of one slot, and the reclaim of their memory that is pending.
 
     Every method asks the driver, which takes microseconds, or seconds if the GPU is lost.
 
+    Attributes:
+        bad: NVML's indices of the GPUs with which something was wrong.
+
     Args:
         nvml: the driver.
-        gpu: NVML's index.
+        gpus: NVML's indices.
     """
 
-    def __init__(self, nvml: Nvml, gpu: int) -> None:
+    def __init__(self, nvml: Nvml, *gpus: int) -> None:
+        self.bad: set[int] = set()
         self._nvml = nvml
-        self._gpu = gpu
+        self._gpus = gpus
         self._gone: set[int] = set()  # processes of ours that have ended and may not be forgotten yet
-        self._nobodys_bytes: int | None = None  # memory that no process has, as it was when all was well
+        self._nobodys_bytes: dict[int, int | None] = dict.fromkeys(gpus)  # as it was when all was well; see _nobodys
 
     async def begin(self, pids: Collection[int]) -> None:
-        """Note that processes of ours use the GPU from now on, and once the memory that is in nobody's name.
+        """Note that processes of ours use the GPUs from now on, and once the memory that is in nobody's name.
 
         It is noted the first time that none of them is taking memory or giving it back.
         """
         self._gone.difference_update(pids)  # numbers come back
-        if self._nobodys_bytes is None:
-            self._nobodys_bytes = await asyncio.to_thread(self._note, pids)
+        for gpu, noted in self._nobodys_bytes.items():
+            if noted is None:
+                self._nobodys_bytes[gpu] = await asyncio.to_thread(self._note, gpu, pids)
 
     async def ended(self, pid: int) -> str:
         """Wait until the driver has forgotten a process of ours that is gone; why that took too long, or ""."""
@@ -56,16 +61,22 @@ class GpuOwnership:
         return await self._patiently(memory=False)
 
     async def settled(self) -> str:
-        """Wait until the GPU is as it was before our last processes; what is wrong with it, or ""."""
+        """Wait until the GPUs are as they were before our last processes; what is wrong with one, or ""."""
         return await self._patiently(memory=True)
 
     async def lost(self) -> str:
-        """Why the GPU does not come back by itself, in the driver's words; "" where it is there."""
-        return self.why_lost(await asyncio.to_thread(self._nvml.lost, self._gpu))
+        """Why a GPU does not come back by itself, in the driver's words; "" where all are there."""
+        for gpu in self._gpus:
+            if words := await asyncio.to_thread(self._nvml.lost, gpu):
+                self.bad.add(gpu)
+                return f"GPU {gpu} is lost ({words})"
+        return ""
 
     def why_lost(self, words: str) -> str:
-        """A sentence with the driver's error for a lost GPU; "" where `words` is empty."""
-        return f"GPU {self._gpu} is lost ({words})" if words else ""
+        """A sentence with the driver's error for the first GPU, which is lost; "" where `words` is empty."""
+        if words:
+            self.bad.add(self._gpus[0])
+        return f"GPU {self._gpus[0]} is lost ({words})" if words else ""
 
     async def _patiently(self, *, memory: bool) -> str:
         deadline = time.monotonic() + GIVE_BACK_S
@@ -74,40 +85,44 @@ class GpuOwnership:
                 return words
             pending = await asyncio.to_thread(self._pending_reclaim, memory=memory)
             if not pending or time.monotonic() > deadline:
-                return pending
+                self.bad.update(pending)
+                return next(iter(pending.values()), "")
             await asyncio.sleep(LOOK_S)
 
-    def _pending_reclaim(self, *, memory: bool) -> str:
-        users = self._nvml.users(self._gpu)
-        if users is None:
-            return ""
-        self._gone.intersection_update(user.pid for user in users)
-        if self._gone:
-            return f"the GPU still holds memory of process {min(self._gone)}, which is gone"
-        if not memory or self._nobodys_bytes is None:
-            return ""
-        now = self._nobodys(users)
-        if now is None or now <= self._nobodys_bytes + LEAK_BYTES:
-            return ""
-        leaked = (now - self._nobodys_bytes) >> 20
-        return f"{leaked} MiB of the GPU's memory were left behind: no process that runs has them"
+    def _pending_reclaim(self, *, memory: bool) -> dict[int, str]:
+        """By GPU: what it has not been given back."""
+        users = {gpu: self._nvml.users(gpu) for gpu in self._gpus}
+        if any(found is not None for found in users.values()):
+            self._gone.intersection_update(user.pid for found in users.values() for user in found or ())
+        pending: dict[int, str] = {}
+        for gpu, found in users.items():
+            if found is None:
+                continue
+            if held := self._gone.intersection(user.pid for user in found):
+                pending[gpu] = f"the GPU still holds memory of process {min(held)}, which is gone"
+            elif memory and (noted := self._nobodys_bytes[gpu]) is not None:
+                now = self._nobodys(gpu, found)
+                if now is not None and now > noted + LEAK_BYTES:
+                    leaked = (now - noted) >> 20
+                    pending[gpu] = f"{leaked} MiB of the GPU's memory were left behind: no process that runs has them"
+        return pending
 
-    def _note(self, pids: Collection[int]) -> int | None:
+    def _note(self, gpu: int, pids: Collection[int]) -> int | None:
         """Memory in nobody's name; None where it cannot be known.
 
         That is where the driver does not count our processes by our numbers, and where its two answers (of them, and of
         all) move: answers of different moments would make a leak of the difference.
         """
-        users = self._nvml.users(self._gpu)
+        users = self._nvml.users(gpu)
         if users is None or not any(user.pid in pids for user in users):
             return None
-        found = self._nobodys(users)
+        found = self._nobodys(gpu, users)
         time.sleep(LOOK_S)
-        return found if self._nobodys(self._nvml.users(self._gpu) or ()) == found else None
+        return found if self._nobodys(gpu, self._nvml.users(gpu) or ()) == found else None
 
-    def _nobodys(self, users: Iterable[User]) -> int | None:
+    def _nobodys(self, gpu: int, users: Iterable[User]) -> int | None:
         """Memory that no living process has; None where the driver does not tell all of it."""
-        used = self._nvml.used_bytes(self._gpu)
+        used = self._nvml.used_bytes(gpu)
         if used is None:
             return None
         for user in users:

@@ -30,20 +30,20 @@ class Guarding:
     def __init__(
         self,
         installation: Installation,
-        pool: Pool,
+        pools: Sequence[Pool],
         banner: Callable[[str, str, str], None],
         release: Callable[[], Awaitable[Any]],
     ) -> None:
         """`banner` takes key, text and severity; `release` ends the quarantines that a look has caused."""
         self._installation = installation
-        self._pool = pool
+        self._pools = pools
         self._banner = banner
         self._release = release
         self._lock = asyncio.Lock()
         self._shown = ""
-        self._looked_after = ""  # the run that was looked after last
-        self._changes: tuple[str, ...] = ()  # what was found then
-        pool.greet = self.greet
+        self._after: dict[str, list[str]] = {}  # by run that was looked after and is not over: what was found
+        for pool in pools:
+            pool.greet = self.greet
 
     async def begin(self, lost: Sequence[str]) -> None:
         """The first look; before any process is started."""
@@ -68,22 +68,32 @@ class Guarding:
     async def after(self, whose: str) -> Mapping[str, Any]:
         """Look after a run, once: its facts for the check. Its processes have ended."""
         async with self._lock:
-            if self._looked_after != whose:
+            if whose not in self._after:
                 changes = await asyncio.to_thread(self._installation.after, whose)
-                self._looked_after, self._changes = whose, tuple(change.text for change in changes)
+                self._after[whose] = [change.text for change in changes]
                 if changes:
                     log.warning("while run %s went on: %s", whose, listed(changes))
                 self._report(News())  # forbids first: whoever would be started now would import it
                 if changes:
-                    self._pool.renew()
-            return {**self._installation.state(), "changes": list(self._changes)}
+                    self.renew()
+            return {**self._installation.state(), "changes": list(self._after[whose])}
+
+    async def over(self, whose: str) -> None:
+        """The end of a job that was looked at before: look after it, unless somebody has."""
+        await self.after(whose)
+        del self._after[whose]
+
+    def renew(self) -> None:
+        """Replace all that stand by: what they imported, or where they lie, is not what it was."""
+        for pool in self._pools:
+            pool.renew()
 
     async def accept(self) -> str:
         """A person says that it was his own doing; what was accepted."""
         async with self._lock:
             accepted = await asyncio.to_thread(self._installation.accept)
             await self._release()
-            self._pool.renew()
+            self.renew()
             self._report(News())
             if not accepted:
                 return "nothing was held against a run; rungs that were quarantined for it are free"
@@ -104,10 +114,11 @@ class Guarding:
         reason = self._installation.reason
         if news.noted:
             log.info("processes start anew: %s", listed(news.noted))
-            self._pool.renew()
+            self.renew()
         if news.released:
             log.info("what was held against a run is gone; processes are started again")
-        self._pool.forbid(reason)
+        for pool in self._pools:
+            pool.forbid(reason)
         text = reason or (f"{listed(news.noted)}; standing processes start anew" if news.noted else "")
         if text != self._shown:
             self._shown = text

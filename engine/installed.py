@@ -256,6 +256,7 @@ class Installation:
         self._known: dict[str, Entry] = {}
         self._blocked: dict[str, Change] = {}
         self._whose = ""
+        self._going: dict[str, dict[str, Change]] = {}  # by run that goes on: what has changed meanwhile, by path
         self._learned: set[str] = set()
         self._top: set[str] = set()  # entries of the last look that are of the import path itself
         self.accepted_before = False  # while there was no engine
@@ -294,12 +295,19 @@ class Installation:
             return self._settle()
 
     def before(self, whose: str = "") -> News:
-        """A look while no run goes on; `whose` is the run that begins now, if one does and may."""
+        """A look before a run; `whose` is the run that begins now, if one does and may.
+
+        What has changed while others go on is held against these, and keeps it from beginning.
+        """
         with self._lock:
-            news = self._settle()
+            news = News()
+            if self._going.keys() - {whose}:
+                self._hold_against(but=whose)
+            else:
+                news = self._settle()
             if whose and not self._blocked:
-                with contextlib.suppress(OSError):
-                    self._mark.write_text(whose)
+                self._going.setdefault(whose, {})
+                self._mark_going()
             return news
 
     def glance(self) -> News:
@@ -310,14 +318,33 @@ class Installation:
     def after(self, whose: str) -> list[Change]:
         """Look after a run, when all of its processes have ended. Returns what came, went or changed meanwhile.
 
-        Such a change forbids starting processes (`reason`) until it is gone or accepted.
+        Such a change forbids starting processes (`reason`) until it is gone or accepted. It is held against every other
+        run that goes on as well.
         """
         with self._lock:
-            changes = self._differences(self._now())
-            if changes:
-                self._block(changes, f"run {whose}")
-            self._mark.unlink(missing_ok=True)
-            return changes
+            self._going.setdefault(whose, {})
+            self._hold_against()
+            changes = self._going.pop(whose)
+            self._mark_going()
+            return list(changes.values())
+
+    def _hold_against(self, *, but: str = "") -> None:
+        """Hold what differs now against all runs that go on: nobody can tell whose doing it is."""
+        changes = self._differences(self._now())
+        if not changes:
+            return
+        for run, found in self._going.items():
+            if run != but:
+                found.update((change.path, change) for change in changes)
+        self._block(changes, " and ".join(f"run {run}" for run in self._going if run != but))
+
+    def _mark_going(self) -> None:
+        """Leave a word of what goes on for the engine after this one."""
+        with contextlib.suppress(OSError):
+            if self._going:
+                self._mark.write_text("\n".join(self._going))
+            else:
+                self._mark.unlink(missing_ok=True)
 
     def accept(self) -> list[Change]:
         """Take for known what keeps processes from being started."""
@@ -512,7 +539,7 @@ class Installation:
 
     def _marked(self) -> list[str]:
         try:
-            return [clean_line(self._mark.read_bytes())]
+            return [clean_line(line) for line in self._mark.read_bytes().splitlines()]
         except OSError:
             return []
         finally:

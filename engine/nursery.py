@@ -62,12 +62,13 @@ class Forked:
 class Nursery:
     """One nursery. Whatever is asked of it waits until its imports are done."""
 
-    def __init__(self, environment: Mapping[str, str], limit_s: float) -> None:
+    def __init__(self, environment: Mapping[str, str], limit_s: float, cores: Sequence[int] = ()) -> None:
         """Start it.
 
         Args:
             environment: of all that it forks.
             limit_s: for its imports.
+            cores: that it and all that it forks run on; empty: all but the first that are allowed.
 
         Raises:
             OSError: it cannot be started.
@@ -77,7 +78,12 @@ class Nursery:
         try:
             with theirs:
                 self._process = subprocess.Popen(
-                    start.command("aisp.engine.worker.nursery", str(theirs.fileno()), str(os.getpid())),
+                    start.command(
+                        "aisp.engine.worker.nursery",
+                        str(theirs.fileno()),
+                        str(os.getpid()),
+                        ",".join(map(str, cores)),
+                    ),
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     pass_fds=(theirs.fileno(),),

@@ -52,6 +52,20 @@ class Plan:
         return self.device == "cpu" and any(rung.kind is Kind.TRITON for rung in self.rungs)
 
     @property
+    def side_by_side(self) -> bool:
+        """Whether both of its replicas may be alive at once: a quick run's, whose verdict somebody waits for."""
+        return self.record.quick and self.rule.replicas == 2 and self.rule.interleaved
+
+    @property
+    def processes(self) -> tuple[int, int]:
+        """How many processes it takes at once, and how many of them use torch's compiler: those of its arms, of the A/A
+        arm, and the verifier.
+        """
+        arms = (*self.rungs, *self.rungs[: self.rule.replicas > 1])
+        each = self.target.ranks * (2 if self.side_by_side else 1)
+        return len(arms) * each + 1, sum(map(self.compiles, arms)) * each
+
+    @property
     def sought(self) -> tuple[object, ...]:
         """What two runs have alike that are the same job: all that was decided, but what was drawn and who asked."""
         run = self.record

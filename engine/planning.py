@@ -47,6 +47,8 @@ class Hardware:
         sm: compute capability times ten of the one that runs are placed on, or None.
         note: why there is no GPU, "" where there is one.
         index: NVML's index of that GPU.
+        usable: each GPU that runs can be placed on, the first of them that one: NVML's index, and the word that
+            CUDA_VISIBLE_DEVICES has for it. A GPU of which only parts may be used (MIG) is one.
     """
 
     devices: tuple[events.Device, ...]
@@ -54,13 +56,14 @@ class Hardware:
     sm: int | None
     note: str
     index: int
+    usable: tuple[tuple[int, str], ...] = ()
 
     @staticmethod
     def find(nvml: Nvml) -> Hardware:
         """Look once: the driver's word, the build of torch, and CUDA_VISIBLE_DEVICES."""
         devices = tuple(nvml.devices())
         note = nvml.note
-        usable = list(range(len(devices)))
+        usable = [(device.index, device.uuid or str(device.index)) for device in devices]
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         if visible is not None:
             usable, problem = _visible(visible, devices)
@@ -70,19 +73,24 @@ class Hardware:
                 note = note or "torch was built without CUDA; `make run TORCH=system` keeps a torch that has it"
         except importlib.metadata.PackageNotFoundError:
             note = "torch is not installed; `make run` installs it"
-        if usable:
-            note = note or devices[usable[0]].note
-        if note or not usable:
+        working = [(index, word) for index, word in usable if not devices[index].note]
+        if usable and not working:
+            note = note or devices[usable[0][0]].note
+        if note or not working:
             return Hardware(devices, 0, None, note or "the driver sees no GPU", 0)
-        return Hardware(devices, len(usable), devices[usable[0]].sm, "", usable[0])
+        once: dict[int, str] = {}
+        for index, word in working:
+            once.setdefault(index, word)
+        first = working[0][0]
+        return Hardware(devices, len(working), devices[first].sm, "", first, tuple(once.items()))
 
 
-def _visible(text: str, devices: Sequence[events.Device]) -> tuple[list[int], str]:
-    """NVML indices of the GPUs that CUDA_VISIBLE_DEVICES shows, in its order, and why there are none.
+def _visible(text: str, devices: Sequence[events.Device]) -> tuple[list[tuple[int, str]], str]:
+    """The GPUs that CUDA_VISIBLE_DEVICES shows, in its order, each as Hardware.usable says, and why there are none.
 
     CUDA stops at the first entry that names none. A part of a GPU (MIG) cannot be told from here: it is believed.
     """
-    found: list[int] = []
+    found: list[tuple[int, str]] = []
     for entry in (part.strip() for part in text.split(",")):
         if entry.isdigit():
             index = int(entry)
@@ -91,7 +99,7 @@ def _visible(text: str, devices: Sequence[events.Device]) -> tuple[list[int], st
         else:
             index = next((d.index for d in devices if entry and d.uuid.startswith(entry)), len(devices))
         if index < len(devices):
-            found.append(index)
+            found.append((index, entry if entry.startswith("MIG-") else devices[index].uuid or entry))
             continue
         if found or not devices:
             break

@@ -7,6 +7,10 @@ or interpreted. Where no nursery can fork, processes are started.
 Between a run's plan and its last sample only that run's processes are made. Those of its later replicas are made while
 the arms of the first compile and are verified, and nothing is made while something is measured. Standbys for the next
 job follow behind the last sample. Some of them have imported torch's compiler too, for rungs that use it.
+
+Each slot has a pool, whose processes run on the slot's cores and see its GPU alone. Pools of slots that share cores
+keep quiet together. Those of slots with cores of their own do not: a fork takes some milliseconds of its own slot's
+cores, and on a machine that always measures somewhere a slot that waited for all others would never have a process.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from typing import TypeAlias
 from aisp.engine import paths, spawner, workplaces
 from aisp.engine.environment import oom_kills
 from aisp.engine.nursery import SWITCH, Nursery, NurseryError
-from aisp.engine.spawner import Child, ChildGoneError, ChildTimeoutError
+from aisp.engine.spawner import WHOLE, Child, ChildGoneError, ChildTimeoutError, Share
 from aisp.store.text import clean
 
 log = logging.getLogger("aisp.pool")
@@ -39,9 +43,13 @@ class Pool:
     processes made.
     """
 
-    def __init__(self, *, interpret: bool, open_nursery: Callable[..., Nursery] | None = None) -> None:
-        """`open_nursery`: see spawner.open_nursery; without it processes are started."""
+    def __init__(
+        self, *, interpret: bool, open_nursery: Callable[..., Nursery] | None = None, share: Share = WHOLE
+    ) -> None:
+        """`open_nursery`: see spawner.open_nursery; without it processes are started. `share`: what they all have."""
         self.interpret = interpret
+        self.share = share
+        self.beside: list[Pool] = [self]  # itself, and those whose processes run on the same cores
         self.not_forked = "" if open_nursery else f"{SWITCH} is 0"  # why processes are started
         self._open_nursery = open_nursery
         self._nurseries: dict[bool, Nursery] = {}  # by whether they interpret
@@ -84,7 +92,7 @@ class Pool:
     def end_run(self) -> None:
         """The last sample is taken: replace the standbys that were used. It may be called twice."""
         self._serving = False
-        self._fill()
+        self._fill_all()
 
     def expect(self, count: int, compilers: int = 0) -> None:
         """Say how many processes will be taken soon, standbys included.
@@ -97,7 +105,8 @@ class Pool:
             compilers: how many of them are for a rung that uses torch's compiler.
         """
         self._expected_compilers = compilers
-        most = AHEAD_EACH * max(0, (os.cpu_count() or 1) - 2) if self.not_forked else count
+        spare = len(self.share.cores) or max(0, (os.cpu_count() or 1) - 2)
+        most = AHEAD_EACH * spare if self.not_forked else count
         self._expected = min(count, most)
         self._fill()
 
@@ -121,7 +130,7 @@ class Pool:
 
     async def settled(self) -> None:
         """Wait until no process is being made: that disturbs what is measured."""
-        while busy := {*self._starting, *self._coming}:
+        while busy := {task for pool in self.beside for task in (*pool._starting, *pool._coming)}:
             await asyncio.wait(busy)
 
     async def take(self, *, interpret: bool, compiler: bool = False) -> Child:
@@ -172,13 +181,15 @@ class Pool:
                     async with self._reporting(nursery.pid, ready=nursery.ready):
                         if compiler:
                             await nursery.import_compiler()
-                        child = await spawner.spawn(interpret=interpret, compiler=nursery.compiler, nursery=nursery)
+                        child = await spawner.spawn(
+                            interpret=interpret, compiler=nursery.compiler, nursery=nursery, share=self.share
+                        )
                 except NurseryError as error:
                     self._give_up(nursery, str(error))
                 else:
                     self._failed_nurseries = 0
                     return child
-            return await spawner.spawn(interpret=interpret, compiler=compiler)
+            return await spawner.spawn(interpret=interpret, compiler=compiler, share=self.share)
         except OSError as error:
             raise ChildGoneError(f"no process can be started: {error}") from None
 
@@ -213,6 +224,8 @@ class Pool:
                 raise ChildGoneError("it died while it stood by")
             if spawner.is_stopped(child.pid):
                 raise ChildGoneError("it was stopped while it stood by")
+            if misplaced := self.share.misplaced(child.ready):
+                raise ChildGoneError(misplaced)
             if self.greet is not None:
                 await self.greet(child)
         except BaseException:
@@ -257,10 +270,19 @@ class Pool:
                 yield
         finally:
             self._measuring -= 1
-            self._fill()
+            self._fill_all()
+
+    def _fill_all(self) -> None:
+        for pool in self.beside:
+            pool._fill()
+
+    @property
+    def _disturbs(self) -> bool:
+        """Whether a process that is made now disturbs what is measured on the same cores, or delays its beginning."""
+        return any(pool._measuring or (pool._serving and pool is not self) for pool in self.beside)
 
     def _fill(self) -> None:
-        if self._closed or self._measuring or self._forbidden:
+        if self._closed or self._forbidden or self._disturbs:
             return
         self._drop_dead()
         wanted = self._sought

@@ -1,222 +1,304 @@
-"""The engine's queue: what waits for the one slot, and what has it. Runs, fuzzes and ceilings are all jobs.
+"""The one list of jobs of an engine: which goes next and where, what carries it out, and what becomes of its end.
 
-A job that has begun reports its own end. The end of a job that has not begun, or that failed in the engine, is
-reported from here.
+The list is in the order in which jobs were asked for; jobs of a lower `order` go first. A slot that is free takes the
+first job that fits it (engine.slots).
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import time
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Any
 
-import msgspec
-
-from aisp.engine import peaks
-from aisp.engine.fuzzing import Fuzzing, FuzzPlan, unstarted
+from aisp.engine import environment, paths, planning, silence
+from aisp.engine.broadcast import Broadcast
+from aisp.engine.caches import Caches
+from aisp.engine.guarding import Guarding
+from aisp.engine.job import AnyJob, AnyPlan, RunJob
+from aisp.engine.keeper import Keeper
+from aisp.engine.lease import leased
+from aisp.engine.life import Life
 from aisp.engine.plan import Plan
+from aisp.engine.planning import Hardware
 from aisp.engine.protocol import events
-from aisp.engine.runs import Execution
-from aisp.engine.services import Services
-from aisp.store.outcomes import State, Trigger
-from aisp.store.record import SUPERSEDED
-from aisp.store.text import clean_line
+from aisp.engine.services import Services, StoreCall
+from aisp.engine.slots import Slot, Slots
+from aisp.engine.telemetry import Nvml
+from aisp.kernels.catalog.model import Target
+from aisp.store.outcomes import State
+from aisp.store.record import Arm
+from aisp.store.writer import Store
 
 log = logging.getLogger("aisp.engine")
 
 
-@dataclass(frozen=True, slots=True)
-class PeakPlan:
-    """A measurement of the ceilings of the GPU that runs are placed on."""
-
-    id: str
-    device: str = "cuda"
-    problem: str = ""  # why it cannot be made
-
-    @property
-    def sought(self) -> str:
-        """What two have alike that are the same job."""
-        return self.device
-
-
-AnyPlan: TypeAlias = Plan | FuzzPlan | PeakPlan
-P = TypeVar("P", Plan, FuzzPlan, PeakPlan)
-
-
-class Job(ABC, Generic[P]):
-    """One entry of the queue.
+class Queue:
+    """Jobs that wait, and those that the slots have.
 
     Attributes:
-        order: jobs of a lower order go first; of equal ones the older.
-        kind: what it is, for clients.
-        ends: what somebody waits for who waits for its end.
-        task: what carries it out; None before it begins.
-        state: as clients see it in the queue.
-        every_gpu: whether it needs all GPUs, and not only the one that runs are placed on.
-        began_s: CLOCK_MONOTONIC when it began; None before.
-        expected_s: how long it is expected to take; None where nothing is known.
+        runs_done: runs that have come to an end.
+        run_ended: called with a run that did, before its slot takes the next job.
     """
 
-    order: int
-    kind: str
-    ends: ClassVar[str] = "the run has ended"
-    every_gpu = False
+    def __init__(
+        self,
+        life: Life,
+        broadcast: Broadcast,
+        keeper: Keeper,
+        guarding: Guarding,
+        slots: Slots,
+        hardware: Hardware,
+        nvml: Nvml,
+    ) -> None:
+        self.slots = slots
+        self.runs_done = 0
+        self.run_ended: Callable[[RunJob], Awaitable[None]]
+        self._life, self._broadcast, self._keeper, self._guarding = life, broadcast, keeper, guarding
+        self._hardware = hardware
+        self._jobs: list[AnyJob] = []
+        self._wake = asyncio.Event()
+        self._following: set[asyncio.Task[None]] = set()  # to the end of what is under way
+        self._closing = False
+        self._planned = 0  # runs
+        shared: dict[str, Any] = {
+            "publish": self.publish,
+            "store": keeper.call,
+            "nvml": nvml,
+            "snapshots_dir": paths.snapshots_dir(),
+            "look_after": guarding.after,
+            "caches": Caches(paths.compiled_dir(), paths.cache_links_dir()),
+            "peaks": {},
+        }
+        for slot in slots:
+            slot.services = Services(
+                pool=slot.pool,
+                gpu=slot.gpus[0] if slot.gpus else hardware.index,
+                gpus=slot.gpus,
+                on_lost_gpu=functools.partial(self._lost, slot),
+                next_processes=functools.partial(self._next_processes, slot),
+                **shared,
+            )
+            slot.pool.report = functools.partial(broadcast.passing, f"start{slot.mark}")
 
-    def __init__(self, plan: P, services: Services, **named: Any) -> None:
-        """`named`: what clients read of it in the queue."""
-        self.id = plan.id
-        self.plan: P = plan
-        self.task: asyncio.Task[None] | None = None
-        self.state = State.PLANNED
-        self.began_s: float | None = None
-        self.expected_s: float | None = None
-        self._services, self._named = services, named
+    # -- what there is -------------------------------------------------------------------------------------------------
 
     @property
-    def guarded(self) -> str:
-        """The id under which the installation is watched while it lasts; "" where no code of a lesson runs."""
-        return "" if self.plan.problem else self.id
+    def busy(self) -> bool:
+        """Whether anything waits or is under way."""
+        return bool(self._jobs)
 
-    def same(self, plan: AnyPlan) -> bool:
-        """Whether it does what `plan` would, so that who asks for that may follow this one: it is not being ended."""
-        ending = self.task is not None and self.task.cancelling() > 0
-        return not ending and type(self.plan) is type(plan) and bool(self.plan.sought == plan.sought)
+    @property
+    def jobs(self) -> list[AnyJob]:
+        """Every job: those under way, then the one whose turn is first."""
+        return sorted(self._jobs, key=lambda job: (job.task is None, job.order))
 
-    def refuse(self, problem: str) -> None:
-        """Let it end with this problem, unless that is "" or there is one already."""
-        if problem and not self.plan.problem:
-            self.plan = replace(self.plan, problem=problem)
+    @property
+    def runs(self) -> list[RunJob]:
+        """The runs among them, in the order in which they were asked for."""
+        return [job for job in self._jobs if isinstance(job, RunJob)]
 
-    def item(self) -> events.QueueItem:
-        """As clients see it."""
-        return events.QueueItem(
-            run_id=self.id,
-            kind=self.kind,
-            state=self.state.value,
-            device=self.plan.device,
-            elapsed_s=None if self.began_s is None else time.monotonic() - self.began_s,
-            expected_s=self.expected_s,
-            **self._named,
+    def same(self, plan: AnyPlan, *, again: bool) -> str:
+        """Id of the job that does what `plan` would; "" where there is none, or one more is wanted."""
+        return next((job.id for job in self._jobs if not again and job.same(plan)), "")
+
+    def under_way(self) -> tuple[list[tuple[Plan, State]], list[dict[str, bytes]]]:
+        """See Keeper."""
+        files = [dict(job.plan.files) for job in self._jobs if job.layout]
+        return [(job.plan, job.state) for job in self.runs], files
+
+    def publish(self, event: events.Event) -> None:
+        """Publish what a job says of itself, and keep the list true to it."""
+        if isinstance(event, events.RunState):
+            for job in self._jobs:
+                if job.id == event.run_id:
+                    job.state, event.device = event.state, job.device
+        self._broadcast.publish(event)
+        if ended := _ended(event):
+            # A client that has heard of the end must not find the job in the queue, nor follow it.
+            self._jobs = [job for job in self._jobs if job.id != ended]
+
+    # -- asking --------------------------------------------------------------------------------------------------------
+
+    def add(self, job: AnyJob, *, warm: bool = True) -> None:
+        """Let a job wait for its turn; `warm` keeps processes standing by for it."""
+        self._jobs.append(job)
+        self._life.note()
+        if warm and not job.plan.problem:
+            self.slots.warm(job, self._jobs)
+        self._wake.set()
+
+    def plan(self, target: Target, files: dict[str, bytes], snapshot: str, **options: Any) -> Plan:
+        """Decide everything about a run; see planning.plan. Runs have numbers in this order."""
+        self._planned += 1
+        return planning.plan(
+            target, files, snapshot, self._hardware, epoch=self._life.epoch, seq=self._planned, **options
         )
 
-    @abstractmethod
-    async def carry_out(self) -> None:
-        """Do it, and report its end. Cancelling this reports that end too."""
+    async def enqueue(self, plans: list[Plan], store: StoreCall, announce: Callable[[], None] = lambda: None) -> None:
+        """Journal all by `store`, report what they are for and then each of them, and let them start."""
+        records = [plan.record for plan in plans]
 
-    @abstractmethod
-    async def unstarted(self, reason: str) -> None:
-        """Report the end of a job that has not begun."""
+        def journal(writer: Store) -> list[float | None]:
+            writer.plan(records)
+            return [writer.last_duration_s(record) for record in records]
 
-    async def failed(self, error: BaseException) -> None:
-        """Report the end of a job that raised."""
-        log.error("%s could not be concluded: %s", self.id, error, exc_info=error)
-        await self.unstarted(clean_line(f"the engine failed: {error}"))
+        expected_s = await store(journal)  # in one go: somebody waits for the first sample
+        announce()
+        for plan, seconds in zip(plans, expected_s, strict=True):
+            job = RunJob(plan, self.slots.usual.services)
+            job.expected_s = seconds
+            self.add(job)
+            arms = (Arm(rung.name, State.PLANNED, role=rung.role) for rung in plan.rungs)
+            self.publish(events.RunPlanned(run=plan.record.announced(arms)))
+        if self._keeper.followed:  # the store before may have their sources
+            await self._keeper.call(lambda writer: [writer.put_snapshot(plan.files) for plan in plans])
 
+    async def cancel(self, job: AnyJob, reason: str = "cancelled before it began") -> None:
+        """End a job; `reason` is for one that has not begun."""
+        if job.task is None:
+            self._drop(job)
+            await job.unstarted(reason)
+        else:
+            job.task.cancel()
 
-class PeakJob(Job[PeakPlan]):
-    """Measures ceilings: before the next run, since runs are held against them."""
+    # -- carrying out --------------------------------------------------------------------------------------------------
 
-    order = 0
-    kind = "peak"
-    ends = "the ceilings are measured"
-    guarded = ""
+    async def work(self) -> None:
+        """Give slots to jobs until cancelled."""
+        while True:
+            self._wake.clear()
+            while (found := self.slots.next([job for job in self.jobs if job.slot is None])) is not None:
+                job, slot = found
+                self.slots.give(job, slot)
+                job.take(slot)
+                following = asyncio.create_task(self._follow(job, slot))
+                self._following.add(following)
+                following.add_done_callback(self._following.discard)
+            await self._wake.wait()
 
-    def __init__(self, plan: PeakPlan, services: Services) -> None:
-        super().__init__(plan, services, target="peak", title="The ceilings of the GPU", trigger="", quick=False)
-
-    async def carry_out(self) -> None:
-        if self.plan.problem:
-            await self.unstarted(self.plan.problem)
-            return
-        self.state = State.RUNNING
+    async def _follow(self, job: AnyJob, slot: Slot) -> None:
+        """See a job that has a slot to its end. Nothing that it does can keep the slot from the next one."""
+        if job.plan.device == "cuda" and (gone := self.slots.why_not(slot)):
+            job.refuse(f"the GPU is set aside: {gone}")
         try:
-            self._services.peak = await peaks.measure(self._services, self.id) or self._services.peak
-        except asyncio.CancelledError:
-            await self.unstarted("cancelled; nothing was stored")
-
-    async def unstarted(self, reason: str) -> None:
-        self._services.publish(events.PeakFinished(peak_id=self.id, gpu="", reason=reason))
-
-
-class RunJob(Job[Plan]):
-    """A run: before fuzzes, and that of a save before all others, since somebody waits for its number."""
-
-    kind = "run"
-
-    def __init__(self, plan: Plan, services: Services) -> None:
-        run = plan.record
-        self.order = 1 if run.trigger is Trigger.WATCH else 2
-        super().__init__(plan, services, target=run.target, title=run.title, trigger=run.trigger.value, quick=run.quick)
-        self.every_gpu = plan.target.ranks > 1
-        self.written: dict[str, str] = {}  # see Execution.written; known when it has ended
-        self.superseded = ""  # by what, where the run of a later save is to take its place
-        self.cut = False  # it had begun, and was ended for that
-        self._execution: Execution | None = None
-
-    def same(self, plan: AnyPlan) -> bool:
-        """See Job. The next save ends the run of this one, so that nobody else may follow it."""
-        return self.plan.record.trigger is not Trigger.WATCH and super().same(plan)
-
-    @property
-    def may_write(self) -> bool:
-        """Whether its rungs have begun, and may write into the target's own folder."""
-        return self._execution is not None and self._execution.may_write
-
-    def supersede(self, reason: str) -> None:
-        """Let it end because a later save takes its place: at once, unless it may conclude (Execution.supersede).
-
-        One that has not begun is ended by the caller.
-        """
-        self.superseded = self.superseded or reason
-        if self._execution is not None:
-            self._execution.supersede(reason)
-        elif self.task is not None:  # it waits for its GPU
-            self.task.cancel()
-
-    async def carry_out(self) -> None:
-        self._execution = execution = Execution(self.plan, self._services)
-        try:
-            self.cut = (await execution.run()).superseded
+            job.refuse(await self._guarding.before(job.guarded))
+            if job not in self._jobs or self._closing:  # cancelled, or superseded, meanwhile
+                return
+            job.began_s = time.monotonic()
+            job.task = asyncio.create_task(self._in_slot(job, slot))
+            await asyncio.wait({job.task})
+            await self._conclude(job, job.task)
+            self._drop(job)
+            if isinstance(job, RunJob):
+                self.runs_done += 1
+                await self.run_ended(job)
+        except Exception:
+            log.exception("the end of %s could not be reported", job.id)
+            self._drop(job)
         finally:
-            self.written = execution.written()
+            if job.task is None and job.guarded:
+                await self._guarding.over(job.guarded)
+            slot.job = None
+            self._life.note()
+            self._wake.set()
 
-    async def unstarted(self, reason: str) -> None:
-        flags = (SUPERSEDED,) if self.superseded else ()
-        record = msgspec.structs.replace(
-            self.plan.record, state=State.CANCELLED, reason=self.superseded or reason, flags=flags
-        )
-        await self._services.store(lambda store: store.finish(record, {}))
-        self._services.publish(events.RunFinished(run=record))
+    async def _in_slot(self, job: AnyJob, slot: Slot) -> None:
+        """Carry out a job while no other engine of the machine uses the GPUs that it needs.
 
-    async def failed(self, error: BaseException) -> None:
-        log.error("run %s could not be concluded: %s", self.id, error, exc_info=error)
-        reason = clean_line(f"the result could not be stored: {error}")
-        record = msgspec.structs.replace(self.plan.record, state=State.INFRA_ERROR, reason=reason)
-        self._services.publish(events.RunFinished(run=record))
+        Cancelled while it waits for them, it has not begun.
+        """
+        whose = job.guarded
+        silence.banner.set(lambda key, text: self._broadcast.banner(f"{key}{slot.mark}", text))
+        environment.slot_cores.set(frozenset(slot.pool.share.cores))
+        try:
+            if job.plan.problem or job.plan.device != "cuda":
+                await job.carry_out()
+                return
+            async with leased(slot.uuids, lambda text: self._broadcast.banner(f"lease{slot.mark}", text)):
+                await self._guarding.before(whose)  # what was installed while it waited is none of its doing
+                await job.carry_out()
+        finally:
+            if whose:
+                await asyncio.shield(self._guarding.over(whose))
+
+    async def _conclude(self, job: AnyJob, task: asyncio.Task[None]) -> None:
+        """Report the end of a job that could not report it itself."""
+        try:
+            if task.cancelled():  # before its first step, or while it waited for a GPU
+                await job.unstarted("cancelled before it began")
+            else:
+                task.result()
+        except Exception as error:  # whatever it is, the next job begins
+            await job.failed(error)
+
+    async def close(self) -> None:
+        """End what is under way, then what waits."""
+        self._closing = True
+        for job in self._jobs:
+            if job.task is not None:
+                job.task.cancel()
+        await asyncio.gather(*self._following, return_exceptions=True)
+        for job in self.jobs:
+            try:
+                await self.cancel(job, "cancelled: the engine was stopped")
+            except Exception as error:
+                await job.failed(error)
+
+    def _drop(self, job: AnyJob) -> None:
+        if job in self._jobs:
+            self._jobs.remove(job)
+        self._wake.set()  # others may have waited behind it
+        wanted = {slot.pool for run in self.runs for slot in (run.slot, *self.slots.options(run)) if slot is not None}
+        for pool in self.slots.pools:
+            if pool not in wanted:
+                pool.expect(0)  # the one before may have expected processes for this one, which was cancelled
+
+    def _next_processes(self, slot: Slot) -> tuple[int, int]:
+        """See Plan.processes, of the slot's next run."""
+        fitting = (job for job in self.jobs if job.task is None and slot in self.slots.options(job))
+        waiting = next((job.plan for job in fitting if isinstance(job, RunJob) and not job.plan.problem), None)
+        return waiting.processes if waiting is not None else (0, 0)
+
+    # -- GPUs ----------------------------------------------------------------------------------------------------------
+
+    async def recall_peaks(self) -> None:
+        """Read the newest ceilings that were measured of each GPU before."""
+        for slot in self.slots.gpus:
+            for uuid in slot.uuids:
+                peak = await self._keeper.call(lambda store, uuid=uuid: store.latest_peak(uuid))  # type: ignore[misc]
+                if peak is not None:
+                    slot.services.peaks[slot.gpus[0]] = peak
+
+    def _lost(self, slot: Slot, reason: str) -> None:
+        """Set the GPUs aside with which a slot's job found something wrong; all that its processes see, if it is a
+        process.
+        """
+        gpus = slot.services.ownership.bad.intersection(slot.gpus) or slot.sees
+        for gpu in gpus:
+            if gpu not in self.slots.set_aside:
+                self.slots.set_aside[gpu] = reason
+                several = len(self.slots.gpus) > 1
+                name, key = (f"GPU {gpu}", f"gpu {gpu}") if several else ("the GPU", "gpu")
+                text = f"{name} is set aside: {reason}; `aisp engine stop` and start looks again"
+                self._broadcast.banner(key, text, "error")
+        for other in self.slots:
+            if self.slots.why_not(other) and other.pool is not self.slots.cpu.pool:
+                other.pool.keep(0)  # whoever stands by has a context on it
+        self._wake.set()
+        if not gpus:
+            self._broadcast.banner("process", f"{reason}; the engine goes on without it", "error")
 
 
-class FuzzJob(Job[FuzzPlan]):
-    """A fuzz, lint or replay."""
-
-    order = 3
-    ends = "the fuzz has ended"
-
-    def __init__(self, plan: FuzzPlan, services: Services) -> None:
-        self.kind = plan.what
-        title = f"{plan.what}: {clean_line(plan.target.title)}"
-        super().__init__(plan, services, target=plan.target.id, title=title, trigger=plan.trigger, quick=False)
-        self.every_gpu = plan.target.ranks > 1
-
-    async def carry_out(self) -> None:
-        self.state = State.RUNNING
-        await Fuzzing(self.plan, self._services).run()
-
-    async def unstarted(self, reason: str) -> None:
-        for event in unstarted(self.plan, reason):
-            self._services.publish(event)
-
-
-AnyJob = Job[Any]
+def _ended(event: events.Event) -> str:
+    """Id of the job whose end this tells; "" for any other event."""
+    match event:
+        case events.RunFinished():
+            return event.run_id
+        case events.FuzzFinished() | events.LintFinished() | events.ReplayFinished():
+            return event.fuzz_id
+        case events.PeakFinished():
+            return event.peak_id
+    return ""

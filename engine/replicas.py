@@ -60,7 +60,7 @@ class Replicas:
 
     async def take(self) -> None:
         """All that the run needs. Raises ArmEnd where none of its arms can go on."""
-        if self._plan.record.quick and self._plan.rule.replicas == 2 and self._plan.rule.interleaved:
+        if self._plan.side_by_side:
             await self._two_replicas()
         else:
             await self._all_replicas()

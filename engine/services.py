@@ -1,4 +1,4 @@
-"""What jobs need of the engine: its events, its store, processes, and the GPU that it places them on."""
+"""What jobs need of the engine: its events, its store, and the processes and the GPU of their slot."""
 
 from __future__ import annotations
 
@@ -39,19 +39,25 @@ class Services:
     nvml: Nvml
     snapshots_dir: Path
     limits: Limits = field(default_factory=Limits.from_environment)
-    gpu: int = 0  # index of the GPU that runs are placed on
+    gpu: int = 0  # NVML's index of the slot's GPU, or of the first where a job uses several
+    gpus: tuple[int, ...] = ()  # all of them; empty: that one
     on_lost_gpu: Callable[[str], None] = lambda reason: None
-    ownership: GpuOwnership = field(init=False)  # of that GPU
+    ownership: GpuOwnership = field(init=False)  # of these GPUs
     refuse_contended: bool = os.environ.get("AISP_REFUSE_CONTENDED", "") not in ("", "0")
-    peak: records.Peak | None = None  # the newest ceilings of that GPU
-    # How many processes the next run in the queue will take, and how many of them use torch's compiler.
+    peaks: dict[int, records.Peak] = field(default_factory=dict)  # by GPU: the newest ceilings of it
+    # How many processes the slot's next run will take, and how many of them use torch's compiler.
     next_processes: Callable[[], tuple[int, int]] = lambda: (0, 0)
     # What has become of the installation since the run began; to be asked when none of its processes is left.
     look_after: Callable[[str], Awaitable[Mapping[str, Any]]] | None = None
     caches: Caches = field(default_factory=lambda: Caches(paths.compiled_dir(), paths.cache_links_dir()))
 
     def __post_init__(self) -> None:
-        self.ownership = GpuOwnership(self.nvml, self.gpu)
+        self.ownership = GpuOwnership(self.nvml, *(self.gpus or (self.gpu,)))
+
+    @property
+    def peak(self) -> records.Peak | None:
+        """The newest ceilings of the GPU; None where none were measured."""
+        return self.peaks.get(self.gpu)
 
     async def look_at_gpu(self) -> str:
         """Wait until the GPU is as it was before its last use. Returns why it is set aside, or ""."""

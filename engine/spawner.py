@@ -21,6 +21,7 @@ import subprocess
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from aisp.engine import arena, paths, start, workplaces
@@ -428,11 +429,36 @@ def living() -> list[Child]:
     return [child for child in _children.values() if child is not None]
 
 
-def environment(*, interpret: bool) -> dict[str, str]:
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The part of the machine that processes have.
+
+    Attributes:
+        cores: that they run on; empty: all that are allowed, the engine's aside.
+        visible: for CUDA_VISIBLE_DEVICES, "" for no GPU; None: what the engine was given.
+        uuid: of the GPU that they must find there first; "" where that is not known.
+    """
+
+    cores: tuple[int, ...] = ()
+    visible: str | None = None
+    uuid: str = ""
+
+    def misplaced(self, ready: reports.Ready | None) -> str:
+        """Why a process must not be used: it has another GPU; "" where it has the right one, or says it has none."""
+        if ready is None or not self.uuid or ready.gpu_uuid in ("", self.uuid):
+            return ""
+        return f"it came up on {clean_line(ready.gpu_uuid)} and not on {self.uuid}"
+
+
+WHOLE = Share()
+
+
+def environment(*, interpret: bool, visible: str | None = None) -> dict[str, str]:
     """What a worker, or the nursery that forks it, sees of the environment.
 
     Args:
         interpret: have Triton's interpreter run its kernels; decided here, because Triton decides at import.
+        visible: see Share.
     """
     environment = {name: os.environ[name] for name in ENVIRONMENT_NAMES if name in os.environ}
     # Several processes stand ready and one works: threads that spin while they wait take its cores away (100 times
@@ -442,12 +468,14 @@ def environment(*, interpret: bool) -> dict[str, str]:
     environment |= NO_PRECOMPILED_HEADERS | COMPILE_IN_PROCESS
     if interpret:
         environment["TRITON_INTERPRET"] = "1"
+    if visible is not None:
+        environment["CUDA_VISIBLE_DEVICES"] = visible
     return environment
 
 
-def open_nursery(*, interpret: bool) -> Nursery:
+def open_nursery(*, interpret: bool, share: Share = WHOLE) -> Nursery:
     """Start a nursery. No sweep takes it for a stray until `close_nursery`. Raises OSError."""
-    nursery = Nursery(environment(interpret=interpret), READY_LIMIT_S)
+    nursery = Nursery(environment(interpret=interpret, visible=share.visible), READY_LIMIT_S, share.cores)
     _children[nursery.pid] = None
     return nursery
 
@@ -458,14 +486,14 @@ def close_nursery(nursery: Nursery) -> None:
     _children.pop(nursery.pid, None)
 
 
-def _start(place: Place, channel: socket.socket, *, interpret: bool) -> subprocess.Popen[bytes]:
+def _start(place: Place, channel: socket.socket, *, interpret: bool, visible: str | None) -> subprocess.Popen[bytes]:
     process = subprocess.Popen(
         start.command("aisp.engine.worker", str(channel.fileno()), str(os.getpid()), place.encoded()),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         pass_fds=(channel.fileno(),),
-        env=environment(interpret=interpret),
+        env=environment(interpret=interpret, visible=visible),
         cwd=place.cwd,
         start_new_session=True,
     )
@@ -473,13 +501,16 @@ def _start(place: Place, channel: socket.socket, *, interpret: bool) -> subproce
     return process
 
 
-async def spawn(*, interpret: bool, compiler: bool = False, nursery: Nursery | None = None) -> Child:
+async def spawn(
+    *, interpret: bool, compiler: bool = False, nursery: Nursery | None = None, share: Share = WHOLE
+) -> Child:
     """Make a standby process. It is not ready yet: its first report is Ready, see `until_ready`.
 
     Args:
         interpret: have Triton's interpreter run its kernels.
         compiler: have it import torch's compiler before it is ready.
-        nursery: what forks it, of the same `interpret`; without one the process is started.
+        nursery: what forks it, of the same `interpret` and `share`; without one the process is started.
+        share: the part of the machine that it has.
 
     Raises:
         NurseryError: that one cannot.
@@ -489,7 +520,7 @@ async def spawn(*, interpret: bool, compiler: bool = False, nursery: Nursery | N
     key = secrets.token_bytes(KEY_BYTES)
     ours.sendall(key)  # before anything of a lesson is loaded: the process reads it first of all
     folder = workplaces.make()
-    place = workplaces.place(folder, compiler=compiler)
+    place = workplaces.place(folder, compiler=compiler, cores=share.cores)
     born: list[int] = []
 
     def note(pid: int) -> None:
@@ -498,7 +529,10 @@ async def spawn(*, interpret: bool, compiler: bool = False, nursery: Nursery | N
 
     try:
         with theirs:
-            process = await nursery.fork(place, theirs, note) if nursery else _start(place, theirs, interpret=interpret)
+            if nursery:
+                process: Forked | subprocess.Popen[bytes] = await nursery.fork(place, theirs, note)
+            else:
+                process = _start(place, theirs, interpret=interpret, visible=share.visible)
             note(process.pid)
         reader, writer = await asyncio.open_connection(sock=ours, limit=1 << 20)
     except BaseException:  # cancelled in between: nobody would ever own the process

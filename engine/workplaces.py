@@ -2,8 +2,8 @@
 
 `cwd/` is the process's working folder and begins empty, `tmp/` its temporary folder, `cache/` is for what it compiles
 (engine.caches).
-Folders are removed in a thread and never while something is measured; what a killed engine left is removed when the
-next one starts.
+Folders are removed in a thread and not while something is measured, unless there are MOST_LEFT of them: with several
+slots something may always be. What a killed engine left is removed when the next one starts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from aisp.engine.confinement import Place
 PARTS = ("cwd", "tmp", paths.CACHE_FOLDER)
 UNIFIED_MEMORY = Path("/dev/nvidia-uvm")
 MODPROBE_PATIENCE_S = 10.0
+MOST_LEFT = 200  # folders; of a rung that compiles each may hold tens of MB
 
 log = logging.getLogger("aisp.workplaces")
 
@@ -45,8 +46,8 @@ def _devices_made() -> bool:
     return False
 
 
-def place(folder: Path, *, compiler: bool) -> Place:
-    """What a process has to know of its folder: where its temporary files and what it compiles go."""
+def place(folder: Path, *, compiler: bool, cores: Sequence[int] = ()) -> Place:
+    """What a process has to know of its place: where its temporary files and what it compiles go, and its cores."""
     return Place(
         cwd=str(folder / "cwd"),
         tmp=str(folder / "tmp"),
@@ -55,6 +56,7 @@ def place(folder: Path, *, compiler: bool) -> Place:
         confine=confinement.wanted() and _devices_made(),
         environment=paths.cache_variables(str(folder / paths.CACHE_FOLDER)) | {"TMPDIR": str(folder / "tmp")},
         compiler=compiler,
+        cores=list(cores),
     )
 
 
@@ -106,14 +108,18 @@ def sweep() -> None:
 
 def _begin() -> None:
     global _removing
-    if _leaving and not _held and _removing is None:
+    if _due() and _removing is None:
         _removing = asyncio.get_running_loop().create_task(_remove_all())
+
+
+def _due() -> bool:
+    return bool(_leaving) and (not _held or len(_leaving) > MOST_LEFT)
 
 
 async def _remove_all() -> None:
     global _removing
     try:
-        while _leaving and not _held:
+        while _due():
             await asyncio.to_thread(_remove, _leaving.pop())
     finally:
         _removing = None

@@ -275,6 +275,7 @@ class RunView(Reading):
         drawn: samples, by rung; see `samples`.
         output: arm and line; `output_count` lines ever came, `output_dropped` the engine thinned away.
         origin_ns: when its measuring began: 0 on the time axis.
+        placed: the device that the engine gave it ("cuda:1" where there are several GPUs); "" before.
         whole: False: points, telemetry and output were let go; the store has them.
     """
 
@@ -285,8 +286,14 @@ class RunView(Reading):
     output_dropped: int = 0
     gaps: list[tuple[int, int]] = field(default_factory=list)
     origin_ns: int | None = None
+    placed: str = ""
     whole: bool = True
     stored: bool = False
+
+    @property
+    def device(self) -> str:
+        """Where it runs, as far as the engine has said ("cuda:1")."""
+        return self.placed or self.record.device
 
     def samples(self, rung: str) -> Drawn:
         """What is drawn of the rung's samples."""
@@ -621,6 +628,8 @@ class Model:
         """What changes a run's record."""
         run = self._run(event.run_id, names)
         run.record = following.after(run.record, event)
+        if isinstance(event, events.RunState):
+            run.placed = event.device
         if isinstance(event, events.Step) and event.step.name == "measure" and run.origin_ns is None:
             run.origin_ns = event.step.start_ns
         names.add(f"run:{run.id}")
@@ -649,7 +658,9 @@ class Model:
         live = [
             run
             for run in self.runs.values()
-            if run.record.state in (State.STARTING, State.RUNNING) and not run.record.device.startswith("cpu")
+            if run.record.state in (State.STARTING, State.RUNNING)
+            and not run.device.startswith("cpu")
+            and run.device.partition(":")[2] in ("", str(event.gpu))
         ]
         for run in live:
             add = run.telemetry.add
@@ -667,11 +678,15 @@ class Model:
             names.add("telemetry")
 
     def _peak(self, peak_id: str, gpu: str) -> PeakView:
-        """The measurement of that id; a new one takes the place of the one before."""
-        if self.peak is None or self.peak.id != peak_id:
-            self.peak = PeakView(peak_id)
-        self.peak.gpu = gpu or self.peak.gpu
-        return self.peak
+        """The measurement of that id; a new one takes the place of one that has ended, and is not shown before that:
+        other GPUs are measured side by side.
+        """
+        peak = self.peak
+        if peak is None or peak.id != peak_id:
+            peak, ended = PeakView(peak_id), peak is None or peak.finished
+            self.peak = peak if ended else self.peak
+        peak.gpu = gpu or peak.gpu
+        return peak
 
     def _on_peak_ceiling(self, event: events.PeakCeiling, names: set[str]) -> None:
         peak = self._peak(event.peak_id, event.gpu)
@@ -681,6 +696,8 @@ class Model:
         names.add("peak")
 
     def _on_peak_finished(self, event: events.PeakFinished, names: set[str]) -> None:
+        if not event.reason and self.peak is not None and self.peak.id != event.peak_id:
+            return  # of another GPU: the store has it
         peak = self._peak(event.peak_id, event.gpu)
         peak.finished, peak.reason = True, event.reason
         names.add("peak")

@@ -136,6 +136,8 @@ class QueueItem(_Item, frozen=True, kw_only=True):
         run_id: of the run, fuzz or measurement of ceilings.
         kind: "run", "fuzz", "lint", "replay" or "peak".
         trigger: who asked: "cli", "tui", "watch"; "" where nobody in particular did.
+        device: "cuda" or "cpu"; of one that has its place on a machine with several GPUs which one: "cuda:1". That is
+            the index in Status.devices and in TelemetryBatch. "cuda" alone is all of them then.
         elapsed_s: since it began; None while it waits.
         expected_s: how long the target's last good run like it took; None where there was none.
     """
@@ -214,11 +216,12 @@ class RunPlanned(Event, tag="run_planned", kw_only=True):
 
 
 class RunState(Event, tag="run_state", kw_only=True):
-    """A run moved on. RunFinished alone reports its end."""
+    """A run moved on. RunFinished alone reports its end. `device` is where it is, as in QueueItem."""
 
     run_id: str
     state: State
     at_ns: int
+    device: str = ""
 
 
 class Step(Event, tag="step", kw_only=True):

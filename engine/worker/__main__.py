@@ -23,7 +23,7 @@ from aisp.engine import confinement
 from aisp.engine.confinement import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from aisp.engine.protocol import jobs, reports
     from aisp.engine.worker.arm import Arm
@@ -67,18 +67,18 @@ def take_caches(job: jobs.Load | jobs.Naive) -> None:
         keep_caches_in(os.fsdecode(job.caches[job.rank]))
 
 
-def settle_on_cores() -> list[int]:
-    """Run on all cores but the first that are allowed, so that arms share theirs with one another and not with the
-    engine; where there are fewer than LEAST_CORES, on all. Before torch is imported: it makes a thread for each.
+def settle_on_cores(cores: Sequence[int] = ()) -> list[int]:
+    """Run on these cores, a slot's own. Without any: on all but the first that are allowed, so that arms share theirs
+    with one another and not with the engine; where there are fewer than LEAST_CORES, on all. Before torch is imported:
+    it makes a thread for each.
     """
     allowed = sorted(os.sched_getaffinity(0))
-    if len(allowed) < LEAST_CORES:
-        return allowed
+    wanted = list(cores) or (allowed if len(allowed) < LEAST_CORES else allowed[1:])
     try:
-        os.sched_setaffinity(0, allowed[1:])
+        os.sched_setaffinity(0, wanted)
     except OSError:  # a container that forbids it
         return allowed
-    return allowed[1:]
+    return wanted
 
 
 def settle_in(place: Place) -> int:
@@ -396,8 +396,9 @@ def live(channel_fd: int, engine_pid: int, place: Place, settled: Callable[[], o
 
 def main() -> int:
     """See the module."""
-    channel_fd, engine_pid, place = sys.argv[1:]
-    return live(int(channel_fd), int(engine_pid), Place.decoded(place), settle_on_cores)
+    channel_fd, engine_pid, word = sys.argv[1:]
+    place = Place.decoded(word)
+    return live(int(channel_fd), int(engine_pid), place, lambda: settle_on_cores(place.cores))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A nursery: `engine.worker.nursery LINE_FD ENGINE_PID`, started by engine.nursery, which says what it is for.
+"""A nursery: `engine.worker.nursery LINE_FD ENGINE_PID CORES`, started by engine.nursery, which says what it is for.
 
 It does what its line asks, one request after the other, and ends with the engine. Each request brings the descriptor
 on which it is answered. Whatever else a worker is, a fork becomes by itself: engine.worker.__main__.live.
@@ -216,7 +216,7 @@ def main() -> int:
     die_with(engine_pid)
     _prctl(PR_SET_NAME, NURSERY_NAME, 0, 0, 0)
     _prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
-    settle_on_cores()
+    settle_on_cores([int(core) for core in sys.argv[3].split(",") if core])
     sys.dont_write_bytecode = True
     availability, threads = Availability(), Threads()
     import_all()

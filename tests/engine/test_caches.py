@@ -351,6 +351,22 @@ async def test_a_store_that_cannot_be_written_costs_a_compile_and_no_run(tmp_pat
 # -- a process ---------------------------------------------------------------------------------------------------------
 
 
+async def test_of_two_runs_side_by_side_one_has_the_path_until_its_process_has_ended(tmp_path: Path) -> None:
+    store = Caches(tmp_path / "compiled", tmp_path / "links")
+    first, second = (RunCaches(store, FILES, "cpu", False) for _ in range(2))
+    one, two, three = (Process(tmp_path) for _ in range(3))
+    (path,) = await first.prepare(one, "optimized", "optimized")  # type: ignore[arg-type]
+    assert Path(os.fsdecode(path)).resolve() == one.caches
+    assert await second.prepare(two, "optimized", "optimized") == [os.fsencode(two.caches)], "its own, and cold"  # type: ignore[arg-type]
+    one.alive = two.alive = False
+    assert await second.prepare(three, "optimized", "optimized") == [path]  # type: ignore[arg-type]
+    await first.settle({"optimized"})
+    assert Path(os.fsdecode(path)).resolve() == three.caches, "its own process has ended, but another one has the path"
+    three.alive = False
+    await second.settle({"optimized"})
+    assert not Path(os.fsdecode(path)).is_symlink()
+
+
 async def test_each_process_has_its_own_folder_for_caches_whatever_the_environment_says(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

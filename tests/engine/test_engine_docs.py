@@ -8,20 +8,24 @@ from pathlib import Path
 import pytest
 
 from aisp.engine import (
+    answers,
     arms,
     caches,
+    connections,
     environment,
     guard,
     journal,
     paths,
     pool,
     server,
+    slots,
     snapshots,
     spawner,
     statistics,
     telemetry,
     turns,
     watch,
+    watches,
 )
 from aisp.engine.protocol import framing
 from aisp.kernels.catalog import sources
@@ -134,20 +138,20 @@ def test_the_limits_are_the_codes() -> None:
         "a frame": f"{framing.MAX_FRAME_BYTES >> 20} MiB",
         "a client's": f"{journal.CLIENT_QUEUE_BYTES >> 20} MiB",
         "a request": f"{framing.MAX_REQUEST_BYTES >> 10} KiB",
-        "connections that have said": str(server.MOST_CONNECTIONS),
-        "connections that have not": str(server.MOST_GREETING),
-        "the hello": f"{server.HANDSHAKE_LIMIT_S:g} s",
-        "answers that": str(server.MOST_UNREAD),
+        "connections that have said": str(connections.MOST_CONNECTIONS),
+        "connections that have not": str(connections.MOST_GREETING),
+        "the hello": f"{connections.HANDSHAKE_LIMIT_S:g} s",
+        "answers that": str(connections.MOST_UNREAD),
         "unread answers": str(journal.MOST_REPLIES),
         "the journal": f"two files of {journal.KEPT_BYTES >> 20} MiB",
-        "planned runs": str(server.MOST_PLANNED),
-        "watched": str(server.MOST_WATCHES),
+        "planned runs": str(answers.MOST_PLANNED),
+        "watched": str(watches.MOST_WATCHES),
         "folders of": str(watch.MOST_PLACES),
         "a source": f"{sources.MAX_FILE_BYTES >> 20} MiB",
         "sources of": f"{sources.MAX_FILES}, and {sources.MAX_BYTES >> 20} MiB",
         "names in": str(sources.MAX_ENTRIES),
         "names behind": str(sources.MAX_SURVEYED),
-        "remembered": str(server.REMEMBERED_REPLIES),
+        "remembered": str(connections.REMEMBERED_REPLIES),
     }
     assert {name: row("Limits", name)[1] for name in told} == told
     assert f"told every {pool.TELL_AFTER_S:.0f} s until then" in row("Limits", "torch, imported")[2]
@@ -173,7 +177,7 @@ def test_every_module_of_the_engine_has_its_place_on_the_page() -> None:
 
 def test_the_number_of_standbys_is_the_codes() -> None:
     words = {1: "One", 2: "Two", 3: "Three", 4: "Four", 5: "Five", 6: "Six"}
-    assert f"**Standbys.** {words[server.WARM_PROCESSES]} processes" in PAGE
+    assert f"**Standbys.** {words[slots.WARM_PROCESSES]} processes" in PAGE
     assert server.WARM_IDLE_S == 600
     assert "ten minutes" in SECTIONS["Processes"]
     assert pool.Pool(interpret=False).warm == 0

@@ -330,6 +330,33 @@ def test_the_machine_is_told_as_it_is(machine: Path, monkeypatch: pytest.MonkeyP
     assert found["container"] == "kubepods in /proc/1/cgroup"
 
 
+def test_cores_are_told_with_their_hardware_threads_and_memory_nodes(machine: Path) -> None:
+    lay(machine, {"sys/devices/system/cpu/cpu1/topology/thread_siblings_list": "1,3\n"})
+    assert environment.hardware_threads(1, machine) == {1, 3}
+    assert environment.hardware_threads(0, machine) == {0}, "not told"
+    assert environment.node_of_cores(machine) == {0: 0, 1: 0, 2: 1, 3: 1}
+    assert environment.node_of_gpu(cast(Nvml, FakeDriver({"pci": "00000000:17:00.0"}, None)), 0, machine) == 1
+    assert environment.node_of_gpu(NO_DRIVER, 0, machine) is None
+
+
+def test_a_slot_with_cores_of_its_own_sees_these_and_their_time_alone(machine: Path) -> None:
+    lines = ["cpu  900 0 0 0 0 0 0 0", "cpu0 100 0 0 0 0 0 0 1", "cpu1 200 0 0 0 0 0 0 2", "cpu11 9 9 9 9 9 9 9 9"]
+    lay(machine, {"proc/stat": "\n".join(lines)})
+    tick_s = 1.0 / os.sysconf("SC_CLK_TCK")
+    told = environment.processor_time(machine / "proc")
+    assert told is not None and told.busy_s == 900 * tick_s
+    token = environment.slot_cores.set(frozenset({0, 1}))
+    try:
+        told = environment.processor_time(machine / "proc")
+        assert told is not None
+        assert (told.busy_s, told.stolen_s) == (pytest.approx(300 * tick_s), pytest.approx(3 * tick_s))
+        assert observe(NO_DRIVER, 0, root=machine)["allowed_cores"] == "0-1"
+        environment.slot_cores.set(frozenset({7}))
+        assert environment.processor_time(machine / "proc") is None, "not told"
+    finally:
+        environment.slot_cores.reset(token)
+
+
 class Told(dict[str, Any]):
     """An observation that whoever asks it for what nobody observes fails on."""
 

@@ -40,6 +40,37 @@ class Driver:
         return self.words
 
 
+class Drivers:
+    """Several GPUs."""
+
+    def __init__(self, *gpus: Driver) -> None:
+        self.gpus = gpus
+
+    def users(self, gpu: int) -> list[User] | None:
+        return self.gpus[gpu].users(gpu)
+
+    def used_bytes(self, gpu: int) -> int | None:
+        return self.gpus[gpu].used_bytes(gpu)
+
+    def lost(self, gpu: int) -> str:
+        return self.gpus[gpu].words
+
+
+async def test_of_several_gpus_the_one_that_something_is_wrong_with_is_known() -> None:
+    one, two = Driver(User(HERE, CONTEXT)), Driver(User(HERE, CONTEXT))
+    keeper = GpuOwnership(Drivers(one, two), 0, 1)  # type: ignore[arg-type]
+    await keeper.begin({HERE})
+    assert (await keeper.settled(), keeper.bad) == ("", set())
+    assert two.listed is not None
+    two.listed = [*two.listed, User(GONE, CONTEXT)]
+    assert await keeper.ended(GONE) == f"the GPU still holds memory of process {GONE}, which is gone"
+    assert keeper.bad == {1}
+    keeper.bad.clear()
+    one.words = "NVML 15: GPU is lost"
+    assert await keeper.lost() == "GPU 0 is lost (NVML 15: GPU is lost)"
+    assert keeper.bad == {0}
+
+
 def ownership(driver: Driver) -> GpuOwnership:
     return GpuOwnership(driver, 0)  # type: ignore[arg-type]
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from aisp.engine import client, paths, server
+from aisp.engine import client, connections, paths, server
 from aisp.engine.client import EngineUnavailableError, connect
 from aisp.engine.protocol import PROTOCOL, events, requests
 from aisp.engine.protocol.framing import Decoder, Encoder
@@ -41,7 +41,8 @@ async def engine(
     """An engine that loses patience soon, and is none the worse at the end."""
     made = own()
     hasty = (
-        "import sys\nfrom aisp.engine import server\nserver.HANDSHAKE_LIMIT_S = server.UNREAD_LIMIT_S = 1.0\n"
+        "import sys\nfrom aisp.engine import connections, server\n"
+        "connections.HANDSHAKE_LIMIT_S = connections.UNREAD_LIMIT_S = 1.0\n"
         "sys.exit(server.main())\n"
     )
 
@@ -232,7 +233,7 @@ async def test_a_client_that_said_hello_may_be_quiet_for_as_long_as_it_likes(eng
 async def test_more_connections_than_there_is_room_for_are_refused_until_some_end(engine: EngineUnderTest) -> None:
     def crowd() -> tuple[int, int]:
         with ExitStack() as open_lines:
-            lines = [open_lines.enter_context(greeting()) for _ in range(server.MOST_CONNECTIONS + 20)]
+            lines = [open_lines.enter_context(greeting()) for _ in range(connections.MOST_CONNECTIONS + 20)]
             let_in = refused = 0
             for line in lines:
                 try:
@@ -245,9 +246,11 @@ async def test_more_connections_than_there_is_room_for_are_refused_until_some_en
 
     before = engine.ps.num_fds()
     let_in, refused = await asyncio.to_thread(crowd)
-    assert (let_in, refused) == (server.MOST_CONNECTIONS, 20)
+    assert (let_in, refused) == (connections.MOST_CONNECTIONS, 20)
     await asyncio.to_thread(wait_for, lambda: engine.ps.num_fds() <= before)
-    await log_says(f"a connection was refused: {server.MOST_CONNECTIONS} are open; close a client that is not needed")
+    await log_says(
+        f"a connection was refused: {connections.MOST_CONNECTIONS} are open; close a client that is not needed"
+    )
 
 
 async def test_whoever_asks_and_never_reads_costs_little_memory_and_then_its_connection(

@@ -142,6 +142,32 @@ def test_what_appears_during_a_run_keeps_everything_from_starting_until_it_is_go
     assert engine.reason == ""
 
 
+def test_what_appears_while_several_runs_go_on_is_held_against_all_of_them_and_no_other(machine: Machine) -> None:
+    engine = machine.engine()
+    for run in ("r1", "r2"):
+        assert engine.before(run) == installed.News()
+    file = machine.put("evil.pth")
+    engine.before("r3")
+    assert "run r1 and run r2" in engine.reason, "it may not begin"
+    assert engine.after("r1") == [Change(file, What.APPEARED)]
+    Path(file).unlink()
+    engine.before("r3")
+    assert [change.path for change in engine.after("r2")].count(file) == 1, "though it is gone"
+    assert engine.before("r4") == installed.News(released=True)
+    assert engine.after("r4") == []
+
+
+def test_an_engine_that_is_lost_leaves_a_word_of_every_run_that_went_on(machine: Machine) -> None:
+    engine = machine.engine()
+    engine.before("r1")
+    engine.before("r2")
+    engine.before("r3")
+    assert engine.after("r2") == []
+    machine.put("evil.pth")
+    assert "run r1, in which the engine was lost" in machine.engine().reason
+    assert not list(machine.file.parent.glob("*.run"))
+
+
 def test_a_file_that_was_there_for_a_moment_makes_the_run_suspect_and_blocks_nothing(machine: Machine) -> None:
     engine = machine.engine()
     engine.before("r1")

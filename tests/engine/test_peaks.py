@@ -7,13 +7,15 @@ import itertools
 import math
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
-from aisp.engine import client, lock, peaks, queue, server, spawner
+from aisp.engine import answers, client, job, lock, peaks, queue, server, slots, spawner
 from aisp.engine.arms import Limits
 from aisp.engine.planning import Hardware, PlanError
 from aisp.engine.protocol import events, jobs, reports, requests
@@ -544,32 +546,56 @@ async def test_cancelling_ends_the_process_and_stores_nothing() -> None:
 # -- in the queue --------------------------------------------------------------------------------------------------
 
 
+@dataclass
+class Asked:
+    """An engine's queue without sockets and store, and what it tells."""
+
+    queue: queue.Queue
+    answers: answers.Answers
+    told: list[events.Event]
+
+    async def ask(self, request: requests.AnyRequest) -> events.Reply:
+        """As a client does."""
+        return await self.answers.carry_out(request)
+
+    @property
+    def items(self) -> list[events.QueueItem]:
+        """The queue, as a client sees it."""
+        status = self.answers.now(requests.GetStatus(seq=1))
+        assert isinstance(status, events.Status)
+        return status.queue
+
+
 @asynccontextmanager
-async def an_engine(
-    monkeypatch: pytest.MonkeyPatch, home: Path, *, gpus: int, note: str = ""
-) -> AsyncIterator[tuple[server.Engine, list[events.Event]]]:
-    """An engine's queue without sockets and store, on a machine with so many GPUs."""
+async def an_engine(monkeypatch: pytest.MonkeyPatch, home: Path, *, gpus: int, note: str = "") -> AsyncIterator[Asked]:
+    """An engine on a machine with so many GPUs, whose slots take turns."""
     monkeypatch.setenv("AISP_STATE", str(home / "state"))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(home))
+    first = FakeNvml().devices()[0] if gpus else None
+    devices = tuple(msgspec.structs.replace(first, index=gpu, uuid=f"GPU-{home.name}-{gpu}") for gpu in range(gpus))
+    usable = tuple((device.index, device.uuid) for device in devices)
+    hardware = Hardware(devices, gpus, 90 if gpus else None, note, 0, usable)
+    monkeypatch.setattr(Hardware, "find", lambda nvml: hardware)
+    monkeypatch.setattr(slots.Machine, "find", lambda *_: slots.Machine((frozenset({0}), frozenset({1}))))
     descriptor = lock.take()
     assert descriptor is not None
     held = lock.Lock(descriptor)
     engine = server.Engine(held)
-    engine._hardware = Hardware(tuple(FakeNvml().devices()) if gpus else (), gpus, 90 if gpus else None, note, 0)
     told: list[events.Event] = []
-    publish = engine._publish
+    publish = engine._broadcast.publish
 
     def tell(event: events.Event) -> None:
         told.append(event)
         publish(event)
 
-    monkeypatch.setattr(engine, "_publish", tell)
-    work = asyncio.create_task(engine._work_queue())
+    monkeypatch.setattr(engine._broadcast, "publish", tell)
+    work = asyncio.create_task(engine._queue.work())
     try:
-        yield engine, told
+        yield Asked(engine._queue, engine._answers, told)
     finally:
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)
+        await engine._queue.close()
         engine._journal.close()
         held.close()
 
@@ -581,18 +607,18 @@ def a_peak(peak_id: str) -> Peak:
 async def test_a_request_without_a_gpu_is_refused_in_the_drivers_words(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    async with an_engine(monkeypatch, tmp_path, gpus=0, note="NVML 9: Driver Not Loaded") as (engine, told):
+    async with an_engine(monkeypatch, tmp_path, gpus=0, note="NVML 9: Driver Not Loaded") as engine:
         with pytest.raises(PlanError, match="NVML 9: Driver Not Loaded"):
-            await engine._carry_out(requests.MeasurePeak(seq=1))
-        assert engine._status(1).queue == []
-        assert told == []
+            await engine.ask(requests.MeasurePeak(seq=1))
+        assert engine.items == []
+        assert engine.told == []
 
 
 async def test_a_gpu_that_was_set_aside_is_not_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    async with an_engine(monkeypatch, tmp_path, gpus=1) as (engine, _):
-        engine._degrade("it fell off the bus")
+    async with an_engine(monkeypatch, tmp_path, gpus=1) as engine:
+        engine.queue.slots.set_aside[0] = "it fell off the bus"
         with pytest.raises(PlanError, match="fell off the bus"):
-            await engine._carry_out(requests.MeasurePeak(seq=1))
+            await engine.ask(requests.MeasurePeak(seq=1))
 
 
 async def test_a_measurement_is_in_the_queue_once_and_reaches_later_runs(
@@ -607,24 +633,22 @@ async def test_a_measurement_is_in_the_queue_once_and_reaches_later_runs(
         return a_peak(peak_id)
 
     monkeypatch.setattr(peaks, "measure", measure)
-    async with an_engine(monkeypatch, tmp_path, gpus=1) as (engine, _):
-        reply = await engine._carry_out(requests.MeasurePeak(seq=1))
+    async with an_engine(monkeypatch, tmp_path, gpus=1) as engine:
+        reply = await engine.ask(requests.MeasurePeak(seq=1))
         (peak_id,) = reply.run_ids
-        assert [(item.target, item.run_id, item.state) for item in engine._status(1).queue] == [
-            ("peak", peak_id, "planned")
-        ]
+        assert [(item.target, item.run_id, item.state) for item in engine.items] == [("peak", peak_id, "planned")]
         await until(lambda: bool(given))
-        assert [item.state for item in engine._status(1).queue] == ["running"]
-        again = await engine._carry_out(requests.MeasurePeak(seq=2))
+        assert [item.state for item in engine.items] == ["running"]
+        again = await engine.ask(requests.MeasurePeak(seq=2))
         assert (again.run_ids, again.joined) == ([peak_id], [peak_id])
-        stop = await engine._carry_out(requests.Shutdown(seq=3, when_idle=True))
+        stop = await engine.ask(requests.Shutdown(seq=3, when_idle=True))
         assert stop.detail == "stops after the ceilings are measured"
         assert given[0].peak is None
         go_on.set()
-        await until(lambda: not engine._busy)
+        await until(lambda: not engine.queue.busy)
         assert given[0].peak == a_peak(peak_id)
         assert len(given) == 1
-        assert engine._status(1).queue == []
+        assert engine.items == []
 
 
 @pytest.mark.parametrize("begun", [False, True])
@@ -639,16 +663,16 @@ async def test_a_measurement_can_be_cancelled_before_and_while_it_runs(
         raise AssertionError
 
     monkeypatch.setattr(peaks, "measure", measure)
-    async with an_engine(monkeypatch, tmp_path, gpus=1) as (engine, told):
-        (peak_id,) = (await engine._carry_out(requests.MeasurePeak(seq=1))).run_ids
+    async with an_engine(monkeypatch, tmp_path, gpus=1) as engine:
+        (peak_id,) = (await engine.ask(requests.MeasurePeak(seq=1))).run_ids
         if begun:
             await under_way.wait()
-        reply = await engine._carry_out(requests.Cancel(seq=2, run_id=peak_id))
+        reply = await engine.ask(requests.Cancel(seq=2, run_id=peak_id))
         assert reply.run_ids == [peak_id]
-        await until(lambda: not engine._busy)
-        (end,) = (event for event in told if isinstance(event, events.PeakFinished))
+        await until(lambda: not engine.queue.busy)
+        (end,) = (event for event in engine.told if isinstance(event, events.PeakFinished))
         assert end.peak_id == peak_id and end.reason.startswith("cancelled")
-        assert engine._services.peak is None
+        assert engine.queue.slots.usual.services.peak is None
         assert under_way.is_set() == begun
 
 
@@ -681,18 +705,20 @@ async def test_nothing_is_measured_beside_the_ceilings(monkeypatch: pytest.Monke
         return a_peak(peak_id)
 
     def planned(name: str) -> Any:
-        record = SimpleNamespace(target="w:scaled", title="", trigger=Trigger.CLI, quick=True)
-        target = SimpleNamespace(id="w:scaled", ranks=1)
+        record = SimpleNamespace(
+            target="w:scaled", folder=b"", title="", trigger=Trigger.CLI, quick=True, snapshot=name
+        )
+        target = SimpleNamespace(id="w:scaled", folder="", ranks=1)
         return SimpleNamespace(id=name, record=record, device="cpu", problem="", files={}, target=target)
 
     monkeypatch.setattr(peaks, "measure", measure)
-    monkeypatch.setattr(queue, "Execution", Execution)
-    async with an_engine(monkeypatch, tmp_path, gpus=1) as (engine, _):
+    monkeypatch.setattr(job, "Execution", Execution)
+    async with an_engine(monkeypatch, tmp_path, gpus=1) as engine:
         for name in ("first run", "second run"):
-            engine._add(queue.RunJob(planned(name), engine._services), warm=False)
+            engine.queue.add(job.RunJob(planned(name), engine.queue.slots.usual.services), warm=False)
         await until(lambda: bool(order))
-        await engine._carry_out(requests.MeasurePeak(seq=1))
-        await until(lambda: not engine._busy)
+        await engine.ask(requests.MeasurePeak(seq=1))
+        await until(lambda: not engine.queue.busy)
         assert order == ["first run", "peak", "second run"]
 
 
@@ -719,7 +745,7 @@ async def test_a_gpu_reaches_a_plausible_share_of_its_datasheet(own: Callable[..
     await engine.start()
     async with engine.stream() as stream:
         reply = await stream.ask(requests.MeasurePeak(seq=stream.connection.next_seq()))
-        (peak_id,) = reply.run_ids
+        peak_id = reply.run_ids[0]  # of the first GPU
         end = await stream.until(events.PeakFinished, lambda e: e.peak_id == peak_id, patience_s=540)
         told = [event.ceiling for event in stream.seen if isinstance(event, events.PeakCeiling)]
     assert end.reason == ""

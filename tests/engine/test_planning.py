@@ -427,9 +427,18 @@ def test_the_drivers_own_words_come_first(find: Callable[..., Hardware]) -> None
 
 def test_a_lost_gpu_is_not_used_and_its_note_says_why(find: Callable[..., Hardware]) -> None:
     lost = gpu(0, note="NVML 15: GPU is lost")
-    assert find(lost, gpu(1)).note == "NVML 15: GPU is lost"
-    healthy = find(lost, gpu(1), visible="1")
-    assert (healthy.gpus, healthy.index, healthy.note) == (1, 1, "")
+    assert find(lost).note == find(lost, gpu(1), visible="0").note == "NVML 15: GPU is lost"
+    for visible in ("1", None):
+        healthy = find(lost, gpu(1), visible=visible)
+        assert (healthy.gpus, healthy.index, healthy.note) == (1, 1, "")
+
+
+def test_each_gpu_that_may_be_used_is_named_as_cuda_knows_it(find: Callable[..., Hardware]) -> None:
+    one, two = gpu(0), gpu(1)
+    assert find(one, two).usable == ((0, one.uuid), (1, two.uuid))
+    assert find(one, two, visible="1,0,1").usable == ((1, two.uuid), (0, one.uuid))
+    assert find(one, two, visible="MIG-1,MIG-2").usable == ((0, "MIG-1"),)  # parts of a GPU take turns on it
+    assert find().usable == ()
 
 
 def test_a_torch_without_cuda_is_told_with_the_command_that_keeps_one_that_has_it(

@@ -19,7 +19,7 @@ from aisp.engine import spawner
 from aisp.engine.pool import MOST_FAILED_STARTS, Pool
 from aisp.engine.protocol import reports
 from aisp.engine.protocol.framing import KEY_BYTES, REPORTS, Encoder, sealing
-from aisp.engine.spawner import Child, ChildGoneError
+from aisp.engine.spawner import WHOLE, Child, ChildGoneError, Share
 from tests.proofs.evil.stage import eventually
 
 KEY = bytes(range(KEY_BYTES))
@@ -31,9 +31,10 @@ class Nursery:
     def __init__(self) -> None:
         self.fates: deque[str] = deque()  # of the next ones; "ready" where there is none
         self.made: list[Child] = []
+        self.gpu_uuid = ""  # that the next ones have
         self._theirs: list[socket.socket] = []
 
-    async def spawn(self, *, interpret: bool, compiler: bool = False) -> Child:
+    async def spawn(self, *, interpret: bool, compiler: bool = False, share: Share = WHOLE) -> Child:
         """See spawner.spawn."""
         ours, theirs = socket.socketpair()
         self._theirs.append(theirs)
@@ -48,7 +49,8 @@ class Nursery:
         self.made.append(Child(process, reader, writer, KEY, Path(tempfile.mkdtemp()), compiler=compiler))
         fate = self.fates.popleft() if self.fates else "ready"
         if fate == "ready":
-            theirs.sendall(Encoder(sealing(KEY, REPORTS)).frame(reports.Ready(pid=process.pid, torch="2", cuda="")))
+            ready = reports.Ready(pid=process.pid, torch="2", cuda="", gpu_uuid=self.gpu_uuid)
+            theirs.sendall(Encoder(sealing(KEY, REPORTS)).frame(ready))
         elif fate == "dies":
             self.kill(-1)
         return self.made[-1]
@@ -245,7 +247,7 @@ async def test_one_that_was_being_started_meanwhile_is_not_used_either(
     pool = Pool(interpret=False)
     begun, go_on = asyncio.Event(), asyncio.Event()
 
-    async def slow(*, interpret: bool, compiler: bool = False) -> Child:
+    async def slow(*, interpret: bool, compiler: bool = False, share: Share = WHOLE) -> Child:
         begun.set()
         await go_on.wait()
         return await nursery.spawn(interpret=interpret, compiler=compiler)
@@ -265,7 +267,7 @@ async def test_one_that_nobody_wants_any_more_when_it_comes_is_ended(
 ) -> None:
     go_on = asyncio.Event()
 
-    async def slow(*, interpret: bool, compiler: bool = False) -> Child:
+    async def slow(*, interpret: bool, compiler: bool = False, share: Share = WHOLE) -> Child:
         await go_on.wait()
         return await nursery.spawn(interpret=interpret, compiler=compiler)
 
@@ -339,3 +341,36 @@ async def test_a_pool_that_closes_while_a_process_is_made_for_who_no_longer_wait
     await asyncio.wait([taking])
     await pool.close()
     assert (under_way, [child.alive for child in nursery.made]) == (0, [False] * len(nursery.made))
+
+
+async def test_a_process_that_has_another_gpu_than_its_slot_is_not_used(nursery: Nursery) -> None:
+    pool = Pool(interpret=False, share=Share(uuid="GPU-a"))
+    nursery.gpu_uuid = "GPU-b"
+    with pytest.raises(ChildGoneError, match="it came up on GPU-b and not on GPU-a"):
+        await pool.take(interpret=False)
+    assert not nursery.made[0].alive
+    for right in ("GPU-a", ""):  # who has none says so
+        nursery.gpu_uuid = right
+        await pool.take(interpret=False)
+    await pool.close()
+
+
+async def test_pools_on_the_same_cores_keep_quiet_together_and_others_do_not(nursery: Nursery) -> None:
+    one, near, far = (Pool(interpret=False) for _ in range(3))
+    one.beside = near.beside = [one, near]
+    with one.quiet():
+        for pool in (near, far):
+            pool.keep(1)
+        await far.settled()
+        assert (near.warm, far.warm) == (0, 1)
+    await near.settled()
+    assert near.warm == 1
+    one.begin_run()
+    near.keep(2)
+    await near.settled()
+    assert near.warm == 1, "somebody waits for a sample"
+    one.end_run()
+    await near.settled()
+    assert near.warm == 2
+    for pool in (one, near, far):
+        await pool.close()

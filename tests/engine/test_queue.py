@@ -8,8 +8,8 @@ from typing import cast
 import pytest
 
 from aisp.engine import planning
+from aisp.engine.job import AnyJob, FuzzJob, PeakJob, PeakPlan, RunJob
 from aisp.engine.protocol import requests
-from aisp.engine.queue import AnyJob, FuzzJob, PeakJob, PeakPlan, RunJob
 from aisp.engine.services import Services
 from aisp.store.outcomes import Trigger
 from tests.engine.targets import write_target

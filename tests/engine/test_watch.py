@@ -18,7 +18,7 @@ import pytest
 import watchfiles
 
 from aisp.checks.registry import Sensed, received
-from aisp.engine import server, watch
+from aisp.engine import watch, watches
 from aisp.engine.protocol import events, requests
 from aisp.engine.runs import Execution
 from aisp.engine.watch import Watch
@@ -402,7 +402,7 @@ async def test_a_watch_of_no_target_says_what_there_is(shared: EngineUnderTest, 
 
 
 async def test_more_watches_than_the_engine_keeps_are_refused(shared: EngineUnderTest, tmp_path: Path) -> None:
-    names = [f"t{number}" for number in range(server.MOST_WATCHES + 1)]
+    names = [f"t{number}" for number in range(watches.MOST_WATCHES + 1)]
     for name in names:
         corpus.write(tmp_path / "many" / name, lesson=UNRUNNABLE)
     async with shared.stream() as stream:
@@ -415,7 +415,7 @@ async def test_more_watches_than_the_engine_keeps_are_refused(shared: EngineUnde
 
         try:
             replies = [await ask(name) for name in names]
-            assert [reply.error for reply in replies[:-1]] == [""] * server.MOST_WATCHES
+            assert [reply.error for reply in replies[:-1]] == [""] * watches.MOST_WATCHES
             assert replies[-1].error == "32 targets are watched already, which is the most; end a watch first"
             await stream.ask(requests.StopWatch(seq=stream.connection.next_seq(), target=f"many:{names[0]}"))
             assert (await ask(names[-1])).error == ""

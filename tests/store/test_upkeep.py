@@ -12,11 +12,13 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from aisp.engine.server import Engine
+from aisp.engine.broadcast import Broadcast
+from aisp.engine.keeper import Keeper
+from aisp.engine.life import Life
 from aisp.store import (
     History,
     NewerSchemaError,
@@ -409,28 +411,33 @@ def test_a_backup_that_cannot_be_made_is_told_and_taken_back_when_it_can(
     assert len(upkeep.backups(path)) == 1
 
 
+def a_keeper(path: Path, monkeypatch: pytest.MonkeyPatch, told: list[tuple[str, str]]) -> Any:
+    """The engine's, of a store that the test gives it; what it tells clients goes into `told`."""
+    monkeypatch.setenv("AISP_STATE", str(path.parent))
+    broadcast = SimpleNamespace(banner=lambda key, text, severity="warning": told.append((key, text)))
+    held: Any = SimpleNamespace(look=lambda: None)
+    return Keeper(held, Life(), cast("Broadcast", broadcast))
+
+
 async def test_a_result_that_meets_a_full_disk_is_written_into_the_room_of_the_reserve(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     upkeep.make_ballast(path)
     told: list[tuple[str, str]] = []
-    monkeypatch.setattr(Engine, "_banner", lambda self, key, text, severity="warning": told.append((key, text)))
 
     def plan(run: str) -> str:
         if upkeep.ballast_file(path).exists():
             raise StoreFullError(f"{path} cannot grow")
         return run
 
-    engine: Any = object.__new__(Engine)
-    engine._store, engine._lock = SimpleNamespace(path=path, plan=plan), SimpleNamespace(look=lambda: None)
-    engine._store_waits, engine._ready = "", asyncio.Event()
-    engine._store_lock, engine._stopping = asyncio.Lock(), asyncio.Event()
+    keeper = a_keeper(path, monkeypatch, told)
+    keeper._store = SimpleNamespace(path=path, plan=plan)
 
     async def waited(seconds: float) -> None:
         pytest.fail(f"waited {seconds} s for somebody to make room")
 
     monkeypatch.setattr(asyncio, "sleep", waited)
-    assert await engine._call_store(lambda store: store.plan("a run")) == "a run"
+    assert await keeper.call(lambda store: store.plan("a run")) == "a run"
     assert [key for key, _ in told] == ["disk"]
     assert "a reserve of 16 MiB was given up" in told[0][1]
 
@@ -445,16 +452,14 @@ async def test_an_engine_says_what_its_damaged_store_cost(path: Path, monkeypatc
         (root,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'peaks'").fetchone()
     data[4096 * (root - 1) : 4096 * root] = bytes(4096)
     path.write_bytes(data)
-    told: list[str] = []
-    monkeypatch.setattr(Engine, "_banner", lambda self, key, text, severity="warning": told.append(text))
-    engine: Any = object.__new__(Engine)
-    engine.epoch, engine._lock, engine._store_waits = "EPOCH", SimpleNamespace(look=lambda: None), ""
-    engine._store_lock, engine._stopping = asyncio.Lock(), asyncio.Event()
-    with Store.open(path) as engine._store:
-        await engine._report_store()
-    assert "was damaged and set aside" in told[0]
-    assert "1 run(s) are missing, the log names them" in told[0]
-    assert "more may be missing" not in told[0]
+    told: list[tuple[str, str]] = []
+    keeper = a_keeper(path, monkeypatch, told)
+    with Store.open(path) as keeper._store:
+        await keeper.take_stock()
+    _, text = told[0]
+    assert "was damaged and set aside" in text
+    assert "1 run(s) are missing, the log names them" in text
+    assert "more may be missing" not in text
 
 
 def test_files_that_give_way_within_one_second_are_all_found(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,7 @@ from aisp.tui.model import (
     thin,
     throttle_words,
 )
+from aisp.tui.screens.enginelog import queue_rows
 from tests import heard
 from tests.replacing import replace
 from tests.store.examples import measured, planned, samples_of
@@ -121,6 +122,19 @@ def test_telemetry_goes_to_the_running_gpu_run_alone() -> None:
     assert len(model.runs["C"].telemetry) == 0
     assert model.runs["G1"].telemetry.latest("sm_clock_mhz") == 1755.0
     assert throttle_words(model.runs["G1"].telemetry.throttle[-1]) == ["power cap"]
+
+
+def test_of_several_gpus_each_run_has_the_telemetry_of_its_own() -> None:
+    model = Model()
+    for gpu in range(2):
+        model.apply(gpu_run_events(run_id=f"G{gpu}", finished=False))
+    for gpu in range(2):
+        run = model.runs[f"G{gpu}"]
+        run.telemetry = TelemetryLog()
+        model.apply([events.RunState(run_id=run.id, state=State.RUNNING, at_ns=0, device=f"cuda:{gpu}")])
+    model.apply([telemetry_event(START_NS, 3, gpu=1)])
+    assert [len(model.runs[f"G{gpu}"].telemetry) for gpu in range(2)] == [0, 3]
+    assert [cells[3].plain for _, cells in queue_rows(model)] == ["cuda:0", "cuda:1"]  # type: ignore[union-attr]
 
 
 def test_telemetry_is_bounded_and_keeps_a_short_throttling() -> None:
@@ -462,6 +476,15 @@ def test_a_measurement_of_ceilings_grows_and_ends() -> None:
     assert (len(model.peak.ceilings), model.peak.finished, model.peak.reason) == (6, True, "")
     model.apply(peak_events(peak_id="02P", count=1, reason="the GPU fell off the bus"))
     assert (model.peak.id, len(model.peak.ceilings), model.peak.reason) == ("02P", 1, "the GPU fell off the bus")
+
+
+def test_ceilings_of_gpus_that_are_measured_side_by_side_are_not_mixed() -> None:
+    model = Model()
+    one, two = (peak_events(peak_id=peak_id) for peak_id in ("01P", "02P"))
+    for events_ in zip(one, two, strict=True):
+        model.apply(events_)
+    assert model.peak is not None
+    assert (model.peak.id, len(model.peak.ceilings), model.peak.finished) == ("01P", 6, True)
 
 
 def test_a_measurement_under_way_is_lost_with_its_engine() -> None:

@@ -108,6 +108,7 @@ class Measurement(Interruptible):
         super().__init__()
         self._again = again
         self.view: PeakView | None = None
+        self._asked: list[str] = []  # for each GPU one; the first is shown
         self._ours = False  # this command's request began it: only then is it ours to cancel
 
     @property
@@ -117,7 +118,7 @@ class Measurement(Interruptible):
 
     def to_cancel(self) -> list[str]:
         """See Interruptible."""
-        return [self.view.id] if self.view is not None else []
+        return self._asked
 
     @property
     def done(self) -> bool:
@@ -130,7 +131,9 @@ class Measurement(Interruptible):
         reply = await engine.request(requests.MeasurePeak(seq=engine.next_seq(), again=self._again))
         if reply.error:
             raise NotHereError(clean_line(reply.error, limit=2000))
-        self._ours = not reply.joined
+        self._asked, self._ours = reply.run_ids, not reply.joined
+        if len(reply.run_ids) > 1:
+            common.note(f"aisp: each of {len(reply.run_ids)} GPUs is measured; this is the first")
         if reply.joined:
             common.joined("the ceilings", reply.run_ids[0])
         self.view = view = PeakView(reply.run_ids[0], wall=_now())

@@ -92,7 +92,7 @@ def queue_rows(model: Model) -> list[tuple[str, list[Cell]]]:
                 Text(STATE_WORDS.get(run.record.state, run.record.state.value)),
                 Text(run.record.target or plain.DASH),
                 "quick" if run.record.quick else "full",
-                Text(run.record.device or plain.DASH),
+                Text(run.device or plain.DASH),
                 Text(run.record.trigger or plain.DASH),
             ],
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.machinery
 import importlib.metadata
 import importlib.util
+import os
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
@@ -26,7 +27,11 @@ def _says_that_it_has_a_gpu(module: ModuleType) -> None:
     ready: Callable[..., Any] = module.Ready
 
     def with_gpu(**told: Any) -> Any:
-        return ready(**told | {"gpu_name": "NVIDIA H100 80GB HBM3", "gpu_uuid": "GPU-0", "sm": 90, "note": ""})
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "GPU-0")
+        if not visible:
+            return ready(**told)
+        uuid = visible.partition(",")[0]
+        return ready(**told | {"gpu_name": "NVIDIA H100 80GB HBM3", "gpu_uuid": uuid, "sm": 90, "note": ""})
 
     module.Ready = with_gpu  # type: ignore[attr-defined]
 
@@ -69,7 +74,7 @@ class _After:
 
 
 importlib.metadata.version = _torch_with_cuda
-if any("aisp.engine.worker" in word for word in sys.orig_argv):  # a worker's process, or a nursery
+if {"aisp.engine.worker", "aisp.engine.worker.nursery"}.intersection(sys.orig_argv):
     sys.meta_path.insert(
         0,
         _After(  # type: ignore[arg-type]

@@ -7,7 +7,9 @@ the same, and that a nursery imports nothing and forks stand-ins. Nothing of the
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
+from importlib import metadata
 from unittest import mock
 
 from tests.engine import started
@@ -43,6 +45,14 @@ def fork_stand_ins() -> int:
         return nursery.main()
 
 
+_version = metadata.version
+
+
+def _torch_with_cuda(name: str) -> str:
+    """What an engine with a fake driver takes torch for: stand-ins need none of it."""
+    return _version(name).removesuffix("+cpu")
+
+
 def main() -> int:
     """See the module."""
     what = sys.argv.pop(1)
@@ -52,6 +62,8 @@ def main() -> int:
         if what == "engine":
             from aisp.engine import server
 
+            if "FAKE_NVML" in os.environ:
+                metadata.version = _torch_with_cuda
             return server.main()
         from aisp.tui import start
 

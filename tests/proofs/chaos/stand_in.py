@@ -14,6 +14,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from aisp.checks.registry import TaskFacts
 from aisp.engine.confinement import Place
@@ -24,8 +25,10 @@ from aisp.engine.worker.channel import Channel, packed
 from aisp.store.outcomes import Timing, TolerancePolicy
 
 WORK = 200  # turns of the loop that is timed: some microseconds
+GPU_NAME = "NVIDIA H100 80GB HBM3"
 FINGERPRINT = [1.0, 2.0, 3.0]
 BATCHES = 4  # that a turn's samples come in
+HELD = "# held until there is "  # a rung that ends so is prepared when that file is there
 
 
 def call_ms() -> float:
@@ -50,6 +53,7 @@ class StandIn:
         self._sent = 0
         self._verifies = False
         self._digest = hashlib.sha256()
+        self._held = ""
 
     def serve(self) -> int:
         """Answer until there are no more jobs; the exit status."""
@@ -67,6 +71,8 @@ class StandIn:
             case jobs.TellImports():
                 return reports.ImportsTold(path=[], files=[])
             case jobs.Load():
+                source = Path(os.fsdecode(job.folder)) / f"{job.module}.py"
+                self._held = source.read_text("utf-8", "replace").partition(HELD)[2].strip()
                 return reports.Loaded(import_ms=0.1)
             case jobs.Pose():
                 return reports.Posed(blob=fill(job.blob))
@@ -79,6 +85,8 @@ class StandIn:
             case jobs.TakeInputs():
                 return reports.Taken(nbytes=4096)
             case jobs.Prepare():
+                while self._held and not os.path.exists(self._held):  # noqa: PTH110
+                    time.sleep(0.005)
                 return reports.Prepared(prepare_ms=0.1, for_buffers=False)
             case jobs.Execute():
                 return reports.Executed(outputs=fill(job.outputs), fingerprint=FINGERPRINT)
@@ -145,14 +153,26 @@ def live(channel_fd: int, engine_pid: int, place: Place, settled: Callable[[], o
     settled()
     cores = sorted(os.sched_getaffinity(0))
     channel = Channel(channel_fd)
-    channel.send(reports.Ready(pid=os.getpid(), torch="none", cuda="", cores=cores, note="a stand-in"))
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").partition(",")[0]
+    gpu = visible if visible.startswith("GPU-") else ""  # where the engine says which, it has one
+    ready = reports.Ready(
+        pid=os.getpid(),
+        torch="none",
+        cuda="",
+        gpu_name=GPU_NAME if gpu else "",
+        gpu_uuid=gpu,
+        cores=cores,
+        note="a stand-in",
+    )
+    channel.send(ready)
     return StandIn(channel).serve()
 
 
 def main() -> int:
     """See the module."""
-    channel_fd, engine_pid, place = sys.argv[1:]
-    return live(int(channel_fd), int(engine_pid), Place.decoded(place), settle_on_cores)
+    channel_fd, engine_pid, word = sys.argv[1:]
+    place = Place.decoded(word)
+    return live(int(channel_fd), int(engine_pid), place, lambda: settle_on_cores(place.cores))
 
 
 if __name__ == "__main__":

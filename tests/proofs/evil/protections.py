@@ -77,7 +77,7 @@ PROTECTIONS = (
     Protection(
         "the kernel's word on a caller's uid",
         "every caller is taken for the same user",
-        (("engine/server.py", "return paths.peer_uid(connection) == os.getuid()", "return True"),),
+        (("engine/connections.py", "return paths.peer_uid(connection) == os.getuid()", "return True"),),
         (38,),
     ),
     Protection(

@@ -267,6 +267,50 @@ async def gpu_lost(stage: Stage) -> str:
 
 
 @fault(
+    22,
+    "one of two GPUs falls off the bus while a run is on each",
+    "its run ends as infra_error in the driver's words and its slot is gone; the run on the other GPU is whole and not "
+    "flagged, and what waits is carried out there",
+    own=True,
+)
+async def one_gpu_of_two_lost(stage: Stage) -> str:
+    engine, driver = await on_a_gpu(stage, "count 2", OURS, AISP_PROGRESS_LIMIT_S="60", AISP_SLOT_CORES="0.5")
+    go_on = stage.home / "go_on"
+    waits = corpus.on_call(
+        corpus.VERIFIED,
+        f"print('it waits', flush=True)\nwhile not os.path.exists({str(go_on)!r}):\n    time.sleep(0.01)",
+        imports="import os\nimport time",
+    )
+    root = stage.target("lost", ASLEEP)
+    stage.target("other", Row("waits", waits, State.OK))
+    stage.target("next")
+    async with engine.stream() as stream:
+        lost_id, other_id = [await planned(stream, root, name) for name in ("lost", "other")]
+        await stream.until(events.Output, lambda event: "it waits" in event.lines)
+        if not any(isinstance(e, events.Output) and e.run_id == lost_id for e in stream.seen):
+            await printed_number(stream, "this is")
+        next_id = await planned(stream, root, "next")
+        assert [item.device for item in (await stream.connection.status()).queue] == ["cuda:0", "cuda:1", "cuda"]
+        driver.answers("count 2", OURS, *(line.replace(" ", ".0 ") for line in LOST))
+        lost = await engine.result(stream, lost_id)
+        assert lost.record.reason.startswith("GPU 0 is lost (NVML 15: GPU is lost)"), lost.record.reason
+        go_on.touch()
+        other, following = [await engine.result(stream, run_id) for run_id in (other_id, next_id)]
+        notes = [device.note for device in (await stream.connection.status()).devices]
+    assert lost.record.state is State.INFRA_ERROR
+    assert notes == ["GPU 0 is lost (NVML 15: GPU is lost)", "", ""]
+    assert await gpu_note(engine) == "", "there is one to run on"
+    for result in (other, following):
+        assert result.record.state is State.OK, result.record.reason
+        assert_timed(result, "optimized")
+        assert not any(text.startswith("contended") for text in result.record.flags)
+        with engine.history() as history:
+            ran_on = history.environment(result.record.environment)["gpu_uuid"]
+        assert ran_on == f"{driver.uuid}-1"
+    return f"{lost.record.reason.partition(';')[0]}; the run on the other is whole, the next one was carried out there"
+
+
+@fault(
     23,
     "the driver is not loaded (NVML 9), not found (12), or of another version than its library (18)",
     "CPU only, with the driver's exact words; runs on the CPU go on",

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 from aisp.engine.protocol import events
-from aisp.engine.server import MOST_CUT
 from aisp.engine.watch import RUN_BEHIND_S
+from aisp.engine.watches import MOST_CUT
 from aisp.kernels.catalog.sources import MAX_FILES
 from aisp.store.outcomes import State
 from tests.proofs.evil import corpus

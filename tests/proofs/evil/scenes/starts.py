@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
-from aisp.engine import client, filesystem, paths, server
+from aisp.engine import client, connections, filesystem, paths
 from aisp.engine.client import EngineUnavailableError
 from aisp.engine.protocol import events, requests
 from aisp.store.outcomes import State
@@ -424,7 +424,7 @@ async def half_open_connections(stage: Stage) -> str:
                 line.connect(found)
                 lines.append(line)
                 made += 1
-                if len(lines) > 2 * server.MOST_GREETING:
+                if len(lines) > 2 * connections.MOST_GREETING:
                     lines.pop(0).close()
                 time.sleep(0.001)
         finally:
@@ -433,7 +433,7 @@ async def half_open_connections(stage: Stage) -> str:
 
     flood = asyncio.create_task(asyncio.to_thread(renew))
     try:
-        await eventually(lambda: made > 2 * server.MOST_GREETING, "all places are taken")
+        await eventually(lambda: made > 2 * connections.MOST_GREETING, "all places are taken")
 
         def greet() -> bool:
             with Raw() as raw:
@@ -445,6 +445,5 @@ async def half_open_connections(stage: Stage) -> str:
         over.set()
         await flood
     assert all(served), f"{served.count(False)} of {len(served)} were shut out"
-    return (
-        f"{made} connections without a hello, up to {2 * server.MOST_GREETING} open at a time; 50 of 50 clients served"
-    )
+    most = 2 * connections.MOST_GREETING
+    return f"{made} connections without a hello, up to {most} open at a time; 50 of 50 clients served"
