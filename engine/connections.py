@@ -71,6 +71,12 @@ class Connections:
         if self._server is not None:
             self._server.close()
 
+    async def answered(self) -> None:
+        """Wait until every request that came before the engine was to end has been carried out."""
+        under_way = [reply for reply in self._replies.values() if not reply.done()]
+        if under_way:
+            await asyncio.wait(under_way, timeout=UNREAD_LIMIT_S)
+
     async def hang_up(self) -> None:
         """Let the last events leave, end all connections, and take socket and pointer away."""
         if self._server is None:
@@ -316,6 +322,12 @@ class Connections:
         if known is not None:
             # It may still be under way, for a connection that has gone meanwhile.
             outbox.reply(await asyncio.shield(known))
+            return
+        if self._life.stopping.is_set() and not isinstance(request, requests.Shutdown):
+            # What is planned now would be in nobody's queue.
+            outbox.reply(
+                events.Reply(to=request.seq, error="the engine is stopping; ask again, and the next one starts")
+            )
             return
         answered: asyncio.Future[events.Event] = asyncio.get_running_loop().create_future()
         self._replies[key] = answered

@@ -126,7 +126,7 @@ class Engine:
         self._connections.stop_listening()
         for loop in loops:
             loop.cancel()
-        await asyncio.gather(self._watches.close(), *loops, return_exceptions=True)
+        await asyncio.gather(self._watches.close(), self._connections.answered(), *loops, return_exceptions=True)
         await self._queue.close()
         await asyncio.gather(*(pool.close() for pool in self._slots.pools))
         await spawner.all_ended()

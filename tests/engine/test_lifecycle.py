@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -50,6 +51,33 @@ async def test_sigterm_ends_runs_as_cancelled_and_leaves_nothing(own: Own, root:
         assert paths.find_socket() is None
     await engine.start()
     assert engine.record(running).state is State.CANCELLED, "the next engine does not call it lost"
+
+
+@pytest.mark.parametrize("beats", range(4))
+async def test_what_is_asked_for_while_an_engine_stops_is_refused_or_ended_and_never_left_planned(
+    own: Own, root: Path, beats: int
+) -> None:
+    engine = own()
+    await engine.start()
+    async with engine.stream() as stream:
+        asked = [
+            requests.StartRuns(
+                seq=stream.connection.next_seq(), roots=[str(root)], targets=["mine:honest"], quick=True, again=True
+            )
+            for _ in range(12)
+        ]
+        asking = [asyncio.create_task(stream.connection.request(request)) for request in asked]
+        await asyncio.sleep(0.004 * beats)
+        assert engine.process is not None
+        os.kill(engine.process.pid, signal.SIGTERM)
+        replies = await asyncio.gather(*asking, return_exceptions=True)
+        assert await asyncio.to_thread(engine.process.wait, 30) == 0
+    planned = [run_id for reply in replies if isinstance(reply, events.Reply) for run_id in reply.run_ids]
+    refused = {reply.error for reply in replies if isinstance(reply, events.Reply) and not reply.run_ids}
+    assert refused <= {"the engine is stopping; ask again, and the next one starts"}
+    with engine.history() as history:
+        assert {record.state for record in history.newest(1 << 30)} <= {State.CANCELLED}
+        assert {record.id for record in history.newest(1 << 30)} >= set(planned)
 
 
 async def test_a_run_that_lasts_too_long_as_a_whole_is_ended(own: Own, root: Path) -> None:
