@@ -429,7 +429,8 @@ class Run(msgspec.Struct, frozen=True):
     def announced(self, rungs: Iterable[Arm]) -> Self:
         """The run as it is told when it is planned, with these arms: without its seed, and without what else would let
         anybody foresee what is drawn."""
-        told = {name: value for name, value in self.manifest.items() if name in ("code", "validity", "without")}
+        kept = ("code", "stop_rule", "validity", "without")
+        told = {name: value for name, value in self.manifest.items() if name in kept}
         return msgspec.structs.replace(self, seed=None, manifest=told, arms=tuple(rungs))
 
     def lost(self, reason: str, arm_reason: str = "") -> Self:
