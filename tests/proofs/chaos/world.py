@@ -299,9 +299,9 @@ class World:
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
                 words = process.cmdline()
-                forked = process.name() == WORKER_NAME.decode() and words[-1:] == [str(self.pid)]  # its nursery's words
-                started = bool(WORKERS & set(words)) and words[-2] == str(self.pid)  # PLACE is the last word
-                if (forked or started) and process.status() != psutil.STATUS_ZOMBIE:
+                made = process.name() == WORKER_NAME.decode() or WORKERS & set(words)  # forked, or started
+                # The last word is the cores of its nursery, or its own place.
+                if made and words[-2:-1] == [str(self.pid)] and process.status() != psutil.STATUS_ZOMBIE:
                     found.append((process.create_time(), process.pid, process))
         return [process for _, _, process in sorted(found, key=lambda entry: entry[:2])]
 
