@@ -21,13 +21,13 @@ from aisp.engine.client import EngineUnavailableError
 from aisp.engine.journal import KEPT_BYTES
 from aisp.store import upkeep
 from aisp.store.reader import History
-from tests.engine.harness import WARM
 from tests.proofs.chaos.light import stand_ins
 from tests.proofs.chaos.loop import give_up
 from tests.proofs.chaos.world import LAYOUTS, TARGETS, World
 
 BATCH = 10  # runs at a time, the last of them by a save
 REPEATS = 15
+WARM = 7  # of the watch: the verifier, and two rungs and the A/A arm of both replicas
 SETTLED_RUNS = 40  # by then every import was made and every pool has its threads
 GROWTH_BYTES = 16 << 20  # of the engine, from then to the end
 BEYOND_FRESH_BYTES = 48 << 20  # what it may hold more than an engine that has carried out BATCH runs
