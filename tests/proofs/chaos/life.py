@@ -33,7 +33,7 @@ GROWTH_BYTES = 16 << 20  # of the engine, from then to the end
 BEYOND_FRESH_BYTES = 48 << 20  # what it may hold more than an engine that has carried out BATCH runs
 SLOWER = 3.0  # times, and SLACK_MS
 SLACK_MS = 20.0
-MOST_THREADS = min(32, (os.cpu_count() or 1) + 4) + 3  # of the default pool; the loop's, the sampler's, the reader's
+MOST_THREADS = min(32, (os.cpu_count() or 1) + 4) + 4  # of the default pool; the loop's, the reader's, the watch's two
 JOURNAL_BYTES = 2 * 65 << 20
 
 
