@@ -36,6 +36,7 @@ PULSE_S = 2.0  # client.SILENCE_S is several of these
 STARTING_PULSE_S = 0.1  # a client that waits for the start hears of its end
 MOST_UNREAD = 16  # answered requests of a client that does not read; the next one waits
 UNREAD_LIMIT_S = 60.0
+STOPPING = "the engine is stopping; ask again, and the next one starts"
 
 
 class Connections:
@@ -325,9 +326,7 @@ class Connections:
             return
         if self._life.stopping.is_set() and not isinstance(request, requests.Shutdown):
             # What is planned now would be in nobody's queue.
-            outbox.reply(
-                events.Reply(to=request.seq, error="the engine is stopping; ask again, and the next one starts")
-            )
+            outbox.reply(events.Reply(to=request.seq, error=STOPPING))
             return
         answered: asyncio.Future[events.Event] = asyncio.get_running_loop().create_future()
         self._replies[key] = answered

@@ -48,6 +48,7 @@ class Engine:
     """Everything that one engine process is."""
 
     def __init__(self, held: Lock) -> None:
+        self._held = held
         self._life = Life()
         nvml = Nvml()
         self._hardware = Hardware.find(nvml)
@@ -132,6 +133,8 @@ class Engine:
         await spawner.all_ended()
         await spawner.sweep_orphans()
         await workplaces.cleared()
+        if not self._held.lost:  # else another engine's processes work there
+            await asyncio.to_thread(workplaces.sweep)
         await self._connections.hang_up()
         await asyncio.to_thread(self._installation.close)
         await self._keeper.close()

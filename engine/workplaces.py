@@ -98,8 +98,11 @@ async def cleared() -> None:
 
 
 def sweep() -> None:
-    """Remove what an earlier engine of this state folder left behind, and the paths that lead there."""
+    """Remove what is left of processes that are no more, of an earlier engine or of this one, and the paths that lead
+    there. Nobody else may have the state folder.
+    """
     for entry in list(paths.work_dir().iterdir()):
+        log.info("%s was left of a process", entry)
         _remove(entry)
     shutil.rmtree(paths.cache_links_dir(), ignore_errors=True)
     # The one folder of caches that all runs shared before each process had its own; gigabytes of it may be left.

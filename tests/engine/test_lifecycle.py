@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from aisp.engine import client, paths
+from aisp.engine.connections import STOPPING
 from aisp.engine.protocol import events, requests
 from aisp.store.outcomes import State
 from tests.engine.harness import EngineUnderTest, Stream
@@ -74,7 +75,7 @@ async def test_what_is_asked_for_while_an_engine_stops_is_refused_or_ended_and_n
         assert await asyncio.to_thread(engine.process.wait, 30) == 0
     planned = [run_id for reply in replies if isinstance(reply, events.Reply) for run_id in reply.run_ids]
     refused = {reply.error for reply in replies if isinstance(reply, events.Reply) and not reply.run_ids}
-    assert refused <= {"the engine is stopping; ask again, and the next one starts"}
+    assert refused <= {STOPPING}
     with engine.history() as history:
         assert {record.state for record in history.newest(1 << 30)} <= {State.CANCELLED}
         assert {record.id for record in history.newest(1 << 30)} >= set(planned)

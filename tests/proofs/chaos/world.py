@@ -23,6 +23,7 @@ import psutil
 
 from aisp.engine import client, paths
 from aisp.engine.client import Connection, EngineUnavailableError
+from aisp.engine.connections import STOPPING
 from aisp.engine.protocol import events, requests
 from aisp.engine.worker.nursery import WORKER_NAME
 from aisp.store import upkeep
@@ -137,10 +138,11 @@ class World:
         except EngineUnavailableError:
             assert connection.closed, "the engine is there and does not answer"
             return None
-        if reply.error.endswith("nothing was planned"):
+        if reply.error.endswith("nothing was planned") or reply.error == STOPPING:
             return None
         if reply.error and not isinstance(message, requests.Cancel):
             self.ledger.broken.append(f"{kind.__name__} was refused: {reply.error}")
+            return None
         return reply
 
     def plan(self, names: list[str]) -> None:
