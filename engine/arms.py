@@ -388,6 +388,23 @@ def impossible_time() -> ArmEnd:
     )
 
 
+def wrong(judged: reports.Judged, check: str, place: str = "", advice: str = "") -> ArmEnd:
+    """The end of an arm whose outputs are wrong, in the name of a check.
+
+    Args:
+        place: a clause that says which outputs (" (case small)").
+        advice: what helps.
+    """
+    return ArmEnd(
+        State.INCORRECT,
+        f"wrong {judged.finding}{place}: {clean_line(judged.detail)}{f'; {advice}' if advice else ''}",
+        clean(judged.detail),
+        correctness=Correctness.WRONG,
+        max_error=judged.max_error,
+        check=check,
+    )
+
+
 def signal_name(number: int) -> str:
     """SIGSEGV for 11."""
     try:

@@ -16,12 +16,12 @@ from typing import Any
 from aisp.checks.oracle import families
 from aisp.checks.oracle.schema import Case, SchemaError
 from aisp.checks.registry import Drawn, Refusal
-from aisp.engine.arms import Arm, ArmEnd, Stint, ask
+from aisp.engine.arms import Arm, ArmEnd, Stint, ask, wrong
 from aisp.engine.protocol import jobs, reports
 from aisp.kernels.catalog.model import Case as NamedCase
 from aisp.kernels.catalog.model import Rung, Target
-from aisp.store.outcomes import Correctness, State
-from aisp.store.text import clean, clean_line
+from aisp.store.outcomes import State
+from aisp.store.text import clean_line
 
 FIRST_SET = 1 << 16  # behind the run's held-out sets: number of the first set of another family
 
@@ -86,9 +86,8 @@ class Gate:
             tried = await ask(stint.child, job, reports.Tried, patience_s, stint.name)
             judged = await self._judged(case, stint.arm, tried.outputs)
             if not judged.right:
-                raise _wrong(
-                    judged, f"drawn case {case.text}", "`aisp bench fuzz` finds the smallest such case", HELD_OUT
-                )
+                advice = "`aisp bench fuzz` finds the smallest such case"
+                raise wrong(judged, HELD_OUT, f" (drawn case {case.text})", advice)
             stint.arm.shapes.append(case.text)
 
     async def _judged(self, case: Case, arm: Arm, outputs: jobs.Blob) -> reports.Judged:
@@ -120,9 +119,8 @@ class Gate:
             if judged.right:
                 arm.families.append(said)
             elif families.gating(case):
-                raise _wrong(
-                    judged, f"timed shape, {said}", "values that its declaration admits must be right", FAMILIES
-                )
+                advice = "values that its declaration admits must be right"
+                raise wrong(judged, FAMILIES, f" (timed shape, {said})", advice)
             elif arm.doubt is None:
                 arm.doubt = Refusal(FAMILIES, clean_line(f"wrong {judged.finding} ({said}): {judged.detail}"))
 
@@ -142,14 +140,3 @@ class Gate:
                         continue
                     self._values.append((case, posed))
             return self._values
-
-
-def _wrong(judged: reports.Judged, where: str, advice: str, check: str) -> ArmEnd:
-    return ArmEnd(
-        State.INCORRECT,
-        f"wrong {judged.finding} ({where}): {clean_line(judged.detail)}; {advice}",
-        clean(judged.detail),
-        correctness=Correctness.WRONG,
-        max_error=judged.max_error,
-        check=check,
-    )

@@ -67,16 +67,17 @@ class GpuOwnership:
     async def lost(self) -> str:
         """Why a GPU does not come back by itself, in the driver's words; "" where all are there."""
         for gpu in self._gpus:
-            if words := await asyncio.to_thread(self._nvml.lost, gpu):
-                self.bad.add(gpu)
-                return f"GPU {gpu} is lost ({words})"
+            if why := self.why_lost(await asyncio.to_thread(self._nvml.lost, gpu), gpu):
+                return why
         return ""
 
-    def why_lost(self, words: str) -> str:
-        """A sentence with the driver's error for the first GPU, which is lost; "" where `words` is empty."""
-        if words:
-            self.bad.add(self._gpus[0])
-        return f"GPU {self._gpus[0]} is lost ({words})" if words else ""
+    def why_lost(self, words: str, gpu: int | None = None) -> str:
+        """A sentence with the driver's error for a lost GPU, the first unless told; "" where `words` is empty."""
+        gpu = self._gpus[0] if gpu is None else gpu
+        if not words:
+            return ""
+        self.bad.add(gpu)
+        return f"GPU {gpu} is lost ({words})"
 
     async def _patiently(self, *, memory: bool) -> str:
         deadline = time.monotonic() + GIVE_BACK_S

@@ -15,7 +15,7 @@ from aisp.checks.oracle.schema import Case as PosedCase
 from aisp.checks.registry import Drawn
 from aisp.engine import gate
 from aisp.engine.arena import descriptor
-from aisp.engine.arms import ArmEnd, Stint, ask
+from aisp.engine.arms import ArmEnd, Stint, ask, wrong
 from aisp.engine.crew import RunCrew
 from aisp.engine.gate import Gate
 from aisp.engine.plan import Plan
@@ -24,7 +24,7 @@ from aisp.engine.reporting import Reporter
 from aisp.engine.services import Services
 from aisp.kernels.catalog.model import Case, Flag, Rung
 from aisp.store.outcomes import Correctness, State
-from aisp.store.text import clean, clean_line
+from aisp.store.text import clean_line
 
 _WHEN = {
     "output.last_call": " in the last timed call",
@@ -221,15 +221,7 @@ class Verification:
             arm.max_error = max(arm.max_error or 0.0, judged.max_error)
         if not judged.right:
             place = "" if case == self._plan.case.name else f" (case {case})"
-            place += _WHEN.get(check, "")
-            raise ArmEnd(
-                State.INCORRECT,
-                f"wrong {judged.finding}{place}: {clean_line(judged.detail)}",
-                clean(judged.detail),
-                correctness=Correctness.WRONG,
-                max_error=judged.max_error,
-                check=check,
-            )
+            raise wrong(judged, check, place + _WHEN.get(check, ""))
 
     async def verify_last(self, stint: Stint) -> None:
         """Judge the outputs of the last timed call in full."""
