@@ -134,7 +134,8 @@ class Engine:
         await spawner.sweep_orphans()
         await workplaces.cleared()
         if not self._held.lost:  # else another engine's processes work there
-            await asyncio.to_thread(workplaces.sweep)
+            with contextlib.suppress(paths.UnsafePathError, OSError):  # the folder is somebody else's now, or gone
+                await asyncio.to_thread(workplaces.sweep)
         await self._connections.hang_up()
         await asyncio.to_thread(self._installation.close)
         await self._keeper.close()

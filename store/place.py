@@ -191,10 +191,21 @@ class Place:
 
 
 def keep_orphan(path: Path) -> Path | None:
-    """Give the log of a missing database another name, and return it: SQLite would delete the log."""
-    log = Path(f"{os.path.realpath(path)}-wal")
+    """Give the log of a missing database another name, and return it: SQLite would delete the log.
+
+    Its shared memory goes. A reader of the missing database may have that open still, and whoever opens the next one
+    would then believe it and read pages by it that are not there.
+    """
+    if path.exists():
+        return None
+    real = os.path.realpath(path)
+    log = Path(f"{real}-wal")
+    Path(f"{real}-shm").unlink(missing_ok=True)
     found = _file(log)
-    if found is None or not found.size_bytes or path.exists():
+    if found is None:
+        return None
+    if not found.size_bytes:
+        log.unlink()
         return None
     return log.rename(migrations.free_name(log.with_name(f"{log.name}.kept-{migrations.stamp()}")))
 

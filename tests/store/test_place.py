@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -246,6 +248,55 @@ def test_the_log_of_a_database_that_is_gone_is_kept_for_it(path: Path, tmp_path:
         assert not store.knows(ids[0])
     kept.rename(tmp_path / "moved-wal")
     assert whole(tmp_path / "moved") == set(ids)
+
+
+WRITES = """
+import sys
+from pathlib import Path
+from aisp.store import Store
+from tests.store.test_place import fill
+store = Store.open(Path(sys.argv[1]))
+print(fill(store, int(sys.argv[2])), flush=True)
+sys.stdin.read()
+"""
+READS = """
+import sys
+from pathlib import Path
+from aisp.store import History
+with History(Path(sys.argv[1])) as history:
+    print(len(history.newest(1000)), flush=True)
+    sys.stdin.read()
+"""
+
+
+def beside(code: str, *words: object) -> subprocess.Popen[bytes]:
+    """Another program, at work until it is killed; it has printed its line."""
+    command = [sys.executable, "-c", code, *map(str, words)]
+    program = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert program.stdout is not None and program.stdout.readline()
+    return program
+
+
+@pytest.mark.parametrize("folded", [False, True], ids=["with a log", "with a log that was folded in"])
+def test_a_reader_of_a_moved_store_has_no_part_in_the_next(path: Path, folded: bool) -> None:
+    writer = beside(WRITES, path, 3)
+    reader = beside(READS, path)
+    try:
+        writer.kill()
+        writer.wait()
+        if folded:
+            with closing(sqlite3.connect(path)) as connection:
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        path.rename(path.with_name("old.db"))
+        with Store.open(path) as store:
+            assert store.opened.set_aside is None
+            assert (store.opened.log_kept is None) == folded
+            ids = fill(store, 2)
+        assert whole(path) == set(ids)
+    finally:
+        for program in (writer, reader):
+            program.kill()
+            program.communicate()
 
 
 def test_a_long_log_is_folded_in_and_that_is_no_strangers_doing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -285,10 +285,7 @@ class World:
         broken += [f"{path} was left behind" for path in self.under_test.litter()]
         state = self.under_test.home / "state"
         left = [path for path in state.iterdir() if not path.name.startswith(OF_STORES_BEFORE)]
-        # Where its store was taken away an engine may set a file aside. What was told is in the store all the same.
-        taken_away = "aisp.db.corrupt-" if self.ledger.before else "\0"
-        kept = [path for path in left if path.name in KEPT or path.name.startswith(taken_away)]
-        broken += [f"{path} was left in the state folder" for path in left if path not in kept]
+        broken += [f"{path} was left in the state folder" for path in left if path.name not in KEPT]
         broken += [f"{path} was left in the journal" for path in (state / "journal").iterdir()]
         broken += [f"{path} was left of a process: {_below(path)}" for path in (state / "work").iterdir()]
         if (layouts := len(list((state / "snapshots").iterdir()))) > LAYOUTS:
