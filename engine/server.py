@@ -31,7 +31,7 @@ from aisp.engine.lock import Lock
 from aisp.engine.logfile import LogFile
 from aisp.engine.planning import Hardware
 from aisp.engine.queue import Queue
-from aisp.engine.slots import WARM_PROCESSES, Machine, Slots
+from aisp.engine.slots import Machine, Slots
 from aisp.engine.telemetry import Nvml
 from aisp.engine.watches import Watches
 from aisp.store import upkeep
@@ -80,7 +80,7 @@ class Engine:
         )
         self._connections = Connections(held, self._life, self._journal)
         self._connections.now, self._connections.carry_out = self._answers.now, self._answers.carry_out
-        self._connections.wanted = self._stand_by
+        self._connections.wanted = self._slots.stand_by
         self._keeper.under_way, self._keeper.moved = self._queue.under_way, self._moved
 
     async def serve(self) -> None:
@@ -106,7 +106,7 @@ class Engine:
             raise
         self._life.is_ready()
         if self._connections.warm:
-            self._stand_by()
+            self._slots.stand_by()
         log.info(
             "engine %s is up: pid %d, state %s, %s",
             self._life.epoch,
@@ -140,10 +140,6 @@ class Engine:
         await asyncio.to_thread(self._installation.close)
         await self._keeper.close()
         self._journal.close()
-
-    def _stand_by(self) -> None:
-        """Somebody may ask for a run soon."""
-        self._slots.usual.pool.keep(WARM_PROCESSES)
 
     async def _moved(self) -> None:
         """The state folder is another one: be found there."""

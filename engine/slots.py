@@ -276,6 +276,11 @@ class Slots:
                 chosen.append(slot)
                 slot.pool.keep(max(slot.pool.target, slot.standbys(job)))
 
+    def stand_by(self) -> None:
+        """Somebody may ask for a run soon: have a few processes stand by, and no fewer than now."""
+        pool = self.usual.pool
+        pool.keep(max(pool.target, WARM_PROCESSES))
+
     def rest(self) -> None:
         """No save is waited for any more: keep as many standbys as before."""
         for pool in self.pools:

@@ -16,7 +16,6 @@ from aisp.engine.keeper import Keeper
 from aisp.engine.planning import PlanError
 from aisp.engine.protocol import events
 from aisp.engine.queue import Queue
-from aisp.engine.slots import WARM_PROCESSES
 from aisp.engine.watch import Announce, Watch
 from aisp.kernels.catalog.model import Target
 from aisp.store.outcomes import Trigger
@@ -62,7 +61,7 @@ class Watches:
         task = asyncio.create_task(watch.run())
         self._watches[target.id] = (watch, task)
         task.add_done_callback(lambda done: self._watch_ended(target.id, done))
-        self._queue.slots.usual.pool.keep(WARM_PROCESSES)
+        self._queue.slots.stand_by()
         self._broadcast.publish(watch.changed(active=True))
 
     def stop(self, target_id: str) -> None:

@@ -254,6 +254,19 @@ async def test_processes_stand_by_in_as_many_slots_as_there_are_jobs_for(
         assert kept == warm
 
 
+def test_a_client_that_connects_does_not_take_a_watchs_standbys(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = slots()
+    pool = found.usual.pool
+    monkeypatch.setattr(pool, "keep", lambda count: setattr(pool, "target", count))
+    found.stand_by()
+    few = pool.target
+    pool.target = few + 4  # what the run of a save takes
+    found.stand_by()
+    assert pool.target == few + 4
+    found.rest()
+    assert 0 < pool.target == few
+
+
 # -- an engine with two GPUs ---------------------------------------------------------------------------------------
 
 
