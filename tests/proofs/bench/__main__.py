@@ -27,7 +27,7 @@ from tests.proofs.bench import pairs, sittings, table
 from tests.proofs.bench.table import Machine, Row
 from tests.proofs.pages.markers import put
 
-GROUPS = ("startup", "flood", "saves", "idle", "sampling", "storing")
+GROUPS = ("startup", "flood", "saves", "batch", "idle", "sampling", "storing")
 PAGE = Path(__file__).parents[3] / "docs" / "speed.md"
 
 

@@ -80,9 +80,9 @@ def run(x):
 STEPS = ("warm worker", "inputs", "compile", "verify", "warm-up")
 
 
-def write_pair(root: Path) -> Path:
-    """Make the collection `root` with its one target; the target's folder."""
-    folder = root / "scaled_gelu"
+def write_pair(root: Path, name: str = "scaled_gelu") -> Path:
+    """Make a target in the collection `root`; its folder."""
+    folder = root / name
     folder.mkdir(parents=True)
     files = {"lesson.md": LESSON, "reference.py": REFERENCE, "baseline.py": BASELINE, "optimized.py": OPTIMIZED}
     for name, content in files.items():
