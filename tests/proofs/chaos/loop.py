@@ -239,7 +239,7 @@ def give_up(world: World) -> None:
     """End what a loop that broke off has left."""
     world.kill_app()
     for process in world.under_test.strays():
-        with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
     deadline = time.monotonic() + PATIENCE_S
     while world.under_test.strays() and time.monotonic() < deadline:
