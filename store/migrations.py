@@ -12,7 +12,7 @@ made beside it (`aisp.db.v1-<date>.bak`).
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -443,7 +443,7 @@ def backup_name(path: Path, schema: int) -> Path:
 
 
 def migrate(db: Database, path: Path, backup: Callable[[Path], object]) -> int | None:
-    """Bring the file at `path` to LATEST, one transaction per step.
+    """Bring the file at `path` to LATEST, one transaction per step; a new file gets all of them in one.
 
     Args:
         db: open for writing, no transaction under way.
@@ -461,16 +461,21 @@ def migrate(db: Database, path: Path, backup: Callable[[Path], object]) -> int |
         raise NewerSchemaError(path, found, LATEST)
     if found == LATEST:
         return None
+    earlier = found
     if found:
         backup(backup_name(path, found))
+    # A file that is killed half made is as if it had never been, and no older store to be kept.
+    together: list[Sequence[Callable[[Database], None]]] = [[step] for step in STEPS[found:]] if found else [STEPS]
     with typed_errors(path):
-        for number, step in enumerate(STEPS[found:], start=found + 1):
+        for steps in together:
             db.conn.execute("BEGIN IMMEDIATE")
             try:
-                step(db)
-                db.execute(f"PRAGMA user_version = {number}")
+                for step in steps:
+                    step(db)
+                found += len(steps)
+                db.execute(f"PRAGMA user_version = {found}")
                 db.conn.execute("COMMIT")
             finally:
                 if db.conn.in_transaction:
                     db.conn.execute("ROLLBACK")
-    return found or None
+    return earlier or None

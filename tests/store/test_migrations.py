@@ -15,6 +15,7 @@ import pytest
 from aisp.store import ForeignDatabaseError, History, NewerSchemaError, Store, StoreFullError, migrations
 from aisp.store.outcomes import State, Verdict
 from aisp.store.record import Run
+from aisp.store.writer import Opened
 from tests.store.examples import (
     caught,
     equal_arrays,
@@ -396,6 +397,15 @@ def test_a_migration_that_is_killed_has_not_happened(old: Path, step: int, table
         assert history.verify(DONE)
     assert versions(old) == migrations.LATEST
     assert len(list(old.parent.glob("*.bak"))) == 2
+
+
+def test_a_new_store_that_is_killed_half_made_is_no_older_one(tmp_path: Path) -> None:
+    path = tmp_path / "aisp.db"
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(path), "3"], timeout=60)
+    assert killed.returncode == -signal.SIGKILL
+    with Store.open(path) as store:
+        assert store.opened == Opened()
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["aisp.db", "aisp.db.closed"]
 
 
 @pytest.mark.parametrize(("step", "table", "column"), BROUGHT)

@@ -230,8 +230,9 @@ class World:
         """For a while no file of the engine, or of what it starts, may grow."""
         limit_files(self.pid, 4096)
         await asyncio.sleep(lasting_s)
-        for process in (psutil.Process(self.pid), *self.workers(), *self.nurseries()):
-            with contextlib.suppress(psutil.Error):
+        limit_files(self.pid, -1)
+        for process in (*self.workers(), *self.nurseries()):
+            with contextlib.suppress(ProcessLookupError):  # it may have ended since
                 limit_files(process.pid, -1)
 
     def gather(self) -> None:
