@@ -9,24 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from aisp.engine.protocol import events, requests
-from aisp.engine.telemetry import Nvml
 from aisp.store.record import Step
-from tests.proofs.bench.engines import connected, real_engine, settled
-from tests.proofs.bench.saves import BASELINE, OPTIMIZED, write_pair
-from tests.proofs.bench.table import Aim, Row
-from tests.proofs.bench.terminal import environment
+from tests.proofs.bench.engines import connected, devices, real_engine, settled, temporary
+from tests.proofs.bench.saves import BASELINE, OPTIMIZED, write_target
+from tests.proofs.bench.table import Aim, Row, parts_rows
 
 NAME = "batch"
 QUICK_AIM_S, SIXTH_AIM_S = Aim(3.0, "p50"), Aim(1.2, "p50")
 CLEAR_AIM_S, FIVE_AIM_S = Aim(6.0, "p50"), Aim(12.0, "p50")
 RUN_PATIENCE_S = 120.0
 CANDIDATES = 6
+ARMS = "two arms and the A/A arm"
 
 SLOW = """\
 import torch
@@ -92,12 +90,10 @@ class Taken:
 def write_targets(root: Path, count: int, baseline: str, *rungs: str) -> list[str]:
     """Make the collection `root` of so many targets with these rungs; their ids."""
     for number in range(count):
-        folder = write_pair(root, f"gelu{number}")
-        (folder / "baseline.py").write_text(f"# {number}\n{baseline}", encoding="utf-8")
-        (folder / "optimized.py").unlink()
+        files = {"baseline.py": f"# {number}\n{baseline}"}
         for place, rung in enumerate(rungs):
-            name = f"optimized_{place}.py" if place else "optimized.py"
-            (folder / name).write_text(f"# {number}, {place}\n{rung}", encoding="utf-8")
+            files[f"optimized_{place}.py" if place else "optimized.py"] = f"# {number}, {place}\n{rung}"
+        write_target(root, f"gelu{number}", files)
     return [f"{root.name}:gelu{number}" for number in range(count)]
 
 
@@ -171,35 +167,30 @@ def quick_rows(environ: Mapping[str, str], home: Path, device: str, where: str, 
     targets = write_targets(root, max(3, count // 2), BASELINE, *[OPTIMIZED] * CANDIDATES)
     turns = turns_s(asyncio.run(carry_out(environ, root, targets, device, quick=True)))
     each = tuple(turn / CANDIDATES for turn in turns)
-    yield Row(NAME, f"a candidate of {CANDIDATES} of one target, {where}", "s", each, SIXTH_AIM_S, _an_hour(turns, 6))
+    yield Row(
+        NAME, f"a candidate of {CANDIDATES} of one target, {where}", "s", each, SIXTH_AIM_S, _an_hour(turns, CANDIDATES)
+    )
 
 
 def full_rows(environ: Mapping[str, str], home: Path, device: str, where: str, count: int) -> Iterator[Row]:
     """Full runs, of a pair that is far apart and with five replicas."""
-    for name, baseline, replicas, aim, note in (
-        ("a clear case", SLOW, 0, CLEAR_AIM_S, "two arms and the A/A arm"),
-        ("five replicas", BASELINE, 5, FIVE_AIM_S, "two arms and the A/A arm"),
+    for name, baseline, replicas, aim in (
+        ("a clear case", SLOW, 0, CLEAR_AIM_S),
+        ("five replicas", BASELINE, 5, FIVE_AIM_S),
     ):
         root = home / f"{name.replace(' ', '_')}_{device}"
         targets = write_targets(root, count, baseline, OPTIMIZED)
         taken = asyncio.run(carry_out(environ, root, targets, device, quick=False, replicas=replicas))
-        yield Row(NAME, f"full run, {name}, {where}", "s", tuple(run.took_s for run in taken), aim, note)
-        parts = [run.parts_s() for run in taken]
-        for step in dict.fromkeys(step for part in parts for step in part):
-            samples = tuple(part[step] for part in parts if step in part)
-            yield Row(NAME, f"  of which {step}, {name}, {where}", "s", samples)
+        yield Row(NAME, f"full run, {name}, {where}", "s", tuple(run.took_s for run in taken), aim, ARMS)
+        yield from parts_rows(NAME, [run.parts_s() for run in taken], f"{name}, {where}", "s")
 
 
 def measure(*, quick: bool) -> Iterator[Row]:
     """On the CPU, and on the GPU where there is one."""
-    nvml = Nvml()
-    for device, where in (("cpu", "CPU"), ("cuda", "GPU")):
-        if device == "cuda" and not nvml.count:
-            yield Row(NAME, "quick run of two arms from a batch, GPU", "s", (), QUICK_AIM_S, f"no GPU: {nvml.note}")
+    for device, where, no_gpu in devices():
+        if no_gpu:
+            yield Row(NAME, "quick run of two arms from a batch, GPU", "s", (), QUICK_AIM_S, no_gpu)
             continue
-        with tempfile.TemporaryDirectory(prefix="aisp-bench-") as folder:
-            home = Path(folder)
-            environ = environment(home)
-            with real_engine(environ):
-                yield from quick_rows(environ, home, device, where, 4 if quick else 9)
-                yield from full_rows(environ, home, device, where, 1 if quick else 3)
+        with temporary() as (home, environ), real_engine(environ):
+            yield from quick_rows(environ, home, device, where, 4 if quick else 9)
+            yield from full_rows(environ, home, device, where, 1 if quick else 3)

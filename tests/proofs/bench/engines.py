@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
 from unittest import mock
 
 import psutil
@@ -14,6 +16,8 @@ import psutil
 from aisp.engine import client
 from aisp.engine.client import Connection, EngineUnavailableError
 from aisp.engine.protocol import requests
+from aisp.engine.telemetry import Nvml
+from tests.proofs.bench.terminal import environment
 
 STANDBYS = 3
 PATIENCE_S = 120.0
@@ -96,3 +100,17 @@ async def until_warm(environ: Mapping[str, str]) -> None:
     """Ask for standbys and wait until they are ready; they stay when this connection has gone."""
     async with connected(environ, warm=True) as connection:
         await settled(connection)
+
+
+def devices() -> Iterator[tuple[str, str, str]]:
+    """Where something can be measured: device, its word for rows, and why it cannot ("" where it can)."""
+    nvml = Nvml()
+    yield "cpu", "CPU", ""
+    yield "cuda", "GPU", "" if nvml.count else f"no GPU: {nvml.note}"
+
+
+@contextlib.contextmanager
+def temporary() -> Iterator[tuple[Path, dict[str, str]]]:
+    """A folder, and the environment of an engine whose state lies there; gone at the end."""
+    with tempfile.TemporaryDirectory(prefix="aisp-bench-") as folder:
+        yield Path(folder), environment(Path(folder))

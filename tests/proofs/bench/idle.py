@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,9 +16,9 @@ from pathlib import Path
 import psutil
 
 from tests.kernels.generated import write_collection
-from tests.proofs.bench.engines import STANDBYS, real_engine, until_warm
+from tests.proofs.bench.engines import STANDBYS, real_engine, temporary, until_warm
 from tests.proofs.bench.table import Row
-from tests.proofs.bench.terminal import Terminal, environment
+from tests.proofs.bench.terminal import Terminal
 
 NAME = "idle"
 
@@ -57,9 +56,7 @@ def _share(processes: Sequence[psutil.Process], seconds: float, terminal: Termin
 def measure(*, quick: bool) -> Iterator[Row]:
     """Alone, then with the app."""
     seconds = 5.0 if quick else 10.0
-    with tempfile.TemporaryDirectory(prefix="aisp-bench-") as folder:
-        home = Path(folder)
-        environ = environment(home)
+    with temporary() as (home, environ):
         write_collection(home / "lessons", 8)
         with real_engine(environ) as engine:
             time.sleep(1.0)

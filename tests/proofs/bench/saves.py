@@ -15,7 +15,6 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -23,11 +22,10 @@ from pathlib import Path
 
 from aisp.engine.client import Connection
 from aisp.engine.protocol import events, requests
-from aisp.engine.telemetry import Nvml
 from aisp.store.record import Step
-from tests.proofs.bench.engines import connected, real_engine, settled
-from tests.proofs.bench.table import Aim, Row
-from tests.proofs.bench.terminal import Terminal, environment, program
+from tests.proofs.bench.engines import connected, devices, real_engine, settled, temporary
+from tests.proofs.bench.table import Aim, Row, parts_rows
+from tests.proofs.bench.terminal import Terminal, program
 
 NAME = "saves"
 AIM_S = Aim(0.5, "p50")
@@ -76,17 +74,22 @@ def run(x):
     return torch.nn.functional.gelu(x) * 2
 """
 
+PAIR = {"baseline.py": BASELINE, "optimized.py": OPTIMIZED}
+
 # The engine's steps of a quick run up to the first sample, in the order of the rows.
 STEPS = ("warm worker", "inputs", "compile", "verify", "warm-up")
 
 
-def write_pair(root: Path, name: str = "scaled_gelu") -> Path:
-    """Make a target in the collection `root`; its folder."""
+def write_target(root: Path, name: str = "scaled_gelu", rungs: Mapping[str, str] = PAIR) -> Path:
+    """Make a target in the collection `root`; its folder.
+
+    Args:
+        rungs: their sources by file name.
+    """
     folder = root / name
     folder.mkdir(parents=True)
-    files = {"lesson.md": LESSON, "reference.py": REFERENCE, "baseline.py": BASELINE, "optimized.py": OPTIMIZED}
-    for name, content in files.items():
-        (folder / name).write_text(content, encoding="utf-8")
+    for file, content in {"lesson.md": LESSON, "reference.py": REFERENCE, **rungs}.items():
+        (folder / file).write_text(content, encoding="utf-8")
     return folder
 
 
@@ -277,9 +280,7 @@ def rows(edits: list[Edit], cold: list[float], where: str) -> Iterator[Row]:
     note = f"{less}; {missing} not seen" if missing else less
     yield Row(NAME, f"save to first verified time on screen, {where}", "s", to_screen, AIM_S, note)
     yield Row(NAME, f"cold script, the same pair once, {where}", "s", tuple(cold), note="verifies nothing")
-    parts = [edit.parts_ms() for edit in edits]
-    for name in dict.fromkeys(name for part in parts for name in part):
-        yield Row(NAME, f"  of which {name}, {where}", "ms", tuple(part[name] for part in parts if name in part))
+    yield from parts_rows(NAME, [edit.parts_ms() for edit in edits], where, "ms")
     ended = tuple((edit.finished_ns - edit.saved_ns) / 1e9 for edit in edits if edit.finished_ns is not None)
     yield Row(NAME, f"save to stored verdict, {where}", "s", ended, note="quick run, four rounds or more")
 
@@ -287,15 +288,12 @@ def rows(edits: list[Edit], cold: list[float], where: str) -> Iterator[Row]:
 def measure(*, quick: bool) -> Iterator[Row]:
     """On the CPU, and on the GPU where there is one."""
     count = 4 if quick else 10
-    nvml = Nvml()
-    for device, where in (("cpu", "CPU"), ("cuda", "GPU")):
-        if device == "cuda" and not nvml.count:
-            yield Row(NAME, "save to first verified time, GPU", "s", (), AIM_S, f"no GPU: {nvml.note}")
+    for device, where, no_gpu in devices():
+        if no_gpu:
+            yield Row(NAME, "save to first verified time, GPU", "s", (), AIM_S, no_gpu)
             continue
-        with tempfile.TemporaryDirectory(prefix="aisp-bench-") as folder:
-            home = Path(folder)
-            environ = environment(home)
-            pair = write_pair(home / "pair")
+        with temporary() as (home, environ):
+            pair = write_target(home / "pair")
             with real_engine(environ):
                 edits = asyncio.run(watch_edits(environ, home / "pair", count, device))
             cold = [cold_s(pair, device) for _ in range(3 if quick else 5)]

@@ -13,13 +13,12 @@ import contextlib
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tests.kernels.generated import write_collection
-from tests.proofs.bench.engines import real_engine, stop_engine, until_warm
+from tests.proofs.bench.engines import real_engine, stop_engine, temporary, until_warm
 from tests.proofs.bench.table import Row
 from tests.proofs.bench.terminal import ROOT, Terminal, environment
 
@@ -81,11 +80,10 @@ def first_frames_ms(lessons: Path, first: str, environ: Mapping[str, str], repor
 def measure(*, quick: bool) -> Iterator[Row]:
     """Rows of all starts."""
     times = 5 if quick else 10
-    with tempfile.TemporaryDirectory(prefix="aisp-bench-") as folder:
-        home = Path(folder)
+    with temporary() as (home, environ):
         lessons = home / "lessons"
         first = write_collection(lessons, TARGETS)[0].partition(":")[2]
-        environ, report = environment(home), home / "modules.txt"
+        report = home / "modules.txt"
 
         listing = [list_targets_ms(lessons, environ, report) for _ in range(times)]
         found = heavy(report)

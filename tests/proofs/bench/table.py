@@ -10,7 +10,7 @@ import datetime
 import importlib.metadata
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -112,6 +112,12 @@ class Row:
             "note": self.note,
             "before": self.before,
         }
+
+
+def parts_rows(group: str, parts: Sequence[Mapping[str, float]], where: str, unit: str) -> Iterator[Row]:
+    """A row for each part that what was measured consists of, in the order in which they first came."""
+    for name in dict.fromkeys(name for part in parts for name in part):
+        yield Row(group, f"  of which {name}, {where}", unit, tuple(part[name] for part in parts if name in part))
 
 
 HEADS = ("what", "p50", "p95", "n", "to last", "aim", "", "note")

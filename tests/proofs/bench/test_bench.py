@@ -229,7 +229,7 @@ def test_an_edit_s_time_is_that_from_the_save_less_its_own_compile_steps() -> No
 def test_the_watched_pair_is_a_target_that_the_catalogue_accepts(tmp_path: Path) -> None:
     from aisp.kernels import catalog
 
-    saves.write_pair(tmp_path / "pair")
+    saves.write_target(tmp_path / "pair")
     found = catalog.load([tmp_path / "pair"])
     assert found.problems == () and [target.id for target in found.targets] == [saves.TARGET]
     assert [rung.name for rung in found.targets[0].honest_rungs] == ["baseline", "optimized"]
