@@ -334,7 +334,8 @@ def test_a_machine_without_a_gpu_says_so_in_the_drivers_words() -> None:
     with FakeEngine() as engine:
         engine.refuse = "there is no GPU: NVML Shared Library Not Found"
         shown = bench("peak", "--json")
-    assert (shown.exit_code, shown.stdout) == (3, "")
+    error = {"kind": "not_here", "text": "there is no GPU: NVML Shared Library Not Found", "try": []}
+    assert (shown.exit_code, json.loads(shown.stdout)) == (3, {"schema": 1, "error": error})
     assert "aisp: there is no GPU: NVML Shared Library Not Found" in shown.stderr
 
 

@@ -182,7 +182,7 @@ def test_restore_sends_the_snapshot_whose_beginning_was_given(fake: FakeEngine, 
     assert f"restored {old.snapshot[:12]}" in shown.stdout
     assert f"aisp restore mine:one {'cd' * 32}" in shown.stdout
     told = json.loads(CliRunner().invoke(cli, [*words, "--json"]).stdout)
-    assert told == {"target": "mine:one", "restored": old.snapshot, "run_id": old.id, "kept": "cd" * 32}
+    assert told == {"schema": 1, "target": "mine:one", "restored": old.snapshot, "run_id": old.id, "kept": "cd" * 32}
 
 
 def test_what_a_restore_kept_can_be_restored_by_its_whole_hash(fake: FakeEngine, root: str, state: Path) -> None:

@@ -84,7 +84,7 @@ def command(ctx: click.Context, hardware: str | None, kept: Path | None, roots: 
     elif document["targets"]:
         common.say(text.rstrip("\n"))
     else:
-        common.note("aisp: no full run is stored; `aisp bench run --targets all` makes some")
+        common.note("aisp: no full run is stored; `aisp bench run all` makes some")
     ctx.exit(0 if document["targets"] else EXIT_NO)
 
 

@@ -22,19 +22,16 @@ from aisp.tui.cli.tree import EXIT_INTERRUPTED, NotHereError
 if TYPE_CHECKING:
     from aisp.engine.client import Connection
     from aisp.engine.protocol import events, requests
-    from aisp.kernels.catalog.model import Catalog, Target
 
 
 @click.command()
+@common.selectors_argument
 @click.option(
-    "--targets",
-    "selectors",
-    multiple=True,
-    required=True,
-    metavar="ID[,ID...]",
-    help="Target ids, a chapter (ch07), or all. Repeatable.",
+    "--rungs",
+    metavar="A,B",
+    help="Rungs to run beside the baseline; all honest ones by default.",
+    shell_complete=common.complete_rungs,
 )
-@click.option("--rungs", metavar="A,B", help="Rungs to run beside the baseline; all honest ones by default.")
 @click.option("--quick", is_flag=True, help="Two replicas and fewer samples; says so in the result.")
 @click.option(
     "--replicas",
@@ -89,6 +86,9 @@ def command(
 ) -> None:
     """Check and time targets: correctness first, then time, then a verdict.
 
+    TARGET is an id (ch07:transpose), a name that one target alone has (transpose), a chapter (ch07), a glob ("ch07:*")
+    or all.
+
     The engine is started by itself. A target that is queued or under way alike is followed. Ctrl-C cancels what this
     command queued; a second one leaves at once and the engine goes on.
 
@@ -97,7 +97,7 @@ def command(
     """
     sent = common.engine_roots(roots)
     catalog = common.load_catalog(roots)
-    targets, named = select(catalog, selectors)
+    targets, named = common.choose_targets(catalog, selectors)
     wanted_rungs = [name.strip() for name in (rungs or "").split(",") if name.strip()]
     for target in targets:
         try:
@@ -148,30 +148,6 @@ def check_ids(names: Sequence[str]) -> list[str]:
                 f"no check {clean_line(name)!r}", name, known, "`aisp bench checks` lists them", most=3
             )
     return list(dict.fromkeys(names))
-
-
-def select(catalog: Catalog, selectors: Sequence[str]) -> tuple[list[Target], list[str]]:
-    """The targets that `selectors` mean, each once, in the order given; and the ids that were given as ids.
-
-    Raises click.UsageError with a suggestion where a selector means nothing.
-    """
-    chosen: dict[str, Target] = {}
-    named: list[str] = []
-    words = [word.strip() for text in selectors for word in text.split(",") if word.strip()]
-    if not words:
-        raise click.UsageError("--targets is empty; give ids, a chapter such as ch07, or all")
-    for word in words:
-        group = [t for t in catalog.targets if word == "all" or t.chapter == word]
-        if not group:
-            if word == "all":
-                raise click.UsageError("there are no targets to run; `aisp new NAME` makes one")
-            if any(chapter.id == word for chapter in catalog.chapters):
-                raise click.UsageError(f"the chapter {word} has no targets that load")
-            group = [common.find_target(catalog, word)]
-            named.append(word)
-        for target in group:
-            chosen.setdefault(target.id, target)
-    return list(chosen.values()), named
 
 
 class Session(Interruptible):

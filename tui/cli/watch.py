@@ -30,13 +30,8 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("target_id", metavar="TARGET")
-@click.option(
-    "--root",
-    metavar="PATH",
-    type=click.Path(exists=True, file_okay=False),
-    help="Folder that the target is in.",
-)
+@common.target_argument
+@common.root_option
 @common.device_option
 @common.json_option
 @click.pass_context
