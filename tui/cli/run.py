@@ -7,21 +7,24 @@ asks the engine to cancel it.
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
+from aisp.store.outcomes import State
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
-from aisp.tui.cli.follow import Followed, Follower, exit_status, progress_line, result_lines, run_json, summary
+from aisp.tui.cli.follow import Followed, Follower, exit_status, failed, progress_line, result_lines, run_json, summary
 from aisp.tui.cli.interruptible import Interruptible
 from aisp.tui.cli.tree import EXIT_INTERRUPTED, NotHereError
 
 if TYPE_CHECKING:
     from aisp.engine.client import Connection
     from aisp.engine.protocol import events, requests
+    from aisp.store.record import Arm
 
 
 @click.command()
@@ -162,6 +165,7 @@ class Session(Interruptible):
         self._as_json = as_json
         self._follower = Follower([])
         self.refused: dict[str, str] = {}  # targets that cannot run here, with the reason
+        self._told: dict[str, set[str]] = defaultdict(set)  # why arms failed, by run, as far as it was told
         self._joined: set[str] = set()  # runs that somebody else asked for, who may want them
 
     @property
@@ -227,8 +231,18 @@ class Session(Interruptible):
         if isinstance(event, events.Step) and event.step.duration_ms is not None:
             took = plain.duration(event.step.duration_ms / 1e3)
             self._progress.step(f"{run.record.target}: {event.step.name} {event.step.arm}".rstrip() + f"  {took}")
+        elif isinstance(event, events.ArmUpdate) and failed(event.arm):
+            self._tell_failure(run, event.arm)
         elif isinstance(event, events.RunFinished):
             self._report(run)
+
+    def _tell_failure(self, run: Followed, arm: Arm) -> None:
+        """Say at once that a rung failed: the run may go on for minutes."""
+        if arm.reason and arm.state is not State.CANCELLED and arm.reason not in self._told[run.id]:
+            self._told[run.id].add(arm.reason)
+            self._progress.clear()
+            named = "" if arm.reason.startswith(arm.rung) else f"{arm.rung}: "
+            common.note(clean_line(f"aisp: {run.record.target}: {named}{arm.reason}", limit=2000))
 
     def _report(self, run: Followed) -> None:
         self._progress.clear()

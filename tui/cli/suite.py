@@ -121,8 +121,7 @@ def summary_lines(score: Score, *, head: str = "", tail: str = "") -> list[str]:
     """ "=> geometric mean 1.84x [1.62..2.09] over 12 targets", and which verdicts stay. `head` and `tail` stand around
     the first line's text."""
     mean = plain.speedup(score.geometric_mean, score.low, score.high)
-    targets = f"{score.count} target" + ("s" if score.count != 1 else "")
-    found = [f"=> {head}geometric mean {mean} over {targets}{tail}"]
+    found = [f"=> {head}geometric mean {mean} over {plain.counted(score.count, 'target')}{tail}"]
     called = len(score.confirmed) + len(score.not_confirmed)
     if called:
         how = f"Benjamini-Hochberg, {plain.percent(score.level)}"
