@@ -97,6 +97,7 @@ HISTORY_SQL = (
     "SELECT number FROM runs WHERE target = ? AND state NOT IN ('planned', 'starting', 'running') "
     "ORDER BY number DESC LIMIT ?"
 )
+TARGETS_SQL = "SELECT DISTINCT target FROM runs ORDER BY target"
 SNAPSHOTS_SQL = "SELECT snapshot, wall, id FROM runs WHERE target = ? AND snapshot <> '' ORDER BY number DESC"
 PEAKS_SQL = "SELECT number FROM peaks ORDER BY number DESC LIMIT ?"
 PEAKS_OF_GPU_SQL = "SELECT number FROM peaks WHERE gpu_uuid = ? ORDER BY number DESC LIMIT ?"
@@ -205,6 +206,13 @@ class History:
             if connection is None:
                 return []
             return self._records(connection, HISTORY_SQL, [content.label(target), limit], all_findings)[::-1]
+
+    def targets(self) -> list[str]:
+        """Every target that was run, by name."""
+        with self._reading() as connection:
+            if connection is None:
+                return []
+            return [str(row[0]) for row in connection.execute(TARGETS_SQL).fetchall()]
 
     def quarantines(self) -> list[Quarantine]:
         """Every rung that was caught and has not passed since with other code, the newest first."""

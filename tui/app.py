@@ -287,16 +287,7 @@ class Workbench(App[None]):
             rung: the highlighted one; "" (or the baseline) for what the target is about.
         """
         target = self.target(target_id)
-        rungs = target.rungs if target is not None else ()
-        first = {role: next((r.name for r in rungs if r.role is role), "") for role in Role}
-        cheats = [r.name for r in rungs if r.role is Role.CHEAT]
-        known = [r.name for r in rungs]
-        if cheats and (
-            rung in cheats or rung not in known or rung.startswith(BASELINE) or rung == first[Role.OPTIMIZED]
-        ):
-            return first[Role.OPTIMIZED] or BASELINE, rung if rung in cheats else cheats[0]
-        chosen = rung if rung in known and not rung.startswith(BASELINE) else first[Role.OPTIMIZED] or "optimized"
-        return BASELINE, chosen
+        return target.pair(rung) if target is not None else (BASELINE, "optimized")
 
     def queue_counts(self) -> tuple[int, int]:
         """Runs and fuzzes under way, and those waiting."""

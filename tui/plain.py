@@ -153,6 +153,11 @@ def size(size_bytes: float | None) -> str:
     return f"{value:.1f} TiB"
 
 
+def counted(number: int, what: str) -> str:
+    """A number of things: "1 run", "2 runs"."""
+    return f"{number:,} {what}" + ("" if number == 1 else "s")
+
+
 def count(value: int | None) -> str:
     """A whole number with thousands separated: "12,345"."""
     return DASH if value is None else f"{value:,}"

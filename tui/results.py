@@ -39,10 +39,9 @@ def run_word(run: Run) -> str:
 
 
 def end_words(run: Run) -> str:
-    """How a run ended that did not end well, and why: "cancelled: on request", "superseded by edit 4"."""
-    if run.superseded:
-        return run.reason
-    return f"{state_words(run.state)}: {run.reason or 'no reason was given'}"
+    """How a run ended that did not end well, and why: "failed: ...", "cancelled on request", "superseded by edit 4"."""
+    word, why = state_words(run.state), run.reason or "no reason was given"
+    return why if run.superseded or why.startswith(word) else f"{word}: {why}"
 
 
 def state_words(state: State) -> str:

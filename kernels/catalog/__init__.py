@@ -14,8 +14,9 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # type checkers take the name for true; importing it from typing costs 10 ms
 if TYPE_CHECKING:
+    from .choosing import Miss, TargetError
     from .grammar import GrammarError, evaluate, names
-    from .loader import load, load_target, shipped_root
+    from .loader import list_ids, load, load_target, shipped_root
     from .model import (
         Case,
         Catalog,
@@ -71,6 +72,7 @@ __all__ = [
     "Kind",
     "Link",
     "LinkKind",
+    "Miss",
     "Needs",
     "Problem",
     "Role",
@@ -78,6 +80,7 @@ __all__ = [
     "RungExpectation",
     "ScaffoldError",
     "Target",
+    "TargetError",
     "TensorSpec",
     "bytes_moved",
     "check_values",
@@ -86,6 +89,7 @@ __all__ = [
     "flops",
     "itemsize",
     "link_bytes",
+    "list_ids",
     "load",
     "load_target",
     "names",
@@ -97,8 +101,9 @@ __all__ = [
 ]
 
 _HOMES = {
+    "choosing": ("Miss", "TargetError"),
     "grammar": ("GrammarError", "evaluate", "names"),
-    "loader": ("load", "load_target", "shipped_root"),
+    "loader": ("list_ids", "load", "load_target", "shipped_root"),
     "model": (
         *("Case", "Catalog", "Chapter", "Expectation", "Extent", "Flag", "Fuzz", "Goal", "Judged", "JudgedAs", "Kind"),
         *("Link", "LinkKind", "Needs", "Problem", "Role", "Rung", "RungExpectation", "Target"),

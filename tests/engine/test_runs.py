@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -66,14 +66,16 @@ async def carried_out(
     standbys: int = STANDBYS,
     told: list[Any] | None = None,
     looks: tuple[Look, ...] = (),
+    rungs: Mapping[str, str] | None = None,
 ) -> tuple[Run, list[Any]]:
     """A run of two rungs on the CPU: its record, and what it told in order, steps as (name, "begins" or "ends").
 
     Args:
+        rungs: files by name that take the place of the target's own, or stand beside them.
         looks: of the stop rule.
         told: where to note it, for who wants to look meanwhile.
     """
-    target = write_target(tmp_path / "mine", {}, inputs='x = "float32 [N] normal cpu"')
+    target = write_target(tmp_path / "mine", dict(rungs or {}), inputs='x = "float32 [N] normal cpu"')
     files = {path.name: path.read_bytes() for path in target.folder.iterdir()}
     plan = planning.plan(
         target, files, "ab" * 32, planning.Hardware((), 0, None, "none", 0), epoch="E", seq=1, quick=True,
@@ -98,6 +100,31 @@ async def carried_out(
         return await Execution(plan, services).run(), told
     finally:
         await pool.close()
+
+
+NO_PYTHON = "def run(x):\n    return x *\n"
+
+
+async def test_a_rung_that_is_no_python_ends_the_run_before_anything_is_timed(tmp_path: Path) -> None:
+    run, told = await carried_out(tmp_path, replicas=1, rungs={"optimized.py": NO_PYTHON})
+    assert not [name for name, _ in told if name != "expect"], "a step began"
+    ends = {arm.rung: (arm.state, arm.reason, arm.detail) for arm in run.arms}
+    said = "SyntaxError: invalid syntax (optimized.py, line 2); the trace below ends at the line to fix"
+    detail = "  optimized.py:2\n          return x *\nSyntaxError: invalid syntax"
+    assert ends["optimized"] == (State.USER_ERROR, f"optimized: {said}", detail)
+    assert ends["baseline"][:2] == (State.UNAVAILABLE, "not timed: there is nothing to compare it with")
+    assert (run.state, run.reason) == (State.USER_ERROR, f"optimized: {said}")
+
+
+async def test_all_rungs_that_are_no_python_are_told_and_the_others_are_timed(tmp_path: Path) -> None:
+    broken = {"optimized_a.py": NO_PYTHON, "optimized_b.py": "if\n"}
+    run, told = await carried_out(tmp_path, replicas=1, rungs=broken)
+    ends = {arm.rung: arm.state for arm in run.arms}
+    assert ends == {
+        "baseline": State.OK, "optimized": State.OK, "optimized_a": State.USER_ERROR, "optimized_b": State.USER_ERROR
+    }  # fmt: skip
+    assert ("measure", "ends") in told, told
+    assert {found.rung for found in run.comparisons if found.speedup is not None} == {"optimized"}
 
 
 async def test_a_run_that_the_standbys_can_serve_starts_no_process_before_its_last_sample(

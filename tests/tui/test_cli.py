@@ -66,7 +66,7 @@ def test_list_targets_names_each_target_with_what_it_needs(tmp_path: Path) -> No
 def test_list_targets_as_json_carries_the_documented_keys(tmp_path: Path) -> None:
     make_target(tmp_path / "mine", "one")
     shown = CliRunner().invoke(cli, ["bench", "list-targets", "--root", str(tmp_path / "mine"), "--json"])
-    (target,) = json.loads(shown.stdout)
+    (target,) = json.loads(shown.stdout)["targets"]
     assert target["id"] == "mine:one"
     assert target["chapter"] == "mine"
     assert target["title"] == "Two passes made one"
@@ -107,7 +107,7 @@ def test_the_last_result_of_each_target_stands_in_the_list(tmp_path: Path, state
     assert "faster 2.50x (quick, last try: cancelled)" in lines[1]
     assert lines[1].endswith("82 %")
     assert lines[2].split()[-2:] == ["-", "-"]
-    one, two = json.loads(CliRunner().invoke(cli, [*words, "--json"]).stdout)
+    one, two = json.loads(CliRunner().invoke(cli, [*words, "--json"]).stdout)["targets"]
     assert two["last"] is None
     assert one["last"] == {
         "run_id": remembered.id, "status": "ok", "wall": remembered.wall, "device": "cpu", "case": "cpu",
@@ -140,8 +140,8 @@ def test_new_makes_a_target_that_the_catalogue_loads_and_says_what_to_type_next(
     assert shown.exit_code == 0
     assert Path(made["folder"]) == tmp_path / "my kernels" / "my_kernel"
     listed = CliRunner().invoke(cli, ["bench", "list-targets", "--root", made["root"], "--json"])
-    assert [target["id"] for target in json.loads(listed.stdout)] == [made["id"]]
-    assert made["next"][0] == f"aisp bench run --targets '{made['id']}' --root '{made['root']}'"
+    assert [target["id"] for target in json.loads(listed.stdout)["targets"]] == [made["id"]]
+    assert made["next"][0] == f"aisp run '{made['id']}' --root '{made['root']}'"
     again = CliRunner().invoke(cli, ["new", "my_kernel", "--into", str(tmp_path / "my kernels")])
     assert again.exit_code == 2
     assert "already there" in again.stderr
@@ -256,7 +256,7 @@ def test_a_folder_whose_name_is_not_utf8_is_listed(tmp_path: Path) -> None:
     root = Path(os.fsdecode(os.fsencode(tmp_path) + b"/bad_\xff"))
     make_target(root, "one")
     listed = aisp("bench", "list-targets", "--root", str(root), "--json")
-    (target,) = json.loads(listed.stdout)
+    (target,) = json.loads(listed.stdout)["targets"]
     assert target["folder"].endswith("bad_\\xff/one")
     run = aisp("bench", "run", "--targets", target["id"], "--root", str(root))
     assert run.returncode == 2

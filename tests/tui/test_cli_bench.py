@@ -191,7 +191,7 @@ def test_a_page_of_results_has_every_rung_and_says_which_predictions_were_met(tm
     assert page.exit_code == 0
     lines = page.stdout.splitlines()
     assert lines[0] == f"# Results on {GPU}"
-    assert "3 targets, 3 runs; torch 2.11.0, triton 3.6.0, driver 580.1. Of 2 predictions 1 were met." in lines
+    assert "3 targets, 3 runs; torch 2.11.0, triton 3.6.0, driver 580.1. Of 2 predictions 1 was met." in lines
     summary = {line.split("`")[1]: line.split(" | ") for line in lines if line.startswith("| `mine:")}
     assert {name: row[-1] for name, row in summary.items()} == {
         "mine:met": "yes |", "mine:missed": "no |", "mine:suspect": "- |"
@@ -276,7 +276,7 @@ def test_a_lesson_of_the_host_stands_on_the_page_of_its_machines_gpu(tmp_path: P
         assert ("### mine:batching" in page, "### mine:copies" in page) == (bool(asked), not asked)
     page = bench("results", "--on", "H100", "--root", str(mine)).stdout
     assert page.startswith(f"# Results on {GPU}\n")
-    assert "Of 1 predictions 1 were met." in page
+    assert "Of 1 prediction 1 was met." in page
     assert "### mine:copies" in bench("results", "--on", "CPU", "--root", str(mine)).stdout
 
 
@@ -334,7 +334,8 @@ def test_a_machine_without_a_gpu_says_so_in_the_drivers_words() -> None:
     with FakeEngine() as engine:
         engine.refuse = "there is no GPU: NVML Shared Library Not Found"
         shown = bench("peak", "--json")
-    assert (shown.exit_code, shown.stdout) == (3, "")
+    error = {"kind": "not_here", "text": "there is no GPU: NVML Shared Library Not Found", "try": []}
+    assert (shown.exit_code, json.loads(shown.stdout)) == (3, {"schema": 1, "error": error})
     assert "aisp: there is no GPU: NVML Shared Library Not Found" in shown.stderr
 
 

@@ -26,7 +26,7 @@ def bench(*words: str) -> Result:
 def test_where_no_engine_runs_nothing_is_queued_and_nothing_is_started() -> None:
     shown = bench("jobs")
     assert (shown.exit_code, shown.stdout) == (0, "nothing is queued\n")
-    assert json.loads(bench("jobs", "--json").stdout) == []
+    assert json.loads(bench("jobs", "--json").stdout) == {"schema": 1, "jobs": []}
     ended = bench("cancel", "01RUN")
     assert (ended.exit_code, ended.stdout) == (1, "nothing was cancelled\n")
     assert "no job '01RUN' is queued or under way" in ended.stderr
@@ -37,7 +37,7 @@ def test_jobs_are_listed_in_the_order_in_which_they_are_carried_out() -> None:
     with FakeEngine() as fake:
         fake._runs |= {"01RUN": "mine:one", "02RUN": "mine:two"}
         shown = bench("jobs")
-        told = json.loads(bench("jobs", "--json").stdout)
+        told = json.loads(bench("jobs", "--json").stdout)["jobs"]
     assert shown.exit_code == 0
     head, first, second = shown.stdout.splitlines()
     assert head.split() == ["target", "what", "state", "device", "from", "for", "takes", "some", "job"]
@@ -62,7 +62,7 @@ def test_what_names_no_one_job_is_told_and_the_rest_is_ended() -> None:
         fake._runs |= {"01RUN": "mine:one", "02RUN": "mine:two"}
         shown = bench("cancel", "0", "02RUN", "--json")
     assert shown.exit_code == 1
-    assert json.loads(shown.stdout) == {"cancelled": ["02RUN"], "missing": ["0"]}  # "0" begins both
+    assert json.loads(shown.stdout) == {"schema": 1, "cancelled": ["02RUN"], "missing": ["0"]}  # "0" begins both
 
 
 def test_all_are_ended_only_where_that_is_asked_for() -> None:

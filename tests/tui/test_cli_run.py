@@ -205,7 +205,10 @@ def test_targets_are_chosen_by_id_by_chapter_or_all_and_each_runs_once(
     ("words", "sentence"),
     [
         (["--targets", "mine:on"], "no target 'mine:on'; did you mean mine:one"),
-        (["--targets", ","], "--targets is empty"),
+        ([","], "no target is named; give ids"),
+        (["mine:on"], "no target 'mine:on'; did you mean mine:one"),
+        (["mine:n*"], "no target fits 'mine:n*'"),
+        (["one", "tow"], "no target 'tow'; did you mean mine:two?"),
         (["--targets", "mine:one", "--rungs", "fast"], "mine:one has no rung 'fast'; it has baseline, optimized"),
         (["--targets", "mine:one", "--case", "huge"], "mine:one has no case 'huge'; it has"),
     ],

@@ -52,7 +52,7 @@ def test_history_lists_a_targets_runs_newest_first(state: Path) -> None:
     assert first.split()[-3:] == ["-", "-", "-"]
     assert old.id in second
     assert second.split()[-6:] == ["faster", "optimized", "0.5000", "[0.4950..0.5050]", "2.00x", "[1.96..2.04]"]
-    told = json.loads(bench("history", "mine:one", "--json").stdout)
+    told = json.loads(bench("history", "mine:one", "--json").stdout)["runs"]
     assert [run["run_id"] for run in told] == [new.id, old.id]
     assert told[1]["comparisons"][0]["speedup"] == 2.0
     assert told[0]["reason"] == "as the test wants it"
@@ -71,7 +71,7 @@ def test_history_of_a_target_that_never_ran_ends_with_1() -> None:
     shown = bench("history", "mine:none")
     assert (shown.exit_code, shown.stdout) == (1, "")
     assert "no run of mine:none is stored yet" in shown.stderr
-    assert json.loads(bench("history", "mine:none", "--json").stdout) == []
+    assert json.loads(bench("history", "mine:none", "--json").stdout)["runs"] == []
 
 
 def test_history_of_a_run_shows_it_whole(state: Path) -> None:
@@ -101,7 +101,7 @@ def test_history_of_a_run_shows_it_whole(state: Path) -> None:
     optimized = next(arm for arm in told["arms"] if arm["rung"] == "optimized")
     assert (optimized["calls"], optimized["light"]["limiter"], optimized["quality"]["drift"]) == (16, "bytes", 0.004)
     assert told["comparisons"][0]["cycles_high"] == 2.3
-    (listed,) = json.loads(bench("history", "mine:one", "--json").stdout)
+    (listed,) = json.loads(bench("history", "mine:one", "--json").stdout)["runs"]
     assert listed == {**told, "environment": run.environment}
 
 
@@ -266,7 +266,7 @@ def test_expectations_put_the_prediction_beside_the_newest_run_on_that_hardware(
     assert rows["mine:unmeasured"].split()[-3:] == ["-", "-", "-"]
     told = {
         item["target"]: item
-        for item in json.loads(bench("expectations", "--root", str(tmp_path / "mine"), "--json").stdout)
+        for item in json.loads(bench("expectations", "--root", str(tmp_path / "mine"), "--json").stdout)["targets"]
     }
     assert {name: item["met"] for name, item in told.items()} == {
         "mine:met": True, "mine:missed": False, "mine:elsewhere": None, "mine:beside": None, "mine:unmeasured": None
@@ -287,7 +287,7 @@ def test_a_prediction_of_memory_is_met_by_the_memory_that_a_rung_saves(
     arms = {"baseline": {"peak_bytes": 800}, "optimized": {"peak_bytes": peak_bytes}}
     remember(state, "mine:lean", speedup=0.9, device="cuda", environment=H100, arms=arms)
     shown = bench("expectations", "--root", str(tmp_path / "mine"), "--json")
-    (told,) = json.loads(shown.stdout)
+    (told,) = json.loads(shown.stdout)["targets"]
     assert told["predicted"]["memory"] == [3.0, 10.0]
     assert told["measured"]["memory"] == (800 / peak_bytes if peak_bytes else None)
     assert (told["met"], shown.exit_code) == (met, int(met is False))
@@ -341,7 +341,7 @@ def test_store_info_of_a_newer_store_says_that_it_can_only_be_read(state: Path) 
         database.execute("PRAGMA user_version = 999")
     assert keep(store.info, "--json")[1]["read_only"] is True
     assert f"999, this aisp writes {LATEST}: it can only be read" in keep(store.info)[0].stdout
-    assert [run["target"] for run in json.loads(bench("history", "--json").stdout)] == ["mine:one"]
+    assert [run["target"] for run in json.loads(bench("history", "--json").stdout)["runs"]] == ["mine:one"]
     shown, _ = keep(store.verify)
     assert (shown.exit_code, "schema version 999" in shown.stderr) == (3, True)
 
@@ -463,11 +463,11 @@ def test_restore_names_the_runs_that_the_backup_lacks(state: Path) -> None:
     later = [remember(state, "mine:two").id for _ in range(12)]
     shown, told = keep(store.restore, "--yes", "--json")
     assert (shown.exit_code, told["missing"], told["missing_is_certain"]) == (0, sorted(later), True)
-    assert [run["run_id"] for run in json.loads(bench("history", "--json").stdout)] == [first.id]
+    assert [run["run_id"] for run in json.loads(bench("history", "--json").stdout)["runs"]] == [first.id]
     shown, _ = keep(store.restore, told["kept"], "--yes")
     assert shown.exit_code == 0
     assert "missing" not in shown.stdout
-    assert len(json.loads(bench("history", "--json").stdout)) == 13
+    assert len(json.loads(bench("history", "--json").stdout)["runs"]) == 13
     shown, _ = keep(store.restore, "--yes")
     assert "12 run(s) are missing now" in shown.stdout
     assert "and 2 more (--json names all)" in shown.stdout
@@ -491,7 +491,7 @@ def test_restore_without_a_whole_backup_and_with_a_file_that_is_none_says_so(sta
         database.execute("CREATE TABLE t (x)")
     shown, _ = keep(store.restore, str(other), "--yes")
     assert (shown.exit_code, "database of another program" in shown.stderr) == (3, True)
-    assert [kept["run_id"] for kept in json.loads(bench("history", "--json").stdout)] == [run.id]
+    assert [kept["run_id"] for kept in json.loads(bench("history", "--json").stdout)["runs"]] == [run.id]
 
 
 def test_vacuum_tells_the_size_before_and_after(state: Path) -> None:

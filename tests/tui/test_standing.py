@@ -77,7 +77,7 @@ def test_a_run_that_says_nothing_leaves_the_last_result_in_the_list_and_is_told_
     root = str(tmp_path / "mine")
     shown = bench("list-targets", "--root", root)
     assert f"faster 8.32x (last try: {how})" in shown.stdout
-    (listed,) = document("list-targets", "--root", root)
+    (listed,) = document("list-targets", "--root", root)["targets"]
     assert (listed["last"]["run_id"], listed["last"]["speedup"]) == (good.id, 8.32)
     last_try = {key: listed["last_try"][key] for key in ("run_id", "status", "reason")}
     assert last_try == {"run_id": tried.id, "status": how, "reason": NOT_HERE}
@@ -99,7 +99,10 @@ def test_a_wrong_run_is_the_last_result_and_so_is_one_of_which_one_arm_was_judge
     keep_nothing(state, "mine:one", State.INCORRECT, **wrong)
     judged = finished(planned()).arms[:1]
     keep_nothing(state, "mine:two", State.INFRA_ERROR, arms=judged)
-    last = {item["id"]: item["last"]["status"] for item in document("list-targets", "--root", str(tmp_path / "mine"))}
+    last = {
+        item["id"]: item["last"]["status"]
+        for item in document("list-targets", "--root", str(tmp_path / "mine"))["targets"]
+    }
     assert last == {"mine:one": "incorrect", "mine:two": "infra_error"}
 
 
@@ -190,7 +193,7 @@ async def test_the_app_and_the_command_line_say_the_same_rung_of_a_close_run(tmp
 def test_the_list_of_targets_says_the_rung_of_the_greatest_speed_up(tmp_path: Path, state: Path) -> None:
     make_target(tmp_path / "mine", "one")
     close_run(state, "mine:one")
-    (listed,) = document("list-targets", "--root", str(tmp_path / "mine"))
+    (listed,) = document("list-targets", "--root", str(tmp_path / "mine"))["targets"]
     assert (listed["last"]["rung"], listed["last"]["speedup"]) == ("optimized_wide", 2.02)
 
 
@@ -213,7 +216,7 @@ async def test_the_app_the_command_and_the_page_agree_whether_a_prediction_came_
     make_target(tmp_path / "ch07", "transpose", on="H100")
     keep(state, folder=tmp_path / "ch07" / "transpose", **changes)
     root = str(tmp_path / "ch07")
-    (found,) = document("expectations", "--root", root)
+    (found,) = document("expectations", "--root", root)["targets"]
     (page,) = document("results", "--on", "H100", "--root", root)["targets"]
     assert (found["met"], page["met"]) == (met, met)
     catalog = make_catalog(tmp_path / "app")
@@ -230,7 +233,7 @@ async def test_the_app_looks_at_the_runs_that_the_command_looks_at(tmp_path: Pat
     keep(state, device="cpu", case="cpu", speedup=7.0)
     keep_nothing(state, how=State.USER_ERROR)
     make_target(tmp_path / "ch07", "transpose", on="H100")
-    (found,) = document("expectations", "--root", str(tmp_path / "ch07"))
+    (found,) = document("expectations", "--root", str(tmp_path / "ch07"))["targets"]
     assert (found["met"], found["measured"]["speedup"]) == (True, 2.0)
     catalog = make_catalog(tmp_path / "app")
     async with opened(tmp_path, size=(120, 40), catalog=catalog, link=make_link(told=False)) as (app, pilot):

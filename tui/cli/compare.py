@@ -23,8 +23,8 @@ ROOMY_COLUMNS = 110
 
 
 @click.command()
-@click.argument("first", metavar="RUN_A")
-@click.argument("second", metavar="RUN_B")
+@click.argument("first", metavar="RUN_A", shell_complete=common.complete_runs)
+@click.argument("second", metavar="RUN_B", shell_complete=common.complete_runs)
 @common.json_option
 @click.pass_context
 def command(ctx: click.Context, first: str, second: str, as_json: bool) -> None:

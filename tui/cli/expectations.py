@@ -46,7 +46,7 @@ def command(ctx: click.Context, roots: tuple[str, ...], as_json: bool) -> None:
     with stored.history() as opened:
         findings = [look(opened, target) for target in targets]
     if as_json:
-        common.say_document([as_document(finding) for finding in findings])
+        common.say_document({"targets": [as_document(finding) for finding in findings]})
     elif findings:
         common.say("\n".join(lines(findings, width=common.terminal_width())))
     else:

@@ -114,7 +114,8 @@ def summary(run: Reading) -> str:
     if not end.state.final:
         return f"{end.state} {run.step if isinstance(run, Followed) else ''}".rstrip()
     if end.state != State.OK:
-        return f"{end.state}: {end.reason}" if end.reason and not end.superseded else end.reason or end.state
+        said = end.superseded or end.reason.startswith(end.state)  # "cancelled on request"
+        return f"{end.state}: {end.reason}" if end.reason and not said else end.reason or end.state
     marked = clean_line("; ".join(bar.sentence for bar in run.bars), limit=1000)
     best = run.best
     if best is None:

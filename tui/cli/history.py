@@ -28,33 +28,42 @@ DROPPED = ("best rung", "mode", "on", "ms [low..high]", "when")
 
 
 @click.command()
-@click.argument("wanted", metavar="[TARGET|RUN]", required=False)
+@click.argument("wanted", metavar="[TARGET|RUN]", required=False, shell_complete=common.complete_groups_and_runs)
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="At most so many runs.")
+@common.roots_option
 @common.json_option
 @click.pass_context
-def command(ctx: click.Context, wanted: str | None, limit: int, as_json: bool) -> None:
+def command(ctx: click.Context, wanted: str | None, limit: int, roots: tuple[str, ...], as_json: bool) -> None:
     """Show the newest runs of TARGET, or of all targets, newest first; or one RUN whole.
 
-    A run is named by its id or the beginning of it. The store is asked, not the catalogue: a target that was
-    deleted keeps its history.
+    A run is named by its id or the beginning of it. TARGET is an id, a name that one target alone has, a chapter or a
+    glob. The store is asked before the catalogue: a target that was deleted keeps its history.
 
-    Exit status: 0; 1 nothing was run yet; 2 no such run.
+    Exit status: 0; 1 nothing was run yet; 2 no such run or target.
     """
     from aisp.tui.cli import stored  # the store and numpy
 
     with stored.history() as opened:
-        if wanted is not None and ":" not in wanted:  # every target's id has one, no run's id does
-            show(opened, wanted, as_json=as_json)
-            return
+        targets: list[str] = []
+        if wanted is not None:
+            found = opened.meant(wanted, roots)
+            if isinstance(found, str):
+                show(opened, found, as_json=as_json)
+                return
+            targets = found
         # Every check's answer is a millisecond per run, and the table shows those alone that doubt.
-        runs = [opened.read(record) for record in opened.newest(limit, wanted, all_findings=as_json)]
+        names: list[str | None] = [*targets] or [None]
+        records = [record for name in names for record in opened.newest(limit, name, all_findings=as_json)]
+        if len(targets) > 1:
+            records = sorted(records, key=lambda record: record.wall, reverse=True)[:limit]
+        runs = [opened.read(record) for record in records]
     if as_json:
-        common.say_document([run_json(run) for run in runs])
+        common.say_document({"runs": [run_json(run) for run in runs]})
     elif runs:
-        common.say("\n".join(lines(runs, with_target=wanted is None, width=common.terminal_width())))
+        common.say("\n".join(lines(runs, with_target=len(targets) != 1, width=common.terminal_width())))
     else:
         what = f"no run of {clean_line(wanted)}" if wanted else "no run"
-        common.note(f"aisp: {what} is stored yet; `aisp bench run --targets ID` makes one")
+        common.note(f"aisp: {what} is stored yet; `aisp bench run TARGET` makes one")
     ctx.exit(0 if runs else 1)
 
 

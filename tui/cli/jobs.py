@@ -27,7 +27,9 @@ def jobs(as_json: bool) -> None:
     Exit status: 0 the list is whole, also where it is empty or no engine runs; 3 an engine runs and does not answer.
     """
     queue = asyncio.run(_queue())
-    common.answer(as_json, lambda: [_document(item, place) for place, item in enumerate(queue)], _lines, queue)
+    common.answer(
+        as_json, lambda: {"jobs": [_document(item, place) for place, item in enumerate(queue)]}, _lines, queue
+    )
 
 
 @click.command()

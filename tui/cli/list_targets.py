@@ -16,6 +16,7 @@ from aisp.tui import plain
 from aisp.tui.cli import common, last_results
 from aisp.tui.cli.last_results import Standing
 from aisp.tui.cli.quarantine import Marks
+from aisp.tui.cli.tree import EXIT_GOOD, EXIT_NO, AnswerNoError
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Catalog, Target
@@ -25,18 +26,22 @@ if TYPE_CHECKING:
 @click.option("--chapter", metavar="ID", help="Only this chapter: ch07, labs/block_scaling, a folder's name.")
 @common.roots_option
 @common.json_option
-def command(chapter: str | None, roots: tuple[str, ...], as_json: bool) -> None:
+@click.pass_context
+def command(ctx: click.Context, chapter: str | None, roots: tuple[str, ...], as_json: bool) -> None:
     """List targets with what they need and their last results.
 
-    Exit status: 0; 2 where there is no such chapter. Targets that do not load are told on stderr.
+    Exit status: 0; 1 there is no target; 2 there is no such chapter. Targets that do not load are told on stderr.
     """
     catalog = common.load_catalog(roots)
     targets = choose(catalog, chapter)
     last, marks, problem = last_results.read(paths.database_file(), [target.id for target in targets])
     if problem:
         common.note(f"aisp: warning: {clean_line(problem)}")
+    if not targets and not as_json:
+        raise AnswerNoError("no targets; `aisp new NAME` makes one")
     told = (target_json(target, last.get(target.id), marked(marks, target)) for target in targets)
-    common.answer(as_json, lambda: list(told), lines, targets, last, marks)
+    common.answer(as_json, lambda: {"targets": list(told)}, lines, targets, last, marks)
+    ctx.exit(EXIT_GOOD if targets else EXIT_NO)
 
 
 def choose(catalog: Catalog, chapter: str | None) -> list[Target]:
@@ -56,8 +61,6 @@ def marked(marks: Marks, target: Target) -> list[Bar]:
 
 def lines(targets: list[Target], last: dict[str, Standing], marks: Marks, *, width: int | None) -> list[str]:
     """The table for people, and below it why a rung is marked."""
-    if not targets:
-        return ["no targets; `aisp new NAME` makes one"]
     rows = [
         [
             clean_line(target.id),

@@ -42,7 +42,7 @@ def command(name: str, into: str, as_json: bool) -> None:
     target_id = found[0].id if found else ""
     root = shlex.quote(str(collection))
     commands = [
-        f"aisp bench run --targets {shlex.quote(target_id)} --root {root}",
+        f"aisp run {shlex.quote(target_id)} --root {root}",
         f"aisp watch {shlex.quote(target_id)} --root {root}",
         f"aisp-tui {root}",
     ]

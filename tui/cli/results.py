@@ -84,7 +84,7 @@ def command(ctx: click.Context, hardware: str | None, kept: Path | None, roots: 
     elif document["targets"]:
         common.say(text.rstrip("\n"))
     else:
-        common.note("aisp: no full run is stored; `aisp bench run --targets all` makes some")
+        common.note("aisp: no full run is stored; `aisp bench run all` makes some")
     ctx.exit(0 if document["targets"] else EXIT_NO)
 
 
@@ -217,13 +217,21 @@ def _run(run: Reading, summaries: Mapping[str, str], target: Target) -> Document
 # -- the page ----------------------------------------------------------------------------------------------------------
 
 
+def _totals(targets: Sequence[Document], versions: str) -> str:
+    """How much there is on the page, of which versions, and how many predictions were met."""
+    found = f"{plain.counted(len(targets), 'target')}, {plain.counted(sum(len(t['runs']) for t in targets), 'run')}"
+    answered = [target["met"] for target in targets if target["met"] is not None]
+    were = "was" if sum(answered) == 1 else "were"
+    told = f"Of {plain.counted(len(answered), 'prediction')} {sum(answered)} {were} met."
+    return f"{found}{f'; {versions}' if versions else ''}. {told if answered else 'No prediction is answered by it.'}"
+
+
 def page(document: Document) -> str:
     """The document as Markdown: predictions first, then every rung."""
     targets: list[Document] = document["targets"]
     titles = {chapter["id"]: chapter["title"] for chapter in document["chapters"]}
     versions = ", ".join(f"{key} {' and '.join(values)}" for key, values in document["versions"].items())
     every = [rung for target in targets for run in target["runs"] for rung in run["rungs"]]
-    answered = [target["met"] for target in targets if target["met"] is not None]
     lines = [
         f"# Results on {_cell(document['on'] or 'unknown hardware')}",
         "",
@@ -239,8 +247,7 @@ def page(document: Document) -> str:
         " what an eager launch costs that host (`launch eager`), and what is derived for a host that needs 5 us.",
         "",
         *(OLD_DOCUMENT if any("fast_host_ms" not in rung for rung in every) else []),
-        f"{len(targets)} targets, {sum(len(target['runs']) for target in targets)} runs; {versions}."
-        f" Of {len(answered)} predictions {sum(answered)} were met.",
+        _totals(targets, versions),
         "",
         *_judged(every),
         *_table(SUMMARY_HEADS, [_summary(target) for target in targets]),

@@ -30,13 +30,8 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("target_id", metavar="TARGET")
-@click.option(
-    "--root",
-    metavar="PATH",
-    type=click.Path(exists=True, file_okay=False),
-    help="Folder that the target is in.",
-)
+@common.target_argument
+@common.root_option
 @common.device_option
 @common.json_option
 @click.pass_context
@@ -219,8 +214,8 @@ def edit_lines(edit: events.WatchEdit, run: Followed | None, changes: Changes) -
         parts.append(summary(run))
         if changes.time is not None:
             parts.append(f"{plain.number(changes.time.median_ms)} ms")
-            parts.append(f"{plain.change(changes.on_previous)} on the previous")
-            parts.append(f"{plain.change(changes.on_best)} on the best")
+            against = ((changes.on_previous, "the previous edit"), (changes.on_best, "the best"))
+            parts += [f"{plain.change(found)} against {what}" for found, what in against if found is not None]
         details = [arm.detail for arm in run.record.arms if failed(arm) and arm.detail]
         below = "\n".join(details)
     if files:
