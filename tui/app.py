@@ -39,7 +39,7 @@ from aisp.tui import themes
 from aisp.tui.aside import aside, begin
 from aisp.tui.keymap import bind
 from aisp.tui.model import BASELINE, NO_GPU, Model, RunView
-from aisp.tui.screens import SCREENS, Source
+from aisp.tui.screens import SCREENS, Place, Source
 from aisp.tui.settings import Settings, editor_command, load_settings, save_setting
 from aisp.tui.widgets.glyphs import GraphStyle, detect
 
@@ -74,6 +74,7 @@ class Workbench(App[None]):
         catalog: what was found under the roots; None until it is loaded.
         model: what the engine told.
         link: the connection to the engine.
+        board_read: whether the store was read since the app began: before, nobody knows what is in it.
         board: the last stored result of each target, by target id; empty until it is loaded.
         attempts: newer stored runs that say nothing, by target id.
         settings: as read, with the command line's options on top.
@@ -94,13 +95,15 @@ class Workbench(App[None]):
         self,
         path: Path | None = None,
         *,
+        place: Place | None = None,
         link: EngineLink | None = None,
         catalog: Catalog | None = None,
         settings: Settings | None = None,
         driver_class: type[Driver] | None = None,
     ) -> None:
         super().__init__(driver_class=driver_class)
-        self.path = path
+        self.place = place or Place(path, catalog)
+        self.path = self.place.folder
         problems: list[str] = []
         if settings is None:
             settings, problems = load_settings()
@@ -109,7 +112,8 @@ class Workbench(App[None]):
         themes.register(self)
         self._choose_theme()
         self.graph_style = self._graph_style()
-        self.catalog = catalog
+        self.catalog = self.place.catalog
+        self.board_read = False
         self.board: dict[str, Reading] = {}
         self.attempts: dict[str, Reading] = {}
         self._link = link
@@ -124,6 +128,8 @@ class Workbench(App[None]):
 
     def on_mount(self) -> None:
         self.open_screen("home")
+        if self.place.screen:
+            self.open_screen(self.place.screen, **self.place.arguments)
         for problem in self._problems:
             self.notify(problem, title="Settings", severity="warning", timeout=15)
         self.call_after_refresh(self._after_first_frame)
@@ -193,9 +199,12 @@ class Workbench(App[None]):
                 timeout=15,
             )
             return
+        self.board_read = True
+        changed = {"board"}
         if found is not None:
             self.board, self.attempts, held = found
-            self._forward({"board"} | self.model.set_quarantines(held))
+            changed |= self.model.set_quarantines(held)
+        self._forward(changed)
 
     def reload(self) -> None:
         """Read the catalogue and the last results again."""
@@ -478,15 +487,30 @@ class Workbench(App[None]):
             self.notify(await self._link.restart_when_idle(), timeout=10)
 
     def edit(self, target_id: str, rung_name: str = "", file: str = "", line: int | None = None) -> None:
-        """Open a rung's file, or another one of the target, in the person's editor; the terminal is the editor's until
-        it ends."""
+        """Open a file of a target in the person's editor; the terminal is the editor's until it ends.
+
+        Args:
+            rung_name: the rung, or the file, that is highlighted; of "" the person is asked which file is meant.
+            file: opened instead of the rung, where it is known that it is meant.
+        """
         target = self.target(target_id)
         if target is None:
             self.notify("Highlight a target first", severity="warning")
             return
         names = [rung.name for rung in target.rungs]
-        chosen = rung_name if rung_name in names else "optimized" if "optimized" in names else names[0]
-        self.edit_file(target.folder / file if file else target.rung(chosen).path, line)
+        if file or rung_name in target.files:
+            self.edit_file(target.folder / (file or rung_name), line)
+        elif rung_name in names:
+            self.edit_file(target.rung(rung_name).path, line)
+        else:
+            from aisp.tui.screens.picker import PickerScreen, files_of  # only where a list is asked for
+
+            def take(name: str | None) -> None:
+                if name is not None:
+                    self.edit_file(target.folder / name)
+
+            current = target.rung("optimized" if "optimized" in names else names[0]).path.name
+            self.push_screen(PickerScreen(f"Edit a file of {target.id}", files_of(target), current, "file"), take)
 
     def edit_file(self, path: Path, line: int | None = None) -> None:
         """Open a file in the person's editor, at a line where the editor can be told one."""
@@ -651,8 +675,15 @@ def refusal() -> str:
     return ""
 
 
+def theme_names() -> list[str]:
+    """Names of all themes: ours first, then Textual's."""
+    from textual.theme import BUILTIN_THEMES
+
+    return [*themes.THEME_NAMES, *sorted(BUILTIN_THEMES)]
+
+
 def run(
-    path: Path | None = None,
+    place: Place,
     *,
     theme: str | None = None,
     graph: str | None = None,
@@ -662,7 +693,7 @@ def run(
     """Open the app and return its exit status: 0, 3 where it cannot be drawn here, 128 + n after signal n.
 
     Args:
-        path: a folder of targets to open instead of the shipped lessons.
+        place: where it begins.
         theme, graph: override the settings for this start.
         mouse: False leaves the mouse to the terminal.
         screenshot: draw the first screen with its results, write it there as an SVG, and end; needs no terminal.
@@ -683,7 +714,7 @@ def run(
         from aisp.tui.driver import BackloggedDriver
 
         driver = BackloggedDriver
-    app = Workbench(path, settings=settings, driver_class=driver)
+    app = Workbench(place=place, settings=settings, driver_class=driver)
     app._problems[:0] = problems
     asyncio.run(_session(app, mouse=mouse and settings.mouse, screenshot=screenshot))
     return app.return_code or 0

@@ -16,7 +16,7 @@ import os
 import re
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -133,13 +133,38 @@ def save_setting(key: str, value: str | bool, path: Path | None = None) -> Path:
     return path
 
 
-# How an editor is told the line to begin at; any other opens the file alone.
-PLUS_LINE = frozenset({"vi", "vim", "nvim", "nano", "emacs"})
-GOTO_LINE = frozenset({"code", "codium", "cursor"})
+class _Editor(NamedTuple):
+    """How an editor is told a line, and what it needs to stay in front until the file is closed.
+
+    Attributes:
+        place: words for the file at a line.
+        wait: flags of which one makes it block; the first is added where none is given. () where it blocks by itself.
+    """
+
+    place: tuple[str, ...]
+    wait: tuple[str, ...] = ()
+
+
+_PLUS = _Editor(("+{line}", "{file}"))
+_GOTO = _Editor(("--goto", "{file}:{line}"), ("--wait", "-w"))
+_COLON = ("{file}:{line}",)
+_EDITORS: dict[str, _Editor] = {
+    **dict.fromkeys(("vi", "vim", "nvim", "nano", "emacs", "emacsclient", "micro", "kak", "joe", "mcedit"), _PLUS),
+    **dict.fromkeys(("code", "code-insiders", "codium", "cursor", "windsurf"), _GOTO),
+    "gvim": _Editor(_PLUS.place, ("--nofork", "-f")),
+    "gedit": _Editor(_PLUS.place, ("--wait", "-w")),
+    "hx": _Editor(_COLON),
+    "helix": _Editor(_COLON),
+    "subl": _Editor(_COLON, ("--wait", "-w")),
+    "zed": _Editor(_COLON, ("--wait", "-w")),
+    "kate": _Editor(("--line", "{line}", "{file}"), ("--block", "-b")),
+}
 
 
 def editor_command(settings: Settings, file: Path, line: int | None = None) -> list[str]:
     """What opens a file, as words. The editor is the setting, else $VISUAL, else $EDITOR, else vi.
+
+    An editor that is not known is given the file alone, and is waited for as long as its process lives.
 
     Args:
         line: where to begin, counted from 1.
@@ -148,11 +173,11 @@ def editor_command(settings: Settings, file: Path, line: int | None = None) -> l
     """
     import shlex
 
-    chosen = settings.editor or os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-    words = shlex.split(chosen)
-    name = Path(words[0]).name if words and line is not None else ""
-    if name in PLUS_LINE:
-        return [*words, f"+{line}", str(file)]
-    if name in GOTO_LINE:
-        return [*words, "--goto", f"{file}:{line}"]
-    return [*words, str(file)]
+    given = (settings.editor, os.environ.get("VISUAL", ""), os.environ.get("EDITOR", ""), "vi")
+    words = shlex.split(next(command for command in given if command.strip()))
+    editor = _EDITORS.get(Path(words[0]).name, _Editor(()))
+    if editor.wait and not set(editor.wait) & set(words):
+        words.append(editor.wait[0])
+    if line is None or not editor.place:
+        return [*words, str(file)]
+    return [*words, *(word.format(file=file, line=line) for word in editor.place)]

@@ -92,16 +92,36 @@ def test_the_editor_is_the_setting_then_visual_then_editor(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("editor", "words"),
     [
-        *((name, [name, "+14", "/k/a b.py"]) for name in ("vi", "vim", "nvim", "nano", "emacs")),
-        *((name, [name, "--goto", "/k/a b.py:14"]) for name in ("code", "codium", "cursor")),
+        *((name, [name, "+14", "/k/a b.py"]) for name in ("vi", "vim", "nvim", "nano", "emacs", "emacsclient")),
+        *(
+            (name, [name, "--wait", "--goto", "/k/a b.py:14"])
+            for name in ("code", "code-insiders", "codium", "cursor", "windsurf")
+        ),
         ("/usr/bin/vim -p", ["/usr/bin/vim", "-p", "+14", "/k/a b.py"]),
         ("code -w", ["code", "-w", "--goto", "/k/a b.py:14"]),
+        ("code --wait --new-window", ["code", "--wait", "--new-window", "--goto", "/k/a b.py:14"]),
+        ("gvim", ["gvim", "--nofork", "+14", "/k/a b.py"]),
+        ("gedit", ["gedit", "--wait", "+14", "/k/a b.py"]),
+        ("hx", ["hx", "/k/a b.py:14"]),
+        ("subl -w", ["subl", "-w", "/k/a b.py:14"]),
+        ("zed", ["zed", "--wait", "/k/a b.py:14"]),
+        ("kate", ["kate", "--block", "--line", "14", "/k/a b.py"]),
         ("ed", ["ed", "/k/a b.py"]),
     ],
 )
-def test_the_line_is_said_in_the_editors_own_words(editor: str, words: list[str]) -> None:
+def test_an_editor_is_told_the_line_in_its_own_words_and_waited_for(editor: str, words: list[str]) -> None:
     assert editor_command(Settings(editor=editor), Path("/k/a b.py"), 14) == words
-    assert editor_command(Settings(editor=editor), Path("/k/a b.py")) == [*editor.split(), "/k/a b.py"]
+    place = [word for word in words if "14" in word or word in ("--goto", "--line", "/k/a b.py")]
+    assert editor_command(Settings(editor=editor), Path("/k/a b.py")) == [
+        *(word for word in words if word not in place),
+        "/k/a b.py",
+    ]
+
+
+def test_an_editor_of_blanks_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VISUAL", "  ")
+    monkeypatch.setenv("EDITOR", "nano")
+    assert editor_command(Settings(editor=" "), Path("k.py")) == ["nano", "k.py"]
 
 
 async def test_bad_settings_are_told_in_the_app_and_it_opens(tmp_path: Path) -> None:

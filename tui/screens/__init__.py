@@ -8,11 +8,15 @@ is first opened. `Workbench.open_screen(name, **arguments)` builds `class_name(*
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from textual.screen import Screen
+
+    from aisp.kernels.catalog.model import Catalog
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,22 @@ class Source:
 
     name: str
     snapshot: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the app begins.
+
+    Attributes:
+        folder: of targets, instead of the shipped lessons.
+        catalog: what was found there, where that was looked for already.
+        screen: of SCREENS, opened over the catalogue with `arguments`; "" for the catalogue itself.
+    """
+
+    folder: Path | None = None
+    catalog: Catalog | None = None
+    screen: str = ""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

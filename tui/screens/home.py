@@ -236,15 +236,18 @@ class HomeScreen(FoldingScreen):
             )
         first = table.cursor_key is None
         table.show(rows)
-        if first:
-            # The first row is a chapter; what one comes for is a target.
-            table.move_to(next((key for key, _ in rows if key.startswith("target ")), ""))
+        if first and not table.move_to(f"target {self.workbench.place.arguments.get('target_id', '')}"):
+            self._to_first_target()
         shown = sum(1 for key, _ in rows if key.startswith("target "))
         if self._filter:
             entitle(table, f"Targets with “{plain.fit(self._filter, 24)}”: {shown}")
         else:
             entitle(table, "Targets")
         self._describe()
+
+    def _to_first_target(self) -> None:
+        """Highlight the first target: the first row is a chapter, and what one comes for is a target."""
+        self.table.move_to(next((key for key in self.table.keys if key.startswith("target ")), ""))
 
     def _rows(self) -> Iterable[tuple[str, list[Cell]]]:
         catalog = self.workbench.catalog
@@ -279,7 +282,9 @@ class HomeScreen(FoldingScreen):
             head.append(chapter.id, style="bold")
             if chapter.title and chapter.title.lower() != chapter.id.lower():
                 head.append(f" {chapter.title}")
-            yield f"chapter {chapter.id}", row(head, "", Text(str(len(targets)), style="dim") if folded else "")
+            if folded:  # behind the title, not in a column that would cut it
+                head.append(f" ({len(targets)})", style="dim")
+            yield f"chapter {chapter.id}", row(head)
             if not folded:
                 for target in targets:
                     yield (
@@ -421,7 +426,8 @@ class HomeScreen(FoldingScreen):
         if result is None:
             if attempt is not None:
                 return tried
-            return Text("Not run yet: r runs it quickly, R in full\n")
+            known = self.workbench.board_read
+            return Text("Not run yet: r runs it quickly, R in full\n" if known else "Reading earlier results\n")
         how = "quick" if result.record.quick else "full"
         where = result.record.device
         if case := result.unusual_case(target):
@@ -544,6 +550,8 @@ class HomeScreen(FoldingScreen):
         message.stop()
         self._filter = clean_line(message.value)
         self.draw()
+        if self._filter:
+            self._to_first_target()
 
     def on_input_submitted(self, message: Input.Submitted) -> None:
         """Enter keeps the filter and goes back to the tree."""

@@ -380,6 +380,9 @@ class RunScreen(WorkScreen):
         run, target = self.run_view, self.workbench.target(self.target_id)
         files = target.files if target is not None else ()
         place = (self.rung_name,) if run is None else readings.failed_place(run, self.rung_name, files)
+        first = run.arm(BASELINE) if run is not None and place == (BASELINE, "", None) else None
+        if first is not None and first.state in readings.NO_FAULT:
+            place = ("",)  # the first row is highlighted by itself: nobody chose it, and nothing is wrong with it
         self.workbench.edit(self.target_id, *place)
 
     def action_output(self) -> None:

@@ -177,6 +177,11 @@ class LiveTable(LineView, can_focus=True):
         """The key of the row under the cursor; None without rows."""
         return self._rows[self._cursor][0] if self._rows else None
 
+    @property
+    def keys(self) -> list[str]:
+        """The rows' keys, in their order."""
+        return [key for key, _ in self._rows]
+
     def row(self, key: str) -> list[Cell] | None:
         """The cells of a row, or None."""
         index = self._index.get(key)
