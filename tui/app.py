@@ -40,12 +40,14 @@ from aisp.tui.aside import aside, begin
 from aisp.tui.keymap import bind
 from aisp.tui.model import BASELINE, NO_GPU, Model, RunView
 from aisp.tui.screens import SCREENS, Place, Source
-from aisp.tui.settings import Settings, editor_command, load_settings, save_setting
+from aisp.tui.settings import Settings, editor_command, load_settings, save_setting, settings_file
 from aisp.tui.widgets.glyphs import GraphStyle, detect
+from aisp.tui.widgets.sevenbits import SEVEN_BITS
 
 if TYPE_CHECKING:
     from textual.command import Provider
     from textual.driver import Driver
+    from textual.filter import LineFilter
     from textual.notifications import SeverityLevel
 
     from aisp.engine.protocol.events import Device
@@ -87,8 +89,11 @@ class Workbench(App[None]):
     CSS = """
     .pane { border: round $panel; border-title-color: $foreground; scrollbar-size-vertical: 1; }
     .pane:focus, .pane:focus-within { border: round $accent; border-title-style: bold; }
-    .-maximized { width: 1fr; height: 1fr; }
-    Toast { max-width: 70; }
+    .-maximized { width: 1fr; height: 1fr; max-height: 100%; }
+    Screen.-maximized-view { hatch: none; }
+    ToastRack { dock: top; align: right top; margin: 0; scrollbar-size: 0 0; }
+    Toast { width: auto; max-width: 100%; margin: 0; padding: 0 1; max-height: 2; }
+    Toast.-error, Toast.-warning { max-height: 6; }
     """
 
     def __init__(
@@ -512,6 +517,17 @@ class Workbench(App[None]):
             current = target.rung("optimized" if "optimized" in names else names[0]).path.name
             self.push_screen(PickerScreen(f"Edit a file of {target.id}", files_of(target), current, "file"), take)
 
+    def edit_settings(self) -> None:
+        """Open the settings in the person's editor; they are read at the next start."""
+        path = settings_file()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+        except OSError as error:
+            self.notify(f"{path} cannot be made: {error.strerror}", severity="error")
+            return
+        self.edit_file(path)
+
     def edit_file(self, path: Path, line: int | None = None) -> None:
         """Open a file in the person's editor, at a line where the editor can be told one."""
         import subprocess
@@ -595,7 +611,7 @@ class Workbench(App[None]):
             for widget in screen.walk_children():
                 if hasattr(widget, "graph_style"):
                     widget.graph_style = self.graph_style
-                    widget.refresh()
+                widget.refresh()  # borders and scroll bars too
         self._forward(set())
         self._remember("graph", style)
         self.notify(f"Graphs are drawn with {self.graph_style.value}", timeout=2)
@@ -614,6 +630,10 @@ class Workbench(App[None]):
         self._problems.append(f"there is no theme {wanted!r}; there are {', '.join(sorted(self.available_themes))}")
         if themes.THEME_NAMES[0] in self.available_themes:
             self.theme = themes.THEME_NAMES[0]
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Textual's own, and where only 7 bits may be used, the one that draws borders and scroll bars with them."""
+        return [*([SEVEN_BITS] if self.ascii else []), *super().get_line_filters()]
 
     def _graph_style(self) -> GraphStyle:
         if self.settings.graph == "auto":

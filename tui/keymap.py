@@ -65,7 +65,7 @@ KEYS: Mapping[str, Key] = {
     "theme": Key("app.next_theme", "T", "", "Change to the next theme: dark, light, safe for colour-blind people."),
     "screenshot": Key("app.screenshot", "ctrl+s", "", "Save the screen as an SVG in the state folder."),
     "suspend": Key("app.suspend_process", "ctrl+z", "", "Go to the shell; `fg` comes back."),
-    "quit": Key("quit", "ctrl+q", "", "Leave the app; runs and watches go on in the engine."),
+    "quit": Key("quit", "ctrl+q", "quit", "Leave the app; runs and watches go on in the engine.", "^q"),
     # wherever a target is highlighted
     "run_quick": Key("run_quick", "r", "run", "Run the target quickly (two replicas) and watch it."),
     "run_full": Key("run_full", "R", "full", "Run the target in full: as many replicas as the verdict asks for."),

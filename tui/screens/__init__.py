@@ -104,11 +104,11 @@ SCREENS: dict[str, ScreenEntry] = {
         "v", "trust", of_target=True,
     ),
     "checks": ScreenEntry(
-        ".checks", "ChecksScreen", "Checks", "List every check, with what it did in the last run.", "V"
+        ".checks", "ChecksScreen", "Checks", "List every check, with what it did in the last run.", "V", "checks"
     ),
     "fuzz": ScreenEntry(
         ".fuzz", "FuzzScreen", "Fuzz", "Show whether the rungs are right on every input: the target's newest fuzz.",
-        "F", of_target=True,
+        "F", "fuzz", of_target=True,
     ),
     "roofline": ScreenEntry(
         ".roofline", "RooflineScreen", "Roofline", "Show the rungs of the last run under the roofs of its GPU.",
@@ -116,7 +116,8 @@ SCREENS: dict[str, ScreenEntry] = {
     ),
     "ceilings": ScreenEntry(
         ".ceilings", "CeilingsScreen", "Ceilings",
-        "Show what this GPU was measured to do at most, beside its datasheet.", "c", command="Ceilings of this GPU",
+        "Show what this GPU was measured to do at most, beside its datasheet.",
+        "c", "ceilings", command="Ceilings of this GPU",
     ),
     "watch": ScreenEntry(
         ".watch", "WatchScreen", "Watch", "Run the target again after each save of its files.",
@@ -124,7 +125,7 @@ SCREENS: dict[str, ScreenEntry] = {
     ),
     "enginelog": ScreenEntry(
         ".enginelog", "EngineLogScreen", "Engine log",
-        "Show the engine's own log; `L` where the pane scrolls with `l`.", "l,L",
+        "Show the engine's own log; `L` where the pane scrolls with `l`.", "l,L", "log",
     ),
     "help": ScreenEntry(
         ".help", "HelpScreen", "Help", "List the keys of the focused pane.",

@@ -324,7 +324,7 @@ class RunScreen(WorkScreen):
         self.set_class(bool(self._mode(run)), "-text")
         # Sentences need rows: on a low screen they take those of the plot while they are read.
         self.set_class(self.mode == "samples" and self.size.height < TALL_ROWS, "-reading")
-        self.query_one("#arms", LiveTable).styles.height = min(len(run.rungs), 8) + 1
+        self.give_rows(self.query_one("#arms", LiveTable), min(len(run.rungs), 8) + 1)
 
     def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
         """The chosen arm's traceback comes first."""

@@ -166,7 +166,7 @@ class TrustScreen(ChecklistScreen):
         numbers.columns = findings.number_columns(self.size.width)
         rows = findings.number_rows(run, self.size.width, ascii)
         numbers.display = bool(rows)
-        numbers.styles.height = min(len(rows), MOST_RUNGS) + 1
+        self.give_rows(numbers, min(len(rows), MOST_RUNGS) + 1)
         numbers.show(rows)
         only = findings.FILTERS[self.only]
         table.columns = findings.said_columns()
