@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -11,17 +11,22 @@ from typing import TYPE_CHECKING, Any, cast
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 
+from aisp.store.results.reading import Reading
 from aisp.store.text import clean_line
 from aisp.tui import plain, themes
+from aisp.tui.aside import begin
 from aisp.tui.keymap import KEYS, TARGET, key_names
 from aisp.tui.results import run_word
 from aisp.tui.screens import SCREENS
 from aisp.tui.settings import settings_file
 from aisp.tui.themes import speedup_text
 
-
 if TYPE_CHECKING:
+    from aisp.store.record import Run
     from aisp.tui.app import Workbench
+
+NEWEST = 5  # runs that are offered of a target, and of all before anything is typed
+LOOK_BACK_RUNS = 300  # of the store, in which they are looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +56,12 @@ class Command:
         return cast("str", Content(clean_line(self.help)))
 
 
-def commands(app: Workbench) -> Iterator[Command]:
-    """Every command, those about the highlighted target first."""
+def commands(app: Workbench, stored: Sequence[Run] = ()) -> Iterator[Command]:
+    """Every command, those about the highlighted target first.
+
+    Args:
+        stored: runs of the store, to be offered beside those of this session.
+    """
     screen = app.screen_stack[-1]
     if screen.is_modal and len(app.screen_stack) > 1:
         screen = app.screen_stack[-2]
@@ -80,7 +89,7 @@ def commands(app: Workbench) -> Iterator[Command]:
     active = [run.record.target for run in app.model.active_runs()]
     if active:
         yield Command("Cancel every run", "Cancel all runs, planned and running.", partial(app.cancel_runs, active))
-    yield from _runs(app)
+    yield from _runs(app, stored)
     if app.catalog is not None:
         for target in app.catalog.targets:
             yield Command(
@@ -114,19 +123,17 @@ def commands(app: Workbench) -> Iterator[Command]:
     yield Command("Quit", KEYS["quit"].sentence, partial(app.exit, return_code=0), key("quit"))
 
 
-def _runs(app: Workbench) -> Iterator[Command]:
+def _runs(app: Workbench, stored: Sequence[Run]) -> Iterator[Command]:
     """The newest runs of every target: of the store and of this session."""
-    runs = {run.id: run.record for run in (*app.board.values(), *app.attempts.values())}
-    runs |= {run.id: run.record for run in app.model.runs.values()}
-    newest = sorted(runs.values(), key=lambda run: run.wall, reverse=True)
+    readings = {run.id: Reading(run) for run in stored} | app.model.runs
+    newest = sorted((reading.record for reading in readings.values()), key=lambda run: run.wall, reverse=True)
     now = datetime.now(UTC)
     seen: dict[str, int] = {}
     for number, run in enumerate(newest):
         seen[run.target] = seen.get(run.target, 0) + 1
         if seen[run.target] > NEWEST:
             continue
-        reading = app.model.runs.get(run.id) or app.board.get(run.target)
-        shown = reading.speedup if reading is not None and reading.id == run.id else None
+        shown = None if run.validity.suspect else readings[run.id].speedup
         figure = speedup_text(shown, app.ascii) if shown is not None else run_word(run)
         yield Command(
             f"Run of {run.target}, {figure}, {plain.ago(run.wall, now)}",
@@ -144,9 +151,25 @@ def later(app: Workbench, action: Callable[[], object]) -> None:
 class TargetCommands(Provider):
     """Offers `commands` to the palette."""
 
+    _stored: Sequence[Run] = ()
+
+    async def startup(self) -> None:
+        """Ask the store for runs, without waiting: what is typed meanwhile finds all else."""
+        begin(self.app, self._read, group="palette", exclusive=True)
+
+    async def _read(self) -> None:
+        try:
+            found = await cast("Workbench", self.app).stored(
+                lambda history: history.newest(LOOK_BACK_RUNS, all_findings=False)
+            )
+        except Exception as error:
+            self.app.log(f"the palette has no stored runs: {error!r}")
+            return
+        self._stored = found or ()
+
     @property
     def _all(self) -> Iterator[Command]:
-        return commands(cast("Workbench", self.app))
+        return commands(cast("Workbench", self.app), self._stored)
 
     async def discover(self) -> Hits:
         for command in self._all:

@@ -314,6 +314,40 @@ async def test_the_palette_finds_commands_for_the_highlighted_target(tmp_path: P
     assert (request.targets, request.quick) == (["ch07:gather"], False)
 
 
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ("whole cache lines", "Lesson ch07:transpose: A transpose that reads"),  # a title
+        ("vector-loads", "Lesson ch07:gather"),  # a technique
+        ("ch05:coll", "Lesson ch05:collate"),  # an id
+        ("Run of transpose", "Run of ch07:transpose, 3.00×, "),  # a stored run
+        ("Run of gather", "Run of ch07:gather, error, "),  # one of this session
+        ("history", "History of ch07:transpose"),  # a screen
+        ("edit settings", "Edit the settings"),
+    ],
+)
+async def test_the_palette_finds_lessons_runs_screens_and_settings(typed: str, found: str, tmp_path: Path) -> None:
+    fill_store()
+    async with opened(tmp_path, size=(120, 40)) as (app, pilot):
+        app.screen.table.move_to("target ch07:transpose")  # type: ignore[attr-defined]
+        await pilot.press("ctrl+p")
+        await pilot.pause(0.2)
+        await pilot.press(*typed)
+        await until(pilot, lambda: found in screen_text(app))
+
+
+async def test_the_palette_opens_the_run_that_is_picked(tmp_path: Path) -> None:
+    ids = fill_store()
+    async with opened(tmp_path, size=(120, 40), link=make_link(told=False)) as (app, pilot):
+        await pilot.press("ctrl+p")
+        await pilot.pause(0.2)
+        await pilot.press(*"run of transpose 3.00")
+        await until(pilot, lambda: "Run of ch07:transpose, 3.00×" in screen_text(app))
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: screen_name(app) == "RunScreen")
+        assert app.screen.run_id == ids[-1]  # type: ignore[attr-defined]
+
+
 def test_the_palette_offers_every_action_of_the_table() -> None:
     from aisp.tui.commands_palette import commands
     from aisp.tui.settings import Settings
