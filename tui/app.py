@@ -342,10 +342,10 @@ class Workbench(App[None]):
         screen.opened_with = arguments  # type: ignore[attr-defined]
         self.push_screen(screen)
 
-    def open_help(self) -> None:
-        """Open the help panel about the focused pane."""
-        if not isinstance(self.screen, SCREENS["help"].load()):
-            self.open_screen("help", subject=self.screen)
+    def open_over(self, name: str) -> None:
+        """Open a screen of SCREENS that lies over the present one and is about its focused pane."""
+        if not isinstance(self.screen, SCREENS[name].load()):
+            self.open_screen(name, subject=self.screen)
 
     def open_diff(self, target_id: str, left: Source, right: Source) -> None:
         """Compare two sources of a target."""

@@ -101,7 +101,8 @@ def commands(app: Workbench, stored: Sequence[Run] = ()) -> Iterator[Command]:
             )
     for name, entry in SCREENS.items():
         if entry.sentence and not entry.of_target:
-            opening = partial(later, app, app.open_help) if name == "help" else partial(app.open_screen, name)
+            over = name in ("help", "jump")  # they lie over a screen, which the palette has left by then
+            opening = partial(later, app, partial(app.open_over, name)) if over else partial(app.open_screen, name)
             yield Command(entry.command or entry.title, entry.sentence, opening, key(name))
     yield Command("Measure the ceilings of this GPU", KEYS["measure"].sentence, app.measure_ceilings)
     yield Command(

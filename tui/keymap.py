@@ -82,6 +82,7 @@ EVERYWHERE = (
     "palette",
     "zoom",
     "copy",
+    "jump",
     "enginelog",
     "accept_installed",
     "theme",

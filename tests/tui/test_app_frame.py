@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.widgets._toast import Toast
@@ -102,3 +103,47 @@ async def test_changing_to_ascii_changes_the_borders_that_stand(tmp_path: Path) 
         await until(pilot, lambda: screen_text(app).isascii())
         app.set_graph("braille")
         await until(pilot, lambda: "╭" in screen_text(app))
+
+
+# -- jump mode ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("colour", [True, False], ids=["colour", "NO_COLOR"])
+async def test_ctrl_o_labels_panes_and_rows_and_a_letter_goes_there(
+    colour: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not colour:
+        monkeypatch.setenv("NO_COLOR", "1")
+    async with opened(tmp_path) as (app, pilot):
+        home: Any = app.screen
+        home.table.move_to("target ch07:transpose")
+        before = screen_text(app).splitlines()
+        await pilot.press("ctrl+o")
+        await until(pilot, lambda: screen_name(app) == "JumpScreen")
+        await until(pilot, lambda: "─A" in screen_text(app))
+        lines = screen_text(app).splitlines()
+        assert [line[0] for line in lines[3:6]] == ["a", "b", "c"] and lines[1].endswith("─B")
+        rows = range(3, 3 + len(home.table.keys))
+        assert [lines[row][1:40] for row in rows] == [before[row][1:40] for row in rows]  # no letter covers a word
+        await pilot.press("abcdefghijklmnopqrstuvwxyz"[home.table.keys.index("target ch05:collate")])
+        await until(pilot, lambda: screen_name(app) == "HomeScreen")
+        assert home.target_id == "ch05:collate"
+        await pilot.press("ctrl+o", "B")
+        await until(pilot, lambda: screen_name(app) == "HomeScreen")
+        assert home.focused.id == "details"
+        await pilot.press("ctrl+o")
+        await until(pilot, lambda: screen_name(app) == "JumpScreen")
+        assert "esc leave" in screen_text(app).splitlines()[-1]
+        await pilot.press("%")  # nothing has this label
+        assert screen_name(app) == "JumpScreen"
+        await pilot.press("escape")
+        await until(pilot, lambda: screen_name(app) == "HomeScreen")
+        assert home.focused.id == "details" and home.target_id == "ch05:collate"
+
+
+async def test_a_resize_ends_jump_mode(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (app, pilot):
+        await pilot.press("ctrl+o")
+        await until(pilot, lambda: screen_name(app) == "JumpScreen")
+        await pilot.resize_terminal(100, 30)
+        await until(pilot, lambda: screen_name(app) == "HomeScreen")

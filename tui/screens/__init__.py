@@ -127,6 +127,10 @@ SCREENS: dict[str, ScreenEntry] = {
         ".enginelog", "EngineLogScreen", "Engine log",
         "Show the engine's own log; `L` where the pane scrolls with `l`.", "l,L", "log",
     ),
+    "jump": ScreenEntry(
+        ".jump", "JumpScreen", "Jump", "Put a letter on every pane and row, and go to the one that is pressed.",
+        "ctrl+o",
+    ),
     "help": ScreenEntry(
         ".help", "HelpScreen", "Help", "List the keys of the focused pane.",
         "question_mark", "help", "?", command="Help for this pane",

@@ -478,7 +478,7 @@ class WorkScreen(Screen[None]):
 
     def opened_about(self, name: str) -> dict[str, Any] | None:
         """What a screen of SCREENS is opened about from here; None after saying why it cannot be opened."""
-        if name == "help":
+        if name in ("help", "jump"):
             return {"subject": self}
         if not SCREENS[name].of_target:
             return {}
