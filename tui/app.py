@@ -37,7 +37,7 @@ from aisp.store.results.reading import Bar, Reading
 from aisp.store.text import clean_line
 from aisp.tui import themes
 from aisp.tui.aside import aside, begin
-from aisp.tui.keymap import bind
+from aisp.tui.keymap import KEYS, bind, overrides
 from aisp.tui.model import BASELINE, NO_GPU, Model, RunView
 from aisp.tui.screens import SCREENS, Place, Source
 from aisp.tui.settings import Settings, editor_command, load_settings, save_setting, settings_file
@@ -146,6 +146,8 @@ class Workbench(App[None]):
 
     def _after_first_frame(self) -> None:
         begin(self, self._load_files, group="catalog", exclusive=True)
+        if self.settings.keys:
+            begin(self, self._map_keys, group="keys")
         if self._leaving:
             return
         if self._link is None:
@@ -153,6 +155,17 @@ class Workbench(App[None]):
 
             self._link = EngineLink(self.model)
         self._link.start(self)
+
+    async def _map_keys(self) -> None:
+        """Give actions the keys that the settings say; what of it cannot be is told and left out."""
+        found, problems = await aside(overrides, self.settings.keys)
+        self.set_keymap(found)
+        for problem in problems:
+            self.notify(problem, title="Settings", severity="warning", timeout=15)
+
+    def keys_of(self, name: str) -> str:
+        """The keys of an action of KEYS, as Textual names them, with those that the settings gave it."""
+        return self._keymap.get(name, KEYS[name].keys)
 
     async def on_unmount(self) -> None:
         if self._link is not None:

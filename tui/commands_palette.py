@@ -68,8 +68,7 @@ def commands(app: Workbench, stored: Sequence[Run] = ()) -> Iterator[Command]:
     target_id = getattr(screen, "target_id", "")
 
     def key(name: str) -> str:
-        row = KEYS.get(name)
-        return key_names(row.keys)[0] if row is not None else ""
+        return key_names(app.keys_of(name))[0] if name in KEYS else ""
 
     whose = target_id or "the highlighted target"
     tell = partial(app.notify, "Highlight a target first", severity="warning")

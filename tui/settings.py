@@ -7,6 +7,9 @@ configuration folder. Every key is optional:
     graph  = "auto"        # auto, braille, block, ascii
     mouse  = true
     editor = ""            # "" for $VISUAL, then $EDITOR, then vi
+
+    [keys]                 # other keys for actions, by the names in docs/keys.md
+    run_quick = "f9"       # several with commas between
 """
 
 from __future__ import annotations
@@ -31,12 +34,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         graph: which glyphs plots are drawn with; "auto" asks the locale and the terminal.
         mouse: whether the terminal's mouse is used at all.
         editor: a command line; the file's path is put behind it.
+        keys: the keys of actions by the names of their bindings, see `tui.keymap.overrides`.
     """
 
     theme: Annotated[str, msgspec.Meta(min_length=1)] = "aisp-dark"
     graph: Graph = "auto"
     mouse: bool = True
     editor: str = ""
+    keys: dict[str, str] = {}
 
 
 _FIXES = {
@@ -44,6 +49,7 @@ _FIXES = {
     "graph": 'write one of graph = "auto", "braille", "block" or "ascii"',
     "mouse": "write mouse = true or mouse = false",
     "editor": 'write a command, e.g. editor = "vim"',
+    "keys": 'write a table of names and keys: a line [keys], below it lines like run_quick = "f9"',
 }
 
 

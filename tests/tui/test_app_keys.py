@@ -14,6 +14,7 @@ from textual.binding import Binding
 from aisp.engine.protocol import requests
 from aisp.tui import keymap
 from aisp.tui.app import Workbench
+from aisp.tui.glossary import WORDS
 from aisp.tui.screens import SCREENS
 from aisp.tui.screens.base import KeyLine, WorkScreen
 from aisp.tui.screens.help import sections
@@ -229,6 +230,19 @@ def _state(app: Any) -> tuple[object, ...]:
     return len(app.screen_stack), screen_text(app), told(app), len(link.sent), app.screen.focused
 
 
+async def test_help_begins_with_the_screens_words_and_has_all_others_at_its_end(tmp_path: Path) -> None:
+    async with opened(tmp_path, size=(120, 60)) as (app, pilot):
+        await pilot.press("question_mark")
+        await until(pilot, lambda: "Words here" in screen_text(app))
+        drawn = screen_text(app)
+        assert drawn.index("One version of a lesson's kernel") < drawn.index("Fold the chapter.")
+        await pilot.press("end")
+        await until(pilot, lambda: "A gain within it is none." in screen_text(app))
+        assert len(WORDS) == 10
+    for entry in SCREENS.values():
+        assert set(getattr(entry.load(), "words", ())) <= set(WORDS)
+
+
 async def test_help_lists_the_focused_panes_keys_and_the_screens(tmp_path: Path) -> None:
     async with opened(tmp_path, size=(120, 60)) as (app, pilot):
         await pilot.press("d")
@@ -264,7 +278,7 @@ async def test_help_calls_a_pane_by_what_it_shows_and_tells_each_key_once(name: 
             headings = [title for title, _ in told]
             assert type(screen.focused).__name__ not in " ".join(headings)
             assert headings[0].startswith("This pane: ") or headings[0] == "This screen", screen.focused
-            keys = [key for title, rows in told[:2] for keys, _ in rows for key in keys]
+            keys = [key for title, rows in told[:2] for keys, *_ in rows for key in keys]
             assert len(keys) == len(set(keys)), [key for key in keys if keys.count(key) > 1]
             await pilot.press("tab")
             await pilot.pause()

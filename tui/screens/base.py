@@ -27,7 +27,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from aisp.store.text import clean_line
-from aisp.tui.keymap import EVERYWHERE, bind
+from aisp.tui.keymap import EVERYWHERE, bind, bindings_of
 from aisp.tui.screens import SCREENS
 from aisp.tui.widgets.textrows import TextRows
 
@@ -205,19 +205,20 @@ class KeyLine(OneRow):
         """The bindings that have a place in the footer, in order, each action once."""
         screen = self._asked
         found: dict[str, Binding] = {}
-        for key, bindings_of_key in screen._bindings.key_to_bindings.items():
-            # A table's own enter says what enter does in this screen: the screen's words for it come first.
-            if key == "enter":
-                found.update({binding.action: binding for binding in bindings_of_key if binding.show})
+        own = bindings_of(screen)
+        # A table's own enter says what enter does in this screen: the screen's words for it come first.
+        found.update({binding.action: binding for binding in own if binding.key == "enter" and binding.show})
         for active in screen.active_bindings.values():
             binding = active.binding
             if binding.show and active.enabled and binding.action not in found and _label(binding, screen):
                 found[binding.action] = binding
         if any(binding.id == "leave" for binding in found.values()):
             found.pop("quit", None)  # the same under another key
+        order = {binding.action: at for at, binding in reversed(list(enumerate(own)))}
+        # A key that a person gave comes last of all: it takes the place of the one that it stands for.
+        declared = iter(sorted((action for action in found if action in order), key=order.__getitem__))
+        found = {name: found[name] for name in [next(declared) if name in order else name for name in found]}
         if getattr(screen, "own_keys_first", False):
-            own = [b for bs in screen._bindings.key_to_bindings.values() for b in bs]
-            order = {binding.action: at for at, binding in reversed(list(enumerate(own)))}
             found = dict(sorted(found.items(), key=lambda item: order.get(item[0], len(order))))
         last = [b for b in found.values() if b.id in self.LAST]
         last.sort(key=lambda b: self.LAST.index(cast(str, b.id)))
@@ -299,6 +300,7 @@ class WorkScreen(Screen[None]):
     ESCAPE_TO_MINIMIZE = False
     back_label = "back"
     no_target = "Highlight a target first"  # said where a key needs one
+    words: ClassVar[tuple[str, ...]] = ()  # of the glossary, those that its help begins with
     _height_before: Scalar | None = None  # of the zoomed pane
     own_keys_first = False  # whether the key row begins with the screen's keys rather than the focused pane's
 

@@ -40,6 +40,7 @@ from aisp.tui.screens.base import ScrollPane, entitle
 from aisp.tui.screens.folding import FoldingScreen, folding_keys
 from aisp.tui.themes import verdict_style, verdict_text
 from aisp.tui.widgets.table import Cell, Column, LiveTable
+from aisp.tui.widgets.textrows import TextRows
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Catalog, Chapter, Expectation, Needs, Problem, Rung, Target
@@ -52,6 +53,8 @@ BESIDE_COLUMNS = 76  # from this width on the details stand beside the tree, bel
 BADGE_COLUMNS = 92  # from here on a badge says "needs sm_90" rather than "sm_90"
 TITLE_COLUMNS = 150  # from here on the tree has the targets' titles
 PROBLEMS = "problems"
+WHAT = "Pairs of kernels, slow and fast: checked for right results, then timed here."
+WHAT_ROWS = 20  # from here on there is a row for it
 SHOWN = {"catalog", "board", "runs", "status", "watches", "connection", "quarantines"}
 GOALS = {
     Goal.SPEED: "faster",
@@ -106,12 +109,14 @@ class HomeScreen(FoldingScreen):
         *folding_keys("chapter"),
         "reload",
     )
+    words = ("rung", "speed of light (SOL)", "quick, full")
     back_label = ""  # there is nothing behind this screen; escape clears the filter
     DEFAULT_CSS = """
     HomeScreen #panes { height: 1fr; }
     HomeScreen #left { width: 1fr; height: 1fr; }
     HomeScreen #tree { height: 1fr; }
     HomeScreen #details { width: 1fr; height: 1fr; padding: 0 1; }
+    HomeScreen.-low #what { display: none; }
     HomeScreen.-stacked #panes { layout: vertical; }
     HomeScreen.-stacked #left { width: 100%; height: 55%; }
     HomeScreen.-stacked #details { width: 100%; }
@@ -135,6 +140,7 @@ class HomeScreen(FoldingScreen):
         return f"{count} target{'' if count == 1 else 's'}{where}"
 
     def compose_body(self) -> ComposeResult:
+        yield TextRows(id="what")
         with Horizontal(id="panes"):
             with Vertical(id="left"):
                 table = LiveTable(id="tree", classes="pane", empty="Reading the catalogue")
@@ -149,6 +155,7 @@ class HomeScreen(FoldingScreen):
 
     def on_mount(self) -> None:
         self.query_one("#details").border_title = "Details"
+        self.say("what", Text(f" {WHAT}", style="dim"))
         self.table.focus()
         self.draw()
 
@@ -160,6 +167,7 @@ class HomeScreen(FoldingScreen):
     def on_resize(self, event: events.Resize) -> None:
         width = event.size.width
         self.set_class(width < BESIDE_COLUMNS, "-stacked")
+        self.set_class(event.size.height < WHAT_ROWS, "-low")
         if self._arrange(width):
             self.draw()
 

@@ -85,6 +85,7 @@ class LessonScreen(WorkScreen):
         Key("samples", "i", "samples", "Show what the last run's samples say of the highlighted rung, and back."),
         *(name for name in TARGET if name not in ("diff", "run_quick", "trust")),
     )
+    words = ("rung", "speed of light (SOL)", "verdict")
     DEFAULT_CSS = """
     LessonScreen #panes { height: 1fr; layout: vertical; }
     LessonScreen #side { height: auto; max-height: 40%; width: 100%; }

@@ -58,6 +58,7 @@ class RunScreen(WorkScreen):
         ),
         Key("pause", "p", "pause", "Stop drawing, to look at something closely; the run goes on. Again: draw on."),
     )
+    words = ("arm", "replica", "noise floor", "cold")
     DEFAULT_CSS = """
     RunScreen #title { background: $surface; }
     RunScreen #verdict { background: $surface; text-style: bold; }

@@ -52,6 +52,7 @@ class TrustScreen(ChecklistScreen):
         ),
         *("history", "checks", "edit", "cancel"),
     )
+    words = ("twin, A/A", "held-out inputs", "verdict")
     DEFAULT_CSS = """
     TrustScreen #numbers { height: 3; }
     """
