@@ -131,13 +131,13 @@ def overrides(given: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
                 taken.setdefault(binding.key, binding.id or binding.description)
         own = {binding.id for binding in bindings}
         for name in [name for name in wanted if name in own]:
-            keys = wanted[name].split(",")
-            other = next((taken[key] for key in keys if taken.get(key, name) != name), "")
+            new = wanted[name].split(",")
+            other = next((taken[key] for key in new if taken.get(key, name) != name), "")
             if other:
                 del wanted[name]
                 problems.append(f"[keys] {name} = {given[name]!r}: that key is {other}'s already; choose another")
             else:
-                taken |= dict.fromkeys(keys, name)
+                taken |= dict.fromkeys(new, name)
     return wanted, problems
 
 
@@ -147,7 +147,7 @@ def _maps() -> Iterator[list[Binding]]:
     from aisp.tui.widgets.table import LiveTable
 
     for entry in SCREENS.values():
-        classes = [entry.load(), Workbench] if entry.title == "Help" else [entry.load(), LiveTable, Workbench]
+        classes: list[type[DOMNode]] = [entry.load(), LiveTable, Workbench]
         yield [
             binding
             for one in classes

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 LEAST_COLUMNS = 40
 LEAST_ROWS = 10
+GENERAL = (*EVERYWHERE, "find", "quit")  # of a footer, what comes after the screen's own
 
 
 def same_text(one: Text, other: Text) -> bool:
@@ -223,7 +224,7 @@ class KeyLine(OneRow):
         last = [b for b in found.values() if b.id in self.LAST]
         last.sort(key=lambda b: self.LAST.index(cast(str, b.id)))
         # What works everywhere comes after what is this screen's own.
-        rest = sorted((b for b in found.values() if b.id not in self.LAST), key=lambda b: b.id in (*EVERYWHERE, "quit"))
+        rest = sorted((b for b in found.values() if b.id not in self.LAST), key=lambda b: b.id in GENERAL)
         return rest + last
 
     def row(self, width: int) -> Text:
@@ -295,7 +296,7 @@ class WorkScreen(Screen[None]):
     WorkScreen.-tiny > * { display: none; }
     WorkScreen.-tiny > TooSmall { display: block; }
     """
-    ALLOW_IN_MAXIMIZED_VIEW = "TopLines, KeyLine"
+    ALLOW_IN_MAXIMIZED_VIEW = "TopLines, KeyLine, FindLine"
     # Escape is ours: it leaves the zoom first, then the screen.
     ESCAPE_TO_MINIMIZE = False
     back_label = "back"
