@@ -37,15 +37,17 @@ from aisp.store.results.reading import Bar, Reading
 from aisp.store.text import clean_line
 from aisp.tui import themes
 from aisp.tui.aside import aside, begin
-from aisp.tui.keymap import bind
+from aisp.tui.keymap import KEYS, bind, overrides
 from aisp.tui.model import BASELINE, NO_GPU, Model, RunView
-from aisp.tui.screens import SCREENS, Source
-from aisp.tui.settings import Settings, editor_command, load_settings, save_setting
+from aisp.tui.screens import SCREENS, Place, Source
+from aisp.tui.settings import Settings, editor_command, load_settings, save_setting, settings_file
 from aisp.tui.widgets.glyphs import GraphStyle, detect
+from aisp.tui.widgets.sevenbits import SEVEN_BITS
 
 if TYPE_CHECKING:
     from textual.command import Provider
     from textual.driver import Driver
+    from textual.filter import LineFilter
     from textual.notifications import SeverityLevel
 
     from aisp.engine.protocol.events import Device
@@ -74,6 +76,7 @@ class Workbench(App[None]):
         catalog: what was found under the roots; None until it is loaded.
         model: what the engine told.
         link: the connection to the engine.
+        board_read: whether the store was read since the app began: before, nobody knows what is in it.
         board: the last stored result of each target, by target id; empty until it is loaded.
         attempts: newer stored runs that say nothing, by target id.
         settings: as read, with the command line's options on top.
@@ -86,21 +89,26 @@ class Workbench(App[None]):
     CSS = """
     .pane { border: round $panel; border-title-color: $foreground; scrollbar-size-vertical: 1; }
     .pane:focus, .pane:focus-within { border: round $accent; border-title-style: bold; }
-    .-maximized { width: 1fr; height: 1fr; }
-    Toast { max-width: 70; }
+    .-maximized { width: 1fr; height: 1fr; max-height: 100%; }
+    Screen.-maximized-view { hatch: none; }
+    ToastRack { dock: top; align: right top; margin: 0; scrollbar-size: 0 0; }
+    Toast { width: auto; max-width: 100%; margin: 0; padding: 0 1; max-height: 2; }
+    Toast.-error, Toast.-warning { max-height: 6; }
     """
 
     def __init__(
         self,
         path: Path | None = None,
         *,
+        place: Place | None = None,
         link: EngineLink | None = None,
         catalog: Catalog | None = None,
         settings: Settings | None = None,
         driver_class: type[Driver] | None = None,
     ) -> None:
         super().__init__(driver_class=driver_class)
-        self.path = path
+        self.place = place or Place(path, catalog)
+        self.path = self.place.folder
         problems: list[str] = []
         if settings is None:
             settings, problems = load_settings()
@@ -109,7 +117,8 @@ class Workbench(App[None]):
         themes.register(self)
         self._choose_theme()
         self.graph_style = self._graph_style()
-        self.catalog = catalog
+        self.catalog = self.place.catalog
+        self.board_read = False
         self.board: dict[str, Reading] = {}
         self.attempts: dict[str, Reading] = {}
         self._link = link
@@ -124,6 +133,8 @@ class Workbench(App[None]):
 
     def on_mount(self) -> None:
         self.open_screen("home")
+        if self.place.screen:
+            self.open_screen(self.place.screen, **self.place.arguments)
         for problem in self._problems:
             self.notify(problem, title="Settings", severity="warning", timeout=15)
         self.call_after_refresh(self._after_first_frame)
@@ -135,6 +146,8 @@ class Workbench(App[None]):
 
     def _after_first_frame(self) -> None:
         begin(self, self._load_files, group="catalog", exclusive=True)
+        if self.settings.keys:
+            begin(self, self._map_keys, group="keys")
         if self._leaving:
             return
         if self._link is None:
@@ -142,6 +155,17 @@ class Workbench(App[None]):
 
             self._link = EngineLink(self.model)
         self._link.start(self)
+
+    async def _map_keys(self) -> None:
+        """Give actions the keys that the settings say; what of it cannot be is told and left out."""
+        found, problems = await aside(overrides, self.settings.keys)
+        self.set_keymap(found)
+        for problem in problems:
+            self.notify(problem, title="Settings", severity="warning", timeout=15)
+
+    def keys_of(self, name: str) -> str:
+        """The keys of an action of KEYS, as Textual names them, with those that the settings gave it."""
+        return self._keymap.get(name, KEYS[name].keys)
 
     async def on_unmount(self) -> None:
         if self._link is not None:
@@ -193,9 +217,12 @@ class Workbench(App[None]):
                 timeout=15,
             )
             return
+        self.board_read = True
+        changed = {"board"}
         if found is not None:
             self.board, self.attempts, held = found
-            self._forward({"board"} | self.model.set_quarantines(held))
+            changed |= self.model.set_quarantines(held)
+        self._forward(changed)
 
     def reload(self) -> None:
         """Read the catalogue and the last results again."""
@@ -319,10 +346,10 @@ class Workbench(App[None]):
         screen.opened_with = arguments  # type: ignore[attr-defined]
         self.push_screen(screen)
 
-    def open_help(self) -> None:
-        """Open the help panel about the focused pane."""
-        if not isinstance(self.screen, SCREENS["help"].load()):
-            self.open_screen("help", subject=self.screen)
+    def open_over(self, name: str) -> None:
+        """Open a screen of SCREENS that lies over the present one and is about its focused pane."""
+        if not isinstance(self.screen, SCREENS[name].load()):
+            self.open_screen(name, subject=self.screen)
 
     def open_diff(self, target_id: str, left: Source, right: Source) -> None:
         """Compare two sources of a target."""
@@ -469,15 +496,41 @@ class Workbench(App[None]):
             self.notify(await self._link.restart_when_idle(), timeout=10)
 
     def edit(self, target_id: str, rung_name: str = "", file: str = "", line: int | None = None) -> None:
-        """Open a rung's file, or another one of the target, in the person's editor; the terminal is the editor's until
-        it ends."""
+        """Open a file of a target in the person's editor; the terminal is the editor's until it ends.
+
+        Args:
+            rung_name: the rung, or the file, that is highlighted; of "" the person is asked which file is meant.
+            file: opened instead of the rung, where it is known that it is meant.
+        """
         target = self.target(target_id)
         if target is None:
             self.notify("Highlight a target first", severity="warning")
             return
         names = [rung.name for rung in target.rungs]
-        chosen = rung_name if rung_name in names else "optimized" if "optimized" in names else names[0]
-        self.edit_file(target.folder / file if file else target.rung(chosen).path, line)
+        if file or rung_name in target.files:
+            self.edit_file(target.folder / (file or rung_name), line)
+        elif rung_name in names:
+            self.edit_file(target.rung(rung_name).path, line)
+        else:
+            from aisp.tui.screens.picker import PickerScreen, files_of  # only where a list is asked for
+
+            def take(name: str | None) -> None:
+                if name is not None:
+                    self.edit_file(target.folder / name)
+
+            current = target.rung("optimized" if "optimized" in names else names[0]).path.name
+            self.push_screen(PickerScreen(f"Edit a file of {target.id}", files_of(target), current, "file"), take)
+
+    def edit_settings(self) -> None:
+        """Open the settings in the person's editor; they are read at the next start."""
+        path = settings_file()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+        except OSError as error:
+            self.notify(f"{path} cannot be made: {error.strerror}", severity="error")
+            return
+        self.edit_file(path)
 
     def edit_file(self, path: Path, line: int | None = None) -> None:
         """Open a file in the person's editor, at a line where the editor can be told one."""
@@ -562,7 +615,7 @@ class Workbench(App[None]):
             for widget in screen.walk_children():
                 if hasattr(widget, "graph_style"):
                     widget.graph_style = self.graph_style
-                    widget.refresh()
+                widget.refresh()  # borders and scroll bars too
         self._forward(set())
         self._remember("graph", style)
         self.notify(f"Graphs are drawn with {self.graph_style.value}", timeout=2)
@@ -581,6 +634,10 @@ class Workbench(App[None]):
         self._problems.append(f"there is no theme {wanted!r}; there are {', '.join(sorted(self.available_themes))}")
         if themes.THEME_NAMES[0] in self.available_themes:
             self.theme = themes.THEME_NAMES[0]
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Textual's own, and where only 7 bits may be used, the one that draws borders and scroll bars with them."""
+        return [*([SEVEN_BITS] if self.ascii else []), *super().get_line_filters()]
 
     def _graph_style(self) -> GraphStyle:
         if self.settings.graph == "auto":
@@ -642,8 +699,15 @@ def refusal() -> str:
     return ""
 
 
+def theme_names() -> list[str]:
+    """Names of all themes: ours first, then Textual's."""
+    from textual.theme import BUILTIN_THEMES
+
+    return [*themes.THEME_NAMES, *sorted(BUILTIN_THEMES)]
+
+
 def run(
-    path: Path | None = None,
+    place: Place,
     *,
     theme: str | None = None,
     graph: str | None = None,
@@ -653,7 +717,7 @@ def run(
     """Open the app and return its exit status: 0, 3 where it cannot be drawn here, 128 + n after signal n.
 
     Args:
-        path: a folder of targets to open instead of the shipped lessons.
+        place: where it begins.
         theme, graph: override the settings for this start.
         mouse: False leaves the mouse to the terminal.
         screenshot: draw the first screen with its results, write it there as an SVG, and end; needs no terminal.
@@ -674,7 +738,7 @@ def run(
         from aisp.tui.driver import BackloggedDriver
 
         driver = BackloggedDriver
-    app = Workbench(path, settings=settings, driver_class=driver)
+    app = Workbench(place=place, settings=settings, driver_class=driver)
     app._problems[:0] = problems
     asyncio.run(_session(app, mouse=mouse and settings.mouse, screenshot=screenshot))
     return app.return_code or 0

@@ -177,6 +177,20 @@ def local_time(wall: str) -> str:
     return f"{at.astimezone():%Y-%m-%d %H:%M}"
 
 
+def ago(wall: str, now: datetime) -> str:
+    """How long ago an ISO 8601 time in UTC was, in one unit: "just now", "5 min ago", "2 h ago", "3 d ago"."""
+    try:
+        at = datetime.fromisoformat(wall)
+    except ValueError:
+        return DASH
+    minutes = int((now - (at if at.tzinfo else at.replace(tzinfo=UTC))).total_seconds() // 60)
+    if minutes < 1:
+        return "just now"
+    if minutes < 60:
+        return f"{minutes} min ago"
+    return f"{minutes // 60} h ago" if minutes < 48 * 60 else f"{minutes // 1440} d ago"
+
+
 def cells(text: str) -> int:
     """How many terminal cells `text` takes: wide characters two, combining ones none."""
     if text.isascii():

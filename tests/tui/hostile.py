@@ -316,7 +316,7 @@ async def tour(root: Path, log: Path) -> None:
         with log.open("w", encoding="ascii") as told:
             for name, arguments, keys in stops(run.id):
                 if name == "help":
-                    app.open_help()
+                    app.open_over("help")
                 elif name != "home":
                     app.open_screen(name, **arguments)
                 await pilot.pause(0.12)

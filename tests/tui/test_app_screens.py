@@ -470,13 +470,51 @@ async def test_e_hands_the_terminal_to_the_editor_with_the_rungs_file(
     monkeypatch.setattr(Workbench, "suspend", lambda self: contextlib.nullcontext())
     async with opened(tmp_path / "k") as (app, pilot):
         highlight(app)
-        await pilot.press("e")
+        await pilot.press("enter", "tab", "right_square_bracket", "e")
         await until(pilot, lambda: "ended with status 3" in told(app))
         optimized = app.target("ch07:transpose").rung("optimized").path  # type: ignore[union-attr]
         assert log.read_text() == f"-w\n{optimized}\n"
         monkeypatch.setenv("VISUAL", "/nowhere/ed")
         await pilot.press("e")
         await until(pilot, lambda: "could not be started" in told(app))
+
+
+@pytest.mark.parametrize("place", ["catalogue", "run", "lesson"])
+async def test_e_asks_which_file_is_meant_where_several_are(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edited: list[Path] = []
+    monkeypatch.setattr(Workbench, "edit_file", lambda self, path, line=None: edited.append(path))
+    catalog = make_catalog(tmp_path)
+    target = catalog.find("ch07:transpose")
+    (target.folder / "lesson.md").write_text(target.lesson)
+    changed = replace(target, files=("lesson.md", *target.files))
+    catalog = replace(catalog, targets=tuple(changed if one is target else one for one in catalog.targets))
+    async with opened(tmp_path / "k", catalog=catalog) as (app, pilot):
+        highlight(app)
+        if place == "lesson":  # what is highlighted is what is meant, files that are no rung among them
+            await pilot.press("enter", "tab", "G")
+            await until(pilot, lambda: app.screen.rung_name == "reference.py")  # type: ignore[attr-defined]
+            await pilot.press("e")
+            await until(pilot, lambda: edited)
+            assert edited == [target.folder / "reference.py"]
+            return
+        if place == "run":
+            app.open_screen("run", run_id="01G")
+            await until(pilot, lambda: "faster" in screen_text(app))
+        await pilot.press("e")
+        await until(pilot, lambda: screen_name(app) == "PickerScreen")
+        await pilot.pause()
+        drawn = screen_text(app)
+        assert "Edit a file of ch07:transpose" in drawn and "one pass over memory" in drawn
+        assert "lesson.md" in drawn and "reference.py" in drawn
+        await pilot.press("enter")
+        await until(pilot, lambda: edited)
+        await pilot.press("e")
+        await until(pilot, lambda: screen_name(app) == "PickerScreen")
+        await pilot.press(*"lesson", "enter")
+        await until(pilot, lambda: len(edited) == 2)
+    assert edited == [target.folder / "optimized.py", target.folder / "lesson.md"]
 
 
 @pytest.mark.parametrize("opened_from", ["e", "the palette"])
@@ -532,7 +570,7 @@ def test_the_place_of_a_failure_is_the_last_line_of_the_first_traceback(
 async def test_where_the_terminal_cannot_be_handed_over_the_file_is_named(tmp_path: Path) -> None:
     async with opened(tmp_path) as (app, pilot):
         highlight(app)
-        await pilot.press("e")
+        await pilot.press("e", "enter")
         await until(pilot, lambda: "optimized.py" in told(app))
 
 

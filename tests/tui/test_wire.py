@@ -110,7 +110,8 @@ aisp.tui.app.Workbench = Scripted
 aisp.tui.app.load_settings = lambda: (aisp.tui.app.Settings(graph="braille"), [])
 import aisp.tui.link
 aisp.tui.link.EngineLink = lambda model: setattr(link, "model", model) or link
-sys.exit(aisp.tui.app.run(Path(sys.argv[1])))
+from aisp.tui.screens import Place
+sys.exit(aisp.tui.app.run(Place(Path(sys.argv[1]))))
 """
 # A tenth of a second of a run: the plot's changed columns, the arms' counts, the title's clock.
 BYTES_PER_UPDATE = 10_000

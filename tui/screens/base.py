@@ -18,6 +18,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
+from textual.css.scalar import Scalar
 from textual.geometry import Size
 from textual.screen import Screen
 from textual.strip import Strip
@@ -26,7 +27,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from aisp.store.text import clean_line
-from aisp.tui.keymap import EVERYWHERE, bind
+from aisp.tui.keymap import EVERYWHERE, bind, bindings_of
 from aisp.tui.screens import SCREENS
 from aisp.tui.widgets.textrows import TextRows
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 LEAST_COLUMNS = 40
 LEAST_ROWS = 10
+GENERAL = (*EVERYWHERE, "find", "quit")  # of a footer, what comes after the screen's own
 
 
 def same_text(one: Text, other: Text) -> bool:
@@ -194,28 +196,44 @@ class KeyLine(OneRow):
     def _bindings_changed(self, _: Screen[Any]) -> None:
         self.renew()
 
+    @property
+    def _asked(self) -> Screen[Any]:
+        """The screen whose keys work now: a question or a list that lies over this one, else this one."""
+        top = self.app.screen
+        return top if top.is_modal else self.screen
+
     def shown(self) -> list[Binding]:
         """The bindings that have a place in the footer, in order, each action once."""
+        screen = self._asked
         found: dict[str, Binding] = {}
-        for key, bindings_of_key in self.screen._bindings.key_to_bindings.items():
-            # A table's own enter says what enter does in this screen: the screen's words for it come first.
-            if key == "enter":
-                found.update({binding.action: binding for binding in bindings_of_key if binding.show})
-        for active in self.screen.active_bindings.values():
+        own = bindings_of(screen)
+        # A table's own enter says what enter does in this screen: the screen's words for it come first.
+        found.update({binding.action: binding for binding in own if binding.key == "enter" and binding.show})
+        for active in screen.active_bindings.values():
             binding = active.binding
-            if binding.show and active.enabled and binding.action not in found and _label(binding, self.screen):
+            if binding.show and active.enabled and binding.action not in found and _label(binding, screen):
                 found[binding.action] = binding
-        if getattr(self.screen, "own_keys_first", False):
-            own = [b for bs in self.screen._bindings.key_to_bindings.values() for b in bs]
-            order = {binding.action: at for at, binding in reversed(list(enumerate(own)))}
+        if any(binding.id == "leave" for binding in found.values()):
+            found.pop("quit", None)  # the same under another key
+        order = {binding.action: at for at, binding in reversed(list(enumerate(own)))}
+        # A key that a person gave comes last of all: it takes the place of the one that it stands for.
+        declared = iter(sorted((action for action in found if action in order), key=order.__getitem__))
+        found = {name: found[name] for name in [next(declared) if name in order else name for name in found]}
+        if getattr(screen, "own_keys_first", False):
             found = dict(sorted(found.items(), key=lambda item: order.get(item[0], len(order))))
         last = [b for b in found.values() if b.id in self.LAST]
         last.sort(key=lambda b: self.LAST.index(cast(str, b.id)))
-        return [b for b in found.values() if b.id not in self.LAST] + last
+        # What works everywhere comes after what is this screen's own.
+        rest = sorted((b for b in found.values() if b.id not in self.LAST), key=lambda b: b.id in GENERAL)
+        return rest + last
 
     def row(self, width: int) -> Text:
         bindings = self.shown()
-        words = [(binding, self.app.get_key_display(binding), _label(binding, self.screen)) for binding in bindings]
+        enter = "enter" if getattr(self.app, "ascii", False) else "⏎"
+        words = [
+            (binding, self.app.get_key_display(binding).replace("⏎", enter), _label(binding, self._asked))
+            for binding in bindings
+        ]
         last = [word for word in words if word[0].id in self.LAST]
         first = [word for word in words if word[0].id not in self.LAST]
 
@@ -278,11 +296,13 @@ class WorkScreen(Screen[None]):
     WorkScreen.-tiny > * { display: none; }
     WorkScreen.-tiny > TooSmall { display: block; }
     """
-    ALLOW_IN_MAXIMIZED_VIEW = "TopLines, KeyLine"
+    ALLOW_IN_MAXIMIZED_VIEW = "TopLines, KeyLine, FindLine"
     # Escape is ours: it leaves the zoom first, then the screen.
     ESCAPE_TO_MINIMIZE = False
     back_label = "back"
     no_target = "Highlight a target first"  # said where a key needs one
+    words: ClassVar[tuple[str, ...]] = ()  # of the glossary, those that its help begins with
+    _height_before: Scalar | None = None  # of the zoomed pane
     own_keys_first = False  # whether the key row begins with the screen's keys rather than the focused pane's
 
     @property
@@ -352,6 +372,30 @@ class WorkScreen(Screen[None]):
     def on_screen_resume(self) -> None:
         """The model went on while another screen was on top."""
         self.refresh_from(set())
+        self._renew_keys()
+
+    def on_screen_suspend(self) -> None:
+        """A question that lies over the screen has keys of its own."""
+        self.call_after_refresh(self._renew_keys)
+
+    def _renew_keys(self) -> None:
+        for keys in self.query(KeyLine):
+            keys.renew()
+
+    def watch_maximized(self, before: Widget | None, now: Widget | None) -> None:
+        """A zoomed pane takes all rows, also where it was given a number of them; they come back with the zoom."""
+        if before is not None:
+            before.styles.height = self._height_before
+        if now is not None:
+            self._height_before = now.styles.inline.get_rules().get("height")
+            now.styles.height = None
+
+    def give_rows(self, pane: Widget, rows: int) -> None:
+        """Give a pane a height in rows; while it is zoomed, for the time after."""
+        if pane is self.maximized:
+            self._height_before = Scalar.from_number(rows)
+        else:
+            pane.styles.height = rows
 
     def on_resize(self, event: events.Resize) -> None:
         """Below the least size only the request for more room is shown."""
@@ -437,7 +481,7 @@ class WorkScreen(Screen[None]):
 
     def opened_about(self, name: str) -> dict[str, Any] | None:
         """What a screen of SCREENS is opened about from here; None after saying why it cannot be opened."""
-        if name == "help":
+        if name in ("help", "jump"):
             return {"subject": self}
         if not SCREENS[name].of_target:
             return {}

@@ -345,7 +345,7 @@ class FuzzScreen(WorkScreen):
                     Text(opinion, style_of(self.app, f"bold {fuzzes.WRONG_STYLE}")) if rung.fooled else opinion
                 )
             rows.append((name, cells))
-        table.styles.height = min(max(1, len(rows)), MOST_RUNGS) + 1
+        self.give_rows(table, min(max(1, len(rows)), MOST_RUNGS) + 1)
         table.show(rows)
 
     def _draw_cases(self, fuzz: FuzzView) -> None:

@@ -55,6 +55,7 @@ class HistoryScreen(WorkScreen):
         Key("plot_rung(-1)", "left_square_bracket", "", "Plot the rung before."),
         *("run_quick", "run_full", "run_trust", "checks", "cancel", "watch", "edit"),
     )
+    words = ("noise floor", "verdict")
     DEFAULT_CSS = """
     HistoryScreen #panes { height: 1fr; layout: vertical; }
     HistoryScreen #runs { height: 1fr; width: 1fr; }

@@ -40,6 +40,7 @@ from aisp.tui.screens.base import ScrollPane, entitle
 from aisp.tui.screens.folding import FoldingScreen, folding_keys
 from aisp.tui.themes import verdict_style, verdict_text
 from aisp.tui.widgets.table import Cell, Column, LiveTable
+from aisp.tui.widgets.textrows import TextRows
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Catalog, Chapter, Expectation, Needs, Problem, Rung, Target
@@ -52,6 +53,8 @@ BESIDE_COLUMNS = 76  # from this width on the details stand beside the tree, bel
 BADGE_COLUMNS = 92  # from here on a badge says "needs sm_90" rather than "sm_90"
 TITLE_COLUMNS = 150  # from here on the tree has the targets' titles
 PROBLEMS = "problems"
+WHAT = "Pairs of kernels, slow and fast: checked for right results, then timed here."
+WHAT_ROWS = 20  # from here on there is a row for it
 SHOWN = {"catalog", "board", "runs", "status", "watches", "connection", "quarantines"}
 GOALS = {
     Goal.SPEED: "faster",
@@ -106,12 +109,14 @@ class HomeScreen(FoldingScreen):
         *folding_keys("chapter"),
         "reload",
     )
+    words = ("rung", "speed of light (SOL)", "quick, full")
     back_label = ""  # there is nothing behind this screen; escape clears the filter
     DEFAULT_CSS = """
     HomeScreen #panes { height: 1fr; }
     HomeScreen #left { width: 1fr; height: 1fr; }
     HomeScreen #tree { height: 1fr; }
     HomeScreen #details { width: 1fr; height: 1fr; padding: 0 1; }
+    HomeScreen.-low #what { display: none; }
     HomeScreen.-stacked #panes { layout: vertical; }
     HomeScreen.-stacked #left { width: 100%; height: 55%; }
     HomeScreen.-stacked #details { width: 100%; }
@@ -135,6 +140,7 @@ class HomeScreen(FoldingScreen):
         return f"{count} target{'' if count == 1 else 's'}{where}"
 
     def compose_body(self) -> ComposeResult:
+        yield TextRows(id="what")
         with Horizontal(id="panes"):
             with Vertical(id="left"):
                 table = LiveTable(id="tree", classes="pane", empty="Reading the catalogue")
@@ -149,6 +155,7 @@ class HomeScreen(FoldingScreen):
 
     def on_mount(self) -> None:
         self.query_one("#details").border_title = "Details"
+        self.say("what", Text(f" {WHAT}", style="dim"))
         self.table.focus()
         self.draw()
 
@@ -160,6 +167,7 @@ class HomeScreen(FoldingScreen):
     def on_resize(self, event: events.Resize) -> None:
         width = event.size.width
         self.set_class(width < BESIDE_COLUMNS, "-stacked")
+        self.set_class(event.size.height < WHAT_ROWS, "-low")
         if self._arrange(width):
             self.draw()
 
@@ -236,15 +244,18 @@ class HomeScreen(FoldingScreen):
             )
         first = table.cursor_key is None
         table.show(rows)
-        if first:
-            # The first row is a chapter; what one comes for is a target.
-            table.move_to(next((key for key, _ in rows if key.startswith("target ")), ""))
+        if first and not table.move_to(f"target {self.workbench.place.arguments.get('target_id', '')}"):
+            self._to_first_target()
         shown = sum(1 for key, _ in rows if key.startswith("target "))
         if self._filter:
             entitle(table, f"Targets with “{plain.fit(self._filter, 24)}”: {shown}")
         else:
             entitle(table, "Targets")
         self._describe()
+
+    def _to_first_target(self) -> None:
+        """Highlight the first target: the first row is a chapter, and what one comes for is a target."""
+        self.table.move_to(next((key for key in self.table.keys if key.startswith("target ")), ""))
 
     def _rows(self) -> Iterable[tuple[str, list[Cell]]]:
         catalog = self.workbench.catalog
@@ -279,7 +290,9 @@ class HomeScreen(FoldingScreen):
             head.append(chapter.id, style="bold")
             if chapter.title and chapter.title.lower() != chapter.id.lower():
                 head.append(f" {chapter.title}")
-            yield f"chapter {chapter.id}", row(head, "", Text(str(len(targets)), style="dim") if folded else "")
+            if folded:  # behind the title, not in a column that would cut it
+                head.append(f" ({len(targets)})", style="dim")
+            yield f"chapter {chapter.id}", row(head)
             if not folded:
                 for target in targets:
                     yield (
@@ -421,7 +434,8 @@ class HomeScreen(FoldingScreen):
         if result is None:
             if attempt is not None:
                 return tried
-            return Text("Not run yet: r runs it quickly, R in full\n")
+            known = self.workbench.board_read
+            return Text("Not run yet: r runs it quickly, R in full\n" if known else "Reading earlier results\n")
         how = "quick" if result.record.quick else "full"
         where = result.record.device
         if case := result.unusual_case(target):
@@ -544,6 +558,8 @@ class HomeScreen(FoldingScreen):
         message.stop()
         self._filter = clean_line(message.value)
         self.draw()
+        if self._filter:
+            self._to_first_target()
 
     def on_input_submitted(self, message: Input.Submitted) -> None:
         """Enter keeps the filter and goes back to the tree."""

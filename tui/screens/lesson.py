@@ -34,6 +34,7 @@ from aisp.tui.screens import Source
 from aisp.tui.screens.base import ScrollPane, WorkScreen, entitle, refusal_command
 from aisp.tui.screens.source import SourceView
 from aisp.tui.themes import verdict_style, verdict_text
+from aisp.tui.widgets.finding import FIND_KEYS, Findable, FindableText
 from aisp.tui.widgets.lines import Refitted
 from aisp.tui.widgets.logpane import LogPane
 from aisp.tui.widgets.table import Cell, Column, LiveTable
@@ -73,6 +74,12 @@ def read_source(path: Path) -> str:
         return clean_line(f"{path} cannot be read: {error.strerror}")
 
 
+class LessonText(ScrollPane, FindableText):
+    """The lesson's text, which can be searched."""
+
+    BINDINGS: ClassVar[list[BindingType]] = FIND_KEYS
+
+
 class LessonScreen(WorkScreen):
     """See the module."""
 
@@ -83,8 +90,10 @@ class LessonScreen(WorkScreen):
         Key("step_rung(1)", "right_square_bracket", "rung", "Go to the next rung.", "[ ]"),
         Key("step_rung(-1)", "left_square_bracket", "", "Go to the rung before."),
         Key("samples", "i", "samples", "Show what the last run's samples say of the highlighted rung, and back."),
+        Key("find_text", "slash", "", "Find words in the text or source that is shown; n and N go on.", "/"),
         *(name for name in TARGET if name not in ("diff", "run_quick", "trust")),
     )
+    words = ("rung", "speed of light (SOL)", "verdict")
     DEFAULT_CSS = """
     LessonScreen #panes { height: 1fr; layout: vertical; }
     LessonScreen #side { height: auto; max-height: 40%; width: 100%; }
@@ -125,7 +134,7 @@ class LessonScreen(WorkScreen):
     def compose_body(self) -> ComposeResult:
         with Container(id="panes"):
             with ContentSwitcher(initial="text", id="main"):
-                with ScrollPane(id="text", classes="pane"):
+                with LessonText(id="text", classes="pane"):
                     yield Markdown("", id="markdown", open_links=False)
                 yield SourceView(id="source", classes="pane")
                 yield LogPane(id="samples", classes="pane", empty="nothing here")
@@ -472,6 +481,11 @@ class LessonScreen(WorkScreen):
         self.query_one("#main", ContentSwitcher).current = "text"
         if self.focused is not self.table:
             self.query_one("#text").focus()
+
+    def action_find_text(self) -> None:
+        """Find words in what is shown, also while the rungs have the focus."""
+        shown = self.query_one("#main", ContentSwitcher).current
+        self.query_one(f"#{shown}", Findable).action_find()
 
     def action_step_rung(self, by: int) -> None:
         """Go to the next rung or file, or to the one before."""

@@ -58,6 +58,7 @@ class RunScreen(WorkScreen):
         ),
         Key("pause", "p", "pause", "Stop drawing, to look at something closely; the run goes on. Again: draw on."),
     )
+    words = ("arm", "replica", "noise floor", "cold")
     DEFAULT_CSS = """
     RunScreen #title { background: $surface; }
     RunScreen #verdict { background: $surface; text-style: bold; }
@@ -324,7 +325,7 @@ class RunScreen(WorkScreen):
         self.set_class(bool(self._mode(run)), "-text")
         # Sentences need rows: on a low screen they take those of the plot while they are read.
         self.set_class(self.mode == "samples" and self.size.height < TALL_ROWS, "-reading")
-        self.query_one("#arms", LiveTable).styles.height = min(len(run.rungs), 8) + 1
+        self.give_rows(self.query_one("#arms", LiveTable), min(len(run.rungs), 8) + 1)
 
     def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
         """The chosen arm's traceback comes first."""
@@ -380,6 +381,9 @@ class RunScreen(WorkScreen):
         run, target = self.run_view, self.workbench.target(self.target_id)
         files = target.files if target is not None else ()
         place = (self.rung_name,) if run is None else readings.failed_place(run, self.rung_name, files)
+        first = run.arm(BASELINE) if run is not None and place == (BASELINE, "", None) else None
+        if first is not None and first.state in readings.NO_FAULT:
+            place = ("",)  # the first row is highlighted by itself: nobody chose it, and nothing is wrong with it
         self.workbench.edit(self.target_id, *place)
 
     def action_output(self) -> None:

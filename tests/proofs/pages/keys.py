@@ -31,17 +31,21 @@ def tables() -> str:
     parts = []
     for title, module, name in DOCUMENTED:
         found: Any = getattr(importlib.import_module(module), name)
-        rows: dict[str, tuple[list[str], str]] = {}
+        rows: dict[str, tuple[list[str], str, str]] = {}
         for binding in Binding.make_bindings(found.__dict__.get("BINDINGS", [])):
             text = binding.tooltip or binding.description
             if binding.system or not text:
                 continue
-            keys, _ = rows.setdefault(binding.action, ([], text if text.endswith(".") else text + "."))
+            sentence = text if text.endswith(".") else text + "."
+            keys, _, _ = rows.setdefault(binding.action, ([], sentence, f"`{binding.id}`" if binding.id else ""))
             key = key_names(binding.key)[0]
             if key not in keys:
                 keys.append(key)
         if rows:
-            lines = [f"## {title}", "", "| keys | what it does |", "|---|---|"]
-            lines += ["| " + " ".join(f"`{key}`" for key in keys) + f" | {text} |" for keys, text in rows.values()]
+            lines = [f"## {title}", "", "| keys | what it does | name |", "|---|---|---|"]
+            lines += [
+                "| " + " ".join(f"`{key}`" for key in keys) + f" | {text} | {name} |"
+                for keys, text, name in rows.values()
+            ]
             parts.append("\n".join(lines))
     return "\n\n".join(parts)
