@@ -68,6 +68,7 @@ class Followed(Reading):
         elif isinstance(event, events.Step):
             self.step = f"{event.step.name} {event.step.arm}".rstrip()
         self.record = following.after(self.record, event)
+        following.pace(self.pace, event)
 
 
 class Follower:
