@@ -136,3 +136,29 @@ def _told(
         left_s=left_s,
         longer=longer,
     )
+
+
+# -- the steps of a run ------------------------------------------------------------------------------------------------
+
+# By the names that the engine gives them, that records and JSON hold, in the order in which a run takes them.
+STEP_WORDS: Mapping[str, str] = {
+    "verifier": "start the verifier",
+    "inputs": "make inputs",
+    "warm worker": "start processes",
+    "compile": "import and compile",
+    "verify": "check values",
+    "gate": "check other shapes",
+    "warm-up": "warm up",
+    "cooling": "wait for a cooler GPU",
+    "measure": "measure",
+    "challenge": "check timed calls",
+    "values": "check other values",
+    "inspect": "collect what checks saw",
+    "naive": "ask the naive harness",
+    "verdict": "come to the verdict",
+}
+
+
+def step_words(name: str, arm: str = "") -> str:
+    """A step in words, with the rung that it is about: "check values optimized". A name of none is its own word."""
+    return f"{STEP_WORDS.get(name, name)} {arm}".rstrip()
