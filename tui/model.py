@@ -38,6 +38,7 @@ RunEvent: TypeAlias = (
 )
 
 MAX_POINTS = 2048
+MAX_USUAL = 1024
 MAX_READINGS = 4096
 MAX_OUTPUT_LINES = 5000
 MAX_ENGINE_LINES = 5000
@@ -107,22 +108,29 @@ class PointLog:
     """Points (x in s, y in ms) of one arm for drawing, thinned evenly; counts are exact.
 
     While fewer than `limit` points came, each is kept. Beyond that, groups of `group` consecutive samples are
-    kept as their lowest and highest; the group doubles whenever the log is full.
+    kept as their lowest and highest; the group doubles whenever the log is full. Extremes do not tell what is usual:
+    `usual` is every `_every`-th y, at most MAX_USUAL of them.
     """
 
-    __slots__ = ("_high", "_low", "_pending", "count", "group", "limit", "x", "y")
+    __slots__ = ("_every", "_high", "_low", "_pending", "count", "group", "limit", "usual", "x", "y")
 
     def __init__(self, limit: int = MAX_POINTS) -> None:
         self.limit = limit
         self.x: array[float] = array("d")
         self.y: array[float] = array("d")
+        self.usual: array[float] = array("d")
         self.count = 0
         self.group = 1
+        self._every = 1
         self._pending = 0
         self._low = self._high = (0.0, 0.0)
 
     def add(self, x: float, y: float) -> None:
         """Take one point."""
+        if self.count % self._every == 0:
+            if len(self.usual) == MAX_USUAL:
+                self.usual, self._every = self.usual[::2], 2 * self._every
+            self.usual.append(y)
         self.count += 1
         if self.group == 1:
             self.x.append(x)

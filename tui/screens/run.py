@@ -17,7 +17,7 @@ from textual.containers import Container
 from textual.timer import Timer
 
 from aisp.kernels.catalog.model import Role
-from aisp.tui import plain, readings, steps
+from aisp.tui import plain, readings, runplot, steps
 from aisp.tui.keymap import TARGET, Key, bind
 from aisp.tui.model import BASELINE, RunView, stored_run
 from aisp.tui.screens import Source
@@ -25,11 +25,14 @@ from aisp.tui.screens.base import WorkScreen, entitle
 from aisp.tui.widgets.lines import Refitted
 from aisp.tui.widgets.logpane import LogPane
 from aisp.tui.widgets.plot import LivePlot
+from aisp.tui.widgets.strips import DistributionStrips
 from aisp.tui.widgets.table import LiveTable
 from aisp.tui.widgets.textrows import TextRows
 
 WIDE_COLUMNS = 110
 TALL_ROWS = 36
+STRIP_ROWS = 34  # of a screen on which there is room for how the times are distributed
+MOST_ARMS = 8  # rows of the table of rungs; it scrolls where there are more
 CLOCK_PERIOD_S = 1.0
 PLOT_PERIOD_S = 0.3  # a new curve is most of what a live frame sends; the eye reads figures, not every curve
 
@@ -56,6 +59,12 @@ class RunScreen(WorkScreen):
             "metric",
             "Put the next reading right below the samples: SM clock, memory clock, temperature, power.",
         ),
+        Key(
+            "log",
+            "a",
+            "log axis",
+            "Make the axis of times logarithmic, or linear; where arms differ threefold it is by itself.",
+        ),
         Key("pause", "p", "pause", "Stop drawing, to look at something closely; the run goes on. Again: draw on."),
     )
     DEFAULT_CSS = """
@@ -72,7 +81,9 @@ class RunScreen(WorkScreen):
     RunScreen #text { height: 1fr; min-height: 3; display: none; border-top: solid $panel; border-title-color: $text; }
     RunScreen #text:focus { border-top: solid $accent; }
     RunScreen.-text #text { display: block; }
-    RunScreen.-reading #upper { display: none; }
+    RunScreen #strips { display: none; }
+    RunScreen.-strips #strips { display: block; }
+    RunScreen.-reading #upper, RunScreen.-reading #strips { display: none; }
     RunScreen.-untimed #plot { display: none; }
     RunScreen.-untimed #upper { height: 2; min-height: 2; }
     RunScreen.-wide #upper { layout: horizontal; height: 2fr; }
@@ -87,6 +98,8 @@ class RunScreen(WorkScreen):
         super().__init__()
         self.run_id = run_id
         self.metric = 0
+        self.log_axis: bool | None = None  # whether the axis of times is logarithmic; None lets the times decide
+        self.zoomed = False  # whether the rungs, with all that is said of them, have the screen
         self.paused = False
         self.mode = ""  # what the pane of text shows: "detail", "samples", "steps", "output"; "" for what fits the run
         self._stored: RunView | None = None
@@ -104,6 +117,7 @@ class RunScreen(WorkScreen):
         with Container(id="upper"):
             yield LivePlot(id="plot", name="Plot", empty="no samples yet")
             yield TextRows(id="facts")
+        yield DistributionStrips(id="strips")
         yield LiveTable(id="arms", name="Rungs", empty="no arms yet")
         yield LogPane(id="text", name="Why and output", empty="nothing here")
 
@@ -209,7 +223,7 @@ class RunScreen(WorkScreen):
         if head or samples:
             arms = self.query_one("#arms", LiveTable)
             width = self.size.width
-            unit = readings.time_unit(run, self.workbench.ascii)
+            unit = runplot.time_unit(run, self.workbench.ascii)
             columns = readings.arm_columns(width, unit, gpu=readings.on_gpu(run))
             arms.columns = columns
             arms.show(readings.arm_rows(run, width, unit, self.workbench.ascii))
@@ -258,12 +272,23 @@ class RunScreen(WorkScreen):
             self._plot_timer = None
         self._plotted_s = time.monotonic()
         plot = self.query_one("#plot", LivePlot)
-        unit = readings.time_unit(run, self.workbench.ascii)
+        unit = runplot.time_unit(run, self.workbench.ascii)
         columns = max(16, plot.size.width * plot.graph_style.dots[0])
-        fold = readings.Folding.of(run)
-        lanes = readings.run_lanes(run, self.metric, columns, fold)
-        series = readings.run_series(run, columns, unit, fold)
-        plot.show(series, x_label=fold.x_label, y_label=unit.name, lanes=lanes)
+        fold = runplot.Folding.of(run)
+        lanes = runplot.run_lanes(run, self.metric, columns, fold)
+        series = runplot.run_series(run, columns, unit, fold)
+        log = runplot.wants_log(run) if self.log_axis is None else self.log_axis
+        plot.show(series, x_label=fold.x_label, y_label=unit.name, lanes=lanes, log=log)
+        self._draw_strips(run)
+
+    def _draw_strips(self, run: RunView) -> None:
+        """How the times of the arms are distributed, as long as there are rows for it."""
+        strips = self.query_one("#strips", DistributionStrips)
+        found, floor = runplot.distributions(run) if self.size.height >= STRIP_ROWS else ([], None)
+        self.set_class(bool(found), "-strips")
+        if found:
+            strips.styles.height = min(len(found), MOST_ARMS) + 2
+            strips.show(found, floor)
 
     def _draw_facts(self, run: RunView) -> None:
         facts = self.query_one("#facts", TextRows)
@@ -277,8 +302,8 @@ class RunScreen(WorkScreen):
 
     def _mode(self, run: RunView) -> str:
         """What the pane of text shows now; "" where it is not needed."""
-        if self.mode:
-            return self.mode
+        if self.mode or self.zoomed:
+            return self.mode or "samples"
         if readings.detail_lines(run):
             return "detail"
         if self.has_class("-wide") and self.size.height >= TALL_ROWS:
@@ -331,8 +356,10 @@ class RunScreen(WorkScreen):
         self.refresh_bindings()  # what has ended cannot be cancelled
         self.set_class(bool(self._mode(run)), "-text")
         # Sentences need rows: on a low screen they take those of the plot while they are read.
-        self.set_class(self.mode == "samples" and self.size.height < TALL_ROWS, "-reading")
-        self.query_one("#arms", LiveTable).styles.height = min(len(run.rungs), 8) + 1
+        reading = self.zoomed or (self.mode == "samples" and self.size.height < TALL_ROWS)
+        self.set_class(reading, "-reading")
+        most = max(MOST_ARMS, self.size.height // 2) if self.zoomed else MOST_ARMS
+        self.query_one("#arms", LiveTable).styles.height = min(len(run.rungs), most) + 1
 
     def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
         """The chosen arm's traceback comes first."""
@@ -358,7 +385,7 @@ class RunScreen(WorkScreen):
         self.run_id = run_id
         self.opened_with = {"run_id": run_id}
         self._stored, self._looked, self._problem = None, False, ""
-        self._lines_seen, self.mode, self.paused = -1, "", False
+        self._lines_seen, self.mode, self.paused, self.zoomed = -1, "", False, False
         self.refresh_from(set())
 
     def opened_about(self, name: str) -> dict[str, Any] | None:
@@ -416,15 +443,37 @@ class RunScreen(WorkScreen):
             self._arrange()
             self._draw_text(run)
 
+    def action_zoom(self) -> None:
+        """Give the focused pane the whole screen, and back; the rungs with all that their samples say."""
+        if self.zoomed or (self.focused is not None and self.focused.id == "arms"):
+            self.zoomed = not self.zoomed
+            self._redraw_all()
+        else:
+            super().action_zoom()
+
+    async def action_back(self) -> None:
+        """Leave the zoom, then the screen."""
+        if self.zoomed:
+            self.action_zoom()
+        else:
+            await super().action_back()
+
+    def action_log(self) -> None:
+        """Make the axis of times logarithmic, or linear."""
+        run = self.run_view
+        if run is not None:
+            self.log_axis = not (runplot.wants_log(run) if self.log_axis is None else self.log_axis)
+            self._draw_plot(run)
+
     def action_metric(self) -> None:
         """Put the next reading right below the samples."""
-        self.metric = (self.metric + 1) % len(readings.METRICS)
+        self.metric = (self.metric + 1) % len(runplot.METRICS)
         run = self.run_view
         if run is None:
             return
         self._draw_plot(run)
         missing = readings.no_readings(run, self.workbench.model.status)
-        text = missing or f"below the samples: {readings.METRICS[self.metric].name}"
+        text = missing or f"below the samples: {runplot.METRICS[self.metric].name}"
         self.notify(text, timeout=2)
 
     def action_pause(self) -> None:
