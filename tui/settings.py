@@ -7,6 +7,7 @@ configuration folder. Every key is optional:
     graph  = "auto"        # auto, braille, block, ascii
     mouse  = true
     editor = ""            # "" for $VISUAL, then $EDITOR, then vi
+    notify = "off"         # off, bell, osc9, osc777: a signal when what took over 10 s has ended
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 Graph = Literal["auto", "braille", "block", "ascii"]
+Notify = Literal["off", "bell", "osc9", "osc777"]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,12 +33,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         graph: which glyphs plots are drawn with; "auto" asks the locale and the terminal.
         mouse: whether the terminal's mouse is used at all.
         editor: a command line; the file's path is put behind it.
+        notify: how the terminal tells that a run or fuzz has ended; see tui.endsignal.
     """
 
     theme: Annotated[str, msgspec.Meta(min_length=1)] = "aisp-dark"
     graph: Graph = "auto"
     mouse: bool = True
     editor: str = ""
+    notify: Notify = "off"
 
 
 _FIXES = {
@@ -44,6 +48,7 @@ _FIXES = {
     "graph": 'write one of graph = "auto", "braille", "block" or "ascii"',
     "mouse": "write mouse = true or mouse = false",
     "editor": 'write a command, e.g. editor = "vim"',
+    "notify": 'write one of notify = "off", "bell", "osc9" or "osc777"',
 }
 
 
