@@ -37,6 +37,7 @@ from aisp.store.results.reading import Bar, Reading
 from aisp.store.text import clean_line
 from aisp.tui import themes
 from aisp.tui.aside import aside, begin
+from aisp.tui.endsignal import EndSignals
 from aisp.tui.keymap import KEYS, bind, overrides
 from aisp.tui.model import BASELINE, NO_GPU, Model, RunView
 from aisp.tui.screens import SCREENS, Place, Source
@@ -126,6 +127,7 @@ class Workbench(App[None]):
         self._settled: set[str] = set()  # runs that had ended when the board was read last
         self._joined: set[str] = set()  # jobs of which was told that they are queued already
         self._leaving = False
+        self._signals = EndSignals()
         self._history: History | None = None
         self._history_lock = threading.Lock()
 
@@ -257,7 +259,19 @@ class Workbench(App[None]):
             if ended - self._settled:
                 self._settled = ended
                 begin(self, self._load_board, group="board", exclusive=True)
+        if any(name.startswith(("run", "fuzz")) for name in names):
+            self._tell_outside()
         self._forward(names)
+
+    def _tell_outside(self) -> None:
+        """The terminal's title says what runs, and the terminal what has ended, where its driver can."""
+        title, ended = self._signals.look(self.model)
+        driver: Any = self._driver
+        if hasattr(driver, "set_title"):
+            if title:
+                driver.set_title(title)
+            for text in ended:
+                driver.tell_end(self.settings.notify, text)
 
     def _forward(self, names: set[str]) -> None:
         screens = self.screen_stack

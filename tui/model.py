@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from aisp.engine import following
 from aisp.engine.protocol import events
 from aisp.store.outcomes import TWIN_SUFFIX, State
-from aisp.store.record import Ceiling, Peak, Quarantine, Run, Step, unplanned
+from aisp.store.record import Ceiling, Peak, Quarantine, Run, unplanned
 from aisp.store.results import standing
 from aisp.store.results.fuzz import FuzzState
 from aisp.store.results.reading import Bar, Reading, of_quarantine
@@ -38,6 +38,7 @@ RunEvent: TypeAlias = (
 )
 
 MAX_POINTS = 2048
+MAX_USUAL = 1024
 MAX_READINGS = 4096
 MAX_OUTPUT_LINES = 5000
 MAX_ENGINE_LINES = 5000
@@ -107,22 +108,29 @@ class PointLog:
     """Points (x in s, y in ms) of one arm for drawing, thinned evenly; counts are exact.
 
     While fewer than `limit` points came, each is kept. Beyond that, groups of `group` consecutive samples are
-    kept as their lowest and highest; the group doubles whenever the log is full.
+    kept as their lowest and highest; the group doubles whenever the log is full. Extremes do not tell what is usual:
+    `usual` is every `_every`-th y, at most MAX_USUAL of them.
     """
 
-    __slots__ = ("_high", "_low", "_pending", "count", "group", "limit", "x", "y")
+    __slots__ = ("_every", "_high", "_low", "_pending", "count", "group", "limit", "usual", "x", "y")
 
     def __init__(self, limit: int = MAX_POINTS) -> None:
         self.limit = limit
         self.x: array[float] = array("d")
         self.y: array[float] = array("d")
+        self.usual: array[float] = array("d")
         self.count = 0
         self.group = 1
+        self._every = 1
         self._pending = 0
         self._low = self._high = (0.0, 0.0)
 
     def add(self, x: float, y: float) -> None:
         """Take one point."""
+        if self.count % self._every == 0:
+            if len(self.usual) == MAX_USUAL:
+                self.usual, self._every = self.usual[::2], 2 * self._every
+            self.usual.append(y)
         self.count += 1
         if self.group == 1:
             self.x.append(x)
@@ -302,19 +310,6 @@ class RunView(Reading):
     def take_samples(self, rung: str) -> Drawn:
         """The same, to put more into."""
         return self.drawn.setdefault(rung, Drawn())
-
-    @property
-    def running_step(self) -> Step | None:
-        """The newest step that has not ended."""
-        return next((step for step in reversed(self.record.steps) if step.duration_ms is None), None)
-
-    def elapsed_s(self, now_ns: int) -> float | None:
-        """Seconds since it left the queue, or its duration once it has ended; None before."""
-        if self.record.duration_ms is not None:
-            return self.record.duration_ms / 1e3
-        if self.record.start_ns is None or self.record.state.final:
-            return None
-        return max(0.0, (now_ns - self.record.start_ns) / 1e9)
 
 
 @dataclass(slots=True)
@@ -628,6 +623,7 @@ class Model:
         """What changes a run's record."""
         run = self._run(event.run_id, names)
         run.record = following.after(run.record, event)
+        following.pace(run.pace, event)
         if isinstance(event, events.RunState):
             run.placed = event.device
         if isinstance(event, events.Step) and event.step.name == "measure" and run.origin_ns is None:

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import math
 import re
-from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
-from itertools import pairwise
 
 from rich.text import Text
 
@@ -22,25 +19,20 @@ from aisp.store.record import SUPERSEDED, Arm, Comparison
 from aisp.store.results import edits
 from aisp.store.results.reading import Bar
 from aisp.store.results.speed_of_light import at_fast_host_ms
-from aisp.tui import plain
+from aisp.tui import plain, progress
 from aisp.tui.findings import bar_sentence, bar_text, interval_text, labelled, missed_text
 from aisp.tui.model import (
-    AA_ARM,
     BASELINE,
-    SLOWING_BITS,
-    THROTTLE_WORDS,
     Model,
     RunView,
     WatchView,
-    thin,
     throttle_words,
 )
 from aisp.tui.results import STATE_WORDS, end_words, quality_notes, run_word, timing_words
+from aisp.tui.runplot import DISCARDED_WORDS, METRICS, Unit
 from aisp.tui.themes import verdict_text
-from aisp.tui.widgets.plot import Lane, Series
+from aisp.tui.widgets.plot import Series
 from aisp.tui.widgets.table import Cell, Column
-
-DISCARDED_WORDS = {1: "clock too low", 2: "host time leaked in"}
 
 # How one sample was taken, for a person who wants to know what a number is worth; {calls} is how many it holds.
 TIMING_SENTENCES: Mapping[Timing, str] = {
@@ -70,23 +62,6 @@ NO_FAULT = (State.OK, State.CANCELLED, State.UNAVAILABLE)  # of an arm that ende
 CORRECT_WORDS = {Correctness.CORRECT: "yes", Correctness.WRONG: "NO", Correctness.UNKNOWN: plain.DASH}
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """A GPU reading that the right axis can show."""
-
-    key: str  # attribute of TelemetryLog
-    name: str
-    unit: str
-
-
-METRICS = (
-    Metric("sm_clock_mhz", "SM clock", "MHz"),
-    Metric("memory_clock_mhz", "memory clock", "MHz"),
-    Metric("temperature_c", "temperature", "C"),
-    Metric("power_w", "power", "W"),
-)
-
-
 # -- a run's head ---------------------------------------------------------------------------------------
 
 
@@ -103,9 +78,6 @@ def title_text(run: RunView, now_ns: int, *, paused: bool = False) -> Text:
         parts.append("drawing paused: p goes on")
     parts.append(run_word(run.record))
     parts.append(plain.duration(run.elapsed_s(now_ns)))
-    step = run.running_step
-    if step is not None and not run.record.state.final:
-        parts.append(f"{step.name} {step.arm}".strip())
     if run.stored:
         parts.append(f"stored {plain.local_time(run.record.wall)}")
     text.append("  " + " \u00b7 ".join(parts))
@@ -223,23 +195,6 @@ def gap_sentence(first: int, last: int) -> str:
 
 
 # -- the table of arms ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """What a run's times are shown in."""
-
-    name: str
-    per_ms: float
-
-
-def time_unit(run: RunView, ascii: bool) -> Unit:
-    """Milliseconds, or microseconds where an arm is faster than 0.1 ms."""
-    times = [arm.median_ms for arm in run.record.arms if arm.median_ms is not None]
-    times = times or [drawn.points.y[0] for drawn in run.drawn.values() if len(drawn.points.y)]
-    if times and min(times) < 0.1:
-        return Unit("us" if ascii else "\u00b5s", 1e3)
-    return Unit("ms", 1.0)
 
 
 def _interval_of(arm: Arm, unit: Unit, digits: int) -> str:
@@ -372,95 +327,17 @@ def arm_rows(run: RunView, width: int, unit: Unit, ascii: bool) -> list[tuple[st
     return rows
 
 
-# -- steps and readings ---------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class StepSum:
-    """All steps of one name: how many have ended and took how long, and whether one is under way."""
-
-    name: str
-    ended: int = 0
-    total_ms: float = 0.0
-    running_arm: str | None = None
-
-
-def step_sums(run: RunView) -> list[StepSum]:
-    """Steps by name, in the order in which the names first came."""
-    sums: dict[str, StepSum] = {}
-    for step in run.record.steps:
-        item = sums.setdefault(step.name, StepSum(step.name))
-        if step.duration_ms is not None:
-            item.ended += 1
-            item.total_ms += step.duration_ms
-        elif not run.record.state.final:
-            item.running_arm = step.arm
-    return list(sums.values())
-
-
-def _running_sign(ascii: bool) -> str:
-    return ">" if ascii else "\u25b8"
-
-
-def _step_time(item: StepSum) -> str:
-    text = plain.duration(item.total_ms / 1e3) if item.ended else ""
-    return f"{text} ({item.ended})" if item.ended > 1 else text
-
-
-def step_row(run: RunView, ascii: bool) -> Text:
-    """All steps on one row, the running one marked and in front, where it is never cut off."""
-    text = Text("steps  ", style="dim")
-    for number, item in enumerate(sorted(step_sums(run), key=lambda item: item.running_arm is None)):
-        if number:
-            text.append(" \u00b7 " if not ascii else " | ", style="dim")
-        if item.running_arm is not None:
-            text.append(f"{_running_sign(ascii)} {item.name} {item.running_arm}".rstrip(), style="bold")
-        else:
-            text.append(f"{item.name} {_step_time(item)}".rstrip())
-    if not run.record.steps:
-        text.append("none yet")
-    return text
-
-
-def step_rows(run: RunView, width: int, ascii: bool) -> list[Text]:
-    """The steps one below the other, durations to the right."""
-    rows = [Text("steps", style="bold")]
-    for item in step_sums(run):
-        running = item.running_arm is not None
-        name = f"{_running_sign(ascii) if running else ' '} {item.name} {item.running_arm or ''}".rstrip()
-        time = "running" if running else _step_time(item)
-        gap = max(1, width - plain.cells(name) - plain.cells(time))
-        rows.append(Text(name + " " * gap + time, style="bold" if running else ""))
-    if not run.record.steps:
-        rows.append(Text("  none yet"))
-    return rows
-
-
-def step_lines(run: RunView) -> list[str]:
-    """Every single step with its start and duration, for the pane of text."""
-    begin = (
-        run.record.start_ns
-        if run.record.start_ns is not None
-        else (run.record.steps[0].start_ns if run.record.steps else 0)
-    )
-    rows = []
-    for step in run.record.steps:
-        if step.duration_ms is not None:
-            took = plain.duration(step.duration_ms / 1e3)
-        else:
-            took = plain.DASH if run.record.state.final else "running"
-        rows.append([plain.duration((step.start_ns - begin) / 1e9), step.name, step.arm, took, step.detail])
-    return plain.table(["at", "step", "rung", "took", ""], rows, right=["at", "took"])
+# -- readings ---------------------------------------------------------------------------------------------
 
 
 def no_readings(run: RunView, status: events.Status | None) -> str:
     """Why there are no GPU readings, once; "" where there are some."""
     if len(run.telemetry):
         return ""
+    if not on_gpu(run):
+        return "no clocks: this run is on the CPU"
     if status is not None and status.gpu_note:
         return f"no GPU: {status.gpu_note}"
-    if run.record.device.startswith("cpu"):
-        return "no GPU readings: this run is on the CPU"
     return "no GPU readings yet" if not run.record.state.final else "no GPU readings were taken"
 
 
@@ -509,139 +386,6 @@ def reading_rows(run: RunView, status: events.Status | None, width: int) -> list
     word = throttle_now(run)
     rows.append(Text("throttle" + " " * max(1, width - 8 - plain.cells(word)) + word))
     return rows
-
-
-# -- the plot of a run ----------------------------------------------------------------------------------
-
-
-PAUSE_S = 1.0  # without a sample: longer pauses are folded
-FOLDED_SHARE = 0.02  # of the time with samples, that a folded pause keeps
-
-
-class Folding:
-    """The seconds of a run with the pauses between its samples shortened: fresh processes take ten times as long to
-    start as they measure. All that is plotted over time goes through the same folding.
-    """
-
-    def __init__(self, times_s: Sequence[float] = ()) -> None:
-        """Fold the pauses between these moments.
-
-        Args:
-            times_s: of all samples, in any order.
-        """
-        ordered = sorted(times_s)
-        pauses = [(a, b) for a, b in pairwise(ordered) if b - a > PAUSE_S]
-        measured_s = (ordered[-1] - ordered[0] if ordered else 0.0) - sum(b - a for a, b in pauses)
-        kept_s = max(FOLDED_SHARE * measured_s, 1e-3)
-        # Pieces of straight line: where each begins, before and after folding, and its slope.
-        self._begins, self._folded, self._slopes = [0.0], [0.0], [1.0]
-        for a, b in pauses:
-            for begin, slope in ((a, min(1.0, kept_s / (b - a))), (b, 1.0)):
-                self._folded.append(self._folded[-1] + (begin - self._begins[-1]) * self._slopes[-1])
-                self._begins.append(begin)
-                self._slopes.append(slope)
-
-    @staticmethod
-    def of(run: RunView) -> Folding:
-        """That of a run's samples, kept or set aside, and of the time since the last where it goes on."""
-        logs = [log for drawn in run.drawn.values() for log in (drawn.points, *drawn.discarded_points.values())]
-        times_s = [x for log in logs for x in log.points()[0]]
-        if times_s and run.origin_ns is not None and not run.record.state.final and len(run.telemetry):
-            times_s.append(run.telemetry.at_s[-1] - run.origin_ns / 1e9)  # the pause that lasts
-        return Folding(times_s)
-
-    @property
-    def x_label(self) -> str:
-        """What the axis says of its seconds."""
-        return "s" if len(self._begins) == 1 else "s, pauses folded"
-
-    def __call__(self, times_s: Iterable[float]) -> list[float]:
-        """These moments, folded; their order stays."""
-        found = []
-        for at_s in times_s:
-            piece = max(0, bisect_right(self._begins, at_s) - 1)
-            found.append(self._folded[piece] + (at_s - self._begins[piece]) * self._slopes[piece])
-        return found
-
-
-UNFOLDED = Folding()
-
-
-def run_series(run: RunView, columns: int, unit: Unit, fold: Folding = UNFOLDED) -> list[Series]:
-    """What the live plot shows above: each arm's samples, and those that were set aside, with a sign each.
-
-    Args:
-        columns: dots across; no series has more than two points per dot.
-        fold: of the time axis.
-    """
-    series: list[Series] = []
-    for rung in run.rungs:
-        drawn = run.samples(rung)
-        if drawn.points.count:
-            taken_s, taken_ms = drawn.points.points()
-            x, y = thin(fold(taken_s), taken_ms, columns)
-            name = "A/A" if rung == AA_ARM else rung.removeprefix("optimized_")
-            series.append(Series(name, x, [value * unit.per_ms for value in y]))
-    for code in sorted({code for drawn in run.drawn.values() for code in drawn.discarded_points}):
-        logs = [drawn.discarded_points[code] for drawn in run.drawn.values() if code in drawn.discarded_points]
-        points = sorted(point for log in logs for point in zip(*log.points(), strict=True))
-        x, y = thin(fold(point[0] for point in points), [point[1] for point in points], columns)
-        name = "set aside: " + DISCARDED_WORDS.get(code, f"reason {code}")
-        series.append(Series(name, x, [value * unit.per_ms for value in y], "bold $warning", "signs"))
-    return series
-
-
-def run_lanes(run: RunView, metric: int, columns: int, fold: Folding = UNFOLDED) -> list[Lane]:
-    """The GPU's readings as lanes below the samples, on the same seconds, that of METRICS[metric] first.
-
-    The first lane also has the marks for what slowed the clocks down. A reading that the driver never gave has no
-    lane; one that it did not give at a moment is a gap.
-    """
-    log = run.telemetry
-    times: list[float] = []
-    start = stop = 0
-    if run.origin_ns is not None and len(log):
-        origin_s = run.origin_ns / 1e9
-        start, stop = bisect_left(log.at_s, origin_s), len(log.at_s)
-        latest_s = max((drawn.points.x[-1] for drawn in run.drawn.values() if len(drawn.points.x)), default=0.0)
-        if run.record.state.final and latest_s > 0:
-            # Processes take seconds to leave; a clock that goes on without samples would squeeze them.
-            stop = bisect_right(log.at_s, origin_s + latest_s + 0.05 * fold([latest_s])[0])
-        times = fold(at_s - origin_s for at_s in log.at_s[start:stop])
-    lanes: list[Lane] = []
-    for number in range(len(METRICS)):
-        item = METRICS[(metric + number) % len(METRICS)]
-        series: list[Series] = []
-        values = getattr(log, item.key)[start:stop]
-        answered = sum(value == value for value in values)
-        if answered:
-            # A gap must stay one, so what has gaps is drawn whole; the log itself is bounded.
-            x, y = thin(times, values, columns) if answered == len(values) else (times, values)
-            series.append(Series("driver, 20 Hz", x, y, "$series-6", "line"))
-        if item.key == "sm_clock_mhz":
-            points = sorted(point for drawn in run.drawn.values() for point in zip(*drawn.clocks.points(), strict=True))
-            if points:
-                x, y = thin(fold(point[0] for point in points), [point[1] for point in points], columns)
-                series.append(Series("GPU's counters, each sample", x, y, "$series-3"))
-        if series:
-            lanes.append(Lane(f"{item.name} {item.unit}", series))
-    flags = _throttle_flags(log.throttle[start:stop], times)
-    if lanes and flags:
-        lanes[0] = Lane(lanes[0].title, [*lanes[0].series, *flags])
-    return lanes
-
-
-def _throttle_flags(bits: Sequence[int], times: Sequence[float]) -> list[Series]:
-    """One series of flags per reason that was ever given; NaN where the driver did not answer."""
-    seen = 0
-    for value in bits:
-        seen |= max(0, value)
-    return [
-        Series(word, times, [math.nan if value < 0 else float(bool(value & bit)) for value in bits], "bold $warning",
-               "flags")
-        for bit, word in THROTTLE_WORDS.items()
-        if seen & bit & SLOWING_BITS
-    ]  # fmt: skip
 
 
 # -- text of a run --------------------------------------------------------------------------------------
@@ -910,8 +654,8 @@ def edit_note(model: Model, edit: events.WatchEdit) -> str:
     if run is None:
         return "waiting" if edit.run_id else "unchanged"
     if not run.record.state.final:
-        step = run.running_step
-        return f"{run.record.state.value}{': ' + step.name if step is not None else ''}"
+        doing = progress.doing(run)
+        return f"{run.record.state.value}{': ' + doing if doing else ''}"
     lead = run.lead
     bar = run.bar(lead.rung) if lead is not None and run.record.state.final else None
     if bar is not None:

@@ -7,6 +7,7 @@ configuration folder. Every key is optional:
     graph  = "auto"        # auto, braille, block, ascii
     mouse  = true
     editor = ""            # "" for $VISUAL, then $EDITOR, then vi
+    notify = "off"         # off, bell, osc9, osc777: a signal when what took over 10 s has ended
 
     [keys]                 # other keys for actions, by the names in docs/keys.md
     run_quick = "f9"       # several with commas between
@@ -24,6 +25,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import msgspec
 
 Graph = Literal["auto", "braille", "block", "ascii"]
+Notify = Literal["off", "bell", "osc9", "osc777"]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +36,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         graph: which glyphs plots are drawn with; "auto" asks the locale and the terminal.
         mouse: whether the terminal's mouse is used at all.
         editor: a command line; the file's path is put behind it.
+        notify: how the terminal tells that a run or fuzz has ended; see tui.endsignal.
         keys: the keys of actions by the names of their bindings, see `tui.keymap.overrides`.
     """
 
@@ -41,6 +44,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     graph: Graph = "auto"
     mouse: bool = True
     editor: str = ""
+    notify: Notify = "off"
     keys: dict[str, str] = {}
 
 
@@ -49,6 +53,7 @@ _FIXES = {
     "graph": 'write one of graph = "auto", "braille", "block" or "ascii"',
     "mouse": "write mouse = true or mouse = false",
     "editor": 'write a command, e.g. editor = "vim"',
+    "notify": 'write one of notify = "off", "bell", "osc9" or "osc777"',
     "keys": 'write a table of names and keys: a line [keys], below it lines like run_quick = "f9"',
 }
 

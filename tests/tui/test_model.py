@@ -13,7 +13,7 @@ from aisp.engine.protocol import events
 from aisp.store.outcomes import Correctness, State, Timing, Validity, Verdict
 from aisp.store.record import Quality, Quarantine
 from aisp.store.results.trust import by_category
-from aisp.tui import findings, readings
+from aisp.tui import findings, readings, runplot
 from aisp.tui.model import (
     AA_ARM,
     MAX_OUTPUT_LINES,
@@ -341,11 +341,11 @@ def test_short_times_are_shown_in_microseconds() -> None:
     model = Model()
     model.apply(quick_run_events(baseline_ms=0.02, speedup=2.0))
     run = model.runs["R1"]
-    unit = readings.time_unit(run, False)
+    unit = runplot.time_unit(run, False)
     assert unit.name == "µs"
     cells = dict(readings.arm_rows(run, 80, unit, False))["optimized"]
     assert "10.0 [9.90..10.1]" in cells
-    series = readings.run_series(run, 100, unit)
+    series = runplot.run_series(run, 100, unit)
     assert 9 < series[1].y[0] < 11
 
 
@@ -353,11 +353,11 @@ def test_samples_and_readings_share_one_time_axis() -> None:
     model = Model()
     model.apply(gpu_run_events())
     run = model.runs["G1"]
-    series = {item.name: item for item in readings.run_series(run, 200, readings.Unit("ms", 1))}
+    series = {item.name: item for item in runplot.run_series(run, 200, runplot.Unit("ms", 1))}
     assert list(series) == ["baseline", "optimized", "swizzled", "A/A", "set aside: clock too low"]
     aside = series["set aside: clock too low"]
     assert (len(aside.x), aside.mark) == (12, "signs")
-    lanes = readings.run_lanes(run, 0, 10_000)
+    lanes = runplot.run_lanes(run, 0, 10_000)
     assert [lane.title for lane in lanes] == ["SM clock MHz", "memory clock MHz", "temperature C", "power W"]
     driver, counters, cap = lanes[0].series
     assert driver.x[0] == 0.0 and math.isclose(driver.x[40], 2.0) and driver.y[40] == 1755.0
@@ -369,16 +369,16 @@ def test_samples_and_readings_share_one_time_axis() -> None:
 
 
 def test_pauses_between_samples_are_folded_and_order_and_measuring_stay_as_they_are() -> None:
-    fold = readings.Folding([0.0, 0.5, 1.0, 21.0, 21.5, 22.0, 52.0, 53.0])
+    fold = runplot.Folding([0.0, 0.5, 1.0, 21.0, 21.5, 22.0, 52.0, 53.0])
     assert fold.x_label == "s, pauses folded"
     moments = fold([0.0, 0.5, 1.0, 11.0, 21.0, 22.0, 37.0, 52.0, 53.0, 54.0])
-    kept = readings.FOLDED_SHARE * 3.0
+    kept = runplot.FOLDED_SHARE * 3.0
     wanted = [0.0, 0.5, 1.0, 1 + kept / 2, 1 + kept, 2 + kept, 2 + 1.5 * kept, 2 + 2 * kept, 3 + 2 * kept, 4 + 2 * kept]
     assert all(math.isclose(found, due) for found, due in zip(moments, wanted, strict=True))
 
 
 def test_without_pauses_seconds_are_seconds() -> None:
-    for fold in (readings.Folding(), readings.Folding([0.0, 0.9, 1.8]), readings.UNFOLDED):
+    for fold in (runplot.Folding(), runplot.Folding([0.0, 0.9, 1.8]), runplot.UNFOLDED):
         assert (fold.x_label, fold([0.0, 0.9, 7.5])) == ("s", [0.0, 0.9, 7.5])
 
 
@@ -386,13 +386,13 @@ def test_samples_and_readings_are_folded_alike() -> None:
     model = Model()
     model.apply(gpu_run_events())
     run = model.runs["G1"]
-    fold = readings.Folding([0.0, 40.0])  # one pause, over everything
-    unit = readings.Unit("ms", 1)
+    fold = runplot.Folding([0.0, 40.0])  # one pause, over everything
+    unit = runplot.Unit("ms", 1)
     for plain, folded in zip(
-        readings.run_series(run, 10_000, unit), readings.run_series(run, 10_000, unit, fold), strict=True
+        runplot.run_series(run, 10_000, unit), runplot.run_series(run, 10_000, unit, fold), strict=True
     ):
         assert list(folded.x) == fold(plain.x) and list(folded.y) == list(plain.y)
-    for lane, under in zip(readings.run_lanes(run, 0, 10_000), readings.run_lanes(run, 0, 10_000, fold), strict=True):
+    for lane, under in zip(runplot.run_lanes(run, 0, 10_000), runplot.run_lanes(run, 0, 10_000, fold), strict=True):
         assert [list(s.x) for s in under.series] == [fold(s.x) for s in lane.series]
 
 
@@ -402,7 +402,7 @@ def test_an_answer_that_the_driver_did_not_give_is_a_gap_in_its_lane() -> None:
     silent = telemetry_event(START_NS + 2_000_000_000, 3)
     silent.power_w, silent.throttle, silent.temperature_c = [math.nan, 500.0, math.nan], [-1, 4, -1], [math.nan] * 3
     model.apply([silent])
-    lanes = {lane.title: lane for lane in readings.run_lanes(model.runs["G1"], 0, 200)}
+    lanes = {lane.title: lane for lane in runplot.run_lanes(model.runs["G1"], 0, 200)}
     power = list(lanes["power W"].series[0].y[-3:])
     assert math.isnan(power[0]) and power[1] == 500.0 and math.isnan(power[2])
     flags = list(lanes["SM clock MHz"].series[-1].y[-3:])
@@ -416,7 +416,7 @@ def test_a_reading_that_never_came_has_no_lane() -> None:
         if isinstance(event, events.TelemetryBatch):
             event.memory_clock_mhz = [math.nan] * len(event.at_ns)
     model.apply(story)
-    titles = [lane.title for lane in readings.run_lanes(model.runs["G1"], 0, 200)]
+    titles = [lane.title for lane in runplot.run_lanes(model.runs["G1"], 0, 200)]
     assert titles == ["SM clock MHz", "temperature C", "power W"]
 
 
@@ -425,8 +425,8 @@ def test_telemetry_before_the_measuring_is_not_on_its_axis() -> None:
     model.apply(gpu_run_events(rounds=1, finished=False)[:3])
     model.apply([telemetry_event(START_NS, 10)])
     assert len(model.runs["G1"].telemetry) == 10
-    assert readings.run_series(model.runs["G1"], 100, readings.Unit("ms", 1)) == []
-    assert readings.run_lanes(model.runs["G1"], 0, 100) == []
+    assert runplot.run_series(model.runs["G1"], 100, runplot.Unit("ms", 1)) == []
+    assert runplot.run_lanes(model.runs["G1"], 0, 100) == []
 
 
 def test_clocks_of_samples_are_kept_and_unknown_ones_are_no_points() -> None:

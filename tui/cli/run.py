@@ -7,6 +7,7 @@ asks the engine to cancel it.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from aisp.store.outcomes import State
+from aisp.store.results.progress import step_words
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
@@ -219,7 +221,9 @@ class Session(Interruptible):
         going = going or next((r for r in runs if not r.finished), None)
         if going is not None:
             number = runs.index(going) + 1
-            self._progress.show(progress_line(going, self._follower, number, len(runs), self.elapsed_s))
+            now_ns = time.monotonic_ns()
+            line = progress_line(going, self._follower, number, len(runs), self.elapsed_s, now_ns=now_ns)
+            self._progress.show(line)
 
     def _take(self, event: events.Event) -> None:
         from aisp.engine.protocol import events  # already imported by the connection
@@ -230,7 +234,7 @@ class Session(Interruptible):
             return
         if isinstance(event, events.Step) and event.step.duration_ms is not None:
             took = plain.duration(event.step.duration_ms / 1e3)
-            self._progress.step(f"{run.record.target}: {event.step.name} {event.step.arm}".rstrip() + f"  {took}")
+            self._progress.step(f"{run.record.target}: {step_words(event.step.name, event.step.arm)}  {took}")
         elif isinstance(event, events.ArmUpdate) and failed(event.arm):
             self._tell_failure(run, event.arm)
         elif isinstance(event, events.RunFinished):
