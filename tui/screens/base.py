@@ -208,7 +208,7 @@ class KeyLine(OneRow):
         if getattr(self.screen, "own_keys_first", False):
             own = [b for bs in self.screen._bindings.key_to_bindings.values() for b in bs]
             order = {binding.action: at for at, binding in reversed(list(enumerate(own)))}
-            found = dict(sorted(found.items(), key=lambda item: order.get(item[0], len(order))))
+            found = dict(sorted(found.items(), key=lambda item: order.get(item[0], len(own))))
         last = [b for b in found.values() if b.id in self.LAST]
         last.sort(key=lambda b: self.LAST.index(cast(str, b.id)))
         return [b for b in found.values() if b.id not in self.LAST] + last

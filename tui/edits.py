@@ -1,0 +1,335 @@
+"""What the watch says of its edits: sentences, rows of the table, points of the plot, and what a diff compares.
+
+Which time may be believed and which ratio may be shown is decided in `store.results.edits`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from rich.text import Text
+
+from aisp.engine.protocol.events import WatchEdit
+from aisp.store.outcomes import State
+from aisp.store.record import Arm
+from aisp.store.results import edits
+from aisp.tui import plain
+from aisp.tui.findings import bar_sentence, interval_text
+from aisp.tui.model import Model, RunView, WatchView
+from aisp.tui.readings import CORRECT_WORDS, Unit, detail_lines, verdict_row
+from aisp.tui.results import STATE_WORDS, end_words
+from aisp.tui.themes import verdict_text
+from aisp.tui.widgets.editplot import EditPoint, Mark
+from aisp.tui.widgets.table import Cell, Column
+
+SILENT = "silent: "  # how the engine's banners about a process that gives no sign begin
+TIME_COLUMNS, FILES_COLUMNS = 76, 88  # from here on the table has these too
+
+
+class Against(StrEnum):
+    """What an edit's sources are compared with."""
+
+    PREVIOUS = "previous"
+    BEST = "best"
+    BASELINE = "baseline"
+
+    @property
+    def following(self) -> Against:
+        """The next of them, in a circle."""
+        every = list(Against)
+        return every[(every.index(self) + 1) % len(every)]
+
+
+# -- one edit ---------------------------------------------------------------------------------------------
+
+
+def run_of(model: Model, edit: WatchEdit) -> RunView | None:
+    """The edit's run; None where it has none, or the model none of it."""
+    return model.runs.get(edit.run_id)
+
+
+def time_of(model: Model, edit: WatchEdit) -> Arm | None:
+    """The arm whose time is the edit's, None where none can be believed."""
+    run = run_of(model, edit)
+    return None if run is None else edits.time_of(run)
+
+
+def median_ms(model: Model, edit: WatchEdit) -> float | None:
+    """The edit's time, None where none can be believed."""
+    arm = time_of(model, edit)
+    return None if arm is None else arm.median_ms
+
+
+def going(model: Model, edit: WatchEdit) -> bool:
+    """Whether the edit's run waits or is under way."""
+    run = run_of(model, edit)
+    return run is not None and not run.record.state.final
+
+
+def in_order(watch: WatchView) -> list[WatchEdit]:
+    """The edits, oldest first."""
+    return sorted(watch.edits, key=lambda edit: edit.number)
+
+
+def ended_times(model: Model, watch: WatchView) -> list[tuple[int, Arm | None]]:
+    """Each edit's number and time, oldest first; of one whose run goes on none."""
+    return [(edit.number, None if going(model, edit) else time_of(model, edit)) for edit in in_order(watch)]
+
+
+def by_number(watch: WatchView, number: int | None) -> WatchEdit | None:
+    """The edit of that number."""
+    return next((edit for edit in watch.edits if edit.number == number), None)
+
+
+def best_edit(model: Model, watch: WatchView) -> WatchEdit | None:
+    """The best of the edits whose runs have ended."""
+    return by_number(watch, edits.best(ended_times(model, watch)))
+
+
+def edit_before(watch: WatchView, edit: WatchEdit) -> WatchEdit | None:
+    """The edit before this one, whatever became of it."""
+    return next((item for item in reversed(in_order(watch)) if item.number < edit.number), None)
+
+
+def running_edit(model: Model, watch: WatchView) -> WatchEdit | None:
+    """The edit whose run is under way, else the first that waits; None where nothing of the watch goes on."""
+    active = [edit for edit in in_order(watch) if going(model, edit)]
+    begun = [edit for edit in active if model.runs[edit.run_id].record.state is not State.PLANNED]
+    return next(iter(begun or active), None)
+
+
+def change_text(model: Model, edit: WatchEdit, other: WatchEdit | None) -> str:
+    """Time against another edit's, signed; "~" in front where the intervals overlap, so nothing is shown."""
+    if other is None or other is edit:
+        return plain.DASH
+    return plain.change(edits.change(time_of(model, edit), time_of(model, other)))
+
+
+def time_of_day(wall: str) -> str:
+    """An ISO 8601 time in UTC as local time of day; the text itself where it is not one."""
+    try:
+        at = datetime.fromisoformat(wall)
+    except ValueError:
+        return wall or plain.DASH
+    return f"{(at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone():%H:%M:%S}"
+
+
+def silence_of(model: Model, run: RunView) -> str:
+    """What the engine says of a process of this run that gives no sign; "" where it says nothing, or where it may be
+    another job's.
+    """
+    told = {key: banner.text for key, banner in model.banners.items() if key.startswith(SILENT)}
+    if not told or run.record.state in (State.PLANNED,) or run.record.state.final:
+        return ""
+    kind, _, index = run.placed.partition(":")
+    if kind == "cuda" and index:  # one of several GPUs, whose banners name it
+        return next((text for key, text in told.items() if key.endswith(f" {index}")), "")
+    others = [item for item in model.active_runs() if item is not run and item.record.state is not State.PLANNED]
+    others_fuzz = [fuzz for fuzz in model.active_fuzzes() if fuzz.state != "planned"]
+    return "" if others or others_fuzz else next(iter(told.values()))
+
+
+def expected_s(model: Model, run: RunView) -> float | None:
+    """How long the target's last good run like this one took, as the engine's queue says; None where it does not."""
+    queue = model.status.queue if model.status is not None else []
+    return next((item.expected_s for item in queue if item.run_id == run.id), None)
+
+
+def progress_words(model: Model, run: RunView) -> str:
+    """How far a run is: "compile · about 2 s left", "no sign for 10 s in compile", "waiting for its turn"."""
+    if run.record.state is State.PLANNED:
+        return "waiting for its turn"
+    if silent := silence_of(model, run):
+        return silent
+    step = run.running_step
+    parts = [f"{step.name} {step.arm}".strip() if step is not None else STATE_WORDS[run.record.state]]
+    elapsed_s, usual_s = run.elapsed_s(model.now_ns()), expected_s(model, run)
+    if elapsed_s is not None and usual_s is not None and usual_s > elapsed_s:
+        left_s = max(1, round(usual_s - elapsed_s))
+        parts.append(f"about {f'{left_s} s' if left_s < 60 else plain.duration(left_s)} left")
+    elif elapsed_s is not None:
+        parts.append(plain.duration(elapsed_s) + (", longer than the last time" if usual_s is not None else ""))
+    return " \u00b7 ".join(parts)
+
+
+def sentence(model: Model, watch: WatchView, edit: WatchEdit) -> str:
+    """What stands in the place of an edit's figures: a syntax error, a wrong answer, how far it is; "" where it has
+    figures."""
+    if edit.error:
+        return f"not run: {edit.error.splitlines()[0]}"
+    run = run_of(model, edit)
+    if run is None:
+        newest = in_order(watch)[-1]
+        if not edit.run_id:
+            return "unchanged: nothing to run"
+        return "waiting for its turn" if edit is newest else "its run is in the store: enter opens it"
+    if not run.record.state.final:
+        return progress_words(model, run)
+    lead = run.lead
+    bar = run.bar(lead.rung) if lead is not None else None
+    if bar is not None:
+        return bar_sentence(bar)
+    if run.record.state is not State.OK:
+        return end_words(run.record)
+    if edits.time_of(run) is not None:
+        return ""
+    return "correct, but the times are suspect" if run.record.validity.suspect else "correct; no time was taken"
+
+
+def failed(model: Model, edit: WatchEdit) -> bool:
+    """Whether the edit came to a bad end of its own: not one that goes on, nor one that a later save superseded."""
+    run = run_of(model, edit)
+    if edit.error or run is None:
+        return bool(edit.error)
+    if not run.record.state.final or run.record.superseded:
+        return False
+    return run.record.state is not State.OK or (run.lead is not None and run.bar(run.lead.rung) is not None)
+
+
+# -- the table and the plot -------------------------------------------------------------------------------
+
+
+def unit_of(model: Model, watch: WatchView, ascii: bool) -> Unit:
+    """Milliseconds, or microseconds where an edit takes less than 0.1 ms."""
+    times = [time for edit in watch.edits if (time := median_ms(model, edit)) is not None]
+    return Unit("us" if ascii else "\u00b5s", 1e3) if times and min(times) < 0.1 else Unit("ms", 1.0)
+
+
+def columns(width: int, unit: Unit, *, result: bool = False) -> list[Column]:
+    """Columns of the table of edits. What has no figures has a sentence, which flows over them from the first.
+
+    Args:
+        result: whether the sentence has a column of its own, as in a table that is copied.
+    """
+    found = [
+        Column("number", "    #", 5),
+        Column("median", unit.name, 8, "right"),
+        Column("baseline", "vs baseline", 20),
+        Column("best", "vs best", 9, "right"),
+        Column("previous", "vs before", 9, "right"),
+    ]
+    if width >= TIME_COLUMNS:
+        found.append(Column("time", "saved at", 8))
+    if width >= FILES_COLUMNS:
+        found.append(Column("files", "files", None, ratio=1))
+    return [*found, Column("result", "result")] if result else found
+
+
+def rows(
+    model: Model, watch: WatchView, width: int, ascii: bool, marked: int | None = None, *, result: bool = False
+) -> list[tuple[str, list[Cell]]]:
+    """Rows of the table of edits, newest first, for `columns` of the same arguments; keys are the edits' numbers."""
+    unit = unit_of(model, watch, ascii)
+    keys = [column.key for column in columns(width, unit, result=result)]
+    times = ended_times(model, watch)
+    best = by_number(watch, edits.best(times))
+    found: list[tuple[str, list[Cell]]] = []
+    for edit in in_order(watch):
+        run, told = run_of(model, edit), sentence(model, watch, edit)
+        sign = ("*" if ascii else "\u2605") if edit is best else " "
+        head = Text(f"{sign}{'m' if edit.number == marked else ' '}{edit.number:>3}", "bold" if edit is best else "")
+        cells: dict[str, Cell] = {
+            "time": time_of_day(edit.wall),
+            "files": ", ".join(edit.files) if edit.files else "as it was when the watch began",
+        }
+        if told and result:
+            cells |= dict.fromkeys(("median", "baseline", "best", "previous"), plain.DASH) | {"result": told}
+        elif told:
+            head.append(f"  {told}", "bold" if failed(model, edit) else "")
+        else:
+            item = edits.against_baseline(run) if run is not None else None
+            ratio: Cell = plain.DASH
+            if item is not None:
+                ratio = verdict_text(item.verdict.value, item.speedup, ascii).append(interval_text(item))
+            median = median_ms(model, edit)
+            cells |= {
+                "median": plain.number(None if median is None else median * unit.per_ms),
+                "baseline": ratio,
+                "best": "best" if edit is best else change_text(model, edit, best),
+                "previous": change_text(model, edit, by_number(watch, edits.before(times, edit.number))),
+                "result": "correct",
+            }
+        cells["number"] = head
+        found.append((str(edit.number), [cells.get(key, "") for key in keys]))
+    return found[::-1]
+
+
+def points(model: Model, watch: WatchView, unit: Unit) -> list[EditPoint]:
+    """Each edit as it is drawn: its time with its interval, or what became of it in the place of one."""
+    best = best_edit(model, watch)
+    found = []
+    for edit in in_order(watch):
+        run, arm = run_of(model, edit), time_of(model, edit)
+        mark = Mark.BEST if edit is best else Mark.EDIT
+        if going(model, edit) or (run is None and edit.run_id):
+            mark, arm = Mark.RUNNING, None
+        elif failed(model, edit):
+            mark = Mark.FAILED
+        elif arm is None:
+            mark = Mark.NO_TIME
+        median, low, high = (None, None, None) if arm is None else (arm.median_ms, arm.low_ms, arm.high_ms)
+        y, lowest, highest = (None if value is None else value * unit.per_ms for value in (median, low, high))
+        found.append(EditPoint(edit.number, y, lowest, highest, mark))
+    return found
+
+
+# -- the text of one edit ---------------------------------------------------------------------------------
+
+
+def lines(model: Model, watch: WatchView, edit: WatchEdit) -> list[str]:
+    """Everything about one edit, for its pane."""
+    files = ", ".join(edit.files) if edit.files else "the state when the watch began"
+    head = [f"edit {edit.number}  {time_of_day(edit.wall)}  {files}"]
+    run = run_of(model, edit)
+    if edit.error:
+        return [*head, "not run; the watch goes on", "", *edit.error.splitlines()]
+    if run is None:
+        return [*head, f"run {edit.run_id or plain.DASH}: {sentence(model, watch, edit)}"]
+    if going(model, edit):
+        head.append(progress_words(model, run))
+    verdict = verdict_row(run, False).plain
+    head += [verdict, *(line for line in detail_lines(run) if line not in verdict), ""]
+    table = [
+        [
+            arm.rung,
+            STATE_WORDS.get(arm.state, arm.state.value),
+            CORRECT_WORDS[arm.correctness],
+            plain.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms),
+        ]
+        for arm in run.record.arms
+        if not arm.twin
+    ]
+    head += plain.table(["rung", "state", "ok", "median ms"], table, right=["median ms"])
+    return [*head, f"run {run.id}  {run.mode}  sources {edit.snapshot[:12]}"]
+
+
+# -- the diff ---------------------------------------------------------------------------------------------
+
+
+def other_of(model: Model, watch: WatchView, edit: WatchEdit, against: Against) -> tuple[WatchEdit | None, str]:
+    """The edit that this one is compared with (itself for its own baseline), or None and why there is none."""
+    if against is Against.BASELINE:
+        return edit, ""
+    if against is Against.PREVIOUS:
+        before = edit_before(watch, edit)
+        return before, "" if before else "nothing is before it: the watch began with it"
+    best = best_edit(model, watch)
+    if best is None:
+        return None, "no edit was correct and timed yet, so there is no best one"
+    return (None, "this is the best edit") if best is edit else (best, "")
+
+
+def title_of(edit: WatchEdit, other: WatchEdit, against: Against) -> str:
+    """What the diff's pane says it shows."""
+    if against is Against.BASELINE:
+        return f"edit {edit.number} against its baseline"
+    which = "the one before" if against is Against.PREVIOUS else "the best"
+    return f"edit {edit.number} against edit {other.number}, {which}"
+
+
+def differing(left: Mapping[str, bytes], right: Mapping[str, bytes]) -> list[str]:
+    """Names of the files that differ between two snapshots, or that one of them lacks; sources of rungs first."""
+    names = [name for name in left.keys() | right.keys() if left.get(name) != right.get(name)]
+    return sorted(names, key=lambda name: ("/" in name or not name.endswith(".py"), name))
