@@ -13,12 +13,12 @@ from rich.text import Text
 
 from aisp.engine.protocol.events import WatchEdit
 from aisp.store.outcomes import State
-from aisp.store.record import Arm
+from aisp.store.record import Arm, Comparison
 from aisp.store.results import edits
 from aisp.tui import plain
 from aisp.tui.findings import bar_sentence, interval_text
 from aisp.tui.model import Model, RunView, WatchView
-from aisp.tui.readings import CORRECT_WORDS, Unit, detail_lines, verdict_row
+from aisp.tui.readings import CORRECT_WORDS, NO_FAULT, Unit, detail_lines, verdict_row
 from aisp.tui.results import STATE_WORDS, end_words
 from aisp.tui.themes import verdict_text
 from aisp.tui.widgets.editplot import EditPoint, Mark
@@ -179,13 +179,14 @@ def sentence(model: Model, watch: WatchView, edit: WatchEdit) -> str:
 
 
 def failed(model: Model, edit: WatchEdit) -> bool:
-    """Whether the edit came to a bad end of its own: not one that goes on, nor one that a later save superseded."""
+    """Whether the edit came to a bad end of its own: not one that goes on, was cancelled or superseded, or has no place
+    here."""
     run = run_of(model, edit)
     if edit.error or run is None:
         return bool(edit.error)
-    if not run.record.state.final or run.record.superseded:
+    if not run.record.state.final:
         return False
-    return run.record.state is not State.OK or (run.lead is not None and run.bar(run.lead.rung) is not None)
+    return run.record.state not in NO_FAULT or (run.lead is not None and run.bar(run.lead.rung) is not None)
 
 
 # -- the table and the plot -------------------------------------------------------------------------------
@@ -207,14 +208,22 @@ def columns(width: int, unit: Unit, *, result: bool = False) -> list[Column]:
         Column("number", "    #", 5),
         Column("median", unit.name, 8, "right"),
         Column("baseline", "vs baseline", 20),
-        Column("best", "vs best", 9, "right"),
-        Column("previous", "vs before", 9, "right"),
+        Column("best", "vs best", 10, "right"),
+        Column("previous", "vs before", 10, "right"),
     ]
     if width >= TIME_COLUMNS:
         found.append(Column("time", "saved at", 8))
     if width >= FILES_COLUMNS:
         found.append(Column("files", "files", None, ratio=1))
     return [*found, Column("result", "result")] if result else found
+
+
+def _interval(item: Comparison) -> str:
+    """A ratio's interval for its column: a bound that says no more than "anything" is not written out."""
+    text = interval_text(item)
+    if item.high is not None and item.high >= 1000:
+        text = f"{text.partition('..')[0]}..>999]"
+    return text
 
 
 def rows(
@@ -242,7 +251,7 @@ def rows(
             item = edits.against_baseline(run) if run is not None else None
             ratio: Cell = plain.DASH
             if item is not None:
-                ratio = verdict_text(item.verdict.value, item.speedup, ascii).append(interval_text(item))
+                ratio = verdict_text(item.verdict.value, item.speedup, ascii).append(_interval(item))
             median = median_ms(model, edit)
             cells |= {
                 "median": plain.number(None if median is None else median * unit.per_ms),

@@ -245,7 +245,7 @@ async def test_the_plot_has_a_tick_for_each_edit_and_nothing_between_them(tmp_pa
     async with opened(tmp_path, link=FakeLink(watch_events())) as (app, pilot):
         await open_watch(app, pilot)
         lines = app.screen.query_one(EditPlot).lines
-        assert lines[-1].split() == ["0", "1", "2", "3", "4", "5"]
+        assert lines[-1].split() == ["0", "1", "2", "3", "4", "[5]"]
         assert all(sign in lines[0] for sign in ("● edit", "★ best", "× failed"))
         drawn = "".join(line[3:] for line in lines[1:-2])
         assert (drawn.count("●"), drawn.count("★"), drawn.count("×")) == (3, 1, 2)
@@ -326,7 +326,7 @@ async def test_a_process_that_gives_no_sign_is_named_in_the_row_and_the_title(tm
         link.push(events.WatchEdit(target=TARGET, number=6, snapshot="06" * 32, files=["a.py"], run_id="W6"))
         link.push(*quick_run_events(run_id="W6", finished=False, trigger="watch")[:6])
         link.push(events.Banner(key="silent: optimized", text=told))
-        await until(pilot, lambda: f"edit 6: {told} · x cancels it, a save ends it" in screen_text(app))
+        await until(pilot, lambda: f"edit 6 (x cancels it, a save ends it): {told}" in screen_text(app))
         assert any(
             line.split()[:1] == ["6"] and "has given no sign for 10 s" in line for line in screen_text(app).splitlines()
         )

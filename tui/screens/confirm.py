@@ -49,9 +49,9 @@ class QuestionScreen(ModalScreen[ScreenResultType]):
     QuestionScreen { align: center middle; }
     QuestionScreen #box { width: 76; max-width: 100%; height: auto; max-height: 96%; border: round $accent;
         background: $surface; padding: 0 1; }
-    QuestionScreen.-diff #box { width: 100%; height: 1fr; margin: 1 1 0 1; max-height: 100%; padding: 0; }
+    QuestionScreen.-diff #box { width: 100%; height: 1fr; max-height: 100%; padding: 0; }
     QuestionScreen.-diff Static { padding: 0 1; }
-    QuestionScreen.-low #box { margin: 0; }
+    QuestionScreen.-low.-diff Static { max-height: 3; }
     QuestionScreen Static { height: auto; }
     QuestionScreen DiffView { height: 1fr; border-top: solid $panel; }
     """

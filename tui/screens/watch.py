@@ -94,7 +94,7 @@ class WatchScreen(WorkScreen):
     WatchScreen.-edits #plot, WatchScreen.-edits #edits, WatchScreen.-text #text, WatchScreen.-diff #diff,
         WatchScreen.-live #live { display: block; }
     WatchScreen.-edits.-low #plot { display: none; }
-    WatchScreen.-wide #left { width: 62; }
+    WatchScreen.-wide #left { width: 64; }
     WatchScreen.-wide #right { border-left: solid $panel; }
     WatchScreen.-wide #plot { height: 30%; }
     WatchScreen.-wide #text { height: 30%; }
@@ -213,9 +213,8 @@ class WatchScreen(WorkScreen):
             state = "watching: save a file in the folder"
         else:
             run = model.runs[edit.run_id]
-            state = f"edit {edit.number}: {edits.progress_words(model, run)}"
-            if edits.silence_of(model, run):
-                state += " \u00b7 x cancels it, a save ends it"
+            ends = " (x cancels it, a save ends it)" if edits.silence_of(model, run) else ""
+            state = f"edit {edit.number}{ends}: {edits.progress_words(model, run)}"
         if watch.polling:
             state += " \u00b7 polling (no inotify here: saves are seen within a second or two)"
         return state

@@ -49,8 +49,8 @@ class Mark(IntEnum):
     RUNNING = 4
 
 
-CHOSEN = len(Mark)  # owner of the chosen edit's number
-STYLES = ["$series-1", "bold $verdict-faster", "bold $error", "dim", "bold $warning", "bold reverse"]
+CHOSEN = len(Mark)  # owner of the chosen edit's number, which stands in brackets
+STYLES = ["$series-1", "bold $verdict-faster", "bold $error", "dim", "bold $warning", "bold $accent"]
 NAMES = {
     Mark.EDIT: "edit",
     Mark.BEST: "best",
@@ -225,7 +225,7 @@ def _x_axis(
         line[column - left] = tick
     wanted = ([chosen] if chosen in at else []) + [number for number in reversed(at) if number != chosen]
     for number in wanted:
-        text = str(number)
+        text = f"[{number}]" if number == chosen else str(number)
         start = max(left, min(at[number] - (len(text) - 1) // 2, width - len(text)))
         if any(numbers[n] != " " for n in range(max(0, start - 1), min(width, start + len(text) + 1))):
             continue
