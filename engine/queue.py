@@ -141,18 +141,19 @@ class Queue:
         """Journal all by `store`, report what they are for and then each of them, and let them start."""
         records = [plan.record for plan in plans]
 
-        def journal(writer: Store) -> list[float | None]:
+        def journal(writer: Store) -> list[tuple[float, int] | None]:
             writer.plan(records)
-            return [writer.last_duration_s(record) for record in records]
+            return [writer.last_like(record) for record in records]
 
-        expected_s = await store(journal)  # in one go: somebody waits for the first sample
+        last = await store(journal)  # in one go: somebody waits for the first sample
         announce()
-        for plan, seconds in zip(plans, expected_s, strict=True):
+        for plan, like in zip(plans, last, strict=True):
             job = RunJob(plan, self.slots.usual.services)
-            job.expected_s = seconds
+            job.expected_s, processes = like or (None, 0)
             self.add(job)
             arms = (Arm(rung.name, State.PLANNED, role=rung.role) for rung in plan.rungs)
-            self.publish(events.RunPlanned(run=plan.record.announced(arms)))
+            told = plan.record.announced(arms)
+            self.publish(events.RunPlanned(run=told, expected_s=job.expected_s, expected_processes=processes))
         if self._keeper.followed:  # the store before may have their sources
             await self._keeper.call(lambda writer: [writer.put_snapshot(plan.files) for plan in plans])
 

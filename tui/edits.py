@@ -15,7 +15,7 @@ from aisp.engine.protocol.events import WatchEdit
 from aisp.store.outcomes import State
 from aisp.store.record import Arm, Comparison
 from aisp.store.results import edits
-from aisp.tui import plain
+from aisp.tui import plain, progress
 from aisp.tui.findings import bar_sentence, interval_text
 from aisp.tui.model import Model, RunView, WatchView
 from aisp.tui.readings import CORRECT_WORDS, NO_FAULT, Unit, detail_lines, verdict_row
@@ -131,27 +131,16 @@ def silence_of(model: Model, run: RunView) -> str:
     return "" if others or others_fuzz else next(iter(told.values()))
 
 
-def expected_s(model: Model, run: RunView) -> float | None:
-    """How long the target's last good run like this one took, as the engine's queue says; None where it does not."""
-    queue = model.status.queue if model.status is not None else []
-    return next((item.expected_s for item in queue if item.run_id == run.id), None)
-
-
 def progress_words(model: Model, run: RunView) -> str:
-    """How far a run is: "compile · about 2 s left", "no sign for 10 s in compile", "waiting for its turn"."""
+    """How far a run is: "import and compile optimized · about 2 s left", or which process gives no sign."""
     if run.record.state is State.PLANNED:
         return "waiting for its turn"
     if silent := silence_of(model, run):
         return silent
-    step = run.running_step
-    parts = [f"{step.name} {step.arm}".strip() if step is not None else STATE_WORDS[run.record.state]]
-    elapsed_s, usual_s = run.elapsed_s(model.now_ns()), expected_s(model, run)
-    if elapsed_s is not None and usual_s is not None and usual_s > elapsed_s:
-        left_s = max(1, round(usual_s - elapsed_s))
-        parts.append(f"about {f'{left_s} s' if left_s < 60 else plain.duration(left_s)} left")
-    elif elapsed_s is not None:
-        parts.append(plain.duration(elapsed_s) + (", longer than the last time" if usual_s is not None else ""))
-    return " \u00b7 ".join(parts)
+    told = run.progress(model.now_ns())
+    passed = plain.DASH if told.elapsed_s is None else progress.about(told.elapsed_s)
+    doing = progress.doing(run) or STATE_WORDS[run.record.state]
+    return f"{doing} \u00b7 {progress.time_words(told) or f'since {passed}'}"
 
 
 def sentence(model: Model, watch: WatchView, edit: WatchEdit) -> str:

@@ -19,7 +19,7 @@ from aisp.store.outcomes import GRAVEST_FIRST, FindingStatus, State, Validity
 from aisp.store.record import Arm, Comparison
 from aisp.store.results.reading import Bar, Reading
 from aisp.store.results.trust import TOLD_FIRST, Category, Said, counts
-from aisp.tui import plain
+from aisp.tui import plain, progress
 from aisp.tui.model import AA_ARM, BASELINE, RunView
 from aisp.tui.results import STATE_WORDS, state_words
 from aisp.tui.themes import speedup_text, verdict_style, verdict_text
@@ -148,12 +148,7 @@ def waiting_for(run: RunView | None, why: str = "") -> str:
     if run.record.findings:
         return ""
     if not run.record.state.final:
-        step = run.running_step
-        doing = (
-            f"{step.name} {step.arm}".strip()
-            if step is not None
-            else STATE_WORDS.get(run.record.state, run.record.state.value)
-        )
+        doing = progress.doing(run) or STATE_WORDS.get(run.record.state, run.record.state.value)
         return f"the checks are asked when the run ends; now: {doing}"
     if run.record.state is State.CANCELLED or run.record.state is State.ENGINE_LOST:
         return f"no check was asked: {run.record.reason or STATE_WORDS[run.record.state]}"

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from aisp.engine import following
 from aisp.engine.protocol import events
 from aisp.store.outcomes import TWIN_SUFFIX, State
-from aisp.store.record import Ceiling, Peak, Quarantine, Run, Step, unplanned
+from aisp.store.record import Ceiling, Peak, Quarantine, Run, unplanned
 from aisp.store.results import standing
 from aisp.store.results.fuzz import FuzzState
 from aisp.store.results.reading import Bar, Reading, of_quarantine
@@ -302,19 +302,6 @@ class RunView(Reading):
     def take_samples(self, rung: str) -> Drawn:
         """The same, to put more into."""
         return self.drawn.setdefault(rung, Drawn())
-
-    @property
-    def running_step(self) -> Step | None:
-        """The newest step that has not ended."""
-        return next((step for step in reversed(self.record.steps) if step.duration_ms is None), None)
-
-    def elapsed_s(self, now_ns: int) -> float | None:
-        """Seconds since it left the queue, or its duration once it has ended; None before."""
-        if self.record.duration_ms is not None:
-            return self.record.duration_ms / 1e3
-        if self.record.start_ns is None or self.record.state.final:
-            return None
-        return max(0.0, (now_ns - self.record.start_ns) / 1e9)
 
 
 @dataclass(slots=True)
@@ -628,6 +615,7 @@ class Model:
         """What changes a run's record."""
         run = self._run(event.run_id, names)
         run.record = following.after(run.record, event)
+        following.pace(run.pace, event)
         if isinstance(event, events.RunState):
             run.placed = event.device
         if isinstance(event, events.Step) and event.step.name == "measure" and run.origin_ns is None:

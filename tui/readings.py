@@ -99,9 +99,6 @@ def title_text(run: RunView, now_ns: int, *, paused: bool = False) -> Text:
         parts.append("drawing paused: p goes on")
     parts.append(run_word(run.record))
     parts.append(plain.duration(run.elapsed_s(now_ns)))
-    step = run.running_step
-    if step is not None and not run.record.state.final:
-        parts.append(f"{step.name} {step.arm}".strip())
     if run.stored:
         parts.append(f"stored {plain.local_time(run.record.wall)}")
     text.append("  " + " \u00b7 ".join(parts))
@@ -368,95 +365,17 @@ def arm_rows(run: RunView, width: int, unit: Unit, ascii: bool) -> list[tuple[st
     return rows
 
 
-# -- steps and readings ---------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class StepSum:
-    """All steps of one name: how many have ended and took how long, and whether one is under way."""
-
-    name: str
-    ended: int = 0
-    total_ms: float = 0.0
-    running_arm: str | None = None
-
-
-def step_sums(run: RunView) -> list[StepSum]:
-    """Steps by name, in the order in which the names first came."""
-    sums: dict[str, StepSum] = {}
-    for step in run.record.steps:
-        item = sums.setdefault(step.name, StepSum(step.name))
-        if step.duration_ms is not None:
-            item.ended += 1
-            item.total_ms += step.duration_ms
-        elif not run.record.state.final:
-            item.running_arm = step.arm
-    return list(sums.values())
-
-
-def _running_sign(ascii: bool) -> str:
-    return ">" if ascii else "\u25b8"
-
-
-def _step_time(item: StepSum) -> str:
-    text = plain.duration(item.total_ms / 1e3) if item.ended else ""
-    return f"{text} ({item.ended})" if item.ended > 1 else text
-
-
-def step_row(run: RunView, ascii: bool) -> Text:
-    """All steps on one row, the running one marked and in front, where it is never cut off."""
-    text = Text("steps  ", style="dim")
-    for number, item in enumerate(sorted(step_sums(run), key=lambda item: item.running_arm is None)):
-        if number:
-            text.append(" \u00b7 " if not ascii else " | ", style="dim")
-        if item.running_arm is not None:
-            text.append(f"{_running_sign(ascii)} {item.name} {item.running_arm}".rstrip(), style="bold")
-        else:
-            text.append(f"{item.name} {_step_time(item)}".rstrip())
-    if not run.record.steps:
-        text.append("none yet")
-    return text
-
-
-def step_rows(run: RunView, width: int, ascii: bool) -> list[Text]:
-    """The steps one below the other, durations to the right."""
-    rows = [Text("steps", style="bold")]
-    for item in step_sums(run):
-        running = item.running_arm is not None
-        name = f"{_running_sign(ascii) if running else ' '} {item.name} {item.running_arm or ''}".rstrip()
-        time = "running" if running else _step_time(item)
-        gap = max(1, width - plain.cells(name) - plain.cells(time))
-        rows.append(Text(name + " " * gap + time, style="bold" if running else ""))
-    if not run.record.steps:
-        rows.append(Text("  none yet"))
-    return rows
-
-
-def step_lines(run: RunView) -> list[str]:
-    """Every single step with its start and duration, for the pane of text."""
-    begin = (
-        run.record.start_ns
-        if run.record.start_ns is not None
-        else (run.record.steps[0].start_ns if run.record.steps else 0)
-    )
-    rows = []
-    for step in run.record.steps:
-        if step.duration_ms is not None:
-            took = plain.duration(step.duration_ms / 1e3)
-        else:
-            took = plain.DASH if run.record.state.final else "running"
-        rows.append([plain.duration((step.start_ns - begin) / 1e9), step.name, step.arm, took, step.detail])
-    return plain.table(["at", "step", "rung", "took", ""], rows, right=["at", "took"])
+# -- readings ---------------------------------------------------------------------------------------------
 
 
 def no_readings(run: RunView, status: events.Status | None) -> str:
     """Why there are no GPU readings, once; "" where there are some."""
     if len(run.telemetry):
         return ""
+    if not on_gpu(run):
+        return "no clocks: this run is on the CPU"
     if status is not None and status.gpu_note:
         return f"no GPU: {status.gpu_note}"
-    if run.record.device.startswith("cpu"):
-        return "no GPU readings: this run is on the CPU"
     return "no GPU readings yet" if not run.record.state.final else "no GPU readings were taken"
 
 

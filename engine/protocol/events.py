@@ -205,9 +205,15 @@ class RunPlanned(Event, tag="run_planned", kw_only=True):
 
     `run` has its arms in order, the baseline first. It has neither its seed nor the numbers of its held-out sets:
     nobody may know these before its end.
+
+    Attributes:
+        expected_s: how long the target's last good run like it took; None where there was none.
+        expected_processes: fresh processes per arm that one took; 0 where that is not known.
     """
 
     run: Run
+    expected_s: float | None = None
+    expected_processes: int = 0
 
     @property
     def run_id(self) -> str:
@@ -216,12 +222,18 @@ class RunPlanned(Event, tag="run_planned", kw_only=True):
 
 
 class RunState(Event, tag="run_state", kw_only=True):
-    """A run moved on. RunFinished alone reports its end. `device` is where it is, as in QueueItem."""
+    """A run moved on. RunFinished alone reports its end.
+
+    Attributes:
+        device: where it is, as in QueueItem.
+        process: the fresh process of each arm that begins now, counted from 1; 0 where none does.
+    """
 
     run_id: str
     state: State
     at_ns: int
     device: str = ""
+    process: int = 0
 
 
 class Step(Event, tag="step", kw_only=True):

@@ -65,6 +65,7 @@ async def carried_out(
     replicas: int,
     standbys: int = STANDBYS,
     told: list[Any] | None = None,
+    begun: list[int] | None = None,
     looks: tuple[Look, ...] = (),
 ) -> tuple[Run, list[Any]]:
     """A run of two rungs on the CPU: its record, and what it told in order, steps as (name, "begins" or "ends").
@@ -72,6 +73,7 @@ async def carried_out(
     Args:
         looks: of the stop rule.
         told: where to note it, for who wants to look meanwhile.
+        begun: where to note the processes of an arm that it says have begun.
     """
     target = write_target(tmp_path / "mine", {}, inputs='x = "float32 [N] normal cpu"')
     files = {path.name: path.read_bytes() for path in target.folder.iterdir()}
@@ -85,6 +87,8 @@ async def carried_out(
     def publish(event: events.Event) -> None:
         if isinstance(event, events.Step):
             told.append((event.step.name, "begins" if event.step.duration_ms is None else "ends"))
+        elif isinstance(event, events.RunState) and event.process and begun is not None:
+            begun.append(event.process)
 
     async def store(work: Callable[[Any], Any]) -> Any:
         return work(MagicMock(earlier=lambda run: [], quarantines=lambda *_: {}, put_environment=lambda seen: ""))
@@ -186,10 +190,12 @@ async def test_a_quick_runs_first_figures_wait_for_its_rungs_alone(
         return await ordinary(self, **options)
 
     told: list[Any] = []
+    begun: list[int] = []
     monkeypatch.setattr(Pool, "take", take)
     monkeypatch.setattr(Replicas, "_side_by_side", lambda replicas, first: roomy)
-    record, _ = await carried_out(tmp_path, replicas=2, told=told)
+    record, _ = await carried_out(tmp_path, replicas=2, told=told, begun=begun)
     assert record.state is State.OK, record.reason
+    assert begun == [1, 2], "as a person is told"
     assert taken == [0] * 3 + ([1] * 4 if roomy else [1] + [2] * 3), "verifier and rungs; A/A arm and second replica"
     assert told.index(("expect", 0)) < told.index(("verifier", "begins"))
     first = told[: told.index(("measure", "ends"))]
@@ -203,8 +209,10 @@ async def test_a_run_ends_at_the_look_that_decides_it_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(verdicts, "decided", lambda compared: True)
-    record, told = await carried_out(tmp_path, replicas=5, looks=LOOKS)
+    begun: list[int] = []
+    record, told = await carried_out(tmp_path, replicas=5, looks=LOOKS, begun=begun)
     assert record.state is State.OK, record.reason
+    assert begun == [1, 2]
     assert "decided after 2 of 5 replicas" in record.flags
     assert told.count(("measure", "ends")) == 2
     assert [count for name, count in told if name == "expect"] == [3, 3, NEXT, NEXT], "as far as the next look"

@@ -406,6 +406,26 @@ def quick_run_events(
     return heard.whole(story)
 
 
+FULL_RULE = {"replicas": 5, "looks": [{"replicas": 2, "level": 0.02}, {"replicas": 3, "level": 0.03}]}
+
+
+def run_under_way(
+    run_id: str = "R1",
+    *,
+    expected_s: float | None = None,
+    expected_processes: int = 0,
+    begun_s: Sequence[float] = (0.0,),
+) -> list[events.Event]:
+    """A full run on the CPU that measures: each of its processes has begun at one of these seconds."""
+    pace = {"expected_s": expected_s, "expected_processes": expected_processes, "stop_rule": FULL_RULE}
+    story = quick_run_events(run_id=run_id, quick=False, finished=False, **pace)
+    begun = [
+        heard.state(run_id=run_id, state="running", at_ns=START_NS + int(at_s * 1e9), process=number)
+        for number, at_s in enumerate(begun_s, 1)
+    ]
+    return [*story, *begun]
+
+
 TRACEBACK = """optimized.py:14 in run
     return tl.dot(a, b, acc)
 triton.CompilationError: at 14:11: Both operands must be of the same type. Got fp16 and bf16"""

@@ -337,7 +337,7 @@ def test_events_of_other_peoples_runs_are_not_printed(root: str) -> None:
 def test_without_a_terminal_each_step_is_a_line_on_stderr(root: str) -> None:
     with FakeEngine():
         shown = run(root, "--targets", "mine:one", "--json")
-    assert "mine:one: compile optimized  12 ms" in shown.stderr.splitlines()
+    assert "mine:one: import and compile optimized  12 ms" in shown.stderr.splitlines()
     assert "\r" not in shown.stderr
 
 
@@ -371,7 +371,7 @@ def test_ctrl_c_leaves_a_run_that_somebody_else_asked_for(root: str) -> None:
 
 
 def test_who_gives_no_sign_is_told_and_once_that_this_is_over(root: str) -> None:
-    sentence = "optimized has given no sign for 10 s in measure; it is ended at 60 s (AISP_PROGRESS_LIMIT_S)"
+    sentence = "optimized has given no sign for 10 s (measure); it is ended at 60 s (AISP_PROGRESS_LIMIT_S)"
     with FakeEngine() as engine:
         engine.outcomes["mine:one"] = "hang"
         process = start_aisp("bench", "run", "--root", root, "--targets", "mine:one")

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from aisp.engine import paths
 from aisp.engine.protocol import events, requests
-from aisp.engine.protocol.events import QueueItem, WatchEdit
+from aisp.engine.protocol.events import WatchEdit
 from aisp.kernels.catalog.model import Catalog
 from aisp.store import Store
 from aisp.store.record import Quarantine
@@ -22,7 +22,7 @@ from aisp.tui.widgets.table import LiveTable
 from tests import heard
 from tests.replacing import replace
 from tests.tui.app_support import make_catalog, opened, screen_name, screen_text, told, until
-from tests.tui.fakes import NOW_NS, FakeLink, failing_run_events, quick_run_events, status_event, watch_events
+from tests.tui.fakes import NOW_NS, FakeLink, failing_run_events, quick_run_events, watch_events
 from tests.tui.live_support import SIZES, check_snapshot, isolate
 
 TARGET = "ch05:collate"
@@ -304,18 +304,15 @@ async def test_sources_that_cannot_be_read_are_told_in_the_place_of_the_diff(tmp
 
 async def test_an_edit_under_way_shows_its_step_and_about_how_long_it_takes(tmp_path: Path) -> None:
     link = FakeLink(watch_events())
-    item = QueueItem(
-        run_id="W6", target=TARGET, title="", state="running", quick=True, trigger="watch", device="cpu", expected_s=9.0
-    )
-    link.engine_status = replace(status_event(gpu=False), queue=[item])
-    began = [*quick_run_events(run_id="W6", finished=False, trigger="watch", base_ns=NOW_NS - 4_000_000_000)[:6]]
+    base_ns = NOW_NS - 4_000_000_000
+    began = quick_run_events(run_id="W6", finished=False, trigger="watch", base_ns=base_ns, expected_s=9.0)[:6]
     async with opened(tmp_path, size=(120, 40), link=link) as (app, pilot):
         await open_watch(app, pilot)
         link.push(events.WatchEdit(target=TARGET, number=6, snapshot="06" * 32, files=["a.py"], run_id="W6"))
         await until(pilot, lambda: "edit 6: waiting for its turn" in screen_text(app))
         link.push(*began)
-        await until(pilot, lambda: "edit 6: compile baseline · about 5 s left" in screen_text(app))
-        assert "compile baseline · about 5 s left" in table_rows(app)["6"]
+        await until(pilot, lambda: "edit 6: import and compile baseline · about 5 s left" in screen_text(app))
+        assert "import and compile baseline · about 5 s left" in table_rows(app)["6"]
 
 
 async def test_a_process_that_gives_no_sign_is_named_in_the_row_and_the_title(tmp_path: Path) -> None:
@@ -332,7 +329,7 @@ async def test_a_process_that_gives_no_sign_is_named_in_the_row_and_the_title(tm
         )
         # Another job is under way too: whose process it is, nobody can tell.
         link.push(*quick_run_events("ch07:gather", run_id="OTHER", finished=False)[:6])
-        await until(pilot, lambda: "edit 6: compile" in screen_text(app))
+        await until(pilot, lambda: "edit 6: import and compile" in screen_text(app))
         link.push(events.Banner(key="silent: optimized", text=""))
 
 

@@ -24,11 +24,13 @@ from aisp.store.results.speed_of_light import at_fast_host_ms
 from aisp.store.results.trust import TOLD_FIRST, by_check, counts
 from aisp.store.text import clean, clean_line
 from aisp.tui import plain
+from aisp.tui.progress import bar, doing, words
 from aisp.tui.results import quality_notes, timing_words
 
 SCHEMA = 2
 """Of a run as JSON; docs/commands.md says what changed with each."""
 KEPT_OUTPUT_LINES = 10
+BAR_CELLS = 10
 
 
 def failed(arm: Arm) -> bool:
@@ -41,13 +43,11 @@ class Followed(Reading):
     """A run as far as the stream has told it.
 
     Attributes:
-        step: the newest one.
         seen: samples that came, by rung.
         last: rung and time per call in ms of the newest sample.
         output: the newest lines that each rung printed.
     """
 
-    step: str = ""
     seen: dict[str, int] = field(default_factory=dict)
     last: tuple[str, float] | None = None
     output: dict[str, deque[str]] = field(default_factory=dict)
@@ -65,9 +65,8 @@ class Followed(Reading):
                 self.last = (event.arm, event.device_ms[-1])
         elif isinstance(event, events.Output):
             self.output.setdefault(event.arm, deque(maxlen=KEPT_OUTPUT_LINES)).extend(event.lines)
-        elif isinstance(event, events.Step):
-            self.step = f"{event.step.name} {event.step.arm}".rstrip()
         self.record = following.after(self.record, event)
+        following.pace(self.pace, event)
 
 
 class Follower:
@@ -112,7 +111,7 @@ def summary(run: Reading) -> str:
     """One line about a finished run: verdict with numbers, or how it ended and why."""
     end = run.record
     if not end.state.final:
-        return f"{end.state} {run.step if isinstance(run, Followed) else ''}".rstrip()
+        return f"{end.state} {doing(run)}".rstrip()
     if end.state != State.OK:
         return f"{end.state}: {end.reason}" if end.reason and not end.superseded else end.reason or end.state
     marked = clean_line("; ".join(bar.sentence for bar in run.bars), limit=1000)
@@ -137,10 +136,18 @@ def _doubts(run: Reading) -> str:
     return "; ".join(doubts)
 
 
-def progress_line(run: Followed, follower: Follower, number: int, total: int, elapsed_s: float) -> str:
-    """The live line: which run of how many, its step, samples, the last time, the GPU's clock and
-    temperature."""
-    parts = [f"[{number}/{total}] {run.record.target or run.id}", run.step or run.record.state]
+def progress_line(run: Followed, follower: Follower, number: int, total: int, elapsed_s: float, *, now_ns: int) -> str:
+    """The live line: which run of how many, how far it is, its step, samples, the last time, the GPU's clock and
+    temperature.
+
+    Args:
+        elapsed_s: since all of it began.
+        now_ns: CLOCK_MONOTONIC.
+    """
+    told = run.progress(now_ns)
+    drawn = bar(told.share, BAR_CELLS, True)
+    parts = [f"[{number}/{total}] {run.record.target or run.id}", f"[{drawn}]" if drawn else "", words(told, ", ")]
+    parts.append(doing(run) or run.record.state)
     seen = sum(run.seen.values())
     if seen:
         parts.append(f"{plain.count(seen)} samples")
@@ -154,7 +161,7 @@ def progress_line(run: Followed, follower: Follower, number: int, total: int, el
         if plain.known(warm):
             parts.append(f"{warm:.0f} C")
     parts.append(plain.duration(elapsed_s))
-    return "  ".join(parts)
+    return "  ".join(part for part in parts if part)
 
 
 def result_lines(run: Reading, *, width: int | None = None) -> list[str]:

@@ -11,6 +11,7 @@ from aisp.store.outcomes import FindingStatus, State
 from aisp.store.record import SUPERSEDED
 from aisp.store.results.comparison import flat
 from aisp.store.results.prediction import PORTABLE
+from aisp.store.results.progress import step_words
 from aisp.store.results.reading import Reading
 from aisp.store.text import clean_line
 from aisp.tui import plain
@@ -128,7 +129,7 @@ def whole_lines(
         plain.table(
             ["step", "arm", "took"],
             [
-                [clean_line(step.name), clean_line(step.arm), plain.duration((step.duration_ms or 0.0) / 1e3)]
+                [step_words(step.name), step.arm, plain.duration((step.duration_ms or 0.0) / 1e3)]
                 for step in run.record.steps
             ],
             right=["took"],

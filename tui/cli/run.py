@@ -7,11 +7,13 @@ asks the engine to cancel it.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
+from aisp.store.results.progress import step_words
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
@@ -239,7 +241,9 @@ class Session(Interruptible):
         going = going or next((r for r in runs if not r.finished), None)
         if going is not None:
             number = runs.index(going) + 1
-            self._progress.show(progress_line(going, self._follower, number, len(runs), self.elapsed_s))
+            now_ns = time.monotonic_ns()
+            line = progress_line(going, self._follower, number, len(runs), self.elapsed_s, now_ns=now_ns)
+            self._progress.show(line)
 
     def _take(self, event: events.Event) -> None:
         from aisp.engine.protocol import events  # already imported by the connection
@@ -250,7 +254,7 @@ class Session(Interruptible):
             return
         if isinstance(event, events.Step) and event.step.duration_ms is not None:
             took = plain.duration(event.step.duration_ms / 1e3)
-            self._progress.step(f"{run.record.target}: {event.step.name} {event.step.arm}".rstrip() + f"  {took}")
+            self._progress.step(f"{run.record.target}: {step_words(event.step.name, event.step.arm)}  {took}")
         elif isinstance(event, events.RunFinished):
             self._report(run)
 

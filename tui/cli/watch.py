@@ -148,7 +148,9 @@ class Watching:
                 started = time.monotonic()
             else:
                 run = self._follower.runs[run_id]
-                self._progress.show(progress_line(run, self._follower, 1, 1, time.monotonic() - started))
+                self._progress.show(
+                    progress_line(run, self._follower, 1, 1, time.monotonic() - started, now_ns=time.monotonic_ns())
+                )
 
     def _going(self, run_id: str) -> bool:
         run = self._follower.runs.get(run_id)

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 WIDE_COLUMNS = 120
 CLOCK_PERIOD_S = 1.0
 MOST_RUNGS = 6  # rows of the tally; it scrolls where there are more
-BAR_COLUMNS = 100  # from here on there is room for a bar
-BAR_CELLS = 20
+BAR_COLUMNS = 100  # from here on there is room for a longer bar
+BAR_CELLS = (8, 20)
 SHORT_HEAD = 7  # cells of a strategy's name on a narrow terminal
 
 
@@ -302,7 +302,7 @@ class FuzzScreen(WorkScreen):
         if len(known) > 1:
             words += f"  fuzz {len(known) - [one.id for one in known].index(fuzz.id)} of {len(known)}"
         title.show([Text(words)])
-        bar = BAR_CELLS if self.size.width >= BAR_COLUMNS else 0
+        bar = BAR_CELLS[self.size.width >= BAR_COLUMNS]
         style = "bold" if not fuzz.state.final or fuzz.reason else ""
         state.show([Text(fuzzes.state_text(fuzz, self.workbench.model.now_ns(), ascii, bar=bar), style)])
         said = [f"not started: {self._refused}"] if self._refused else []

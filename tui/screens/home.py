@@ -29,7 +29,7 @@ from aisp.store.record import Comparison
 from aisp.store.results.prediction import LOOK_BACK_RUNS, Answer, Says, answer
 from aisp.store.results.reading import Reading
 from aisp.store.text import clean, clean_line
-from aisp.tui import plain
+from aisp.tui import plain, progress
 from aisp.tui.aside import begin
 from aisp.tui.earlier import environment
 from aisp.tui.findings import bar_sign, cheats_text
@@ -384,9 +384,9 @@ class HomeScreen(FoldingScreen):
         head = Text().append(clean_line(target.title), style="bold")
         active = self._active.get(target.id)
         if active is not None:
-            step = active.running_step
-            doing = f", {step.name} {step.arm}".rstrip() if step is not None else ""
-            head.append(f"\nNow {STATE_WORDS[active.record.state]}{doing}; x cancels")
+            far = progress.words(active.progress(app.model.now_ns()), ", ")
+            told = ", ".join(part for part in (STATE_WORDS[active.record.state], far, progress.doing(active)) if part)
+            head.append(f"\nNow {told}; x cancels")
         missing = app.missing(target)
         if missing:
             head.append(f"\nHere: {missing}")

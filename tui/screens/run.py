@@ -17,7 +17,7 @@ from textual.containers import Container
 from textual.timer import Timer
 
 from aisp.kernels.catalog.model import Role
-from aisp.tui import plain, readings
+from aisp.tui import plain, readings, steps
 from aisp.tui.keymap import TARGET, Key, bind
 from aisp.tui.model import BASELINE, RunView, stored_run
 from aisp.tui.screens import Source
@@ -60,6 +60,8 @@ class RunScreen(WorkScreen):
     )
     DEFAULT_CSS = """
     RunScreen #title { background: $surface; }
+    RunScreen #progress { background: $surface; color: $accent; }
+    RunScreen.-ended #progress { display: none; }
     RunScreen #verdict { background: $surface; text-style: bold; }
     RunScreen #note { display: none; color: $warning; }
     RunScreen #note.-shown { display: block; }
@@ -96,6 +98,7 @@ class RunScreen(WorkScreen):
 
     def compose_body(self) -> ComposeResult:
         yield TextRows(id="title")
+        yield TextRows(id="progress")
         yield TextRows(id="verdict")
         yield TextRows(id="note")
         with Container(id="upper"):
@@ -172,7 +175,8 @@ class RunScreen(WorkScreen):
             if found is not None:
                 self.workbench.model.mark(found)
             self._problem = "" if found else "there is no store yet; `r` on a target in the catalogue runs it"
-        self._redraw_all()
+        if self.is_mounted:
+            self.refresh_from(set())  # the header names its target
 
     # -- drawing ----------------------------------------------------------------------------------------
 
@@ -221,6 +225,8 @@ class RunScreen(WorkScreen):
     def _draw_title(self, run: RunView) -> None:
         now_ns = self.workbench.model.now_ns()
         self.say("title", readings.title_text(run, now_ns, paused=self.paused))
+        if not run.record.state.final:
+            self.say("progress", steps.progress_row(run, now_ns, self.size.width, self.workbench.ascii))
 
     def _draw_head(self, run: RunView) -> None:
         self._draw_title(run)
@@ -265,9 +271,9 @@ class RunScreen(WorkScreen):
         if self.has_class("-wide"):
             width = max(8, facts.size.width)
             rows = readings.reading_rows(run, status, width)
-            facts.show([*rows, Text(), *readings.step_rows(run, width, ascii)])
+            facts.show([*rows, Text(), *steps.step_rows(run, width, ascii)])
         else:
-            facts.show([readings.reading_row(run, status), readings.step_row(run, ascii)])
+            facts.show([readings.reading_row(run, status), steps.step_row(run, ascii)])
 
     def _mode(self, run: RunView) -> str:
         """What the pane of text shows now; "" where it is not needed."""
@@ -299,7 +305,7 @@ class RunScreen(WorkScreen):
         else:
             chosen = self.query_one("#arms", LiveTable).cursor_key
             if mode == "steps":
-                title, lines = "steps", readings.step_lines(run)
+                title, lines = "steps", steps.step_lines(run)
             elif mode == "samples":
                 picked = chosen if self.mode or chosen != BASELINE else None
                 title, lines = "what the samples say", readings.sample_lines(run, self.workbench.ascii, picked)
@@ -321,6 +327,8 @@ class RunScreen(WorkScreen):
             return
         timed = any(drawn.points.count or drawn.discarded for drawn in run.drawn.values())
         self.set_class(run.record.state.final and not timed, "-untimed")
+        self.set_class(run.record.state.final, "-ended")
+        self.refresh_bindings()  # what has ended cannot be cancelled
         self.set_class(bool(self._mode(run)), "-text")
         # Sentences need rows: on a low screen they take those of the plot while they are read.
         self.set_class(self.mode == "samples" and self.size.height < TALL_ROWS, "-reading")
@@ -334,13 +342,16 @@ class RunScreen(WorkScreen):
 
     # -- keys -------------------------------------------------------------------------------------------
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A run that has ended, or was never heard of, cannot be cancelled."""
+        if action == "cancel" and self.is_mounted:
+            live = self.workbench.model.runs.get(self.run_id)
+            return live is not None and not live.record.state.final
+        return super().check_action(action, parameters)
+
     def action_cancel(self) -> None:
         """Cancel this run."""
-        run = self.workbench.model.runs.get(self.run_id)
-        if run is None or run.record.state.final:
-            self.notify("This run has ended; r runs it again")
-        else:
-            self.workbench.cancel([self.run_id])
+        self.workbench.cancel([self.run_id])
 
     def show_run(self, run_id: str) -> None:
         """Draw the new run on this screen."""

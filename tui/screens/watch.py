@@ -22,7 +22,6 @@ from aisp.engine.protocol import requests
 from aisp.engine.protocol.events import WatchEdit
 from aisp.store.results.edits import against_baseline
 from aisp.tui import edits, plain
-from aisp.tui.aside import begin
 from aisp.tui.edits import Against
 from aisp.tui.keymap import Key, bind
 from aisp.tui.model import RunView, WatchView
@@ -110,7 +109,6 @@ class WatchScreen(WorkScreen):
         self.pane = "edits"  # the one in sight where there is room for one
         self._problem = ""
         self._newest_shown: str | None = None
-        self._asked_for = ""  # the run of which the engine was asked how long it takes
         self._plotted_s = float("-inf")
         self._plot_timer: Timer | None = None
         self._can_cancel: bool | None = None
@@ -183,7 +181,7 @@ class WatchScreen(WorkScreen):
             return
         watch = self.watch_view
         runs = {edit.run_id for edit in watch.edits if edit.run_id} if watch is not None else set()
-        told = {"watches", f"watch:{self._target}", "banners", "status", "connection", "quarantines"}
+        told = {"watches", f"watch:{self._target}", "banners", "connection", "quarantines"}
         if not names or not names.isdisjoint(told | {f"run:{run_id}" for run_id in runs}):
             self._draw()
         if not names.isdisjoint({f"samples:{run_id}" for run_id in runs}):
@@ -269,7 +267,6 @@ class WatchScreen(WorkScreen):
         self._draw_text()
         self._draw_diff()
         self._draw_samples_in_time()
-        self._ask_how_long(watch)
 
     def _draw_plot(self, watch: WatchView) -> None:
         model = self.workbench.model
@@ -329,16 +326,6 @@ class WatchScreen(WorkScreen):
             self._draw_samples()
         elif self._plot_timer is None:
             self._plot_timer = self.set_timer(left_s, self._draw_samples)
-
-    def _ask_how_long(self, watch: WatchView) -> None:
-        """Have the engine say how long the edit's run usually takes, once it is under way."""
-        edit = edits.running_edit(self.workbench.model, watch)
-        link = self.workbench.link
-        if edit is None or link is None or edit.run_id == self._asked_for:
-            return
-        if self.workbench.model.runs[edit.run_id].record.start_ns is not None:
-            self._asked_for = edit.run_id
-            begin(self, link.fetch_status, group="status", exclusive=True)
 
     def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
         """Show what became of the edit, and what it changed."""
