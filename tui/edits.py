@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import NamedTuple, TypeAlias
 
 from rich.text import Text
 
 from aisp.engine.protocol.events import WatchEdit
 from aisp.store.outcomes import State
-from aisp.store.record import Arm, Comparison
+from aisp.store.record import Arm, Comparison, Run
 from aisp.store.results import edits
+from aisp.store.results.reading import Held
 from aisp.tui import plain, progress
 from aisp.tui.findings import bar_sentence, interval_text
 from aisp.tui.model import Model, RunView, WatchView
@@ -68,24 +70,19 @@ def going(model: Model, edit: WatchEdit) -> bool:
     return run is not None and not run.record.state.final
 
 
+def awaited(model: Model, watch: WatchView, edit: WatchEdit) -> bool:
+    """Whether the edit's run is still to be heard of: the newest one's."""
+    return bool(edit.run_id) and run_of(model, edit) is None and edit is in_order(watch)[-1]
+
+
 def in_order(watch: WatchView) -> list[WatchEdit]:
     """The edits, oldest first."""
     return sorted(watch.edits, key=lambda edit: edit.number)
 
 
-def ended_times(model: Model, watch: WatchView) -> list[tuple[int, Arm | None]]:
-    """Each edit's number and time, oldest first; of one whose run goes on none."""
-    return [(edit.number, None if going(model, edit) else time_of(model, edit)) for edit in in_order(watch)]
-
-
 def by_number(watch: WatchView, number: int | None) -> WatchEdit | None:
     """The edit of that number."""
     return next((edit for edit in watch.edits if edit.number == number), None)
-
-
-def best_edit(model: Model, watch: WatchView) -> WatchEdit | None:
-    """The best of the edits whose runs have ended."""
-    return by_number(watch, edits.best(ended_times(model, watch)))
 
 
 def edit_before(watch: WatchView, edit: WatchEdit) -> WatchEdit | None:
@@ -98,13 +95,6 @@ def running_edit(model: Model, watch: WatchView) -> WatchEdit | None:
     active = [edit for edit in in_order(watch) if going(model, edit)]
     begun = [edit for edit in active if model.runs[edit.run_id].record.state is not State.PLANNED]
     return next(iter(begun or active), None)
-
-
-def change_text(model: Model, edit: WatchEdit, other: WatchEdit | None) -> str:
-    """Time against another edit's, signed; "~" in front where the intervals overlap, so nothing is shown."""
-    if other is None or other is edit:
-        return plain.DASH
-    return plain.change(edits.change(time_of(model, edit), time_of(model, other)))
 
 
 def time_of_day(wall: str) -> str:
@@ -150,10 +140,10 @@ def sentence(model: Model, watch: WatchView, edit: WatchEdit) -> str:
         return f"not run: {edit.error.splitlines()[0]}"
     run = run_of(model, edit)
     if run is None:
-        newest = in_order(watch)[-1]
         if not edit.run_id:
             return "unchanged: nothing to run"
-        return "waiting for its turn" if edit is newest else "its run is in the store: enter opens it"
+        waits = awaited(model, watch, edit)
+        return "waiting for its turn" if waits else "its run is in the store: enter opens it"
     if not run.record.state.final:
         return progress_words(model, run)
     lead = run.lead
@@ -178,13 +168,65 @@ def failed(model: Model, edit: WatchEdit) -> bool:
     return run.record.state not in NO_FAULT or (run.lead is not None and run.bar(run.lead.rung) is not None)
 
 
-# -- the table and the plot -------------------------------------------------------------------------------
+# -- all edits of a watch -----------------------------------------------------------------------------------
 
 
-def unit_of(model: Model, watch: WatchView, ascii: bool) -> Unit:
+class Told(NamedTuple):
+    """What is told of an edit: the arm whose time is its own, the ratio that may be shown, what stands in the place of
+    figures, whether it failed, and whether its run goes on."""
+
+    arm: Arm | None
+    ratio: Comparison | None
+    sentence: str
+    failed: bool
+    going: bool
+
+
+Known: TypeAlias = dict[str, tuple[Run, Mapping[str, Held], Told]]
+"""What was told of ended runs, by id, and what it was read from: a watch of many edits is drawn ten times a second."""
+
+
+def told_of(model: Model, watch: WatchView, edit: WatchEdit, known: Known | None = None) -> Told:
+    """What is told of one edit."""
+    run = run_of(model, edit)
+    if run is not None and known is not None and run.id in known:
+        record, quarantined, found = known[run.id]
+        if record is run.record and quarantined == run.quarantined:
+            return found
+    found = Told(
+        time_of(model, edit),
+        None if run is None else edits.against_baseline(run),
+        sentence(model, watch, edit),
+        failed(model, edit),
+        going(model, edit) or awaited(model, watch, edit),
+    )
+    if run is not None and known is not None and run.record.state.final:
+        known[run.id] = (run.record, run.quarantined, found)
+    return found
+
+
+def all_told(model: Model, watch: WatchView, known: Known | None = None) -> dict[int, Told]:
+    """What is told of every edit, by number, oldest first."""
+    return {edit.number: told_of(model, watch, edit, known) for edit in in_order(watch)}
+
+
+def times_of(told: Mapping[int, Told]) -> list[tuple[int, Arm | None]]:
+    """Each edit's number and time; of one whose run goes on none."""
+    return [(number, None if item.going else item.arm) for number, item in told.items()]
+
+
+def best_edit(model: Model, watch: WatchView, known: Known | None = None) -> WatchEdit | None:
+    """The best of the edits whose runs have ended."""
+    return by_number(watch, edits.best(times_of(all_told(model, watch, known))))
+
+
+def unit_of(told: Mapping[int, Told], ascii: bool) -> Unit:
     """Milliseconds, or microseconds where an edit takes less than 0.1 ms."""
-    times = [time for edit in watch.edits if (time := median_ms(model, edit)) is not None]
+    times = [item.arm.median_ms for item in told.values() if item.arm is not None and item.arm.median_ms is not None]
     return Unit("us" if ascii else "\u00b5s", 1e3) if times and min(times) < 0.1 else Unit("ms", 1.0)
+
+
+# -- the table and the plot -------------------------------------------------------------------------------
 
 
 def columns(width: int, unit: Unit, *, result: bool = False) -> list[Column]:
@@ -216,54 +258,61 @@ def _interval(item: Comparison) -> str:
 
 
 def rows(
-    model: Model, watch: WatchView, width: int, ascii: bool, marked: int | None = None, *, result: bool = False
+    watch: WatchView,
+    told: Mapping[int, Told],
+    width: int,
+    ascii: bool,
+    marked: int | None = None,
+    *,
+    result: bool = False,
 ) -> list[tuple[str, list[Cell]]]:
     """Rows of the table of edits, newest first, for `columns` of the same arguments; keys are the edits' numbers."""
-    unit = unit_of(model, watch, ascii)
+    unit, times = unit_of(told, ascii), times_of(told)
     keys = [column.key for column in columns(width, unit, result=result)]
-    times = ended_times(model, watch)
-    best = by_number(watch, edits.best(times))
+    best = edits.best(times)
     found: list[tuple[str, list[Cell]]] = []
-    for edit in in_order(watch):
-        run, told = run_of(model, edit), sentence(model, watch, edit)
-        sign = ("*" if ascii else "\u2605") if edit is best else " "
-        head = Text(f"{sign}{'m' if edit.number == marked else ' '}{edit.number:>3}", "bold" if edit is best else "")
+    befores = edits.before_each(arm for _, arm in times)
+    for edit, (number, own), before in zip(in_order(watch), times, befores, strict=True):
+        item = told[number]
+        sign = ("*" if ascii else "\u2605") if number == best else " "
+        head = Text(f"{sign}{'m' if number == marked else ' '}{number:>3}", "bold" if number == best else "")
         cells: dict[str, Cell] = {
             "time": time_of_day(edit.wall),
             "files": ", ".join(edit.files) if edit.files else "as it was when the watch began",
         }
-        if told and result:
-            cells |= dict.fromkeys(("median", "baseline", "best", "previous"), plain.DASH) | {"result": told}
-        elif told:
-            head.append(f"  {told}", "bold" if failed(model, edit) else "")
+        if item.sentence and result:
+            cells |= dict.fromkeys(("median", "baseline", "best", "previous"), plain.DASH) | {"result": item.sentence}
+        elif item.sentence:
+            head.append(f"  {item.sentence}", "bold" if item.failed else "")
         else:
-            item = edits.against_baseline(run) if run is not None else None
             ratio: Cell = plain.DASH
-            if item is not None:
-                ratio = verdict_text(item.verdict.value, item.speedup, ascii).append(_interval(item))
-            median = median_ms(model, edit)
+            if item.ratio is not None:
+                ratio = verdict_text(item.ratio.verdict.value, item.ratio.speedup, ascii).append(_interval(item.ratio))
+            median = None if own is None else own.median_ms
+            against_best = plain.DASH if best is None else plain.change(edits.change(own, told[best].arm))
             cells |= {
                 "median": plain.number(None if median is None else median * unit.per_ms),
                 "baseline": ratio,
-                "best": "best" if edit is best else change_text(model, edit, best),
-                "previous": change_text(model, edit, by_number(watch, edits.before(times, edit.number))),
+                "best": "best" if number == best else against_best,
+                "previous": plain.change(edits.change(own, before)),
                 "result": "correct",
             }
         cells["number"] = head
-        found.append((str(edit.number), [cells.get(key, "") for key in keys]))
+        found.append((str(number), [cells.get(key, "") for key in keys]))
     return found[::-1]
 
 
-def points(model: Model, watch: WatchView, unit: Unit) -> list[EditPoint]:
+def points(watch: WatchView, told: Mapping[int, Told], unit: Unit) -> list[EditPoint]:
     """Each edit as it is drawn: its time with its interval, or what became of it in the place of one."""
-    best = best_edit(model, watch)
+    best = edits.best(times_of(told))
     found = []
     for edit in in_order(watch):
-        run, arm = run_of(model, edit), time_of(model, edit)
-        mark = Mark.BEST if edit is best else Mark.EDIT
-        if going(model, edit) or (run is None and edit.run_id):
-            mark, arm = Mark.RUNNING, None
-        elif failed(model, edit):
+        item = told[edit.number]
+        arm = None if item.going else item.arm
+        mark = Mark.BEST if edit.number == best else Mark.EDIT
+        if item.going:
+            mark = Mark.RUNNING
+        elif item.failed:
             mark = Mark.FAILED
         elif arm is None:
             mark = Mark.NO_TIME
@@ -306,14 +355,15 @@ def lines(model: Model, watch: WatchView, edit: WatchEdit) -> list[str]:
 # -- the diff ---------------------------------------------------------------------------------------------
 
 
-def other_of(model: Model, watch: WatchView, edit: WatchEdit, against: Against) -> tuple[WatchEdit | None, str]:
+def other_of(
+    watch: WatchView, edit: WatchEdit, against: Against, best: WatchEdit | None
+) -> tuple[WatchEdit | None, str]:
     """The edit that this one is compared with (itself for its own baseline), or None and why there is none."""
     if against is Against.BASELINE:
         return edit, ""
     if against is Against.PREVIOUS:
         before = edit_before(watch, edit)
         return before, "" if before else "nothing is before it: the watch began with it"
-    best = best_edit(model, watch)
     if best is None:
         return None, "no edit was correct and timed yet, so there is no best one"
     return (None, "this is the best edit") if best is edit else (best, "")

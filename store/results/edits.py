@@ -66,14 +66,14 @@ def best(times: Iterable[tuple[KeyT, Interval | None]]) -> KeyT | None:
     return min(known, key=lambda pair: pair[0])[1] if known else None
 
 
-def before(times: Iterable[tuple[KeyT, Interval | None]], key: KeyT) -> KeyT | None:
-    """The last one in front of `key` with a time that is believed: what an edit is told against; None without one."""
-    found: KeyT | None = None
-    for other, arm in times:
-        if other == key:
-            return found
+def before_each(times: Iterable[IntervalT | None]) -> list[IntervalT | None]:
+    """For each, in order, the last one in front of it that is believed: what it is told against; None without one."""
+    found: list[IntervalT | None] = []
+    last: IntervalT | None = None
+    for arm in times:
+        found.append(last)
         if arm is not None and arm.median_ms is not None:
-            found = other
+            last = arm
     return found
 
 

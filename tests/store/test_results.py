@@ -303,8 +303,9 @@ def test_no_roof_stands_over_a_rung_that_was_caught_and_none_over_the_arm_agains
 
 
 def test_an_edit_is_told_against_the_last_one_before_it_whose_time_is_believed() -> None:
-    times = [(0, arm("optimized", 0.5)), (1, None), (2, arm("optimized", 0.6)), (3, None), (4, arm("optimized", 0.4))]
-    assert [edits.before(times, number) for number, _ in times] == [None, 0, 0, 2, 2]
+    first, second, third = (arm("optimized", ms) for ms in (0.5, 0.6, 0.4))
+    found = edits.before_each([first, None, second, None, third])
+    assert found == [None, first, first, second, second]
 
 
 def test_an_edits_ratio_is_shown_only_with_a_time_that_is_believed() -> None:

@@ -107,7 +107,8 @@ async def test_an_edit_that_a_later_one_superseded_is_no_fault_and_neither_best_
     link = FakeLink([*watch_events(), saved, *heard.whole(story)])
     async with opened(tmp_path, size=(120, 40), link=link) as (app, pilot):
         table = await open_watch(app, pilot)
-        rows = dict(edits.rows(link.model, link.model.watches[TARGET], 120, False))
+        watch = link.model.watches[TARGET]
+        rows = dict(edits.rows(watch, edits.all_told(link.model, watch), 120, False))
         head = rows["6"][0]
         assert isinstance(head, Text) and head.plain.split(None, 1) == ["6", "superseded by edit 7"]
         assert "bold" not in str(head.spans)

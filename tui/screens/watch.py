@@ -20,7 +20,7 @@ from textual.timer import Timer
 
 from aisp.engine.protocol import requests
 from aisp.engine.protocol.events import WatchEdit
-from aisp.store.results.edits import against_baseline
+from aisp.store.results import edits as rule
 from aisp.tui import edits, plain
 from aisp.tui.edits import Against
 from aisp.tui.keymap import Key, bind
@@ -107,7 +107,9 @@ class WatchScreen(WorkScreen):
         self.marked: int | None = None
         self.against = Against.PREVIOUS
         self.pane = "edits"  # the one in sight where there is room for one
-        self._problem = ""
+        self._problem = ""  # why there is no watch
+        self._cannot_run = ""  # why the saves of the one there is are only kept
+        self._known: edits.Known = {}
         self._newest_shown: str | None = None
         self._plotted_s = float("-inf")
         self._plot_timer: Timer | None = None
@@ -204,9 +206,9 @@ class WatchScreen(WorkScreen):
         if not watch.active:
             return "not watching: these are the edits of the watch that ended; w watches on"
         edit = edits.running_edit(model, watch)
-        newest = edits.in_order(watch)[-1:]
-        if edit is None and newest and newest[0].run_id and edits.run_of(model, newest[0]) is None:
-            state = f"edit {newest[0].number}: {edits.sentence(model, watch, newest[0])}"
+        newest = next(reversed(edits.in_order(watch)), None)
+        if edit is None and newest is not None and edits.awaited(model, watch, newest):
+            state = f"edit {newest.number}: {edits.sentence(model, watch, newest)}"
         elif edit is None:
             state = "watching: save a file in the folder"
         else:
@@ -217,27 +219,30 @@ class WatchScreen(WorkScreen):
             state += " \u00b7 polling (no inotify here: saves are seen within a second or two)"
         return state
 
+    def _told(self, watch: WatchView) -> dict[int, edits.Told]:
+        """What is told of each edit."""
+        return edits.all_told(self.workbench.model, watch, self._known)
+
     def _title(self, watch: WatchView | None) -> list[Text]:
         first = Text(f"{self._target}  ", style="bold")
         if watch is None:
             first.append(self._problem or "asking the engine to watch", style="not bold")
             return [first]
         first.append(self._state(watch), style="not bold")
-        if self._problem:
-            return [first, Text(self._problem, style="bold")]
-        model = self.workbench.model
-        best = edits.best_edit(model, watch)
+        if problem := self._cannot_run if watch.active else self._problem:
+            return [first, Text(problem, style="bold")]
+        told = self._told(watch)
+        best = edits.by_number(watch, rule.best(edits.times_of(told)))
         count = sum(1 for edit in watch.edits if edit.number)  # 0 is the state at the start
         second = Text(f"{count} {'edit' if count == 1 else 'edits'}", style="not bold")
         if best is not None:
-            unit = edits.unit_of(model, watch, self.workbench.ascii)
-            median = plain.number((edits.median_ms(model, best) or 0.0) * unit.per_ms)
+            unit, item = edits.unit_of(told, self.workbench.ascii), told[best.number]
+            median_ms = item.arm.median_ms if item.arm is not None else None
+            median = plain.number(None if median_ms is None else median_ms * unit.per_ms)
             second.append(f"  \u00b7  best: edit {best.number}, {median} {unit.name}")
-            run = edits.run_of(model, best)
-            item = against_baseline(run) if run is not None else None
-            if item is not None:
-                second.append(f", {plain.speedup(item.speedup)} vs baseline")
-        elif any(not edits.going(model, edit) for edit in watch.edits):
+            if item.ratio is not None:
+                second.append(f", {plain.speedup(item.ratio.speedup)} vs baseline")
+        elif any(not item.going for item in told.values()):
             second.append("  \u00b7  no edit was correct and timed yet")
         if self.marked is not None:
             second.append(f"  \u00b7  marked: edit {self.marked}")
@@ -252,12 +257,12 @@ class WatchScreen(WorkScreen):
         self._bind_cancel(watch)
         if watch is None:
             return
-        model, ascii = self.workbench.model, self.workbench.ascii
+        ascii, told = self.workbench.ascii, self._told(watch)
         table = self.query_one("#edits", LiveTable)
-        width, unit = table.size.width, edits.unit_of(model, watch, ascii)
-        table.columns = edits.columns(width, unit)
+        width = table.size.width
+        table.columns = edits.columns(width, edits.unit_of(told, ascii))
         newest_before = table.cursor_key is None or table.cursor_key == self._newest_shown
-        table.show(edits.rows(model, watch, width, ascii, self.marked))
+        table.show(edits.rows(watch, told, width, ascii, self.marked))
         newest = max((edit.number for edit in watch.edits), default=None)
         # The cursor goes with the newest edit unless the person moved it elsewhere.
         if newest is not None and newest_before:
@@ -269,11 +274,10 @@ class WatchScreen(WorkScreen):
         self._draw_samples_in_time()
 
     def _draw_plot(self, watch: WatchView) -> None:
-        model = self.workbench.model
-        unit = edits.unit_of(model, watch, self.workbench.ascii)
-        chosen = self.chosen
+        told, chosen = self._told(watch), self.chosen
+        unit = edits.unit_of(told, self.workbench.ascii)
         self.query_one("#plot", EditPlot).show(
-            edits.points(model, watch, unit), y_label=unit.name, chosen=None if chosen is None else chosen.number
+            edits.points(watch, told, unit), y_label=unit.name, chosen=None if chosen is None else chosen.number
         )
 
     def _draw_text(self) -> None:
@@ -289,7 +293,8 @@ class WatchScreen(WorkScreen):
     def _draw_diff(self) -> None:
         watch, edit = self.watch_view, self.chosen
         if watch is not None and edit is not None:
-            self.query_one("#diff", EditDiff).compare(self.workbench.model, watch, edit, self.against)
+            best = edits.best_edit(self.workbench.model, watch, self._known)
+            self.query_one("#diff", EditDiff).compare(self.workbench.model, watch, edit, self.against, best)
 
     def _sampled(self) -> tuple[WatchEdit, RunView] | None:
         """The edit whose samples are shown, and its run: the one under way, else the highlighted one."""
@@ -421,7 +426,7 @@ class WatchScreen(WorkScreen):
     def action_diff_best(self) -> None:
         """Compare the best edit with the highlighted one."""
         watch, edit = self.watch_view, self.chosen
-        best = edits.best_edit(self.workbench.model, watch) if watch is not None else None
+        best = edits.best_edit(self.workbench.model, watch, self._known) if watch is not None else None
         if edit is None or best is None:
             self._say("No edit was correct and timed yet, so there is no best one")
         elif best is edit:
@@ -459,7 +464,7 @@ class WatchScreen(WorkScreen):
         self.run_worker(self._stop() if stop else self._start(), group="watch", exit_on_error=False)
 
     async def _start(self) -> None:
-        self._problem = ""
+        self._problem = self._cannot_run = ""
         reply = await self.workbench.ask_engine(
             "The watch was not started",
             requests.StartWatch,
@@ -469,7 +474,7 @@ class WatchScreen(WorkScreen):
         if reply is None:
             self._problem = "not watching: the engine refused or is not there; w tries again"
         elif why := reply.refused.get(self._target):
-            self._problem = f"cannot run here, its saves are kept: {why}"
+            self._cannot_run = f"cannot run here, its saves are kept: {why}"
         self._draw()
 
     async def _stop(self) -> None:
@@ -479,7 +484,7 @@ class WatchScreen(WorkScreen):
     def action_restore_best(self) -> None:
         """Ask, then write the best edit's files back."""
         watch = self.watch_view
-        best = edits.best_edit(self.workbench.model, watch) if watch is not None else None
+        best = edits.best_edit(self.workbench.model, watch, self._known) if watch is not None else None
         if watch is None or best is None:
             self._say("No edit was correct and timed yet, so there is nothing to restore")
         else:
@@ -550,7 +555,8 @@ class WatchScreen(WorkScreen):
         if self.focused is not None and self.focused.id == "text":
             return self.query_one("#text", LogPane).text
         wide = 150
-        unit = edits.unit_of(self.workbench.model, watch, True)
-        rows = edits.rows(self.workbench.model, watch, wide, True, self.marked, result=True)
+        told = self._told(watch)
+        unit = edits.unit_of(told, True)
+        rows = edits.rows(watch, told, wide, True, self.marked, result=True)
         heads = [column.title for column in edits.columns(wide, unit, result=True)]
         return "\n".join(plain.table(heads, [[str(cell) for cell in cells] for _, cells in rows]))

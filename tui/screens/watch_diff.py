@@ -43,9 +43,11 @@ class EditDiff(DiffView):
         super().__init__(changes_only=True, **kwargs)
         self._compared: Wanted | str | None = None
 
-    def compare(self, model: Model, watch: WatchView, edit: WatchEdit, against: Against) -> None:
+    def compare(
+        self, model: Model, watch: WatchView, edit: WatchEdit, against: Against, best: WatchEdit | None
+    ) -> None:
         """Show the edit against another; a sentence where there is none."""
-        other, why = edits.other_of(model, watch, edit, against)
+        other, why = edits.other_of(watch, edit, against, best)
         if other is None:
             self._say(f"edit {edit.number} against the {against}", why)
             return
