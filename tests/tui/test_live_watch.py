@@ -17,6 +17,7 @@ from aisp.store.record import Quarantine
 from aisp.tui import edits
 from aisp.tui.app import Workbench
 from aisp.tui.screens.watch_diff import EditDiff
+from aisp.tui.settings import Settings
 from aisp.tui.widgets.editplot import EditPlot
 from aisp.tui.widgets.table import LiveTable
 from tests import heard
@@ -534,3 +535,18 @@ async def test_y_copies_the_list_of_edits(tmp_path: Path) -> None:
         await until(pilot, lambda: "Copied" in told(app))
         assert "*   4  1.818  ^ 2.31x [2.28..2.35]" in app.clipboard
         assert "wrong: optimized: y[0, 17] is 3.25, expected 1.5 (412 tolerances)" in app.clipboard
+
+
+@pytest.mark.parametrize("graph", ["ascii", "block"])
+async def test_without_colour_and_braille_the_signs_say_the_same(
+    graph: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    settings = Settings(graph=graph)
+    async with opened(tmp_path, size=(120, 40), link=FakeLink(watch_events()), settings=settings) as (app, pilot):
+        await open_watch(app, pilot)
+        for key in ("j", "a", "tab", "tab", "tab", "tab"):
+            await pilot.press(key)
+        drawn = app.screen.query_one(EditPlot).lines
+        assert ("* best" if graph == "ascii" else "★ best") in drawn[0] and "[4]" in drawn[-1]
+        assert all(line.isascii() for line in drawn) == (graph == "ascii")
