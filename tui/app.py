@@ -37,6 +37,7 @@ from aisp.store.results.reading import Bar, Reading
 from aisp.store.text import clean_line
 from aisp.tui import themes
 from aisp.tui.aside import aside, begin
+from aisp.tui.copying import Copying
 from aisp.tui.endsignal import EndSignals
 from aisp.tui.keymap import KEYS, bind, overrides
 from aisp.tui.model import BASELINE, NO_GPU, Model, RunView
@@ -130,6 +131,7 @@ class Workbench(App[None]):
         self._signals = EndSignals()
         self._history: History | None = None
         self._history_lock = threading.Lock()
+        self.copying = Copying(self)
 
     # -- life --------------------------------------------------------------------------------------------------
 
@@ -192,12 +194,12 @@ class Workbench(App[None]):
 
     async def _load_catalog(self) -> None:
         if self.catalog is None:
-            path = self.path
+            path, copies = self.path, list(self.copying.folders)
 
             def load() -> Catalog:
                 from aisp.kernels import catalog  # parses every lesson: some 0.1 s for 160 targets
 
-                return catalog.load([path]) if path is not None else catalog.load()
+                return catalog.load([path if path is not None else catalog.shipped_root(), *copies])
 
             try:
                 self.catalog = await aside(load)
@@ -230,6 +232,11 @@ class Workbench(App[None]):
         """Read the catalogue and the last results again."""
         self.catalog = None
         begin(self, self._load_files, group="catalog", exclusive=True)
+
+    async def read_catalog_again(self) -> None:
+        """The same, and wait for the catalogue."""
+        self.catalog = None
+        await self._load_catalog()
 
     async def stored(self, ask: Callable[[History], Result]) -> Result | None:
         """Ask the store in a thread; None where there is no store yet. Raises what reading raises."""
@@ -349,7 +356,17 @@ class Workbench(App[None]):
     # -- screens -----------------------------------------------------------------------------------------------
 
     def open_screen(self, name: str, **arguments: Any) -> None:
-        """Open a screen of SCREENS with its arguments; one that is open already comes back to the top."""
+        """Open a screen of SCREENS with its arguments; one that is open already comes back to the top.
+
+        Before a lesson that came with aisp is watched, a copy of it is offered.
+        """
+        if name == "watch" and self.copying.offered(
+            arguments["target_id"], lambda target_id: self._open_screen(name, arguments | {"target_id": target_id})
+        ):
+            return
+        self._open_screen(name, arguments)
+
+    def _open_screen(self, name: str, arguments: dict[str, Any]) -> None:
         screen_class = SCREENS[name].load()
         for depth, screen in enumerate(self.screen_stack):
             if type(screen) is screen_class and getattr(screen, "opened_with", None) == arguments:
@@ -510,7 +527,8 @@ class Workbench(App[None]):
             self.notify(await self._link.restart_when_idle(), timeout=10)
 
     def edit(self, target_id: str, rung_name: str = "", file: str = "", line: int | None = None) -> None:
-        """Open a file of a target in the person's editor; the terminal is the editor's until it ends.
+        """Open a file of a target in the person's editor; the terminal is the editor's until it ends. Of a lesson that
+        came with aisp a copy is offered first.
 
         Args:
             rung_name: the rung, or the file, that is highlighted; of "" the person is asked which file is meant.
@@ -519,6 +537,14 @@ class Workbench(App[None]):
         target = self.target(target_id)
         if target is None:
             self.notify("Highlight a target first", severity="warning")
+            return
+        if self.copying.offered(target_id, lambda chosen: self._edit(chosen, rung_name, file, line)):
+            return
+        self._edit(target_id, rung_name, file, line)
+
+    def _edit(self, target_id: str, rung_name: str, file: str, line: int | None) -> None:
+        target = self.target(target_id)
+        if target is None:
             return
         names = [rung.name for rung in target.rungs]
         if file or rung_name in target.files:

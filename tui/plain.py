@@ -117,7 +117,9 @@ def megahertz(clock_mhz: float | None) -> str:
 
 def change(found: Change | None) -> str:
     """A change of a time, signed: "-3.1 %", "~ -0.2 %" where the intervals overlap; a dash where it is not known."""
-    return DASH if found is None else f"{'' if found.apart else '~ '}{found.ratio * 100:+.1f} %"
+    if found is None:
+        return DASH
+    return f"{'' if found.apart else '~ '}{found.ratio * 100:+.{1 if found.ratio < 10 else 0}f} %"
 
 
 def duration(seconds: float | None) -> str:

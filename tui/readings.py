@@ -6,32 +6,26 @@ markup.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Collection, Mapping
-from datetime import UTC, datetime
 
 from rich.text import Text
 
 from aisp.engine.protocol import events
 from aisp.store.outcomes import Correctness, FindingStatus, Limiter, State, Timing, Verdict
 from aisp.store.record import SUPERSEDED, Arm, Comparison
-from aisp.store.results import edits
 from aisp.store.results.reading import Bar
 from aisp.store.results.speed_of_light import at_fast_host_ms
-from aisp.tui import plain, progress
+from aisp.tui import plain
 from aisp.tui.findings import bar_sentence, bar_text, interval_text, labelled, missed_text
 from aisp.tui.model import (
     BASELINE,
-    Model,
     RunView,
-    WatchView,
     throttle_words,
 )
 from aisp.tui.results import STATE_WORDS, end_words, quality_notes, run_word, timing_words
 from aisp.tui.runplot import DISCARDED_WORDS, METRICS, Unit
 from aisp.tui.themes import verdict_text
-from aisp.tui.widgets.plot import Series
 from aisp.tui.widgets.table import Cell, Column
 
 # How one sample was taken, for a person who wants to know what a number is worth; {calls} is how many it holds.
@@ -579,170 +573,3 @@ def summary_lines(run: RunView, now_ns: int) -> list[str]:
         *sample_lines(run, True),
         *(["", *detail_lines(run)] if detail_lines(run) else []),
     ]
-
-
-# -- watch ----------------------------------------------------------------------------------------------
-
-
-def _time(model: Model, edit: events.WatchEdit) -> Arm | None:
-    """The arm whose time is the edit's, None where none can be believed."""
-    run = model.runs.get(edit.run_id)
-    return None if run is None else edits.believed(run.record.state, run.record.validity, run.lead, run.hidden)
-
-
-def edit_median(model: Model, edit: events.WatchEdit) -> float | None:
-    """The edit's time in ms, None where none can be believed."""
-    arm = _time(model, edit)
-    return None if arm is None else arm.median_ms
-
-
-def _ended(model: Model, edit: events.WatchEdit) -> bool:
-    run = model.runs.get(edit.run_id)
-    return run is not None and run.record.state.final
-
-
-def best_edit(model: Model, watch: WatchView) -> events.WatchEdit | None:
-    """The best of the finished edits."""
-    return edits.best((edit, _time(model, edit)) for edit in watch.edits if _ended(model, edit))
-
-
-def edit_before(watch: WatchView, edit: events.WatchEdit) -> events.WatchEdit | None:
-    """The edit before this one."""
-    earlier = [item for item in watch.edits if item.number < edit.number]
-    return max(earlier, key=lambda item: item.number) if earlier else None
-
-
-def change_text(model: Model, edit: events.WatchEdit, other: events.WatchEdit | None) -> str:
-    """Time against another edit's, signed; "~" in front where the intervals overlap, so nothing is shown."""
-    if other is None or other is edit:
-        return plain.DASH
-    return plain.change(edits.change(_time(model, edit), _time(model, other)))
-
-
-def time_of_day(wall: str) -> str:
-    """An ISO 8601 time in UTC as local time of day; the text itself where it is not one."""
-    try:
-        at = datetime.fromisoformat(wall)
-    except ValueError:
-        return wall or plain.DASH
-    return f"{(at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone():%H:%M:%S}"
-
-
-def edit_columns(width: int) -> list[Column]:
-    """Columns of the table of edits."""
-    columns = [
-        Column("number", "#", 5, "right"),
-        Column("time", "time", 8),
-        Column("verdict", "vs baseline", 11),
-        Column("median", "median ms", 10, "right"),
-        Column("previous", "vs previous", 11, "right"),
-        Column("best", "vs best", 10, "right"),
-    ]
-    if width >= 130:
-        columns.append(Column("files", "files", 22))
-    columns.append(Column("note", "result", None, ratio=1))
-    if width >= 150:
-        columns.append(Column("run", "run", 28))
-    return columns
-
-
-def edit_note(model: Model, edit: events.WatchEdit) -> str:
-    """How the edit came out, in a few words: a syntax error, a wrong answer, correct, or under way."""
-    if edit.error:
-        return f"not run: {edit.error.splitlines()[0]}"
-    run = model.runs.get(edit.run_id)
-    if run is None:
-        return "waiting" if edit.run_id else "unchanged"
-    if not run.record.state.final:
-        doing = progress.doing(run)
-        return f"{run.record.state.value}{': ' + doing if doing else ''}"
-    lead = run.lead
-    bar = run.bar(lead.rung) if lead is not None and run.record.state.final else None
-    if bar is not None:
-        return bar_sentence(bar)
-    if run.record.state is State.OK:
-        return "correct, but the times are suspect" if run.record.validity.suspect else "correct"
-    return end_words(run.record)
-
-
-def edit_rows(
-    model: Model, watch: WatchView, width: int, ascii: bool, marked: int | None
-) -> list[tuple[str, list[Cell]]]:
-    """Rows of the table of edits, newest first; keys are the edits' numbers."""
-    keys = [column.key for column in edit_columns(width)]
-    best = best_edit(model, watch)
-    star = "*" if ascii else "\u2605"
-    rows: list[tuple[str, list[Cell]]] = []
-    ordered = sorted(watch.edits, key=lambda edit: edit.number)
-    before: events.WatchEdit | None = None
-    for edit in ordered:
-        run = model.runs.get(edit.run_id)
-        item = run.headline if run is not None else None
-        ended = run is not None and run.record.state.final and run.record.state is not State.OK
-        failed = bool(edit.error) or (ended and not (run is not None and run.record.superseded))
-        bar = run.barred(item) if run is not None and item is not None else None
-        failed = failed or bar is not None
-        signs = (star if edit is best else "") + ("m" if edit.number == marked else "")
-        cells: dict[str, Cell] = {
-            "number": Text(f"{signs} {edit.number}".strip(), "bold" if edit is best else ""),
-            "time": time_of_day(edit.wall),
-            "files": Text(", ".join(edit.files) if edit.files else "at the start"),
-            "verdict": (
-                verdict_text(item.verdict.value, item.speedup, ascii) if item is not None and not failed else plain.DASH
-            ),
-            "median": plain.number(edit_median(model, edit)),
-            "previous": change_text(model, edit, before),
-            "best": "best" if edit is best else change_text(model, edit, best),
-            "note": Text(edit_note(model, edit), "bold" if failed else ""),
-            "run": Text(edit.run_id or plain.DASH),
-        }
-        rows.append((str(edit.number), [cells[key] for key in keys]))
-        if edit_median(model, edit) is not None:
-            before = edit
-    return rows[::-1]
-
-
-def edit_series(model: Model, watch: WatchView) -> list[Series]:
-    """Each edit's time over its number, and the best so far as a line."""
-    ordered = sorted(watch.edits, key=lambda edit: edit.number)
-    numbers = [float(edit.number) for edit in ordered]
-    medians = [math.nan if (median := edit_median(model, edit)) is None else median for edit in ordered]
-    steps: list[tuple[float, float]] = []  # the best so far falls at an edit, not between two
-    before: float | None = None
-    lowest = edits.best_so_far(_time(model, edit) if _ended(model, edit) else None for edit in ordered)
-    for number, now in zip(numbers, lowest, strict=True):
-        steps += [(number, best) for best in dict.fromkeys((before, now)) if best is not None]
-        before = now
-    if sum(1 for median in medians if math.isfinite(median)) < 2:
-        return []
-    return [
-        Series("best so far", [at for at, _ in steps], [best for _, best in steps], "$series-2", "line"),
-        Series("each edit", numbers, medians, "$series-1", "line"),
-    ]
-
-
-def edit_lines(model: Model, watch: WatchView, edit: events.WatchEdit) -> list[str]:
-    """Everything about one edit, for the pane beside the table."""
-    files = ", ".join(edit.files) if edit.files else "the state when the watch began"
-    lines = [f"edit {edit.number}  {time_of_day(edit.wall)}  {files}"]
-    run = model.runs.get(edit.run_id)
-    if edit.error:
-        return [*lines, "not run; the watch goes on", "", *edit.error.splitlines()]
-    if run is None:
-        return [*lines, f"run {edit.run_id or plain.DASH}: {edit_note(model, edit)}"]
-    verdict = verdict_row(run, False).plain
-    lines += [verdict, *(line for line in detail_lines(run) if line not in verdict)]
-    lines.append("")
-    rows = [
-        [
-            arm.rung,
-            STATE_WORDS.get(arm.state, arm.state.value),
-            CORRECT_WORDS[arm.correctness],
-            plain.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms),
-        ]
-        for arm in run.record.arms
-        if not arm.twin
-    ]
-    lines += plain.table(["rung", "state", "ok", "median ms"], rows, right=["median ms"])
-    lines.append(f"run {run.id}  sources {edit.snapshot[:12]}")
-    return lines

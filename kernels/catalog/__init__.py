@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         TensorSpec,
     )
     from .sources import compiles, read_sources
-    from .starter import ScaffoldError, scaffold
+    from .starter import ScaffoldError, copy_target, free_name, scaffold
     from .tensors import (
         DEFAULT_TOLERANCE,
         DISTRIBUTIONS,
@@ -85,8 +85,10 @@ __all__ = [
     "bytes_moved",
     "check_values",
     "compiles",
+    "copy_target",
     "evaluate",
     "flops",
+    "free_name",
     "itemsize",
     "link_bytes",
     "list_ids",
@@ -110,7 +112,7 @@ _HOMES = {
         "TensorSpec",
     ),
     "sources": ("compiles", "read_sources"),
-    "starter": ("ScaffoldError", "scaffold"),
+    "starter": ("ScaffoldError", "copy_target", "free_name", "scaffold"),
     "tensors": (
         *("DEFAULT_TOLERANCE", "DISTRIBUTIONS", "DTYPES"),
         *("bytes_moved", "check_values", "flops", "itemsize", "link_bytes", "parse_tensor", "shape"),

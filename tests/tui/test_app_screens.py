@@ -26,7 +26,7 @@ from aisp.tui.model import Model
 from aisp.tui.readings import failed_place
 from aisp.tui.screens import Source
 from aisp.tui.screens.base import refusal_command
-from aisp.tui.screens.confirm import ConfirmScreen
+from aisp.tui.screens.confirm import ConfirmScreen, Rewrite
 from aisp.tui.screens.source import SourceView
 from aisp.tui.widgets.diffview import DiffView
 from aisp.tui.widgets.table import LiveTable
@@ -619,16 +619,32 @@ async def test_opening_a_screen_that_is_open_comes_back_to_it(tmp_path: Path) ->
         assert len(app.screen_stack) == 4  # the blank one, catalogue, history, watch
 
 
-async def test_a_question_is_answered_by_y_and_n(tmp_path: Path) -> None:
+async def test_a_question_is_answered_by_enter_and_escape_and_its_keys_are_the_only_ones_shown(tmp_path: Path) -> None:
     answers: list[bool | None] = []
     async with opened(tmp_path) as (app, pilot):
-        for key in ("y", "n", "escape"):
+        for key in ("enter", "y", "escape", "n", "q"):
             app.push_screen(ConfirmScreen("Write [them] back?", "optimized.py is kept"), answers.append)
             await pilot.pause()
             assert "Write [them] back?" in screen_text(app)
+            assert screen_text(app).splitlines()[-1].strip() == "⏎ yes  esc no"
             await pilot.press(key)
             await pilot.pause()
-    assert answers == [True, False, False]
+    assert answers == [True, True, False, False, False]
+
+
+async def test_a_question_shows_each_file_that_would_be_written(tmp_path: Path) -> None:
+    files = [Rewrite("a.py", "x = 1\n", "x = 2\n"), Rewrite("b.cu", "", "int y;\n")]
+    answers: list[bool | None] = []
+    async with opened(tmp_path) as (app, pilot):
+        app.push_screen(ConfirmScreen("Write them back?", "", files), answers.append)
+        await until(pilot, lambda: "a.py (1 of 2) now" in screen_text(app) and "x = 2" in screen_text(app))
+        assert "[ ] file" in screen_text(app).splitlines()[-1]
+        await pilot.press("right_square_bracket")
+        await until(pilot, lambda: "b.cu (2 of 2) now" in screen_text(app) and "int y;" in screen_text(app))
+        await pilot.press("left_square_bracket")
+        await until(pilot, lambda: "a.py (1 of 2) now" in screen_text(app))
+        await pilot.press("n")  # the answer, though the diff has the focus and a key of that name
+        await until(pilot, lambda: answers == [False])
 
 
 async def test_a_store_that_cannot_be_read_is_told_and_the_app_works(tmp_path: Path) -> None:

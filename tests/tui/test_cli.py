@@ -147,6 +147,27 @@ def test_new_makes_a_target_that_the_catalogue_loads_and_says_what_to_type_next(
     assert "already there" in again.stderr
 
 
+def test_new_copies_a_shipped_target_under_its_own_name_or_another(tmp_path: Path) -> None:
+    words = ["new", "--from", "ch09:small_matmuls", "--into", str(tmp_path / "mine")]
+    made = json.loads(CliRunner().invoke(cli, [*words, "--json"]).stdout)
+    assert (made["id"], made["from"]) == ("mine:small_matmuls", "ch09:small_matmuls")
+    assert {"lesson.md", "loop.py", "wrong_last_group.py"} <= set(made["files"])
+    taken = CliRunner().invoke(cli, words)
+    assert taken.exit_code == 2 and "for example small_matmuls_2" in taken.stderr
+    named = CliRunner().invoke(cli, [*words, "matmuls"])
+    assert "made mine:matmuls, a copy of ch09:small_matmuls, in " in named.stdout
+    listed = CliRunner().invoke(cli, ["bench", "list-targets", "--root", made["root"], "--json"])
+    assert [target["id"] for target in json.loads(listed.stdout)] == ["mine:matmuls", "mine:small_matmuls"]
+
+
+def test_new_says_what_it_needs(tmp_path: Path) -> None:
+    bare = CliRunner().invoke(cli, ["new"])
+    assert bare.exit_code == 2 and "give a NAME for the new target, or --from TARGET" in bare.stderr
+    near = CliRunner().invoke(cli, ["new", "--from", "ch09:small_matmul", "--into", str(tmp_path)])
+    assert near.exit_code == 2 and "did you mean ch09:small_matmuls" in near.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_store_info_knows_an_empty_place_from_an_unreadable_one(state: Path) -> None:
     shown = CliRunner().invoke(cli, ["store", "info", "--json"])
     found = json.loads(shown.stdout)

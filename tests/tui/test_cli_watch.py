@@ -61,10 +61,10 @@ def test_each_edit_is_a_line_with_its_verdict_and_its_change(fake: FakeEngine, r
     second = line_of(process)
     _, err = ended(process)
     assert process.returncode == 0
-    assert first == "start  faster 2.00x [1.96..2.04] by optimized  0.4000 ms  [000000000000]"
+    assert first == ("start  faster 2.00x [1.96..2.04] by optimized  0.4000 ms  best so far  [000000000000]")
     assert second == (
-        "#1  faster 2.00x [1.96..2.04] by optimized  0.4000 ms  ~ +0.0 % against the previous edit"
-        "  ~ +0.0 % against the best  (optimized.py)  [010101010101]"
+        "#1  faster 2.00x [1.96..2.04] by optimized  0.4000 ms  ~ +0.0 % vs the edit before  ~ +0.0 % vs the best"
+        "  (optimized.py)  [010101010101]"
     )
     assert "watching mine:one; Ctrl-C ends it" in err
 
@@ -97,7 +97,7 @@ def test_an_edit_that_a_later_one_superseded_is_told_so_and_is_neither_the_previ
     ended(process)
     if not words:
         assert second == "#2  superseded by edit 3  [abababababab]"
-        assert "~ +0.0 % against the previous edit  ~ +0.0 % against the best" in third
+        assert "~ +0.0 % vs the edit before  ~ +0.0 % vs the best" in third
         return
     told = json.loads(second)
     assert (told["best_ms"], told["run"]["status"], told["run"]["flags"]) == (None, "cancelled", ["superseded"])

@@ -13,7 +13,7 @@ from aisp.engine.protocol import events
 from aisp.store.outcomes import Correctness, State, Timing, Validity, Verdict
 from aisp.store.record import Quality, Quarantine
 from aisp.store.results.trust import by_category
-from aisp.tui import findings, readings, runplot
+from aisp.tui import edits, findings, readings, runplot
 from aisp.tui.model import (
     AA_ARM,
     MAX_OUTPUT_LINES,
@@ -259,12 +259,13 @@ def test_watch_edits_and_the_best_of_them() -> None:
     model.apply(watch_events())
     watch = model.watches["ch05:collate"]
     assert [edit.number for edit in watch.edits] == [0, 1, 2, 3, 4, 5]
-    best = readings.best_edit(model, watch)
+    best = edits.best_edit(model, watch)
     assert best is not None and best.number == 4
-    assert readings.edit_note(model, watch.edits[2]) == "not run: optimized.py line 9: '(' was never closed"
-    assert readings.edit_note(model, watch.edits[3]).startswith("wrong: optimized: y[0, 17] is 3.25")
-    assert readings.change_text(model, watch.edits[5], best) == "+12.7 %"
-    assert readings.edit_median(model, watch.edits[3]) is None
+    assert edits.sentence(model, watch, watch.edits[2]) == "not run: optimized.py line 9: '(' was never closed"
+    assert edits.sentence(model, watch, watch.edits[3]).startswith("wrong: optimized: y[0, 17] is 3.25")
+    rows = dict(edits.rows(watch, edits.all_told(model, watch), 60, False))
+    assert rows["5"][3] == "+12.7 %"
+    assert edits.median_ms(model, watch.edits[3]) is None
 
 
 def test_a_change_inside_the_intervals_is_marked_as_no_change() -> None:
@@ -279,7 +280,8 @@ def test_a_change_inside_the_intervals_is_marked_as_no_change() -> None:
         story += quick_run_events(run_id=f"W{number}", speedup=speedup)
     model.apply(story)
     watch = model.watches["ch05:collate"]
-    assert readings.change_text(model, watch.edits[1], watch.edits[0]) == "~ -0.2 %"
+    rows = dict(edits.rows(watch, edits.all_told(model, watch), 60, False))
+    assert rows["1"][4] == "~ -0.2 %"
 
 
 def test_a_suspect_time_is_never_the_best() -> None:
@@ -287,7 +289,7 @@ def test_a_suspect_time_is_never_the_best() -> None:
     model.apply(watch_events())
     best = model.runs["W4"]
     best.record = replace(best.record, validity=Validity.SUSPECT, verdict=Verdict.NONE)
-    best = readings.best_edit(model, model.watches["ch05:collate"])
+    best = edits.best_edit(model, model.watches["ch05:collate"])
     assert best is not None and best.number == 5
 
 

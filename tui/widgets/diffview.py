@@ -192,7 +192,19 @@ class DiffView(LineView, Findable, can_focus=True):
             self.request = request
             self.comparison = comparison
 
-    def __init__(self, *, name: str | None = None, id: str | None = None, classes: str | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        changes_only: bool = False,
+        name: str | None = None,
+        id: str | None = None,
+        classes: str | None = None,
+    ) -> None:
+        """Make an empty one.
+
+        Args:
+            changes_only: whether equal lines far from any change are left out at first.
+        """
         super().__init__(name=name, id=id, classes=classes)
         self._request = 0
         self._wanted: tuple[str, str, str] | None = None
@@ -201,7 +213,8 @@ class DiffView(LineView, Findable, can_focus=True):
         self._items: list[Item] = []
         self._first_item: list[int] = []  # per hunk
         self._current = 0
-        self._changes_only = False
+        self._changes_only = changes_only
+        self._sentence = ""
         self._unified: bool | None = None
         self._shift = 0
         self._longest = 0
@@ -244,10 +257,21 @@ class DiffView(LineView, Findable, can_focus=True):
             language: "python", "cuda", "markdown" or another name that Pygments knows; others stay plain.
         """
         self._request += 1
+        self._sentence = ""
         self._wanted = (left, right, language)
         self._titles = (clean_line(left_title), clean_line(right_title))
         if self.is_attached:
             self._start()
+
+    def tell(self, sentence: str) -> None:
+        """Say why there is nothing to compare, in the place of what is shown."""
+        if sentence == self._sentence:
+            return
+        self._request += 1  # what is being aligned is not wanted any more
+        self._sentence, self._wanted, self._comparison, self._laid_out = clean_line(sentence), None, None, None
+        self._items, self._first_item = [], []
+        self.set_line_count(1)
+        self.refresh()
 
     def hunk_text(self, number: int | None = None) -> str:
         """Hunk `number` as lines with - and +, "" where there is none.
@@ -511,8 +535,8 @@ class DiffView(LineView, Findable, can_focus=True):
     def render_line(self, y: int) -> Strip:
         comparison = self._comparison
         if comparison is None:
-            if y == 0 and self._wanted is not None:
-                return self.sentence("comparing" + self.cut)
+            if y == 0 and (self._sentence or self._wanted is not None):
+                return self.sentence(self._sentence or "comparing" + self.cut)
             return self.blank()
         if y == 0:
             return self._header(comparison)

@@ -16,12 +16,15 @@ DOCUMENTED: tuple[tuple[str, str, str], ...] = (
     ("The app", "aisp.tui.app", "Workbench"),
     *((entry.title, entry.module, entry.class_name) for entry in SCREENS.values()),
     ("Questions", "aisp.tui.screens.confirm", "ConfirmScreen"),
+    ("Questions before files are written", "aisp.tui.screens.confirm", "QuestionScreen"),
+    ("The question whether to edit a copy", "aisp.tui.screens.confirm", "CopyScreen"),
     ("Lists to pick from", "aisp.tui.screens.picker", "PickerScreen"),
     ("Pane: table", "aisp.tui.widgets.table", "LiveTable"),
     ("Pane: source", "aisp.tui.screens.source", "SourceView"),
     ("Pane: side-by-side diff", "aisp.tui.widgets.diffview", "DiffView"),
     ("Pane: log", "aisp.tui.widgets.logpane", "LogPane"),
     ("Pane: live plot", "aisp.tui.widgets.plot", "LivePlot"),
+    ("Pane: plot of edits", "aisp.tui.widgets.editplot", "EditPlot"),
     ("Pane: history plot", "aisp.tui.screens.history_plot", "HistoryPlot"),
 )
 
