@@ -153,6 +153,7 @@ OPENED_BY = {
     "trust": ("v", "TrustScreen"),
     "fuzz": ("F", "FuzzScreen"),
     "checks": ("V", "ChecksScreen"),
+    "jobs": ("J", "JobsScreen"),
     "enginelog": ("l", "EngineLogScreen"),
     "help": ("question_mark", "HelpScreen"),
 }

@@ -102,6 +102,10 @@ SCREENS: dict[str, ScreenEntry] = {
         ".watch", "WatchScreen", "Watch", "Run the target again after each save of its files.",
         "w", "watch", of_target=True,
     ),
+    "jobs": ScreenEntry(
+        ".jobs", "JobsScreen", "Jobs", "Show what runs, what waits for it in which order, and what is watched.",
+        "J", "jobs",
+    ),
     "enginelog": ScreenEntry(
         ".enginelog", "EngineLogScreen", "Engine log",
         "Show the engine's own log; `L` where the pane scrolls with `l`.", "l,L",

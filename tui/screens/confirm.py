@@ -24,7 +24,7 @@ class ConfirmScreen(ModalScreen[bool]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = bind(
-        Key("answer(True)", "y", "yes", "Do it."),
+        Key("answer(True)", "y,enter", "yes", "Do it."),
         Key("answer(False)", "n,escape,q", "no", "Leave everything as it is."),
     )
     DEFAULT_CSS = """
