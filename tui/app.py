@@ -115,6 +115,7 @@ class Workbench(App[None]):
         self._link = link
         self.model: Model = link.model if link is not None else Model()
         self._settled: set[str] = set()  # runs that had ended when the board was read last
+        self.marked: list[str] = []  # runs to compare, by id, marked in any history: the older mark first, at most two
         self._joined: set[str] = set()  # jobs of which was told that they are queued already
         self._leaving = False
         self._history: History | None = None
@@ -336,6 +337,14 @@ class Workbench(App[None]):
     def open_diff(self, target_id: str, left: Source, right: Source) -> None:
         """Compare two sources of a target."""
         self.open_screen("diff", target_id=target_id, left=left, right=right)
+
+    def compare_marked(self) -> None:
+        """Compare the two marked runs, the older one as A."""
+        if len(self.marked) == 2:
+            a, b = sorted(self.marked)
+            self.open_screen("compare", a=a, b=b)
+        else:
+            self.notify("Mark two runs with m, here or in another target's history; C then compares them")
 
     def target(self, target_id: str) -> Target | None:
         """The target of that id, None where it is not (or not yet) in the catalogue."""

@@ -104,11 +104,16 @@ class Reading:
         """In which of the two modes it was made."""
         if not self.record.quick:
             return "full run"
-        rule = self.record.manifest.get("stop_rule")
-        replicas = rule.get("replicas") if isinstance(rule, Mapping) else None
-        if not isinstance(replicas, int):
+        if (replicas := self.replicas) is None:
             return "quick"
         return "quick: one replica" if replicas == 1 else f"quick: {replicas} replicas"
+
+    @property
+    def replicas(self) -> int | None:
+        """How many it may take at most; None where its record does not say."""
+        rule = self.record.manifest.get("stop_rule")
+        replicas = rule.get("replicas") if isinstance(rule, Mapping) else None
+        return replicas if isinstance(replicas, int) else None
 
     def found(self, status: FindingStatus) -> list[Finding]:
         """What checks came to this."""

@@ -77,6 +77,7 @@ SCREENS: dict[str, ScreenEntry] = {
     "history": ScreenEntry(
         ".history", "HistoryScreen", "History", "Show every stored run of the target.", "t", "history", of_target=True
     ),
+    "compare": ScreenEntry(".compare", "CompareScreen", "Compare two runs"),
     "run": ScreenEntry(".run", "RunScreen", "Run"),
     "trust": ScreenEntry(
         ".trust", "TrustScreen", "Trust",
