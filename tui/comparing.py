@@ -73,6 +73,13 @@ def times(pair: Pair, *, interval: bool) -> list[str]:
     ]
 
 
+def no_turns(found: Compared) -> str:
+    """What is said where no check came out otherwise."""
+    if found.unasked:
+        return f"No check has been asked in {found.unasked}"
+    return "Every check came to the same in both"
+
+
 def turn(found: Turn) -> list[str]:
     """A check that came out otherwise: its name, the rung, what it came to in A and in B, and why."""
     words = [plain.DASH if status is None else STATUS_WORDS[status] for status in (found.a, found.b)]

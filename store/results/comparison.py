@@ -122,6 +122,12 @@ class Compared:
         return any(difference.refuses for difference in self.differences)
 
     @property
+    def unasked(self) -> str:
+        """In which of the two no check has said anything, so that none can have changed: "A", "B", "both" or ""."""
+        silent = [name for name, one in (("A", self.a), ("B", self.b)) if not one.run.record.findings]
+        return "both" if len(silent) == 2 else "".join(silent)
+
+    @property
     def conclusion(self) -> str:
         """What must be known before the figures are relied on; "" for nothing."""
         if self.refused:

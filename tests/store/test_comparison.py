@@ -161,6 +161,12 @@ def test_checks_that_came_out_otherwise_are_told_the_gravest_first() -> None:
     ]
 
 
+def test_it_is_told_in_which_run_no_check_has_said_anything() -> None:
+    asked, silent = run(findings=(finding("memory.margins", "optimized"),)), run(findings=())
+    pairs = [(asked, asked), (asked, silent), (silent, asked), (silent, silent)]
+    assert [compared(*pair).unasked for pair in pairs] == ["", "B", "A", "both"]
+
+
 def test_a_clock_is_taken_during_the_samples_else_from_the_drivers_readings() -> None:
     with_clock, without = run(), run(arms={name: {"sm_clock_mhz": None} for name in ("baseline", "optimized")})
     readings = [1500.0, float("nan"), 1600.0, 1700.0]

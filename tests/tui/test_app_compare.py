@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from aisp.engine import paths
+from aisp.engine.protocol import events
 from aisp.store import Store
 from aisp.store.record import Run
 from aisp.tui.cli.tree import cli
@@ -183,6 +184,23 @@ async def test_the_plot_shows_the_figures_of_the_marked_runs_and_the_palette_off
         await until(pilot, lambda: "Compare the two marked runs" in screen_text(app))
         await pilot.press("enter")
         await until(pilot, lambda: screen_name(app) == "CompareScreen")
+
+
+async def test_a_run_that_goes_on_is_read_again_at_its_end_and_no_check_is_said_to_be_the_same(tmp_path: Path) -> None:
+    a, _ = two_runs()
+    with Store.open(paths.database_file()) as store:
+        began = planned(TARGET, id="01RUN9AAAAAAAAAAAAAAAAAAAA", manifest={})
+        store.plan([began])
+    link = make_link(told=False)
+    async with opened(tmp_path, size=(120, 40), link=link) as (app, pilot):
+        app.open_screen("compare", a=a.id, b=began.id)
+        await until(pilot, lambda: "No check has been asked in B" in screen_text(app))
+        assert "outcome" in screen_text(app)
+        end = finished(began, findings=a.findings)
+        with Store.open(paths.database_file()) as store:
+            store.finish(end, {arm.rung: samples_of(100) for arm in end.arms})
+        link.push(events.RunFinished(run=end))
+        await until(pilot, lambda: "Every check came to the same in both" in screen_text(app))
 
 
 async def test_a_run_that_is_gone_is_told(tmp_path: Path) -> None:

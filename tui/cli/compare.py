@@ -77,6 +77,8 @@ def lines(compared: Compared, *, width: int | None) -> list[str]:
         heads = ["check", "rung", "A", "B", "evidence"]
         told = [comparing.turn(turn) for turn in compared.turns]
         found += ["", *plain.table(heads, told, width=width, shrink="evidence")]
+    else:
+        found += ["", comparing.no_turns(compared)]
     if compared.conclusion:
         found += ["", f"=> {compared.conclusion}"]
     return found

@@ -77,7 +77,7 @@ class CompareScreen(WorkScreen):
                 Column("refuses", "", 10),
             ]
             yield differences
-            turns = LiveTable(id="turns", classes="pane", empty="Every check came to the same in both")
+            turns = LiveTable(id="turns", classes="pane", empty="Reading the store")
             turns.border_title = "Checks that came out otherwise"
             turns.columns = [
                 Column("check", "check", 22),
@@ -112,6 +112,11 @@ class CompareScreen(WorkScreen):
     def theme_changed(self) -> None:
         super().theme_changed()
         self._draw()
+
+    def refresh_from(self, names: set[str]) -> None:
+        super().refresh_from(names)
+        if self.is_mounted and "board" in names and not all(side.run.record.state.final for _, side in self._sides()):
+            begin(self, self._read, group="read", exclusive=True)  # one went on when it was read, and may have ended
 
     # -- drawing -----------------------------------------------------------------------------------------------
 
@@ -151,14 +156,14 @@ class CompareScreen(WorkScreen):
                 for number, one in enumerate(found.differences)
             ]
         )
+        self.query_one("#turns", LiveTable).empty = comparing.no_turns(found)
         self.query_one("#turns", LiveTable).show(
             [(str(number), list(comparing.turn(one))) for number, one in enumerate(found.turns)]
         )
         self._tell_row()
 
     def _sides(self) -> list[tuple[str, Side]]:
-        assert self._compared is not None
-        return [("A", self._compared.a), ("B", self._compared.b)]
+        return [("A", self._compared.a), ("B", self._compared.b)] if self._compared is not None else []
 
     def _draw_pairs(self, found: Compared, width: int) -> None:
         interval = width >= INTERVAL_COLUMNS

@@ -36,7 +36,7 @@ def columns_for(width: int) -> list[Column]:
         Column("place", "", 2, align="right"),
         Column("target", "target", None, ratio=1),
         Column("what", "what", 9),
-        Column("state", "state", 9 if width < ASKED_COLUMNS else 28),
+        Column("state", "state", 9 if width < ASKED_COLUMNS else 20),
     ]
     if width >= TIMES_COLUMNS:
         columns += [
