@@ -98,6 +98,10 @@ HISTORY_SQL = (
     "ORDER BY number DESC LIMIT ?"
 )
 TARGETS_SQL = "SELECT DISTINCT target FROM runs ORDER BY target"
+DURATIONS_SQL = (
+    "SELECT target, folder, duration_ms, max(number) FROM runs "
+    "WHERE state = 'ok' AND quick = ? AND duration_ms IS NOT NULL GROUP BY target, folder"
+)
 SNAPSHOTS_SQL = "SELECT snapshot, wall, id FROM runs WHERE target = ? AND snapshot <> '' ORDER BY number DESC"
 PEAKS_SQL = "SELECT number FROM peaks ORDER BY number DESC LIMIT ?"
 PEAKS_OF_GPU_SQL = "SELECT number FROM peaks WHERE gpu_uuid = ? ORDER BY number DESC LIMIT ?"
@@ -213,6 +217,14 @@ class History:
             if connection is None:
                 return []
             return [str(row[0]) for row in connection.execute(TARGETS_SQL).fetchall()]
+
+    def durations_s(self, *, quick: bool) -> dict[tuple[str, bytes], float]:
+        """By target and folder: how long the newest good run in this mode took, in seconds."""
+        with self._reading() as connection:
+            if connection is None:
+                return {}
+            found = connection.execute(DURATIONS_SQL, [quick]).fetchall()
+            return {(row[0], bytes(row[1])): row[2] / 1e3 for row in found}
 
     def quarantines(self) -> list[Quarantine]:
         """Every rung that was caught and has not passed since with other code, the newest first."""

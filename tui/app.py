@@ -126,6 +126,7 @@ class Workbench(App[None]):
         self._link = link
         self.model: Model = link.model if link is not None else Model()
         self._settled: set[str] = set()  # runs that had ended when the board was read last
+        self.marked: list[str] = []  # runs to compare, by id, marked in any history: the older mark first, at most two
         self._joined: set[str] = set()  # jobs of which was told that they are queued already
         self._leaving = False
         self._signals = EndSignals()
@@ -261,6 +262,8 @@ class Workbench(App[None]):
         names = set(message.names)
         if "connection" in names and self.model.status is None and self._link is not None and self._link.connected:
             begin(self, self._link.fetch_status, group="status", exclusive=True)
+        if "gaps" in names and self._link is not None:  # one of the events that are lost may have told the queue
+            begin(self, self._link.fetch_status, group="status", exclusive=True)
         if "runs" in names:
             ended = {run.id for run in self.model.runs.values() if run.record.state.final}
             if ended - self._settled:
@@ -337,12 +340,10 @@ class Workbench(App[None]):
         target = self.target(target_id)
         return target.pair(rung) if target is not None else (BASELINE, "optimized")
 
-    def queue_counts(self) -> tuple[int, int]:
-        """Runs and fuzzes under way, and those waiting."""
-        states: list[str] = [run.record.state for run in self.model.active_runs()]
-        states += [fuzz.state for fuzz in self.model.active_fuzzes()]
-        planned = states.count("planned")
-        return len(states) - planned, planned
+    def work_counts(self) -> tuple[int, int, int]:
+        """Jobs under way, jobs that wait, and watches that are on."""
+        waiting = sum(job.began_ns is None for job in self.model.queue)
+        return len(self.model.queue) - waiting, waiting, len(self.model.active_watches())
 
     def banner_text(self) -> str:
         """The gravest banner's text, "" for none."""
@@ -385,6 +386,14 @@ class Workbench(App[None]):
     def open_diff(self, target_id: str, left: Source, right: Source) -> None:
         """Compare two sources of a target."""
         self.open_screen("diff", target_id=target_id, left=left, right=right)
+
+    def compare_marked(self) -> None:
+        """Compare the two marked runs, the older one as A."""
+        if len(self.marked) == 2:
+            a, b = sorted(self.marked)
+            self.open_screen("compare", a=a, b=b)
+        else:
+            self.notify("Mark two runs with m, here or in another target's history; C then compares them")
 
     def target(self, target_id: str) -> Target | None:
         """The target of that id, None where it is not (or not yet) in the catalogue."""
@@ -436,6 +445,17 @@ class Workbench(App[None]):
         if joined and await self.wants_another(", ".join(joined.values()), joined):
             await self._start_runs(list(joined.values()), quick, show, again=True)
 
+    async def expected_text(self, target_ids: Sequence[str], quick: bool) -> str:
+        """How long runs of these targets may be expected to take one after the other, in a sentence."""
+        from aisp.tui.jobs import batch_text  # only for a question
+
+        try:
+            known = await self.stored(lambda history: history.durations_s(quick=quick)) or {}
+        except Exception as error:
+            return f"How long they take cannot be read: {error}"
+        found = [target for target_id in target_ids if (target := self.target(target_id)) is not None]
+        return batch_text([known.get((target.id, os.fsencode(target.folder))) for target in found])
+
     async def wants_another(self, what: str, joined: Collection[str]) -> bool:
         """Tell that jobs for `what` are queued already. Asked for once more: whether the person wants another."""
         known = self._joined.issuperset(joined)
@@ -476,7 +496,7 @@ class Workbench(App[None]):
             reply = await self.ask_engine("The run was not cancelled", requests.Cancel, run_id=run_id)
             if reply is None:
                 return
-        self.notify("Cancelling" if len(run_ids) == 1 else f"Cancelling {len(run_ids)} runs")
+        self.notify("Cancelling" if len(run_ids) == 1 else f"Cancelling {len(run_ids)} jobs")
 
     def measure_ceilings(self) -> None:
         """Ask the engine to measure the ceilings of this GPU, and show them."""

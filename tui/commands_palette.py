@@ -85,6 +85,8 @@ def commands(app: Workbench, stored: Sequence[Run] = ()) -> Iterator[Command]:
             yield about_target(f"{SCREENS[name].title} of", name, opening)
     yield about_target("Edit", "edit", getattr(screen, "action_edit", partial(app.edit, target_id)))
     yield about_target("Cancel the run of", "cancel", partial(app.cancel_runs, [target_id]))
+    if len(app.marked) == 2:
+        yield Command("Compare the two marked runs", "Figures, differences, checks.", app.compare_marked, "C")
     active = [run.record.target for run in app.model.active_runs()]
     if active:
         yield Command("Cancel every run", "Cancel all runs, planned and running.", partial(app.cancel_runs, active))

@@ -22,19 +22,13 @@ from aisp.store.results.trust import TOLD_FIRST, Category, Said, counts
 from aisp.tui import plain, progress
 from aisp.tui.model import AA_ARM, BASELINE, RunView
 from aisp.tui.results import STATE_WORDS, state_words
+from aisp.tui.results import STATUS_WORDS as STATUS_WORDS
 from aisp.tui.themes import speedup_text, verdict_style, verdict_text
 from aisp.tui.widgets.table import Cell, Column
 
 if TYPE_CHECKING:
     from aisp.engine.trust import CheckView, IssueView
 
-STATUS_WORDS: Mapping[FindingStatus, str] = {
-    FindingStatus.CAUGHT: "caught",
-    FindingStatus.SUSPECT: "suspect",
-    FindingStatus.UNAVAILABLE: "unavailable",
-    FindingStatus.PASSED: "passed",
-    FindingStatus.NOT_APPLICABLE: "n/a",
-}
 _SIGNS = {
     FindingStatus.CAUGHT: ("✗", "x"),
     FindingStatus.SUSPECT: ("!", "!"),

@@ -71,6 +71,7 @@ KEYS: Mapping[str, Key] = {
     # wherever a target is highlighted
     "run_quick": Key("run_quick", "r", "run", "Run the target quickly (two replicas) and watch it."),
     "run_full": Key("run_full", "R", "full", "Run the target in full: as many replicas as the verdict asks for."),
+    "running": Key("open_running", "full_stop", "", "Open the target's run that is under way, or waits."),
     "cancel": Key("cancel", "x", "", "Cancel the target's planned or running run."),
     "edit": Key("edit", "e", "edit", "Open the rung's file in your editor; the app comes back when it ends."),
     # of several screens, or of one and the palette
@@ -85,6 +86,7 @@ EVERYWHERE = (
     "zoom",
     "copy",
     "jump",
+    "jobs",
     "enginelog",
     "accept_installed",
     "theme",
@@ -96,7 +98,7 @@ EVERYWHERE = (
 _FIRST = ("run_quick", "run_full", "cancel", "diff", "watch", "history", "trust", "edit", "roofline", "ceilings")
 _NOT_OF_TARGETS = ("lesson", *EVERYWHERE)
 # Where a target is highlighted: the footer shows as many as fit, in this order.
-TARGET = (*_FIRST, *(name for name in SCREENS if name in KEYS and name not in (*_FIRST, *_NOT_OF_TARGETS)))
+TARGET = (*_FIRST, "running", *(name for name in SCREENS if name in KEYS and name not in (*_FIRST, *_NOT_OF_TARGETS)))
 
 
 def overrides(given: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:

@@ -412,6 +412,7 @@ class Model:
         self.engine_line_count = 0  # lines that ever came, so that a pane can fetch the new ones only
         self.connection = ConnectionView()
         self.status: events.Status | None = None
+        self.queue: list[events.QueueItem] = []  # every job of the engine, those under way first, in its order
         self.gaps: list[tuple[int, int]] = []
         self.samples_applied = 0
         self.peak: PeakView | None = None  # the newest measurement of ceilings that was heard of
@@ -421,6 +422,7 @@ class Model:
         self._handlers: dict[type[events.Event], Callable[[Any, set[str]], None]] = {
             events.Welcome: self._on_welcome,
             events.Status: self._on_status,
+            events.QueueChanged: self._on_queue_changed,
             events.EngineLog: self._on_engine_log,
             events.LogLine: self._on_log_line,
             events.Gap: self._on_gap,
@@ -453,8 +455,8 @@ class Model:
 
         Names: "runs" (any run's headline), "run:ID", "samples:ID", "output:ID", "telemetry", "watches",
         "watch:TARGET", "peak", "fuzzes" (any fuzz's state or failures), "fuzz:ID" (its cases), "replays", "banners",
-        "log", "status", "connection", "gaps". An event that was seen before (a replay after a reconnect) changes
-        nothing.
+        "log", "status", "queue", "connection", "gaps". An event that was seen before (a replay after a reconnect)
+        changes nothing.
         """
         names: set[str] = set()
         connection = self.connection
@@ -560,10 +562,16 @@ class Model:
             del self.banners[key]
             names.add("banners")
         self.status = None
+        self.queue = []
+        names.add("queue")
 
     def _on_status(self, event: events.Status, names: set[str]) -> None:
-        self.status = event
-        names.add("status")
+        self.status, self.queue = event, event.queue
+        names.update(("status", "queue"))
+
+    def _on_queue_changed(self, event: events.QueueChanged, names: set[str]) -> None:
+        self.queue = event.jobs
+        names.add("queue")
 
     def _on_engine_log(self, event: events.EngineLog, names: set[str]) -> None:
         self.engine_lines.clear()
@@ -781,6 +789,15 @@ class Model:
     def active_runs(self) -> list[RunView]:
         """Runs that have not ended, in the order they will run."""
         return [run for run in self.runs.values() if not run.record.state.final]
+
+    def active_run(self, target: str) -> RunView | None:
+        """The target's run that is under way, else the first one that waits."""
+        runs = [run for run in self.active_runs() if run.record.target == target]
+        return min(runs, key=lambda run: run.record.start_ns is None, default=None)
+
+    def active_watches(self) -> list[WatchView]:
+        """Watches that are on."""
+        return [watch for watch in self.watches.values() if watch.active]
 
     def fuzzes_of(self, target: str) -> list[FuzzView]:
         """Fuzzes of a target, newest first; neither lints nor replays."""

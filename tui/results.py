@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from aisp.store.outcomes import State, Timing
+from aisp.store.outcomes import FindingStatus, State, Timing
 from aisp.store.record import SUPERSEDED, Quality, Run
 from aisp.tui import plain
 
@@ -30,6 +30,15 @@ STATE_WORDS: Mapping[State, str] = {
     State.ENGINE_LOST: "lost",
     State.INFRA_ERROR: "failed",
     State.CHANGED: "changed",
+}
+
+# What one check came to.
+STATUS_WORDS: Mapping[FindingStatus, str] = {
+    FindingStatus.CAUGHT: "caught",
+    FindingStatus.SUSPECT: "suspect",
+    FindingStatus.UNAVAILABLE: "unavailable",
+    FindingStatus.PASSED: "passed",
+    FindingStatus.NOT_APPLICABLE: "n/a",
 }
 
 

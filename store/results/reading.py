@@ -107,9 +107,7 @@ class Reading:
         """In which of the two modes it was made."""
         if not self.record.quick:
             return "full run"
-        rule = self.record.manifest.get("stop_rule")
-        replicas = rule.get("replicas") if isinstance(rule, Mapping) else None
-        if not isinstance(replicas, int):
+        if (replicas := self.replicas) is None:
             return "quick"
         return "quick: one replica" if replicas == 1 else f"quick: {replicas} replicas"
 
@@ -129,6 +127,13 @@ class Reading:
     def running_step(self) -> Step | None:
         """The newest step that has not ended."""
         return next((step for step in reversed(self.record.steps) if step.duration_ms is None), None)
+
+    @property
+    def replicas(self) -> int | None:
+        """How many it may take at most; None where its record does not say."""
+        rule = self.record.manifest.get("stop_rule")
+        replicas = rule.get("replicas") if isinstance(rule, Mapping) else None
+        return replicas if isinstance(replicas, int) else None
 
     def found(self, status: FindingStatus) -> list[Finding]:
         """What checks came to this."""

@@ -478,6 +478,7 @@ class FakeEngine:
         self._handlers: dict[type, Callable[[Any], Awaitable[events.Event | None]]] = {
             requests.StartRuns: self._start_runs,
             requests.Cancel: self._cancel,
+            requests.MoveUp: self._move_up,
             requests.StartWatch: self._start_watch,
             requests.StopWatch: self._stop_watch,
             requests.Restore: self._restore,
@@ -730,6 +731,15 @@ class FakeEngine:
             )
         return events.Reply(to=request.seq)
 
+    async def _move_up(self, request: requests.MoveUp) -> events.Event:
+        order = list(self._runs)
+        at = order.index(request.run_id)
+        if at < 2:
+            return events.Reply(to=request.seq, error="it is the first of those that wait already")
+        order[at - 1 : at + 1] = order[at], order[at - 1]
+        self._runs = {run_id: self._runs[run_id] for run_id in order}
+        return events.Reply(to=request.seq, detail=f"number {at - 1} of those that wait")
+
     async def _start_watch(self, request: requests.StartWatch) -> events.Event:
         self.watched[request.target] = request.root
         self._broadcast(events.WatchChanged(target=request.target, folder=request.root, active=True))
@@ -756,14 +766,15 @@ class FakeEngine:
                     run_id=run_id,
                     target=target,
                     title="",
-                    state="running",
+                    state="planned" if place else "running",
                     quick=True,
                     trigger="cli",
                     device="cpu",
-                    elapsed_s=1.0,
-                    expected_s=12.0,
+                    began_ns=None if place else time.monotonic_ns(),
+                    expected_s=3600.0,
+                    starts_ns=time.monotonic_ns() + place * 3600 * 10**9 if place else None,
                 )
-                for run_id, target in self._runs.items()
+                for place, (run_id, target) in enumerate(self._runs.items())
             ],
             watches=[events.WatchItem(target=t, folder=f, edits=3) for t, f in self.watched.items()],
             warm_workers=1,

@@ -77,7 +77,7 @@ async def test_capital_f_shows_the_fuzz_as_it_goes_on(
             await until(pilot, lambda: "not finite" in text_of(app, "#detail"))
         drawn = screen_text(app)
         wrong = tally(app, "wrong_tail")
-        assert "1 running" in drawn.splitlines()[0]
+        assert "1 run" in drawn.splitlines()[0]
         assert "2 rungs · cpu · seed 7" in drawn and "40 of 40 cases · 3 failing · 2 unsupported" in drawn
         assert (wrong["said"], wrong["strategy boundary"], wrong["strategy mixed"]) == ("✗ wrong", "3/4", "4")
         assert tally(app, "optimized")["said"] == "right so far"

@@ -216,6 +216,8 @@ async def test_r_on_a_chapter_runs_all_its_targets(tmp_path: Path) -> None:
     async with opened(tmp_path, link=link) as (app, pilot):
         app.screen.table.move_to("chapter ch07")  # type: ignore[attr-defined]
         await pilot.press("r")
+        await until(pilot, lambda: screen_name(app) == "ConfirmScreen")
+        await pilot.press("enter")
         await until(pilot, lambda: link.sent_of(requests.StartRuns))
     assert link.sent_of(requests.StartRuns)[0].targets == ["ch07:transpose", "ch07:gather", "ch07:scan"]
 

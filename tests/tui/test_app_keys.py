@@ -154,6 +154,7 @@ OPENED_BY = {
     "trust": ("v", "TrustScreen"),
     "fuzz": ("F", "FuzzScreen"),
     "checks": ("V", "ChecksScreen"),
+    "jobs": ("J", "JobsScreen"),
     "enginelog": ("l", "EngineLogScreen"),
     "jump": ("ctrl+o", "JumpScreen"),
     "help": ("question_mark", "HelpScreen"),
@@ -162,7 +163,7 @@ OPENED_BY = {
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=["80x24", "200x50"])
 async def test_every_screen_opens_by_its_key_and_escape_comes_back(tmp_path: Path, size: tuple[int, int]) -> None:
-    assert set(OPENED_BY) == set(SCREENS) - {"home"}
+    assert set(OPENED_BY) == set(SCREENS) - {"home", "compare"}  # which is about two runs
     async with opened(tmp_path, size=size) as (app, pilot):
         app.screen.table.move_to("target ch07:transpose")  # type: ignore[attr-defined]
         for name, (key, class_name) in OPENED_BY.items():

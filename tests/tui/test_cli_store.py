@@ -149,7 +149,7 @@ def test_compare_takes_two_quick_runs_and_says_what_they_cannot_show(state: Path
     assert shown.exit_code == 0
     assert "mode" not in shown.stdout
     assert re.search(r"2\.00x as fast as A \[1\.96\.\.2\.04\] +faster", shown.stdout)
-    assert "=> both runs were quick: two processes each show little of how processes differ; compare two full runs" in (
+    assert "=> both runs were quick: few processes each show little of how processes differ; compare two full runs" in (
         shown.stdout
     )
     told = json.loads(bench("compare", a.id, b.id, "--json").stdout)

@@ -26,7 +26,6 @@ from aisp.tui.model import (
     thin,
     throttle_words,
 )
-from aisp.tui.screens.enginelog import queue_rows
 from tests import heard
 from tests.replacing import replace
 from tests.store.examples import measured, planned, samples_of
@@ -134,7 +133,7 @@ def test_of_several_gpus_each_run_has_the_telemetry_of_its_own() -> None:
         model.apply([events.RunState(run_id=run.id, state=State.RUNNING, at_ns=0, device=f"cuda:{gpu}")])
     model.apply([telemetry_event(START_NS, 3, gpu=1)])
     assert [len(model.runs[f"G{gpu}"].telemetry) for gpu in range(2)] == [0, 3]
-    assert [cells[3].plain for _, cells in queue_rows(model)] == ["cuda:0", "cuda:1"]  # type: ignore[union-attr]
+    assert [run.device for run in model.active_runs()] == ["cuda:0", "cuda:1"]
 
 
 def test_telemetry_is_bounded_and_keeps_a_short_throttling() -> None:

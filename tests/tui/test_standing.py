@@ -25,6 +25,7 @@ from tests.tui.app_support import (
     make_catalog,
     make_link,
     opened,
+    screen_name,
     screen_text,
     told,
     until,
@@ -156,6 +157,8 @@ async def test_what_could_not_run_here_is_told_and_the_others_of_the_chapter_go_
     async with opened(tmp_path, size=(120, 40), link=link) as (app, pilot):
         app.screen.table.move_to("chapter ch07")  # type: ignore[attr-defined]
         await pilot.press("r")
+        await until(pilot, lambda: screen_name(app) == "ConfirmScreen")
+        await pilot.press("enter")
         await until(pilot, lambda: "not run: needs sm_100" in told(app))
         assert "ch07:scan" in told(app)
 

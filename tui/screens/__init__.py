@@ -97,6 +97,7 @@ SCREENS: dict[str, ScreenEntry] = {
     "history": ScreenEntry(
         ".history", "HistoryScreen", "History", "Show every stored run of the target.", "t", "history", of_target=True
     ),
+    "compare": ScreenEntry(".compare", "CompareScreen", "Compare two runs"),
     "run": ScreenEntry(".run", "RunScreen", "Run"),
     "trust": ScreenEntry(
         ".trust", "TrustScreen", "Trust",
@@ -122,6 +123,10 @@ SCREENS: dict[str, ScreenEntry] = {
     "watch": ScreenEntry(
         ".watch", "WatchScreen", "Watch", "Run the target again after each save of its files.",
         "w", "watch", of_target=True,
+    ),
+    "jobs": ScreenEntry(
+        ".jobs", "JobsScreen", "Jobs", "Show what runs, what waits for it in which order, and what is watched.",
+        "J", "jobs",
     ),
     "enginelog": ScreenEntry(
         ".enginelog", "EngineLogScreen", "Engine log",

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 LEAST_COLUMNS = 40
 LEAST_ROWS = 10
 GENERAL = (*EVERYWHERE, "find", "quit")  # of a footer, what comes after the screen's own
+WORDY_COLUMNS = 100  # from here on the header has room for "running" rather than "run"
 
 
 def same_text(one: Text, other: Text) -> bool:
@@ -113,7 +114,7 @@ class HeaderLine(OneRow):
         left = Text(" aisp ", style="bold reverse")
         title = screen.header_title if isinstance(screen, WorkScreen) else str(screen.title or "")
         left.append(f" {clean_line(title)}", style="bold")
-        right = machine_line(self.app)
+        right = machine_line(self.app, short=width < WORDY_COLUMNS)
         room = width - cell_len(right.plain) - 2
         if room < 16:
             right.truncate(max(0, width - 16 - 2), overflow="ellipsis")
@@ -123,21 +124,18 @@ class HeaderLine(OneRow):
         return Text.assemble(left, " " * max(1, gap), right)
 
 
-def machine_line(app: Any) -> Text:
-    """The machine's GPU and what the engine does, as told in the header."""
+def machine_line(app: Any, *, short: bool = False) -> Text:
+    """The machine's GPU and what the engine does, as told in the header; in `short` words where room is scarce."""
     parts: list[Text] = []
-    machine = getattr(app, "machine", "")
-    if machine:
-        parts.append(Text(machine[:48]))
-    running, planned = app.queue_counts() if hasattr(app, "queue_counts") else (0, 0)
-    if running:
-        parts.append(Text(f"{running} running" + (f", {planned} waiting" if planned else ""), style="bold"))
-    elif planned:
-        parts.append(Text(f"{planned} waiting", style="bold"))
+    running, waiting, watches = app.work_counts() if hasattr(app, "work_counts") else (0, 0, 0)
+    words = ("run", "wait") if short else ("running", "waiting")
+    parts += [Text(f"{n} {word}", "bold") for n, word in zip((running, waiting), words, strict=True) if n]
+    if watches:
+        parts.append(Text(f"watch {watches}" if short else f"watching {watches}"))
     link = getattr(app, "link", None)
     state = str(getattr(link, "state", "connecting"))
     if state == "connected":
-        if not running and not planned:
+        if not running and not waiting and not watches:
             parts.append(Text("engine ready"))
     elif state.startswith("mismatch"):
         parts.append(Text("engine is of another version", style="bold"))
@@ -145,6 +143,8 @@ def machine_line(app: Any) -> Text:
         parts.append(Text("engine lost", style="bold"))
     else:
         parts.append(Text(f"engine {state[:40]}"))
+    if machine := getattr(app, "machine", ""):
+        parts.insert(len(parts) if short else 0, Text(machine[:48]))  # what is cut off is at the end
     return Text(" · ").join(parts)
 
 
@@ -267,9 +267,7 @@ class KeyLine(OneRow):
 
 
 def _label(binding: Binding, screen: Screen[Any]) -> str:
-    if binding.id == "back" and isinstance(screen, WorkScreen):
-        return screen.back_label
-    label = binding.description
+    label = screen.key_label(binding) if isinstance(screen, WorkScreen) else binding.description
     return label[:1].lower() + label[1:]
 
 
@@ -329,6 +327,10 @@ class WorkScreen(Screen[None]):
     def rung_name(self) -> str:
         """The rung that edit opens; "" for the best known guess."""
         return ""
+
+    def key_label(self, binding: Binding) -> str:
+        """What the footer calls a key, as things stand; "" leaves it out."""
+        return self.back_label if binding.id == "back" else binding.description
 
     def compose(self) -> ComposeResult:
         yield TopLines()
@@ -466,14 +468,35 @@ class WorkScreen(Screen[None]):
         self._run_targets(quick=False)
 
     def _run_targets(self, *, quick: bool) -> None:
-        if self.target_ids:
-            self.workbench.start_runs(self.target_ids, quick=quick, show=self.show_run)
+        targets = self.target_ids
+        if len(targets) > 1:
+            self.run_worker(self._run_several(targets, quick), group="ask", exclusive=True, exit_on_error=False)
+        elif targets:
+            self.workbench.start_runs(targets, quick=quick, show=self.show_run)
         else:
             self.notify(self.no_target, severity="warning")
+
+    async def _run_several(self, targets: list[str], quick: bool) -> None:
+        """Ask before a whole chapter is queued: how many runs, and about how long."""
+        from aisp.tui.screens.confirm import ConfirmScreen  # a question is rare
+
+        question = f"Queue {len(targets)} {'quick' if quick else 'full'} runs?"
+        if await self.app.push_screen_wait(ConfirmScreen(question, await self.workbench.expected_text(targets, quick))):
+            self.workbench.start_runs(targets, quick=quick, show=self.show_run)
 
     def show_run(self, run_id: str) -> None:
         """Show a run that was started from here."""
         self.workbench.open_screen("run", run_id=run_id)
+
+    def action_open_running(self) -> None:
+        """Open the target's run that is under way, or waits."""
+        run = self.workbench.model.active_run(self.target_id)
+        if run is not None:
+            self.workbench.open_screen("run", run_id=run.id)
+        elif self.target_id:
+            self.notify(f"No run of {self.target_id} is under way or waits")
+        else:
+            self.notify(self.no_target, severity="warning")
 
     def action_cancel(self) -> None:
         """Cancel what is under way for the target."""

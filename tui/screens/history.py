@@ -47,7 +47,13 @@ class HistoryScreen(WorkScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = bind(
         Key("open_run", "enter", "open run", "Open the stored run.", "⏎"),
-        Key("mark", "m,space", "mark", "Mark a run; the diff compares the sources of the two marked last."),
+        Key("mark", "m,space", "mark", "Mark a run; the two marked last are compared, of whatever targets they are."),
+        Key(
+            "compare",
+            "C",
+            "compare",
+            "Compare the two marked runs, or the marked one with the highlighted: figures, differences, checks.",
+        ),
         Key(
             "diff_runs", "d", "diff", "Compare the sources of the two marked runs, or of the highlighted run with now."
         ),
@@ -73,7 +79,6 @@ class HistoryScreen(WorkScreen):
         super().__init__()
         self._target_id = target_id
         self._results: list[Reading] = []  # newest first
-        self._marked: list[str] = []  # run ids, oldest mark first, at most two
         self._rung = ""
         self._plot: HistoryPlot | None = None
         self._ended: set[str] = set()
@@ -127,6 +132,8 @@ class HistoryScreen(WorkScreen):
         super().refresh_from(names)
         if self.is_mounted and "quarantines" in names:
             self._load()
+        if self.is_mounted and not names and self._results:
+            self._fill()  # a run may have been marked elsewhere
         if not self.is_mounted or (names and "runs" not in names):
             return
         ended = {
@@ -200,7 +207,7 @@ class HistoryScreen(WorkScreen):
                 (
                     result.id,
                     [
-                        ("*" if ascii_only else "◆") if result.id in self._marked else "",
+                        ("*" if ascii_only else "◆") if result.id in self.workbench.marked else "",
                         plain.local_time(result.record.wall),
                         "quick" if result.record.quick else "full",
                         verdict,
@@ -238,14 +245,19 @@ class HistoryScreen(WorkScreen):
         return "; ".join(told)
 
     def _tell_held(self) -> None:
-        """Say above the runs which rungs are in quarantine."""
+        """Say above the runs which rungs are in quarantine, and what C would do."""
         target = self.workbench.target(self._target_id)
         held = self.workbench.held(target) if target is not None else {}
         sign = bar_sign(self.workbench.ascii)
         marks = [
             f"{sign} {rung} {'wrong' if one.mistake else 'in quarantine'}: {one.check}" for rung, one in held.items()
         ]
-        entitle(self.table, ", ".join(["Runs, newest first", *marks]))
+        marked = len(self.workbench.marked)
+        hint = ["C compares the two marked"] if marked == 2 else ["one is marked"] if marked else []
+        elsewhere = marked - sum(result.id in self.workbench.marked for result in self._results)
+        if hint and elsewhere:
+            hint = [f"{hint[0]} ({'one' if elsewhere == 1 else 'both'} elsewhere)"]
+        entitle(self.table, ", ".join(["Runs, newest first", *hint, *marks]))
 
     # -- the plot ----------------------------------------------------------------------------------------------
 
@@ -291,11 +303,16 @@ class HistoryScreen(WorkScreen):
         for result in reversed(alike):
             arm = result.arm(self._rung)
             if arm is not None and arm.median_ms is not None and not self._barred(result, arm.rung):
-                points.append(Point(arm.median_ms, arm.low_ms, arm.high_ms))
+                marked = result.id in self.workbench.marked
+                points.append(Point(arm.median_ms, arm.low_ms, arm.high_ms, marked))
         at = rungs.index(self._rung) + 1
         what = f"medians in ms on {alike[0].record.device}, case {alike[0].record.case}"
         box.border_title = Content(f"{self._rung}: {what}, oldest run first")
-        box.border_subtitle = f"rung {at} of {len(rungs)}"
+        pair = [point.median_ms for point in points if point.marked]
+        marks = (
+            f"marked: {plain.number(pair[0])} and {plain.number(pair[1])} ms, C compares; " if len(pair) == 2 else ""
+        )
+        box.border_subtitle = f"{marks}rung {at} of {len(rungs)}"
         self._plot.show(points, ascii_only=self.workbench.ascii)
 
     def action_plot_rung(self, by: int) -> None:
@@ -343,15 +360,26 @@ class HistoryScreen(WorkScreen):
         result = self._highlighted()
         if result is None:
             return
-        if result.id in self._marked:
-            self._marked.remove(result.id)
+        marked = self.workbench.marked
+        if result.id in marked:
+            marked.remove(result.id)
         else:
-            self._marked = [*self._marked[-1:], result.id]
+            self.workbench.marked = [*marked[-1:], result.id]
         self._fill()
+        begin(self, self._draw, group="plot", exclusive=True)
+
+    def action_compare(self) -> None:
+        """Compare the two marked runs, or the one that is marked with the highlighted one."""
+        highlighted = self._highlighted()
+        marked = self.workbench.marked
+        if len(marked) == 1 and highlighted is not None and highlighted.id not in marked:
+            self.workbench.marked = [*marked, highlighted.id]
+            self._fill()
+        self.workbench.compare_marked()
 
     def action_diff_runs(self) -> None:
         """Compare the sources of the two marked runs, or of the highlighted one with now."""
-        chosen = [result for result in self._results if result.id in self._marked]
+        chosen = [result for result in self._results if result.id in self.workbench.marked]
         highlighted = self._highlighted()
         if len(chosen) == 2:
             older, newer = sorted(chosen, key=lambda result: result.id)

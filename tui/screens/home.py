@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import Input, Static
@@ -199,6 +199,17 @@ class HomeScreen(FoldingScreen):
         if kind == "chapter" and catalog is not None:
             return [target.id for target in catalog.targets if target.chapter == name]
         return [name] if kind == "target" else []
+
+    @property
+    def _run_here(self) -> RunView | None:
+        """The run of the highlighted target that is under way."""
+        active = self._active.get(self.target_id)
+        return active if active is not None and active.record.start_ns is not None else None
+
+    def key_label(self, binding: Binding) -> str:
+        if binding.id == "lesson" and self.is_mounted and self._run_here is not None:
+            return "open run"
+        return super().key_label(binding)
 
     def copy_text(self) -> str:
         """The details as they are shown."""
@@ -399,7 +410,8 @@ class HomeScreen(FoldingScreen):
         if active is not None:
             far = progress.words(active.progress(app.model.now_ns()), ", ")
             told = ", ".join(part for part in (STATE_WORDS[active.record.state], far, progress.doing(active)) if part)
-            head.append(f"\nNow {told}; x cancels")
+            keys = "enter opens the run" if active.record.start_ns is not None else "J shows the queue"
+            head.append(f"\nNow {told}; {keys}, x cancels")
         missing = app.missing(target)
         if missing:
             head.append(f"\nHere: {missing}")
@@ -528,9 +540,11 @@ class HomeScreen(FoldingScreen):
         self.action_open("lesson")
 
     def action_open(self, name: str) -> None:
-        """Open a screen; of a chapter that has no lesson, fold or unfold it."""
+        """Open a screen. In the place of a lesson: the run that goes on; of a chapter, which has none: fold it."""
         if name == "lesson" and not self.target_id:
             self.action_toggle_fold()
+        elif name == "lesson" and (running := self._run_here) is not None:
+            self.workbench.open_screen("run", run_id=running.id)
         else:
             super().action_open(name)
 

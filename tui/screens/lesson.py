@@ -297,6 +297,8 @@ class LessonScreen(WorkScreen):
         case = last.unusual_case(target) if last is not None else ""
         title = f"Rungs and files, case {case}" if case else "Rungs and files"
         title += "; (earlier run)" if old else ""
+        if (active := self.workbench.model.active_run(self._target_id)) is not None:
+            title += f"; {STATE_WORDS[active.record.state]}: . opens the run"
         entitle(self.table, f"{title}; last try: {STATE_WORDS[attempt.record.state]}" if attempt is not None else title)
         self._about()
 
