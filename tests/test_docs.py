@@ -158,6 +158,7 @@ def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tm
     same_keys([example("aisp bench run")], printed("aisp bench history"))
     whole = printed("aisp bench history", a.id)
     same_keys(example("aisp bench run") | {"manifest": None, "environment": None}, whole)
+    check("aisp bench lessons", "--root", root)
     check("aisp bench suite")
     check("aisp bench results", "--root", root)
     check("aisp bench roofline", "mine:one", "--root", root)

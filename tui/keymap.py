@@ -82,6 +82,7 @@ EVERYWHERE = (
     "palette",
     "zoom",
     "copy",
+    "lessons",
     "enginelog",
     "accept_installed",
     "theme",

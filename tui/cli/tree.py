@@ -53,6 +53,7 @@ TREE: Mapping[str, Entry] = {
             "expectations": Entry(
                 "Show what was predicted beside what was measured.", "aisp.tui.cli.expectations:command"
             ),
+            "lessons": Entry("Show all lessons beside what was predicted of them.", "aisp.tui.cli.lessons:command"),
             "suite": Entry("Put many targets' results together.", "aisp.tui.cli.suite:command"),
             "results": Entry("Write a page of all results on one kind of hardware.", "aisp.tui.cli.results:command"),
             "peak": Entry("Measure what this GPU can do at most.", "aisp.tui.cli.peak:command"),
