@@ -217,7 +217,11 @@ def _document(data: bytes) -> dict[str, Any]:
     except RecursionError:
         raise PackageError("it is nested too deeply for a package") from None
     except ValueError as error:
-        cut = "" if data.rstrip().endswith(b"}") else ": it ends too early, as half a file does"
+        cut = (
+            ""
+            if data.rstrip().endswith(b"}") or not data.lstrip().startswith(b"{")
+            else ": it ends too early, as half a file does"
+        )
         raise PackageError(f"it is no JSON ({error}){cut}") from None
     if not isinstance(document, dict) or document.get("kind") != KIND:
         raise PackageError(f"it is JSON, and no package of a run: its `kind` is not {KIND!r}")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from aisp.engine.affected import affected
 from aisp.store.errors import StoreError
+from aisp.store.results import hardware
 from aisp.store.results.reading import Reading
 from aisp.store.results.standing import tells
 
@@ -30,6 +31,11 @@ def environment(history: History, run: Run) -> dict[str, object]:
         return history.environment(run.environment)
     except LookupError:
         return {}
+
+
+def foreign_machine(history: History, run: Run) -> str:
+    """The machine that a run was imported from, "H100 · gpu-box"; "" for one that was made here."""
+    return "" if history.made_here(run.id) else hardware.machine(run.device, environment(history, run))
 
 
 def newest_first(history: History, target_id: str, most: int) -> Iterator[Run]:

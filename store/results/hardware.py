@@ -43,5 +43,12 @@ def is_meant(on: str, called: Iterable[str]) -> bool:
 
 
 def short(name: str) -> str:
-    """The model in a name of hardware: "NVIDIA H100 80GB HBM3" -> "H100"; the name itself where nothing is left."""
-    return " ".join(_BESIDE_MODEL.sub(" ", name).split()) or name
+    """The model in a name of hardware: "NVIDIA H100 80GB HBM3" -> "H100"; the name itself where there is no number."""
+    left = " ".join(_BESIDE_MODEL.sub(" ", name).split())
+    return left if any(sign.isdigit() for sign in left) else name
+
+
+def machine(device: str, facts: Mapping[str, object]) -> str:
+    """The model and the host of a run, "H100 · gpu-box"; what of it is known, and the device where nothing is."""
+    parts = (short(ran_on(device, facts)) or device, str(facts.get("host") or ""))
+    return " · ".join(part for part in parts if part)
