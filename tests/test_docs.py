@@ -163,7 +163,11 @@ def test_the_json_examples_have_the_keys_that_the_commands_print(state: Path, tm
     same_keys({"schema": 1, "runs": [example("aisp bench run")]}, printed("aisp bench history"))
     whole = printed("aisp bench history", a.id)
     same_keys(example("aisp bench run") | {"manifest": None, "environment": None}, whole)
+    check("aisp bench lessons", "--root", root)
     check("aisp bench suite")
+    package = tmp_path / "run.json"
+    CliRunner().invoke(cli, ["bench", "export", a.id, str(package), "--json"])
+    check("aisp bench import", str(package))
     check("aisp bench results", "--root", root)
     check("aisp bench roofline", "mine:one", "--root", root)
     check("aisp bench selftest", "--trials", "1")

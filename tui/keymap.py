@@ -87,6 +87,7 @@ EVERYWHERE = (
     "copy",
     "jump",
     "jobs",
+    "lessons",
     "enginelog",
     "accept_installed",
     "theme",

@@ -285,6 +285,7 @@ class RunView(Reading):
         origin_ns: when its measuring began: 0 on the time axis.
         placed: the device that the engine gave it ("cuda:1" where there are several GPUs); "" before.
         whole: False: points, telemetry and output were let go; the store has them.
+        foreign: the machine that it was imported from; "" for one of this machine.
     """
 
     drawn: dict[str, Drawn] = field(default_factory=dict)
@@ -297,6 +298,7 @@ class RunView(Reading):
     placed: str = ""
     whole: bool = True
     stored: bool = False
+    foreign: str = ""
 
     @property
     def device(self) -> str:

@@ -44,8 +44,9 @@ def number(value: float | None, digits: int = 4) -> str:
     return f"{value:.{max(0, digits - 1 - exponent)}f}"
 
 
-def _bounds(low: str, high: str) -> str:
-    return "" if low == DASH and high == DASH else f" [{low}..{high}]"
+def bounds(low: float | None, high: float | None, digits: int = 3) -> str:
+    """An interval behind its figure: " [2.20..2.40]"; "" where neither end is known."""
+    return f" [{number(low, digits)}..{number(high, digits)}]" if known(low) or known(high) else ""
 
 
 def milliseconds(median_ms: float | None, low_ms: float | None = None, high_ms: float | None = None) -> str:
@@ -53,7 +54,7 @@ def milliseconds(median_ms: float | None, low_ms: float | None = None, high_ms: 
     [0.410..0.415]"."""
     if not known(median_ms):
         return DASH
-    return number(median_ms) + _bounds(number(low_ms), number(high_ms))
+    return number(median_ms) + bounds(low_ms, high_ms, 4)
 
 
 def host_sentence(launch_eager_ms: float | None, fast_host_ms: float | None) -> str:
@@ -68,7 +69,7 @@ def speedup(value: float | None, low: float | None = None, high: float | None = 
     """A ratio with its interval: "2.31x [2.20..2.40]"."""
     if value is None or math.isnan(value):
         return DASH
-    return f"{number(value, 3)}x" + _bounds(number(low, 3), number(high, 3))
+    return f"{number(value, 3)}x" + bounds(low, high)
 
 
 def saved(factor: float | None) -> str:

@@ -16,6 +16,7 @@ from aisp.store.outcomes import Correctness, FindingStatus, Limiter, State, Timi
 from aisp.store.record import SUPERSEDED, Arm, Comparison
 from aisp.store.results.reading import Bar
 from aisp.store.results.speed_of_light import at_fast_host_ms
+from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.findings import bar_sentence, bar_text, interval_text, labelled, missed_text
 from aisp.tui.model import (
@@ -72,6 +73,8 @@ def title_text(run: RunView, now_ns: int, *, paused: bool = False) -> Text:
         parts.append("drawing paused: p goes on")
     parts.append(run_word(run.record))
     parts.append(plain.duration(run.elapsed_s(now_ns)))
+    if run.foreign:
+        parts.append(f"imported from {clean_line(run.foreign)}")
     if run.stored:
         parts.append(f"stored {plain.local_time(run.record.wall)}")
     text.append("  " + " \u00b7 ".join(parts))
@@ -536,40 +539,3 @@ def failed_place(run: RunView, chosen: str, files: Collection[str]) -> tuple[str
     detail = arm.detail.partition("\n\n")[0] if arm is not None and rung in failed else ""
     named = [(file, int(line)) for file, line in _PLACE.findall(detail) if file in files]
     return (rung, *named[-1]) if named else (rung, "", None)
-
-
-def summary_lines(run: RunView, now_ns: int) -> list[str]:
-    """The run as plain text, for the clipboard."""
-    rows = []
-    for arm in run.record.arms:
-        rung = arm.rung
-        item = run.comparison(rung)
-        bar = run.barred(item) if item is not None else run.bar(rung)
-        rows.append(
-            [
-                rung,
-                STATE_WORDS.get(arm.state, arm.state.value),
-                CORRECT_WORDS[arm.correctness],
-                plain.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms),
-                plain.count(max(arm.sample_count, run.samples(rung).points.count)),
-                bar.short if bar else plain.speedup(item.speedup, item.low, item.high) if item else plain.DASH,
-                plain.percent(arm.sol),
-                limiter_word(arm),
-                sol_basis(arm),
-                plain.megahertz(arm.sm_clock_mhz),
-                plain.number(arm.max_error, 2),
-                timing_words(arm.timing, arm.calls),
-            ]
-        )
-    heads = ["rung", "state", "ok", "median ms", "n", "vs baseline", "SOL", "limit", "SOL by", "SM MHz", "error/tol"]
-    heads.append("timing")
-    return [
-        title_text(run, now_ns).plain,
-        verdict_row(run, True).plain,
-        f"run {run.id}  sources {run.record.snapshot}",
-        "",
-        *plain.table(heads, rows, right=["median ms", "n", "vs baseline", "SOL", "SM MHz", "error/tol"]),
-        "",
-        *sample_lines(run, True),
-        *(["", *detail_lines(run)] if detail_lines(run) else []),
-    ]

@@ -147,6 +147,7 @@ OPENED_BY = {
     "lesson": ("enter", "LessonScreen"),
     "diff": ("d", "DiffScreen"),
     "history": ("t", "HistoryScreen"),
+    "lessons": ("O", "LessonsScreen"),
     "run": ("r", "RunScreen"),
     "watch": ("w", "WatchScreen"),
     "roofline": ("f", "RooflineScreen"),

@@ -328,6 +328,21 @@ def note(text: str) -> None:
     click.echo(text, err=True)
 
 
+def write_picture(file: str, option: str, draw: Callable[[str], None]) -> None:
+    """Have a picture written into `file`, which stood behind `option`.
+
+    Raises:
+        NotHereError: without matplotlib.
+        UsageError: the file cannot be written.
+    """
+    try:
+        draw(file)
+    except ModuleNotFoundError:
+        raise NotHereError(f"a picture needs matplotlib; `pip install matplotlib`, or leave {option} out") from None
+    except OSError as error:
+        raise click.UsageError(f"{clean_line(file)} cannot be written: {error.strerror or error}") from None
+
+
 def none_runs(held: Holder | None, error: Exception) -> None:
     """Return where there is no engine to reach, `held` having been looked at before.
 

@@ -17,6 +17,7 @@ from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
 from aisp.tui.cli.follow import result_lines, run_json
+from aisp.tui.earlier import foreign_machine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,18 +59,30 @@ def command(ctx: click.Context, wanted: str | None, limit: int, roots: tuple[str
         if len(targets) > 1:
             records = sorted(records, key=lambda record: record.wall, reverse=True)[:limit]
         runs = [opened.read(record) for record in records]
+        others = [] if as_json else [one for name in names for one in opened.foreign(name, limit)]
+        machines = {one.id: foreign_machine(opened, one) for one in others}
+        shown = [*runs, *(Reading(opened.run(one)) for one in machines)]
+        if others:
+            shown = sorted(shown, key=lambda run: run.id, reverse=True)[:limit]
     if as_json:
         common.say_document({"runs": [run_json(run) for run in runs]})
-    elif runs:
-        common.say("\n".join(lines(runs, with_target=len(targets) != 1, width=common.terminal_width())))
+    elif shown:
+        width = common.terminal_width()
+        common.say("\n".join(lines(shown, with_target=len(targets) != 1, width=width, machines=machines)))
     else:
         what = f"no run of {clean_line(wanted)}" if wanted else "no run"
         common.note(f"aisp: {what} is stored yet; `aisp bench run TARGET` makes one")
-    ctx.exit(0 if runs else 1)
+    ctx.exit(0 if shown or runs else 1)
 
 
-def lines(runs: Sequence[Reading], *, with_target: bool, width: int | None) -> list[str]:
-    """The table for people."""
+def lines(
+    runs: Sequence[Reading], *, with_target: bool, width: int | None, machines: Mapping[str, str] | None = None
+) -> list[str]:
+    """The table for people.
+
+    Args:
+        machines: of runs that were imported, by id: where they were measured.
+    """
     heads = [
         "when",
         "run",
@@ -92,12 +105,13 @@ def lines(runs: Sequence[Reading], *, with_target: bool, width: int | None) -> l
         doubts: list[str] = [run.record.validity] if run.record.validity.doubted else []
         doubts += ["quarantined"] if run.quarantined else []
         doubts += [PORTABLE] if run.record.policy == PORTABLE else []
+        doubts += ["imported"] if machines and run.id in machines else []
         outcome += f" ({', '.join(doubts)})" if doubts else ""
         row = [
             plain.local_time(run.record.wall),
             run.id,
             run.record.target,
-            f"{run.record.device} {run.record.case}".rstrip(),
+            f"{(machines or {}).get(run.id) or run.record.device} {run.record.case}".rstrip(),
             "quick" if run.record.quick else "full",
             outcome,
             best.rung if best else plain.DASH,

@@ -17,7 +17,7 @@ from aisp.store.results.roofline import LOOK_BACK_RUNS, MEMORY, Roofline, newest
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
-from aisp.tui.cli.tree import AnswerNoError, NotHereError
+from aisp.tui.cli.tree import AnswerNoError
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Target
@@ -51,15 +51,14 @@ def command(target_id: str, png: str | None, roots: tuple[str, ...], as_json: bo
     if isinstance(chart, str):
         raise AnswerNoError(clean_line(chart, limit=1000))
     if png is not None:
-        from aisp.tui.cli.roofline_picture import draw
-
-        try:
-            draw(chart, png)
-        except ModuleNotFoundError:
-            raise NotHereError("a picture needs matplotlib; `pip install matplotlib`, or leave --png out") from None
-        except OSError as error:
-            raise click.UsageError(f"{clean_line(png)} cannot be written: {error.strerror or error}") from None
+        common.write_picture(png, "--png", lambda file: _draw(chart, file))
     common.answer(as_json, lambda: as_document(chart, png), lines, chart)
+
+
+def _draw(chart: Chart, file: str) -> None:
+    from aisp.tui.cli.roofline_picture import draw  # matplotlib
+
+    draw(chart, file)
 
 
 def look(target: Target) -> Chart | str:

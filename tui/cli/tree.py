@@ -68,8 +68,11 @@ _GROUPED: Mapping[str, Entry] = {
             "expectations": Entry(
                 "Show what was predicted beside what was measured.", "aisp.tui.cli.expectations:command"
             ),
+            "lessons": Entry("Show all lessons beside what was predicted of them.", "aisp.tui.cli.lessons:command"),
             "suite": Entry("Put many targets' results together.", "aisp.tui.cli.suite:command"),
             "results": Entry("Write a page of all results on one kind of hardware.", "aisp.tui.cli.results:command"),
+            "export": Entry("Write a run for somebody else.", "aisp.tui.cli.export:export"),
+            "import": Entry("Take in a run of another machine.", "aisp.tui.cli.export:import_"),
             "peak": Entry("Measure what this GPU can do at most.", "aisp.tui.cli.peak:command"),
             "roofline": Entry("Show a target's rungs under the GPU's ceilings.", "aisp.tui.cli.roofline:command"),
             "checks": Entry("List what is checked, and what each check said last.", "aisp.tui.cli.checks:command"),

@@ -98,6 +98,10 @@ SCREENS: dict[str, ScreenEntry] = {
         ".history", "HistoryScreen", "History", "Show every stored run of the target.", "t", "history", of_target=True
     ),
     "compare": ScreenEntry(".compare", "CompareScreen", "Compare two runs"),
+    "lessons": ScreenEntry(
+        ".lessons", "LessonsScreen", "All lessons",
+        "Show all lessons on one page: speed-ups beside what was predicted, sorted and filtered.", "O",
+    ),
     "run": ScreenEntry(".run", "RunScreen", "Run"),
     "trust": ScreenEntry(
         ".trust", "TrustScreen", "Trust",

@@ -19,11 +19,13 @@ from aisp.store.results.reading import Reading
 from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.aside import begin
+from aisp.tui.earlier import foreign_machine
 from aisp.tui.findings import bar_sign, cheats_text
 from aisp.tui.keymap import Key, bind
 from aisp.tui.results import CHEAT, run_word, state_words
 from aisp.tui.screens import Source
-from aisp.tui.screens.base import WorkScreen, entitle
+from aisp.tui.screens.base import entitle
+from aisp.tui.screens.exporting import EXPORT, ExportingScreen
 from aisp.tui.screens.lesson import mark
 from aisp.tui.themes import verdict_text
 from aisp.tui.widgets.lines import Refitted
@@ -37,12 +39,15 @@ MAX_RUNS = 1000
 WIDE_COLUMNS = 130
 
 
-def results_of(target_id: str, history: History) -> list[Reading]:
-    """The newest runs of a target."""
-    return [Reading(run) for run in history.newest(MAX_RUNS, target_id, all_findings=False)]
+def results_of(target_id: str, history: History) -> tuple[list[Reading], dict[str, str]]:
+    """The newest runs of a target, those of other machines among them; and these machines, by run."""
+    foreign = history.foreign(target_id, MAX_RUNS)
+    runs = [*history.newest(MAX_RUNS, target_id, all_findings=False), *foreign]
+    machines = {run.id: foreign_machine(history, run) for run in foreign}
+    return [Reading(run) for run in sorted(runs, key=lambda run: run.id, reverse=True)], machines
 
 
-class HistoryScreen(WorkScreen):
+class HistoryScreen(ExportingScreen):
     """See the module."""
 
     BINDINGS: ClassVar[list[BindingType]] = bind(
@@ -59,6 +64,7 @@ class HistoryScreen(WorkScreen):
         ),
         Key("plot_rung(1)", "right_square_bracket", "rung", "Plot the next rung.", "[ ]"),
         Key("plot_rung(-1)", "left_square_bracket", "", "Plot the rung before."),
+        EXPORT,
         *("run_quick", "run_full", "run_trust", "checks", "cancel", "watch", "edit"),
     )
     words = ("noise floor", "verdict")
@@ -79,6 +85,7 @@ class HistoryScreen(WorkScreen):
         super().__init__()
         self._target_id = target_id
         self._results: list[Reading] = []  # newest first
+        self._machines: dict[str, str] = {}  # of the runs that were imported
         self._rung = ""
         self._plot: HistoryPlot | None = None
         self._ended: set[str] = set()
@@ -103,7 +110,7 @@ class HistoryScreen(WorkScreen):
                 Column("speedup", "speed-up [95 %]", 20, align="right"),
                 Column("best", "best ms", 7, align="right"),
                 Column("base", "base ms", 7, align="right"),
-                Column("device", "device", 6),
+                Column("device", "device"),
                 Column("snapshot", "sources", 8),
                 Column("reason", "reason", None, ratio=1),
             ]
@@ -160,7 +167,7 @@ class HistoryScreen(WorkScreen):
         except Exception as error:
             self._say_empty(f"The history cannot be read: {clean_line(str(error))}")
             return
-        self._results = found or []
+        self._results, self._machines = found or ([], {})
         if not self._results:
             self._say_empty(
                 "No run of this target is stored yet.\n\n"
@@ -214,7 +221,7 @@ class HistoryScreen(WorkScreen):
                         plain.speedup(headline.speedup, headline.low, headline.high) if headline else plain.DASH,
                         plain.number(lead_ms),
                         plain.number(base.median_ms) if base is not None else plain.DASH,
-                        result.record.device,
+                        self._machines.get(result.id, result.record.device),
                         result.record.snapshot[:8] or plain.DASH,
                         note,
                     ],
@@ -233,7 +240,8 @@ class HistoryScreen(WorkScreen):
         """What must be known of a run: that it was of another case, who was caught, why it failed, why there is no
         verdict."""
         case = result.unusual_case(self.workbench.target(self._target_id))
-        told = [f"case {case}"] if case else []
+        told = [f"imported from {self._machines[result.id]}"] if result.id in self._machines else []
+        told += [f"case {case}"] if case else []
         caught = result.caught
         if caught:
             words = {rung: "wrong" if rung in result.mistaken else "caught" for rung in caught}
@@ -262,8 +270,10 @@ class HistoryScreen(WorkScreen):
     # -- the plot ----------------------------------------------------------------------------------------------
 
     def _alike(self) -> list[Reading]:
-        """The runs whose times may be drawn side by side: of the newest one's case, on its device; newest first."""
-        timed = [result for result in self._results if any(arm.median_ms is not None for arm in result.record.arms)]
+        """The runs whose times may be drawn side by side: of this machine, of the newest one's case, on its device;
+        newest first."""
+        own = [result for result in self._results if result.id not in self._machines]
+        timed = [result for result in own if any(arm.median_ms is not None for arm in result.record.arms)]
 
         def kind(result: Reading) -> tuple[str, str]:
             return result.record.device, result.record.case
@@ -396,12 +406,7 @@ class HistoryScreen(WorkScreen):
         name = newer.lead.rung if newer.lead is not None else "optimized"
         self.workbench.open_diff(self._target_id, Source(name, pair[0]), Source(name, pair[1]))
 
-    def copy_text(self) -> str:
-        """The highlighted run on a line."""
+    @property
+    def shared_run(self) -> str:
         result = self._highlighted()
-        if result is None:
-            return self._target_id
-        headline = result.headline
-        figures = plain.speedup(headline.speedup, headline.low, headline.high) if headline else plain.DASH
-        run = result.record
-        return f"{run.id} {run.target} {run.wall} {run.state.value} {figures} {run.snapshot}"
+        return result.id if result is not None else ""

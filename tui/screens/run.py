@@ -7,7 +7,7 @@ any other is read from the store in a thread and drawn the same way.
 from __future__ import annotations
 
 import time
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
 from textual import events
@@ -18,16 +18,21 @@ from textual.timer import Timer
 
 from aisp.kernels.catalog.model import Role
 from aisp.tui import plain, readings, runplot, steps
+from aisp.tui.earlier import foreign_machine
 from aisp.tui.keymap import TARGET, Key, bind
 from aisp.tui.model import BASELINE, RunView, stored_run
 from aisp.tui.screens import Source
-from aisp.tui.screens.base import WorkScreen, entitle
+from aisp.tui.screens.base import entitle
+from aisp.tui.screens.exporting import EXPORT, ExportingScreen
 from aisp.tui.widgets.lines import Refitted
 from aisp.tui.widgets.logpane import LogPane
 from aisp.tui.widgets.plot import LivePlot
 from aisp.tui.widgets.strips import DistributionStrips
 from aisp.tui.widgets.table import LiveTable
 from aisp.tui.widgets.textrows import TextRows
+
+if TYPE_CHECKING:
+    from aisp.store import History
 
 WIDE_COLUMNS = 110
 TALL_ROWS = 36
@@ -37,7 +42,7 @@ CLOCK_PERIOD_S = 1.0
 PLOT_PERIOD_S = 0.3  # a new curve is most of what a live frame sends; the eye reads figures, not every curve
 
 
-class RunScreen(WorkScreen):
+class RunScreen(ExportingScreen):
     """See the module. `run_id` is a run of the model or of the store."""
 
     BINDINGS: ClassVar[list[BindingType]] = bind(
@@ -66,6 +71,7 @@ class RunScreen(WorkScreen):
             "Make the axis of times logarithmic, or linear; where arms differ threefold it is by itself.",
         ),
         Key("pause", "p", "pause", "Stop drawing, to look at something closely; the run goes on. Again: draw on."),
+        EXPORT,
     )
     words = ("arm", "replica", "noise floor", "cold")
     DEFAULT_CSS = """
@@ -179,10 +185,15 @@ class RunScreen(WorkScreen):
 
     async def _load(self) -> None:
         run_id = self.run_id
+
+        def read(history: History) -> RunView:
+            record = history.run(run_id)
+            found = stored_run(record, history.samples(run_id), history.telemetry(run_id))
+            found.foreign = foreign_machine(history, record)
+            return found
+
         try:
-            found = await self.workbench.stored(
-                lambda history: stored_run(history.run(run_id), history.samples(run_id), history.telemetry(run_id))
-            )
+            found = await self.workbench.stored(read)
         except Exception as error:
             self._problem = str(error)
         else:
@@ -490,10 +501,13 @@ class RunScreen(WorkScreen):
         else:
             self._draw(set())
 
+    @property
+    def shared_run(self) -> str:
+        return self.run_id if self.run_view is not None else ""
+
     def copy_text(self) -> str:
+        """What the kernels printed, where that is looked at."""
         run = self.run_view
-        if run is None:
-            return ""
-        if self.focused is not None and self.focused.id == "text" and self._mode(run) == "output":
+        if run is not None and self.focused is not None and self.focused.id == "text" and self._mode(run) == "output":
             return "\n".join(f"{arm}: {line}" for arm, line in run.output)
-        return "\n".join(readings.summary_lines(run, self.workbench.model.now_ns()))
+        return ""
