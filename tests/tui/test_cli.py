@@ -157,7 +157,7 @@ def test_new_copies_a_shipped_target_under_its_own_name_or_another(tmp_path: Pat
     named = CliRunner().invoke(cli, [*words, "matmuls"])
     assert "made mine:matmuls, a copy of ch09:small_matmuls, in " in named.stdout
     listed = CliRunner().invoke(cli, ["bench", "list-targets", "--root", made["root"], "--json"])
-    assert [target["id"] for target in json.loads(listed.stdout)] == ["mine:matmuls", "mine:small_matmuls"]
+    assert [target["id"] for target in json.loads(listed.stdout)["targets"]] == ["mine:matmuls", "mine:small_matmuls"]
 
 
 def test_new_says_what_it_needs(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_a_job_that_waits_is_moved_up_and_the_list_shows_it() -> None:
     assert [line.split()[-1] for line in shown.stdout.splitlines()[1:]] == ["01RUN", "03RUN", "02RUN"]
     assert again.exit_code == 1
     assert again.stderr == "aisp: 03RUN was not moved up: it is the first of those that wait already\n"
-    assert nobody.exit_code == 1 and len(json.loads(nobody.stdout)) == 3
+    assert nobody.exit_code == 1 and len(json.loads(nobody.stdout)["jobs"]) == 3
     assert "07RUN was not moved up: no job of that name is queued or under way" in nobody.stderr
 
 

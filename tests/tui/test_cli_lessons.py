@@ -37,7 +37,7 @@ def lessons(root: str, *words: str) -> Result:
 
 
 def test_every_lesson_has_a_row_and_no_figure_stands_where_it_is_no_result(root: str) -> None:
-    found = {row["target"]: row for row in json.loads(lessons(root, "--json").stdout)}
+    found = {row["target"]: row for row in json.loads(lessons(root, "--json").stdout)["lessons"]}
     assert [found[f"mine:{name}"]["outcome"] for name in ("fast", "doubted", "fresh")] == [
         "faster",
         "suspect",
@@ -52,7 +52,7 @@ def test_every_lesson_has_a_row_and_no_figure_stands_where_it_is_no_result(root:
 
 def test_order_choice_and_words(root: str) -> None:
     def shown(*words: str) -> list[str]:
-        return [row["target"] for row in json.loads(lessons(root, "--json", *words).stdout)]
+        return [row["target"] for row in json.loads(lessons(root, "--json", *words).stdout)["lessons"]]
 
     assert shown("--sort", "speed-up")[0] == "mine:fast"
     assert shown("--only", "not-run") == ["mine:fresh"]

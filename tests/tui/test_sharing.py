@@ -218,7 +218,7 @@ def test_an_imported_run_is_in_the_history_under_its_machine_and_no_result_here(
     assert "was here already" in bench("import", str(file)).stdout
     history = bench("history", "ch07:transpose").stdout
     assert "H100 · gpu-box" in history and "imported" in history and own.id in history
-    listed = json.loads(bench("history", "ch07:transpose", "--json").stdout)
+    listed = json.loads(bench("history", "ch07:transpose", "--json").stdout)["runs"]
     assert [one["run_id"] for one in listed] == [own.id]
     assert run_id in bench("history", run_id).stdout or bench("history", run_id).exit_code == 0
     assert "imported from another machine" in bench("export", run_id).stdout
@@ -244,7 +244,7 @@ def test_what_is_no_package_is_named_and_the_others_are_taken_in(state: Path, tm
     changed.write_text(file.read_text().replace("gpu-box", "my-box"))
     shown = bench("import", str(half), str(changed), str(tmp_path / "none.json"), str(file), "--json")
     assert shown.exit_code == 1
-    told = json.loads(shown.stdout)
+    told = json.loads(shown.stdout)["files"]
     assert "it ends too early, as half a file does" in told[0]["problem"]
     assert "its hash does not fit" in told[1]["problem"]
     assert "it cannot be read: No such file" in told[2]["problem"]

@@ -220,7 +220,7 @@ class KeyLine(OneRow):
         declared = iter(sorted((action for action in found if action in order), key=order.__getitem__))
         found = {name: found[name] for name in [next(declared) if name in order else name for name in found]}
         if getattr(screen, "own_keys_first", False):
-            found = dict(sorted(found.items(), key=lambda item: order.get(item[0], len(order))))
+            found = dict(sorted(found.items(), key=lambda item: order.get(item[0], len(own))))
         last = [b for b in found.values() if b.id in self.LAST]
         last.sort(key=lambda b: self.LAST.index(cast(str, b.id)))
         # What works everywhere comes after what is this screen's own.
