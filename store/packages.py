@@ -1,7 +1,7 @@
 """A run as a package: one JSON document with the record, its sources, samples, telemetry and environment, and the
 hashes that seal them; and the store of foreign runs, which such packages from other machines are taken into.
 
-Foreign runs lie in a file of their own beside the store (`foreign_file`), with its schema and its own chain. So none of
+Foreign runs lie in a file of their own beside the store (`upkeep.foreign_file`), with its schema and its own chain. So none of
 them can be a target's last result, or count in a suite, a prediction, a quarantine or a noise floor: whatever asks the
 store does not see them. `History` shows them where a person asks for one by its id, or for the foreign ones.
 
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from aisp.store import content
+from aisp.store import content, upkeep
 from aisp.store.errors import StoreCorruptError
 from aisp.store.record import ContradictionError, Run
 from aisp.store.rows import RunRows
@@ -98,11 +98,6 @@ class _Document(msgspec.Struct, frozen=True):
     telemetry: _Arrays | None
     hashes: _Hashes
     made_by: str = ""
-
-
-def foreign_file(store: Path) -> Path:
-    """Where the foreign runs beside the store at this path lie."""
-    return store.with_name("foreign.db")
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
@@ -340,7 +335,7 @@ def take_in(store: Path, package: Package) -> bool:
     with History(store) as own:
         if own.made_here(package.run.id):
             raise PackageError(f"run {package.run.id} was made by this store: it is in its history already")
-    with Store.open(foreign_file(store)) as foreign:
+    with Store.open(upkeep.foreign_file(store)) as foreign:
         known = foreign.knows(package.run.id)
         if package.sources is not None and not known:
             foreign.put_snapshot(package.sources)

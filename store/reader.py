@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Concatenate, ParamSpec, Self, TypeVar
 from urllib.parse import quote
 
-from aisp.store import chain, content, migrations, packages, seal
+from aisp.store import chain, content, migrations, seal, upkeep
 from aisp.store.errors import NewerSchemaError, StoreCorruptError, StoreError, typed, typed_errors
 from aisp.store.record import ContradictionError, Failure, Fuzz, Peak, Quarantine, Run
 from aisp.store.rows import (
@@ -218,7 +218,7 @@ class History:
 
     def beside(self) -> History | None:
         """The foreign runs beside this store; None where there are none, and of themselves."""
-        path = packages.foreign_file(self.path)
+        path = upkeep.foreign_file(self.path)
         if path == self.path or not path.exists():
             return None
         with self._lock:

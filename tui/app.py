@@ -244,11 +244,11 @@ class Workbench(App[None]):
         path = paths.database_file()
 
         def read() -> Result | None:
-            from aisp.store.packages import foreign_file  # numpy: 0.16 s, in this thread
+            from aisp.store import upkeep
 
-            if not path.exists() and not foreign_file(path).exists():
+            if not path.exists() and not upkeep.foreign_file(path).exists():
                 return None
-            from aisp.store import History  # likewise
+            from aisp.store import History  # numpy and sqlite-utils: 0.35 s, in this thread
 
             with self._history_lock:
                 if self._history is None:

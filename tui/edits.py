@@ -129,9 +129,9 @@ def progress_words(model: Model, run: RunView) -> str:
     if silent := silence_of(model, run):
         return silent
     told = run.progress(model.now_ns())
-    passed = plain.DASH if told.elapsed_s is None else progress.about(told.elapsed_s)
+    passed = "" if told.elapsed_s is None else f"{progress.about(told.elapsed_s)} so far"
     doing = progress.doing(run) or STATE_WORDS[run.record.state]
-    return f"{doing} \u00b7 {progress.time_words(told) or f'since {passed}'}"
+    return " \u00b7 ".join(part for part in (doing, progress.time_words(told) or passed) if part)
 
 
 def sentence(model: Model, watch: WatchView, edit: WatchEdit) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from aisp.store import History, Store, packages
+from aisp.store import History, Store, packages, upkeep
 from aisp.store.outcomes import Correctness, State, Validity, Verdict
 from aisp.store.packages import PackageError
 from aisp.store.record import Arm, Run
@@ -98,7 +98,7 @@ def test_a_foreign_run_is_found_by_its_id_and_listed_as_foreign_alone(made: tupl
         assert history.telemetry(run.id) is not None
         assert (history.count(), history.board(), history.history("ch07:transpose"), history.head()) == before
         assert run.id not in [one.id for one in history.newest()]
-    for path in (here, packages.foreign_file(here)):
+    for path in (here, upkeep.foreign_file(here)):
         assert verify(path).whole
 
 
@@ -120,7 +120,7 @@ def test_a_foreign_run_that_was_caught_puts_nothing_here_into_quarantine(tmp_pat
 def test_importing_twice_changes_nothing(made: tuple[Run, bytes], here: Path) -> None:
     package = packages.read(made[1])
     assert packages.take_in(here, package)
-    with History(packages.foreign_file(here)) as foreign:
+    with History(upkeep.foreign_file(here)) as foreign:
         head = foreign.head()
         assert not packages.take_in(here, package)
         assert foreign.head() == head

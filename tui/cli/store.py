@@ -147,9 +147,8 @@ def verify(ctx: click.Context, file: Path | None, head: str | None, anew: bool, 
 
 def foreign_file() -> Path:
     """Where the runs lie that were imported from other machines."""
-    from aisp.store import packages  # numpy
 
-    return packages.foreign_file(paths.database_file())
+    return upkeep.foreign_file(paths.database_file())
 
 
 def _damage_json(found: upkeep.Verified) -> list[dict[str, str]]:

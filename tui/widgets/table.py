@@ -311,7 +311,7 @@ class LiveTable(LineView, can_focus=True):
             if was is now and index not in cursors:
                 continue
             flows = was is not None and now is not None and (self._flow(was)[1] or self._flow(now)[1])
-            if was is None or now is None or index in cursors or flows:
+            if was is None or now is None or index in cursors or (flows and was != now):
                 self._refresh_row(index)
                 continue
             x = 0
