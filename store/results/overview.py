@@ -225,7 +225,8 @@ def span(lessons: Iterable[Lesson]) -> tuple[float, float]:
     values = list(LEAST_SPAN)
     for lesson in lessons:
         ratio, expect = lesson.ratio, lesson.target.expect
-        values += [v for v in (ratio.speedup, ratio.low, ratio.high) if v] if ratio is not None else []
+        # Not the ends of intervals: one that says nothing, from 0.002 to 40000, would squeeze all the others.
+        values += [ratio.speedup] if ratio is not None and ratio.speedup else []
         values += [v for v in expect.speedup if v > 0] if expect is not None else []
     low, high = max(min(values), MOST_SPAN[0]), min(max(values), MOST_SPAN[1])
     return 2.0 ** math.floor(math.log2(low)), 2.0 ** math.ceil(math.log2(high))

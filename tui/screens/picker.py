@@ -33,8 +33,9 @@ class PickerScreen(ModalScreen[str | None]):
     PickerScreen LiveTable { height: 1fr; }
     """
 
-    def __init__(self, title: str, rows: Sequence[tuple[str, str]], current: str = "") -> None:
+    def __init__(self, title: str, rows: Sequence[tuple[str, str]], current: str = "", *, head: str = "source") -> None:
         super().__init__()
+        self._head = head
         self._title = clean_line(title)
         self._all = rows
         self._current = current
@@ -42,9 +43,10 @@ class PickerScreen(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         with Vertical(id="box") as box:
             box.border_title = self._title.replace("[", "\\[")
+            box.styles.max_height = len(self._all) + 4  # the frame, the line that filters, the table's head
             yield Input(placeholder="type to filter, enter picks, escape closes")
             table = LiveTable(empty="Nothing contains these words")
-            table.columns = [Column("name", "source", None, ratio=1)]
+            table.columns = [Column("name", self._head, None, ratio=1)]
             yield table
 
     def on_mount(self) -> None:
