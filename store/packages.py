@@ -1,9 +1,9 @@
 """A run as a package: one JSON document with the record, its sources, samples, telemetry and environment, and the
 hashes that seal them; and the store of foreign runs, which such packages from other machines are taken into.
 
-Foreign runs lie in a file of their own beside the store (`upkeep.foreign_file`), with its schema and its own chain. So none of
-them can be a target's last result, or count in a suite, a prediction, a quarantine or a noise floor: whatever asks the
-store does not see them. `History` shows them where a person asks for one by its id, or for the foreign ones.
+Foreign runs lie in a file of their own beside the store (`upkeep.foreign_file`), with its schema and its own chain. So
+none of them can be a target's last result, or count in a suite, a prediction, a quarantine or a noise floor: whatever
+asks the store does not see them. `History` shows them where a person asks for one by its id, or for the foreign ones.
 
 A package is believed as far as its hashes reach: they show a change that was not meant, and a careless one. Whoever
 writes a package can compute them anew; it is not signed.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from aisp.kernels.catalog.model import Role
+from aisp.kernels.catalog.model import Kind, Role
 from aisp.store.outcomes import FindingStatus, State, Verdict
 from aisp.store.results import hardware
 from aisp.store.results.prediction import Answer, Says
@@ -68,6 +68,7 @@ class Lesson:
         facts: what `run` ran on; empty where that is not known (yet).
         held: its rungs in quarantine today.
         missing: what this machine lacks for it; "" where nothing is, or nobody knows.
+        timed_here: whether a run here times it, as far as is known; see `times_without_gpu`.
         answer: to its prediction; None where it has none, or nobody has looked.
     """
 
@@ -77,6 +78,7 @@ class Lesson:
     facts: Mapping[str, object] = field(default_factory=dict)
     held: Mapping[str, Bar] = field(default_factory=dict)
     missing: str = ""
+    timed_here: bool = True
     answer: Answer | None = None
 
     @functools.cached_property
@@ -170,6 +172,14 @@ class Lesson:
         return str(lead.light.limiter or "") if lead is not None and lead.light is not None else ""
 
 
+def times_without_gpu(target: Target) -> bool:
+    """Whether a machine without a GPU times an optimized rung of a lesson: Triton's interpreter only checks."""
+    return any(
+        rung.role is Role.OPTIMIZED and rung.kind is Kind.TORCH and not rung.gpu_only and not rung.needs.gpus
+        for rung in target.honest_rungs
+    )
+
+
 # -- order -------------------------------------------------------------------------------------------------------------
 
 Key = Callable[[Lesson], "float | str | None"]
@@ -198,7 +208,7 @@ HERE = "can be timed here"
 
 FILTERS: Mapping[str, Callable[[Lesson], bool]] = {
     "all": lambda lesson: True,
-    HERE: lambda lesson: not lesson.missing,
+    HERE: lambda lesson: lesson.timed_here and not lesson.missing,
     "not run": lambda lesson: lesson.run is None,
     "less than predicted": lambda lesson: (lesson.off_by or 0.0) < 0,
     "prediction missed": lambda lesson: lesson.answer is not None and lesson.answer.says is Says.MISSED,
@@ -225,7 +235,8 @@ def span(lessons: Iterable[Lesson]) -> tuple[float, float]:
     values = list(LEAST_SPAN)
     for lesson in lessons:
         ratio, expect = lesson.ratio, lesson.target.expect
-        values += [v for v in (ratio.speedup, ratio.low, ratio.high) if v] if ratio is not None else []
+        # Not the ends of intervals: one that says nothing, from 0.002 to 40000, would squeeze all the others.
+        values += [ratio.speedup] if ratio is not None and ratio.speedup else []
         values += [v for v in expect.speedup if v > 0] if expect is not None else []
     low, high = max(min(values), MOST_SPAN[0]), min(max(values), MOST_SPAN[1])
     return 2.0 ** math.floor(math.log2(low)), 2.0 ** math.ceil(math.log2(high))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aisp.kernels.catalog.model import Expectation
+from aisp.kernels.catalog.model import Expectation, Kind
 from aisp.store.outcomes import Correctness, State, Validity, Verdict
 from aisp.store.record import Arm, Comparison, Quarantine
 from aisp.store.results import overview
@@ -163,6 +163,14 @@ def test_choices(root: Path) -> None:
     assert names("failed or doubted") == ["bad"]
 
 
+def test_without_a_gpu_only_what_pytorch_runs_is_timed(root: Path) -> None:
+    target = lesson(root).target
+    assert overview.times_without_gpu(target)
+    triton = tuple(replace(rung, kind=Kind.TRITON) for rung in target.rungs)
+    assert not overview.times_without_gpu(replace(target, rungs=triton))
+    assert not overview.FILTERS[overview.HERE](replace(lesson(root, "two"), timed_here=False))
+
+
 def test_words_find_techniques_outcomes_and_hardware_all_together(root: Path) -> None:
     found = lesson(root)
     assert overview.matches(found, "coalescing H100 FASTER")
@@ -173,6 +181,8 @@ def test_words_find_techniques_outcomes_and_hardware_all_together(root: Path) ->
 
 def test_the_axis_reaches_around_all_that_is_drawn(root: Path) -> None:
     assert overview.span([]) == (0.5, 4.0)
+    wild = Comparison("optimized", "baseline", Verdict.UNDECIDED, 2.0, 0.001, 4000.0)
+    assert overview.span([lesson(root, "w", comparisons=(wild,), verdict=Verdict.UNDECIDED)]) == (0.5, 4.0)
     assert overview.span([lesson(root, "a", speedup=11.0)]) == (0.5, 16.0)
     assert overview.span([lesson(root, "b", expect=(0.2, 40.0))]) == (0.125, 64.0)
     assert overview.span([lesson(root, "c", speedup=1e6)])[1] == 1024.0

@@ -5,14 +5,17 @@ from __future__ import annotations
 import base64
 import json
 import math
+import sqlite3
+import tracemalloc
 import zlib
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from aisp.store import History, Store, packages, upkeep
+from aisp.store import History, Store, migrations, packages, upkeep
 from aisp.store.outcomes import Correctness, State, Validity, Verdict
 from aisp.store.packages import PackageError
 from aisp.store.record import Arm, Run
@@ -127,6 +130,20 @@ def test_importing_twice_changes_nothing(made: tuple[Run, bytes], here: Path) ->
         assert foreign.count() == 1
 
 
+@pytest.mark.parametrize("version", range(1, migrations.LATEST))
+def test_runs_of_older_stores_are_packed_with_the_seal_that_they_have(tmp_path: Path, version: int) -> None:
+    old, here = tmp_path / "old.db", tmp_path / "aisp.db"
+    with closing(sqlite3.connect(old)) as connection:
+        connection.executescript((Path(__file__).parent / f"schema_v{version}.sql").read_text("utf-8"))
+    with History(old) as history:
+        ended = [run for run in history.newest() if run.state.final]
+        assert ended
+        for run in ended:
+            assert packages.take_in(here, packages.read(packages.write(history, run.id, "").encode()))
+            assert not packages.take_in(here, packages.read(packages.write(history, run.id, "").encode()))
+    assert verify(packages.foreign_file(here)).whole
+
+
 def test_one_s_own_run_is_not_foreign(made: tuple[Run, bytes], tmp_path: Path) -> None:
     run, data = made
     with pytest.raises(PackageError, match=f"run {run.id} was made by this store"):
@@ -231,8 +248,6 @@ def test_an_array_is_never_inflated_beyond_what_its_count_says(made: tuple[Run, 
     document = json.loads(made[1])
     bomb = base64.b64encode(zlib.compress(bytes(2**26), 9)).decode()
     document["samples"]["optimized"]["arrays"]["device_ms"] = bomb
-    import tracemalloc
-
     data = resealed(document)
     tracemalloc.start()
     with pytest.raises(PackageError):

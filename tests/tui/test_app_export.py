@@ -115,7 +115,8 @@ async def test_an_imported_run_is_in_the_history_under_its_machine_s_name_and_op
         await until(pilot, lambda: "ch07:transpose" in app.board)
         assert app.board["ch07:transpose"].id != foreign
         await history_of(pilot, app)
-        assert "H100 · gpu-box" in screen_text(app)
+        (row,) = [row for row in screen_text(app).splitlines() if row.startswith("│»")]
+        assert "H100 · gpu-box" in row
         app.screen.table.move_to(foreign)  # type: ignore[attr-defined]
         await pilot.pause()
         assert "imported from H100 · gpu-box" in screen_text(app)
@@ -123,6 +124,20 @@ async def test_an_imported_run_is_in_the_history_under_its_machine_s_name_and_op
         await pilot.press("enter")
         await until(pilot, lambda: screen_name(app) == "RunScreen" and "imported from" in screen_text(app))
         assert "2.00" in screen_text(app)
+
+
+@pytest.mark.parametrize(
+    ("keys", "screen"), [("v", "TrustScreen"), ("V", "ChecksScreen"), ("f", "RooflineScreen"), ("d", "DiffScreen")]
+)
+async def test_what_a_run_s_screen_opens_works_for_an_imported_one(tmp_path: Path, keys: str, screen: str) -> None:
+    foreign = import_one(tmp_path)
+    async with opened(tmp_path, size=(160, 40), link=make_link(told=False)) as (app, pilot):
+        app.open_screen("run", run_id=foreign)
+        await until(pilot, lambda: "imported from" in screen_text(app))
+        await pilot.press(keys)
+        await until(pilot, lambda: screen_name(app) == screen)
+        await pilot.pause(0.2)
+        assert "should not have happened" not in told(app)
 
 
 async def test_a_machine_without_a_store_of_its_own_shows_what_it_imported(tmp_path: Path) -> None:

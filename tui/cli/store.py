@@ -102,14 +102,17 @@ def verify(ctx: click.Context, file: Path | None, head: str | None, anew: bool, 
     chain; 2 no such file; 3 it cannot be read.
     """
     progress = common.Progress(quiet=as_json)
+    own, foreign = paths.database_file(), foreign_file()
+    if file is None and not own.exists() and foreign.exists():
+        file = foreign  # all that there is was imported
     with told():
         found = upkeep.verify(
-            file or paths.database_file(),
+            file or own,
             lambda kind, checked, count: progress.show(_progress_line(kind, checked, count)),
             head=head or "",
             anew=anew,
         )
-        beside = upkeep.verify(foreign) if file is None and (foreign := foreign_file()).exists() else None
+        beside = upkeep.verify(foreign) if file is None and foreign.exists() else None
     progress.clear()
     lacking = head is not None and found.entry is None
     if as_json:
@@ -147,7 +150,6 @@ def verify(ctx: click.Context, file: Path | None, head: str | None, anew: bool, 
 
 def foreign_file() -> Path:
     """Where the runs lie that were imported from other machines."""
-
     return upkeep.foreign_file(paths.database_file())
 
 

@@ -46,7 +46,7 @@ class ExportingScreen(WorkScreen):
             if picked is not None:
                 begin(self, partial(self._export, run_id, picked), group="export", exclusive=True)
 
-        self.app.push_screen(PickerScreen("Write this run as", rows, COPY), take)
+        self.app.push_screen(PickerScreen("Write this run as", rows, COPY, head="form"), take)
 
     async def _export(self, run_id: str, picked: str) -> None:
         form = "md" if picked == COPY else picked

@@ -214,7 +214,7 @@ class HistoryScreen(ExportingScreen):
                 (
                     result.id,
                     [
-                        ("*" if ascii_only else "◆") if result.id in self.workbench.marked else "",
+                        self._sign(result.id, ascii_only),
                         plain.local_time(result.record.wall),
                         "quick" if result.record.quick else "full",
                         verdict,
@@ -230,6 +230,12 @@ class HistoryScreen(ExportingScreen):
         self.table.show(rows)
         self._tell_held()
         self._say_reason()
+
+    def _sign(self, run_id: str, ascii_only: bool) -> str:
+        """Before a row: that it is marked, or else that it is another machine's."""
+        if run_id in self.workbench.marked:
+            return "*" if ascii_only else "◆"
+        return "" if run_id not in self._machines else ">" if ascii_only else "»"
 
     def _barred(self, result: Reading, rung: str) -> bool:
         """Whether the rung's time in that run is no result."""

@@ -126,6 +126,7 @@ class LessonsScreen(WorkScreen):
         self._rows: dict[str, tuple[object, list[Cell]]] = {}  # what a row hangs on, and its cells; by target
         self._active: dict[str, str] = {}  # a word for what goes on, by target
         self._problem = ""
+        self._reading = False  # whether the store is being asked: what changes meanwhile is asked for next
 
     @property
     def header_title(self) -> str:
@@ -179,7 +180,8 @@ class LessonsScreen(WorkScreen):
             said = self._answers.get(target.id)
             held = app.held(target)
             known = said[1] if said is not None and said[0] == _asked(result, held) else None
-            lesson = Lesson(target, result, attempt, facts, held, app.missing(target), known)
+            timed = bool(app.gpus) or app.model.status is None or overview.times_without_gpu(target)
+            lesson = Lesson(target, result, attempt, facts, held, app.missing(target), timed, known)
             before = self._known.get(target.id)
             self._known[target.id] = before if before is not None and _alike(before, lesson) else lesson
             found.append(self._known[target.id])
@@ -196,8 +198,9 @@ class LessonsScreen(WorkScreen):
                 or (lesson.target.expect is not None and lesson.answer is None)
             )
         ]
-        if wanted and not self._problem:
-            begin(self, partial(self._read, wanted), group="lessons", exclusive=True)
+        if wanted and not self._problem and not self._reading:
+            self._reading = True
+            begin(self, partial(self._read, wanted), group="lessons")
 
     async def _read(self, wanted: Sequence[Lesson]) -> None:
         for start in range(0, len(wanted), ASKED_AT_ONCE):
@@ -214,6 +217,7 @@ class LessonsScreen(WorkScreen):
                     self._answers[lesson.target.id] = (_asked(lesson.run, lesson.held), said)
             if found is None:
                 break
+        self._reading = False
         if self.is_mounted:
             self.draw(ask=False)
 
@@ -446,7 +450,7 @@ def _alike(one: Lesson, other: Lesson) -> bool:
     """Whether two are made of the same: a run that goes on has another record after each event."""
     runs = ((one.run, other.run), (one.attempt, other.attempt))
     same = all(a is b or (a is not None and b is not None and a.record is b.record) for a, b in runs)
-    rest = ("target", "facts", "held", "missing", "answer")
+    rest = ("target", "facts", "held", "missing", "timed_here", "answer")
     return same and all(getattr(one, name) == getattr(other, name) for name in rest)
 
 

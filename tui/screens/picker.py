@@ -56,6 +56,7 @@ class PickerScreen(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         with Vertical(id="box") as box:
             box.border_title = self._title.replace("[", "\\[")
+            box.styles.max_height = len(self._all) + 4  # the frame, the line that filters, the table's head
             yield Input(placeholder="type to filter, enter picks, escape closes")
             table = LiveTable(empty="Nothing contains these words")
             table.columns = [Column("name", self._head, None, ratio=1)]
