@@ -75,12 +75,13 @@ class Pair:
     """One rung in both runs, None where it had no part.
 
     Attributes:
+        rungs: its name in A and in B, which differ where two targets' leads are compared.
         floor: what the ratio must clear, as a ratio - 1; None where it is not known.
         speedup: the time in A over the time in B: above one, B is faster.
         cycles: the same ratio in SM cycles, where the clocks of the two differ; else None.
     """
 
-    rung: str
+    rungs: tuple[str, str]
     a: Arm | None
     b: Arm | None
     floor: float | None
@@ -92,6 +93,11 @@ class Pair:
     cycles_high: float | None = None
     verdict: Verdict = Verdict.NONE
     note: str = ""
+
+    @property
+    def rung(self) -> str:
+        """What it is called: "optimized", or "optimized / cheat"."""
+        return " / ".join(dict.fromkeys(self.rungs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +129,9 @@ class Compared:
 
     @property
     def unasked(self) -> str:
-        """In which of the two no check has said anything, so that none can have changed: "A", "B", "both" or ""."""
+        """In which of the two no check has said anything, so that none can have changed: "A", "B", "either" or ""."""
         silent = [name for name, one in (("A", self.a), ("B", self.b)) if not one.run.record.findings]
-        return "both" if len(silent) == 2 else "".join(silent)
+        return "either" if len(silent) == 2 else "".join(silent)
 
     @property
     def conclusion(self) -> str:
@@ -232,23 +238,22 @@ def _pair(
     a: Reading, b: Reading, rungs: tuple[str, str], floor: float | None, shift: float | None, *, refused: bool
 ) -> Pair:
     left, right = a.arm(rungs[0]), b.arm(rungs[1])
-    name = " / ".join(dict.fromkeys(rungs))
     marks = [(side, run.bar(rung)) for side, run, rung in (("A", a, rungs[0]), ("B", b, rungs[1]))]
     marked = [(side, mark) for side, mark in marks if mark is not None]
     if marked:
         note = "; ".join(f"{mark.word} in {side} by {mark.check}: {mark.evidence}" for side, mark in marked)
-        return Pair(name, left, right, floor, note=note)
+        return Pair(rungs, left, right, floor, note=note)
     if left is None or right is None or not left.median_ms or not right.median_ms:
-        return Pair(name, left, right, floor, note="not timed in both")
+        return Pair(rungs, left, right, floor, note="not timed in both")
     if left.timing != right.timing:
         note = f"timed as {left.timing} and {right.timing}, which cannot be compared"
-        return Pair(name, left, right, floor, note=note)
+        return Pair(rungs, left, right, floor, note=note)
     low = left.low_ms / right.high_ms if left.low_ms and right.high_ms else None
     high = left.high_ms / right.low_ms if left.high_ms and right.low_ms else None
     verdict, note = (Verdict.NONE, "") if refused else judge(low, high, floor)
     if shift is not None and floor == shift and verdict is Verdict.UNDECIDED:
         note = f"the baseline, the same code in both, differs by {shift:.1%}: so do the two sittings"
-    pair = Pair(name, left, right, floor, left.median_ms / right.median_ms, low, high, verdict=verdict, note=note)
+    pair = Pair(rungs, left, right, floor, left.median_ms / right.median_ms, low, high, verdict=verdict, note=note)
     return _with_cycles(pair, left, right)
 
 
@@ -269,12 +274,14 @@ def _turns(a: Reading, b: Reading) -> list[Turn]:
     changed only where it found something in the other."""
     said = [{(f.check, f.arm): f for f in run.record.findings} for run in (a, b)]
     told = (FindingStatus.CAUGHT, FindingStatus.SUSPECT)
+    harmless = {FindingStatus.PASSED, FindingStatus.NOT_APPLICABLE}  # from one to the other nothing is found or lost
     found: list[tuple[int, Turn]] = []
     for check, arm in dict.fromkeys([*said[0], *said[1]]):
         one, two = (side.get((check, arm)) for side in said)
         statuses = [finding.status for finding in (one, two) if finding is not None]
         grave = min(statuses, key=GRAVEST_FIRST.index)
-        if len(set(statuses)) == 2 or (len(statuses) == 1 and grave in told):
+        changed = len(set(statuses)) == 2 and not harmless.issuperset(statuses)
+        if changed or (len(statuses) == 1 and grave in told):
             graver = next(finding for finding in (two, one) if finding is not None and finding.status is grave)
             was, now = (None if finding is None else finding.status for finding in (one, two))
             turn = Turn(check, arm, was, now, graver.evidence)

@@ -142,6 +142,7 @@ def test_checks_that_came_out_otherwise_are_told_the_gravest_first() -> None:
             finding("timing.probe", "optimized", "unavailable", "no GPU"),
             finding("statistical.drift", "", "suspect", "5 %"),
             finding("compile.cache", "baseline"),
+            finding("environment.comparable", "", "not_applicable", "the first run"),
         )
     )
     b = run(
@@ -150,6 +151,7 @@ def test_checks_that_came_out_otherwise_are_told_the_gravest_first() -> None:
             finding("timing.probe", "optimized"),
             finding("compile.cache", "baseline"),
             finding("compile.cache", "optimized_new"),
+            finding("environment.comparable"),
         )
     )
     told = [(turn.check, turn.arm, turn.a, turn.b, turn.evidence) for turn in compared(a, b).turns]
@@ -164,7 +166,7 @@ def test_checks_that_came_out_otherwise_are_told_the_gravest_first() -> None:
 def test_it_is_told_in_which_run_no_check_has_said_anything() -> None:
     asked, silent = run(findings=(finding("memory.margins", "optimized"),)), run(findings=())
     pairs = [(asked, asked), (asked, silent), (silent, asked), (silent, silent)]
-    assert [compared(*pair).unasked for pair in pairs] == ["", "B", "A", "both"]
+    assert [compared(*pair).unasked for pair in pairs] == ["", "B", "A", "either"]
 
 
 def test_a_clock_is_taken_during_the_samples_else_from_the_drivers_readings() -> None:

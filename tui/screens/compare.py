@@ -48,6 +48,7 @@ class CompareScreen(WorkScreen):
     own_keys_first = True
     DEFAULT_CSS = """
     CompareScreen #about { background: $surface; padding: 0 1; }
+    CompareScreen .pane { border-subtitle-color: $foreground; }
     CompareScreen #pairs { height: 6; }
     CompareScreen #below { height: 1fr; layout: vertical; }
     CompareScreen #differences, CompareScreen #turns { height: 1fr; width: 1fr; }
@@ -192,7 +193,10 @@ class CompareScreen(WorkScreen):
             told |= {"rung": clean_line(pair.rung), "ratio": plain.speedup(pair.speedup, pair.low, pair.high)}
             told |= {"cycles": comparing.cycles(pair), "verdict": verdict, "note": clean_line(pair.note, limit=2000)}
             rows.append((pair.rung, [told[column.key] for column in table.columns]))
+        first = table.cursor_key is None
         table.show(rows)
+        if first and (lead := found.b.run.lead) is not None:
+            table.move_to(next((pair.rung for pair in found.pairs if pair.rungs[1] == lead.rung), ""))
         table.styles.height = min(len(rows) + 3, max(4, self.size.height // 2))
 
     def on_live_table_highlighted(self, message: LiveTable.Highlighted) -> None:
@@ -233,9 +237,9 @@ class CompareScreen(WorkScreen):
 
     def _rungs(self) -> tuple[str, str]:
         """Names of the highlighted rung in A and in B."""
-        chosen = (self.query_one("#pairs", LiveTable).cursor_key or "") if self.is_mounted else ""
-        left, _, right = chosen.partition(" / ")
-        return left, right or left
+        chosen = self.query_one("#pairs", LiveTable).cursor_key if self.is_mounted else None
+        pairs = self._compared.pairs if self._compared is not None else []
+        return next((pair.rungs for pair in pairs if pair.rung == chosen), ("", ""))
 
     def on_live_table_chosen(self, message: LiveTable.Chosen) -> None:
         message.stop()
