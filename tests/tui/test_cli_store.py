@@ -257,12 +257,12 @@ def test_expectations_put_the_prediction_beside_the_newest_run_on_that_hardware(
     shown = bench("expectations", "--root", str(tmp_path / "mine"))
     assert shown.exit_code == 1
     rows = {line.split()[0]: line for line in shown.stdout.splitlines()}
-    assert rows["mine:met"].endswith("  met")
+    assert rows["mine:met"].endswith("\tmet")
     assert "1.50x..3.00x on H100" in rows["mine:met"]
-    assert rows["mine:missed"].endswith("  not met")
+    assert rows["mine:missed"].endswith("\tnot met")
     assert "1.20x" in rows["mine:missed"]
-    assert rows["mine:elsewhere"].endswith("a CPU                  -")
-    assert rows["mine:beside"].endswith("a CPU                  -"), "on the CPU of a machine that has such a GPU"
+    assert rows["mine:elsewhere"].endswith("a CPU\t-")
+    assert rows["mine:beside"].endswith("a CPU\t-"), "on the CPU of a machine that has such a GPU"
     assert rows["mine:unmeasured"].split()[-3:] == ["-", "-", "-"]
     told = {
         item["target"]: item

@@ -113,7 +113,7 @@ def lines(runs: Sequence[Reading], *, with_target: bool, width: int | None) -> l
     for run in runs:
         for mark in run.bars:
             told.setdefault(clean_line(f"{run.record.target}: {mark.sentence}", limit=2000))
-    return [*plain.table(heads, rows, width=width, shrink="best rung", drop=DROPPED), *([""] if told else []), *told]
+    return [*common.table(heads, rows, width=width, shrink="best rung", drop=DROPPED), *([""] if told else []), *told]
 
 
 def show(opened: Opened, run_id: str, *, as_json: bool) -> None:

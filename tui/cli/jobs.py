@@ -122,7 +122,7 @@ def _lines(queue: Sequence[QueueItem], *, width: int | None) -> Iterator[str]:
         ]
         for place, item in enumerate(queue)
     ]
-    yield from plain.table(heads, rows, width=width)
+    yield from common.table(heads, rows, width=width)
 
 
 def _document(item: QueueItem, place: int) -> dict[str, Any]:
