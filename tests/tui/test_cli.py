@@ -362,6 +362,8 @@ def test_a_list_in_a_pipe_is_cells_with_a_tab_between(tmp_path: Path) -> None:
         (("history", "01A"), 2, "usage"),
         (("bench", "list-targets", "--nonsense"), 2, "usage"),
         (("bench", "roofline", "transpose"), 1, "no"),
+        (("bench", "peak", "--stored"), 1, "no"),
+        (("engine", "logs"), 1, "no"),
         (("store", "verify", "/nonexistent"), 2, "usage"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",

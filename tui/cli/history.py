@@ -62,8 +62,9 @@ def command(ctx: click.Context, wanted: str | None, limit: int, roots: tuple[str
     elif runs:
         common.say("\n".join(lines(runs, with_target=len(targets) != 1, width=common.terminal_width())))
     else:
-        what = f"no run of {clean_line(wanted)}" if wanted else "no run"
-        common.note(f"aisp: {what} is stored yet; `aisp bench run TARGET` makes one")
+        named = clean_line(targets[0] if len(targets) == 1 else wanted or "")
+        what = f"no run of {named}" if named else "no run"
+        common.note(f"aisp: {what} is stored yet; `aisp run {named or 'TARGET'}` makes one")
     ctx.exit(0 if runs else 1)
 
 
