@@ -23,7 +23,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -837,7 +837,7 @@ def remember(
     quick: bool = False,
     device: str = "cpu",
     case: str = "",
-    sources: str = "",
+    sources: str | Mapping[str, str] = "",
     environment: dict[str, object] | None = None,
     sm_clock_mhz: float | None = None,
     flags: tuple[str, ...] = (),
@@ -846,11 +846,12 @@ def remember(
 ) -> Run:
     """Put a run of `target` into the store as the engine would: planned, then finished with its samples.
 
-    `case` is what a lesson is usually timed on there, unless it is given; `arms`, by rung, and `comparison` hold more
-    fields of the records.
+    `sources` are files by name, or the optimized rung's text. `case` is what a lesson is usually timed on there, unless
+    it is given; `arms`, by rung, and `comparison` hold more fields of the records.
     """
     state_dir.mkdir(mode=0o700, exist_ok=True)
     count = 20
+    files = {"optimized.py": sources} if isinstance(sources, str) else sources
     with Store.open(state_dir / "aisp.db") as store:
         run = Run(
             id=run_id or new_ulid(),
@@ -865,7 +866,7 @@ def remember(
             epoch="EPOCH",
             seq=1,
             wall="2026-01-02T03:04:05+00:00",
-            snapshot=store.put_snapshot({"optimized.py": sources.encode()}) if sources else "",
+            snapshot=store.put_snapshot({name: text.encode() for name, text in files.items()}) if sources else "",
             environment=store.put_environment(environment) if environment else "",
             state=State.PLANNED,
         )

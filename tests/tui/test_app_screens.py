@@ -112,7 +112,7 @@ async def test_a_wrong_rung_says_what_to_type_to_see_it_refused(size: tuple[int,
         drawn = screen_text(app)
         assert "mistake" in drawn  # in the table, where a speed-up would stand
         typed = refusal_command(app.target("ch07:transpose"), "wrong_tail")  # type: ignore[arg-type]
-        assert typed == f"aisp bench run --targets ch07:transpose --rungs wrong_tail --quick --root {tmp_path}"
+        assert typed == f"aisp run ch07:transpose --rungs wrong_tail --quick --root {tmp_path}"
         words = "".join(line.split("││")[-1].strip("│ ") for line in drawn.splitlines())
         assert typed.replace(" ", "") in words.replace(" ", "")
 
@@ -407,7 +407,7 @@ async def test_an_empty_history_says_how_to_make_a_run(tmp_path: Path) -> None:
         highlight(app, "ch07:scan")
         await pilot.press("t")
         await until(pilot, lambda: "No run of this target is stored yet" in screen_text(app))
-        assert "aisp bench run --targets ch07:scan" in screen_text(app)
+        assert "aisp run ch07:scan" in screen_text(app)
 
 
 # -- the app ---------------------------------------------------------------------------------------------------

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from aisp.store.outcomes import State
-from aisp.tui.cli.tree import TREE, Entry, cli
+from aisp.tui.cli.tree import EVERY_DAY, TREE, Entry, cli
 from tests.tui.fake_engine import MAIN, aisp, isolate, make_target, remember
 
 
@@ -292,3 +292,127 @@ def test_ctrl_c_during_a_question_is_told_and_ends_with_130(monkeypatch: pytest.
     shown = CliRunner().invoke(cli, ["store", "info"])
     assert shown.exit_code == 128 + signal.SIGINT
     assert "interrupted" in shown.stderr
+
+
+# -- without a word, and in two places ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [(), ("bench",), ("engine",)], ids=" ".join)
+def test_a_group_alone_prints_its_help_once_and_ends_well(words: tuple[str, ...]) -> None:
+    done = aisp(*words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("Usage:") == 1
+    assert done.stdout == aisp(*words, "--help").stdout
+
+
+def test_what_is_done_all_day_is_one_command_in_two_places() -> None:
+    for name in EVERY_DAY:
+        if name in TREE["bench"].below:
+            assert TREE[name] is TREE["bench"].below[name]
+    assert {"run", "watch", "history", "diff", "compare", "jobs", "cancel", "open"} <= set(TREE)
+
+
+def test_a_command_that_stands_below_a_group_is_told_where(tmp_path: Path) -> None:
+    shown = CliRunner().invoke(cli, ["list-targets"])
+    assert shown.exit_code == 2
+    assert "no command 'list-targets'; did you mean bench list-targets?" in shown.stderr
+
+
+# -- targets by name ---------------------------------------------------------------------------------------------------
+
+
+def listed_by(*words: str) -> Result:
+    return CliRunner().invoke(cli, [*words])
+
+
+def test_a_name_that_two_targets_have_is_answered_with_both(tmp_path: Path) -> None:
+    roots = []
+    for chapter in ("mine", "yours"):
+        make_target(tmp_path / chapter, "one")
+        roots += ["--root", str(tmp_path / chapter)]
+    for words in (("run", "one"), ("diff", "one"), ("open", "one"), ("bench", "roofline", "one")):
+        shown = listed_by(*words, *roots, "--json")
+        assert shown.exit_code == 2
+        error = json.loads(shown.stdout)["error"]
+        assert (error["kind"], error["try"]) == ("ambiguous", ["mine:one", "yours:one"])
+        assert "'one' may be mine:one, yours:one; give one of them" in shown.stderr
+
+
+def test_a_target_that_does_not_load_is_told_with_file_key_and_fix_and_not_as_unknown(tmp_path: Path) -> None:
+    make_target(tmp_path / "mine", "one")
+    broken = make_target(tmp_path / "mine", "two")
+    lesson = (broken / "lesson.md").read_text()
+    (broken / "lesson.md").write_text(lesson.replace('"speed"', '"sped"'))
+    for words in (("run", "two"), ("run", "mine:two"), ("watch", "mine:two"), ("bench", "lint", "two")):
+        shown = listed_by(*words, "--root", str(tmp_path / "mine"), "--json")
+        assert shown.exit_code == 2
+        error = json.loads(shown.stdout)["error"]
+        assert error["kind"] == "broken"
+        assert error["text"].startswith(f"mine:two does not load: {broken}/lesson.md: goal: ")
+        assert "speed" in error["text"].rpartition("; ")[2], "what would work"
+        assert "no target" not in shown.stderr
+
+
+def test_a_folder_without_targets_is_told_so_and_ends_with_1(tmp_path: Path) -> None:
+    shown = listed_by("bench", "list-targets", "--root", str(tmp_path))
+    assert (shown.exit_code, shown.stdout) == (1, "")
+    assert "no targets; `aisp new NAME` makes one" in shown.stderr
+    as_json = listed_by("bench", "list-targets", "--root", str(tmp_path), "--json")
+    assert (as_json.exit_code, json.loads(as_json.stdout)) == (1, {"schema": 1, "targets": []})
+
+
+def test_a_list_in_a_pipe_is_cells_with_a_tab_between(tmp_path: Path) -> None:
+    make_target(tmp_path / "mine", "one", title="A title that is long " * 5)
+    make_target(tmp_path / "mine", "two", title="Short")
+    done = aisp("bench", "list-targets", "--root", str(tmp_path / "mine"))
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    assert rows[0] == ["target", "title", "rungs", "needs", "last result", "SOL"]
+    assert rows[2] == ["mine:two", "Short", "2", "-", "-", "-"]
+
+
+# -- errors as JSON ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "kind"),
+    [
+        (("run",), 2, "usage"),
+        (("run", "no_such_target"), 2, "unknown"),
+        (("bench", "histroy"), 2, "unknown"),
+        (("compare", "01A"), 2, "usage"),
+        (("history", "01A"), 2, "usage"),
+        (("bench", "list-targets", "--nonsense"), 2, "usage"),
+        (("bench", "roofline", "transpose"), 1, "no"),
+        (("bench", "peak", "--stored"), 1, "no"),
+        (("engine", "logs"), 1, "no"),
+        (("store", "verify", "/nonexistent"), 2, "usage"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_an_error_under_json_is_one_object_on_stdout_and_its_text_on_stderr(
+    words: tuple[str, ...], status: int, kind: str
+) -> None:
+    done = aisp(*words, "--json")
+    assert done.returncode == status
+    (line,) = done.stdout.splitlines()
+    told = json.loads(line)
+    assert told.keys() == {"schema", "error"}
+    assert told["error"].keys() == {"kind", "text", "try"}
+    assert told["error"]["kind"] == kind
+    assert told["error"]["text"] in done.stderr
+    assert aisp(*words).stdout == ""
+
+
+def test_what_would_work_stands_beside_an_error() -> None:
+    told = json.loads(aisp("run", "transpoze", "--json").stdout)
+    assert told["error"]["try"][0] == "ch07:transpose"
+
+
+def test_an_unforeseen_exception_is_an_object_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fall(_: object) -> None:
+        raise RuntimeError("unforeseen")
+
+    monkeypatch.setattr("aisp.tui.cli.store.facts", fall)
+    shown = CliRunner().invoke(cli, ["store", "info", "--json"])
+    assert shown.exit_code == 3
+    assert json.loads(shown.stdout)["error"]["kind"] == "not_here"

@@ -74,6 +74,27 @@ def test_history_of_a_target_that_never_ran_ends_with_1() -> None:
     assert json.loads(bench("history", "mine:none", "--json").stdout)["runs"] == []
 
 
+def test_history_takes_a_name_a_chapter_and_a_glob(state: Path, tmp_path: Path) -> None:
+    one = remember(state, "mine:one").id
+    two = remember(state, "mine:two").id
+    make_target(tmp_path / "yours", "three")
+
+    def ids(*words: str) -> set[str]:
+        return {run["run_id"] for run in json.loads(bench("history", *words, "--json").stdout)["runs"]}
+
+    assert ids("one") == {one}
+    assert ids("mine") == ids("mine:*") == {one, two}
+    assert ids("mine", "--limit", "1") < {one, two}
+    never = bench("history", "three", "--root", str(tmp_path / "yours"))
+    assert (never.exit_code, never.stdout) == (1, "")
+    assert "no run of yours:three is stored yet; `aisp run yours:three` makes one" in never.stderr
+    chapter = bench("history", "ch01")
+    assert (chapter.exit_code, "no run of ch01 is stored yet" in chapter.stderr) == (1, True)
+    unknown = bench("history", "batchin")
+    assert unknown.exit_code == 2
+    assert "no target 'batchin'; did you mean ch01:batching" in unknown.stderr
+
+
 def test_history_of_a_run_shows_it_whole(state: Path) -> None:
     arms = {
         "baseline": {"timing": Timing.COLD, "sm_clock_mhz": 1980.0},
@@ -257,12 +278,12 @@ def test_expectations_put_the_prediction_beside_the_newest_run_on_that_hardware(
     shown = bench("expectations", "--root", str(tmp_path / "mine"))
     assert shown.exit_code == 1
     rows = {line.split()[0]: line for line in shown.stdout.splitlines()}
-    assert rows["mine:met"].endswith("  met")
+    assert rows["mine:met"].endswith("\tmet")
     assert "1.50x..3.00x on H100" in rows["mine:met"]
-    assert rows["mine:missed"].endswith("  not met")
+    assert rows["mine:missed"].endswith("\tnot met")
     assert "1.20x" in rows["mine:missed"]
-    assert rows["mine:elsewhere"].endswith("a CPU                  -")
-    assert rows["mine:beside"].endswith("a CPU                  -"), "on the CPU of a machine that has such a GPU"
+    assert rows["mine:elsewhere"].endswith("a CPU\t-")
+    assert rows["mine:beside"].endswith("a CPU\t-"), "on the CPU of a machine that has such a GPU"
     assert rows["mine:unmeasured"].split()[-3:] == ["-", "-", "-"]
     told = {
         item["target"]: item

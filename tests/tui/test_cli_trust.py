@@ -45,8 +45,8 @@ def bench(*words: str) -> Result:
 
 
 def cells(text: str) -> list[list[str]]:
-    """The cells of each line of a table."""
-    return [re.split(r"\s{2,}", line.strip()) for line in text.splitlines()]
+    """The cells of each line of a table, or of a list."""
+    return [re.split(r"\s{2,}|\t", line.strip()) for line in text.splitlines()]
 
 
 # -- a store with runs that were checked -------------------------------------------------------------------------------

@@ -112,7 +112,7 @@ def lines(checks: Sequence[CheckView], run: Reading | None, *, width: int | None
         if width is not None and width < WIDE:
             heads, rows = _narrow(heads), [_narrow(row) for row in rows]
         drop = ["cheats/twins", "how"]
-        found += [*plain.table(heads, rows, width=width, shrink="what", drop=drop), *told, ""]
+        found += [*common.table(heads, rows, width=width, shrink="what", drop=drop), *told, ""]
     counts = trust.counts(said[check.id] for check in checks if check.id in said)
     what = f"{len(checks)} checks"
     if run is None:
@@ -172,7 +172,7 @@ def issue_lines(issues: Sequence[IssueView], *, width: int | None) -> list[str]:
     heads = ["issue", "how", "gallery", "checks", "answer"]
     numbers = ", ".join(f"{number} {how}" for how, number in hows.items())
     return [
-        *plain.table(heads, rows, width=width, shrink="answer", drop=["checks", "gallery"]),
+        *common.table(heads, rows, width=width, shrink="answer", drop=["checks", "gallery"]),
         "",
         f"=> {len(issues)} issues, {beyond} of them (*) beyond the field's list: {numbers or 'none'}",
     ]

@@ -318,6 +318,21 @@ def terminal_width() -> int | None:
     return columns if columns >= 20 else 80  # a terminal that says 0 or 1 does not know its size
 
 
+def table(
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    width: int | None,
+    right: Iterable[str] = (),
+    shrink: str = "",
+    drop: Sequence[str] = (),
+) -> list[str]:
+    """A list for a terminal of `width` cells, see `plain.table`; without one, the cells with a tab between."""
+    if width is None:
+        return ["\t".join(row) for row in (heads, *rows)]
+    return plain.table(heads, rows, right=right, width=width, shrink=shrink, drop=drop)
+
+
 def say(text: str = "") -> None:
     """Print a result. `text` was cleaned by whoever put foreign words into it."""
     click.echo(text)

@@ -107,7 +107,7 @@ def command(
         common.say(text)
     else:
         os.environ.setdefault("LESS", "FRX")  # less leaves a short text on the screen, and lets colours through
-        click.echo_via_pager(coloured(text, side_by_side=side_by_side) + "\n")
+        click.echo_via_pager(coloured(text, side_by_side=side_by_side) + "\n", color=True)
 
 
 def sides(catalog: Catalog, wanted: str, left: str, right: str) -> tuple[str, Side, Side]:

@@ -80,7 +80,7 @@ def lines(findings: list[Finding], *, width: int | None) -> list[str]:
     heads = ["target", "predicted", "measured [low..high]", "on", "met"]
     told = [f"{finding.target.id}: {mark.sentence}" for finding in findings for mark in finding.marks]
     return [
-        *plain.table(heads, rows, width=width, shrink="on", drop=["on"]),
+        *common.table(heads, rows, width=width, shrink="on", drop=["on"]),
         *([""] if told else []),
         *(clean_line(line, limit=2000) for line in told),
     ]

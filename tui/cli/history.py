@@ -70,8 +70,9 @@ def command(ctx: click.Context, wanted: str | None, limit: int, roots: tuple[str
         width = common.terminal_width()
         common.say("\n".join(lines(shown, with_target=len(targets) != 1, width=width, machines=machines)))
     else:
-        what = f"no run of {clean_line(wanted)}" if wanted else "no run"
-        common.note(f"aisp: {what} is stored yet; `aisp bench run TARGET` makes one")
+        named = clean_line(targets[0] if len(targets) == 1 else wanted or "")
+        what = f"no run of {named}" if named else "no run"
+        common.note(f"aisp: {what} is stored yet; `aisp run {named or 'TARGET'}` makes one")
     ctx.exit(0 if shown or runs else 1)
 
 
@@ -128,7 +129,7 @@ def lines(
     for run in runs:
         for mark in run.bars:
             told.setdefault(clean_line(f"{run.record.target}: {mark.sentence}", limit=2000))
-    return [*plain.table(heads, rows, width=width, shrink="best rung", drop=DROPPED), *([""] if told else []), *told]
+    return [*common.table(heads, rows, width=width, shrink="best rung", drop=DROPPED), *([""] if told else []), *told]
 
 
 def show(opened: Opened, run_id: str, *, as_json: bool) -> None:

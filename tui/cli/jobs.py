@@ -10,7 +10,6 @@ import click
 
 from aisp.engine import lock
 from aisp.tui import jobs as words
-from aisp.tui import plain
 from aisp.tui.cli import common
 from aisp.tui.cli.tree import EXIT_NO
 
@@ -151,7 +150,7 @@ def _lines(queue: Sequence[QueueItem], now_ns: int, *, width: int | None) -> Ite
         ]
         for item in queue
     ]
-    yield from plain.table(heads, rows, width=width, shrink="target", drop=["device", "asked by", "takes", "for"])
+    yield from common.table(heads, rows, width=width, shrink="target", drop=["device", "asked by", "takes", "for"])
 
 
 def _documents(queue: Sequence[QueueItem], now_ns: int) -> list[dict[str, Any]]:

@@ -73,7 +73,7 @@ def lines(targets: list[Target], last: dict[str, Standing], marks: Marks, *, wid
         for target in targets
     ]
     heads = ["target", "title", "rungs", "needs", "last result", "SOL"]
-    table = plain.table(
+    table = common.table(
         heads, rows, right=["rungs", "SOL"], width=width, shrink="title", drop=["rungs", "needs", "title"]
     )
     told = [f"{target.id}: {mark.sentence}" for target in targets for mark in marked(marks, target)]

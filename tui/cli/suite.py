@@ -155,7 +155,7 @@ def lines(named: str, parts: Sequence[Part], score: Score, *, width: int | None)
     return [
         f"last full runs on {clean_line(named)}",
         "",
-        *plain.table(heads, rows, right=["p"], width=width, shrink="target", drop=["when", "p", "rung"]),
+        *common.table(heads, rows, right=["p"], width=width, shrink="target", drop=["when", "p", "rung"]),
         "",
         *left_out_lines(parts, score),
         *summary_lines(score),

@@ -51,9 +51,7 @@ def refusal_command(target: Target, rung: str) -> str:
     from aisp.kernels.catalog import shipped_root  # the loader is read in a thread, with the lessons
 
     root = "" if target.root == shipped_root() else f" --root {shlex.quote(str(target.root))}"
-    return clean_line(
-        f"aisp bench run --targets {shlex.quote(target.id)} --rungs {shlex.quote(rung)} --quick{root}", limit=1000
-    )
+    return clean_line(f"aisp run {shlex.quote(target.id)} --rungs {shlex.quote(rung)} --quick{root}", limit=1000)
 
 
 def entitle(pane: Widget, title: str) -> None:

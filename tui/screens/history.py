@@ -174,7 +174,7 @@ class HistoryScreen(ExportingScreen):
                 "r  runs it quickly (two replicas, some seconds)\n"
                 "R  runs it in full (as many replicas as the verdict asks for)\n"
                 "w  runs it again after each save\n\n"
-                f"or, in a shell: aisp bench run --targets {self._target_id}"
+                f"or, in a shell: aisp run {self._target_id}"
             )
             return
         self.remove_class("-empty")
