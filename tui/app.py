@@ -40,6 +40,7 @@ from aisp.tui.aside import aside, begin
 from aisp.tui.endsignal import EndSignals
 from aisp.tui.keymap import bind
 from aisp.tui.model import BASELINE, NO_GPU, Model, RunView
+from aisp.tui.progress import short_words
 from aisp.tui.screens import SCREENS, Source
 from aisp.tui.settings import Settings, editor_command, load_settings, save_setting
 from aisp.tui.widgets.glyphs import GraphStyle, detect
@@ -318,6 +319,12 @@ class Workbench(App[None]):
         states += [fuzz.state for fuzz in self.model.active_fuzzes()]
         planned = states.count("planned")
         return len(states) - planned, planned
+
+    @property
+    def far(self) -> str:
+        """How far the run is that goes on, in few words; "" where none does, or several do."""
+        going = [run for run in self.model.active_runs() if run.record.start_ns is not None]
+        return short_words(going[0].progress(self.model.now_ns())) if len(going) == 1 else ""
 
     def banner_text(self) -> str:
         """The gravest banner's text, "" for none."""

@@ -133,6 +133,8 @@ def machine_line(app: Any) -> Text:
     elif planned:
         parts.append(Text(f"{planned} waiting", style="bold"))
     link = getattr(app, "link", None)
+    if far := getattr(app, "far", ""):
+        parts.append(Text(far))
     state = str(getattr(link, "state", "connecting"))
     if state == "connected":
         if not running and not planned:

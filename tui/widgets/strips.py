@@ -16,6 +16,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 
 from aisp.store.text import clean_line
+from aisp.tui import plain
 from aisp.tui.themes import style_of
 from aisp.tui.widgets.axes import Span
 from aisp.tui.widgets.canvas import AXIS, BLANK, LABEL, SIGNS, SIGNS_ASCII, Row, message_rows, text_row
@@ -102,7 +103,8 @@ def draw(
     sides = "< faster, slower >" if ascii else "\u25c2 faster, slower \u25b8"
     title = [("times against the baseline's median  ", LABEL), (sides, AXIS)]
     if floor:
-        title += [(f"  [{BAND_ASCII if ascii else BAND}]", AXIS), (f" noise floor {100 * floor:.2g} %", LABEL)]
+        sign = BAND_ASCII if ascii else BAND
+        title += [(f"  [{sign}]", AXIS), (f" noise floor {plain.percent(floor, 1)}", LABEL)]
     rows = [text_row(title, width)]
     shown = items[: height - 2]
     rows += [_strip(item, scale, span, columns, longest, band, ascii) for item in shown]
