@@ -41,6 +41,7 @@ from aisp.tui.copying import Copying
 from aisp.tui.endsignal import EndSignals
 from aisp.tui.keymap import KEYS, bind, overrides
 from aisp.tui.model import BASELINE, NO_GPU, Model, RunView
+from aisp.tui.progress import short_words
 from aisp.tui.screens import SCREENS, Place, Source
 from aisp.tui.settings import Settings, editor_command, load_settings, save_setting, settings_file
 from aisp.tui.widgets.glyphs import GraphStyle, detect
@@ -346,6 +347,12 @@ class Workbench(App[None]):
         """Jobs under way, jobs that wait, and watches that are on."""
         waiting = sum(job.began_ns is None for job in self.model.queue)
         return len(self.model.queue) - waiting, waiting, len(self.model.active_watches())
+
+    @property
+    def far(self) -> str:
+        """How far the run is that goes on, in few words; "" where none does, or several do."""
+        going = [run for run in self.model.active_runs() if run.record.start_ns is not None]
+        return short_words(going[0].progress(self.model.now_ns())) if len(going) == 1 else ""
 
     def banner_text(self) -> str:
         """The gravest banner's text, "" for none."""

@@ -29,7 +29,7 @@ def test_one_percent_is_told_apart_from_the_baseline_beside_an_arm_that_is_twelv
 
 def test_the_noise_floor_is_a_band_around_the_baseline_and_its_size_is_told() -> None:
     title, base, other, axis = rows(BASE, shifted("other", 1, 0.5))
-    assert title == "times against the baseline's median  < faster, slower >  _ noise floor 0.4 %".ljust(100)
+    assert title == "times against the baseline's median  < faster, slower >  [_] noise floor 0.4 %".ljust(100)
     band = [column for column, sign in enumerate(other) if sign == "_"]
     assert band == list(range(band[0], band[-1] + 1))
     assert base.index("o", 14) in range(band[0], band[-1])

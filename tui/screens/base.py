@@ -131,6 +131,8 @@ def machine_line(app: Any, *, short: bool = False) -> Text:
     if watches:
         parts.append(Text(f"watch {watches}" if short else f"watching {watches}"))
     link = getattr(app, "link", None)
+    if far := getattr(app, "far", ""):
+        parts.append(Text(far))
     state = str(getattr(link, "state", "connecting"))
     if state == "connected":
         if not running and not waiting and not watches:

@@ -255,6 +255,7 @@ class FuzzScreen(WorkScreen):
         if not self.is_mounted:
             return
         fuzz = self.fuzz
+        self.refresh_bindings()  # whether there is anything to stop
         self.set_class(fuzz is None, "-empty")
         self._draw_head()
         if fuzz is None:
@@ -592,13 +593,16 @@ class FuzzScreen(WorkScreen):
     def _say_why(self, why: str) -> None:
         self._refused = why
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """What has ended cannot be stopped."""
+        if action == "stop" and self.is_mounted:
+            return self.fuzz is not None and not self.fuzz.state.final
+        return super().check_action(action, parameters)
+
     def action_stop(self) -> None:
         """Stop the fuzz that is shown."""
-        fuzz = self.fuzz
-        if fuzz is None or fuzz.state.final:
-            self.notify("No fuzz is under way here", timeout=3)
-            return
-        begin(self, partial(self._stop, fuzz.id), group="stop", exclusive=True)
+        if (fuzz := self.fuzz) is not None:
+            begin(self, partial(self._stop, fuzz.id), group="stop", exclusive=True)
 
     async def _stop(self, fuzz_id: str) -> None:
         if await self.workbench.ask_engine("The fuzz was not stopped", requests.Cancel, run_id=fuzz_id) is not None:

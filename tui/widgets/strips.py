@@ -13,8 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from rich.cells import cell_len, set_cell_size
+from rich.style import Style
 
 from aisp.store.text import clean_line
+from aisp.tui import plain
+from aisp.tui.themes import style_of
 from aisp.tui.widgets.axes import Span
 from aisp.tui.widgets.canvas import AXIS, BLANK, LABEL, SIGNS, SIGNS_ASCII, Row, message_rows, text_row
 from aisp.tui.widgets.frames import Frame, FrameView
@@ -24,6 +27,7 @@ LEVELS, LEVELS_ASCII = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588", ".:-=
 BAND, BAND_ASCII = "\u2591", "_"
 LEAST_SCALE = 0.002  # of the linear part, where no floor is known or it is smaller
 LONGEST_NAME = 20
+IN_BAND = 1 << 16  # more than the owner of the same cell outside of the band
 LEAST_COLUMNS = 20
 # Ticks by how much they are wanted: differences from the baseline in percent, then factors.
 _PERCENT, _FACTORS = (1, 10, 5, 2, 20, 0.5, 0.2, 0.1), (2, 10, 5, 20, 50, 100, 1000)
@@ -99,33 +103,49 @@ def draw(
     sides = "< faster, slower >" if ascii else "\u25c2 faster, slower \u25b8"
     title = [("times against the baseline's median  ", LABEL), (sides, AXIS)]
     if floor:
-        title += [(f"  {BAND_ASCII if ascii else BAND}", AXIS), (f" noise floor {100 * floor:.2g} %", LABEL)]
+        sign = BAND_ASCII if ascii else BAND
+        title += [(f"  [{sign}]", AXIS), (f" noise floor {plain.percent(floor, 1)}", LABEL)]
     rows = [text_row(title, width)]
     shown = items[: height - 2]
     rows += [_strip(item, scale, span, columns, longest, band, ascii) for item in shown]
-    rows.append(_axis(scale, span, left, columns, ascii))
+    rows.append(_axis(scale, span, left, columns, band, ascii))
     rows += [Row([" "] * width, [BLANK] * width) for _ in range(height - len(rows))]
     return Frame(rows, span, linear, names=names)
 
 
+def _smoothed(at: Sequence[int], columns: int) -> list[int]:
+    """How many of these places lie around each column: within half of Freedman and Diaconis' width of a histogram's
+    bar, twice the middle half over the cube root of the number, so that few times do not look like many clusters.
+
+    Args:
+        at: in order; some may lie outside of the columns.
+    """
+    quarter = len(at) // 4
+    reach = round((at[-quarter - 1] - at[quarter]) / len(at) ** (1 / 3))
+    counts = [0] * columns
+    for middle in at:
+        for cell in range(max(0, middle - reach), min(columns, middle + reach + 1)):
+            counts[cell] += 1
+    return counts
+
+
 def _strip(item: Distribution, scale: float, span: Span, columns: int, longest: int, band: range, ascii: bool) -> Row:
     signs, levels = (SIGNS_ASCII, LEVELS_ASCII) if ascii else (SIGNS, LEVELS)
-    counts = [0] * columns
-    ordered = sorted(ratio for ratio in item.ratios if ratio > 0)
-    for ratio in ordered:
-        at = round((place(ratio, scale) - span.low) / span.length * (columns - 1))
-        if 0 <= at < columns:
-            counts[at] += 1
+    places = (place(ratio, scale) for ratio in item.ratios if ratio > 0)
+    at = sorted(round((one - span.low) / span.length * (columns - 1)) for one in places)
+    counts = _smoothed(at, columns)
     most = max(counts) or 1
     characters = [levels[math.ceil(count / most * len(levels)) - 1] if count else " " for count in counts]
     owners = [item.number if count else BLANK for count in counts]
-    for at in band:
-        if 0 <= at < columns and not counts[at]:
-            characters[at], owners[at] = (BAND_ASCII if ascii else BAND), AXIS
-    middle = round((place(ordered[len(ordered) // 2], scale) - span.low) / span.length * (columns - 1))
+    for cell in band:
+        if 0 <= cell < columns and not counts[cell]:
+            characters[cell], owners[cell] = (BAND_ASCII if ascii else BAND), AXIS
+        elif 0 <= cell < columns:
+            owners[cell] += IN_BAND
+    middle = at[len(at) // 2]
     sign = signs[item.number % len(signs)]
     if 0 <= middle < columns:
-        characters[middle], owners[middle] = sign, item.number
+        characters[middle], owners[middle] = sign, item.number + IN_BAND * (middle in band)
     name = clean_line(item.name)
     name = set_cell_size(name, longest) if cell_len(name) != longest else name
     head = text_row(
@@ -134,8 +154,9 @@ def _strip(item: Distribution, scale: float, span: Span, columns: int, longest: 
     return Row(head.characters + characters, head.owners + owners)
 
 
-def _axis(scale: float, span: Span, left: int, columns: int, ascii: bool) -> Row:
-    """Percent near the baseline, factors far from it; the wanted ones first, as many as have room."""
+def _axis(scale: float, span: Span, left: int, columns: int, band: range, ascii: bool) -> Row:
+    """Percent near the baseline, factors far from it, the wanted ones first, as many as have room; and the floor's
+    ends in brackets, which stay where nothing has a colour."""
     times = "x" if ascii else "\u00d7"
     wanted: list[tuple[float, str]] = [(1.0, "0")]
     for factor in _FACTORS[:2]:
@@ -146,6 +167,9 @@ def _axis(scale: float, span: Span, left: int, columns: int, ascii: bool) -> Row
         wanted += [(1 / factor, f"{factor}{times}"), (float(factor), f"{factor}{times}")]
     taken = [False] * (columns + 2)
     cells = [" "] * columns
+    for at, text in ((band[0], "["), (band[-1], "]")) if len(band) > 2 else ():
+        if 0 <= at < columns:
+            cells[at], taken[at] = text, True
     for ratio, text in wanted:
         at = round((place(ratio, scale) - span.low) / span.length * (columns - 1))
         start = at - len(text) // 2
@@ -170,6 +194,12 @@ class DistributionStrips(FrameView):
         """Draw these; the colours are those of the plot's series of the same numbers."""
         self._items, self._floor = list(items), floor
         self.redraw()
+
+    def _style(self, owner: int) -> Style:
+        """A cell within the noise floor has the band behind it."""
+        if owner < IN_BAND:
+            return super()._style(owner)
+        return super()._style(owner - IN_BAND) + style_of(self.app, "on $panel")
 
     def make_frame(self, width: int, height: int, before: Frame) -> Frame:
         return draw(self._items, self._floor, width, height, self.graph_style, before=before)
