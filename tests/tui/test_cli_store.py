@@ -91,7 +91,7 @@ def test_history_of_a_run_shows_it_whole(state: Path) -> None:
     assert shown.exit_code == 0
     cells = [re.split(r"\s{2,}", line.strip()) for line in shown.stdout.splitlines()]
     assert ["optimized", "cold graph x16", "1755", "bytes", "0.2000", "0.2100", "0.2480", "0.78"] in cells
-    assert ["optimized", "20", "0.4 %", "0.20", "-", "-", "0.0320 us", "1.28 us"] in cells
+    assert ["optimized", "20", "0.4 %", "0.20", "-", "-", "0.0320 µs", "1.28 µs"] in cells
     assert [
         "optimized", "baseline", "2.00x [1.96..2.04]", "2.25x [2.20..2.30]", "0.50 %", "0.0004", "faster"
     ] in cells  # fmt: skip

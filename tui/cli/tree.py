@@ -23,6 +23,8 @@ from typing import Any, NoReturn
 
 import click
 
+from aisp.tui import plain
+
 EXIT_GOOD = 0
 EXIT_NO = 1
 EXIT_USAGE = 2
@@ -308,6 +310,7 @@ def tolerant_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    plain.ascii_only("utf" not in str(sys.stdout.encoding).lower())
 
 
 @click.command(cls=Root, entries=TREE, context_settings={"help_option_names": ["-h", "--help"]})

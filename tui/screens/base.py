@@ -269,6 +269,9 @@ class KeyLine(OneRow):
 def _label(binding: Binding, screen: Screen[Any]) -> str:
     if binding.id == "back" and isinstance(screen, WorkScreen):
         return screen.back_label
+    entry = SCREENS.get(binding.id or "")
+    if entry is not None and entry.class_name == type(screen).__name__:
+        return ""  # one is there already
     label = binding.description
     return label[:1].lower() + label[1:]
 

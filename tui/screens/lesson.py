@@ -329,7 +329,7 @@ class LessonScreen(WorkScreen):
                     text.append("no key runs it; to see it refused, in a shell:\n")
                     text.append(refusal_command(target, rung.name) + "\n")
                 if arm is not None and arm.median_ms is not None and not marks:
-                    text.append(f"{plain.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms)} ms\n")
+                    text.append(f"{plain.time_of(arm.median_ms, arm.low_ms, arm.high_ms)}\n")
                     last = self._result()
                     if result is not None and (last is None or result.id != last.id):
                         how = "quick" if result.record.quick else "full"
