@@ -225,9 +225,9 @@ def test_a_wrong_arm_prints_why_and_ends_with_1(root: str) -> None:
         engine.outcomes["mine:two"] = "wrong"
         shown = run(root, "--targets", "mine:one,mine:two")
     assert shown.exit_code == 1
-    assert "optimized: incorrect: y differs from the reference by 41.5 tolerances" in shown.stdout
+    assert "optimized: wrong: y differs from the reference by 41.5 tolerances" in shown.stdout
     assert "  first at [3]: 2.0, expected 1.0" in shown.stdout
-    assert "=> incorrect: optimized is wrong" in shown.stdout
+    assert "=> wrong: optimized is wrong" in shown.stdout
     assert "=> faster" in shown.stdout
 
 

@@ -48,7 +48,7 @@ def test_history_lists_a_targets_runs_newest_first(state: Path) -> None:
     assert shown.exit_code == 0
     _, first, second = shown.stdout.splitlines()
     assert new.id in first
-    assert "incorrect" in first
+    assert "wrong" in first
     assert first.split()[-3:] == ["-", "-", "-"]
     assert old.id in second
     assert second.split()[-6:] == ["faster", "optimized", "0.5000", "[0.4950..0.5050]", "2.00x", "[1.96..2.04]"]

@@ -24,7 +24,7 @@ from aisp.store.results.speed_of_light import at_fast_host_ms
 from aisp.store.results.trust import TOLD_FIRST, by_check, counts
 from aisp.store.text import clean, clean_line
 from aisp.tui import plain
-from aisp.tui.results import quality_notes, timing_words
+from aisp.tui.results import quality_notes, state_words, timing_words
 
 SCHEMA = 2
 """Of a run as JSON; docs/commands.md says what changed with each."""
@@ -114,7 +114,8 @@ def summary(run: Reading) -> str:
     if not end.state.final:
         return f"{end.state} {run.step if isinstance(run, Followed) else ''}".rstrip()
     if end.state != State.OK:
-        return f"{end.state}: {end.reason}" if end.reason and not end.superseded else end.reason or end.state
+        word = state_words(end.state)
+        return f"{word}: {end.reason}" if end.reason and not end.superseded else end.reason or word
     marked = clean_line("; ".join(bar.sentence for bar in run.bars), limit=1000)
     best = run.best
     if best is None:
@@ -186,7 +187,7 @@ def result_lines(run: Reading, *, width: int | None = None) -> list[str]:
             continue
         if record.state.final and arm.reason == record.reason and not arm.detail:
             continue  # what ended the whole run, a cancel for example, stands below once
-        lines += ["", f"{arm.rung}: {arm.state}" + (f": {arm.reason}" if arm.reason else "")]
+        lines += ["", f"{arm.rung}: {state_words(arm.state)}" + (f": {arm.reason}" if arm.reason else "")]
         if arm.detail and arm.detail not in arm.reason:
             lines.append(plain.indent(arm.detail))
         if failed(arm) and printed.get(arm.rung):
@@ -317,7 +318,7 @@ def _row(run: Reading, arm: Arm) -> Sequence[str]:
     against, bar = run.comparison(arm.rung), run.bar(arm.rung)
     verdict = plain.DASH
     if arm.state not in (State.OK, State.RUNNING, State.PLANNED):
-        verdict = arm.state.value
+        verdict = state_words(arm.state)
     elif bar is not None:
         verdict = bar.word
     elif against is not None and against.verdict.known:

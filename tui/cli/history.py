@@ -16,6 +16,7 @@ from aisp.store.text import clean_line
 from aisp.tui import plain
 from aisp.tui.cli import common
 from aisp.tui.cli.follow import result_lines, run_json
+from aisp.tui.results import state_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,7 +77,7 @@ def lines(runs: Sequence[Reading], *, with_target: bool, width: int | None) -> l
         best = run.best
         known = run.arm(best.rung) if best else None
         record = run.record
-        outcome: str = SUPERSEDED if record.superseded else record.state
+        outcome = SUPERSEDED if record.superseded else state_words(record.state)
         if record.state is State.OK:
             outcome = record.verdict
         doubts: list[str] = [run.record.validity] if run.record.validity.doubted else []

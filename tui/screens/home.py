@@ -431,7 +431,7 @@ class HomeScreen(FoldingScreen):
         result, attempt = self._last(target.id)
         tried = Text()
         if attempt is not None:
-            tried.append(f"Last try {plain.local_time(attempt.record.wall)}: {STATE_WORDS[attempt.record.state]}: ")
+            tried.append(f"Last try {plain.local_time(attempt.record.wall)}: {state_words(attempt.record.state)}: ")
             tried.append(f"{attempt.record.reason or plain.DASH}\n")
         if result is None:
             if attempt is not None:
