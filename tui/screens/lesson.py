@@ -482,10 +482,10 @@ class LessonScreen(WorkScreen):
         if self.focused is not self.table:
             self.query_one("#text").focus()
 
-    def action_find_text(self) -> None:
+    async def action_find_text(self) -> None:
         """Find words in what is shown, also while the rungs have the focus."""
         shown = self.query_one("#main", ContentSwitcher).current
-        self.query_one(f"#{shown}", Findable).action_find()
+        await self.query_one(f"#{shown}", Findable).action_find()
 
     def action_step_rung(self, by: int) -> None:
         """Go to the next rung or file, or to the one before."""
