@@ -554,7 +554,8 @@ class HomeScreen(FoldingScreen):
         """Open the filter line."""
         field = self.query_one("#filter", FilterInput)
         field.add_class("-shown")
-        field.focus()
+        field.display = True  # the class takes effect later, and so does `focus`: the next key is a letter of a word
+        self.set_focus(field)
 
     def on_input_changed(self, message: Input.Changed) -> None:
         message.stop()
@@ -575,6 +576,7 @@ class HomeScreen(FoldingScreen):
         field.value = ""
         self._filter = ""
         field.remove_class("-shown")
+        field.display = False
         self.table.focus()
         self.draw()
 
