@@ -35,7 +35,7 @@ from aisp.store.record import Quarantine
 from aisp.store.results import standing
 from aisp.store.results.reading import Bar, Reading
 from aisp.store.text import clean_line
-from aisp.tui import themes
+from aisp.tui import plain, themes
 from aisp.tui.aside import aside, begin
 from aisp.tui.copying import Copying
 from aisp.tui.endsignal import EndSignals
@@ -120,6 +120,7 @@ class Workbench(App[None]):
         themes.register(self)
         self._choose_theme()
         self.graph_style = self._graph_style()
+        plain.ascii_only(self.ascii)
         self.catalog = self.place.catalog
         self.board_read = False
         self.board: dict[str, Reading] = {}
@@ -680,6 +681,7 @@ class Workbench(App[None]):
 
         self.settings = msgspec.structs.replace(self.settings, graph=style)
         self.graph_style = self._graph_style()
+        plain.ascii_only(self.ascii)
         for screen in self.screen_stack:
             for widget in screen.walk_children():
                 if hasattr(widget, "graph_style"):

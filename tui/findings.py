@@ -202,6 +202,7 @@ def our_text(run: RunView, rung: str, ascii: bool) -> Text:
         return Text(STATE_WORDS.get(arm.state, arm.state.value), "bold")
     if item is None or not item.verdict.known:
         note = item.note if item is not None else ""
+        note = note.removeprefix(f"{rung}: ")  # whose row it is says that already
         if not note:
             note = "no verdict" if run.record.state.final else "nothing yet"
         return Text(note)
@@ -260,7 +261,7 @@ def summary_text(run: RunView, categories: Sequence[Category], ascii: bool) -> T
 def said_columns() -> list[Column]:
     """Columns of the list of what each check said."""
     return [
-        Column("check", "check", 30),
+        Column("check", "check", 21),  # the longest name that there is
         Column("said", "said", 13),
         Column("evidence", "of what, and why", None, ratio=1),
     ]

@@ -49,6 +49,21 @@ def bounds(low: float | None, high: float | None, digits: int = 3) -> str:
     return f" [{number(low, digits)}..{number(high, digits)}]" if known(low) or known(high) else ""
 
 
+LEAST_MS = 0.1  # a time below it is told in microseconds
+_micro = "\u00b5s"
+
+
+def ascii_only(wanted: bool) -> None:
+    """Whether what is written from now on must do with 7 bits: the app's graph style, or what stdout takes."""
+    global _micro
+    _micro = "us" if wanted else "\u00b5s"
+
+
+def micro() -> str:
+    """The sign of a microsecond: "µs", or "us" where only 7 bits may be used."""
+    return _micro
+
+
 def milliseconds(median_ms: float | None, low_ms: float | None = None, high_ms: float | None = None) -> str:
     """A median with its interval, without the unit, which stands in the column's head: "0.412
     [0.410..0.415]"."""
@@ -58,11 +73,12 @@ def milliseconds(median_ms: float | None, low_ms: float | None = None, high_ms: 
 
 
 def host_sentence(launch_eager_ms: float | None, fast_host_ms: float | None) -> str:
-    """What an eager launch costs the host that limits a rung, and the time derived for one of 5 us."""
+    """What an eager launch costs the host that limits a rung, and the time derived for one of 5 µs."""
     if launch_eager_ms is None or fast_host_ms is None:
         return f"what a launch costs this host is not known ({DASH}): `aisp bench peak` measures it"
     launch = quantity(launch_eager_ms / 1e3, "s")
-    return f"an eager launch costs this host {launch}; with one of 5 us it would be {number(fast_host_ms)} ms, derived"
+    fast = f"with one of 5 {micro()} it would be {number(fast_host_ms)} ms, derived"
+    return f"an eager launch costs this host {launch}; {fast}"
 
 
 def speedup(value: float | None, low: float | None = None, high: float | None = None) -> str:
@@ -93,7 +109,7 @@ _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def quantity(value: float | None, unit: str, digits: int = 3) -> str:
-    """A ceiling or what was achieved, in the unit that people say it in: "3.02 TB/s", "812 TFLOP/s", "1.28 us".
+    """A ceiling or what was achieved, in the unit that people say it in: "3.02 TB/s", "812 TFLOP/s", "1.28 µs".
 
     Args:
         value: in `unit`; None for unknown.
@@ -103,7 +119,9 @@ def quantity(value: float | None, unit: str, digits: int = 3) -> str:
     if value is None or math.isnan(value):
         return DASH
     if unit == "s":
-        scale, name = (1.0, "s") if abs(value) >= 1 else (1e-3, "ms") if abs(value) >= 1e-3 else (1e-6, "us")
+        scale, name = (
+            (1.0, "s") if abs(value) >= 1 else (1e-3, "ms") if abs(value) >= LEAST_MS / 1e3 else (1e-6, micro())
+        )
         return f"{number(value / scale, digits)} {name}"
     if unit not in _SHORT:
         return f"{number(value, digits)} {unit}".rstrip()
@@ -114,6 +132,16 @@ def quantity(value: float | None, unit: str, digits: int = 3) -> str:
 def megahertz(clock_mhz: float | None) -> str:
     """A clock without its unit, which stands in the column's head: "1755"."""
     return DASH if clock_mhz is None or math.isnan(clock_mhz) else f"{clock_mhz:.0f}"
+
+
+def time_of(median_ms: float | None, low_ms: float | None = None, high_ms: float | None = None) -> str:
+    """A median with its interval and its unit: "0.4120 ms [0.4100..0.4150]", "12.30 µs [12.10..12.50]"."""
+    if median_ms is None or not known(median_ms):
+        return DASH
+    scale, unit = (1.0, "ms") if abs(median_ms) >= LEAST_MS else (1e3, micro())
+    low, high = (None if value is None else value * scale for value in (low_ms, high_ms))
+    interval = milliseconds(median_ms * scale, low, high).partition(" ")
+    return f"{interval[0]} {unit}{interval[1]}{interval[2]}"
 
 
 def change(found: Change | None) -> str:

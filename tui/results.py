@@ -55,7 +55,7 @@ def end_words(run: Run) -> str:
 
 def state_words(state: State) -> str:
     """The state where a line has room for it."""
-    return state.value if state is State.CHANGED else STATE_WORDS[state]
+    return state.value if state in (State.CHANGED, State.UNAVAILABLE) else STATE_WORDS[state]
 
 
 # When something about an arm's samples is worth a sentence.

@@ -75,6 +75,9 @@ async def test_the_way_out_of_the_app_stands_in_a_wide_footer_of_every_screen(tm
         for key in ("enter", "d"):
             await pilot.press(key)
             await until(pilot, lambda: "^q quit" in screen_text(app).splitlines()[-1])
+        await pilot.press("escape", "l")
+        await until(pilot, lambda: screen_name(app) == "EngineLogScreen")
+        assert "l log" not in screen_text(app).splitlines()[-1]
         await pilot.press("ctrl+q")
         await until(pilot, lambda: not app.is_running)
 

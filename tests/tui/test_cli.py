@@ -121,7 +121,7 @@ def test_a_last_result_that_is_wrong_says_so(tmp_path: Path, state: Path) -> Non
     remember(state, "mine:one", speedup=2.5)
     remember(state, "mine:one", speedup=2.5, state=State.INCORRECT)
     lines = CliRunner().invoke(cli, ["bench", "list-targets", "--root", str(tmp_path / "mine")]).stdout.splitlines()
-    assert lines[1].split()[-2:] == ["incorrect", "-"]
+    assert lines[1].split()[-2:] == ["wrong", "-"]
 
 
 def test_a_damaged_store_costs_the_last_results_and_not_the_list(tmp_path: Path, state: Path) -> None:

@@ -236,9 +236,9 @@ def test_a_page_says_what_a_launch_costs_the_host_that_limits_and_what_a_faster_
     on_h100(state, "mine:many", case="default", speedup=50.0, arms={"baseline": slow, "optimized": by_bytes})
     page = bench("results", "--root", str(tmp_path / "mine")).stdout.splitlines()
     (row,) = [line for line in page if line.startswith("| `baseline` |")]
-    assert " | host: 20.0 us a launch, 0.2500 ms with 5 us | " in row
+    assert " | host: 20.0 µs a launch, 0.2500 ms with 5 µs | " in row
     (summary,) = [line for line in page if line.startswith("| `mine:many` |")]
-    assert "50.0x [49.0..51.0], 12.5x with a 5 us host |" in summary
+    assert "50.0x [49.0..51.0], 12.5x with a 5 µs host |" in summary
 
 
 def test_a_page_says_of_each_rung_whether_its_predicted_time_and_limiter_were_met(tmp_path: Path, state: Path) -> None:
@@ -308,7 +308,7 @@ def test_ceilings_are_measured_by_the_engine_and_shown_beside_the_datasheet() ->
     expected = """
         dram read (1.0 GiB) 3.02 TB/s 3.35 TB/s 90 % 1980 2619
         bf16 dense 720 TFLOP/s 989 TFLOP/s 73 % 1575 2619
-        launch graph node 1.50 us - - 1980 -
+        launch graph node 1.50 µs - - 1980 -
         nvlink read - - - - -
 
         nvlink read: there is no peer"""

@@ -228,9 +228,9 @@ def test_a_wrong_arm_prints_why_and_ends_with_1(root: str) -> None:
         engine.outcomes["mine:two"] = "wrong"
         shown = run(root, "--targets", "mine:one,mine:two")
     assert shown.exit_code == 1
-    assert "optimized: incorrect: y differs from the reference by 41.5 tolerances" in shown.stdout
+    assert "optimized: wrong: y differs from the reference by 41.5 tolerances" in shown.stdout
     assert "  first at [3]: 2.0, expected 1.0" in shown.stdout
-    assert "=> incorrect: optimized is wrong" in shown.stdout
+    assert "=> wrong: optimized is wrong" in shown.stdout
     assert "=> faster" in shown.stdout
 
 
@@ -554,7 +554,7 @@ def test_a_rung_that_the_host_limits_is_told_with_the_price_of_a_launch() -> Non
         run_id="01", arm="optimized", state="ok", correctness="correct", timing="cold+host", median_ms=20.0,
         light=heard.light(measured_ms=0.07, limiter="host", launch_eager_ms=0.02),
     ))  # fmt: skip
-    told = "optimized: an eager launch costs this host 20.0 us; with one of 5 us it would be 5.000 ms, derived"
+    told = "optimized: an eager launch costs this host 20.0 µs; with one of 5 µs it would be 5.000 ms, derived"
     assert told in result_lines(run)
 
 

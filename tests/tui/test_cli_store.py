@@ -48,7 +48,7 @@ def test_history_lists_a_targets_runs_newest_first(state: Path) -> None:
     assert shown.exit_code == 0
     _, first, second = shown.stdout.splitlines()
     assert new.id in first
-    assert "incorrect" in first
+    assert "wrong" in first
     assert first.split()[-3:] == ["-", "-", "-"]
     assert old.id in second
     assert second.split()[-6:] == ["faster", "optimized", "0.5000", "[0.4950..0.5050]", "2.00x", "[1.96..2.04]"]
@@ -112,7 +112,7 @@ def test_history_of_a_run_shows_it_whole(state: Path) -> None:
     assert shown.exit_code == 0
     cells = [re.split(r"\s{2,}", line.strip()) for line in shown.stdout.splitlines()]
     assert ["optimized", "cold graph x16", "1755", "bytes", "0.2000", "0.2100", "0.2480", "0.78"] in cells
-    assert ["optimized", "20", "0.4 %", "0.20", "-", "-", "0.0320 us", "1.28 us"] in cells
+    assert ["optimized", "20", "0.4 %", "0.20", "-", "-", "0.0320 µs", "1.28 µs"] in cells
     assert [
         "optimized", "baseline", "2.00x [1.96..2.04]", "2.25x [2.20..2.30]", "0.50 %", "0.0004", "faster"
     ] in cells  # fmt: skip

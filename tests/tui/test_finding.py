@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from textual.widgets import Input
 
 from aisp.tui.screens.source import SourceView
 from aisp.tui.widgets.diffview import DiffView
@@ -34,9 +33,7 @@ def marked(app: Any) -> list[str]:
 
 async def search(pilot: Any, words: str, count: str) -> None:
     """Type words and look at the count beside them."""
-    await pilot.press("slash")
-    await until(pilot, lambda: isinstance(pilot.app.screen.focused, Input))
-    await pilot.press(*words)
+    await pilot.press("slash", *words)
     await until(pilot, lambda: screen_text(pilot.app).splitlines()[-2].rstrip().endswith(count))
 
 
@@ -120,6 +117,17 @@ async def test_a_log_counts_on_while_lines_come_and_goes_sideways_to_a_match(tmp
         await until(pilot, lambda: "2 of 2" in screen_text(app))
         await pilot.press("n", "n")
         assert pane.match_told == "2 of 2"
+
+
+async def test_a_search_that_is_left_at_once_leaves_the_lesson_as_it_was(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (app, pilot):
+        app.screen.table.move_to("target ch07:transpose")  # type: ignore[attr-defined]
+        await pilot.press("enter")
+        await until(pilot, lambda: "touches 32" in screen_text(app))
+        before = screen_text(app)
+        for way in (["escape"], ["enter"], ["x", "backspace", "enter"]):
+            await pilot.press("slash", *way)
+            await until(pilot, lambda: not app.screen.query(FindLine) and screen_text(app) == before)
 
 
 def test_every_pane_of_text_can_be_searched() -> None:

@@ -178,7 +178,7 @@ def test_the_host_that_limits_an_arm_has_the_price_of_its_launch_beside_it() -> 
         arm = heard.arm_of("optimized", median_ms=20.0, timing="cold+host", light=light)
         return "\n".join(readings.sample_lines(RunView(unplanned("G1", "mine:one").with_arm(arm)), True))
 
-    known = "an eager launch costs this host 20.0 us; with one of 5 us it would be 5.000 ms, derived"
+    known = "an eager launch costs this host 20.0 µs; with one of 5 µs it would be 5.000 ms, derived"
     assert known in lines(heard.light(measured_ms=0.07, limiter="host", launch_eager_ms=0.02))
     assert "what a launch costs this host is not known (-)" in lines(heard.light(measured_ms=0.07, limiter="host"))
 

@@ -15,6 +15,7 @@ from aisp.engine.protocol import events, requests
 from aisp.store.outcomes import Correctness, State, Validity, Verdict
 from aisp.store.record import Run
 from aisp.tui.cli.tree import cli
+from aisp.tui.results import state_words
 from tests import heard
 from tests.replacing import replace
 from tests.store.examples import finished, planned
@@ -77,7 +78,7 @@ def test_a_run_that_says_nothing_leaves_the_last_result_in_the_list_and_is_told_
     tried = keep_nothing(state, "mine:one", how)
     root = str(tmp_path / "mine")
     shown = bench("list-targets", "--root", root)
-    assert f"faster 8.32x (last try: {how})" in shown.stdout
+    assert f"faster 8.32x (last try: {state_words(how)})" in shown.stdout
     (listed,) = document("list-targets", "--root", root)["targets"]
     assert (listed["last"]["run_id"], listed["last"]["speedup"]) == (good.id, 8.32)
     last_try = {key: listed["last_try"][key] for key in ("run_id", "status", "reason")}
@@ -128,7 +129,7 @@ async def test_a_run_that_never_began_leaves_the_last_result_on_the_first_screen
         assert "▲ 8.32" in screen_text(app)
         about = app.screen.copy_text()  # type: ignore[attr-defined]
         assert "Last run 2026-05-04" in about
-        assert f"Last try 2026-05-05 10:00: n/a: {NOT_HERE}" in about
+        assert f"Last try 2026-05-05 10:00: unavailable: {NOT_HERE}" in about
         await pilot.press("enter")
         await until(pilot, lambda: "82 %" in screen_text(app))
         assert "last try: n/a" in screen_text(app)

@@ -25,7 +25,7 @@ from aisp.store.results.trust import TOLD_FIRST, by_check, counts
 from aisp.store.text import clean, clean_line
 from aisp.tui import plain
 from aisp.tui.progress import bar, doing, words
-from aisp.tui.results import quality_notes, timing_words
+from aisp.tui.results import quality_notes, state_words, timing_words
 
 SCHEMA = 2
 """Of a run as JSON; docs/commands.md says what changed with each."""
@@ -113,8 +113,9 @@ def summary(run: Reading) -> str:
     if not end.state.final:
         return f"{end.state} {doing(run)}".rstrip()
     if end.state != State.OK:
-        said = end.superseded or end.reason.startswith(end.state)  # "cancelled on request"
-        return f"{end.state}: {end.reason}" if end.reason and not said else end.reason or end.state
+        word = state_words(end.state)
+        said = end.superseded or end.reason.startswith((end.state, word))  # "cancelled on request"
+        return f"{word}: {end.reason}" if end.reason and not said else end.reason or word
     marked = clean_line("; ".join(bar.sentence for bar in run.bars), limit=1000)
     best = run.best
     if best is None:
@@ -194,7 +195,7 @@ def result_lines(run: Reading, *, width: int | None = None) -> list[str]:
             continue
         if record.state.final and arm.reason == record.reason and not arm.detail:
             continue  # what ended the whole run, a cancel for example, stands below once
-        lines += ["", f"{arm.rung}: {arm.state}" + (f": {arm.reason}" if arm.reason else "")]
+        lines += ["", f"{arm.rung}: {state_words(arm.state)}" + (f": {arm.reason}" if arm.reason else "")]
         if arm.detail and arm.detail not in arm.reason:
             lines.append(plain.indent(arm.detail))
         if failed(arm) and printed.get(arm.rung):
@@ -325,7 +326,7 @@ def _row(run: Reading, arm: Arm) -> Sequence[str]:
     against, bar = run.comparison(arm.rung), run.bar(arm.rung)
     verdict = plain.DASH
     if arm.state not in (State.OK, State.RUNNING, State.PLANNED):
-        verdict = arm.state.value
+        verdict = state_words(arm.state)
     elif bar is not None:
         verdict = bar.word
     elif against is not None and against.verdict.known:

@@ -18,6 +18,7 @@ from aisp.tui import plain
 from aisp.tui.cli import common
 from aisp.tui.cli.follow import result_lines, run_json
 from aisp.tui.earlier import foreign_machine
+from aisp.tui.results import state_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,7 +101,7 @@ def lines(
         best = run.best
         known = run.arm(best.rung) if best else None
         record = run.record
-        outcome: str = SUPERSEDED if record.superseded else record.state
+        outcome = SUPERSEDED if record.superseded else state_words(record.state)
         if record.state is State.OK:
             outcome = record.verdict
         doubts: list[str] = [run.record.validity] if run.record.validity.doubted else []

@@ -17,6 +17,7 @@ from aisp.tui.cli import common, last_results
 from aisp.tui.cli.last_results import Standing
 from aisp.tui.cli.quarantine import Marks
 from aisp.tui.cli.tree import EXIT_GOOD, EXIT_NO, AnswerNoError
+from aisp.tui.results import state_words
 
 if TYPE_CHECKING:
     from aisp.kernels.catalog.model import Catalog, Target
@@ -81,13 +82,13 @@ def lines(targets: list[Target], last: dict[str, Standing], marks: Marks, *, wid
 
 
 def last_text(found: Standing, *, quarantined: bool = False) -> str:
-    """A last result in a few words: "faster 2.31x", "incorrect", "correct (quarantined)", a dash for none; and what the
+    """A last result in a few words: "faster 2.31x", "wrong", "correct (quarantined)", a dash for none; and what the
     newest attempt came to, where that said nothing."""
     last, attempt = found.result, found.attempt
     if last is None:
         text = plain.DASH
     elif last.state != State.OK:
-        text = last.state
+        text = state_words(State(last.state))
     elif last.speedup is None:
         text = "correct" if last.median_ms is None else f"{plain.number(last.median_ms)} ms"
     else:
@@ -95,7 +96,7 @@ def last_text(found: Standing, *, quarantined: bool = False) -> str:
     notes = [last.validity] if last and Validity(last.validity).doubted else []
     notes += ["quick"] if last and last.quick and last.speedup is not None else []
     notes += ["quarantined"] if quarantined else []
-    notes += [f"last try: {attempt.state}"] if attempt else []
+    notes += [f"last try: {state_words(State(attempt.state))}"] if attempt else []
     if last is None and quarantined and not attempt:
         return "quarantined"
     return clean_line(f"{text} ({', '.join(notes)})" if notes else text)

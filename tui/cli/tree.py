@@ -26,6 +26,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import click
 
+from aisp.tui import plain
+
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
@@ -397,6 +399,7 @@ def tolerant_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    plain.ascii_only("utf" not in str(sys.stdout.encoding).lower())
 
 
 @click.command(cls=Root, entries=TREE, context_settings={"help_option_names": ["-h", "--help"]})

@@ -330,6 +330,9 @@ class WorkScreen(Screen[None]):
 
     def key_label(self, binding: Binding) -> str:
         """What the footer calls a key, as things stand; "" leaves it out."""
+        entry = SCREENS.get(binding.id or "")
+        if entry is not None and entry.class_name == type(self).__name__:
+            return ""  # one is there already
         return self.back_label if binding.id == "back" else binding.description
 
     def compose(self) -> ComposeResult:

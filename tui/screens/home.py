@@ -54,6 +54,7 @@ BADGE_COLUMNS = 92  # from here on a badge says "needs sm_90" rather than "sm_90
 TITLE_COLUMNS = 150  # from here on the tree has the targets' titles
 PROBLEMS = "problems"
 WHAT = "Pairs of kernels, slow and fast: checked for right results, then timed here."
+FILTER_AT = TARGET.index("roofline")  # of the footer: before what a newcomer does not need
 WHAT_ROWS = 20  # from here on there is a row for it
 SHOWN = {"catalog", "board", "runs", "status", "watches", "connection", "quarantines"}
 GOALS = {
@@ -104,8 +105,9 @@ class HomeScreen(FoldingScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = bind(
         Key("leave", "q", "quit", "Leave the app; runs and watches go on in the engine."),
-        *("lesson", *TARGET),
+        *("lesson", *TARGET[:FILTER_AT]),
         Key("filter", "slash", "filter", "Show only what contains the words you type; escape clears.", "/"),
+        *TARGET[FILTER_AT:],
         *folding_keys("chapter"),
         "reload",
     )
@@ -441,7 +443,7 @@ class HomeScreen(FoldingScreen):
         result, attempt = self._last(target.id)
         tried = Text()
         if attempt is not None:
-            tried.append(f"Last try {plain.local_time(attempt.record.wall)}: {STATE_WORDS[attempt.record.state]}: ")
+            tried.append(f"Last try {plain.local_time(attempt.record.wall)}: {state_words(attempt.record.state)}: ")
             tried.append(f"{attempt.record.reason or plain.DASH}\n")
         if result is None:
             if attempt is not None:
@@ -523,7 +525,7 @@ class HomeScreen(FoldingScreen):
             about = Text()
             believed = rung.role is not Role.CHEAT and not {rung.name, ""} & barred
             if believed and arm is not None and arm.median_ms is not None:
-                about.append(f"{plain.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms)} ms")
+                about.append(plain.time_of(arm.median_ms, arm.low_ms, arm.high_ms))
                 if arm.sol is not None:
                     about.append(f", {plain.percent(arm.sol)} of the speed of light")
                 about.append("\n")
@@ -566,7 +568,8 @@ class HomeScreen(FoldingScreen):
         """Open the filter line."""
         field = self.query_one("#filter", FilterInput)
         field.add_class("-shown")
-        field.focus()
+        field.display = True  # the class takes effect later, and so does `focus`: the next key is a letter of a word
+        self.set_focus(field)
 
     def on_input_changed(self, message: Input.Changed) -> None:
         message.stop()
@@ -587,6 +590,7 @@ class HomeScreen(FoldingScreen):
         field.value = ""
         self._filter = ""
         field.remove_class("-shown")
+        field.display = False
         self.table.focus()
         self.draw()
 

@@ -11,7 +11,7 @@ from typing import ClassVar
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from aisp.engine.protocol import requests
 from aisp.engine.protocol.events import QueueItem
@@ -78,9 +78,6 @@ class JobsScreen(WorkScreen):
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.height < 16, "-short")
         self._draw()
-
-    def key_label(self, binding: Binding) -> str:
-        return "" if binding.id == "jobs" else super().key_label(binding)  # here one is there
 
     @property
     def header_title(self) -> str:

@@ -331,7 +331,7 @@ class LessonScreen(WorkScreen):
                     text.append("no key runs it; to see it refused, in a shell:\n")
                     text.append(refusal_command(target, rung.name) + "\n")
                 if arm is not None and arm.median_ms is not None and not marks:
-                    text.append(f"{plain.milliseconds(arm.median_ms, arm.low_ms, arm.high_ms)} ms\n")
+                    text.append(f"{plain.time_of(arm.median_ms, arm.low_ms, arm.high_ms)}\n")
                     last = self._result()
                     if result is not None and (last is None or result.id != last.id):
                         how = "quick" if result.record.quick else "full"
@@ -484,10 +484,10 @@ class LessonScreen(WorkScreen):
         if self.focused is not self.table:
             self.query_one("#text").focus()
 
-    def action_find_text(self) -> None:
+    async def action_find_text(self) -> None:
         """Find words in what is shown, also while the rungs have the focus."""
         shown = self.query_one("#main", ContentSwitcher).current
-        self.query_one(f"#{shown}", Findable).action_find()
+        await self.query_one(f"#{shown}", Findable).action_find()
 
     def action_step_rung(self, by: int) -> None:
         """Go to the next rung or file, or to the one before."""

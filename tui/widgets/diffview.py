@@ -507,11 +507,11 @@ class DiffView(LineView, Findable, can_focus=True):
         """In a search `n` and `N` go to matches, not to changes."""
         return super().check_action(action, parameters) and not (action == "hunk" and self.pattern is not None)
 
-    def action_find(self) -> None:
+    async def action_find(self) -> None:
         """Ask for words, with every line in sight: what is folded could not be found."""
         if self._changes_only:
             self.action_changes_only()
-        super().action_find()
+        await super().action_find()
 
     # -- drawing ---------------------------------------------------------------------------------------------
 

@@ -111,11 +111,12 @@ class Findable(Widget):
             return False
         return super().check_action(action, parameters)
 
-    def action_find(self) -> None:
-        """Ask for words."""
-        for line in self.screen.query(FindLine):
-            line.remove()
-        self.screen.mount(FindLine(self), before="KeyLine")
+    async def action_find(self) -> None:
+        """Ask for words; the next key that is pressed is one of them already."""
+        await self.screen.query(FindLine).remove()
+        line = FindLine(self)
+        await self.screen.mount(line, before="KeyLine")
+        self.screen.set_focus(line.query_one(Input))
 
     def action_find_step(self, by: int) -> None:
         """Go to the next match, or to the one before; behind the last comes the first."""
@@ -162,9 +163,6 @@ class FindLine(Horizontal):
         yield Input(placeholder="words to find; enter goes back to the text, n and N to the matches")
         yield Static("", id="count", markup=False)
 
-    def on_mount(self) -> None:
-        self.query_one(Input).focus()
-
     def on_input_changed(self, message: Input.Changed) -> None:
         message.stop()
         self._pane.find(message.value)
@@ -190,12 +188,14 @@ class FindLine(Horizontal):
 class FindableText(Findable):
     """A pane of Textual's own text widgets, a lesson's Markdown for instance."""
 
+    _whole: Sequence[tuple[Static, Content]] = ()  # the texts without marks, while something is looked for
+
     def _leaves(self) -> list[Static]:
         return [leaf for leaf in self.query(Static) if isinstance(leaf.content, Content) and leaf.content.plain]
 
     def find_lines(self) -> Sequence[str]:
         self._taken_back()
-        self._whole: list[tuple[Static, Content]] = [(leaf, _content(leaf)) for leaf in self._leaves()]
+        self._whole = [(leaf, _content(leaf)) for leaf in self._leaves()]
         return [content.plain for _, content in self._whole]
 
     @property
@@ -214,11 +214,11 @@ class FindableText(Findable):
             if shown is not content or leaf.content is not content:
                 leaf.update(shown, layout=False)
         if self.pattern is None:
-            self._whole = []
+            self._whole = ()
 
     def _taken_back(self) -> None:
         """The texts without marks, before they are looked at again."""
-        for leaf, content in getattr(self, "_whole", []):
+        for leaf, content in self._whole:
             if leaf.is_attached and leaf.content is not content:
                 leaf.update(content, layout=False)
 
