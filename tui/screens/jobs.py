@@ -16,7 +16,7 @@ from textual.binding import BindingType
 from aisp.engine.protocol import requests
 from aisp.engine.protocol.events import QueueItem
 from aisp.store.text import clean_line
-from aisp.tui import jobs
+from aisp.tui import jobs, progress
 from aisp.tui.aside import begin
 from aisp.tui.keymap import Key, bind
 from aisp.tui.model import WatchView
@@ -165,8 +165,7 @@ class JobsScreen(WorkScreen):
     def _doing(self, job: QueueItem) -> str:
         """The step that a run is at; "" where that is not known."""
         run = self.workbench.model.runs.get(job.run_id)
-        step = run.running_step if run is not None else None
-        return "" if step is None else f"{step.name} {step.arm}".rstrip()
+        return "" if run is None else progress.doing(run)
 
     def _watch_row(self, watch: WatchView) -> list[Cell]:
         cells: list[Cell] = [Text("w", "bold"), Text(watch.target), "watch", self._saves(watch)]
