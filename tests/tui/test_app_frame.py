@@ -31,7 +31,7 @@ async def test_what_is_told_takes_two_rows_at_most_and_none_of_the_list(tmp_path
         await until(pilot, lambda: "Copied 22 lines" in screen_text(app))
         lines = screen_text(app).splitlines()
         assert all("/folder" not in line and "Copied" not in line for line in lines[2:])
-        assert "target" in lines[2] and "speed-up" in lines[2]
+        assert "target" in lines[3] and "speed-up" in lines[3]
 
 
 @pytest.mark.parametrize(("screen", "pane"), [("run", "arms"), ("trust", "numbers")])
@@ -125,8 +125,8 @@ async def test_ctrl_o_labels_panes_and_rows_and_a_letter_goes_there(
         await until(pilot, lambda: screen_name(app) == "JumpScreen")
         await until(pilot, lambda: "─A" in screen_text(app))
         lines = screen_text(app).splitlines()
-        assert [line[0] for line in lines[3:6]] == ["a", "b", "c"] and lines[1].endswith("─B")
-        rows = range(3, 3 + len(home.table.keys))
+        assert [line[0] for line in lines[4:7]] == ["a", "b", "c"] and lines[2].endswith("─B")
+        rows = range(4, 4 + len(home.table.keys))
         assert [lines[row][1:40] for row in rows] == [before[row][1:40] for row in rows]  # no letter covers a word
         await pilot.press("abcdefghijklmnopqrstuvwxyz"[home.table.keys.index("target ch05:collate")])
         await until(pilot, lambda: screen_name(app) == "HomeScreen")

@@ -224,7 +224,9 @@ class KeyLine(OneRow):
         last = [b for b in found.values() if b.id in self.LAST]
         last.sort(key=lambda b: self.LAST.index(cast(str, b.id)))
         # What works everywhere comes after what is this screen's own.
-        rest = sorted((b for b in found.values() if b.id not in self.LAST), key=lambda b: b.id in GENERAL)
+        rest = sorted(
+            (b for b in found.values() if b.id not in self.LAST), key=lambda b: (b.id in GENERAL, b.id != "quit")
+        )
         return rest + last
 
     def row(self, width: int) -> Text:
