@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
+from textual.fuzzy import Matcher
 
 from aisp.store.results.reading import Reading
 from aisp.store.text import clean_line
@@ -183,5 +184,12 @@ class TargetCommands(Provider):
         for command in self._all:
             score = max(matcher.match(command.title), matcher.match(command.words) if command.words else 0.0)
             if score > 0:
-                shown = matcher.highlight(command.shown.plain)
-                yield Hit(score, shown, command.run, text=command.title, help=command.told)
+                yield Hit(score, _highlighted(matcher, command.shown), command.run, command.title, command.told)
+
+
+def _highlighted(matcher: Matcher, shown: Content) -> Content:
+    """A title with what was found in it. Textual's own would take brackets in a title for markup."""
+    _, offsets = matcher.fuzzy_search.match(matcher.query, shown.plain)
+    for offset in offsets:
+        shown = shown.stylize(matcher.match_style, offset, offset + 1)
+    return shown

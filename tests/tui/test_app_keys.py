@@ -87,7 +87,7 @@ class NotesScreen(WorkScreen):
         self.stamped = True
 
 async def main(folder):
-    async with opened(folder, size=(200, 50)) as (app, pilot):
+    async with opened(folder, size=(200, 90)) as (app, pilot):
         app.screen.table.move_to("target ch07:transpose")
         await pilot.pause()
         print("footer of the catalogue:", "u notes" in screen_text(app).splitlines()[-1])
@@ -239,7 +239,7 @@ async def test_help_begins_with_the_screens_words_and_has_all_others_at_its_end(
         drawn = screen_text(app)
         assert drawn.index("One version of a lesson's kernel") < drawn.index("Fold the chapter.")
         await pilot.press("end")
-        await until(pilot, lambda: "A gain within it is none." in screen_text(app))
+        await until(pilot, lambda: "within it is none." in screen_text(app))
         assert len(WORDS) == 10
     for entry in SCREENS.values():
         assert set(getattr(entry.load(), "words", ())) <= set(WORDS)
@@ -253,7 +253,7 @@ async def test_help_lists_the_focused_panes_keys_and_the_screens(tmp_path: Path)
         await pilot.pause()
         drawn = screen_text(app)
         assert "Put the next source into the right half." in drawn
-        assert "Next change" in drawn  # of the focused pane
+        assert "Go to the next change" in drawn  # of the focused pane
         assert "Go back to where you came from" in drawn
         await pilot.press("question_mark")
         await pilot.pause()

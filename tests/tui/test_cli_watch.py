@@ -75,7 +75,7 @@ def test_a_syntax_error_and_a_wrong_answer_are_shown_and_the_watch_goes_on(fake:
     assert line_of(process) == "#1  not run  (optimized.py)  [010101010101]"
     assert line_of(process) == "  optimized.py:4: invalid ␛[31msyntax"
     fake.edit("mine:one", 2, files=["optimized.py"], outcome="wrong")
-    assert line_of(process) == "#2  incorrect: optimized is wrong  (optimized.py)  [020202020202]"
+    assert line_of(process) == "#2  wrong: optimized is wrong  (optimized.py)  [020202020202]"
     assert line_of(process) == "  first at [3]: 2.0, expected 1.0"
     fake.edit("mine:one", 3, files=["optimized.py"])
     assert line_of(process).startswith("#3  faster 2.00x")

@@ -629,7 +629,7 @@ async def test_step_times_are_told_where_the_run_is_opened_from_the_palette(tmp_
     async with opened(tmp_path, size=(120, 40), link=link_with(quick_run_events())) as (app, pilot):
         await pilot.press("ctrl+p")
         await pilot.pause(0.2)
-        await pilot.press(*"open run")
+        await pilot.press(*"ch05:collate, ")
         await pilot.pause(0.5)
         await pilot.press("enter")
         await until(pilot, lambda: screen_name(app) == "RunScreen" and "steps" in screen_text(app))

@@ -45,8 +45,16 @@ def sections(screen: Screen[Any], focused: Widget | None) -> list[tuple[str, lis
             if isinstance(node, (Screen, App)):
                 break
             if isinstance(node, Widget):
+                every = bindings_of(node)
                 # What a table only passes on (enter on a row) is told once: by the screen that makes something of it.
-                told = [one for one in bindings_of(node) if not (one.action == "choose" and one.key in meant)]
+                # So is what a key does after / beside something else.
+                other = {one.key for one in every if not one.action.startswith("find_")}
+                told = [
+                    one
+                    for one in every
+                    if not (one.action == "choose" and one.key in meant)
+                    and not (one.action.startswith("find_") and one.key in other)
+                ]
                 _collect(own, told, taken, node)
         if own:
             name = _name_of(focused)

@@ -400,6 +400,14 @@ class WatchScreen(WorkScreen):
         if edit is not None:
             self.workbench.cancel([edit.run_id])
 
+    def action_edit(self) -> None:
+        """Open what was saved last, else the rung that the watch is about, in the person's editor."""
+        watch, target = self.watch_view, self.workbench.target(self._target)
+        saved = [file for edit in edits.in_order(watch) for file in edit.files] if watch is not None else []
+        names = [rung.name for rung in target.rungs] if target is not None else []
+        last = next((file for file in reversed(saved) if target is not None and file in target.files), "")
+        self.workbench.edit(self._target, last or ("optimized" if "optimized" in names else names[-1] if names else ""))
+
     def action_open_edit(self) -> None:
         """Open the edit's run."""
         edit = self.chosen

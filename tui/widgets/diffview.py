@@ -150,8 +150,8 @@ class DiffView(LineView, Findable, can_focus=True):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("n", "hunk(1)", "Next change"),
-        Binding("N", "hunk(-1)", "Previous change"),
+        Binding("n", "hunk(1)", "Next change", tooltip="Go to the next change; after /: to the next match."),
+        Binding("N", "hunk(-1)", "Previous change", tooltip="Go to the change before; after /: to the match before."),
         Binding("c", "changes_only", "Changes only"),
         Binding("u", "unified", "Unified"),
         Binding("y", "copy_hunk", "Copy change"),
