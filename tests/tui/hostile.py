@@ -142,7 +142,7 @@ def commands_in(raw: bytes) -> list[str]:
             if with_controls is None:
                 continue
             payload = with_controls
-        elif kind == "]" and re.fullmatch(r"22;[a-z-]*", payload):
+        elif kind == "]" and re.fullmatch(r"22;[a-z-]*|2;aisp: [ -~]*", payload):  # the pointer's shape, our title
             continue
         found.append(f"a string sequence ESC {kind}: {payload[:80]!r}")
     rest = _STRING.sub("", text)
@@ -284,6 +284,10 @@ def stops(run_id: str) -> list[tuple[str, dict[str, Any], tuple[str, ...]]]:
         ("fuzz", {"target_id": target}, ("j", "tab", "j", "tab", "j")),
         ("ceilings", {}, ("j",)),
         ("watch", {"target_id": "ch05:collate"}, ("j", "k", "m", "y")),
+        ("jobs", {}, ("j", "j")),
+        ("lessons", {}, ("j", "s", "o")),
+        ("compare", {"a": "01T", "b": run_id}, ("j", "tab", "j")),
+        ("jump", {}, ()),
         ("enginelog", {}, ("j", "y")),
         ("help", {}, ("j",)),
     ]
@@ -315,8 +319,8 @@ async def tour(root: Path, log: Path) -> None:
         await until(pilot, lambda: app.model.status is not None)
         with log.open("w", encoding="ascii") as told:
             for name, arguments, keys in stops(run.id):
-                if name == "help":
-                    app.open_help()
+                if name in ("help", "jump"):
+                    app.open_over(name)
                 elif name != "home":
                     app.open_screen(name, **arguments)
                 await pilot.pause(0.12)
@@ -336,8 +340,8 @@ async def tour(root: Path, log: Path) -> None:
                 told.write(json.dumps({**line, "drawn": screen_text(app)}) + "\n")
                 app.pop_screen()
             app.action_command_palette()
-            await pilot.press(*"goto")
-            await until(pilot, lambda: "Go to ch05" in screen_text(app))  # with titles as help
+            await pilot.press(*"lesson ch05")
+            await until(pilot, lambda: "Lesson ch05" in screen_text(app))  # with titles as help
             line = {"screen": "palette", "expected": "CommandPalette", "top": type(app.screen).__name__}
             told.write(json.dumps({**line, "drawn": screen_text(app)}) + "\n")
         app.exit(return_code=0)

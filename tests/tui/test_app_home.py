@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,42 @@ async def test_typing_filters_and_escape_brings_everything_back(tmp_path: Path) 
         assert "collate" in screen_text(app)
 
 
+async def test_the_filter_highlights_its_first_match_wherever_the_cursor_was(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (app, pilot):
+        await pilot.press("G", "slash", *"ch07")
+        await pilot.pause()
+        assert app.screen.target_id == "ch07:transpose"  # type: ignore[attr-defined]
+        await pilot.press("enter", "j", "escape")
+        await pilot.pause()
+        assert app.screen.target_id == "ch07:gather"  # type: ignore[attr-defined]
+        assert "collate" in screen_text(app)
+
+
+async def test_not_run_yet_is_not_said_before_the_store_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading = asyncio.Event()
+
+    async def slow(self: Workbench) -> None:
+        await reading.wait()
+        await load(self)
+
+    load = Workbench._load_board
+    monkeypatch.setattr(Workbench, "_load_board", slow)
+    async with opened(tmp_path, size=(120, 40), link=make_link(told=False)) as (app, pilot):
+        app.screen.table.move_to("target ch07:transpose")  # type: ignore[attr-defined]
+        await pilot.pause()
+        assert "Reading earlier results" in screen_text(app) and "Not run yet" not in screen_text(app)
+        reading.set()
+        await until(pilot, lambda: "Not run yet" in screen_text(app))
+
+
+async def test_a_folded_chapter_keeps_its_title_at_80_columns(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (app, pilot):
+        await pilot.press("minus")
+        await until(pilot, lambda: "▸ ch05 Storage and input (1)" in screen_text(app))
+
+
 async def test_a_filter_finds_techniques_and_says_when_nothing_is_left(tmp_path: Path) -> None:
     async with opened(tmp_path) as (app, pilot):
         await pilot.press("slash", *"vector")
@@ -179,6 +216,8 @@ async def test_r_on_a_chapter_runs_all_its_targets(tmp_path: Path) -> None:
     async with opened(tmp_path, link=link) as (app, pilot):
         app.screen.table.move_to("chapter ch07")  # type: ignore[attr-defined]
         await pilot.press("r")
+        await until(pilot, lambda: screen_name(app) == "ConfirmScreen")
+        await pilot.press("enter")
         await until(pilot, lambda: link.sent_of(requests.StartRuns))
     assert link.sent_of(requests.StartRuns)[0].targets == ["ch07:transpose", "ch07:gather", "ch07:scan"]
 

@@ -65,7 +65,7 @@ def test_a_copy_of_ordinary_text_is_no_finding_and_one_that_pastes_a_command_is(
 
         return b"\x1b]52;c;" + base64.b64encode(text.encode()) + b"\x07"
 
-    assert commands_in(copy("aisp bench run --targets ch07:transpose")) == []
+    assert commands_in(copy("aisp run ch07:transpose")) == []
     assert commands_in(copy("echo \x1b]0;x\x07"))
     assert commands_in(copy(SIGN))
     assert commands_in("\x1b]52;c;│ no copy\x07".encode())

@@ -278,7 +278,7 @@ ANSWERS = (
     ),
 )
 
-TO_MEND = "the trace below ends at the line to mend"
+TO_MEND = "the trace below ends at the line to fix"
 ERRORS = (
     Row(
         "exception",
