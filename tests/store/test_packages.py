@@ -141,7 +141,7 @@ def test_runs_of_older_stores_are_packed_with_the_seal_that_they_have(tmp_path: 
         for run in ended:
             assert packages.take_in(here, packages.read(packages.write(history, run.id, "").encode()))
             assert not packages.take_in(here, packages.read(packages.write(history, run.id, "").encode()))
-    assert verify(packages.foreign_file(here)).whole
+    assert verify(upkeep.foreign_file(here)).whole
 
 
 def test_one_s_own_run_is_not_foreign(made: tuple[Run, bytes], tmp_path: Path) -> None:
